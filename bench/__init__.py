@@ -1,0 +1,1 @@
+"""Every published number is one command here."""

@@ -1,0 +1,1 @@
+"""Speaking: text in, audio out, incrementally. No sockets and no asyncio in here."""

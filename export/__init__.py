@@ -1,0 +1,1 @@
+"""Official checkpoints to ONNX and GGUF. Needs torch; never imported at run time."""

@@ -1,0 +1,1 @@
+"""The embedded default models, as package data."""

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Rewrites the hashed requirement files from pyproject.toml. Needs uv; names no package index.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+lock() { uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate -q "$@"; }
+lock -o requirements/runtime.txt
+lock --extra dev --extra media -c requirements/runtime.txt -o requirements/dev.txt

@@ -1,0 +1,1 @@
+"""Hearing: audio in, text out, incrementally. No sockets and no asyncio in here."""

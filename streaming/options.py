@@ -1,0 +1,44 @@
+"""What a session may choose: one value, checked once, before any audio arrives."""
+
+from dataclasses import dataclass, field
+
+MAX_CONTEXT_WORDS = 200
+"""Keyterm words a session may bring. Longer lists leak into the text (users.md of the design, QwenLM/Qwen3-ASR#106)."""
+
+
+class OptionError(ValueError):
+    """An option lies outside what the listener can do. ``field`` names it."""
+
+    def __init__(self, field_name: str, message: str) -> None:
+        super().__init__(f"{field_name}: {message}")
+        self.field = field_name
+
+
+@dataclass(frozen=True, slots=True)
+class ListenOptions:
+    """Options of one listening session.
+
+    Attributes:
+        language: ISO 639-1 code to force, or None to let the model tell.
+        keyterms: words and names put into the system turn.
+        interim: emit revisable transcripts while a segment is open.
+        endpointing: silence in seconds that closes an utterance, or None for never (segments then close at 24 s only).
+        utterance_end: seconds without a word after which ``UtteranceEnd`` is emitted, or None.
+        exact_floor: offline only, official mel floor: use the clip's own maximum instead of the running one.
+    """
+
+    language: str | None = None
+    keyterms: tuple[str, ...] = field(default=())
+    interim: bool = True
+    endpointing: float | None = 0.6
+    utterance_end: float | None = None
+    exact_floor: bool = False
+
+    def __post_init__(self) -> None:
+        if self.endpointing is not None and not 0.01 <= self.endpointing <= 10.0:
+            raise OptionError("endpointing", f"{self.endpointing:g} s lies outside 0.01…10 s")
+        if self.utterance_end is not None and not 0.1 <= self.utterance_end <= 10.0:
+            raise OptionError("utterance_end", f"{self.utterance_end:g} s lies outside 0.1…10 s")
+        words = sum(len(term.split()) for term in self.keyterms)
+        if words > MAX_CONTEXT_WORDS:
+            raise OptionError("keyterms", f"{words} words, the limit is {MAX_CONTEXT_WORDS}")

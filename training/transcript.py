@@ -1,0 +1,50 @@
+"""Transcripts: the alphabet the small models write, and numbers as words.
+
+Contract: a transcript is lower-case words of a-z with inner apostrophes, single spaces, no punctuation. Text with digits is either
+spelled out first (`spell`) or refused (`transcript` returns "").
+"""
+
+import re
+import unicodedata
+
+_PUNCTUATION = str.maketrans({"\u2019": "'", "\u2018": "'", "`": "'", "\u2014": " ", "\u2013": " ", "-": " "})
+_OTHER = re.compile(r"[^a-z' ]+")
+_DIGIT = re.compile(r"\d")
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_ORDINALS = {"one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth", "nine": "ninth", "twelve": "twelfth"}
+
+
+def transcript(text: str) -> str:
+    """The words of `text` in the models' alphabet; "" where digits would have to be guessed."""
+    if _DIGIT.search(text):
+        return ""
+    folded = unicodedata.normalize("NFKD", text.translate(_PUNCTUATION).lower())
+    plain = "".join(c for c in folded if not unicodedata.combining(c)).replace("&", " and ")
+    return " ".join(w for w in (w.strip("'") for w in _OTHER.sub(" ", plain).split()) if w)
+
+
+def spell(number: int) -> str:
+    """English cardinal of 0 <= number < 1_000_000, without "and": 1204 -> "one thousand two hundred four"."""
+    if not 0 <= number < 1_000_000:
+        raise ValueError(f"number: {number} is outside 0..999999")
+    if number < 20:
+        return _ONES[number]
+    if number < 100:
+        tens, ones = divmod(number, 10)
+        return _TENS[tens - 2] + (f" {_ONES[ones]}" if ones else "")
+    unit, name = (1000, "thousand") if number >= 1000 else (100, "hundred")
+    high, rest = divmod(number, unit)
+    return f"{spell(high)} {name}" + (f" {spell(rest)}" if rest else "")
+
+
+def spell_ordinal(number: int) -> str:
+    """English ordinal of 1 <= number < 1_000_000: 21 -> "twenty first"."""
+    *head, last = spell(number).split()
+    if last in _ORDINALS:
+        last = _ORDINALS[last]
+    else:
+        last = last[:-1] + "ieth" if last.endswith("y") else last + "th"
+    return " ".join([*head, last])
