@@ -1,0 +1,288 @@
+"""Models on disk: where they lie, whether they are whole, how they come and go.
+
+A model is a directory with a ``model.json`` (``engines.manifest``). It is asked for by directory or by name; a name is
+the directory's own. Names are looked up, in this order, in
+
+1. ``HEARSAY_MODELS``, a search path (``os.pathsep`` between its entries; an entry holds model directories, or is one),
+2. the user's data directory: ``$XDG_DATA_HOME/hearsay/models`` (Linux, ``~/.local/share`` by default),
+   ``~/Library/Application Support/hearsay/models`` (macOS), ``%LOCALAPPDATA%\\hearsay\\models`` (Windows),
+3. the models that ship with hearsay.
+
+``pull`` and ``remove`` write to the user's data directory and nowhere else.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Literal
+
+from engines.manifest import NAME, Manifest, ManifestError, read
+
+SEARCH_PATH = "HEARSAY_MODELS"
+BUNDLED = Path(__file__).resolve().parent.parent / "models"
+DEFAULTS = {"asr": "pocket-asr-en"}
+
+_BLOCK = 1 << 20
+_LEGAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+Origin = Literal["search path", "user", "bundled"]
+
+
+class ModelNotFound(LookupError):
+    """No model of that name or at that place; the message says where it was looked for."""
+
+
+class StoreError(RuntimeError):
+    """A model could not be fetched or removed; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model directory that was found."""
+
+    name: str
+    path: Path
+    origin: Origin
+
+
+def user_directory() -> Path:
+    """The user's own models directory by the platform's convention; it need not exist."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = str(Path.home() / "Library" / "Application Support")
+    else:
+        base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return Path(base) / "hearsay" / "models"
+
+
+def available() -> list[Model]:
+    """Every model that a name reaches, each name once (the first place wins), sorted by name."""
+    found: dict[str, Model] = {}
+    for root, origin in _roots():
+        for path in _models_in(root):
+            found.setdefault(path.name, Model(path.name, path, origin))
+    return sorted(found.values(), key=lambda model: model.name)
+
+
+def find(name_or_directory: str | Path) -> Path:
+    """The directory of a model.
+
+    Args:
+        name_or_directory: a name, or a path: what contains a separator or starts with ``~`` or ``.`` is a path.
+
+    Raises:
+        ModelNotFound: nothing there.
+    """
+    text = str(name_or_directory)
+    if isinstance(name_or_directory, Path) or _is_path(text):
+        path = Path(text).expanduser()
+        if not (path / NAME).is_file():
+            reason = f"it holds no {NAME}" if path.is_dir() else "there is no such directory"
+            raise ModelNotFound(f"{text} is not a model directory: {reason}")
+        return path
+    models = available()
+    for model in models:
+        if model.name == text:
+            return model.path
+    if (Path(text) / NAME).is_file():
+        return Path(text)
+    names = ", ".join(model.name for model in models) or "none"
+    raise ModelNotFound(f"no model named {text!r}; found: {names} (in {SEARCH_PATH}, {user_directory()}, bundled)")
+
+
+def default(kind: str = "asr") -> str:
+    """The name of the model that is used when none is named.
+
+    Raises:
+        ModelNotFound: there is no default of that kind.
+    """
+    try:
+        return DEFAULTS[kind]
+    except KeyError:
+        raise ModelNotFound(f"no default model of kind {kind!r}; kinds: {', '.join(DEFAULTS)}") from None
+
+
+def load_manifest(path: Path) -> Manifest:
+    """Read a model directory's manifest and check that it names only files inside the directory, and all it needs.
+
+    Reads no file but ``model.json``: cheap at every start. ``verify`` checks the contents.
+
+    Raises:
+        ManifestError: the manifest is unusable, or a file that it names is absent.
+    """
+    manifest = read(path)
+    for name in manifest.files:
+        member(path, name)
+    for field, name in _references(manifest):
+        if name not in manifest.files:
+            raise ManifestError(f"{path / NAME}: {field} names {name!r}, which files does not list")
+        if not member(path, name).is_file():
+            raise ManifestError(f"{path}: {name} ({field}) is missing")
+    return manifest
+
+
+def member(path: Path, name: str) -> Path:
+    """The path of a manifest's file. A name may use folders (with ``/``) but never leave the model directory.
+
+    Raises:
+        ManifestError: the name is absolute, has a drive, a backslash, an empty part or a ``..``.
+    """
+    parts = name.split("/")
+    if (
+        any(part in ("", ".", "..") for part in parts)
+        or "\\" in name
+        or "\0" in name
+        or PurePosixPath(name).is_absolute()
+        or PureWindowsPath(name).drive
+    ):
+        raise ManifestError(f"{path / NAME}: file name {name!r} leaves the model directory")
+    return path.joinpath(*parts)
+
+
+def verify(path: Path) -> Manifest:
+    """Check size and SHA-256 of every file of a model directory.
+
+    Raises:
+        ManifestError: naming the first file that is missing or differs, and how.
+    """
+    manifest = load_manifest(path)
+    for name, expected in manifest.files.items():
+        file = member(path, name)
+        if not file.is_file():
+            raise ManifestError(f"{path}: {name} is missing")
+        size = file.stat().st_size
+        if size != expected.bytes:
+            raise ManifestError(f"{path}: {name} has {size} bytes, the manifest says {expected.bytes}")
+        digest = sha256(file)
+        if digest != expected.sha256:
+            raise ManifestError(f"{path}: {name} has SHA-256 {digest}, the manifest says {expected.sha256}")
+    return manifest
+
+
+def sha256(file: Path) -> str:
+    """The SHA-256 of a file, in lower-case hexadecimal; constant memory."""
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def pull(repository: str, name: str | None = None, *, revision: str | None = None) -> Path:
+    """Fetch a model from the Hugging Face hub into the user's data directory.
+
+    Only ``model.json``, the files it lists and the repository's README and licence are fetched, into a directory beside
+    the final one; it takes the model's name when every checksum holds. A model of that name there is replaced.
+
+    Args:
+        repository: ``owner/name`` on the hub.
+        name: the model's name here; the repository's own without it.
+        revision: branch, tag or commit; the default branch without it.
+
+    Raises:
+        StoreError: an illegal name, or the hub has no such thing, or cannot be reached.
+        ManifestError: what came is not a whole model.
+    """
+    name = legal_name(name if name is not None else repository.rsplit("/", 1)[-1])
+    from huggingface_hub import hf_hub_download, snapshot_download  # pyright: ignore[reportUnknownVariableType]
+    from huggingface_hub.errors import HFValidationError
+
+    root = user_directory()
+    root.mkdir(parents=True, exist_ok=True)
+    # On the same file system as the final place, so that the rename at the end is atomic.
+    staging = Path(tempfile.mkdtemp(prefix=".pull-", dir=root))
+    try:
+        try:
+            hf_hub_download(repository, NAME, revision=revision, local_dir=staging)
+            manifest = read(staging)
+            wanted = [member(staging, file).relative_to(staging).as_posix() for file in manifest.files]
+            patterns = [NAME, "README.md", "LICENSE*", *(_literal(file) for file in wanted)]
+            snapshot_download(repository, revision=revision, local_dir=staging, allow_patterns=patterns)
+        except (OSError, HFValidationError) as error:
+            # The hub's own errors are OSErrors; their first line says what happened, the rest is advice for its users.
+            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise StoreError(f"cannot pull {repository}: {first}") from error
+        shutil.rmtree(staging / ".cache", ignore_errors=True)
+        verify(staging)
+        staging.chmod(0o755)
+        target = root / name
+        if target.exists():
+            shutil.rmtree(target)
+        staging.rename(target)
+        return target
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def remove(name: str) -> Path:
+    """Delete a model from the user's data directory and return where it was.
+
+    Raises:
+        ModelNotFound: no model of that name in the user's directory.
+        StoreError: the name belongs to a model elsewhere (search path, bundled), which is never deleted here.
+    """
+    path = user_directory() / legal_name(name)
+    if (path / NAME).is_file():
+        if path.is_symlink():
+            path.unlink()
+        else:
+            shutil.rmtree(path)
+        return path
+    for model in available():
+        if model.name == name:
+            raise StoreError(f"{name} is not removed: it comes from the {model.origin} models ({model.path})")
+    raise ModelNotFound(f"no model named {name!r} in {user_directory()}")
+
+
+def legal_name(name: str) -> str:
+    """``name``, if it can be a model's: letters, digits, ``.``, ``_`` and ``-``, the first a letter or digit.
+
+    Raises:
+        StoreError: otherwise.
+    """
+    if not _LEGAL_NAME.fullmatch(name):
+        raise StoreError(f"model name {name!r}: letters, digits, '.', '_' and '-' only, a letter or digit first")
+    return name
+
+
+def _roots() -> Iterator[tuple[Path, Origin]]:
+    for entry in os.environ.get(SEARCH_PATH, "").split(os.pathsep):
+        if entry.strip():
+            yield Path(entry.strip()).expanduser(), "search path"
+    yield user_directory(), "user"
+    yield BUNDLED, "bundled"
+
+
+def _models_in(root: Path) -> list[Path]:
+    if (root / NAME).is_file():
+        return [root.resolve()]
+    try:
+        return sorted(path for path in root.iterdir() if not path.name.startswith(".") and (path / NAME).is_file())
+    except OSError:  # absent or unreadable: the other places still count
+        return []
+
+
+def _is_path(text: str) -> bool:
+    return "/" in text or os.sep in text or text.startswith(("~", ".")) or Path(text).is_absolute() or text == ""
+
+
+def _references(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    yield "mel.filters", manifest.mel.filters
+    yield "encoder.stem", manifest.encoder.stem
+    yield "encoder.body", manifest.encoder.body
+    if manifest.encoder.clip is not None:
+        yield "encoder.clip", manifest.encoder.clip
+    yield "decoder.file", manifest.decoder.file
+    yield "tokenizer.file", manifest.tokenizer.file
+
+
+def _literal(file: str) -> str:
+    """A pattern of fnmatch that matches this file only."""
+    return re.sub(r"([*?[])", r"[\1]", file)
