@@ -1,0 +1,203 @@
+"""Log-mel features, incrementally: a frame is computed once, as soon as no later sample can change it.
+
+Contract: log10 mel energies as Whisper's feature extractor defines them, which Qwen3-ASR uses (periodic Hann window,
+centred frames, reflected edges, power spectrum, clamp at 1e-10, the last frame dropped: n samples give n // hop of
+them). Frame t sees the samples hop·t - n_fft/2 up to, not including, hop·t + n_fft/2. Values are bit-identical however
+the samples were cut. The floor is not applied here but by ``normalise``: a stream knows it later than its frames.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from engines.manifest import ClipFloor, Mel
+
+Array = npt.NDArray[np.float32]
+
+CLAMP: Final = 1e-10
+"""Smallest mel energy; its log10, -10, is what digital silence gives."""
+SHORTEST_CLIP: Final = 0.5
+"""Seconds to which the official extractor pads shorter clips with zeros (transformers' Qwen3-ASR)."""
+_BLOCK: Final = 512
+"""Frames computed at once: bounds the working memory of a long feed (512 · 400 · 8 bytes)."""
+
+
+def load_filters(path: Path) -> Array:
+    """The mel filter bank of a .npy file: float32 [bins, n_fft // 2 + 1].
+
+    Raises:
+        ValueError: the file holds something else.
+    """
+    filters = np.load(path, allow_pickle=False)
+    if filters.dtype != np.float32 or filters.ndim != 2:
+        raise ValueError(f"{path}: float32 [bins, n_fft // 2 + 1] expected, found {filters.dtype} {filters.shape}")
+    return filters
+
+
+def official_length(samples: int, sample_rate: int = 16_000) -> int:
+    """The length, in samples, to which the official extractor pads a clip of ``samples`` with zeros: at least 0.5 s."""
+    return max(samples, round(SHORTEST_CLIP * sample_rate))
+
+
+def normalise(log10_mel: Array, floor_value: float) -> Array:
+    """Log10 mel energies, any shape, clamped from below at ``floor_value`` and scaled: (x + 4) / 4, float32."""
+    return (np.maximum(log10_mel, np.float32(floor_value)) + np.float32(4)) / np.float32(4)
+
+
+class LogMel:
+    """The front end of one model: what its streams share.
+
+    Args:
+        mel: the model's ``mel`` manifest entry.
+        filters: float32 [mel.bins, mel.n_fft // 2 + 1].
+
+    Raises:
+        ValueError: the filter bank has another shape.
+    """
+
+    def __init__(self, mel: Mel, filters: Array) -> None:
+        if filters.shape != (mel.bins, mel.n_fft // 2 + 1):
+            raise ValueError(f"filters: shape {filters.shape}, the manifest says {(mel.bins, mel.n_fft // 2 + 1)}")
+        self.mel = mel
+        self._window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(mel.n_fft) / mel.n_fft)
+        # A triangle covers few bins, so the bank is kept as runs of non-zero weights, one run a filter. Beside being
+        # fast, a sum over a run rounds the same however many frames there are, which a BLAS product does not promise.
+        runs = [np.flatnonzero(row) for row in filters]
+        runs = [run if run.size else np.zeros(1, np.intp) for run in runs]
+        self._columns = np.concatenate(runs)
+        self._weights = np.concatenate([row[run] for row, run in zip(filters, runs, strict=True)]).astype(np.float64)
+        self._starts = np.cumsum([0, *(run.size for run in runs[:-1])])
+
+    def frames(self, padded: Array, count: int) -> Array:
+        """Log10 mel energies of ``count`` frames, float32 [count, bins]; frame i sees padded[hop·i : hop·i + n_fft]."""
+        mel = self.mel
+        out = np.empty((count, mel.bins), np.float32)
+        windows = np.lib.stride_tricks.sliding_window_view(padded, mel.n_fft)[:: mel.hop_length] if count else padded
+        for first in range(0, count, _BLOCK):
+            last = min(first + _BLOCK, count)
+            # In double precision: next to a loud bin, single precision loses the quiet ones (and is no faster).
+            spectrum = np.fft.rfft(windows[first:last] * self._window)
+            power = spectrum.real**2 + spectrum.imag**2
+            energy = np.add.reduceat(power[:, self._columns] * self._weights, self._starts, axis=1)
+            out[first:last] = np.log10(np.maximum(energy, CLAMP))
+        return out
+
+    def log10(self, samples: Array) -> Array:
+        """Log10 mel energies of a whole clip, without a floor: float32 [bins, len(samples) // hop]."""
+        stream = MelStream(self)
+        stream.feed(samples)
+        return np.concatenate([stream.frames(0, stream.stable), stream.tail()], axis=1)
+
+    def floor(self, maximum: float) -> float:
+        """The manifest's floor, log10, for audio whose greatest log10 mel energy is ``maximum``."""
+        floor = self.mel.floor
+        return maximum - floor.range if isinstance(floor, ClipFloor) else floor.log10
+
+    def clip(self, samples: Array) -> Array:
+        """Normalised features of a whole clip, the manifest's floor applied: float32 [bins, len(samples) // hop].
+
+        Padding a clip under 0.5 s (``official_length``) is the caller's decision.
+        """
+        log10_mel = self.log10(samples)
+        return normalise(log10_mel, self.floor(float(log10_mel.max(initial=np.log10(CLAMP)))))
+
+
+class MelStream:
+    """The frames of one stretch of audio while it arrives; its first sample is the left, reflected edge.
+
+    State: at most n_fft + hop samples, and the frames from the last ``drop`` on (bins · 4 bytes each).
+    """
+
+    def __init__(self, mel: LogMel) -> None:
+        self._mel = mel
+        self._half = mel.mel.n_fft // 2
+        self._hop = mel.mel.hop_length
+        self._fed = 0
+        self._samples = np.zeros(0, np.float32)
+        self._first_sample = 0
+        self._rows = np.zeros((0, mel.mel.bins), np.float32)
+        self._first_row = 0
+        self._row_count = 0
+
+    @property
+    def fed(self) -> int:
+        """Samples fed so far."""
+        return self._fed
+
+    @property
+    def stable(self) -> int:
+        """Frames that no later sample can change: those whose window ends inside what was fed."""
+        # Reflection at the left edge reads the sample n_fft / 2, so the first frame needs one sample more.
+        return (self._fed - self._half) // self._hop + 1 if self._fed > self._half else 0
+
+    @property
+    def kept_from(self) -> int:
+        """The first frame that ``frames`` still has."""
+        return self._first_row
+
+    def feed(self, samples: Array) -> None:
+        """Append samples, float32 [n], and compute the frames they complete."""
+        done = self.stable
+        self._samples = np.concatenate([self._samples, samples])
+        self._fed += len(samples)
+        if self.stable > done:
+            self._append(self._mel.frames(self._windows(done, self._samples), self.stable - done))
+            # Two edges may still need them: the next frame's window, and the reflection of a right end not far behind.
+            keep_from = max(self._hop * self.stable - self._half, 0)
+            keep_from = min(keep_from, self._fed - self._half - 1)
+            self._samples = self._samples[keep_from - self._first_sample :].copy()
+            self._first_sample = keep_from
+
+    def frames(self, start: int, stop: int) -> Array:
+        """Log10 mel energies of the stable frames start…stop-1, without a floor: float32 [bins, stop - start].
+
+        Raises:
+            IndexError: some were dropped or are not stable yet.
+        """
+        if not self._first_row <= start <= stop <= self.stable:
+            raise IndexError(f"frames {start}…{stop} asked, {self._first_row}…{self.stable} are here")
+        return np.ascontiguousarray(self._rows[start - self._first_row : stop - self._first_row].T)
+
+    def tail(self, length: int | None = None) -> Array:
+        """The frames after the stable ones, as they are if the audio ends now: float32 [bins, length // hop - stable].
+
+        Args:
+            length: where the clip ends, in samples from its start, at least ``fed``; what was not fed is zeros
+                (``official_length`` for clips under 0.5 s). None: the audio ends where it was fed to.
+        """
+        length = self._fed if length is None else length
+        if length < self._fed:
+            raise ValueError(f"length: {length} samples, {self._fed} were fed")
+        first, count = self.stable, length // self._hop - self.stable
+        if count <= 0:
+            return np.zeros((self._mel.mel.bins, 0), np.float32)
+        end = np.concatenate([self._samples, np.zeros(length - self._fed, np.float32)])
+        reflected = np.pad(end, (0, self._half), mode="reflect")
+        return np.ascontiguousarray(self._mel.frames(self._windows(first, reflected), count).T)
+
+    def drop(self, before_frame: int) -> None:
+        """Forget the frames before ``before_frame``; what is not stable yet cannot be dropped."""
+        keep = min(max(before_frame, self._first_row), self.stable)
+        self._rows = self._rows[keep - self._first_row : self._row_count].copy()
+        self._row_count -= keep - self._first_row
+        self._first_row = keep
+
+    def _windows(self, frame: int, samples: Array) -> Array:
+        """The samples from the window of ``frame`` on, of ``samples`` that begin at the stream's kept ones."""
+        start = self._hop * frame - self._half
+        if start >= 0:
+            return samples[start - self._first_sample :]
+        # Reflection about sample 0, which is kept as long as a frame needs it.
+        reflected = np.pad(samples, (self._half, 0), mode="reflect")
+        return reflected[self._half + start :]
+
+    def _append(self, rows: Array) -> None:
+        needed = self._row_count + len(rows)
+        if needed > len(self._rows):
+            grown = np.empty((max(needed, 2 * len(self._rows), 64), rows.shape[1]), np.float32)
+            grown[: self._row_count] = self._rows[: self._row_count]
+            self._rows = grown
+        self._rows[self._row_count : needed] = rows
+        self._row_count = needed
