@@ -91,10 +91,15 @@ class Tokenizer(msgspec.Struct, frozen=True):
 
 
 class Aligner(msgspec.Struct, frozen=True):
-    """Qwen3-ForcedAligner: the decoder's head classifies time steps of ``step`` seconds at <timestamp> tokens."""
+    """Qwen3-ForcedAligner: the decoder's head classifies time steps of ``step`` seconds at <timestamp> tokens.
+
+    ``head`` is a .npy file, float [classes, decoder width], applied to the decoder's hidden state after its last norm:
+    llama.cpp holds an output matrix to the vocabulary's size, and this one is smaller.
+    """
 
     classes: int
     step: float
+    head: str
 
 
 class AsrManifest(msgspec.Struct, frozen=True, tag="asr", tag_field="kind"):

@@ -1,0 +1,92 @@
+"""What the command line calls: inspect, run, verify. Importable without torch, onnx or gguf."""
+
+import importlib.util
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from export.checkpoint import CheckpointError, open_checkpoint
+from export.dims import Dims, read_dims
+from export.directory import precision_of, quantization_of, write_directory
+
+NEEDED = ("torch", "onnx", "onnxscript", "gguf")
+
+__all__ = ["CheckpointError", "ExportUnavailable", "Report", "inspect", "run"]
+
+
+class ExportUnavailable(RuntimeError):
+    """Packages that exporting needs are not installed; the message says how to install them."""
+
+
+def require(*packages: str) -> None:
+    """Raise ExportUnavailable, in one sentence, unless ``packages`` can be imported."""
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ExportUnavailable(
+            f"exporting needs {', '.join(missing)}: install the extra with `pip install 'hearsay[export]'`."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What ``inspect`` found in a checkpoint."""
+
+    directory: Path
+    layout: str
+    tensors: int
+    parameters: int
+    dims: Dims
+
+    def __str__(self) -> str:
+        encoder, decoder, aligner = self.dims.encoder, self.dims.decoder, self.dims.aligner
+        kv = 2 * decoder.layers * decoder.kv_heads * decoder.head_dim * 2
+        states = {
+            "encoder state": f"none between windows; an open window holds up to {encoder.window_rows} stem rows "
+            f"of {encoder.width} ({encoder.window_rows * encoder.width * 4 / 1024:.0f} KiB in float32)",
+            "decoder state": f"KV {kv / 1024:.0f} KiB a row in float16, {kv * encoder.window_rows / 2**20:.1f} MiB "
+            f"a window of {encoder.window_rows} rows",
+        }
+        lines = [
+            f"{self.directory}  ({self.layout} layout, {self.tensors} tensors, {self.parameters / 1e6:.2f} M parameters)",
+            *table("audio encoder", asdict(encoder)),
+            *table("text decoder", asdict(decoder)),
+            *(table("aligner", asdict(aligner)) if aligner else ()),
+            *table("state", states),
+        ]
+        return "\n".join(lines)
+
+
+def table(title: str, values: dict[str, object]) -> list[str]:
+    """A titled block of ``name value`` lines."""
+    return [title, *(f"  {name.replace('_', ' '):<16}{'–' if value is None else value}" for name, value in values.items())]
+
+
+def inspect(checkpoint: Path) -> Report:
+    """Every dimension, head, window and state of a checkpoint. Needs no torch.
+
+    Raises:
+        CheckpointError: not a Qwen3-ASR checkpoint, or a tensor missing or of another shape than configured.
+    """
+    opened = open_checkpoint(checkpoint)
+    dims = read_dims(opened)
+    sizes = [stored.size for stored in opened.tensors.values()]
+    return Report(checkpoint, opened.layout, len(sizes), sum(sizes), dims)
+
+
+def run(checkpoint: Path, out: Path, *, encoder: str, decoder: str, clip: bool, name: str | None) -> Path:
+    """Export ``checkpoint`` into the model directory ``out`` and return it.
+
+    Args:
+        encoder: fp32, fp16 or int8.
+        decoder: f32, f16, q8_0, q6_k or q4_k_m.
+        clip: also write the whole-clip graph.
+        name: the model's name in the manifest; else the checkpoint's own, else that of ``out``.
+
+    Raises:
+        CheckpointError: the checkpoint or an argument is unusable; names the field or tensor.
+        ExportUnavailable: torch, onnx or gguf is not installed.
+    """
+    precision, quantization = precision_of(encoder), quantization_of(decoder)
+    opened = open_checkpoint(checkpoint)
+    dims = read_dims(opened)
+    require(*NEEDED, *(() if quantization in ("f32", "f16") else ("llama_cpp",)))
+    return write_directory(opened, dims, out, encoder=precision, decoder=quantization, clip=clip, name=name)

@@ -1,0 +1,203 @@
+"""A checkpoint → a model directory: graphs, decoder, tokenizer, mel filters, and the manifest that guards them."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from engines import manifest
+from export.checkpoint import Checkpoint, CheckpointError
+from export.decoder import check_quantization, write_decoder
+from export.dims import Dims
+from export.languages import languages
+from export.mel import HOP, N_FFT, SAMPLE_RATE, mel_filters
+from export.tokenizer import write_tokenizer
+
+Precision = Literal["fp32", "fp16", "int8"]
+Quantization = Literal["f32", "f16", "q8_0", "q6_k", "q4_k_m"]
+
+STEM, BODY, CLIP, WEIGHTS = "stem.onnx", "body.onnx", "clip.onnx", "encoder.weights"
+DECODER, TOKENIZER, MEL, HEAD = "decoder.gguf", "tokenizer.json", "mel.npy", "aligner.npy"
+
+
+def write_directory(
+    checkpoint: Checkpoint, dims: Dims, out: Path, *, encoder: Precision, decoder: Quantization, clip: bool, name: str | None
+) -> Path:
+    """Write the model directory ``out``, whole or not at all: it is built beside and moved into place.
+
+    Raises:
+        CheckpointError: ``out`` holds something that is no model directory, or the checkpoint cannot be exported so.
+    """
+    if out.exists() and any(out.iterdir()) and not (out / manifest.NAME).exists():
+        raise CheckpointError(f"{out} is not empty and no model directory: nothing is overwritten")
+    check_quantization(dims.decoder, decoder)
+    extra = extras(checkpoint)
+    label = name or extra.get("name") or out.resolve().name
+    out.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        write_tokenizer(checkpoint, dims.decoder.vocabulary, scratch / TOKENIZER)
+        np.save(scratch / MEL, mel_filters(dims.encoder.bins))
+        if dims.aligner is not None:
+            head = checkpoint.tensor("lm_head.weight", dims.aligner.classes, dims.decoder.width)
+            np.save(scratch / HEAD, head.astype(np.float16 if encoder != "fp32" else np.float32))
+        write_encoder(checkpoint, dims, scratch, encoder, clip)
+        own_head = not dims.decoder.tied and dims.aligner is None
+        write_decoder(checkpoint, dims.decoder, scratch / DECODER, decoder, name=label, head=own_head)
+        manifest.write(describe(checkpoint, dims, scratch, encoder, decoder, clip, label, extra), scratch)
+        scratch.chmod(0o777 & ~umask())
+        if out.exists():
+            shutil.rmtree(out)
+        os.replace(scratch, out)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return out
+
+
+def write_encoder(checkpoint: Checkpoint, dims: Dims, out: Path, precision: Precision, clip: bool) -> None:
+    """Write the graphs and their one weight file; every graph must pass the rules."""
+    import torch
+
+    from export import graphs, rules
+    from export.encoder import Clip, build
+    from export.quantize import quantize_graph
+
+    stem, body = build(checkpoint, dims.encoder, half=precision == "fp16")
+    dtype = torch.float16 if precision == "fp16" else torch.float32
+    models = {STEM: graphs.stem_graph(stem, dims.encoder, dtype), BODY: graphs.body_graph(body, dims.encoder, dtype)}
+    if clip:
+        models[CLIP] = graphs.clip_graph(Clip(dims.encoder, stem, body), dims.encoder, dtype)
+    with graphs.WeightFile(out / WEIGHTS) as weights:
+        for file, model in models.items():
+            if precision == "int8":
+                quantize_graph(model)
+            rules.check(model, file)
+            weights.save(model, out / file)
+
+
+def extras(checkpoint: Checkpoint) -> Mapping[str, Any]:
+    """The key ``hearsay`` of config.json, by which our own small models say what is not official about them."""
+    value = checkpoint.config.get("hearsay", {})
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{checkpoint.directory}/config.json: hearsay: not an object")
+    return value
+
+
+def describe(
+    checkpoint: Checkpoint,
+    dims: Dims,
+    out: Path,
+    precision: Precision,
+    quantization: Quantization,
+    clip: bool,
+    name: str,
+    extra: Mapping[str, Any],
+) -> manifest.AsrManifest:
+    """The manifest of what lies in ``out``."""
+    encoder, decoder, aligner = dims.encoder, dims.decoder, dims.aligner
+    return manifest.AsrManifest(
+        format=manifest.FORMAT,
+        name=name,
+        architecture="qwen3-forced-aligner" if aligner else "qwen3-asr",
+        languages=languages(checkpoint),
+        licence=licence(checkpoint, extra),
+        mel=manifest.Mel(SAMPLE_RATE, N_FFT, HOP, encoder.bins, MEL, floor(checkpoint, extra)),
+        encoder=manifest.Encoder(
+            stem=STEM,
+            body=BODY,
+            precision=precision,
+            chunk_frames=encoder.chunk_frames,
+            chunk_rows=encoder.chunk_rows,
+            window_rows=encoder.window_rows,
+            stem_width=encoder.width,
+            width=encoder.output,
+            clip=CLIP if clip else None,
+            ctc_blank=blank(checkpoint, dims, extra),
+        ),
+        decoder=manifest.Decoder(
+            file=DECODER,
+            quantization=quantization,
+            layers=decoder.layers,
+            width=decoder.width,
+            heads=decoder.heads,
+            kv_heads=decoder.kv_heads,
+            head_dim=decoder.head_dim,
+            vocabulary=decoder.vocabulary,
+            context=decoder.context,
+        ),
+        tokenizer=manifest.Tokenizer(TOKENIZER, bool(extra.get("text", {}).get("leading_space", False))),
+        files={path.name: describe_file(path) for path in sorted(out.iterdir())},
+        aligner=None if aligner is None else manifest.Aligner(aligner.classes, aligner.step, HEAD),
+        source=str(checkpoint.config.get("_name_or_path") or checkpoint.directory.resolve().name),
+    )
+
+
+def floor(checkpoint: Checkpoint, extra: Mapping[str, Any]) -> manifest.FixedFloor | manifest.ClipFloor:
+    """The mel floor: the official one unless the checkpoint says that it was trained with another."""
+    value = extra.get("mel_floor")
+    if value is None or value.get("kind") == "clip_max":
+        return manifest.ClipFloor() if value is None else manifest.ClipFloor(float(value.get("range", 8.0)))
+    if value.get("kind") == "fixed" and isinstance(value.get("log10"), int | float):
+        return manifest.FixedFloor(float(value["log10"]))
+    raise CheckpointError(f"{checkpoint.directory}/config.json: hearsay.mel_floor: neither fixed with log10 nor clip_max")
+
+
+def blank(checkpoint: Checkpoint, dims: Dims, extra: Mapping[str, Any]) -> int | None:
+    """The CTC head's blank class: ``hearsay.ctc.blank``, else the one beyond the vocabulary."""
+    if dims.encoder.ctc is None:
+        return None
+    value = extra.get("ctc", {}).get("blank", dims.decoder.vocabulary)
+    if not isinstance(value, int) or not 0 <= value < dims.encoder.ctc:
+        raise CheckpointError(
+            f"{checkpoint.directory}/config.json: hearsay.ctc.blank {value} lies outside the head's {dims.encoder.ctc} classes"
+        )
+    return value
+
+
+def licence(checkpoint: Checkpoint, extra: Mapping[str, Any]) -> str:
+    """``hearsay.licence``, else the licence of the model card's front matter, else "unknown"."""
+    if isinstance(extra.get("licence"), str):
+        return extra["licence"]
+    card = checkpoint.directory / "README.md"
+    if card.exists():
+        lines = card.read_text(encoding="utf-8", errors="replace").splitlines()
+        if lines and lines[0].strip() == "---":
+            for line in lines[1:]:
+                if line.strip() == "---":
+                    break
+                key, _, value = line.partition(":")
+                if key.strip() == "license" and value.strip():
+                    return value.strip().strip("\"'")
+    return "unknown"
+
+
+def describe_file(path: Path) -> manifest.File:
+    """Size and SHA-256."""
+    with path.open("rb") as stream:
+        return manifest.File(path.stat().st_size, hashlib.file_digest(stream, "sha256").hexdigest())
+
+
+def umask() -> int:
+    """The process's umask (it can only be read by setting it)."""
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def precision_of(value: str) -> Precision:
+    """Check an ``--encoder`` value."""
+    if value not in ("fp32", "fp16", "int8"):
+        raise CheckpointError(f"encoder: {value!r} is not one of fp32, fp16, int8")
+    return cast(Precision, value)
+
+
+def quantization_of(value: str) -> Quantization:
+    """Check a ``--decoder`` value."""
+    if value not in ("f32", "f16", "q8_0", "q6_k", "q4_k_m"):
+        raise CheckpointError(f"decoder: {value!r} is not one of f32, f16, q8_0, q6_k, q4_k_m")
+    return cast(Quantization, value)

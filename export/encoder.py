@@ -1,0 +1,219 @@
+"""The audio encoder as three modules made to be exported: Stem, Body, Clip.
+
+The mathematics is that of QwenLM/Qwen3-ASR, modeling_qwen3_asr.py:676-740, attention within windows; the form is what
+DirectML accepts (docs/export.md): no branch on a tensor, sizes by ``unflatten`` / ``flatten``, masks added, positions a
+constant, nothing cut on the right. Weights are kept ``[inputs, outputs]`` so that every product is one MatMul of the graph.
+
+In float16 the LayerNorms and the softmax run in float32, and the residual is clamped as the official code clamps it.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from export.checkpoint import Checkpoint
+from export.dims import CONVOLUTIONS, EncoderDims
+
+Read = Callable[..., NDArray[np.float32]]
+
+MASKED = 10000.0
+"""What a padding row's score is lowered by: exp underflows to 0 in float32, and the number exists in float16."""
+
+MAX_TIMESCALE = 10000.0
+"""Of the sinusoids (QwenLM/Qwen3-ASR, modeling_qwen3_asr.py:579-594)."""
+
+
+class Linear(nn.Module):
+    """``x @ weight (+ bias)``, weight [inputs, outputs]."""
+
+    def __init__(self, weight: NDArray[np.float32], bias: NDArray[np.float32] | None, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.weight = nn.Buffer(torch.from_numpy(np.ascontiguousarray(weight.T)).to(dtype))
+        self.bias = None if bias is None else nn.Buffer(torch.from_numpy(bias.copy()).to(dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.matmul(x, self.weight)
+        return y if self.bias is None else y + self.bias
+
+
+class Norm(nn.Module):
+    """LayerNorm over the last axis, in float32 whatever the input is."""
+
+    def __init__(self, weight: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
+        super().__init__()
+        self.weight = nn.Buffer(torch.from_numpy(weight.copy()))
+        self.bias = nn.Buffer(torch.from_numpy(bias.copy()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.layer_norm(x.float(), self.weight.shape, self.weight, self.bias, 1e-5).to(x.dtype)
+
+
+class Convolution(nn.Module):
+    """3 × 3, stride 2, padding 1, then GELU (erf)."""
+
+    def __init__(self, weight: NDArray[np.float32], bias: NDArray[np.float32], dtype: torch.dtype) -> None:
+        super().__init__()
+        self.weight = nn.Buffer(torch.from_numpy(weight.copy()).to(dtype))
+        self.bias = nn.Buffer(torch.from_numpy(bias.copy()).to(dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.gelu(functional.conv2d(x, self.weight, self.bias, stride=2, padding=1))
+
+
+class Stem(nn.Module):
+    """mel [N, bins, chunk_frames] → rows [N, chunk_rows, width], the chunk's own positions added."""
+
+    def __init__(self, dims: EncoderDims, read: Read, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(
+            Convolution(read(f"audio_tower.{name}.weight"), read(f"audio_tower.{name}.bias"), dtype)
+            for name in CONVOLUTIONS
+        )
+        self.out = Linear(read("audio_tower.conv_out.weight"), None, dtype)
+        self.positions = nn.Buffer(sinusoids(dims.chunk_rows, dims.width).to(dtype))
+
+    def forward(self, mel: Tensor) -> Tensor:
+        x = mel.unsqueeze(1)
+        for convolution in self.convolutions:
+            x = convolution(x)
+        # [N, channels, bands, rows] → [N, rows, channels · bands]: the feature index is channel-major (:710).
+        x = x.permute(0, 3, 1, 2).flatten(2)
+        return self.out(x) + self.positions
+
+
+def sinusoids(rows: int, width: int) -> Tensor:
+    """Positions [rows, width]: sines in the first half, cosines in the second; restarting in each chunk."""
+    step = math.log(MAX_TIMESCALE) / (width // 2 - 1)
+    angles = torch.arange(rows).float()[:, None] * torch.exp(-step * torch.arange(width // 2).float())[None]
+    return torch.cat((angles.sin(), angles.cos()), 1)
+
+
+class Attention(nn.Module):
+    """Self-attention within a window; ``bias`` [W, 1, 1, T] float32 is added to the scores."""
+
+    def __init__(self, dims: EncoderDims, read: Read, prefix: str, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.heads = (dims.heads, dims.head_dim)
+        self.scale = dims.head_dim**-0.5
+        self.query, self.key, self.value, self.out = (
+            Linear(read(f"{prefix}{name}.weight"), read(f"{prefix}{name}.bias"), dtype)
+            for name in ("q_proj", "k_proj", "v_proj", "out_proj")
+        )
+
+    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
+        query = self.query(x).unflatten(-1, self.heads).transpose(1, 2)
+        key = self.key(x).unflatten(-1, self.heads).permute(0, 2, 3, 1)
+        value = self.value(x).unflatten(-1, self.heads).transpose(1, 2)
+        scores = torch.matmul(query * self.scale, key).float() + bias
+        shares = torch.softmax(scores, -1).to(x.dtype)
+        return self.out(torch.matmul(shares, value).transpose(1, 2).flatten(2))
+
+
+class Layer(nn.Module):
+    """Pre-LN transformer layer."""
+
+    def __init__(self, dims: EncoderDims, read: Read, prefix: str, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.attention_norm, self.ffn_norm = (
+            Norm(read(f"{prefix}{name}.weight"), read(f"{prefix}{name}.bias"))
+            for name in ("self_attn_layer_norm", "final_layer_norm")
+        )
+        self.attention = Attention(dims, read, f"{prefix}self_attn.", dtype)
+        self.up, self.down = (
+            Linear(read(f"{prefix}{name}.weight"), read(f"{prefix}{name}.bias"), dtype) for name in ("fc1", "fc2")
+        )
+        # The official code clamps float16 residuals (:570-572).
+        self.limit = torch.finfo(dtype).max - 1000 if dtype == torch.float16 else None
+
+    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
+        x = x + self.attention(self.attention_norm(x), bias)
+        x = x + self.down(functional.gelu(self.up(self.ffn_norm(x))))
+        return x if self.limit is None else x.clamp(-self.limit, self.limit)
+
+
+class Body(nn.Module):
+    """rows [W, T, width], mask [W, T] (1 valid, 0 padding) → embeddings [W, T, output] and, with a CTC head, ctc [W, T, classes].
+
+    Each of the W windows attends within itself only.
+    """
+
+    def __init__(self, dims: EncoderDims, read: Read, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            Layer(dims, read, f"audio_tower.layers.{index}.", dtype) for index in range(dims.layers)
+        )
+        self.norm = Norm(read("audio_tower.ln_post.weight"), read("audio_tower.ln_post.bias"))
+        self.first, self.second = (
+            Linear(read(f"audio_tower.{name}.weight"), read(f"audio_tower.{name}.bias"), dtype)
+            for name in ("proj1", "proj2")
+        )
+        self.ctc = None if dims.ctc is None else Linear(read("ctc.weight"), read("ctc.bias"), dtype)
+
+    def forward(self, rows: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+        hidden = self.hidden(rows, mask)
+        embeddings = self.project(hidden)
+        if self.ctc is None:
+            return (embeddings,)
+        return embeddings, torch.log_softmax(self.ctc(hidden).float(), -1).to(rows.dtype)
+
+    def hidden(self, rows: Tensor, mask: Tensor) -> Tensor:
+        bias = (mask.float() - 1.0).unsqueeze(1).unsqueeze(1) * MASKED
+        for layer in self.layers:
+            rows = layer(rows, bias)
+        return self.norm(rows)
+
+    def project(self, hidden: Tensor) -> Tensor:
+        return self.second(functional.gelu(self.first(hidden)))
+
+
+class Clip(nn.Module):
+    """mel [B, bins, chunk_frames · C], valid_rows [B] int64 → embeddings [B, chunk_rows · C, output], uncut.
+
+    The 3D reconstruction: all chunks through the stem at once, rows padded to whole windows, [B · W, window_rows, width]
+    through the transformer, so that every layer sees one static length, and back. "Back" is a gather whose indices are
+    counted along the stem's own output: a Reshape to two dynamic axes would need a computed target.
+    """
+
+    def __init__(self, dims: EncoderDims, stem: Stem, body: Body) -> None:
+        super().__init__()
+        self.stem, self.body = stem, body
+        self.chunk_frames, self.window_rows = dims.chunk_frames, dims.window_rows
+        self.chunks = dims.window_rows // dims.chunk_rows
+
+    def forward(self, mel: Tensor, valid_rows: Tensor) -> Tensor:
+        chunks = mel.unflatten(2, (-1, self.chunk_frames)).transpose(1, 2)
+        count = chunks.shape[1]
+        rows = self.stem(chunks.flatten(0, 1))
+        # Pad by chunks to whole windows: (C + 7) // 8 · 8 − C is never negative and needs no branch.
+        rows = rows[places(chunks[:, :, 0, 0])]
+        windows = functional.pad(rows, (0, 0, 0, 0, 0, (count + self.chunks - 1) // self.chunks * self.chunks - count))
+        padded = windows.flatten(1, 2)
+        ordinal = torch.ones_like(padded[:, :, 0], dtype=torch.int64).cumsum(1)
+        mask = (ordinal <= valid_rows.unsqueeze(1)).to(mel.dtype)
+        tiles = padded.unflatten(1, (-1, self.window_rows)).flatten(0, 1)
+        hidden = self.body.hidden(tiles, mask.unflatten(1, (-1, self.window_rows)).flatten(0, 1))
+        embeddings = self.body.project(hidden).flatten(0, 1)
+        offset = (torch.ones_like(ordinal[:, :1]).cumsum(0) - 1) * ordinal[:, -1:]
+        return embeddings[torch.ones_like(rows.flatten(1, 2)[:, :, 0], dtype=torch.int64).cumsum(1) - 1 + offset]
+
+
+def places(like: Tensor) -> Tensor:
+    """0, 1, 2 … row by row in the shape of ``like`` [B, C], counted by cumulative sums instead of a range."""
+    ordinal = torch.ones_like(like, dtype=torch.int64).cumsum(1)
+    return ordinal - 1 + (torch.ones_like(ordinal[:, :1]).cumsum(0) - 1) * ordinal[:, -1:]
+
+
+def build(checkpoint: Checkpoint, dims: EncoderDims, half: bool) -> tuple[Stem, Body]:
+    """Stem and body with the checkpoint's weights, in float16 if ``half``."""
+    dtype = torch.float16 if half else torch.float32
+
+    def read(name: str) -> NDArray[np.float32]:
+        return checkpoint.tensors[name].read()
+
+    with torch.no_grad():
+        return Stem(dims, read, dtype).eval(), Body(dims, read, dtype).eval()
