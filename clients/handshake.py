@@ -1,0 +1,125 @@
+"""How a session with a daemon opens, and how it may fail: address, headers, refusal, loss.
+
+Shared by the asynchronous and the blocking client; nothing here waits.
+"""
+
+import json
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from websockets.exceptions import ConnectionClosed, InvalidStatus, InvalidURI
+
+from clients.events import ListenError
+from clients.options import StreamOptions
+
+RETRY_CODES = frozenset({1001, 1005, 1006, 1011, 1012, 1013, 1015})
+"""Close codes after which a new connection may succeed (going away, lost, server error, restart, overload)."""
+
+RETRY_STATUS = frozenset({408, 429, 500, 502, 503, 504})
+"""HTTP answers to the handshake after which another attempt may succeed."""
+
+_MAX_MESSAGE = 16 << 20
+
+
+class Refused(ListenError):
+    """The daemon did not accept the session. ``status`` is the HTTP status, None where there was no HTTP answer."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+    @property
+    def may_retry(self) -> bool:
+        """Whether another attempt may succeed: the daemon is away, full or draining."""
+        return self.status is None or self.status in RETRY_STATUS
+
+
+class Lost(ListenError):
+    """An accepted session ended before its time. ``code`` is the WebSocket close code (1006: no close frame at all)."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(f"connection closed with code {code}{': ' + reason if reason else ''}")
+        self.code = code
+        self.reason = reason
+
+    @property
+    def may_retry(self) -> bool:
+        """Whether a new session may succeed; not where this one broke a rule or a limit."""
+        return self.code in RETRY_CODES
+
+
+def listen_url(url: str, options: StreamOptions) -> str:
+    """The WebSocket address of a session on the daemon at ``url`` (``http``, ``https``, ``ws`` or ``wss``).
+
+    Raises:
+        Refused: not such an address.
+    """
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    schemes = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+    if parts.scheme not in schemes or not parts.hostname:
+        raise Refused(f"{url!r} is no daemon's address: expected http://HOST:PORT")
+    path = parts.path.rstrip("/").removesuffix("/v1/listen").removesuffix("/v1") + "/v1/listen"
+    return urlunsplit((schemes[parts.scheme], parts.netloc, path, options.query(), ""))
+
+
+def user_agent() -> str:
+    """Name and version of this client, for the User-Agent header."""
+    try:
+        return f"hearsay/{version('hearsay')}"
+    except PackageNotFoundError:
+        return "hearsay"
+
+
+def settings(url: str, key: str | None, *, blocking: bool = False) -> dict[str, Any]:
+    """Arguments of websockets' ``connect`` for a session at ``url``; ``blocking`` for its threaded client."""
+    found: dict[str, Any] = {
+        "additional_headers": {"Authorization": f"Token {key}"} if key else {},
+        "user_agent_header": user_agent(),
+        "compression": None,  # audio does not compress, and deflate costs memory on both sides
+        "max_size": _MAX_MESSAGE,
+    }
+    major = int(version("websockets").split(".")[0])
+    if major >= 15 and urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1"):
+        found["proxy"] = None  # a proxy named in the environment cannot reach this machine's loopback
+    if major >= 15 or not blocking:  # the threaded client learnt keepalive in 15
+        found |= {"ping_interval": 20, "ping_timeout": 60}  # a busy daemon is late before it is dead
+    return found
+
+
+def is_normal(error: ConnectionClosed) -> bool:
+    """Whether the daemon ended the session as agreed."""
+    # ConnectionClosedOK counts 1001 (going away) as normal too; for a session in progress it is a loss.
+    return error.rcvd is not None and error.rcvd.code == 1000
+
+
+def loss(error: ConnectionClosed, fault: str) -> Lost:
+    """The error to raise for a broken session; ``fault`` is what the daemon said before, if anything."""
+    frame = error.rcvd or error.sent
+    if frame is None:
+        return Lost(1006, fault or "the connection broke")
+    return Lost(frame.code, fault or frame.reason)
+
+
+def refusal(url: str, error: Exception) -> Refused:
+    """The error to raise for a handshake that failed."""
+    place = urlsplit(url).netloc
+    if isinstance(error, InvalidStatus):
+        status = error.response.status_code
+        return Refused(f"the daemon at {place} refused the session with HTTP {status}: {_explanation(error)}", status)
+    if isinstance(error, InvalidURI):
+        return Refused(str(error), 400)
+    return Refused(f"no daemon answers at {place}: {error or type(error).__name__}")
+
+
+def _explanation(error: InvalidStatus) -> str:
+    """The message of a JSON error body in the shapes of OpenAI and Deepgram, else its first 200 characters."""
+    body = bytes(error.response.body or b"").decode("utf-8", "replace")
+    try:
+        data: Any = json.loads(body)
+        detail: Any = data.get("error", data)
+        if isinstance(detail, str):
+            return detail
+        return str(detail.get("message") or detail.get("err_msg") or detail.get("reason") or body[:200])
+    except (ValueError, AttributeError):
+        return body[:200].strip() or error.response.reason_phrase

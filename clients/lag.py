@@ -1,0 +1,66 @@
+"""How late captions are: the clock of what was sent against the clock of what came back.
+
+*Partial lag* of a word: from the moment its last sample was sent to the first message that contains it, interim or
+final. *Final lag* of an utterance: from the moment the last sample of its last word was sent to its final text; the
+endpointing silence, which must pass before anybody can know that it ended, is part of it and is given apart.
+Word ends are the final's own word times, unless the caller knows better (synthetic speech).
+"""
+
+import bisect
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from clients.events import Results
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The nearest-rank percentile, ``share`` 0…1; NaN without values."""
+    if not values:
+        return math.nan
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+@dataclass(slots=True)
+class LagMeter:
+    """Collects one session's lags. ``sent`` and ``received`` take the time of one monotonic clock, in seconds."""
+
+    partial: list[float] = field(default_factory=list[float])
+    """Seconds, one for each word of the finals."""
+    final: list[float] = field(default_factory=list[float])
+    """Seconds, one for each final that an endpoint closed."""
+    _positions: list[float] = field(default_factory=list[float])
+    _times: list[float] = field(default_factory=list[float])
+    _interims: list[tuple[float, Counter[str]]] = field(default_factory=list[tuple[float, Counter[str]]])
+
+    def sent(self, until: float, now: float) -> None:
+        """All audio before ``until`` (seconds on the session's clock) is sent."""
+        self._positions.append(until)
+        self._times.append(now)
+
+    def received(self, results: Results, now: float) -> None:
+        """A message came."""
+        self._interims.append((now, Counter(_key(word.text) for word in results.words)))
+        if not results.is_final:
+            return
+        counted: Counter[str] = Counter()
+        for word in results.words:
+            key = _key(word.text)
+            counted[key] += 1
+            # The n-th occurrence of a word counts as there when a message has it n times.
+            seen = next(time for time, words in self._interims if words[key] >= counted[key])
+            self.partial.append(seen - self.sent_at(word.end))
+        if results.speech_final and results.words:
+            self.final.append(now - self.sent_at(results.words[-1].end))
+        self._interims.clear()
+
+    def sent_at(self, position: float) -> float:
+        """When the sample at ``position`` seconds was sent; the last time of all for one beyond the end."""
+        index = bisect.bisect_left(self._positions, position)
+        return self._times[min(index, len(self._times) - 1)]
+
+
+def _key(text: str) -> str:
+    return "".join(character for character in text.lower() if character.isalnum() or character == "'")

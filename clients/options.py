@@ -1,0 +1,62 @@
+"""What a client declares when it opens a session on ``/v1/listen``."""
+
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlencode
+
+Encoding = Literal["linear16", "float32", "mulaw", "alaw"]
+
+BYTES_PER_SAMPLE: dict[str, int] = {"linear16": 2, "float32": 4, "mulaw": 1, "alaw": 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """What a session declares. None leaves a choice to the daemon.
+
+    Attributes:
+        encoding, sample_rate, channels: the shape of the audio that will be sent; channels are interleaved.
+        endpointing: silence in milliseconds that closes an utterance, False for never.
+        utterance_end_ms: gap after a word, in milliseconds, that is reported as ``UtteranceEnd``.
+        keyterms: names and words to listen for.
+    """
+
+    model: str | None = None
+    language: str | None = None
+    encoding: Encoding = "linear16"
+    sample_rate: int = 16000
+    channels: int = 1
+    interim_results: bool = True
+    endpointing: int | Literal[False] | None = None
+    utterance_end_ms: int | None = None
+    vad_events: bool = False
+    keyterms: tuple[str, ...] = ()
+
+    @property
+    def bytes_per_second(self) -> int:
+        """Wire bytes of one second of audio."""
+        return BYTES_PER_SAMPLE[self.encoding] * self.sample_rate * self.channels
+
+    def query(self) -> str:
+        """The options as a query string."""
+        pairs: list[tuple[str, str]] = [
+            ("encoding", self.encoding),
+            ("sample_rate", str(self.sample_rate)),
+            ("channels", str(self.channels)),
+            ("interim_results", _flag(self.interim_results)),
+        ]
+        if self.model is not None:
+            pairs.append(("model", self.model))
+        if self.language is not None:
+            pairs.append(("language", self.language))
+        if self.endpointing is not None:
+            pairs.append(("endpointing", "false" if self.endpointing is False else str(self.endpointing)))
+        if self.utterance_end_ms is not None:
+            pairs.append(("utterance_end_ms", str(self.utterance_end_ms)))
+        if self.vad_events:
+            pairs.append(("vad_events", "true"))
+        pairs.extend(("keyterm", term) for term in self.keyterms)
+        return urlencode(pairs)
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
