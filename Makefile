@@ -1,0 +1,69 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Needs Python >= 3.11 with venv, make, gcc and g++.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/hearsay
+DATA ?= $(HEARSAY_DATA)
+# One thread budget for the process; BLAS threads beside it cost two to four times the speed (docs/engines.md).
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: demo serve test reference lint bench soak eval size export-check clean environment
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ —/'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "hearsay needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Try: make demo PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "Python's venv is missing (Debian, Ubuntu: apt install python3-venv)."; exit 1; }
+
+$(VENV)/llama.stamp: requirements/runtime.txt tools/llama_wheel.py | $(BIN)/python
+	@$(BIN)/python tools/llama_wheel.py --cache "$(CACHE)/wheels"
+	@touch $@
+
+$(VENV)/runtime.stamp: requirements/runtime.txt pyproject.toml $(VENV)/llama.stamp
+	@echo "Installing hearsay and what it runs on."
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/runtime.txt
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/runtime.stamp
+	@echo "Installing what the tests need."
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@
+
+environment: $(VENV)/runtime.stamp  ## .venv with the hearsay command
+
+demo: environment  ## play a recording through the daemon and watch the captions
+	@$(BIN)/hearsay demo
+
+serve: environment  ## run the daemon on 127.0.0.1
+	@$(BIN)/hearsay serve
+
+test: $(VENV)/dev.stamp  ## everything that needs no torch
+	@$(BIN)/python -m pytest -q
+
+lint: $(VENV)/dev.stamp  ## ruff and pyright (strict)
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright
+
+reference: $(VENV)/dev.stamp  ## compare with the official code, number for number (installs torch)
+	@bash tests/reference/run.sh
+
+export-check: $(VENV)/dev.stamp  ## export parity at true 0.6B dimensions (long)
+	@bash tests/reference/run.sh --true-dims
+
+bench: environment  ## every published speed
+	@$(BIN)/python -m bench
+
+soak: $(VENV)/dev.stamp  ## an hour of speech, a thousand disconnects: is anything left behind?
+	@$(BIN)/python -m pytest -q -s tests/soak
+
+eval: environment  ## word error rates on held-out speech: make eval DATA=DIR
+	@$(BIN)/python -m bench.eval $(if $(DATA),--data "$(DATA)")
+
+size: environment  ## bytes downloaded and unpacked
+	@$(BIN)/python -m bench.size
+
+clean:  ## remove environments and caches of this folder
+	rm -rf $(VENV) .envs .pytest_cache .ruff_cache .hypothesis build dist

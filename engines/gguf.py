@@ -1,0 +1,239 @@
+"""One llama.cpp context, many sequences: rows of embeddings in, logits out.
+
+Knows no tokenizer and no speech. A *row* is one position of one sequence: a float32 vector of the model's width, either
+made elsewhere (audio) or read from the GGUF's own embedding table (:meth:`Decoder.embed`). Rows always go in as
+embeddings, because a llama_batch holds tokens or embeddings, never both.
+
+What decides the settings (measured, docs/engines.md): ``kv_unified=False`` and flash attention off, so that a sequence's
+logits are bit-identical alone and beside others as long as its own rows come in the same partition into calls. Another
+partition of the same rows rounds differently; so whoever needs reproducible text fixes the partition.
+
+Not thread-safe: one thread at a time may call in (engines/batching.Lane is that thread).
+"""
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import gguf
+import llama_cpp.llama_cpp as llama
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+
+CALL_ROWS: Final = 256
+"""Most rows of one llama_decode call. A longer item is evaluated in several calls, cut at multiples of this."""
+
+_KV_TYPES: Final = {"f16": 1, "f32": 0}  # ggml_type ids
+_SEQUENCE_LIMIT: Final = 256  # llama.cpp's LLAMA_MAX_SEQ
+
+
+class GgufError(RuntimeError):
+    """The GGUF cannot be loaded or llama.cpp refused a call; the message says which."""
+
+
+class Busy(RuntimeError):
+    """Every sequence of the context is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Work for one sequence: forget its positions from ``start`` on, then evaluate ``rows`` [n, width] there.
+
+    ``logits_from``: index of the first row whose logits are wanted, n for none. Forgetting gives the cells back in
+    order, so the cache looks, cell by cell, as if the forgotten rows had never been evaluated.
+    """
+
+    sequence: int
+    start: int
+    rows: Floats
+    logits_from: int
+
+
+_backend_lock = threading.Lock()
+_backend_ready = False
+
+
+@llama.llama_log_callback
+def _log(level: int, text: bytes, _user: ctypes.c_void_p) -> None:  # errors reach the caller as exceptions
+    return None
+
+
+def _start_backend() -> None:
+    global _backend_ready
+    with _backend_lock:
+        if not _backend_ready:
+            llama.llama_log_set(_log, ctypes.c_void_p(0))
+            llama.llama_backend_init()
+            _backend_ready = True
+
+
+class EmbeddingTable:
+    """The token embeddings of a GGUF, dequantised a row at a time (the whole table in float32 can be 600 MB)."""
+
+    def __init__(self, path: Path) -> None:
+        reader = gguf.GGUFReader(path)
+        tensor = next((t for t in reader.tensors if t.name == "token_embd.weight"), None)
+        if tensor is None:
+            raise GgufError(f"{path} holds no token_embd.weight")
+        self._type = tensor.tensor_type
+        self._data: npt.NDArray[Any] = tensor.data  # memory-mapped, [vocabulary, bytes or values]
+
+    def rows(self, tokens: Sequence[int]) -> Floats:
+        """Embeddings of ``tokens``: float32 [n, width]."""
+        picked = np.ascontiguousarray(self._data[np.asarray(tokens, dtype=np.int64)])
+        if self._type == gguf.GGMLQuantizationType.F32:
+            return picked.astype(np.float32, copy=False)
+        return gguf.quants.dequantize(picked, self._type).astype(np.float32, copy=False)
+
+
+class Decoder:
+    """A loaded GGUF with KV cache for ``sequences`` independent sequences of up to ``rows`` positions each."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        sequences: int,
+        rows: int,
+        threads: int,
+        kv: Literal["f16", "f32"] = "f16",
+        gpu_layers: int = 0,
+    ) -> None:
+        if not 1 <= sequences <= _SEQUENCE_LIMIT:
+            raise GgufError(f"sequences: {sequences} lies outside 1…{_SEQUENCE_LIMIT}")
+        _start_backend()
+        model_params = llama.llama_model_default_params()
+        model_params.n_gpu_layers = gpu_layers
+        self._model: Any = llama.llama_model_load_from_file(str(path).encode(), model_params)
+        if not self._model:
+            raise GgufError(f"llama.cpp could not load {path}")
+        self.rows = -(-rows // 256) * 256  # llama.cpp pads a sequence's cells to 256
+        params = llama.llama_context_default_params()
+        params.n_ctx = self.rows * sequences
+        params.n_batch = params.n_ubatch = max(CALL_ROWS, sequences)
+        params.n_seq_max = sequences
+        params.n_threads = params.n_threads_batch = threads
+        params.type_k = params.type_v = _KV_TYPES[kv]
+        params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        params.kv_unified = False
+        params.no_perf = True
+        self._context: Any = llama.llama_init_from_model(self._model, params)
+        if not self._context:
+            llama.llama_model_free(self._model)
+            raise GgufError(f"llama.cpp could not make a context of {sequences} × {self.rows} rows for {path}")
+        self._memory: Any = llama.llama_get_memory(self._context)
+        self.width: int = llama.llama_model_n_embd(self._model)
+        self.vocabulary: int = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(self._model))
+        self.sequences = sequences
+        self._table = EmbeddingTable(path)
+        self._free = list(range(sequences - 1, -1, -1))
+        self._lengths = [0] * sequences
+        self._batch: Any = llama.llama_batch_init(params.n_batch, self.width, 1)
+        self._batch_rows: Floats = np.ctypeslib.as_array(self._batch.embd, (params.n_batch, self.width))
+        self._positions = np.ctypeslib.as_array(self._batch.pos, (params.n_batch,))
+        self._wanted = np.ctypeslib.as_array(self._batch.logits, (params.n_batch,))
+        self._capacity: int = params.n_batch
+        for i in range(self._capacity):
+            self._batch.n_seq_id[i] = 1
+
+    def close(self) -> None:
+        """Free context and model. Idempotent."""
+        if self._context:
+            llama.llama_batch_free(self._batch)
+            llama.llama_free(self._context)
+            llama.llama_model_free(self._model)
+            self._context = self._model = self._memory = None
+
+    @property
+    def taken(self) -> int:
+        """Sequences in use."""
+        return self.sequences - len(self._free)
+
+    def acquire(self) -> int:
+        """Take an empty sequence.
+
+        Raises:
+            Busy: none is free.
+        """
+        if not self._free:
+            raise Busy(f"all {self.sequences} sequences are taken")
+        return self._free.pop()
+
+    def release(self, sequence: int) -> None:
+        """Empty ``sequence`` and give it back."""
+        self._trim(sequence, 0)
+        self._free.append(sequence)
+
+    def _trim(self, sequence: int, start: int) -> None:
+        if start < self._lengths[sequence]:
+            llama.llama_memory_seq_rm(self._memory, sequence, start, -1)
+            self._lengths[sequence] = start
+
+    def embed(self, tokens: Sequence[int]) -> Floats:
+        """The table's rows for ``tokens``: float32 [n, width]. Thread-safe."""
+        return self._table.rows(tokens)
+
+    def evaluate(self, items: Sequence[Rows]) -> list[Floats]:
+        """Evaluate every item; logits float32 [n - logits_from, vocabulary] of each.
+
+        Items of one row each, of different sequences, share calls. Items of many rows take calls of their own, cut at
+        multiples of :data:`CALL_ROWS`: so the partition of a sequence's rows never depends on its neighbours.
+
+        Raises:
+            GgufError: a position outside the sequence's cells, or llama.cpp failed.
+        """
+        results: list[Floats] = [np.empty((0, self.vocabulary), np.float32)] * len(items)
+        single = [i for i, item in enumerate(items) if len(item.rows) == 1]
+        for first in range(0, len(single), self._capacity):
+            group = single[first : first + self._capacity]
+            for index, logits in zip(group, self._call([items[i] for i in group]), strict=True):
+                results[index] = logits
+        for index, item in enumerate(items):
+            if len(item.rows) == 1:
+                continue
+            parts: list[Floats] = []
+            for cut in range(0, len(item.rows), CALL_ROWS):
+                part = item.rows[cut : cut + CALL_ROWS]
+                wanted = min(max(item.logits_from - cut, 0), len(part))
+                parts += self._call([Rows(item.sequence, item.start + cut, part, wanted)])
+            results[index] = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return results
+
+    def _call(self, items: Sequence[Rows]) -> list[Floats]:
+        batch = self._batch
+        n = 0
+        for item in items:
+            count = len(item.rows)
+            if item.start + count > self.rows:
+                raise GgufError(f"rows {item.start}…{item.start + count - 1} do not fit a sequence of {self.rows}")
+            if item.start > self._lengths[item.sequence]:
+                raise GgufError(f"row {item.start} would leave a gap after {self._lengths[item.sequence]}")
+            self._trim(item.sequence, item.start)
+            self._batch_rows[n : n + count] = item.rows
+            self._positions[n : n + count] = np.arange(item.start, item.start + count, dtype=np.int32)
+            self._wanted[n : n + count] = 0
+            self._wanted[n + item.logits_from : n + count] = 1
+            for i in range(n, n + count):
+                batch.seq_id[i][0] = item.sequence
+            n += count
+        batch.n_tokens = n
+        code = llama.llama_decode(self._context, batch)
+        if code != 0:
+            raise GgufError(f"llama_decode returned {code} for {n} rows of {len(items)} sequences")
+        for item in items:
+            self._lengths[item.sequence] = item.start + len(item.rows)
+        logits: list[Floats] = []
+        n = 0
+        for item in items:
+            rows = range(n + item.logits_from, n + len(item.rows))
+            out = np.empty((len(rows), self.vocabulary), np.float32)
+            for k, i in enumerate(rows):
+                out[k] = np.ctypeslib.as_array(llama.llama_get_logits_ith(self._context, i), (self.vocabulary,))
+            logits.append(out)
+            n += len(item.rows)
+        return logits

@@ -1,0 +1,72 @@
+"""ONNX Runtime sessions: one per graph for all live sessions, few threads, no spinning.
+
+Provider choice: DirectML on Windows, CUDA or CoreML where the installed build offers them, else the CPU. DirectML
+compiles a graph anew for each shape it meets, so there every graph runs in fixed shapes (:attr:`Graph.fixed`): callers
+pad to the window and to a batch of 1, 2, 4 or 8, each warmed once at load (design: directml.md rule 12).
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+
+Array = npt.NDArray[Any]
+
+BATCHES: Final = (1, 2, 4, 8)
+"""Batch sizes used where shapes must be fixed."""
+
+_PROVIDERS: Final = {
+    "dml": "DmlExecutionProvider",
+    "cuda": "CUDAExecutionProvider",
+    "coreml": "CoreMLExecutionProvider",
+    "cpu": "CPUExecutionProvider",
+}
+
+
+class ProviderError(ValueError):
+    """The provider asked for is unknown or not in this build of ONNX Runtime."""
+
+
+def providers(choice: str = "auto") -> list[str]:
+    """ONNX Runtime's names of the providers to try, in order, the CPU last.
+
+    Raises:
+        ProviderError: ``choice`` is neither auto nor offered by the installed build.
+    """
+    offered = ort.get_available_providers()
+    if choice == "auto":
+        return [name for name in _PROVIDERS.values() if name in offered]
+    if choice not in _PROVIDERS:
+        raise ProviderError(f"provider: {choice!r} is none of auto, {', '.join(_PROVIDERS)}")
+    name = _PROVIDERS[choice]
+    if name not in offered:
+        raise ProviderError(f"provider: this ONNX Runtime offers {', '.join(offered)}, not {name}")
+    return [name] if choice == "cpu" else [name, _PROVIDERS["cpu"]]
+
+
+class Graph:
+    """A loaded graph. :meth:`run` may be called from any thread; the lane sees to it that one does at a time."""
+
+    def __init__(self, path: Path, *, threads: int, provider: str = "auto") -> None:
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        # Spinning threads would steal the cores from llama.cpp between calls.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+        options.log_severity_level = 3
+        self._session = ort.InferenceSession(str(path), options, providers=providers(provider))
+        self.provider: str = self._session.get_providers()[0]
+        self.fixed = self.provider == _PROVIDERS["dml"]
+        self.inputs: tuple[str, ...] = tuple(i.name for i in self._session.get_inputs())
+        self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
+        self._half = {i.name for i in self._session.get_inputs() if i.type == "tensor(float16)"}
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Outputs in the graph's order; float16 outputs come back as float32, float16 inputs are cast."""
+        cast = {name: value.astype(np.float16) if name in self._half else value for name, value in feeds.items()}
+        outputs: list[Array] = self._session.run(None, cast)
+        return [o.astype(np.float32) if o.dtype == np.float16 else o for o in outputs]
