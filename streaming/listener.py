@@ -1,0 +1,348 @@
+"""The session: samples in, events out. No sockets, no asyncio, no clock but the sample count.
+
+A *segment* is speech from onset to endpoint, at most 24 s: at that limit it closes at the quietest point of its last 4 s
+and the audio after that point opens the next one. Everything that a final text depends on (onsets, chunk and window
+ends, segment ends) is decided at multiples of 512 samples of the session's own clock, so a stream and a file of the
+same samples give the same finals, however the stream was cut. Ticks (interim hypotheses) run at most once a call and
+change nothing that lasts: when the caller falls behind, they are skipped and the newest audio wins.
+"""
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from engines.batching import Cancelled, Owner
+from engines.gguf import Rows
+from streaming.alignment import share, word_times
+from streaming.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence, VoiceActivity
+from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd, Word
+from streaming.options import ListenOptions
+from streaming.recognizer import Hypothesis, Segment
+from streaming.work import Work
+
+if TYPE_CHECKING:
+    from streaming.model import AsrModel
+
+Floats = npt.NDArray[np.float32]
+
+FRAME: Final = 512
+"""Samples of one voice-activity decision, and the grain of the session's clock."""
+TICK_SECONDS: Final = 0.3
+"""Least audio between two interim hypotheses."""
+PREROLL_SECONDS: Final = 0.3
+"""Audio kept before a detected onset: plosives and breaths come before voice activity."""
+HANG_SECONDS: Final = 0.25
+"""Audio kept after a silence began. The final's audio ends there, so it can be decoded before the endpoint is sure."""
+SEGMENT_SECONDS: Final = 24.0
+SEAM_SECONDS: Final = 4.0
+"""A full segment closes at the quietest point of this stretch at its end."""
+
+
+class Listener:
+    """One live session. ``feed``, ``finalize`` and ``finish`` block for model calls and belong to one thread at a time;
+    ``close`` may come from any thread."""
+
+    def __init__(self, model: "AsrModel", options: ListenOptions, language: str | None) -> None:
+        self.options = options
+        self.work = Work()
+        self._model, self._language = model, language
+        self._owner = Owner()
+        self._rate = model.sample_rate
+        self._endpointer = Endpointer(VoiceActivity(model.voice), options.endpointing)
+        self._pending = np.empty(0, np.float32)
+        self._clock = 0
+        self._recent = np.zeros(0, np.float32)
+        self._segment: Segment | None = None
+        self._segment_start = 0
+        self._covered = 0
+        """End of the last closed segment: the next one starts there at the earliest."""
+        self._silence_end: int | None = None
+        """Where the open segment would end if the present silence lasts (segment samples), None while speech goes on."""
+        self._early: Hypothesis | None = None
+        """The final decoded during that silence."""
+        self._ticked = 0
+        self._last_word_end: float | None = None
+        self._sequence: int | None = None
+        self._head_rows = 0
+        self._lock = threading.Lock()
+        self._closed = False
+
+    # ---------------------------------------------------------------- the caller's side
+
+    @property
+    def seconds(self) -> float:
+        """Audio heard so far."""
+        return (self._clock + len(self._pending)) / self._rate
+
+    def feed(self, samples: Floats) -> list[Event]:
+        """Hear ``samples``, float32 mono at the model's rate, any number; return what followed from them.
+
+        Raises:
+            Cancelled: the listener was closed meanwhile.
+        """
+        with self._lock:
+            events: list[Event] = []
+            self._pending = np.concatenate([self._pending, samples]) if len(self._pending) else samples
+            whole = len(self._pending) // FRAME * FRAME
+            for start in range(0, whole, FRAME):
+                self._hear(self._pending[start : start + FRAME], events)
+            self._pending = self._pending[whole:].copy()
+            if self.options.interim:
+                self._look(events)
+            return events
+
+    def finalize(self) -> list[Event]:
+        """Close the open segment at the last sample fed; always answers with one ``from_finalize`` transcript."""
+        with self._lock:
+            events: list[Event] = []
+            self._drain(events, from_finalize=True)
+            if not any(isinstance(e, Transcript) and e.from_finalize for e in events):
+                now = self._clock / self._rate
+                events.append(
+                    Transcript(now, now, "", (), 0, self._language, is_final=True, speech_final=True, from_finalize=True)
+                )
+            return events
+
+    def finish(self) -> list[Event]:
+        """The audio has ended: close what is open and free the session."""
+        with self._lock:
+            events: list[Event] = []
+            self._drain(events, from_finalize=False)
+        self.close()
+        return events
+
+    def close(self) -> None:
+        """Give everything back. Idempotent; a ``feed`` running elsewhere stops at its next model call."""
+        self._owner.cancel()
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._segment = None
+            if self._sequence is not None:
+                self._model.release(self._sequence)
+                self._sequence = None
+        self._model.forget(self)
+
+    # ---------------------------------------------------------------- the clock's side
+
+    def _hear(self, frame: Floats, events: list[Event]) -> None:
+        """One frame of the session's clock."""
+        self._clock += len(frame)
+        keep = int((PREROLL_SECONDS + 0.5) * self._rate)
+        self._recent = np.concatenate([self._recent, frame])[-max(keep, len(frame)) :]
+        if self._segment is not None:
+            self._segment.extend(frame)
+        for turn in self._endpointer.feed(frame):
+            match turn:
+                case Onset(sample=sample):
+                    self._open(sample, events)
+                case Resumed(sample=sample):
+                    if self._segment is None:
+                        self._open(sample, events)
+                    else:
+                        self._resume()
+                case Silence(sample=sample) if self._segment is not None:
+                    self._silence_end = max(sample + int(HANG_SECONDS * self._rate) - self._segment_start, 1)
+                case Endpoint() if self._segment is not None:
+                    self._close_segment(events, speech_final=True)
+                case _:
+                    pass
+        if self._segment is not None:
+            if self._segment.length >= SEGMENT_SECONDS * self._rate:
+                self._split(events)
+            elif self._silence_end is None:
+                self._segment.advance(self._segment.length)
+            else:
+                self._segment.advance(self._silence_end)
+        self._notice_silence(events)
+
+    def _open(self, onset: int, events: list[Event]) -> None:
+        oldest = self._clock - len(self._recent)
+        start = max(onset - int(PREROLL_SECONDS * self._rate), self._covered, oldest, 0)
+        events.append(SpeechStarted(onset / self._rate))
+        self._begin_segment(start, self._recent[start - oldest :])
+
+    def _begin_segment(self, start: int, samples: Floats) -> None:
+        self._prepare()
+        assert self._sequence is not None
+        self._segment = Segment(
+            self._model, self._sequence, self._head_rows, self._language, self._owner, self.work
+        )
+        self._segment_start = start
+        self._segment.extend(samples)
+        self._silence_end = self._early = None
+        self._ticked = 0
+
+    def _prepare(self) -> None:
+        """Take a sequence and evaluate the prompt's head, once a session: its rows stay in the cache."""
+        if self._sequence is not None:
+            return
+        self._sequence = self._model.acquire(self._owner)
+        head = self._model.embed(self._model.prompt.head(self.options.keyterms))
+        self._model.evaluate(Rows(self._sequence, 0, head, len(head)), self._owner)
+        self._head_rows = len(head)
+        self.work.head_rows += len(head)
+
+    def _resume(self) -> None:
+        if self._early is not None:
+            self.work.finals_discarded += 1
+        self._silence_end = self._early = None
+
+    def _split(self, events: list[Event]) -> None:
+        """Close a full segment at its quietest late point and open the next one there."""
+        segment = self._segment
+        assert segment is not None
+        length = segment.length
+        rest_is_silent = self._silence_end is not None and self._silence_end <= length
+        cut = self._silence_end if rest_is_silent and self._silence_end else _quietest(segment, self._rate)
+        rest = segment.audio(cut, length).copy()
+        start = self._segment_start + cut
+        self._finish_segment(events, cut, speech_final=False)
+        if not rest_is_silent:
+            self._begin_segment(start, rest)
+
+    def _drain(self, events: list[Event], *, from_finalize: bool) -> None:
+        """Hear the last, incomplete frame and close the open segment."""
+        if len(self._pending):
+            rest, self._pending = self._pending, np.empty(0, np.float32)
+            if self._segment is not None:
+                self._segment.extend(rest)
+            self._endpointer.feed(rest)  # held there until its frame is whole
+            self._clock += len(rest)
+            self._recent = np.concatenate([self._recent, rest])
+        if self._segment is not None:
+            self._close_segment(events, speech_final=True, from_finalize=from_finalize)
+        self._endpointer.close(self._clock)
+
+    def _close_segment(self, events: list[Event], *, speech_final: bool, from_finalize: bool = False) -> None:
+        assert self._segment is not None
+        end = self._segment.length if self._silence_end is None else min(self._silence_end, self._segment.length)
+        self._finish_segment(events, end, speech_final=speech_final, from_finalize=from_finalize)
+
+    def _finish_segment(
+        self, events: list[Event], end: int, *, speech_final: bool, from_finalize: bool = False
+    ) -> None:
+        segment = self._segment
+        assert segment is not None
+        early = self._early if self._silence_end is not None and end == self._silence_end else None
+        hypothesis = early or segment.final(end)
+        event = self._final_event(segment, hypothesis, end, speech_final, from_finalize)
+        self.work.retracted_words += event.retracted_words
+        self._covered = self._segment_start + end
+        self._segment = self._silence_end = self._early = None
+        if event.words:
+            self._last_word_end = event.words[-1].end
+        if event.text or from_finalize or speech_final:
+            events.append(event)
+
+    def _notice_silence(self, events: list[Event]) -> None:
+        """``UtteranceEnd`` once the gap after the last word is long enough."""
+        gap = self.options.utterance_end
+        if gap is None or self._last_word_end is None or self._segment is not None:
+            return
+        if self._clock / self._rate - self._last_word_end >= gap:
+            events.append(UtteranceEnd(self._last_word_end))
+            self._last_word_end = None
+
+    # ---------------------------------------------------------------- interim hypotheses
+
+    def _look(self, events: list[Event]) -> None:
+        """At most one interim for this call, and the final in advance once the silence has lasted long enough."""
+        segment = self._segment
+        if segment is None:
+            return
+        if self._silence_end is not None:
+            if self._early is None and segment.length >= self._silence_end:
+                self._early = segment.final(self._silence_end)
+                interim = self._interim_event(segment, self._early, self._silence_end)
+                if segment.stability.retracted([w.text for w in interim.words]) == 0:
+                    events.append(interim)
+            return
+        due = (segment.length - self._ticked) / self._rate
+        if due < TICK_SECONDS:
+            return
+        self.work.ticks_skipped += int(due / TICK_SECONDS) - 1
+        self._ticked = segment.length
+        events.append(self._interim_event(segment, segment.tick(), segment.length))
+
+    def _interim_event(self, segment: Segment, hypothesis: Hypothesis, end: int) -> Transcript:
+        start_time, end_time = self._times(end)
+        found = self._model.prompt.words(hypothesis.answer.body, hypothesis.answer.language)
+        times = share([w for w, _, _ in found], start_time, end_time)
+        return self._event(segment, hypothesis, found, times, end, approximate=True)
+
+    def _final_event(
+        self, segment: Segment, hypothesis: Hypothesis, end: int, speech_final: bool, from_finalize: bool
+    ) -> Transcript:
+        start_time, end_time = self._times(end)
+        found = self._model.prompt.words(hypothesis.answer.body, hypothesis.answer.language)
+        blank = self._model.manifest.encoder.ctc_blank
+        times = None
+        if segment.ctc is not None and blank is not None:
+            times = word_times(
+                segment.ctc, hypothesis.answer.body, [(a, b) for _, a, b in found], blank, start_time, end_time
+            )
+        approximate = times is None
+        if times is None:
+            times = share([w for w, _, _ in found], start_time, end_time)
+        event = self._event(segment, hypothesis, found, times, end, approximate=approximate)
+        return Transcript(
+            event.start,
+            event.end,
+            event.text,
+            event.words,
+            len(event.words),
+            event.language,
+            is_final=True,
+            speech_final=speech_final,
+            from_finalize=from_finalize,
+            confidence=event.confidence,
+            retracted_words=segment.stability.retracted([w.text for w in event.words]),
+        )
+
+    def _event(
+        self,
+        segment: Segment,
+        hypothesis: Hypothesis,
+        found: list[tuple[str, int, int]],
+        times: list[tuple[float, float]],
+        end: int,
+        *,
+        approximate: bool,
+    ) -> Transcript:
+        start_time, end_time = self._times(end)
+        sure = hypothesis.body_probabilities
+        words = tuple(
+            Word(text, round(a, 3), round(b, 3), round(float(np.mean(sure[i:j])), 4), approximate)
+            for (text, i, j), (a, b) in zip(found, times, strict=True)
+        )
+        confidence = round(float(np.mean(sure)), 4) if sure else 0.0
+        return Transcript(
+            start_time,
+            end_time,
+            hypothesis.answer.text.strip(),
+            words,
+            min(len(segment.stability.words), len(words)),
+            hypothesis.answer.language,
+            confidence=confidence,
+        )
+
+    def _times(self, end: int) -> tuple[float, float]:
+        return self._segment_start / self._rate, (self._segment_start + end) / self._rate
+
+
+def _quietest(segment: Segment, rate: int) -> int:
+    """The middle of the quietest 100 ms in the segment's last seconds, in segment samples."""
+    stop = int(SEGMENT_SECONDS * rate)
+    start = stop - int(SEAM_SECONDS * rate)
+    hop = rate // 100
+    blocks = segment.audio(start, stop).astype(np.float64) ** 2
+    energy = blocks[: len(blocks) // hop * hop].reshape(-1, hop).sum(axis=1)
+    smooth = np.convolve(energy, np.ones(10), "valid")
+    return start + (int(smooth.argmin()) + 5) * hop
+
+
+__all__ = ["Cancelled", "Listener"]

@@ -1,0 +1,195 @@
+"""A loaded hearing model: weights once, sessions many."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from engines import manifest as manifests
+from engines.batching import Cancelled, Lane, Owner
+from engines.gguf import Busy, Decoder, Rows
+from engines.onnx import Graph
+from engines.threads import budget
+from streaming.encoder import AudioEncoder
+from streaming.endpoint import VoiceModel
+from streaming.listener import Listener
+from streaming.mel import LogMel, load_filters
+from streaming.options import ListenOptions, OptionError
+from streaming.prompt import Prompt
+from streaming.work import Work
+
+Floats = npt.NDArray[np.float32]
+
+HEAD_ROWS: Final = 192
+"""Prompt rows before the audio, keyterms included; longer lists are refused."""
+SEGMENT_ROWS: Final = 24 * 13
+TEXT_ROWS: Final = 264
+"""Suffix and text of one segment; 24 s of fast speech with a small vocabulary stay below it."""
+SEQUENCE_ROWS: Final = HEAD_ROWS + SEGMENT_ROWS + TEXT_ROWS
+
+
+class AsrModel:
+    """Weights, the lane and the KV cache, shared by every listener made here. Thread-safe."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        sessions: int = 32,
+        threads: int | None = None,
+        provider: str = "auto",
+        kv: Literal["f16", "f32"] = "f16",
+    ) -> None:
+        """Load the model directory ``directory`` and warm it.
+
+        Args:
+            sessions: most listeners at a time; each costs KV rows, no weights.
+            threads: threads of one model call, None for the CPUs this process may use.
+            provider: ONNX Runtime execution provider: auto, cpu, dml, cuda or coreml.
+            kv: type of the KV cache.
+
+        Raises:
+            ManifestError: the directory is no hearing model.
+            GgufError, ProviderError: the engines refuse it.
+        """
+        manifest = manifests.read(directory)
+        self.manifest: manifests.AsrManifest = manifest
+        self.directory = directory
+        self.sample_rate = manifest.mel.sample_rate
+        self.threads = budget(threads)
+        self.lane = Lane()
+        spec = manifest.encoder
+        stem = Graph(directory / spec.stem, threads=self.threads, provider=provider)
+        body = Graph(directory / spec.body, threads=self.threads, provider=provider)
+        self.provider = body.provider
+        self.encoder = AudioEncoder(spec, stem, body, self.lane, manifest.mel.bins)
+        self.decoder = Decoder(
+            directory / manifest.decoder.file, sequences=sessions, rows=SEQUENCE_ROWS, threads=self.threads, kv=kv
+        )
+        self.prompt = Prompt.load(
+            directory / manifest.tokenizer.file,
+            leading_space=manifest.tokenizer.leading_space,
+            languages=manifest.languages,
+        )
+        self.log_mel = LogMel(manifest.mel, load_filters(directory / manifest.mel.filters))
+        self.voice = VoiceModel.load()
+        self.sessions = sessions
+        self._lock = threading.Lock()
+        self._listeners: set[Listener] = set()
+        self._closed_work = Work()
+        self._warm()
+
+    @classmethod
+    def load(
+        cls,
+        directory: Path,
+        *,
+        sessions: int = 32,
+        threads: int | None = None,
+        provider: str = "auto",
+        kv: Literal["f16", "f32"] = "f16",
+    ) -> "AsrModel":
+        """Same as the constructor."""
+        return cls(directory, sessions=sessions, threads=threads, provider=provider, kv=kv)
+
+    @property
+    def name(self) -> str:
+        """The manifest's name."""
+        return self.manifest.name
+
+    def listener(self, options: ListenOptions | None = None) -> Listener:
+        """A new session.
+
+        Raises:
+            Busy: ``sessions`` listeners are open.
+            OptionError: the model cannot do what the options ask; names the option.
+        """
+        options = options or ListenOptions()
+        language = self.forced_language(options.language)
+        head = self.prompt.head(options.keyterms)
+        if len(head) > HEAD_ROWS:
+            raise OptionError("keyterms", f"{len(head)} tokens with the prompt, the limit is {HEAD_ROWS}")
+        with self._lock:
+            if len(self._listeners) >= self.sessions:
+                raise Busy(f"all {self.sessions} sessions are taken")
+            listener = Listener(self, options, language)
+            self._listeners.add(listener)
+            return listener
+
+    def forced_language(self, asked: str | None) -> str | None:
+        """The language to force: the one asked for, the model's only one, or None to let the model tell.
+
+        Raises:
+            OptionError: the model does not have it.
+        """
+        offered = self.manifest.languages
+        if asked is None:
+            return offered[0] if len(offered) == 1 else None
+        code = asked.replace("_", "-").split("-")[0].lower()
+        if code not in offered:
+            raise OptionError("language", f"{self.name} hears {', '.join(offered)}, not {asked!r}")
+        return code
+
+    @property
+    def live(self) -> int:
+        """Open listeners."""
+        return len(self._listeners)
+
+    @property
+    def work(self) -> Work:
+        """Counters of all listeners so far, closed ones included."""
+        total = Work()
+        with self._lock:
+            total.add(self._closed_work)
+            for listener in self._listeners:
+                total.add(listener.work)
+        return total
+
+    def forget(self, listener: Listener) -> None:
+        """A listener closed. Called by the listener itself, once."""
+        with self._lock:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+                self._closed_work.add(listener.work)
+
+    def close(self) -> None:
+        """Close every listener, then the engines. Idempotent."""
+        for listener in list(self._listeners):
+            listener.close()
+        self.lane.close()
+        self.decoder.close()
+
+    # ------------------------------------------------------- calls into the decoder, from any thread
+
+    def evaluate(self, rows: Rows, owner: Owner) -> Floats:
+        """Logits of ``rows``; single rows of many sessions share one call."""
+        key = "step" if len(rows.rows) == 1 else None
+        return self.lane.submit(rows, self.decoder.evaluate, key=key, owner=owner)
+
+    def acquire(self, owner: Owner) -> int:
+        """An empty sequence."""
+        return self.lane.call(self.decoder.acquire, owner=owner)
+
+    def release(self, sequence: int) -> None:
+        """Give a sequence back, whoever owned it. Waits for the lane; nothing to do once that is closed."""
+        try:
+            self.lane.call(lambda: self.decoder.release(sequence))
+        except Cancelled:
+            return
+
+    def embed(self, tokens: Sequence[int]) -> Floats:
+        """Rows of text tokens."""
+        return self.decoder.embed(tokens)
+
+    def _warm(self) -> None:
+        """Touch every page and shape that the first session would otherwise wait for."""
+        self.lane.call(self.encoder.warm)
+        owner = Owner()
+        sequence = self.acquire(owner)
+        rows = self.embed(self.prompt.head(()))
+        self.evaluate(Rows(sequence, 0, rows, len(rows) - 1), owner)
+        self.evaluate(Rows(sequence, len(rows), rows[:1], 0), owner)
+        self.release(sequence)

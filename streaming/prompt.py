@@ -1,0 +1,126 @@
+"""The Qwen3-ASR conversation, token by token.
+
+``<|im_start|>system\\n{context}<|im_end|>\\n<|im_start|>user\\n<|audio_start|>`` · audio rows ·
+``<|audio_end|><|im_end|>\\n<|im_start|>assistant\\n`` and, where the language is forced, ``language English<asr_text>``.
+Source: QwenLM/Qwen3-ASR, inference/qwen3_asr.py:446-465; language names utils.py:37-68. The tokens the model answers with
+are ``language English<asr_text>text<|im_end|>``, or ``language None<asr_text>`` where it hears no speech.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tokenizers import Tokenizer
+
+LANGUAGES: Final = {
+    "zh": "Chinese", "en": "English", "yue": "Cantonese", "ar": "Arabic", "de": "German", "fr": "French",
+    "es": "Spanish", "pt": "Portuguese", "id": "Indonesian", "it": "Italian", "ko": "Korean", "ru": "Russian",
+    "th": "Thai", "vi": "Vietnamese", "ja": "Japanese", "tr": "Turkish", "hi": "Hindi", "ms": "Malay", "nl": "Dutch",
+    "sv": "Swedish", "da": "Danish", "fi": "Finnish", "pl": "Polish", "cs": "Czech", "fil": "Filipino", "fa": "Persian",
+    "el": "Greek", "ro": "Romanian", "hu": "Hungarian", "mk": "Macedonian",
+}  # fmt: skip
+"""ISO 639-1 (639-3 where there is none) → the name Qwen3-ASR was trained with."""
+
+_CODES: Final = {name: code for code, name in LANGUAGES.items()}
+_UNSPACED: Final = frozenset({"zh", "yue", "ja", "th"})
+
+REPLACEMENT: Final = "\ufffd"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a token sequence of the model says.
+
+    ``language`` is an ISO code, None for "no speech" or while the name is unfinished; ``body`` are the text's tokens.
+    """
+
+    language: str | None
+    body: tuple[int, ...]
+    text: str
+
+
+class Prompt:
+    """Token ids around the audio, and the way back from tokens to text. Stateless after construction."""
+
+    def __init__(self, tokenizer: Tokenizer, *, leading_space: bool, languages: Sequence[str]) -> None:
+        self._tokenizer = tokenizer
+        self._leading_space = leading_space
+        self.languages = tuple(languages)
+        start, end = self._special("<|im_start|>"), self._special("<|im_end|>")
+        self._audio_start, self._audio_end = self._special("<|audio_start|>"), self._special("<|audio_end|>")
+        self._asr_text = self._special("<asr_text>")
+        newline = self._ids("\n")
+        self._before_context = [start, *self._ids("system\n")]
+        self._after_context = [end, *newline, start, *self._ids("user\n"), self._audio_start]
+        self._suffix = [self._audio_end, end, *newline, start, *self._ids("assistant\n")]
+        self.stop = frozenset({end, self._special("<|endoftext|>")})
+
+    @classmethod
+    def load(cls, path: Path, *, leading_space: bool, languages: Sequence[str]) -> "Prompt":
+        """Read a tokenizer.json."""
+        return cls(Tokenizer.from_file(str(path)), leading_space=leading_space, languages=languages)
+
+    def _special(self, token: str) -> int:
+        found = self._tokenizer.token_to_id(token)
+        if found is None:
+            raise ValueError(f"tokenizer: no token {token}")
+        return found
+
+    def _ids(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+    def head(self, keyterms: Sequence[str]) -> list[int]:
+        """Everything before the audio. ``keyterms`` become the bare words of the system turn."""
+        context = " ".join(" ".join(term.split()) for term in keyterms)
+        if context and self._leading_space:
+            context = " " + context.lower()
+        return [*self._before_context, *(self._ids(context) if context else []), *self._after_context]
+
+    def suffix(self, language: str | None) -> list[int]:
+        """Everything between the audio and the answer; ``language`` (ISO code) is forced unless None."""
+        if language is None:
+            return list(self._suffix)
+        return [*self._suffix, *self._ids(f"language {LANGUAGES[language]}"), self._asr_text]
+
+    def answer(self, tokens: Sequence[int], language: str | None) -> Answer:
+        """Read an answer (stop token already removed). With ``language`` forced all tokens are text."""
+        if language is None:
+            if self._asr_text not in tokens:
+                return Answer(None, (), "")
+            cut = list(tokens).index(self._asr_text)
+            name = self._tokenizer.decode(list(tokens[:cut])).removeprefix("language").strip()
+            language, tokens = _CODES.get(name), tokens[cut + 1 :]
+        return Answer(language, tuple(tokens), self.text(tokens))
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """The text of answer tokens, without an unfinished UTF-8 sequence at its end."""
+        text = self._tokenizer.decode(list(tokens)).rstrip(REPLACEMENT)
+        return text.lstrip() if self._leading_space else text
+
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """Each token as the tokenizer's own piece (byte-level letters; a leading ``Ġ`` starts a word)."""
+        return [self._tokenizer.id_to_token(t) or "" for t in tokens]
+
+    def words(self, tokens: Sequence[int], language: str | None) -> list[tuple[str, int, int]]:
+        """The words of a text: (word, first token, one past its last token).
+
+        A word starts at a piece with a leading space. In scripts without spaces a word is what one or more tokens
+        decode to without cutting a UTF-8 character.
+        """
+        words: list[tuple[str, int, int]] = []
+        unspaced = language in _UNSPACED
+        first = 0
+        for i, piece in enumerate(self.pieces(tokens)):
+            starts = unspaced or piece.startswith(("Ġ", "Ċ"))
+            if i > first and starts:
+                text = self._tokenizer.decode(list(tokens[first:i]))
+                if REPLACEMENT in text:
+                    continue
+                if text.strip():
+                    words.append((text.strip(), first, i))
+                first = i
+        rest = self._tokenizer.decode(list(tokens[first:])).rstrip(REPLACEMENT).strip() if first < len(tokens) else ""
+        if rest:
+            words.append((rest, first, len(tokens)))
+        return words

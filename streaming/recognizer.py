@@ -1,0 +1,324 @@
+"""One segment of speech: its audio so far, what of it is in the KV cache, and its hypotheses.
+
+KV layout of the session's sequence::
+
+    head (prompt, context) | closed windows, 104 rows each | volatile: tail audio · suffix · text
+
+Head and windows are evaluated once. A *tick* evaluates tail audio, suffix, committed text and the previous hypothesis as
+a draft in one call, keeps the agreeing prefix and decodes on from the first difference; the next evaluation begins where
+the volatile rows begin, which forgets them. A *final* is decoded from the samples alone: tail and suffix in one call, then token by token. Its calls
+have the same shapes however the audio arrived and whether ticks ran or not, so its text is the same, bit for bit
+(engines/gguf.py says what that rests on).
+"""
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from engines.batching import Owner
+from engines.gguf import Rows
+from engines.manifest import FixedFloor
+from streaming.encoder import rows_of
+from streaming.mel import MelStream, normalise, official_length
+from streaming.prompt import Answer
+from streaming.repetition import loop_period
+from streaming.stability import Stability
+from streaming.work import Work
+
+if TYPE_CHECKING:
+    from streaming.model import AsrModel
+
+Floats = npt.NDArray[np.float32]
+
+TOKENS_PER_SECOND: Final = 16
+"""Text tokens a second of audio may cost before decoding stops: twice the rate of fast speech."""
+TOKENS_EXTRA: Final = 12
+MAX_BANS: Final = 4
+"""Repetition loops broken within one final before it is taken as it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """What the model heard. ``tokens`` are the whole answer, language included where it was not forced."""
+
+    tokens: tuple[int, ...]
+    probabilities: tuple[float, ...]
+    answer: Answer
+
+    @property
+    def body_probabilities(self) -> tuple[float, ...]:
+        """Probabilities of the text tokens."""
+        return self.probabilities[len(self.probabilities) - len(self.answer.body) :]
+
+
+EMPTY: Final = Hypothesis((), (), Answer(None, (), ""))
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """Stem rows of a finished chunk of the open window, and the mel floor they were computed with."""
+
+    floor: float
+    rows: Floats
+
+
+class Segment:
+    """The state of one open segment. Blocking; one thread at a time."""
+
+    def __init__(self, model: "AsrModel", sequence: int, head_rows: int, language: str | None, owner: Owner, work: Work) -> None:
+        self._model, self._sequence, self._language = model, sequence, language
+        self._owner, self._work = owner, work
+        self._mel = MelStream(model.log_mel)
+        self._samples = np.empty(0, np.float32)
+        self.length = 0
+        self._chunks: list[_Chunk] = []
+        self._windows = 0
+        self._rows = head_rows
+        self._ctc: list[Floats] = []
+        self._peak = -np.inf
+        self._peak_frames = 0
+        self.hypothesis = EMPTY
+        self.stability = Stability()
+        self.ctc: Floats | None = None
+
+    # ---------------------------------------------------------------- audio
+
+    def extend(self, samples: Floats) -> None:
+        """Append samples, float32 mono at the model's rate."""
+        need = self.length + len(samples)
+        if need > len(self._samples):
+            grown = np.empty(max(need, 2 * len(self._samples), 64_000), np.float32)
+            grown[: self.length] = self._samples[: self.length]
+            self._samples = grown
+        self._samples[self.length : need] = samples
+        self.length = need
+        began = time.perf_counter()
+        before = self._mel.stable
+        self._mel.feed(samples)
+        self._work.mel_frames += self._mel.stable - before
+        self._work.mel_seconds += time.perf_counter() - began
+
+    def audio(self, start: int, stop: int) -> Floats:
+        """A view of the samples ``start … stop`` of the segment."""
+        return self._samples[start : min(stop, self.length)]
+
+    def advance(self, limit: int) -> None:
+        """Compute what became final within the first ``limit`` samples: chunks through the stem, windows into the KV."""
+        spec = self._model.manifest.encoder
+        hop = self._model.manifest.mel.hop_length
+        chunks_a_window = spec.window_rows // spec.chunk_rows
+        half = self._model.manifest.mel.n_fft // 2
+        while True:
+            done = self._windows * chunks_a_window + len(self._chunks)
+            last = (done + 1) * spec.chunk_frames - 1
+            if last * hop + half > min(limit, self.length):
+                return
+            floor = self._floor(last + 1)
+            self._chunks.append(self._stem_chunk(done, floor))
+            self._work.stem_chunks += 1
+            if len(self._chunks) == chunks_a_window:
+                self._close_window(floor)
+
+    def _stem_chunk(self, index: int, floor: float) -> _Chunk:
+        frames = self._model.manifest.encoder.chunk_frames
+        mel = normalise(self._mel.frames(index * frames, (index + 1) * frames), floor)
+        began = time.perf_counter()
+        rows = self._model.encoder.stem(mel, self._owner)
+        self._work.stem_seconds += time.perf_counter() - began
+        return _Chunk(floor, rows)
+
+    def _refresh(self, floor: float) -> None:
+        """Bring the open window's chunks to ``floor`` (they differ only where the running maximum rose since)."""
+        first = self._windows * (self._model.manifest.encoder.window_rows // self._model.manifest.encoder.chunk_rows)
+        for i, chunk in enumerate(self._chunks):
+            if chunk.floor != floor:
+                self._chunks[i] = self._stem_chunk(first + i, floor)
+                self._work.stem_repeats += 1
+
+    def _floor(self, frames: int, edge: Floats | None = None) -> float:
+        """The mel floor for the first ``frames`` frames (log10); ``edge`` are provisional frames beyond the stable ones."""
+        floor = self._model.manifest.mel.floor
+        if isinstance(floor, FixedFloor):
+            return floor.log10
+        stable = min(frames, self._mel.stable)
+        if stable > self._peak_frames:
+            self._peak = max(self._peak, float(self._mel.frames(self._peak_frames, stable).max()))
+            self._peak_frames = stable
+        peak = self._peak if edge is None or not edge.size else max(self._peak, float(edge.max()))
+        return peak - floor.range
+
+    def _close_window(self, floor: float) -> None:
+        self._refresh(floor)
+        began = time.perf_counter()
+        encoded = self._model.encoder.body(np.concatenate([c.rows for c in self._chunks]), self._owner)
+        self._work.body_seconds += time.perf_counter() - began
+        self._evaluate(encoded.embeddings, self._rows, len(encoded.embeddings))
+        if encoded.ctc is not None:
+            self._ctc.append(encoded.ctc)
+        self._rows += len(encoded.embeddings)
+        self._work.window_rows += len(encoded.embeddings)
+        self._work.windows += 1
+        self._windows += 1
+        self._chunks.clear()
+        self._mel.drop(self._windows * self._model.manifest.encoder.window_rows // self._model.manifest.encoder.chunk_rows * self._model.manifest.encoder.chunk_frames)
+
+    def _tail(self, end: int, want_ctc: bool) -> Floats:
+        """Embeddings of the open window for the clip that ends at sample ``end``; sets ``ctc`` when wanted."""
+        spec, mel = self._model.manifest.encoder, self._model.manifest.mel
+        chunks_a_window = spec.window_rows // spec.chunk_rows
+        first_chunk = self._windows * chunks_a_window
+        total = official_length(end) // mel.hop_length
+        began = time.perf_counter()
+        sure = min(max(0, (end - mel.n_fft // 2) // mel.hop_length + 1), self._mel.stable, total)
+        edge = self._edge(end, sure, total)
+        self._work.mel_seconds += time.perf_counter() - began
+        floor = self._floor(sure, edge)
+        self._refresh(floor)
+        rows = [c.rows for c in self._chunks]
+        start = (first_chunk + len(self._chunks)) * spec.chunk_frames
+        while start < total:
+            stop = min(start + spec.chunk_frames, total)
+            parts = [self._mel.frames(start, min(stop, sure))] if start < sure else []
+            if stop > sure:
+                parts.append(edge[:, max(start - sure, 0) : stop - sure])
+            began = time.perf_counter()
+            rows.append(self._model.encoder.stem(normalise(np.concatenate(parts, axis=1), floor), self._owner))
+            self._work.stem_seconds += time.perf_counter() - began
+            self._work.stem_tails += 1
+            start = stop
+        if not rows:
+            return np.empty((0, self._model.decoder.width), np.float32)
+        began = time.perf_counter()
+        window = np.concatenate(rows)
+        encoded = self._model.encoder.body(window, self._owner)
+        self._work.body_seconds += time.perf_counter() - began
+        self._work.body_tails += 1
+        if want_ctc and encoded.ctc is not None:
+            self.ctc = np.concatenate([*self._ctc, encoded.ctc])
+        assert self._windows * spec.window_rows + len(window) == rows_of(total, spec.chunk_frames, spec.chunk_rows)
+        return encoded.embeddings
+
+    def _edge(self, end: int, first: int, total: int) -> Floats:
+        """Frames ``first … total`` of the clip that ends at sample ``end``, whose windows reach over that end.
+
+        They are log10 energies [bins, frames] with the right edge reflected, after zeros up to the official length.
+        """
+        mel = self._model.manifest.mel
+        half = mel.n_fft // 2
+        start = first * mel.hop_length - half
+        clip = np.pad(self._samples[max(start, 0) : end], (0, official_length(end) - end))
+        padded = np.pad(clip, (-start if start < 0 else 0, half), mode="reflect")
+        return self._model.log_mel.frames(padded, total - first).T
+
+    # ---------------------------------------------------------------- text
+
+    def tick(self) -> Hypothesis:
+        """A new hypothesis for all audio so far; the previous one is verified as a draft."""
+        header = self.hypothesis.tokens[: len(self.hypothesis.tokens) - len(self.hypothesis.answer.body)]
+        kept = (*header, *self.stability.tokens) if self.stability.tokens else ()
+        draft = self.hypothesis.tokens[len(kept) :]
+        audio = self._tail(self.length, want_ctc=False)
+        suffix = self._model.prompt.suffix(self._language)
+        text = self._model.decoder.embed([*suffix, *kept, *draft])
+        wanted = len(audio) + len(suffix) + len(kept) - 1
+        logits = self._evaluate(np.concatenate([audio, text]), self._rows, wanted)
+        self._work.tail_rows += len(audio)
+        self._work.text_rows += len(text)
+        predicted = logits.argmax(axis=1)
+        accepted = 0
+        while accepted < len(draft) and predicted[accepted] == draft[accepted]:
+            accepted += 1
+        self._work.draft_accepted += accepted
+        tokens = [*kept, *draft[:accepted]]
+        probabilities = list(self.hypothesis.probabilities[: len(tokens)])
+        position = self._rows + wanted + 1 + accepted
+        self._continue(tokens, probabilities, logits[accepted], position, ban_loops=False)
+        self.hypothesis = self._hypothesis(tokens, probabilities)
+        words = self._model.prompt.words(self.hypothesis.answer.body, self.hypothesis.answer.language)
+        body = self.hypothesis.answer.body
+        before = len(self.stability.words)
+        self.stability.update([(w, tuple(body[a:b])) for w, a, b in words], self.length / self._model.sample_rate)
+        self._work.committed_words += len(self.stability.words) - before
+        self._work.ticks += 1
+        return self.hypothesis
+
+    def final(self, end: int) -> Hypothesis:
+        """The segment's text for the clip that ends at sample ``end``; depends on those samples alone."""
+        audio = self._tail(end, want_ctc=True)
+        suffix = self._model.decoder.embed(self._model.prompt.suffix(self._language))
+        rows = np.concatenate([audio, suffix])
+        logits = self._evaluate(rows, self._rows, len(rows) - 1)
+        self._work.tail_rows += len(audio)
+        self._work.text_rows += len(suffix)
+        tokens: list[int] = []
+        probabilities: list[float] = []
+        self._continue(tokens, probabilities, logits[0], self._rows + len(rows), ban_loops=True, end=end)
+        self._work.finals += 1
+        return self._hypothesis(tokens, probabilities)
+
+    def _continue(
+        self,
+        tokens: list[int],
+        probabilities: list[float],
+        logits: Floats,
+        position: int,
+        *,
+        ban_loops: bool,
+        end: int | None = None,
+    ) -> None:
+        """Decode greedily from ``logits`` on, appending to ``tokens``; ``position`` is the next free one."""
+        seconds = (self.length if end is None else end) / self._model.sample_rate
+        budget = min(int(seconds * TOKENS_PER_SECOND) + TOKENS_EXTRA, len(tokens) + self._model.decoder.rows - position)
+        first_position = position - len(tokens)
+        banned: dict[int, set[int]] = {}
+        bans = 0
+        while len(tokens) < budget:
+            for token in banned.get(len(tokens), ()):
+                logits[token] = -np.inf
+            best = int(logits.argmax())
+            if best in self._model.prompt.stop:
+                return
+            tokens.append(best)
+            probabilities.append(_probability(logits, best))
+            period = loop_period(tokens)
+            if period:
+                self._work.loops_broken += 1
+                bans += 1
+                # Back to the end of the loop's first turn; its second turn may not begin there again.
+                cut = period.start + period.length
+                if not ban_loops or bans > MAX_BANS:
+                    del tokens[cut:], probabilities[cut:]
+                    return
+                banned.setdefault(cut, set()).add(tokens[cut])
+                del tokens[cut:], probabilities[cut:]
+                position = first_position + cut - 1
+                logits = self._step(tokens[-1], position)
+            else:
+                logits = self._step(best, position)
+            position += 1
+
+    def _step(self, token: int, position: int) -> Floats:
+        began = time.perf_counter()
+        row = self._model.decoder.embed([token])
+        logits = self._model.evaluate(Rows(self._sequence, position, row, 0), self._owner)
+        self._work.steps += 1
+        self._work.step_seconds += time.perf_counter() - began
+        return logits[0]
+
+    def _evaluate(self, rows: Floats, start: int, logits_from: int) -> Floats:
+        began = time.perf_counter()
+        logits = self._model.evaluate(Rows(self._sequence, start, rows, logits_from), self._owner)
+        self._work.prefill_seconds += time.perf_counter() - began
+        return logits
+
+    def _hypothesis(self, tokens: list[int], probabilities: list[float]) -> Hypothesis:
+        return Hypothesis(tuple(tokens), tuple(probabilities), self._model.prompt.answer(tokens, self._language))
+
+
+def _probability(logits: Floats, token: int) -> float:
+    """Softmax probability of ``token``; banned (-inf) entries count as nothing."""
+    top = float(logits[token])
+    return float(1.0 / np.exp(logits - top).sum()) if np.isfinite(top) else 0.0

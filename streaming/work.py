@@ -1,0 +1,52 @@
+"""What a session made the machine do: counters that tests and benches read.
+
+They prove the bounded-work promises: no finished chunk or closed window is computed twice within a segment, and a tick
+evaluates only the tail, the prompt's suffix and text.
+"""
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(slots=True)
+class Work:
+    """Counts since the session began, and seconds spent in each phase (waiting for the lane included)."""
+
+    mel_frames: int = 0
+    stem_chunks: int = 0
+    """Finished 1 s chunks through the convolution stem, each counted once."""
+    stem_repeats: int = 0
+    """Chunks of an open window computed again because the running mel maximum rose (official floor only)."""
+    stem_tails: int = 0
+    """Unfinished last chunks: the part that every tick recomputes."""
+    windows: int = 0
+    """Closed windows through the body and into the KV cache, each counted once."""
+    body_tails: int = 0
+    """Open windows through the body."""
+    head_rows: int = 0
+    window_rows: int = 0
+    tail_rows: int = 0
+    """Audio rows of open windows evaluated by the decoder."""
+    text_rows: int = 0
+    """Suffix, committed and draft rows evaluated together with a tail."""
+    steps: int = 0
+    """Tokens decoded one at a time."""
+    draft_accepted: int = 0
+    ticks: int = 0
+    ticks_skipped: int = 0
+    finals: int = 0
+    finals_discarded: int = 0
+    """Speculative finals thrown away because speech went on."""
+    loops_broken: int = 0
+    context_redecoded: int = 0
+    retracted_words: int = 0
+    committed_words: int = 0
+    mel_seconds: float = 0.0
+    stem_seconds: float = 0.0
+    body_seconds: float = 0.0
+    prefill_seconds: float = 0.0
+    step_seconds: float = 0.0
+
+    def add(self, other: "Work") -> None:
+        """Sum ``other`` into this one."""
+        for f in fields(Work):
+            setattr(self, f.name, getattr(self, f.name) + getattr(other, f.name))
