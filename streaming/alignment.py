@@ -1,0 +1,162 @@
+"""Word times: where the encoder's CTC head heard each token of a text that the decoder wrote.
+
+Contract: pure functions. ``align`` finds the most probable path of a known token sequence through the rows' CTC
+log-probabilities (Viterbi over the sequence with blanks in between); ``words`` puts tokens together to words and rows
+to seconds. Where a text cannot be aligned, ``share`` gives its words the segment's time, marked ``approximate``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from streaming.events import Word
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """Where N tokens were heard.
+
+    Attributes:
+        first, last: int64 [N], first and last row of each token; ``last[i] < first[i + 1]``.
+        score: float64 [N], mean log-probability of the token on its rows.
+    """
+
+    first: npt.NDArray[np.int64]
+    last: npt.NDArray[np.int64]
+    score: npt.NDArray[np.float64]
+
+
+def align(log_probs: npt.NDArray[np.float32], tokens: Sequence[int], blank: int) -> Alignment | None:
+    """The most probable CTC path of ``tokens`` through ``log_probs``.
+
+    Args:
+        log_probs: float32 [rows, vocabulary + 1], natural logarithms; -inf is allowed.
+        tokens: the text, without blanks.
+        blank: index of the blank.
+
+    Returns:
+        None where no path exists: more tokens (equal neighbours count one more, for the blank between them) than rows,
+        or every path has probability 0.
+
+    Raises:
+        ValueError: ``log_probs`` is not a matrix, or a token is the blank or outside the vocabulary.
+    """
+    if log_probs.ndim != 2:
+        raise ValueError(f"log_probs: [rows, vocabulary + 1] expected, shape {log_probs.shape}")
+    rows, width = log_probs.shape
+    for token in (*tokens, blank):
+        if not 0 <= token < width:
+            raise ValueError(f"tokens: {token} lies outside 0…{width - 1}")
+    if blank in tokens:
+        raise ValueError(f"tokens: {blank} is the blank")
+    count = len(tokens)
+    repeated = np.array([a == b for a, b in pairwise(tokens)], dtype=bool)
+    if count + int(repeated.sum()) > rows:
+        return None
+    if not count:
+        return Alignment(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+
+    # States: blank, token 0, blank, token 1, …, blank. A step stays, moves on by one, or jumps over a blank, unless
+    # that blank parts two equal tokens.
+    states = np.full(2 * count + 1, blank, np.intp)
+    states[1::2] = tokens
+    jump = np.full(2 * count + 1, -np.inf)
+    jump[3::2][~repeated] = 0
+    emission = log_probs[:, states].astype(np.float64)
+    # Best log-probability of a path that ends in each state, after two columns of "no such state".
+    best = np.full((rows, 2 * count + 3), -np.inf)
+    best[0, 2:4] = emission[0, :2]
+    step, over = np.empty(2 * count + 1), np.empty(2 * count + 1)
+    for row in range(1, rows):
+        before = best[row - 1]
+        np.maximum(before[2:], before[1:-1], out=step)
+        np.add(before[:-2], jump, out=over)
+        np.maximum(step, over, out=step)
+        np.add(step, emission[row], out=best[row, 2:])
+
+    path = np.empty(rows, np.intp)
+    state = 2 * count - (best[-1, -2] > best[-1, -1])
+    if best[-1, state + 2] == -np.inf:
+        return None
+    path[-1] = state
+    for row in range(rows - 2, -1, -1):
+        stay, on, over_blank = best[row, state + 2], best[row, state + 1], best[row, state] + jump[state]
+        if on > stay or over_blank > stay:
+            state -= 1 if on >= over_blank else 2
+        path[row] = state
+
+    token_states = np.arange(1, 2 * count, 2)
+    first = np.searchsorted(path, token_states, side="left")
+    after = np.searchsorted(path, token_states, side="right")
+    sums = np.concatenate([[0.0], np.cumsum(emission[np.arange(rows), path])])
+    return Alignment(first.astype(np.int64), after.astype(np.int64) - 1, (sums[after] - sums[first]) / (after - first))
+
+
+def row_edges(
+    rows: int, *, chunk_rows: int, chunk_frames: int, frame_seconds: float, offset: float = 0.0
+) -> npt.NDArray[np.float64]:
+    """Where the encoder's rows begin, and where the last ends, in seconds: float64 [rows + 1].
+
+    Rows are not evenly spaced: a chunk of 100 frames gives 13 rows of 8 frames, the last of which has 4 (its other half
+    is padding), so row 13 begins at 1.00 s, not at 1.04 s.
+
+    Args:
+        chunk_rows, chunk_frames: of the encoder's manifest.
+        frame_seconds: the mel hop.
+        offset: time of the first row's beginning.
+    """
+    frames_per_row = -(-chunk_frames // chunk_rows)
+    chunk, row = np.divmod(np.arange(rows + 1), chunk_rows)
+    return offset + frame_seconds * (chunk * chunk_frames + row * frames_per_row)
+
+
+def words(
+    alignment: Alignment,
+    pieces: Sequence[bytes | str],
+    edges: npt.NDArray[np.float64],
+    probabilities: Sequence[float] | None = None,
+) -> tuple[Word, ...]:
+    """The words of an aligned text, each from its first token's first row to the end of its last token's last row.
+
+    Args:
+        alignment: of N tokens.
+        pieces: their N texts; a leading space begins a word, bytes are UTF-8 that may be cut anywhere. A word that is
+            only space, as a special token's empty text, is left out.
+        edges: seconds, ``row_edges`` of all rows that were aligned.
+        probabilities: of the N tokens, for the words' confidence; None: those of the alignment.
+
+    Raises:
+        ValueError: the lengths do not agree.
+    """
+    confidences = np.exp(alignment.score) if probabilities is None else np.asarray(probabilities, np.float64)
+    if not len(pieces) == len(alignment.first) == len(confidences):
+        raise ValueError(f"pieces: {len(pieces)} for {len(alignment.first)} tokens, {len(confidences)} probabilities")
+    texts = [piece.encode() if isinstance(piece, str) else piece for piece in pieces]
+    starts = [i for i, text in enumerate(texts) if i == 0 or text.startswith(b" ")]
+    found: list[Word] = []
+    for begin, end in pairwise([*starts, len(texts)]):
+        text = b"".join(texts[begin:end]).decode(errors="replace").strip()
+        if text:
+            found.append(
+                Word(
+                    text,
+                    start=float(edges[alignment.first[begin]]),
+                    end=float(edges[alignment.last[end - 1] + 1]),
+                    confidence=min(1.0, float(confidences[begin:end].mean())),
+                )
+            )
+    return tuple(found)
+
+
+def share(text: str, start: float, end: float, confidence: float = 0.0) -> tuple[Word, ...]:
+    """The words of ``text`` with the time from ``start`` to ``end`` shared out by their length, ``approximate``."""
+    parts = text.split()
+    edges = np.cumsum([0, *map(len, parts)], dtype=np.float64)
+    edges = start + (end - start) * edges / max(edges[-1], 1)
+    return tuple(
+        Word(part, start=float(a), end=min(float(b), end), confidence=confidence, approximate=True)
+        for part, (a, b) in zip(parts, pairwise(edges), strict=True)
+    )

@@ -1,0 +1,212 @@
+"""Forced alignment: exact where the rows are constructed, optimal among all paths, word times inside the segment."""
+
+import itertools
+import time
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.alignment import Alignment, align, row_edges, share, words
+
+BLANK = 5
+"""Blank of the small vocabulary 0…4."""
+
+
+def rows_saying(path: list[int], sharpness: float = 8.0, seed: int = 0, width: int = 6) -> npt.NDArray[np.float32]:
+    """Log-probabilities float32 [len(path), width] of rows that favour the given labels."""
+    logits = np.random.default_rng(seed).normal(0, 1, (len(path), width))
+    logits[np.arange(len(path)), path] += sharpness
+    return (logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))).astype(np.float32)
+
+
+def collapsed(path: tuple[int, ...]) -> tuple[int, ...]:
+    """CTC's reading of a path: repeats merged, blanks removed."""
+    return tuple(label for label, _ in itertools.groupby(path) if label != BLANK)
+
+
+def test_a_constructed_path_is_found() -> None:
+    """Rows that say _ 1 1 _ 1 2 _ _ 3 are aligned exactly so, equal neighbours apart."""
+    alignment = align(rows_saying([5, 1, 1, 5, 1, 2, 5, 5, 3]), [1, 1, 2, 3], BLANK)
+    assert alignment is not None
+    assert alignment.first.tolist() == [1, 4, 5, 8]
+    assert alignment.last.tolist() == [2, 4, 5, 8]
+    assert np.all(np.exp(alignment.score) > 0.9)
+
+
+@given(data=st.data())
+def test_constructed_spans_are_exact(data: st.DataObject) -> None:
+    """Any sharp path gives back the spans it was built from, and their mean log-probability."""
+    tokens = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=30))
+    path: list[int] = []
+    spans: list[tuple[int, int]] = []
+    for i, token in enumerate(tokens):
+        parted = i > 0 and tokens[i - 1] == token
+        path += [BLANK] * data.draw(st.integers(1 if parted else 0, 3))
+        path += [token] * (length := data.draw(st.integers(1, 4)))
+        spans.append((len(path) - length, len(path) - 1))
+    path += [BLANK] * data.draw(st.integers(0, 3))
+    log_probs = rows_saying(path, sharpness=30, seed=len(path))
+    alignment = align(log_probs, tokens, BLANK)
+    assert alignment is not None
+    assert list(zip(alignment.first.tolist(), alignment.last.tolist(), strict=True)) == spans
+    for score, token, (first, last) in zip(alignment.score, tokens, spans, strict=True):
+        np.testing.assert_allclose(score, log_probs[first : last + 1, token].mean(), atol=1e-6)
+
+
+@given(
+    tokens=st.lists(st.integers(0, 2), min_size=1, max_size=4),
+    rows=st.integers(1, 6),
+    seed=st.integers(0, 1000),
+)
+def test_no_path_is_better(tokens: list[int], rows: int, seed: int) -> None:
+    """Of all paths there are, the aligned one has the greatest probability; where None is given there is none."""
+    log_probs = rows_saying([BLANK] * rows, sharpness=0, seed=seed)
+    possible = [
+        (sum(float(log_probs[row, label]) for row, label in enumerate(path)), path)
+        for path in itertools.product([*range(3), BLANK], repeat=rows)
+        if collapsed(path) == tuple(tokens)
+    ]
+    alignment = align(log_probs, tokens, BLANK)
+    if alignment is None:
+        assert not possible
+        return
+    path = [BLANK] * rows
+    for token, first, last in zip(tokens, alignment.first, alignment.last, strict=True):
+        path[first : last + 1] = [token] * (last - first + 1)
+    assert collapsed(tuple(path)) == tuple(tokens)
+    total = sum(float(log_probs[row, label]) for row, label in enumerate(path))
+    assert total == pytest.approx(max(possible)[0], abs=1e-5)
+
+
+@given(
+    tokens=st.lists(st.integers(0, 4), max_size=40),
+    rows=st.integers(1, 90),
+    seed=st.integers(0, 100),
+    sharpness=st.sampled_from([0.0, 3.0]),
+)
+def test_monotone_and_inside(tokens: list[int], rows: int, seed: int, sharpness: float) -> None:
+    """On any rows: tokens follow each other without overlap, all inside the rows; None only if they do not fit."""
+    labels = np.random.default_rng(seed).integers(0, 6, rows).tolist()
+    alignment = align(rows_saying(labels, sharpness, seed), tokens, BLANK)
+    repeats = sum(a == b for a, b in itertools.pairwise(tokens))
+    assert (alignment is None) == (len(tokens) + repeats > rows)
+    if alignment is None:
+        return
+    assert len(alignment.first) == len(alignment.last) == len(alignment.score) == len(tokens)
+    assert np.all(alignment.first <= alignment.last)
+    assert np.all(alignment.last[:-1] < alignment.first[1:])
+    assert np.all(alignment.score <= 0)
+    if tokens:
+        assert alignment.first[0] >= 0
+        assert alignment.last[-1] < rows
+
+
+def test_impossible_rows() -> None:
+    """Where every path has probability 0 there is no alignment, and -inf elsewhere does no harm."""
+    log_probs = np.full((4, 6), -np.inf, np.float32)
+    log_probs[:, 1] = 0
+    assert align(log_probs, [2], BLANK) is None
+    alignment = align(log_probs, [1], BLANK)
+    assert alignment is not None
+    assert (alignment.first[0], alignment.last[0], alignment.score[0]) == (0, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "tokens", "message"),
+    [
+        ((9, 6), [5], "5 is the blank"),
+        ((9, 6), [6], "6 lies outside 0…5"),
+        ((9, 6), [-1], "-1 lies"),
+        ((9,), [1], "rows"),
+    ],
+)
+def test_wrong_input_is_refused(shape: tuple[int, ...], tokens: list[int], message: str) -> None:
+    """Blanks and unknown tokens in the text, and what is no matrix, are named."""
+    with pytest.raises(ValueError, match=message):
+        align(np.zeros(shape, np.float32), tokens, BLANK)
+
+
+def test_it_is_fast() -> None:
+    """A full segment, 312 rows and 120 tokens, is aligned in far less than a tick (about 2 ms alone)."""
+    random = np.random.default_rng(2)
+    log_probs = rows_saying(random.integers(0, 1024, 312).tolist(), 3, width=1025)
+    tokens = random.integers(0, 1024, 120).tolist()
+    align(log_probs, tokens, 1024)
+    best = np.inf
+    for _ in range(20):
+        begun = time.perf_counter()
+        align(log_probs, tokens, 1024)
+        best = min(best, time.perf_counter() - begun)
+    assert best < 0.01
+
+
+def test_rows_are_not_evenly_spaced() -> None:
+    """Thirteen rows make exactly one second: twelve of 80 ms and one of 40 ms."""
+    edges = row_edges(27, chunk_rows=13, chunk_frames=100, frame_seconds=0.01, offset=2.0)
+    np.testing.assert_allclose(edges[:13], 2 + 0.08 * np.arange(13))
+    np.testing.assert_allclose(edges[[12, 13, 14, 26, 27]], [2.96, 3.0, 3.08, 4.0, 4.08])
+
+
+def spoken(spans: list[tuple[int, int]], score: float = 0.0) -> Alignment:
+    first, last = np.array(spans, np.int64).reshape(-1, 2).T
+    return Alignment(first, last, np.full(len(spans), score))
+
+
+EDGES = row_edges(26, chunk_rows=13, chunk_frames=100, frame_seconds=0.01, offset=10.0)
+
+
+def test_tokens_become_words() -> None:
+    """A leading space begins a word; its time runs from its first token's first row to its last token's last."""
+    found = words(spoken([(0, 1), (2, 2), (4, 5), (12, 13)]), [" he", "l", "lo", " you"], EDGES, [0.5, 0.7, 0.9, 1.0])
+    assert [word.text for word in found] == ["hello", "you"]
+    np.testing.assert_allclose([(word.start, word.end) for word in found], [(10.0, 10.48), (10.96, 11.08)])
+    assert [word.confidence for word in found] == pytest.approx([0.7, 1.0])
+    assert not any(word.approximate for word in found)
+
+
+def test_pieces_of_bytes() -> None:
+    """Byte pieces that cut a character are joined before they are decoded; a text needs no leading space."""
+    found = words(
+        spoken([(0, 0), (1, 1), (2, 2), (3, 3)], np.log(0.25)), [b"caf", b"\xc3", b"\xa9", " ol\u00e9"], EDGES
+    )
+    assert [word.text for word in found] == ["café", "olé"]
+    assert found[0].confidence == pytest.approx(0.25)
+    assert words(spoken([(0, 0)]), [b"\xc3"], EDGES)[0].text == "\ufffd"
+
+
+def test_empty_pieces_are_no_words() -> None:
+    """Lone spaces and empty texts make no word, nothing makes none at all."""
+    assert [word.text for word in words(spoken([(0, 0), (1, 1), (2, 2)]), [" ", " a", ""], EDGES)] == ["a"]
+    assert words(spoken([]), [], EDGES) == ()
+
+
+def test_lengths_must_agree() -> None:
+    """Pieces or probabilities for another number of tokens are refused."""
+    with pytest.raises(ValueError, match="1 for 2 tokens"):
+        words(spoken([(0, 0), (1, 1)]), ["a"], EDGES)
+    with pytest.raises(ValueError, match="1 probabilities"):
+        words(spoken([(0, 0)] * 2), ["a", "b"], EDGES, [0.5])
+
+
+@given(
+    text=st.text(alphabet=" abcé\n", max_size=60),
+    start=st.floats(0, 1e5),
+    length=st.floats(0, 30),
+)
+def test_sharing_out_time(text: str, start: float, length: float) -> None:
+    """Approximate words fill the segment without gaps, in proportion to their length."""
+    shared = share(text, start, start + length, 0.5)
+    assert [word.text for word in shared] == text.split()
+    for word, following in itertools.pairwise(shared):
+        assert word.end == following.start
+    letters = sum(len(word.text) for word in shared)
+    for word in shared:
+        assert start <= word.start <= word.end <= start + length
+        assert word.end - word.start == pytest.approx(length * len(word.text) / letters, abs=1e-6)
+        assert word.approximate
+        assert word.confidence == 0.5
+    if shared:
+        assert (shared[0].start, shared[-1].end) == pytest.approx((start, start + length))
