@@ -1,8 +1,9 @@
 """Word times: where the encoder's CTC head heard each token of a text that the decoder wrote.
 
 Contract: pure functions. ``align`` finds the most probable path of a known token sequence through the rows' CTC
-log-probabilities (Viterbi over the sequence with blanks in between); ``words`` puts tokens together to words and rows
-to seconds. Where a text cannot be aligned, ``share`` gives its words the segment's time, marked ``approximate``.
+log-probabilities (Viterbi over the sequence with blanks in between); ``word_times`` turns the rows of each word's
+tokens into seconds. Where a text cannot be aligned, ``share`` gives its words the segment's time, to be marked
+``approximate``.
 """
 
 from collections.abc import Sequence
@@ -11,8 +12,6 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-
-from streaming.events import Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,57 +105,46 @@ def row_edges(
     Args:
         chunk_rows, chunk_frames: of the encoder's manifest.
         frame_seconds: the mel hop.
-        offset: time of the first row's beginning.
+        offset: time at which the first row begins.
     """
     frames_per_row = -(-chunk_frames // chunk_rows)
     chunk, row = np.divmod(np.arange(rows + 1), chunk_rows)
     return offset + frame_seconds * (chunk * chunk_frames + row * frames_per_row)
 
 
-def words(
-    alignment: Alignment,
-    pieces: Sequence[bytes | str],
+def word_times(
+    log_probs: npt.NDArray[np.float32],
+    tokens: Sequence[int],
+    spans: Sequence[tuple[int, int]],
+    blank: int,
     edges: npt.NDArray[np.float64],
-    probabilities: Sequence[float] | None = None,
-) -> tuple[Word, ...]:
-    """The words of an aligned text, each from its first token's first row to the end of its last token's last row.
+    end: float,
+) -> list[tuple[float, float]] | None:
+    """Times of a segment's words, in seconds: from a word's first token's first row to its last token's last row's end.
 
     Args:
-        alignment: of N tokens.
-        pieces: their N texts; a leading space begins a word, bytes are UTF-8 that may be cut anywhere. A word that is
-            only space, as a special token's empty text, is left out.
-        edges: seconds, ``row_edges`` of all rows that were aligned.
-        probabilities: of the N tokens, for the words' confidence; None: those of the alignment.
+        log_probs: float32 [rows, vocabulary + 1], the segment's CTC log-probabilities.
+        tokens: of the segment's text, without blanks.
+        spans: (first token, one past the last) of each word, in order; tokens between words count for none.
+        blank: index of the blank.
+        edges: ``row_edges`` of the rows.
+        end: of the segment; the last row may reach beyond it, its words do not.
+
+    Returns:
+        (start, end) of each word, none before the one in front of it; None where the text cannot be aligned.
 
     Raises:
-        ValueError: the lengths do not agree.
+        ValueError: as ``align``.
     """
-    confidences = np.exp(alignment.score) if probabilities is None else np.asarray(probabilities, np.float64)
-    if not len(pieces) == len(alignment.first) == len(confidences):
-        raise ValueError(f"pieces: {len(pieces)} for {len(alignment.first)} tokens, {len(confidences)} probabilities")
-    texts = [piece.encode() if isinstance(piece, str) else piece for piece in pieces]
-    starts = [i for i, text in enumerate(texts) if i == 0 or text.startswith(b" ")]
-    found: list[Word] = []
-    for begin, end in pairwise([*starts, len(texts)]):
-        text = b"".join(texts[begin:end]).decode(errors="replace").strip()
-        if text:
-            found.append(
-                Word(
-                    text,
-                    start=float(edges[alignment.first[begin]]),
-                    end=float(edges[alignment.last[end - 1] + 1]),
-                    confidence=min(1.0, float(confidences[begin:end].mean())),
-                )
-            )
-    return tuple(found)
+    alignment = align(log_probs, tokens, blank)
+    if alignment is None:
+        return None
+    edges = np.minimum(edges, end)
+    return [(float(edges[alignment.first[a]]), float(edges[alignment.last[b - 1] + 1])) for a, b in spans]
 
 
-def share(text: str, start: float, end: float, confidence: float = 0.0) -> tuple[Word, ...]:
-    """The words of ``text`` with the time from ``start`` to ``end`` shared out by their length, ``approximate``."""
-    parts = text.split()
-    edges = np.cumsum([0, *map(len, parts)], dtype=np.float64)
-    edges = start + (end - start) * edges / max(edges[-1], 1)
-    return tuple(
-        Word(part, start=float(a), end=min(float(b), end), confidence=confidence, approximate=True)
-        for part, (a, b) in zip(parts, pairwise(edges), strict=True)
-    )
+def share(words: Sequence[str], start: float, end: float) -> list[tuple[float, float]]:
+    """Times of ``words`` where none are known: the time from ``start`` to ``end``, in proportion to their lengths."""
+    edges = np.cumsum([0, *map(len, words)], dtype=np.float64)
+    edges = np.minimum(start + (end - start) * edges / max(edges[-1], 1), end)
+    return [(float(a), float(b)) for a, b in pairwise(edges)]

@@ -200,7 +200,7 @@ class Endpoint:
     """The utterance ended.
 
     Attributes:
-        sample: where its audio ends: the ``decided`` of its last ``Silence``, so a final begun there stays valid.
+        sample: where its speech ended: that of its last ``Silence``.
         decided: end of the first frame that made the silence as long as the endpointing asks.
     """
 
@@ -268,6 +268,6 @@ class Endpointer:
             self._silence = Silence(turn.since, turn.clock)
             events.append(self._silence)
         if self._silence is not None and self._needed is not None and quiet >= self._needed:
-            events.append(Endpoint(self._silence.decided, turn.clock))
+            events.append(Endpoint(self._silence.sample, turn.clock))
             self.close(turn.clock)
         return events

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.alignment import Alignment, align, row_edges, share, words
+from streaming.alignment import align, row_edges, share, word_times
 
 BLANK = 5
 """Blank of the small vocabulary 0…4."""
@@ -143,70 +143,75 @@ def test_it_is_fast() -> None:
     assert best < 0.01
 
 
+def seconds(rows: int, offset: float = 0.0) -> npt.NDArray[np.float64]:
+    return row_edges(rows, chunk_rows=13, chunk_frames=100, frame_seconds=0.01, offset=offset)
+
+
 def test_rows_are_not_evenly_spaced() -> None:
     """Thirteen rows make exactly one second: twelve of 80 ms and one of 40 ms."""
-    edges = row_edges(27, chunk_rows=13, chunk_frames=100, frame_seconds=0.01, offset=2.0)
+    edges = seconds(27, offset=2.0)
     np.testing.assert_allclose(edges[:13], 2 + 0.08 * np.arange(13))
     np.testing.assert_allclose(edges[[12, 13, 14, 26, 27]], [2.96, 3.0, 3.08, 4.0, 4.08])
+    other = row_edges(3, chunk_rows=25, chunk_frames=50, frame_seconds=0.02)
+    np.testing.assert_allclose(other, [0, 0.04, 0.08, 0.12])
 
 
-def spoken(spans: list[tuple[int, int]], score: float = 0.0) -> Alignment:
-    first, last = np.array(spans, np.int64).reshape(-1, 2).T
-    return Alignment(first, last, np.full(len(spans), score))
+def test_words_have_the_times_of_their_tokens() -> None:
+    """A word runs from its first token's first row to its last token's last row; tokens of no word are passed over."""
+    path = [5, 1, 1, 2, 5, 3, 5, 5, 0, 5, 5, 5, 4, 4, 5]
+    spans = [(0, 2), (2, 3), (4, 5)]
+    times = word_times(rows_saying(path, 20), [1, 2, 3, 0, 4], spans, BLANK, seconds(15, 10.0), 11.1)
+    assert times is not None
+    np.testing.assert_allclose(times, [(10.08, 10.32), (10.4, 10.48), (10.96, 11.08)])
 
 
-EDGES = row_edges(26, chunk_rows=13, chunk_frames=100, frame_seconds=0.01, offset=10.0)
+def test_times_stay_inside_the_segment() -> None:
+    """The last row may reach beyond the audio, as its window is padded; its words do not."""
+    times = word_times(rows_saying([5, 1, 1, 1], 20), [1], [(0, 1)], BLANK, seconds(4, 3.0), 3.2)
+    assert times == [pytest.approx((3.08, 3.2))]
 
 
-def test_tokens_become_words() -> None:
-    """A leading space begins a word; its time runs from its first token's first row to its last token's last."""
-    found = words(spoken([(0, 1), (2, 2), (4, 5), (12, 13)]), [" he", "l", "lo", " you"], EDGES, [0.5, 0.7, 0.9, 1.0])
-    assert [word.text for word in found] == ["hello", "you"]
-    np.testing.assert_allclose([(word.start, word.end) for word in found], [(10.0, 10.48), (10.96, 11.08)])
-    assert [word.confidence for word in found] == pytest.approx([0.7, 1.0])
-    assert not any(word.approximate for word in found)
-
-
-def test_pieces_of_bytes() -> None:
-    """Byte pieces that cut a character are joined before they are decoded; a text needs no leading space."""
-    found = words(
-        spoken([(0, 0), (1, 1), (2, 2), (3, 3)], np.log(0.25)), [b"caf", b"\xc3", b"\xa9", " ol\u00e9"], EDGES
-    )
-    assert [word.text for word in found] == ["café", "olé"]
-    assert found[0].confidence == pytest.approx(0.25)
-    assert words(spoken([(0, 0)]), [b"\xc3"], EDGES)[0].text == "\ufffd"
-
-
-def test_empty_pieces_are_no_words() -> None:
-    """Lone spaces and empty texts make no word, nothing makes none at all."""
-    assert [word.text for word in words(spoken([(0, 0), (1, 1), (2, 2)]), [" ", " a", ""], EDGES)] == ["a"]
-    assert words(spoken([]), [], EDGES) == ()
-
-
-def test_lengths_must_agree() -> None:
-    """Pieces or probabilities for another number of tokens are refused."""
-    with pytest.raises(ValueError, match="1 for 2 tokens"):
-        words(spoken([(0, 0), (1, 1)]), ["a"], EDGES)
-    with pytest.raises(ValueError, match="1 probabilities"):
-        words(spoken([(0, 0)] * 2), ["a", "b"], EDGES, [0.5])
+def test_a_text_that_does_not_fit_has_no_times() -> None:
+    """More tokens than rows: None, so that the caller marks its words approximate. No tokens: no words."""
+    assert word_times(rows_saying([1, 2]), [1, 2, 3], [(0, 3)], BLANK, seconds(2), 1.0) is None
+    assert word_times(rows_saying([1, 1]), [1, 1], [(0, 2)], BLANK, seconds(2), 1.0) is None
+    assert word_times(rows_saying([5, 5]), [], [], BLANK, seconds(2), 1.0) == []
 
 
 @given(
-    text=st.text(alphabet=" abcé\n", max_size=60),
+    lengths=st.lists(st.integers(1, 4), max_size=8),
+    rows=st.integers(1, 60),
+    seed=st.integers(0, 100),
+    start=st.floats(0, 1e4),
+    length=st.floats(0, 5),
+)
+def test_word_times_are_monotone(lengths: list[int], rows: int, seed: int, start: float, length: float) -> None:
+    """Whatever the rows say, words follow each other inside the segment."""
+    ends = list(itertools.accumulate(lengths, initial=0))
+    tokens = np.random.default_rng(seed).integers(0, 5, ends[-1]).tolist()
+    log_probs = rows_saying([BLANK] * rows, 0, seed)
+    spans = list(itertools.pairwise(ends))
+    times = word_times(log_probs, tokens, spans, BLANK, seconds(rows, start), start + length)
+    if times is None:
+        return
+    assert len(times) == len(lengths)
+    flat = [start, *itertools.chain.from_iterable(times), start + length]
+    assert all(a <= b for a, b in itertools.pairwise(flat))
+
+
+@given(
+    words=st.lists(st.text(alphabet="abcé", min_size=1, max_size=9), max_size=12),
     start=st.floats(0, 1e5),
     length=st.floats(0, 30),
 )
-def test_sharing_out_time(text: str, start: float, length: float) -> None:
-    """Approximate words fill the segment without gaps, in proportion to their length."""
-    shared = share(text, start, start + length, 0.5)
-    assert [word.text for word in shared] == text.split()
-    for word, following in itertools.pairwise(shared):
-        assert word.end == following.start
-    letters = sum(len(word.text) for word in shared)
-    for word in shared:
-        assert start <= word.start <= word.end <= start + length
-        assert word.end - word.start == pytest.approx(length * len(word.text) / letters, abs=1e-6)
-        assert word.approximate
-        assert word.confidence == 0.5
-    if shared:
-        assert (shared[0].start, shared[-1].end) == pytest.approx((start, start + length))
+def test_sharing_out_time(words: list[str], start: float, length: float) -> None:
+    """Shared times fill the segment without gaps, in proportion to the words' lengths."""
+    times = share(words, start, start + length)
+    assert len(times) == len(words)
+    letters = sum(map(len, words))
+    for word, (a, b) in zip(words, times, strict=True):
+        assert start <= a <= b <= start + length
+        assert b - a == pytest.approx(length * len(word) / letters, abs=1e-6)
+    assert all(this[1] == following[0] for this, following in itertools.pairwise(times))
+    if words:
+        assert (times[0][0], times[-1][1]) == pytest.approx((start, start + length))
