@@ -1,10 +1,75 @@
-"""The ``hearsay`` command."""
+"""The ``hearsay`` command: one verb a file, each imported here, none of them heavy before it is called.
 
-import typer
+Exit codes: 0 done; 1 something failed (the reason is one line on stderr); 2 it was asked for wrongly (option, setting,
+model name) or cannot be asked for here; 130 interrupted.
+"""
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+import os
+
+# One thread budget for the process, and it belongs to the model calls: BLAS threads beside llama.cpp's or ONNX
+# Runtime's cost both a factor of two to four. Must stand before anything imports numpy.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import sys  # noqa: E402
+
+import typer  # noqa: E402
+
+from commands import bench, captions, demo, doctor, export, models, serve, transcribe  # noqa: E402
+from commands.console import complain, is_expected, version  # noqa: E402
+
+app = typer.Typer(
+    name="hearsay",
+    help="One offline daemon that hears and says.",
+    epilog="Start with: hearsay demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"hearsay {version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    del show_version
+
+
+serve.add_to(app)
+transcribe.add_to(app)
+captions.add_to(app)
+demo.add_to(app)
+doctor.add_to(app)
+app.add_typer(models.app, name="models")
+app.add_typer(export.app, name="export")
+app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:
     """Entry point of the console script."""
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read stdout has gone (`| head`); the interpreter would complain once more when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        code = is_expected(error)
+        if code is None or os.environ.get("HEARSAY_DEBUG"):
+            raise
+        complain(str(error))
+        sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

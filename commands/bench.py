@@ -1,0 +1,121 @@
+"""``hearsay bench``: every published number, measured here. Thin over ``bench/``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from commands.console import MISUSED, Failure, Model, Threads, Url
+
+app = typer.Typer(
+    help="Measure: every published number is one command here.",
+    epilog="Example: hearsay bench asr --audio speech.wav --threads 2 --json",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+
+
+@app.command(
+    epilog="Example: hearsay bench asr --audio speech.wav --threads 2 --stream --tick 2 --force-tokens 12 --json"
+)
+def asr(
+    audio: Annotated[Path, typer.Option("--audio", metavar="FILE", help="A recording.")],
+    model: Model = None,
+    threads: Threads = None,
+    stream: Annotated[bool, typer.Option("--stream", help="In ticks, as live audio; else at once.")] = False,
+    tick: Annotated[float, typer.Option("--tick", min=0.1, help="Seconds of audio a tick.")] = 0.3,
+    force_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--force-tokens",
+            min=0,
+            help="Decode so many tokens a segment (a tick, with --stream) more, whatever the model says.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Seconds and counts of each phase of hearing, resident memory, and a probe of the machine."""
+    from bench.asr import measure
+
+    _print(
+        measure(audio, model, threads=threads, tick=tick if stream else None, force_tokens=force_tokens or 0), as_json
+    )
+
+
+@app.command(epilog="Example: hearsay bench sessions --count 24 --seconds 60 --json")
+def sessions(
+    count: Annotated[int, typer.Option("--count", min=1, max=256, help="Live sessions at the same time.")] = 24,
+    seconds: Annotated[float, typer.Option("--seconds", min=5, help="Length of each.")] = 60.0,
+    audio: Annotated[
+        list[Path] | None,
+        typer.Option("--audio", metavar="FILE", help="Recordings to speak; repeatable [default: the demo's]."),
+    ] = None,
+    model: Model = None,
+    threads: Threads = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Many live sessions at real-time pace on one daemon: lags, lost sessions, CPU of daemon and generator apart."""
+    from bench.sessions import measure
+    from commands.samples import sample
+
+    files = audio or [sample("demo").path]
+    _print(measure(files, count=count, seconds=seconds, model=model, threads=threads, url=url), as_json)
+
+
+@app.command(name="eval", epilog="Example: hearsay bench eval ../data --corpus librispeech_dev_clean_half")
+def evaluate(
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="DATA", envvar="HEARSAY_DATA", help="Directory with speech/*-test-*.tar.", show_default=False
+        ),
+    ] = None,
+    model: Model = None,
+    threads: Threads = None,
+    corpus: Annotated[list[str] | None, typer.Option("--corpus", help="Only this corpus; repeatable.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many clips of each corpus.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Word error rate of each corpus of the test split, through the listener that the daemon uses."""
+    from bench.eval import measure, shards
+
+    if data is None or not shards(data):
+        place = f"{data} holds no speech/*-test-*.tar" if data else "no data directory given"
+        raise Failure(f"{place}: name the directory that holds the speech shards, or set HEARSAY_DATA", MISUSED)
+    _print(measure(data, model, threads=threads, corpora=corpus, limit=limit), as_json)
+
+
+@app.command(epilog="Example: hearsay bench size --download --json")
+def size(
+    download: Annotated[bool, typer.Option("--download", help="Also fetch the wheels anew and add them up.")] = False,
+    as_json: Json = False,
+) -> None:
+    """What a run-time install weighs: each package unpacked, the bundled models, and the downloads."""
+    from bench.size import measure
+
+    _print(measure(download=download), as_json)
+
+
+def _print(result: dict[str, object], as_json: bool) -> None:
+    import json
+
+    if as_json:
+        print(json.dumps(result, ensure_ascii=False))
+    else:
+        _lines(result, "")
+
+
+def _lines(value: object, indent: str) -> None:
+    """Nested figures, one a line."""
+    if not isinstance(value, dict):
+        return
+    for name, entry in value.items():  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(entry, dict):
+            print(f"{indent}{name}")
+            _lines(entry, indent + "  ")  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            shown = f"{entry:.4g}" if isinstance(entry, float) else entry  # pyright: ignore[reportUnknownVariableType]
+            print(f"{indent}{name!s:<{max(28 - len(indent), 1)}} {shown}")

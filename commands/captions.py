@@ -1,0 +1,93 @@
+"""``hearsay captions``: what the microphone hears, as live captions on the terminal."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from commands.console import Failure, Key, Keyterms, Language, Model, Threads, Url, own_daemon, prose
+
+if TYPE_CHECKING:
+    from clients.microphone import Microphone
+    from clients.options import StreamOptions
+
+HELP = prose("""
+Show live captions of the microphone. Ctrl-C ends.
+
+Committed words are plain, words that may still change are dim. Without --url a daemon of its own starts on a free
+loopback port and ends with the command. When the connection breaks, what was said meanwhile is sent again.
+""")
+EPILOG = "Example: hearsay captions --url http://127.0.0.1:8750 --keyterm Kubernetes"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command("captions", help=HELP, epilog=EPILOG)(captions)
+
+
+def captions(
+    url: Url = None,
+    key: Key = None,
+    model: Model = None,
+    language: Language = None,
+    keyterm: Keyterms = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", help="Microphone: number or part of its name (hearsay doctor lists them)."),
+    ] = None,
+    threads: Threads = None,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", min=0.1, help="End after so much audio [default: at Ctrl-C].")
+    ] = None,
+) -> None:
+    """See HELP."""
+    from clients.microphone import Microphone
+    from clients.options import StreamOptions
+
+    if url is not None and threads is not None:
+        raise Failure("--threads is for the daemon that starts without --url", 2)
+    # Before the daemon: a missing PortAudio should not take two seconds to say.
+    microphone = Microphone(int(device) if device is not None and device.isdigit() else device)
+    options = StreamOptions(
+        model=model if url else None,
+        language=language,
+        sample_rate=microphone.sample_rate,
+        keyterms=tuple(keyterm or ()),
+    )
+    with nullcontext(url) if url else own_daemon(model, threads) as address:
+        try:
+            asyncio.run(_show(address, key, microphone, options, seconds))
+        except KeyboardInterrupt:
+            pass
+
+
+async def _show(
+    url: str, key: str | None, microphone: "Microphone", options: "StreamOptions", seconds: float | None
+) -> None:
+    from rich.console import Console
+
+    from clients.captions import Captions
+    from clients.resume import listen
+
+    console = Console()
+    async with microphone:
+        console.print("listening (Ctrl-C ends)", style="dim")
+        with Captions(console) as screen:
+            async for event in listen(url, _pieces(microphone, seconds), options, key=key):
+                screen.show(event)
+            if microphone.dropped:
+                screen.note(f"{microphone.dropped} pieces of audio were lost before they could be sent")
+
+
+async def _pieces(microphone: "Microphone", seconds: float | None) -> AsyncIterator[bytes]:
+    left = None if seconds is None else round(seconds * microphone.sample_rate) * 2
+    async for piece in microphone:
+        if left is None:
+            yield piece
+            continue
+        yield piece[:left]
+        left -= len(piece)
+        if left <= 0:
+            return

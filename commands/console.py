@@ -1,0 +1,109 @@
+"""What the verbs share: how they speak on stderr, how they fail, where their model comes from."""
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed
+from typing import Annotated
+
+import typer
+
+FAILED, MISUSED = 1, 2
+"""Exit codes: something failed; it was asked for wrongly."""
+
+_EXPECTED = {
+    "commands.console.Failure": FAILED,
+    "clients.events.ListenError": FAILED,
+    "clients.microphone.SoundError": FAILED,
+    "commands.recording.RecordingError": FAILED,
+    "daemon.config.ConfigError": MISUSED,
+    "engines.gguf.GgufError": FAILED,
+    "engines.manifest.ManifestError": FAILED,
+    "engines.onnx.ProviderError": FAILED,
+    "engines.store.ModelNotFound": MISUSED,
+    "engines.store.StoreError": FAILED,
+    "export.checkpoint.CheckpointError": FAILED,
+    "export.api.ExportUnavailable": MISUSED,
+    "streaming.options.OptionError": MISUSED,
+}
+"""Errors whose message is made for people, by name: naming a class must not import its room."""
+
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME|DIR",
+        help="Hearing model: a name (hearsay models list) or a directory.",
+        show_default=False,
+    ),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads", min=1, help="Threads of a model call [default: the CPUs this process may use].", show_default=False
+    ),
+]
+Language = Annotated[
+    str | None, typer.Option("--language", metavar="CODE", help="Language spoken (ISO 639-1); heard, if not given.")
+]
+Keyterms = Annotated[
+    list[str] | None, typer.Option("--keyterm", metavar="TERM", help="A name or word to listen for; repeatable.")
+]
+Url = Annotated[
+    str | None, typer.Option("--url", metavar="URL", help="Use the daemon there, e.g. http://127.0.0.1:8750.")
+]
+Key = Annotated[str | None, typer.Option("--key", envvar="HEARSAY_KEY", help="Key of that daemon.", show_default=False)]
+
+
+class Failure(Exception):
+    """A verb cannot go on. The message is one line for the person who called it."""
+
+    def __init__(self, message: str, code: int = FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def prose(text: str) -> str:
+    """Help text: paragraphs without the line breaks of the source, so that the terminal's width decides."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))
+
+
+def is_expected(error: BaseException) -> int | None:
+    """The exit code for an error that is no defect of the program, None for any other."""
+    if isinstance(error, Failure):
+        return error.code
+    for kind in type(error).__mro__:
+        code = _EXPECTED.get(f"{kind.__module__}.{kind.__qualname__}")
+        if code is not None:
+            return code
+    return None
+
+
+def complain(message: str) -> None:
+    """One line on stderr."""
+    line = " ".join(message.split())
+    print(f"hearsay: {line}", file=sys.stderr, flush=True)
+
+
+def version() -> str:
+    """The installed version."""
+    try:
+        return installed("hearsay")
+    except PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+@contextmanager
+def own_daemon(model: str | None, threads: int | None = None, sessions: int = 4) -> Generator[str]:
+    """A daemon of this process on a free loopback port, for as long as the block lasts; yields its address.
+
+    Settings from the environment do not reach it: nobody else is meant to use it.
+    """
+    from daemon.config import Settings
+    from daemon.serve import Background
+    from engines import store
+
+    settings = Settings(port=0, asr_model=model or store.default(), threads=threads or 0, sessions=sessions)
+    with Background(settings) as background:
+        yield background.url

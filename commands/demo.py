@@ -1,0 +1,128 @@
+"""``hearsay demo``: a bundled recording, played at its own pace through a real daemon and a real WebSocket."""
+
+import asyncio
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from commands.console import Failure, Key, Model, Threads, Url, own_daemon, prose
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from clients.lag import LagMeter
+    from clients.options import StreamOptions
+    from clients.stream import AsyncStream
+    from commands.recording import Recording
+
+PIECE_SECONDS = 0.05
+
+HELP = prose("""
+Show what hearsay does: a recording becomes captions while it plays.
+
+It goes at real-time pace through a daemon (one of its own on a free loopback port, without --url) and over a real
+WebSocket. Live captions, the final text, the reference text, the word error rate and the latencies are printed. Needs
+neither a microphone nor a sound library nor a terminal.
+""")
+EPILOG = "Example: hearsay demo --model pocket-asr-en"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command("demo", help=HELP, epilog=EPILOG)(demo)
+
+
+def demo(
+    file: Annotated[
+        Path | None, typer.Option("--file", help="Another recording [default: the bundled one].", show_default=False)
+    ] = None,
+    model: Model = None,
+    threads: Threads = None,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """See HELP."""
+    from rich.console import Console
+
+    from clients.options import StreamOptions
+    from commands.recording import open_recording
+    from commands.samples import sample
+
+    chosen = sample("demo") if file is None else None
+    recording = open_recording(chosen.path if chosen else file or Path())
+    options = StreamOptions(
+        sample_rate=recording.sample_rate, channels=recording.channels, model=model if url else None
+    )
+    console = Console(highlight=False)
+    console.print(f"{recording.path.name}, {recording.seconds:.1f} s" + (f", {chosen.credit}" if chosen else ""))
+    began = time.perf_counter()
+    with nullcontext(url) if url else own_daemon(model, threads) as address:
+        console.print(f"daemon at {address}, ready after {time.perf_counter() - began:.2f} s")
+        if not console.is_terminal:
+            console.print("(seconds ~ unfinished text: committed | unstable, = final text)")
+        texts, meter = asyncio.run(_play(address, key, recording, options, console))
+    _report(" ".join(texts), chosen.text if chosen else None, meter)
+
+
+async def _play(
+    url: str, key: str | None, recording: "Recording", options: "StreamOptions", console: "Console"
+) -> "tuple[list[str], LagMeter]":
+    from clients.captions import Captions
+    from clients.events import Results
+    from clients.lag import LagMeter
+    from clients.stream import AsyncStream
+
+    meter, texts = LagMeter(), list[str]()
+    async with AsyncStream(url, options, key=key) as stream, asyncio.TaskGroup() as tasks:
+        tasks.create_task(_send(stream, recording, meter))
+        with Captions(console) as screen:
+            async for event in stream:
+                if isinstance(event, Results):
+                    meter.received(event, time.monotonic())
+                    if event.is_final and event.text:
+                        texts.append(event.text)
+                screen.show(event)
+    return texts, meter
+
+
+async def _send(stream: "AsyncStream", recording: "Recording", meter: "LagMeter") -> None:
+    """The recording at real-time pace: a piece leaves when its last sample would have been recorded."""
+    rate = stream.options.bytes_per_second
+    size = round(recording.sample_rate * PIECE_SECONDS) * recording.channels * 2
+    audio = b"".join(recording.blocks())
+    start = time.monotonic()
+    for offset in range(0, len(audio), size):
+        piece = audio[offset : offset + size]
+        until = (offset + len(piece)) / rate
+        await asyncio.sleep(start + until - time.monotonic())
+        await stream.send(piece)
+        meter.sent(until, time.monotonic())
+    await stream.close_stream()
+
+
+def _report(text: str, reference: str | None, meter: "LagMeter") -> None:
+    from bench.wer import rate
+    from clients.lag import percentile
+
+    print()
+    print(f"final text:  {text or '(nothing)'}")
+    if reference is not None:
+        print(f"reference:   {reference}")
+        print(f"word errors: {100 * rate([(reference, text)]):.1f} %")
+    for name, lags, counted, meaning in (
+        ("partial lag", meter.partial, "words", "a word's last sample sent -> first caption that has it"),
+        (
+            "final lag",
+            meter.final,
+            "utterances",
+            "last word's last sample sent -> final text, endpointing silence included",
+        ),
+    ):
+        if lags:
+            p50, p95 = (f"{1000 * percentile(lags, share):.0f} ms" for share in (0.5, 0.95))
+            print(f"{name + ':':<12} p50 {p50}, p95 {p95} over {len(lags)} {counted} ({meaning})")
+    if not text:
+        raise Failure("the daemon heard no words")

@@ -1,0 +1,181 @@
+"""``hearsay doctor``: what is here, what is missing, and what to do about it."""
+
+import importlib
+import importlib.util
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed
+from typing import Annotated, Any, Literal
+
+import typer
+
+from commands.console import FAILED, prose, version
+
+HELP = prose("""
+Print versions, execution providers, sound devices, models, thread budget; for each thing missing, what to do.
+
+Exit code 1 if something is missing that hearing needs; extras and sound are optional.
+""")
+EPILOG = "Example: hearsay doctor --json"
+
+NEEDED = (
+    "numpy", "onnxruntime", "llama-cpp-python", "tokenizers", "soxr", "soundfile", "sounddevice", "starlette",
+    "uvicorn", "websockets", "python-multipart", "msgspec", "typer", "rich", "prometheus-client", "huggingface_hub",
+)  # fmt: skip
+EXTRAS = {"media": ("av",), "export": ("torch", "onnx", "onnxscript", "gguf", "safetensors", "transformers")}
+
+State = Literal["ok", "optional", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. ``remedy`` says what to do, where something is missing."""
+
+    topic: str
+    state: State
+    found: str
+    remedy: str = ""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command("doctor", help=HELP, epilog=EPILOG)(doctor)
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object a finding.")] = False) -> None:
+    """See HELP."""
+    findings = examine()
+    for finding in findings:
+        if as_json:
+            print(json.dumps(asdict(finding), ensure_ascii=False))
+            continue
+        mark = {"ok": "  ", "optional": "- ", "missing": "! "}[finding.state]
+        print(f"{mark}{finding.topic:<11}{finding.found}")
+        if finding.remedy:
+            print(f"{'':13}-> {finding.remedy}")
+    if any(finding.state == "missing" for finding in findings):
+        raise typer.Exit(FAILED)
+
+
+def examine() -> list[Finding]:
+    """Look at everything."""
+    here = f"{version()}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    checks: list[Callable[[], list[Finding]]] = [_packages, _providers, _threads, _models, _sound, _extras]
+    return [Finding("hearsay", "ok", here), *(finding for check in checks for finding in check())]
+
+
+def _packages() -> list[Finding]:
+    have, lack = list[str](), list[str]()
+    for name in NEEDED:
+        try:
+            have.append(f"{name} {installed(name)}")
+        except PackageNotFoundError:
+            # Windows has ONNX Runtime's DirectML build under another name.
+            if name == "onnxruntime" and importlib.util.find_spec("onnxruntime"):
+                have.append("onnxruntime (a special build)")
+            else:
+                lack.append(name)
+    findings = [Finding("packages", "ok", ", ".join(have))]
+    if lack:
+        findings.append(Finding("packages", "missing", ", ".join(lack), f"pip install {' '.join(lack)}"))
+    return findings
+
+
+def _providers() -> list[Finding]:
+    try:
+        ort: Any = importlib.import_module("onnxruntime")  # ships no types
+        names: list[str] = ort.get_available_providers()
+    except ImportError as error:
+        return [Finding("providers", "missing", str(error), "pip install onnxruntime")]
+    gpu = [name for name in names if name.startswith(("Dml", "CUDA", "CoreML"))]
+    hint = {
+        "win32": "onnxruntime-directml serves every GPU: pip install onnxruntime-directml==1.24.4",
+        "darwin": "the plain onnxruntime wheel brings CoreML: pip install --force-reinstall onnxruntime",
+    }.get(sys.platform, "for an NVIDIA GPU: pip install onnxruntime-gpu in place of onnxruntime")
+    short = ", ".join(name.removesuffix("ExecutionProvider") for name in names)
+    return [Finding("providers", "ok", short) if gpu else Finding("providers", "optional", f"{short} (no GPU)", hint)]
+
+
+def _threads() -> list[Finding]:
+    from engines.threads import budget
+
+    count = budget()
+    found = f"{count} for model calls, of {os.cpu_count()} CPUs of the machine"
+    return [Finding("threads", "ok", found)]
+
+
+def _models() -> list[Finding]:
+    from engines import store
+    from engines.manifest import ManifestError
+
+    findings = list[Finding]()
+    for model in store.available():
+        try:
+            manifest = store.verify(model.path)
+        except ManifestError as error:
+            findings.append(
+                Finding("model", "missing", str(error), "export or pull it again: hearsay models pull --help")
+            )
+            continue
+        size = sum(file.bytes for file in manifest.files.values())
+        default = ", the default" if model.name == store.default() else ""
+        findings.append(
+            Finding("model", "ok", f"{model.name} ({size / 1e6:.1f} MB, {model.origin}{default}): {model.path}")
+        )
+    try:
+        store.find(store.default())
+    except store.ModelNotFound as error:
+        findings.append(
+            Finding(
+                "model", "missing", str(error), f"pull or export one and put it on {store.SEARCH_PATH}, or reinstall"
+            )
+        )
+    return findings
+
+
+def _sound() -> list[Finding]:
+    from clients.microphone import SoundError, devices
+
+    try:
+        found = devices()
+    except SoundError as error:
+        message, _, remedy = str(error).partition(". ")
+        return [Finding("sound", "optional", f"{message} (only captions need it)", remedy)]
+    if not found:
+        remedy = "plug in a microphone, or in a container pass the sound device through"
+        return [Finding("sound", "optional", "PortAudio is here, but no device that records", remedy)]
+    return [
+        Finding(
+            "sound",
+            "ok",
+            f"{device.index}: {device.name}, {device.channels} channels, {device.sample_rate} Hz"
+            + (", the default" if device.is_default else ""),
+        )
+        for device in found
+    ]
+
+
+def _extras() -> list[Finding]:
+    findings = list[Finding]()
+    for extra, modules in EXTRAS.items():
+        lack = [name for name in modules if importlib.util.find_spec(name) is None]
+        if lack:
+            remedy = f"pip install 'hearsay[{extra}]'"
+            findings.append(Finding("extra", "optional", f"{extra}: {', '.join(lack)} not installed", remedy))
+        else:
+            findings.append(
+                Finding("extra", "ok", f"{extra}: {', '.join(f'{name} {_installed(name)}' for name in modules)}")
+            )
+    return findings
+
+
+def _installed(name: str) -> str:
+    try:
+        return installed(name)
+    except PackageNotFoundError:
+        return "(version unknown)"

@@ -1,0 +1,187 @@
+"""``hearsay transcribe``: recordings to text, in this process or through a daemon."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from commands.console import FAILED, Failure, Key, Keyterms, Language, Model, Threads, Url, complain, is_expected, prose
+
+if TYPE_CHECKING:
+    from commands.heard import Heard
+    from streaming.model import AsrModel
+    from streaming.options import ListenOptions
+
+Progress = Callable[[float], None]
+"""Is told how many seconds of the file are heard."""
+
+HELP = prose("""
+Transcribe recordings: WAV, FLAC, Ogg, MP3; with the extra media whatever FFmpeg reads (m4a, mp4, webm).
+
+The text goes to stdout, a file a line, in the order given; with --json one JSON object a line: file, text, language,
+duration, words (word, start, end, confidence), segments (start, end, text). A file that cannot be heard is a line on
+stderr; the others are done all the same, and the exit code is 1.
+""")
+EPILOG = "Example: hearsay transcribe --json interview.flac voicemail.mp3"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command("transcribe", help=HELP, epilog=EPILOG)(transcribe)
+
+
+def transcribe(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Recordings.", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a file.")] = False,
+    model: Model = None,
+    language: Language = None,
+    keyterm: Keyterms = None,
+    threads: Threads = None,
+    exact_floor: Annotated[
+        bool,
+        typer.Option(
+            "--exact-floor",
+            help="Official models: take the loudness floor from the whole clip, as the official code does, and say how "
+            "many words differ from a live session's.",
+        ),
+    ] = False,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """See HELP."""
+    if url is not None and (exact_floor or threads is not None):
+        raise Failure("--exact-floor and --threads are for transcribing in this process, without --url", 2)
+    hear = (
+        _through_daemon(url, key, model, language, keyterm)
+        if url
+        else _here(model, language, keyterm, threads, exact_floor)
+    )
+    failed = False
+    for file in files:
+        try:
+            with _bar(file) as progress:
+                heard = hear(file, progress)
+        except Exception as error:
+            if is_expected(error) is None and not isinstance(error, OSError):
+                raise
+            complain(f"{file}: {error}")
+            failed = True
+            continue
+        if as_json:
+            print(json.dumps(heard.object(), ensure_ascii=False), flush=True)
+        else:
+            print(heard.text if len(files) == 1 else f"{file}: {heard.text}", flush=True)
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _through_daemon(
+    url: str, key: str | None, model: str | None, language: str | None, keyterms: list[str] | None
+) -> "Callable[[Path, Progress], Heard]":
+    from clients.transcription import transcribe as ask
+    from commands.heard import from_answer
+
+    def hear(file: Path, progress: Progress) -> "Heard":
+        del progress  # the answer comes as a whole
+        return from_answer(str(file), ask(url, file, key=key, model=model, language=language, keyterms=keyterms or ()))
+
+    return hear
+
+
+def _here(
+    name: str | None, language: str | None, keyterms: list[str] | None, threads: int | None, exact_floor: bool
+) -> "Callable[[Path, Progress], Heard]":
+    from engines import store
+    from streaming.model import AsrModel
+    from streaming.options import ListenOptions
+
+    # Interims change no final; without them nothing is decoded twice.
+    options = ListenOptions(language=language, keyterms=tuple(keyterms or ()), interim=False)
+    exact = ListenOptions(language=language, keyterms=tuple(keyterms or ()), interim=False, exact_floor=True)
+    model = AsrModel.load(store.find(name or store.default()), sessions=1, threads=threads)
+    model.forced_language(language)  # before the first file rather than once a file
+
+    def hear(file: Path, progress: Progress) -> "Heard":
+        heard = hear_file(model, file, options, progress)
+        if not exact_floor:
+            return heard
+        official = hear_file(model, file, exact, progress)
+        _say_difference(file, heard.text.split(), official.text.split())
+        return official
+
+    return hear
+
+
+def hear_file(model: "AsrModel", file: Path, options: "ListenOptions", progress: Progress) -> "Heard":
+    """One file through one listener.
+
+    Raises:
+        RecordingError: the file is no audio or damaged.
+    """
+    from commands.heard import Heard
+    from commands.recording import open_recording
+    from streaming.pcm import PcmDecoder
+
+    recording = open_recording(file)
+    decoder = PcmDecoder("linear16", recording.sample_rate, recording.channels, model.sample_rate)
+    heard = Heard(str(file))
+    listener = model.listener(options)
+    try:
+        for block in recording.blocks():
+            heard.take(listener.feed(decoder.decode(block)))
+            progress(listener.seconds)
+        heard.take(listener.feed(decoder.flush()))
+        heard.duration = round(listener.seconds, 3)
+        heard.take(listener.finish())
+    finally:
+        listener.close()
+    return heard
+
+
+def _say_difference(file: Path, live: list[str], exact: list[str]) -> None:
+    from difflib import SequenceMatcher
+
+    blocks = SequenceMatcher(None, live, exact, autojunk=False).get_matching_blocks()
+    same = sum(block.size for block in blocks)
+    differing = max(len(live), len(exact)) - same
+    print(f"{file}: {differing} of {len(exact)} words differ from those with the running floor", file=sys.stderr)
+
+
+class _bar:
+    """A progress bar on stderr while a file is heard; nothing where stderr is no terminal. Yields the ``Progress``."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._shown = None
+
+    def __enter__(self) -> Progress:
+        if not sys.stderr.isatty():
+            return lambda seconds: None
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        from commands.recording import RecordingError, open_recording
+
+        try:
+            total = open_recording(self._file).seconds or None
+        except RecordingError:
+            return lambda seconds: None
+        shown = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f} s"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        shown.start()
+        task = shown.add_task(self._file.name, total=total)
+        self._shown = shown
+        return lambda seconds: shown.update(task, completed=seconds)
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown is not None:
+            self._shown.stop()
