@@ -1,1 +1,1 @@
-"""What runs models: ONNX Runtime, llama.cpp, the queue before them and the store of model directories. Knows nothing of speech."""
+"""What runs models: ONNX Runtime, llama.cpp, the lane before them and the store. Knows nothing of speech."""

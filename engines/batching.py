@@ -4,8 +4,9 @@ Sessions live on many threads; the machine has few cores, and ONNX Runtime's thr
 four times their speed. So calls queue here, run one at a time, each with the whole thread budget. Jobs that carry the
 same ``key`` and wait at the same moment are handed to their function together, as one batch.
 
-Fairness: first come, first served. A session waits for its job before it brings another, so none can crowd out the rest,
-and the queue is never longer than the number of sessions. A job whose owner has gone is dropped when its turn comes.
+Fairness: first come, first served. A session waits for its job before it brings another, so none can crowd out the
+rest, and the queue is never longer than the number of sessions. A job whose owner has gone is dropped when its turn
+comes.
 """
 
 import threading
@@ -39,7 +40,9 @@ class Owner:
 class _Job:
     __slots__ = ("future", "key", "owner", "payload", "run")
 
-    def __init__(self, key: Hashable, payload: Any, run: Callable[[list[Any]], Sequence[Any]], owner: Owner | None) -> None:
+    def __init__(
+        self, key: Hashable, payload: Any, run: Callable[[list[Any]], Sequence[Any]], owner: Owner | None
+    ) -> None:
         self.key, self.payload, self.run, self.owner = key, payload, run, owner
         self.future: Future[Any] = Future()
 

@@ -4,9 +4,9 @@ Knows no tokenizer and no speech. A *row* is one position of one sequence: a flo
 made elsewhere (audio) or read from the GGUF's own embedding table (:meth:`Decoder.embed`). Rows always go in as
 embeddings, because a llama_batch holds tokens or embeddings, never both.
 
-What decides the settings (measured, docs/engines.md): ``kv_unified=False`` and flash attention off, so that a sequence's
-logits are bit-identical alone and beside others as long as its own rows come in the same partition into calls. Another
-partition of the same rows rounds differently; so whoever needs reproducible text fixes the partition.
+What decides the settings (measured, docs/engines.md): ``kv_unified=False`` and flash attention off, so that a
+sequence's logits are bit-identical alone and beside others as long as its own rows come in the same partition into
+calls. Another partition of the same rows rounds differently; so whoever needs reproducible text fixes the partition.
 
 Not thread-safe: one thread at a time may call in (engines/batching.Lane is that thread).
 """
@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import gguf
-import llama_cpp.llama_cpp as llama
+import llama_cpp.llama_cpp
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
+
+llama: Any = llama_cpp.llama_cpp  # ctypes bindings, untyped
 
 CALL_ROWS: Final = 256
 """Most rows of one llama_decode call. A longer item is evaluated in several calls, cut at multiples of this."""

@@ -11,9 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime as ort
+import onnxruntime
 
 Array = npt.NDArray[Any]
+
+ort: Any = onnxruntime  # ships no types
 
 BATCHES: Final = (1, 2, 4, 8)
 """Batch sizes used where shapes must be fixed."""

@@ -27,7 +27,7 @@ class Encoded:
 
 
 def rows_of(frames: int, chunk_frames: int, chunk_rows: int) -> int:
-    """Encoder rows of ``frames`` mel frames: 13 a full chunk, ceil(rest / 8) of the last (three stride-2 convolutions)."""
+    """Encoder rows of ``frames`` mel frames: 13 a full chunk, ceil(rest / 8) of the last (three stride-2 layers)."""
     return frames // chunk_frames * chunk_rows + -(-(frames % chunk_frames) // 8)
 
 
@@ -39,7 +39,7 @@ class AudioEncoder:
         self._stem, self._body, self._lane, self._bins = stem, body, lane, bins
 
     def stem(self, chunk: Floats, owner: Owner | None = None) -> Floats:
-        """Rows of one chunk. ``chunk`` float32 [bins, ≤ chunk_frames], zero-padded here → [rows_of(frames), stem_width]."""
+        """Rows of one chunk: float32 [bins, ≤ chunk_frames], zero-padded here → [rows_of(frames), stem_width]."""
         spec = self.spec
         frames = chunk.shape[1]
         if frames < spec.chunk_frames:

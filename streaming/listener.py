@@ -1,10 +1,10 @@
 """The session: samples in, events out. No sockets, no asyncio, no clock but the sample count.
 
-A *segment* is speech from onset to endpoint, at most 24 s: at that limit it closes at the quietest point of its last 4 s
-and the audio after that point opens the next one. Everything that a final text depends on (onsets, chunk and window
-ends, segment ends) is decided at multiples of 512 samples of the session's own clock, so a stream and a file of the
-same samples give the same finals, however the stream was cut. Ticks (interim hypotheses) run at most once a call and
-change nothing that lasts: when the caller falls behind, they are skipped and the newest audio wins.
+A *segment* is speech from onset to endpoint, at most 24 s: at that limit it closes at the quietest point of its last
+4 s and the audio after that point opens the next one. Everything that a final text depends on (onsets, chunk and
+window ends, segment ends) is decided at multiples of 512 samples of the session's own clock, so a stream and a file
+of the same samples give the same finals, however the stream was cut. Ticks (interim hypotheses) run at most once a
+call and change nothing that lasts: when the caller falls behind, they are skipped and the newest audio wins.
 """
 
 import threading
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from engines.batching import Cancelled, Owner
 from engines.gguf import Rows
-from streaming.alignment import share, word_times
+from streaming.alignment import row_edges, share, word_times
 from streaming.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence, VoiceActivity
 from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd, Word
 from streaming.options import ListenOptions
@@ -59,7 +59,7 @@ class Listener:
         self._covered = 0
         """End of the last closed segment: the next one starts there at the earliest."""
         self._silence_end: int | None = None
-        """Where the open segment would end if the present silence lasts (segment samples), None while speech goes on."""
+        """Where the open segment ends if the present silence lasts (segment samples); None while speech goes on."""
         self._early: Hypothesis | None = None
         """The final decoded during that silence."""
         self._ticked = 0
@@ -101,7 +101,9 @@ class Listener:
             if not any(isinstance(e, Transcript) and e.from_finalize for e in events):
                 now = self._clock / self._rate
                 events.append(
-                    Transcript(now, now, "", (), 0, self._language, is_final=True, speech_final=True, from_finalize=True)
+                    Transcript(
+                        now, now, "", (), 0, self._language, is_final=True, speech_final=True, from_finalize=True
+                    )
                 )
             return events
 
@@ -168,9 +170,7 @@ class Listener:
     def _begin_segment(self, start: int, samples: Floats) -> None:
         self._prepare()
         assert self._sequence is not None
-        self._segment = Segment(
-            self._model, self._sequence, self._head_rows, self._language, self._owner, self.work
-        )
+        self._segment = Segment(self._model, self._sequence, self._head_rows, self._language, self._owner, self.work)
         self._segment_start = start
         self._segment.extend(samples)
         self._silence_end = self._early = None
@@ -271,7 +271,7 @@ class Listener:
     def _interim_event(self, segment: Segment, hypothesis: Hypothesis, end: int) -> Transcript:
         start_time, end_time = self._times(end)
         found = self._model.prompt.words(hypothesis.answer.body, hypothesis.answer.language)
-        times = share([w for w, _, _ in found], start_time, end_time)
+        times = _shared(found, start_time, end_time)
         return self._event(segment, hypothesis, found, times, end, approximate=True)
 
     def _final_event(
@@ -279,15 +279,9 @@ class Listener:
     ) -> Transcript:
         start_time, end_time = self._times(end)
         found = self._model.prompt.words(hypothesis.answer.body, hypothesis.answer.language)
-        blank = self._model.manifest.encoder.ctc_blank
-        times = None
-        if segment.ctc is not None and blank is not None:
-            times = word_times(
-                segment.ctc, hypothesis.answer.body, [(a, b) for _, a, b in found], blank, start_time, end_time
-            )
+        times = self._aligned(segment, hypothesis, found, start_time, end_time)
         approximate = times is None
-        if times is None:
-            times = share([w for w, _, _ in found], start_time, end_time)
+        times = _shared(found, start_time, end_time) if times is None else times
         event = self._event(segment, hypothesis, found, times, end, approximate=approximate)
         return Transcript(
             event.start,
@@ -302,6 +296,23 @@ class Listener:
             confidence=event.confidence,
             retracted_words=segment.stability.retracted([w.text for w in event.words]),
         )
+
+    def _aligned(
+        self, segment: Segment, hypothesis: Hypothesis, found: list[tuple[str, int, int]], start: float, end: float
+    ) -> list[tuple[float, float]] | None:
+        """Times of the words by the CTC head, None where the model has none or the text cannot be aligned."""
+        spec, mel = self._model.manifest.encoder, self._model.manifest.mel
+        if segment.ctc is None or spec.ctc_blank is None:
+            return None
+        edges = row_edges(
+            len(segment.ctc),
+            chunk_rows=spec.chunk_rows,
+            chunk_frames=spec.chunk_frames,
+            frame_seconds=mel.hop_length / mel.sample_rate,
+            offset=start,
+        )
+        spans = [(a, b) for _, a, b in found]
+        return word_times(segment.ctc, hypothesis.answer.body, spans, spec.ctc_blank, edges, end)
 
     def _event(
         self,
@@ -332,6 +343,11 @@ class Listener:
 
     def _times(self, end: int) -> tuple[float, float]:
         return self._segment_start / self._rate, (self._segment_start + end) / self._rate
+
+
+def _shared(found: list[tuple[str, int, int]], start: float, end: float) -> list[tuple[float, float]]:
+    """The time from ``start`` to ``end`` shared out over the words."""
+    return share([text for text, _, _ in found], start, end)
 
 
 def _quietest(segment: Segment, rate: int) -> int:

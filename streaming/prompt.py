@@ -1,9 +1,10 @@
 """The Qwen3-ASR conversation, token by token.
 
 ``<|im_start|>system\\n{context}<|im_end|>\\n<|im_start|>user\\n<|audio_start|>`` · audio rows ·
-``<|audio_end|><|im_end|>\\n<|im_start|>assistant\\n`` and, where the language is forced, ``language English<asr_text>``.
-Source: QwenLM/Qwen3-ASR, inference/qwen3_asr.py:446-465; language names utils.py:37-68. The tokens the model answers with
-are ``language English<asr_text>text<|im_end|>``, or ``language None<asr_text>`` where it hears no speech.
+``<|audio_end|><|im_end|>\\n<|im_start|>assistant\\n`` and, where the language is forced, ``language
+English<asr_text>``. Source: QwenLM/Qwen3-ASR, inference/qwen3_asr.py:446-465; language names utils.py:37-68. The
+tokens the model answers with are ``language English<asr_text>text<|im_end|>``, or ``language None<asr_text>`` where
+it hears no speech.
 """
 
 from collections.abc import Sequence

@@ -4,11 +4,11 @@ KV layout of the session's sequence::
 
     head (prompt, context) | closed windows, 104 rows each | volatile: tail audio · suffix · text
 
-Head and windows are evaluated once. A *tick* evaluates tail audio, suffix, committed text and the previous hypothesis as
-a draft in one call, keeps the agreeing prefix and decodes on from the first difference; the next evaluation begins where
-the volatile rows begin, which forgets them. A *final* is decoded from the samples alone: tail and suffix in one call, then token by token. Its calls
-have the same shapes however the audio arrived and whether ticks ran or not, so its text is the same, bit for bit
-(engines/gguf.py says what that rests on).
+Head and windows are evaluated once. A *tick* evaluates tail audio, suffix, committed text and the previous hypothesis
+as a draft in one call, keeps the agreeing prefix and decodes on from the first difference; the next evaluation begins
+where the volatile rows begin, which forgets them. A *final* is decoded from the samples alone: tail and suffix in one
+call, then token by token. Its calls have the same shapes however the audio arrived and whether ticks ran or not, so
+its text is the same, bit for bit (engines/gguf.py says what that rests on).
 """
 
 import time
@@ -68,7 +68,9 @@ class _Chunk:
 class Segment:
     """The state of one open segment. Blocking; one thread at a time."""
 
-    def __init__(self, model: "AsrModel", sequence: int, head_rows: int, language: str | None, owner: Owner, work: Work) -> None:
+    def __init__(
+        self, model: "AsrModel", sequence: int, head_rows: int, language: str | None, owner: Owner, work: Work
+    ) -> None:
         self._model, self._sequence, self._language = model, sequence, language
         self._owner, self._work = owner, work
         self._mel = MelStream(model.log_mel)
@@ -106,7 +108,7 @@ class Segment:
         return self._samples[start : min(stop, self.length)]
 
     def advance(self, limit: int) -> None:
-        """Compute what became final within the first ``limit`` samples: chunks through the stem, windows into the KV."""
+        """Compute what is final within the first ``limit`` samples: chunks through the stem, windows into the KV."""
         spec = self._model.manifest.encoder
         hop = self._model.manifest.mel.hop_length
         chunks_a_window = spec.window_rows // spec.chunk_rows
@@ -139,7 +141,7 @@ class Segment:
                 self._work.stem_repeats += 1
 
     def _floor(self, frames: int, edge: Floats | None = None) -> float:
-        """The mel floor for the first ``frames`` frames (log10); ``edge`` are provisional frames beyond the stable ones."""
+        """The mel floor, log10, for the first ``frames`` frames and the provisional ``edge`` frames after them."""
         floor = self._model.manifest.mel.floor
         if isinstance(floor, FixedFloor):
             return floor.log10
@@ -163,7 +165,12 @@ class Segment:
         self._work.windows += 1
         self._windows += 1
         self._chunks.clear()
-        self._mel.drop(self._windows * self._model.manifest.encoder.window_rows // self._model.manifest.encoder.chunk_rows * self._model.manifest.encoder.chunk_frames)
+        self._mel.drop(
+            self._windows
+            * self._model.manifest.encoder.window_rows
+            // self._model.manifest.encoder.chunk_rows
+            * self._model.manifest.encoder.chunk_frames
+        )
 
     def _tail(self, end: int, want_ctc: bool) -> Floats:
         """Embeddings of the open window for the clip that ends at sample ``end``; sets ``ctc`` when wanted."""

@@ -59,7 +59,9 @@ def compiler_missing() -> str | None:
 
 def pip(*arguments: str) -> int:
     """Run this environment's pip."""
-    return subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments], check=False).returncode
+    return subprocess.run(
+        [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments], check=False
+    ).returncode
 
 
 def main() -> None:
@@ -75,7 +77,10 @@ def main() -> None:
         problem = compiler_missing()
         if problem:
             sys.exit(problem)
-        print("Compiling llama.cpp for this machine: about five minutes, once. The wheel is kept for the next time.", flush=True)
+        print(
+            "Compiling llama.cpp for this machine: about five minutes, once. The wheel is kept for the next time.",
+            flush=True,
+        )
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as scratch:
             wanted = Path(scratch) / "llama.txt"

@@ -1,0 +1,140 @@
+"""The lane: one thread, merged batches, cancellation, no job lost."""
+
+import threading
+import time
+
+import pytest
+
+from engines.batching import Cancelled, Lane, Owner
+
+
+def test_calls_run_one_at_a_time() -> None:
+    """Jobs from many threads never overlap."""
+    lane = Lane()
+    inside = 0
+    worst = 0
+
+    def job() -> None:
+        nonlocal inside, worst
+        inside += 1
+        worst = max(worst, inside)
+        time.sleep(0.002)
+        inside -= 1
+
+    threads = [threading.Thread(target=lambda: [lane.call(job) for _ in range(5)]) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    lane.close()
+    assert worst == 1
+    assert lane.jobs == 40
+
+
+def test_jobs_of_one_key_share_a_call() -> None:
+    """What waits together under one key is one batch, and each caller gets its own result."""
+    lane = Lane()
+    gate = threading.Event()
+    sizes: list[int] = []
+
+    def double(batch: list[int]) -> list[int]:
+        sizes.append(len(batch))
+        return [2 * x for x in batch]
+
+    blocker = threading.Thread(target=lambda: lane.call(gate.wait))
+    blocker.start()
+    results: dict[int, int] = {}
+    callers = [
+        threading.Thread(target=lambda i=i: results.__setitem__(i, lane.submit(i, double, key="double")))
+        for i in range(6)
+    ]
+    for caller in callers:
+        caller.start()
+    while lane.waiting < 6:
+        time.sleep(0.001)
+    gate.set()
+    for caller in [*callers, blocker]:
+        caller.join()
+    lane.close()
+    assert sizes == [6]
+    assert results == {i: 2 * i for i in range(6)}
+
+
+def test_jobs_without_key_stay_alone() -> None:
+    """A job without a key is its own batch."""
+    lane = Lane()
+    assert lane.submit(3, lambda batch: [len(batch)]) == 1
+    lane.close()
+
+
+def test_an_error_reaches_its_caller_and_the_lane_lives_on() -> None:
+    """An exception in a call is raised where the job was submitted."""
+    lane = Lane()
+    with pytest.raises(ZeroDivisionError):
+        lane.call(lambda: 1 // 0)
+    assert lane.call(lambda: 5) == 5
+    lane.close()
+
+
+def test_a_cancelled_owner_gets_nothing_more() -> None:
+    """Waiting and new jobs of a cancelled owner raise; other owners' jobs run."""
+    lane = Lane()
+    gate = threading.Event()
+    owner, other = Owner(), Owner()
+    ran: list[str] = []
+    outcome: list[str] = []
+
+    def waiting() -> None:
+        try:
+            lane.call(lambda: ran.append("cancelled"), owner=owner)
+        except Cancelled:
+            outcome.append("raised")
+
+    blocker = threading.Thread(target=lambda: lane.call(gate.wait))
+    blocker.start()
+    while lane.jobs == 0 and lane.waiting:
+        time.sleep(0.001)
+    waiter = threading.Thread(target=waiting)
+    waiter.start()
+    while not lane.waiting:
+        time.sleep(0.001)
+    owner.cancel()
+    gate.set()
+    waiter.join()
+    blocker.join()
+    lane.call(lambda: ran.append("other"), owner=other)
+    with pytest.raises(Cancelled):
+        lane.call(lambda: ran.append("late"), owner=owner)
+    lane.close()
+    assert outcome == ["raised"]
+    assert ran == ["other"]
+
+
+def test_closing_cancels_what_waits_and_ends_the_thread() -> None:
+    """No thread is left and no caller hangs."""
+    lane = Lane("closing")
+    gate = threading.Event()
+    outcome: list[str] = []
+
+    def waiting() -> None:
+        try:
+            lane.call(lambda: None)
+        except Cancelled:
+            outcome.append("raised")
+
+    blocker = threading.Thread(target=lambda: lane.call(gate.wait))
+    blocker.start()
+    time.sleep(0.01)
+    waiter = threading.Thread(target=waiting)
+    waiter.start()
+    while not lane.waiting:
+        time.sleep(0.001)
+    closer = threading.Thread(target=lane.close)
+    closer.start()
+    gate.set()
+    for thread in (blocker, waiter, closer):
+        thread.join(5)
+    assert outcome == ["raised"]
+    assert not any(t.name == "closing" for t in threading.enumerate())
+    with pytest.raises(Cancelled):
+        lane.call(lambda: None)
