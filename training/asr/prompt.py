@@ -44,10 +44,14 @@ class Prompt:
             ids += known
         return ids
 
-    def prefix(self, context: Iterable[str] = ()) -> list[int]:
-        """Everything before the audio; `context` words stand in the system turn, without a space before the first."""
+    def prefix(self, context: Iterable[str] = (), *, leading_space: bool = True) -> list[int]:
+        """Everything before the audio. `context` words stand in the system turn; with a space before the first one each word has the
+        very tokens that it has in a transcript."""
         words = list(context)
-        return [*self._system, *(self._encode(" ".join(words)) if words else []), *self._user]
+        if not words:
+            return [*self._system, *self._user]
+        first = [] if leading_space else self._encode(words[0])
+        return [*self._system, *first, *self.words(words[not leading_space :]), *self._user]
 
     def text(self, ids: list[int]) -> str:
         """Transcript of generated ids: what stands between <asr_text> (if any) and <|im_end|>."""

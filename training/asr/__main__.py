@@ -1,0 +1,108 @@
+"""`python -m training.asr STAGE ...`: one command a stage."""
+
+import argparse
+import lzma
+from pathlib import Path
+
+from training.asr.config import load_config
+
+_CONFIG = Path(__file__).parent / "pocket-asr-en.toml"
+
+
+def _lines(path: Path) -> list[str]:
+    data = lzma.open(path, "rt").read() if path.suffix == ".xz" else path.read_text()
+    return data.splitlines()
+
+
+def main() -> None:
+    """Parse the command line and run one stage."""
+    parser = argparse.ArgumentParser(prog="python -m training.asr", description=__doc__)
+    parser.add_argument("--config", type=Path, default=_CONFIG)
+    stages = parser.add_subparsers(dest="stage", required=True)
+
+    licences = stages.add_parser("licences", help="print the licence table of shards")
+    licences.add_argument("shards", type=Path, nargs="+")
+
+    tokenizer = stages.add_parser("tokenizer", help="train the BPE on sentences and on the shards' transcripts")
+    tokenizer.add_argument("--text", type=Path, required=True)
+    tokenizer.add_argument("--shards", type=Path, nargs="*", default=[])
+    tokenizer.add_argument("--out", type=Path, required=True)
+
+    synth = stages.add_parser("synth", help="make synthetic speech (runs beside train)")
+    synth.add_argument("--root", type=Path, default=Path("/"), help="where espeak-ng and flite are unpacked")
+    synth.add_argument("--text", type=Path, required=True)
+    synth.add_argument("--out", type=Path, required=True)
+    synth.add_argument("--workers", type=int, default=2)
+    synth.add_argument("--seconds", type=float, required=True)
+    synth.add_argument("--seed", type=int, default=1)
+
+    train = stages.add_parser("train", help="train for a number of seconds")
+    train.add_argument("--shards", type=Path, nargs="+", required=True)
+    train.add_argument("--test", type=Path, nargs="*", default=[])
+    train.add_argument("--text", type=Path, required=True)
+    train.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
+    train.add_argument("--synthetic", type=Path)
+    train.add_argument("--out", type=Path, required=True)
+    train.add_argument("--seconds", type=float, default=1500.0)
+    train.add_argument("--until", type=float, default=0.0, help="instead: end at this time, seconds since the epoch")
+    train.add_argument("--start", type=Path, help="begin from the weights of this folder")
+    train.add_argument("--resume", type=Path, help="go on with this state.pt")
+    train.add_argument("--rate", type=float, default=1.0)
+    train.add_argument("--evaluate-every", type=float, default=240.0)
+    train.add_argument("--align-at", type=float, nargs="*", default=[0.3, 0.6])
+    train.add_argument("--processes", type=int, default=2)
+    train.add_argument("--device", default="cuda")
+    train.add_argument("--eager", action="store_true", help="no CUDA graphs")
+
+    export = stages.add_parser("checkpoint", help="official-layout folder from a run's weights")
+    export.add_argument("weights", type=Path)
+    export.add_argument("--tokenizer", type=Path, required=True, help="folder")
+    export.add_argument("--out", type=Path, required=True)
+
+    evaluate = stages.add_parser("evaluate", help="WER of a checkpoint folder on labelled shards")
+    evaluate.add_argument("checkpoint", type=Path)
+    evaluate.add_argument("--test", type=Path, nargs="+", required=True)
+    evaluate.add_argument("--device", default="cpu")
+    evaluate.add_argument("--limit", type=int, default=100_000)
+    evaluate.add_argument("--out", type=Path)
+
+    _dispatch(parser.parse_args())
+
+
+def _dispatch(a: argparse.Namespace) -> None:
+    config = load_config(a.config)
+    if a.stage == "licences":
+        from training.shards import licence_table
+
+        print(licence_table(a.shards))
+    elif a.stage == "tokenizer":
+        from training.asr.tokenizer import train_tokenizer
+        from training.shards import read_shards
+
+        texts = [c.text for c in read_shards(a.shards)] if a.shards else []
+        train_tokenizer(_lines(a.text)[::2] + texts * 4, config.shape.vocab, a.out)
+    elif a.stage == "synth":
+        from training.asr.synth import synthesise
+
+        synthesise(a.root, a.text, a.out, a.workers, a.seconds, a.seed)
+    elif a.stage == "train":
+        from training.asr.train import Run, Training
+
+        run = Run(
+            shards=tuple(a.shards), test=tuple(a.test), text=a.text, tokenizer=a.tokenizer, out=a.out, seconds=a.seconds, until=a.until,
+            synthetic=a.synthetic, start=a.start, resume=a.resume, rate=a.rate, evaluate_every=a.evaluate_every,
+            align_at=tuple(a.align_at), processes=a.processes, device=a.device, graphs=not a.eager,
+        )  # fmt: skip
+        Training(config, run).train()
+    elif a.stage == "checkpoint":
+        from training.asr.checkpoint import load_weights, save_checkpoint
+
+        save_checkpoint(config.name, config.shape, load_weights(a.weights), a.tokenizer, a.out)
+    elif a.stage == "evaluate":
+        from training.asr.report import report
+
+        report(a.checkpoint, a.test, a.device, a.limit, a.out)
+
+
+if __name__ == "__main__":
+    main()

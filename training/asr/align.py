@@ -1,0 +1,108 @@
+"""Word boundaries of real utterances by CTC forced alignment with the model that is being trained.
+
+Why: twenty hours of transcripts are soon known by heart; spans of words cut from them are not, and truncated audio with truncated
+text is what a live stream looks like.
+"""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from training.asr.encoder import token_count
+from training.asr.model import PocketASR
+from training.asr.plan import Utterance
+from training.asr.prompt import Prompt
+from training.asr.spectrogram import HOP, LogMel, past_end
+from training.shards import RATE
+
+NEGATIVE = -1e9
+_CHUNK, _CHUNK_TOKENS = RATE, 13
+_ENERGY_HOP = 80  # 5 ms
+
+
+def viterbi(scores: Tensor, tokens: Tensor, frames: Tensor, counts: Tensor, blank: int) -> Tensor:
+    """Best CTC path. scores [B, T, V + 1] log-probabilities, tokens [B, S], valid frames [B] and tokens [B] -> the frame at which each
+    token is first emitted, int64 [B, S] (undefined past counts)."""
+    b, t, _ = scores.shape
+    s = tokens.shape[1]
+    device = scores.device
+    labels = torch.full((b, 2 * s + 1), blank, dtype=torch.long, device=device)
+    labels[:, 1::2] = tokens
+    skip = torch.zeros_like(labels, dtype=torch.bool)
+    skip[:, 3::2] = tokens[:, 1:] != tokens[:, :-1]
+    alpha = torch.full((b, 2 * s + 1), NEGATIVE, device=device)
+    alpha[:, 0] = scores[:, 0, blank]
+    alpha[:, 1] = scores[:, 0].gather(1, labels[:, 1:2])[:, 0]
+    moves = torch.zeros(t, b, 2 * s + 1, dtype=torch.uint8, device=device)
+    for i in range(1, t):
+        one = F.pad(alpha, (1, 0), value=NEGATIVE)[:, :-1]
+        two = F.pad(alpha, (2, 0), value=NEGATIVE)[:, :-2].masked_fill(~skip, NEGATIVE)
+        best, move = torch.stack([alpha, one, two]).max(0)
+        new = best + scores[:, i].gather(1, labels)
+        alpha = torch.where((i < frames)[:, None], new, alpha)
+        moves[i] = torch.where((i < frames)[:, None], move.to(torch.uint8), 0)
+    last = 2 * counts
+    ends = torch.stack([alpha.gather(1, last[:, None])[:, 0], alpha.gather(1, (last - 1).clamp(min=0)[:, None])[:, 0]])
+    state = last - ends.argmax(0)
+    first = torch.zeros(b, s, dtype=torch.long, device=device)
+    for i in range(t - 1, -1, -1):
+        token = (state - 1) // 2
+        odd = state % 2 == 1
+        first[odd, token[odd]] = i
+        state = (state - moves[i].gather(1, state[:, None])[:, 0].long()).clamp(min=0)
+    return first
+
+
+def quietest(energy: NDArray[np.float32], low: int, high: int) -> int:
+    """The sample in [low, high) around which `energy` (one value per _ENERGY_HOP samples) is least."""
+    first, last = low // _ENERGY_HOP + 1, high // _ENERGY_HOP
+    if last <= first:
+        return (low + high) // 2
+    return (first + int(energy[first:last].argmin())) * _ENERGY_HOP
+
+
+@torch.no_grad()
+def word_cuts(
+    model: PocketASR, mel: LogMel, prompt: Prompt, audio: Tensor, utterances: list[Utterance], *, batch_seconds: int = 1500
+) -> dict[int, list[tuple[int, int]]]:
+    """Utterance start -> (sample, words before it) of every inner word boundary, for all that align."""
+    was_training = model.training
+    model.eval()
+    device = audio.device
+    order = sorted((u for u in utterances if u.length >= RATE // 2), key=lambda u: u.length)
+    found: dict[int, list[tuple[int, int]]] = {}
+    i = 0
+    while i < len(order):
+        count = max(1, batch_seconds // (order[i].length // RATE + 2))
+        group = order[i : i + count]
+        i += count
+        width = -(-max(u.length for u in group) // RATE) * RATE
+        samples = torch.zeros(len(group), width, device=device)
+        for r, u in enumerate(group):
+            samples[r, : u.length] = audio[u.start : u.start + u.length].float() / 32768
+        frames = torch.tensor([u.length // HOP for u in group], device=device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            states, _, _ = model.thinker.audio_tower(past_end(mel(samples), frames), frames)
+            scores = model.ctc(states).float().log_softmax(-1)
+        words = [[prompt.words([w]) for w in u.text.split()] for u in group]
+        ids = [[t for w in row for t in w] for row in words]
+        tokens = torch.zeros(len(group), max(map(len, ids)), dtype=torch.long)
+        for r, row in enumerate(ids):
+            tokens[r, : len(row)] = torch.tensor(row)
+        counts = torch.tensor([len(r) for r in ids], device=device)
+        at = viterbi(scores, tokens.to(device), token_count(frames), counts, model.shape.vocab).tolist()
+        energy = F.avg_pool1d(samples[:, None] ** 2, 320, _ENERGY_HOP, padding=160)[:, 0].cpu().numpy()
+        for r, u in enumerate(group):
+            cuts: list[tuple[int, int]] = []
+            position = 0
+            for w, row in enumerate(words[r][:-1]):
+                position += len(row)
+                low, high = at[r][position - 1], at[r][position]
+                sample = [int((f // _CHUNK_TOKENS + (f % _CHUNK_TOKENS) / _CHUNK_TOKENS) * _CHUNK) for f in (low, high + 1)]
+                if low < high and sample[1] - sample[0] < 4 * RATE:
+                    cuts.append((quietest(energy[r], sample[0], min(sample[1], u.length)), w + 1))
+            found[u.start] = [c for c in cuts if 800 < c[0] < u.length - 800]
+    model.train(was_training)
+    return found

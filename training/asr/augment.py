@@ -1,0 +1,86 @@
+"""What happens to speech before it reaches a microphone, on whole rows in the frequency domain; and sounds that are no speech.
+
+Every shape out depends on shapes in only and nothing is read back from the device, so the augmentation is part of the captured step.
+"""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from training.shards import RATE
+
+_REVERB = 6400  # samples of room response, 0.4 s
+
+
+def augment(samples: Tensor, length: Tensor, strength: Tensor) -> Tensor:
+    """samples [B, n] with length [B] that count; `strength` [] scales every probability. Babble from other rows, reverberation,
+    equaliser, band limits, coloured noise, gain and clipping -> [B, n] in [-1, 1]."""
+    rows, n = samples.shape
+    device, size = samples.device, n + RATE
+
+    def draw(low: float = 0.0, high: float = 1.0) -> Tensor:
+        return torch.rand(rows, 1, device=device) * (high - low) + low
+
+    def on(probability: float) -> Tensor:
+        return draw() < probability * strength
+
+    def decibel(x: Tensor) -> Tensor:
+        return 10 ** (x / 20)
+
+    spectrum = torch.fft.rfft(samples, size)
+    bins = spectrum.shape[1]
+    hertz = torch.linspace(0, RATE / 2, bins, device=device)[None]
+    level = (samples.pow(2).sum(1, keepdim=True) / length[:, None].clamp(min=1)).sqrt().clamp(min=3e-3)
+    other = (torch.arange(rows, device=device) + torch.randint(1, max(rows, 2), (1,), device=device)) % rows
+    second = (other + torch.randint(1, max(rows, 2), (1,), device=device)) % rows
+    babble = spectrum[other] + spectrum[second] * (draw() < 0.6)
+    spectrum = spectrum + babble * torch.where(on(0.2), decibel(-draw(8, 26)), 0.0)
+    time = torch.arange(_REVERB, device=device)[None] / RATE
+    tail = torch.randn(rows, _REVERB, device=device) * torch.exp(-6.9 * time / draw(0.12, 0.9)) * (time > draw(0.002, 0.02))
+    room = torch.where(on(0.4), tail * draw(0.01, 0.09), 0.0)
+    room = torch.where(time == 0, 1.0, room)
+    spectrum = spectrum * torch.fft.rfft(room, size)
+    curve = F.interpolate(torch.randn(rows, 1, 12, device=device) * 5, size=bins, mode="linear")[:, 0]
+    tilt = (hertz / 4000 - 1) * draw(-5, 5)
+    spectrum = spectrum * decibel(torch.where(on(0.7), curve, 0.0) + torch.where(on(0.5), tilt, 0.0))
+    low_pass = torch.where(on(0.3), torch.where(draw() < 0.25, 3500.0, draw(3800, 7800)), 1e5)
+    high_pass = torch.where(on(0.35), draw(50, 320), -1e4)
+    noise = torch.view_as_complex(torch.randn(rows, bins, 2, device=device)) * (hertz.clamp(min=40) / 1000) ** (-draw(0, 1.1))
+    noise = noise / noise.abs().pow(2).mean(1, keepdim=True).sqrt()
+    noise = noise * (level * size**0.5) * decibel(-torch.where(on(0.55), draw(6, 40), 60.0))
+    spectrum = (spectrum + noise) * (torch.sigmoid((low_pass - hertz) / 120) * torch.sigmoid((hertz - high_pass) / 25))
+    out = torch.fft.irfft(spectrum, size)[:, :n]
+    peak = out.abs().amax(1, keepdim=True).clamp(min=1e-4)
+    gain = 10 ** draw(-1.5, 0.0) * torch.where(on(0.05), 2.5, 1.0)
+    return (out / peak * gain).clamp(-1, 1)
+
+
+def generated_music(count: int, seconds: float, seed: int) -> list[NDArray[np.int16]]:
+    """Sounds with tones and beats and no words: chords, arpeggios, drums, hums, beeps. int16 at 16 kHz."""
+    rng = np.random.default_rng(seed)
+    n = int(seconds * RATE)
+    out: list[NDArray[np.int16]] = []
+    for _ in range(count):
+        mix = np.zeros(n, np.float32)
+        root, beat = rng.uniform(80, 400), rng.uniform(0.12, 0.7)
+        scale = root * 2 ** (np.array([0, 2, 4, 5, 7, 9, 11, 12, 14, 16]) / 12)
+        harmonics, decay = int(rng.integers(1, 9)), rng.uniform(0.5, 6.0)
+        at = 0.0
+        while at < seconds - 0.1:
+            length = min(beat * float(rng.choice([0.5, 1, 1, 2, 4])), seconds - at - 0.02)
+            m = int(length * RATE)
+            time = np.arange(m, dtype=np.float32) / RATE
+            envelope = np.minimum(time * rng.uniform(20, 200), 1) * np.exp(-decay * time)
+            for note in rng.choice(scale, int(rng.integers(1, 4))):
+                vibrato = rng.uniform(0, 0.01) * np.sin(2 * np.pi * rng.uniform(3, 7) * time)
+                for h in range(1, harmonics + 1):
+                    if note * h < RATE / 2:
+                        mix[int(at * RATE) : int(at * RATE) + m] += envelope * np.sin(2 * np.pi * note * h * (time + vibrato / 10)) / h
+            if rng.random() < 0.4:
+                k = min(int(0.08 * RATE), m)
+                mix[int(at * RATE) : int(at * RATE) + k] += rng.normal(size=k) * np.exp(-np.arange(k) / rng.uniform(100, 600)) * 2
+            at += length
+        out.append((mix / max(np.abs(mix).max(), 1e-6) * 12000).astype(np.int16))
+    return out

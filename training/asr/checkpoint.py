@@ -1,0 +1,107 @@
+"""Checkpoints in the official original layout: config.json, model.safetensors (or parts), vocab.json, merges.txt, tokenizer.json.
+
+The extra top-level key "hearsay" in config.json says what the runtime must know and the official config does not hold: the mel
+floor, the leading space of transcripts and the blank of the CTC head (`ctc.weight` [V + 1, d], `ctc.bias` [V + 1]).
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+
+from training.asr.config import Shape
+from training.asr.decoder import RMS_EPSILON, ROPE_THETA
+
+MEL_FLOOR = -6.5  # log10 of power; a frame then depends on its own 400 samples only
+TOKENIZER_FILES = ("vocab.json", "merges.txt", "tokenizer.json")
+PART_BYTES = 14 << 20
+
+
+def official_config(name: str, shape: Shape, tokenizer: Tokenizer) -> dict[str, Any]:
+    """config.json for `shape`, with the constants of the released models."""
+    audio = dict(
+        model_type="qwen3_asr_audio_encoder", num_mel_bins=shape.mel_bins, d_model=shape.d_model,
+        encoder_layers=shape.encoder_layers, encoder_attention_heads=shape.encoder_heads, encoder_ffn_dim=shape.encoder_ffn,
+        output_dim=shape.hidden, downsample_hidden_size=shape.conv_channels, n_window=50, n_window_infer=800,
+        max_source_positions=1500, conv_chunksize=500, activation_function="gelu", scale_embedding=False,
+    )  # fmt: skip
+    text = dict(
+        model_type="qwen3", vocab_size=shape.vocab, hidden_size=shape.hidden, intermediate_size=shape.decoder_ffn,
+        num_hidden_layers=shape.decoder_layers, num_attention_heads=shape.heads, num_key_value_heads=shape.kv_heads,
+        head_dim=shape.head_dim, hidden_act="silu", max_position_embeddings=4096, rms_norm_eps=RMS_EPSILON,
+        rope_theta=ROPE_THETA, tie_word_embeddings=True,
+    )  # fmt: skip
+    ids = {
+        "audio_token_id": "<|audio_pad|>", "audio_start_token_id": "<|audio_start|>", "audio_end_token_id": "<|audio_end|>",
+    }  # fmt: skip
+    return dict(
+        architectures=["Qwen3ASRForConditionalGeneration"],
+        model_type="qwen3_asr",
+        support_languages=["English"],
+        thinker_config=dict(
+            model_type="qwen3_asr_thinker",
+            audio_config=audio,
+            text_config=text,
+            **{key: tokenizer.token_to_id(token) for key, token in ids.items()},
+        ),
+        hearsay=dict(
+            name=name,
+            mel_floor=dict(kind="fixed", log10=MEL_FLOOR),
+            text=dict(leading_space=True),
+            ctc=dict(blank=shape.vocab),
+        ),
+    )
+
+
+def read_shape(folder: Path) -> Shape:
+    """The shape that a checkpoint's config.json describes."""
+    thinker = json.loads((folder / "config.json").read_text())["thinker_config"]
+    a, t = thinker["audio_config"], thinker["text_config"]
+    return Shape(
+        vocab=t["vocab_size"], mel_bins=a["num_mel_bins"], conv_channels=a["downsample_hidden_size"], d_model=a["d_model"],
+        encoder_layers=a["encoder_layers"], encoder_heads=a["encoder_attention_heads"], encoder_ffn=a["encoder_ffn_dim"],
+        hidden=t["hidden_size"], decoder_layers=t["num_hidden_layers"], heads=t["num_attention_heads"],
+        kv_heads=t["num_key_value_heads"], head_dim=t["head_dim"], decoder_ffn=t["intermediate_size"],
+    )  # fmt: skip
+
+
+def save_weights(weights: Mapping[str, torch.Tensor], folder: Path, *, parts: bool = False) -> None:
+    """float16 tensors as model.safetensors, or as parts below 15 MiB (for slow links)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    half = {k: v.detach().to("cpu", torch.float16).contiguous() for k, v in weights.items()}
+    groups: list[dict[str, torch.Tensor]] = [{}]
+    size = 0
+    for key, value in half.items():
+        if parts and size + value.nbytes > PART_BYTES:
+            groups.append({})
+            size = 0
+        groups[-1][key] = value
+        size += value.nbytes
+    for i, group in enumerate(groups):
+        name = f"model-{i + 1:05d}-of-{len(groups):05d}" if parts else "model"
+        save_file(group, folder / f"{name}.safetensors", {"format": "pt"})
+
+
+def load_weights(folder: Path) -> dict[str, torch.Tensor]:
+    """All tensors of a checkpoint folder, float32."""
+    files = sorted(folder.glob("model*.safetensors"))
+    if not files:
+        raise FileNotFoundError(f"{folder}: no model*.safetensors")
+    return {k: v.float() for f in files for k, v in load_file(f).items()}
+
+
+def save_checkpoint(
+    name: str, shape: Shape, weights: Mapping[str, torch.Tensor], tokenizer_folder: Path, folder: Path
+) -> None:
+    """The whole checkpoint folder."""
+    save_weights(weights, folder)
+    tokenizer = Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))
+    (folder / "config.json").write_text(json.dumps(official_config(name, shape, tokenizer), indent=1) + "\n")
+    for file in TOKENIZER_FILES:
+        if tokenizer_folder.resolve() != folder.resolve():
+            shutil.copy(tokenizer_folder / file, folder / file)

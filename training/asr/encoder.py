@@ -1,0 +1,115 @@
+"""The audio tower: three strided convolutions per 1 s chunk, then transformer layers inside windows of 8 s.
+
+Parameter names are the official checkpoint's (`thinker.audio_tower.*`). Source of the arithmetic: Qwen3-ASR modeling_qwen3_asr.py
+(chunking, positions that restart in each chunk, pre-LN layers); see the windowed attention of the released configuration
+(n_window 50, n_window_infer 800).
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from training.asr.config import Regularisation, Shape
+
+CHUNK = 100  # mel frames
+TOKENS_PER_CHUNK = 13
+CHUNKS_PER_WINDOW = 8
+
+
+def narrow(x: Tensor) -> Tensor:
+    """Under autocast one cast for all projections that read x; the residual stream stays float32."""
+    kind = x.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
+
+
+def token_count(frames: Tensor) -> Tensor:
+    """Encoder tokens of `frames` mel frames (int64, any shape): 13 a full chunk, three halvings (rounding up) of the rest."""
+    rest = frames % CHUNK
+    for _ in range(3):
+        rest = torch.where(rest > 0, (rest - 1) // 2 + 1, rest)
+    return frames // CHUNK * TOKENS_PER_CHUNK + rest
+
+
+class EncoderAttention(nn.Module):
+    def __init__(self, shape: Shape, dropout: float) -> None:
+        super().__init__()
+        self.heads, self.dropout, d = shape.encoder_heads, dropout, shape.d_model
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d, d) for _ in range(4))
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """x [B, T, d], mask [B, 1, T, T] added to the scores."""
+        b, t, d = x.shape
+        q, k, v = (p(x).view(b, t, self.heads, -1).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=self.dropout if self.training else 0.0)
+        return self.out_proj(y.transpose(1, 2).reshape(b, t, d))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, shape: Shape, reg: Regularisation) -> None:
+        super().__init__()
+        d = shape.d_model
+        self.self_attn = EncoderAttention(shape, reg.dropout)
+        self.self_attn_layer_norm, self.final_layer_norm = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.fc1, self.fc2 = nn.Linear(d, shape.encoder_ffn), nn.Linear(shape.encoder_ffn, d)
+        self.drop, self.drop_path = nn.Dropout(reg.dropout), reg.drop_path
+
+    def _keep(self, x: Tensor) -> Tensor:
+        """Dropout, then the whole branch dropped for some windows of the batch."""
+        x = self.drop(x)
+        if not self.training or not self.drop_path:
+            return x
+        kept = torch.rand(x.shape[0], 1, 1, device=x.device) >= self.drop_path
+        return x * (kept / (1 - self.drop_path)).to(x.dtype)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        x = x + self._keep(self.self_attn(narrow(self.self_attn_layer_norm(x)), mask))
+        return x + self._keep(self.fc2(self.drop(F.gelu(self.fc1(narrow(self.final_layer_norm(x)))))))
+
+
+class AudioTower(nn.Module):
+    """mel -> encoder states; `project` then maps them to the decoder's width."""
+
+    position: Tensor
+
+    def __init__(self, shape: Shape, reg: Regularisation) -> None:
+        super().__init__()
+        c, d = shape.conv_channels, shape.d_model
+        self.conv2d1, self.conv2d2, self.conv2d3 = (nn.Conv2d(n, c, 3, 2, 1) for n in (1, c, c))
+        self.conv_out = nn.Linear(c * shape.mel_bins // 8, d, bias=False)
+        self.layers = nn.ModuleList(EncoderLayer(shape, reg) for _ in range(shape.encoder_layers))
+        self.ln_post, self.proj1, self.proj2 = nn.LayerNorm(d), nn.Linear(d, d), nn.Linear(d, shape.hidden)
+        self.drop = nn.Dropout(reg.dropout)
+        inverse = torch.exp(-math.log(10000) / (d // 2 - 1) * torch.arange(d // 2).float())
+        angle = torch.arange(TOKENS_PER_CHUNK)[:, None] * inverse[None]
+        self.register_buffer("position", torch.cat([angle.sin(), angle.cos()], 1), persistent=False)
+
+    def forward(self, mel: Tensor, frames: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """mel [B, 128, 100 k] (zero past `frames` [B]) -> states after ln_post [B, T, d], the same from the middle layer,
+        and the number of valid tokens [B]. T is 13 k, rounded up to whole windows where the row is longer than one."""
+        b, m, t = mel.shape
+        chunks = t // CHUNK
+        x = mel.view(b, m, chunks, CHUNK).permute(0, 2, 1, 3).reshape(b * chunks, 1, m, CHUNK)
+        x = x.contiguous(memory_format=torch.channels_last)
+        x = F.gelu(self.conv2d3(F.gelu(self.conv2d2(F.gelu(self.conv2d1(x))))))
+        x = self.conv_out(x.permute(0, 3, 1, 2).reshape(b * chunks, TOKENS_PER_CHUNK, -1)) + self.position
+        count = token_count(frames)
+        windows = -(-chunks // CHUNKS_PER_WINDOW)
+        width = min(chunks, CHUNKS_PER_WINDOW) * TOKENS_PER_CHUNK
+        x = F.pad(x.view(b, chunks * TOKENS_PER_CHUNK, -1), (0, 0, 0, windows * width - chunks * TOKENS_PER_CHUNK))
+        x = self.drop(x).reshape(b * windows, width, -1)
+        valid = torch.arange(windows * width, device=x.device)[None] < count[:, None]
+        mask = torch.zeros(b * windows, 1, 1, width, device=x.device, dtype=x.dtype)
+        mask = narrow(mask.masked_fill(~valid.view(b * windows, 1, 1, width), -1e4)).expand(-1, -1, width, -1)
+        middle = x
+        for i, layer in enumerate(self.layers):
+            x = layer(x, mask)
+            if i + 1 == len(self.layers) // 2:
+                middle = x
+        shape = (b, windows * width, -1)
+        return self.ln_post(x).view(shape), self.ln_post(middle).view(shape), count
+
+    def project(self, x: Tensor) -> Tensor:
+        """States [B, T, d] -> rows for the decoder [B, T, hidden], float32."""
+        return self.proj2(F.gelu(self.proj1(x))).float()

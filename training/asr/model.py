@@ -1,0 +1,115 @@
+"""Qwen3-ASR at pocket size: audio tower, text model and a CTC head, batched for training and for greedy decoding.
+
+`state_dict` names are the official checkpoint's plus `ctc.weight` and `ctc.bias`; the CTC head reads the encoder states after
+ln_post, its last class (index vocab) is the blank.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from training.asr.config import Regularisation, Shape
+from training.asr.decoder import Cache, TextModel
+from training.asr.encoder import AudioTower, token_count
+
+
+class Outputs(NamedTuple):
+    """One training forward pass."""
+
+    logits: Tensor  # [B, S - 1, vocab]: predicts targets[:, 1:]
+    ctc: Tensor  # [B, T, vocab + 1], unnormalised
+    middle_ctc: Tensor  # the same from the middle encoder layer
+    count: Tensor  # [B] valid encoder tokens
+
+
+class Thinker(nn.Module):
+    def __init__(self, shape: Shape, reg: Regularisation) -> None:
+        super().__init__()
+        self.audio_tower, self.model = AudioTower(shape, reg), TextModel(shape, reg)
+
+
+class PocketASR(nn.Module):
+    def __init__(self, shape: Shape, reg: Regularisation | None = None) -> None:
+        super().__init__()
+        self.shape = shape
+        self.thinker = Thinker(shape, reg or Regularisation())
+        self.ctc = nn.Linear(shape.d_model, shape.vocab + 1)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        for name, p in self.named_parameters():
+            if p.dim() == 2 and "embed" not in name:
+                nn.init.trunc_normal_(p, std=1 / math.sqrt(p.shape[1]))
+            if name.endswith(("out_proj.weight", "fc2.weight", "o_proj.weight", "down_proj.weight")):
+                with torch.no_grad():
+                    p.mul_(0.35)
+            if p.dim() == 1 and name.endswith(".bias"):
+                nn.init.zeros_(p)
+        nn.init.normal_(self.thinker.model.embed_tokens.weight, std=1 / math.sqrt(self.shape.hidden))
+        # PyTorch's default convolution init leaves the content some 60 times weaker than the sinusoids that are added to it, and
+        # nothing aligns for hundreds of hours; this makes both about 1.
+        tower = self.thinker.audio_tower
+        for conv in (tower.conv2d1, tower.conv2d2, tower.conv2d3):
+            nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")
+        with torch.no_grad():
+            tower.conv_out.weight.mul_(5)
+
+    def forward(self, mel: Tensor, frames: Tensor, prefix: Tensor, prefix_count: Tensor, targets: Tensor) -> Outputs:
+        """mel [B, 128, 100 k], frames [B]; prefix ids [B, P] of which prefix_count [B] are real; targets [B, S]: suffix,
+        language, text, end, padding. Every shape out depends on shapes in only, so the pass can be captured."""
+        states, middle, count = self.thinker.audio_tower(mel, frames)
+        audio = self.thinker.audio_tower.project(states)
+        text = self.thinker.model
+        p, a, s = prefix.shape[1], audio.shape[1], targets.shape[1]
+        j = torch.arange(p + a + s, device=mel.device)[None]
+        start = prefix_count[:, None]
+        end = start + count[:, None]
+        # Row layout: real prefix | real audio | targets | padding. Causal attention keeps the padding out of what counts.
+        source = torch.where(j < start, j, torch.where(j < end, j - start + p, (j - end + p + a).clamp(max=p + a + s - 1)))
+        rows = torch.cat([text.embed_tokens(prefix), audio, text.embed_tokens(targets)], 1)
+        x = rows.gather(1, source[..., None].expand(-1, -1, rows.shape[-1]))
+        y = text(x, j.expand(x.shape[0], -1))
+        take = end + torch.arange(s - 1, device=mel.device)[None]
+        y = y.gather(1, take[..., None].expand(-1, -1, y.shape[-1]))
+        return Outputs(text.logits(y), self.ctc(states), self.ctc(middle), count)
+
+    @torch.no_grad()
+    def transcribe(
+        self, mel: Tensor, frames: Tensor, prefix: Tensor, prefix_count: Tensor, suffix: Tensor, end: int, limit: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Greedy decoding -> (ids [B, n], CTC argmax [B, T], count [B]). Rows are left-padded so that all end together.
+
+        `suffix` [S] is everything after the audio (with the language, if it is to be forced); at most `limit` tokens."""
+        states, _, count = self.thinker.audio_tower(mel, frames)
+        audio, ctc = self.thinker.audio_tower.project(states), self.ctc(states).argmax(-1)
+        text, b, device = self.thinker.model, mel.shape[0], mel.device
+        p, a, s = prefix.shape[1], audio.shape[1], suffix.numel()
+        rows = torch.cat([text.embed_tokens(prefix), audio, text.embed_tokens(suffix)[None].expand(b, -1, -1)], 1)
+        used = prefix_count + count + s
+        width = int(used.max())
+        j = torch.arange(width, device=device)[None] - (width - used)[:, None]
+        start, stop = prefix_count[:, None], (prefix_count + count)[:, None]
+        source = torch.where(j < start, j.clamp(min=0), torch.where(j < stop, j - start + p, j - stop + p + a))
+        x = rows.gather(1, source[..., None].expand(-1, -1, rows.shape[-1]))
+        ok = j >= 0
+        square = torch.ones(width, width, dtype=torch.bool, device=device)
+        # The diagonal keeps padded queries from an empty softmax.
+        mask = (ok[:, None, :] & square.tril()[None]) | torch.eye(width, dtype=torch.bool, device=device)[None]
+        caches: list[Cache] = [[] for _ in text.layers]
+        y = text(x, j.clamp(min=0), mask[:, None], caches)[:, -1]
+        out: list[Tensor] = []
+        done = torch.zeros(b, dtype=torch.bool, device=device)
+        for i in range(limit):
+            token = torch.where(done, end, text.logits(y).argmax(-1))
+            out.append(token)
+            done |= token == end
+            if i % 8 == 7 and bool(done.all()):
+                break
+            ok = torch.cat([ok, ok.new_ones(b, 1)], 1)
+            y = text(text.embed_tokens(token)[:, None], (used + i)[:, None], ok[:, None, None, :], caches)[:, 0]
+        return torch.stack(out, 1), ctc, count
+
+
+__all__ = ["Outputs", "PocketASR", "token_count"]

@@ -1,0 +1,203 @@
+"""All audio of a run in one int16 tensor on the device, the planner processes that know where every utterance lies in it, and the
+assembly of waveforms from a plan.
+"""
+
+import json
+import multiprocessing
+import queue
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from training.asr.config import Config
+from training.asr.plan import Plan, Planner, Utterance
+from training.asr.prompt import Prompt
+from training.asr.synth import Item
+from training.shards import RATE, Clip
+from training.transcript import transcript
+
+_AHEAD = 12  # plans waiting
+
+
+def _run_planner(
+    config: Config, tokenizer: str, rare: list[str], seed: int, control: Any, plans: Any, progress: Any, easy_plans: int
+) -> None:
+    """A process: takes ("add", source, utterances), ("align", cuts) or ("go",) from `control`, puts plans on `plans`."""
+    torch.set_num_threads(1)
+    planner = Planner(config, Prompt(Tokenizer.from_file(tokenizer)), rare, seed)
+    ready, made = False, 0
+    while True:
+        while True:
+            try:
+                message = control.get(block=not ready)
+            except queue.Empty:
+                break
+            match message:
+                case ("add", str(source), utterances):
+                    planner.add(source, utterances)
+                case ("align", cuts):
+                    planner.align(cuts)
+                case _:
+                    ready = True
+        plans.put(planner.plan(progress.value, easy=made < easy_plans))
+        made += 1
+
+
+class Pool:
+    """`hours` of audio on `device`; `rank` of `world` processes takes its own share of the synthetic shards."""
+
+    def __init__(
+        self, config: Config, tokenizer: Path, rare: list[str], device: torch.device, hours: float, *,
+        easy_steps: int, rank: int = 0, world: int = 1,
+    ) -> None:  # fmt: skip
+        context = multiprocessing.get_context("fork")
+        count = config.batches.planners
+        self.progress = context.Value("d", 0.0)
+        self._plans = context.Queue(_AHEAD)
+        self._controls = [context.Queue() for _ in range(count)]
+        seeds = [config.optimisation.seed * 10_000 + rank * 100 + i for i in range(count)]
+        self._processes = [
+            context.Process(
+                target=_run_planner,
+                args=(config, str(tokenizer), rare, seed, control, self._plans, self.progress, easy_steps // count),
+                daemon=True,
+            )
+            for seed, control in zip(seeds, self._controls, strict=True)
+        ]
+        for process in self._processes:
+            process.start()  # before the device is touched: a fork after that cannot use it
+        self._size, self._device = int(hours * 3600 * RATE), device
+        self._rank, self._world = rank, world
+        self._audio: Tensor | None = None
+        self._used = 0
+        self.hours: dict[str, float] = {}
+        self.real: list[Utterance] = []
+        self._reader = ThreadPoolExecutor(1)
+        self._loaded: Future[list[tuple[NDArray[np.int16], list[Item]]]] | None = None
+        self._seen: set[str] = set()
+
+    @property
+    def audio(self) -> Tensor:
+        if self._audio is None:
+            self._audio = torch.zeros(self._size, dtype=torch.int16, device=self._device)
+        return self._audio
+
+    def _tell(self, message: tuple[Any, ...]) -> None:
+        for control in self._controls:
+            control.put(message)
+
+    def _place(self, samples: NDArray[np.int16]) -> int | None:
+        """Copy samples to the end of the pool; None where they do not fit any more."""
+        if self._used + len(samples) > self._size:
+            return None
+        start = self._used
+        self.audio[start : start + len(samples)] = torch.from_numpy(samples).to(self._device)
+        self._used += len(samples)
+        return start
+
+    def _announce(self, source: str, utterances: list[Utterance]) -> None:
+        self._tell(("add", source, utterances))
+        self.hours[source] = self.hours.get(source, 0.0) + sum(u.length for u in utterances) / RATE / 3600
+
+    def add_clips(self, clips: list[Clip]) -> None:
+        """Real speech; a clip without a usable transcript, or longer than the longest row allows, is left out."""
+        by_source: dict[str, list[Utterance]] = {}
+        for clip in clips:
+            text = transcript(clip.text)
+            if not text or len(clip.samples) > 28 * RATE:
+                continue
+            start = self._place(clip.samples)
+            if start is None:
+                raise ValueError(f"batches.pool_hours: {self._size / 3600 / RATE:.0f} h do not hold the real speech")
+            by_source.setdefault(clip.source, []).append(Utterance(start, len(clip.samples), text, True, []))
+        for source, utterances in by_source.items():
+            self.real += utterances
+            self._announce(source, utterances)
+
+    def add_sounds(self, source: str, sounds: list[NDArray[np.int16]]) -> None:
+        """Sounds without words."""
+        starts = [(self._place(s), len(s)) for s in sounds]
+        self._announce(source, [Utterance(at, n, "", False, []) for at, n in starts if at is not None])
+
+    def _read(self, folder: Path, limit: int) -> list[tuple[NDArray[np.int16], list[Item]]]:
+        out: list[tuple[NDArray[np.int16], list[Item]]] = []
+        for file in sorted(folder.glob("w*.json")):
+            if file.name in self._seen or int(file.name[1:3]) % self._world != self._rank:
+                continue
+            self._seen.add(file.name)
+            out.append((np.fromfile(file.with_suffix(".pcm"), np.int16), json.loads(file.read_text())))
+            file.with_suffix(".pcm").unlink()
+            file.unlink()
+            if len(out) >= limit:
+                break
+        return out
+
+    def take_synthetic(self, folder: Path, limit: int = 12, *, wait: bool = False) -> int:
+        """Take finished shards from `folder` (and delete them); reading runs in a thread, so most calls return at once with what the
+        call before started. Returns the number of shards taken."""
+        taken = 0
+        if self._loaded is not None and (wait or self._loaded.done()):
+            for samples, items in self._loaded.result():
+                base = self._place(samples)
+                if base is None:
+                    return 0
+                taken += 1
+                engines: dict[str, list[Utterance]] = {}
+                for at, length, text, engine, words in items:
+                    cuts = [(s, n) for s, n in words if 3200 < s < length and 0 < n < len(text.split())]
+                    engines.setdefault(engine, []).append(Utterance(base + at, length, text, False, cuts))
+                for engine, utterances in engines.items():
+                    self._announce(engine, utterances)
+            self._loaded = None
+        if self._loaded is None and self._used < 0.98 * self._size:
+            self._loaded = self._reader.submit(self._read, folder, limit)
+        return taken
+
+    def align(self, cuts: dict[int, list[tuple[int, int]]]) -> None:
+        """Word boundaries of real utterances (keyed by their start) for all planners."""
+        self._tell(("align", cuts))
+
+    def begin(self) -> None:
+        """Let the planners plan with what they have been told so far."""
+        self._tell(("go",))
+
+    def next(self) -> Plan:
+        return self._plans.get()
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.kill()
+        self._reader.shutdown(wait=False, cancel_futures=True)
+
+
+def assemble(audio: Tensor, plan: Plan) -> Tensor:
+    """Waveforms [U, seconds * 16000], float32 in about [-1, 1]: every segment read at its own rate by cubic interpolation, and added."""
+    device, rows, length = audio.device, len(plan.length), plan.seconds * RATE
+    out = torch.zeros(rows * length, device=device)
+    if not len(plan.segments):
+        return out.view(rows, length)
+    table = torch.from_numpy(plan.segments).to(device, non_blocking=True)
+    written = table[:, 6].long()
+    first = written.cumsum(0) - written
+    total = int(plan.segments[:, 6].sum())
+    segment = torch.repeat_interleave(torch.arange(len(table), device=device), written, output_size=total)
+    local = torch.arange(total, device=device) - first[segment]
+    at = local.double() * table[segment, 4]
+    whole = at.floor()
+    f = (at - whole).float()
+    index, start, last = whole.long(), table[:, 2].long()[segment], (table[:, 3].long() - 1)[segment]
+
+    def read(shift: int) -> Tensor:
+        return audio[start + torch.minimum((index + shift).clamp(min=0), last)].float()
+
+    a, b, c, d = read(-1), read(0), read(1), read(2)
+    value = b + 0.5 * f * (c - a + f * (2 * a - 5 * b + 4 * c - d + f * (3 * (b - c) + d - a)))
+    where = (table[:, 0] * length + table[:, 1]).long()[segment] + local
+    out.index_add_(0, where, value * (table[:, 5].float()[segment] / 32768))
+    return out.view(rows, length)

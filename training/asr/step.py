@@ -1,0 +1,188 @@
+"""One training step: augmentation, both losses, gradients. On CUDA forward, backward and update are captured graphs, one pair a
+batch shape: eager, the launches of some six thousand kernels take three times longer than the kernels.
+
+CTC stands between the two graphs, because its kernel wants the lengths on the host: the forward graph ends in the CTC logits, the
+backward graph begins with the gradient of them.
+"""
+
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from training.asr.augment import augment
+from training.asr.config import Config
+from training.asr.encoder import token_count
+from training.asr.model import PocketASR
+from training.asr.optimizer import Optimizer
+from training.asr.plan import Plan
+from training.asr.pool import assemble
+from training.asr.spectrogram import HOP, LogMel, mask_spectrogram
+
+
+@dataclass
+class Inputs:
+    """What a step reads, U rows before they are repeated into views."""
+
+    samples: Tensor
+    length: Tensor
+    prefix: Tensor
+    prefix_count: Tensor
+    targets: Tensor
+    mask: Tensor
+
+
+class Forward(NamedTuple):
+    loss: Tensor  # [] cross-entropy plus consistency
+    ctc: Tensor  # [2 * rows, T, V + 1]: last and middle layer
+    report: Tensor  # [cross-entropy, accuracy, consistency]
+
+
+def divergence(a: Tensor, b: Tensor) -> Tensor:
+    """Symmetric KL between two log-distributions [..., C] -> [...]; each view learns from the other, not from itself."""
+    return 0.5 * ((b.detach().exp() * (b.detach() - a)).sum(-1) + (a.detach().exp() * (a.detach() - b)).sum(-1))
+
+
+class Step:
+    """Captures lazily: the first batch of a shape is run eagerly a few times, then recorded."""
+
+    def __init__(self, config: Config, model: PocketASR, mel: LogMel, optimizer: Optimizer, audio: Tensor, *, graphs: bool) -> None:
+        self._config, self._model, self._mel, self._optimizer, self._audio = config, model, mel, optimizer, audio
+        self._graphs = graphs
+        device = audio.device
+        self._device = device
+        self.strength, self.consistency = torch.zeros((), device=device), torch.zeros((), device=device)
+        self.ctc_weight = 1.0
+        self._captured: dict[tuple[int, ...], tuple[Inputs, Forward, Tensor, torch.cuda.CUDAGraph, torch.cuda.CUDAGraph]] = {}
+        self._update: torch.cuda.CUDAGraph | None = None
+        self._pool: tuple[int, int] | None = None
+        self._one = torch.ones((), device=device)
+
+    def _forward(self, x: Inputs) -> Forward:
+        views, reg = self._config.batches.views, self._config.regularisation
+        with torch.no_grad():
+            length = x.length.repeat(views)
+            heard = augment(x.samples.repeat(views, 1), length, self.strength)
+            frames = length // HOP
+            mel = mask_spectrogram(self._mel(heard), frames, self.strength)
+            targets, mask = x.targets.repeat(views, 1), x.mask.repeat(views, 1)
+            # Noise on what the decoder reads, so that it listens instead of reciting; never on the template.
+            noisy = (torch.rand(targets.shape, device=targets.device) < reg.token_noise * self.strength) & (mask > 0)
+            noisy &= torch.arange(targets.shape[1], device=targets.device)[None] > 8
+            read = torch.where(noisy, torch.randint_like(targets, 256, self._config.shape.vocab - 8), targets)
+        with torch.autocast(self._device.type, torch.bfloat16, cache_enabled=False):
+            out = self._model(mel, frames, x.prefix.repeat(views, 1), x.prefix_count.repeat(views), read)
+        logits, wanted, weight = out.logits.float(), targets[:, 1:], mask[:, 1:]
+        total = weight.sum().clamp(min=1)
+        entropy = F.cross_entropy(logits.transpose(1, 2), wanted, reduction="none", label_smoothing=reg.label_smoothing)
+        entropy = (entropy * weight).sum() / total
+        last, middle = out.ctc.float(), out.middle_ctc.float()
+        apart = torch.zeros((), device=self._device)
+        if views == 2:
+            valid = (torch.arange(last.shape[1], device=self._device)[None] < out.count[:, None]).float()
+            heads = last.log_softmax(-1).chunk(2)
+            apart = (divergence(*heads) * valid.chunk(2)[0]).sum() / total * 2
+            texts = logits.log_softmax(-1).chunk(2)
+            apart = apart + (divergence(*texts) * weight.chunk(2)[0]).sum() / total * 2
+        accuracy = ((logits.detach().argmax(-1) == wanted).float() * weight).sum() / total
+        report = torch.stack([entropy.detach(), accuracy, apart.detach()])
+        return Forward(entropy + self.consistency * apart, torch.cat([last, middle]), report)
+
+    def _ctc(self, logits: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+        """(loss per token, gradient of the weighted loss at the logits [2 R, T, V + 1])."""
+        views, share = self._config.batches.views, self._config.regularisation.middle_ctc
+        leaf = logits.detach().requires_grad_()
+        scores = leaf.log_softmax(-1).transpose(0, 1)
+        frames = token_count(torch.from_numpy(plan.length) // HOP).repeat(2 * views)
+        counts = torch.from_numpy(plan.ctc_count).repeat(2 * views)
+        real = int(plan.ctc_count.sum())
+        tokens = torch.from_numpy(plan.ctc[: max(real, 1)]).to(self._device, non_blocking=True).repeat(2 * views)
+        each = F.ctc_loss(
+            scores, tokens, frames, counts, blank=self._config.shape.vocab, reduction="none", zero_infinity=True
+        )
+        last, middle = each.chunk(2)
+        total = max(real * views, 1)
+        loss = (last.sum() * (1 - share) + middle.sum() * share) / total
+        (gradient,) = torch.autograd.grad(loss * self.ctc_weight, leaf)
+        return loss.detach(), gradient
+
+    def _inputs(self, plan: Plan) -> Inputs:
+        def send(x: object) -> Tensor:
+            return torch.from_numpy(x).to(self._device, non_blocking=True)  # pyright: ignore[reportArgumentType]
+
+        return Inputs(
+            assemble(self._audio, plan), send(plan.length), send(plan.prefix), send(plan.prefix_count), send(plan.targets), send(plan.mask)
+        )
+
+    def _eager(self, plan: Plan, x: Inputs) -> Tensor:
+        out = self._forward(x)
+        loss, gradient = self._ctc(out.ctc, plan)
+        self._store(torch.autograd.grad([out.loss, out.ctc], self._optimizer.parameters, [self._one, gradient]))
+        return torch.cat([out.report, loss[None]])
+
+    def _store(self, gradients: tuple[Tensor, ...]) -> None:
+        torch._foreach_copy_(self._optimizer.views, [g.float() for g in gradients])  # pyright: ignore[reportPrivateUsage]
+
+    def _capture(self, key: tuple[int, ...], plan: Plan, x: Inputs) -> None:
+        static = Inputs(**{f.name: getattr(x, f.name).clone() for f in fields(Inputs)})
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self._eager(plan, static)
+            eager = self._optimizer.gradient.norm()
+        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.synchronize()
+        forward, backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(forward, pool=self._pool):
+            out = self._forward(static)
+        self._pool = self._pool or forward.pool()
+        gradient = torch.zeros_like(out.ctc)
+        with torch.cuda.graph(backward, pool=self._pool):
+            self._store(torch.autograd.grad([out.loss, out.ctc], self._optimizer.parameters, [self._one, gradient]))
+        kept = Forward(*(t.detach() for t in out))
+        self._captured[key] = (static, kept, gradient, forward, backward)
+        forward.replay()
+        gradient.copy_(self._ctc(kept.ctc, plan)[1])
+        backward.replay()
+        # Dropout and augmentation differ, so the two norms agree roughly only; a broken capture is far off.
+        print(f"captured {key}: gradient norm eager {float(eager):.3f}, replayed {float(self._optimizer.gradient.norm()):.3f}", flush=True)
+
+    def gradients(self, plan: Plan) -> Tensor:
+        """Fill the optimiser's flat gradient -> [cross-entropy, accuracy, consistency, CTC], on the device."""
+        x = self._inputs(plan)
+        if not self._graphs:
+            return self._eager(plan, x)
+        key = (plan.seconds, plan.prefix.shape[1])
+        if key not in self._captured:
+            try:
+                self._capture(key, plan, x)
+            except RuntimeError as error:
+                print(f"capture of {key} failed, going on eagerly: {error}", flush=True)
+                self._graphs = False
+                torch.cuda.synchronize()
+                return self._eager(plan, x)
+        static, out, gradient, forward, backward = self._captured[key]
+        for f in fields(Inputs):
+            getattr(static, f.name).copy_(getattr(x, f.name), non_blocking=True)
+        forward.replay()
+        loss, ctc_gradient = self._ctc(out.ctc, plan)
+        gradient.copy_(ctc_gradient)
+        backward.replay()
+        return torch.cat([out.report, loss[None]])
+
+    def update(self) -> None:
+        """Apply the flat gradient."""
+        if not self._graphs:
+            self._optimizer.step()
+        elif self._update is None:
+            # The first steps create the optimiser's state outside the graph.
+            self._optimizer.step()
+            torch.cuda.synchronize()
+            self._update = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._update):
+                self._optimizer.step()
+        else:
+            self._update.replay()

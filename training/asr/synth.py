@@ -1,0 +1,99 @@
+"""Synthetic speech made beside training: worker processes write shards of ten minutes, the trainer takes and deletes them.
+
+A shard is `wNN_KKKK.pcm` (int16, 16 kHz) and, written last, `wNN_KKKK.json`: a list of [start, length, transcript, engine,
+[[sample, words before it], ...]]; word starts come from espeak only.
+"""
+
+import json
+import multiprocessing
+import random
+import time
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.asr.espeak import ACCENTS, VARIANTS, Espeak
+from training.asr.flite import VOICES, Flite
+from training.asr.sentences import random_sentence
+from training.shards import RATE
+from training.transcript import transcript
+
+SHARD_SECONDS = 600
+ESPEAK_SHARE = 0.6
+FLITE_VOICES = ("slt", "rms", "awb", "kal16")
+Item = tuple[int, int, str, str, list[tuple[int, int]]]
+
+
+class Voices:
+    """Both engines of one process, and a random rendering of a sentence."""
+
+    def __init__(self, root: Path, rng: random.Random) -> None:
+        self._rng, self._espeak, self._flite = rng, Espeak(root), Flite(root, FLITE_VOICES)
+
+    def say(self, text: str) -> tuple[NDArray[np.int16], str, list[tuple[int, int]]] | None:
+        """(samples, engine, word starts), trimmed to the speech and 50 ms around it; None where nothing usable came."""
+        rng = self._rng
+        if rng.random() < 0.2:
+            text = transcript(text)
+        words: list[tuple[int, int]] = []
+        if rng.random() < ESPEAK_SHARE:
+            engine, voice = "espeak", f"{rng.choice(ACCENTS)}+{rng.choice(VARIANTS)}"
+            made = self._espeak.say(
+                text, voice, speed=rng.uniform(120, 215), pitch=rng.uniform(15, 85),
+                pitch_range=rng.uniform(20, 90), gap=rng.choice((0, 0, 0, 0, 1, 2, 4)),
+            )  # fmt: skip
+            if made is None:
+                return None
+            samples, words = made
+        else:
+            engine, voice = "flite", rng.choice(FLITE_VOICES)
+            samples = self._flite.say(text, voice, stretch=rng.uniform(0.8, 1.35), pitch=rng.uniform(*VOICES[voice]))
+        loud = np.abs(samples)
+        if len(samples) < RATE // 4 or loud.max() < 1:
+            return None
+        speech = np.flatnonzero(loud > 0.01 * loud.max())
+        low, high = max(int(speech[0]) - 800, 0), min(int(speech[-1]) + 800, len(samples))
+        scaled = (samples[low:high] * (12000 / loud.max())).astype(np.int16)
+        return scaled, engine, [(at - low, n) for at, n in words if at > low]
+
+
+def _worker(number: int, root: Path, text: Path, out: Path, deadline: float, seed: int) -> None:
+    rng = random.Random(seed * 1000 + number)
+    fiction = text.read_text().splitlines()
+    rng.shuffle(fiction)
+    voices = Voices(root, rng)
+    position = shard = 0
+    while time.time() < deadline:
+        parts: list[NDArray[np.int16]] = []
+        items: list[Item] = []
+        length = 0
+        # The first shards are short, so that training can begin.
+        while length < RATE * min(SHARD_SECONDS, 60 * (shard + 1)) and time.time() < deadline:
+            sentence = random_sentence(rng, fiction, position)
+            position += 1
+            said, made = transcript(sentence), voices.say(sentence)
+            if not said or made is None or len(made[0]) > 30 * RATE:
+                continue
+            samples, engine, words = made
+            items.append((length, len(samples), said, engine, words))
+            parts.append(samples)
+            length += len(samples)
+        if items:
+            name = out / f"w{number:02d}_{shard:04d}"
+            np.concatenate(parts).tofile(name.with_suffix(".pcm"))
+            name.with_suffix(".tmp").write_text(json.dumps(items))
+            name.with_suffix(".tmp").rename(name.with_suffix(".json"))
+        shard += 1
+
+
+def synthesise(root: Path, text: Path, out: Path, workers: int, seconds: float, seed: int = 1) -> None:
+    """Write shards to `out` for `seconds` from `workers` processes. `text`: one sentence a line."""
+    out.mkdir(parents=True, exist_ok=True)
+    deadline = time.time() + seconds
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_worker, args=(i, root, text, out, deadline, seed)) for i in range(workers)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()

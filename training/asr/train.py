@@ -1,0 +1,259 @@
+"""The training run: a fixed number of seconds on one to eight devices, evaluated and saved on the way.
+
+What stands in `out` after each evaluation: float16 averaged weights in parts, run.json (history, scores, settings), curve.png; and
+state.pt, everything needed to go on with the same run.
+"""
+
+import json
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from tokenizers import Tokenizer
+
+from training.asr.align import word_cuts
+from training.asr.augment import generated_music
+from training.asr.checkpoint import load_weights, save_weights
+from training.asr.config import Config
+from training.asr.evaluate import score
+from training.asr.model import PocketASR
+from training.asr.optimizer import Optimizer, averaged
+from training.asr.plan import MUSIC
+from training.asr.pool import Pool
+from training.asr.prompt import Prompt
+from training.asr.spectrogram import LogMel
+from training.asr.step import Step
+from training.curves import draw_curves
+from training.shards import Clip, read_shards
+from training.transcript import transcript
+
+_REPORT = 100  # steps
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run is given besides the configuration of the model."""
+
+    shards: tuple[Path, ...]
+    test: tuple[Path, ...]
+    text: Path
+    tokenizer: Path
+    out: Path
+    seconds: float
+    until: float = 0.0  # or: end at this time (seconds since the epoch), whatever loading took
+    synthetic: Path | None = None
+    start: Path | None = None  # checkpoint folder to begin from
+    resume: Path | None = None  # state.pt to go on from
+    rate: float = 1.0  # of the configured rates
+    evaluate_every: float = 240.0
+    align_at: tuple[float, ...] = (0.3, 0.6)
+    processes: int = 2
+    device: str = "cuda"
+    graphs: bool = True
+    quick: int = 120  # clips a set while training
+
+
+def schedule(progress: float, step: int, config: Config) -> float:
+    """Warm-up by steps, then constant, then a cosine on the wall clock: 0..1."""
+    o = config.optimisation
+    late = max(0.0, (progress - o.constant_until) / (1 - o.constant_until))
+    cosine = o.final_rate + (1 - o.final_rate) * 0.5 * (1 + math.cos(math.pi * min(late, 1.0)))
+    return min(1.0, (step + 1) / o.warmup_steps) * cosine
+
+
+def rare_words(text: Path, clips: list[Clip]) -> list[str]:
+    """Words that occur, but seldom: what keyterms are made of."""
+    counts: Counter[str] = Counter()
+    for line in text.read_text().splitlines():
+        counts.update(transcript(line).split())
+    for clip in clips:
+        counts.update(transcript(clip.text).split())
+    return sorted(w for w, n in counts.items() if n < 30 and len(w) > 3)
+
+
+class Training:
+    """One process of a run."""
+
+    def __init__(self, config: Config, run: Run) -> None:
+        self._config, self._run = config, run
+        self._rank, self._world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+        self._began = time.time()
+        clips = read_shards(run.shards, run.processes)
+        self._sets: dict[str, list[Clip]] = {}
+        if self._rank == 0:
+            for clip in read_shards(run.test, run.processes):
+                self._sets.setdefault(clip.source, []).append(clip)
+        fresh = run.start is None and run.resume is None
+        self._device = torch.device(run.device, int(os.environ.get("LOCAL_RANK", 0))) if run.device == "cuda" else torch.device(run.device)
+        self._pool = Pool(
+            config, run.tokenizer, rare_words(run.text, clips), self._device, config.batches.pool_hours,
+            easy_steps=config.batches.easy_steps if fresh else 0, rank=self._rank, world=self._world,
+        )  # fmt: skip
+        self._fresh = fresh
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
+            torch.backends.cudnn.benchmark = True
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+        if self._world > 1:
+            dist.init_process_group("nccl")
+        self._pool.add_clips(clips)
+        self._pool.add_sounds(MUSIC, generated_music(120, 24.0, config.optimisation.seed))
+        self._prompt = Prompt(Tokenizer.from_file(str(run.tokenizer)))
+        torch.manual_seed(config.optimisation.seed)
+        self._model = PocketASR(config.shape, config.regularisation)
+        if run.start is not None:
+            self._model.load_state_dict(load_weights(run.start))
+        self._model.to(self._device)
+        self._mel = LogMel().to(self._device)
+        self._optimizer = Optimizer(self._model, config.optimisation, config.regularisation.weight_decay)
+        self._step, self._history, self._scores, self._heard = 0, list[list[float]](), list[dict[str, Any]](), 0.0
+        self._spent = 0.0
+        if run.resume is not None:
+            state = torch.load(run.resume, map_location=self._device, weights_only=True)
+            self._model.load_state_dict(state["model"])
+            self._optimizer.load_state(state["optimizer"])
+            self._step, self._history, self._scores = state["step"], state["history"], state["scores"]
+            self._heard, self._spent = state["heard"], state["spent"]
+        torch.manual_seed(config.optimisation.seed + 1000 * (self._rank + 1))
+        if run.synthetic is not None:
+            self._pool.take_synthetic(run.synthetic, 10_000)
+            while self._pool.take_synthetic(run.synthetic, 10_000, wait=True) == 0 and not run.resume:
+                time.sleep(1)
+        if self._rank == 0:
+            run.out.mkdir(parents=True, exist_ok=True)
+        self._say(f"hours {({k: round(v, 2) for k, v in self._pool.hours.items()})}; test {({k: len(v) for k, v in self._sets.items()})}")
+        self._say(f"{sum(p.numel() for p in self._model.parameters()) / 1e6:.2f} M parameters on {self._device} x {self._world}")
+
+    def _say(self, text: str) -> None:
+        if self._rank == 0:
+            print(f"[{time.time() - self._began:7.1f} s] {text}", flush=True)
+
+    def _guard(self, what: str, do: Callable[[], None]) -> None:
+        """Side work (evaluation, alignment) must not end a run that costs a lease."""
+        try:
+            do()
+        except Exception as error:
+            self._say(f"{what} failed: {error!r}")
+
+    def train(self) -> None:
+        """Run until the time is up."""
+        config, run, reg = self._config, self._run, self._config.regularisation
+        step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, graphs=run.graphs and self._device.type == "cuda")
+        self._pool.begin()
+        self._model.train()
+        start = last = evaluated = time.time() - self._spent
+        last = evaluated = time.time()
+        seconds = run.until - start if run.until else run.seconds
+        total = torch.zeros(5, device=self._device)
+        waited, mark, aligned = 0.0, self._heard, 0
+        # Across runs the schedule starts anew; aligned spans are wanted at once.
+        align_at = run.align_at if self._fresh else (0.0, *run.align_at)
+        while (spent := time.time() - start) < seconds:
+            progress = spent / seconds
+            if aligned < len(align_at) and progress >= align_at[aligned]:
+                aligned += 1
+                self._guard("alignment", self._align)
+            self._pool.progress.value = progress
+            ramp = min(1.0, self._step / max(config.batches.augment_ramp, 1)) if self._fresh else 1.0
+            late = (self._step - reg.consistency_from) / max(reg.consistency_from, 1) if self._fresh else 1.0
+            step.strength.fill_(ramp)
+            step.consistency.fill_(reg.consistency * min(max(late, 0.0), 1.0))
+            step.ctc_weight = reg.ctc * (1.0 if self._fresh and progress < reg.ctc_until else 0.5)
+            self._optimizer.rate.fill_(schedule(progress, self._step if self._fresh else self._step, config) * run.rate)
+            before = time.time()
+            plan = self._pool.next()
+            waited += time.time() - before
+            report = step.gradients(plan)
+            if self._world > 1:
+                dist.all_reduce(self._optimizer.gradient, dist.ReduceOp.AVG)
+            step.update()
+            total += torch.cat([report, self._optimizer.norm[None]])
+            self._step += 1
+            self._heard += float(plan.length.sum()) / 16000 / 3600 * config.batches.views * self._world
+            if self._fresh and self._step == 1000:
+                self._optimizer.restart_average()
+            if self._step % _REPORT == 0:
+                mean = (total / _REPORT).tolist()
+                total.zero_()
+                now = time.time()
+                self._history.append([self._step, now - start, *mean])
+                if self._step % (5 * _REPORT) == 0 or self._step <= 5 * _REPORT:
+                    made = sum(self._pool.hours.get(v, 0.0) for v in config.voices)
+                    self._say(
+                        f"step {self._step} ce {mean[0]:.3f} acc {mean[1]:.3f} views {mean[2]:.3f} ctc {mean[3]:.3f} norm {mean[4]:.2f} "
+                        f"rate {float(self._optimizer.rate):.3f} | {1000 * (now - last) / _REPORT:.1f} ms/step, waited {waited:.1f} s, "
+                        f"{self._heard:.0f} h heard, {(self._heard - mark) * 3600 / (now - last):.0f} x real time, synthetic {made:.0f} h"
+                    )
+                    waited = 0.0
+                mark = self._heard
+                if run.synthetic is not None:
+                    self._pool.take_synthetic(run.synthetic)
+                if now - evaluated > run.evaluate_every and seconds - spent > 60:
+                    self._guard("evaluation", lambda: self._evaluate(run.quick))
+                    evaluated = time.time()
+                last = time.time()
+        self._spent = time.time() - start
+        self._say(f"{self._step} steps, {self._heard:.0f} h heard in {self._spent:.0f} s")
+        self._guard("saving", self._save)
+        self._guard("evaluation", lambda: self._evaluate(100_000))
+        self._say("done")
+        self._pool.close()
+
+    def _align(self) -> None:
+        began = time.time()
+        self._pool.align(word_cuts(self._model, self._mel, self._prompt, self._pool.audio, self._pool.real))
+        self._say(f"aligned {len(self._pool.real)} real utterances in {time.time() - began:.1f} s")
+
+    def _evaluate(self, limit: int) -> None:
+        """Score the averaged weights (and, in the last evaluation, the present ones too) on the test sets; save."""
+        if self._rank:
+            return
+        began = time.time()
+        mine = {k: v.detach().clone() for k, v in self._model.state_dict().items()}
+        sets = {k: v[:limit] for k, v in self._sets.items()}
+        self._model.load_state_dict(averaged(self._model, self._optimizer.average))
+        found, pairs = score(self._model, self._mel, self._prompt, sets, self._device)
+        self._model.load_state_dict(mine)
+        row: dict[str, Any] = {"step": self._step, "seconds": round(self._spent, 1), "hours": round(self._heard, 1), "clips": limit}
+        row["wer"] = {k: round(100 * s.rate, 2) for k, s in found.items()}
+        row["ctc_wer"] = {k: round(100 * s.ctc_rate, 2) for k, s in found.items()}
+        if limit >= 100_000:
+            raw, _ = score(self._model, self._mel, self._prompt, sets, self._device)
+            row["wer_without_average"] = {k: round(100 * s.rate, 2) for k, s in raw.items()}
+        self._model.train()
+        self._scores.append(row)
+        self._say(f"WER {row['wer']} CTC {row['ctc_wer']} {row.get('wer_without_average', '')}")
+        for name, some in pairs.items():
+            for reference, text in some[:2]:
+                print(f"    {name}: {reference[:100]}\n    {' ' * len(name)}  {text[:100]}")
+        self._save()
+        self._say(f"evaluated and saved in {time.time() - began:.1f} s")
+
+    def _save(self) -> None:
+        if self._rank:
+            return
+        out = self._run.out
+        save_weights(averaged(self._model, self._optimizer.average), out, parts=True)
+        (out / "run.json").write_text(
+            json.dumps(
+                {
+                    "config": asdict(self._config), "history": self._history, "scores": self._scores, "hours": self._pool.hours,
+                    "heard": self._heard, "steps": self._step, "started_from": self._run.start is not None,
+                },
+                indent=1,
+            )
+        )  # fmt: skip
+        draw_curves(self._history, self._scores, out / "curve.png")
+        state = {
+            "model": self._model.state_dict(), "optimizer": self._optimizer.state(), "step": self._step, "history": self._history,
+            "scores": self._scores, "heard": self._heard, "spent": self._spent,
+        }  # fmt: skip
+        torch.save(state, out / "state.tmp")
+        (out / "state.tmp").rename(out / "state.pt")
