@@ -1,0 +1,82 @@
+"""The wiring: one ASGI application, the gate around everything."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from daemon import health, listen, rest
+from daemon.config import Settings
+from daemon.gate import Gate
+from daemon.hub import Hub
+from daemon.refusal import Refused, refuse
+
+Handler = Callable[[Hub, Request], Response]
+
+_GET: Final[dict[str, Handler]] = {
+    "/healthz": health.healthz,
+    "/readyz": health.readyz,
+    "/metrics": health.metrics,
+    "/v1/models": rest.models,
+    "/v1/models/{id}": rest.models,
+}
+
+
+def create_app(settings: Settings, hub: Hub) -> ASGIApp:
+    """The daemon as an ASGI application; its lifespan starts and stops ``hub``."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        await hub.start()
+        yield
+        await hub.stop()
+
+    listening, transcriptions = listen.Listen(hub), rest.Transcriptions(hub)
+    routes = [
+        *(Route(path, _endpoint(hub, handler), methods=["GET"]) for path, handler in _GET.items()),
+        WebSocketRoute(listen.PATH, listening),
+        Route(listen.PATH, listening),
+        Route(rest.PATH, transcriptions),
+    ]
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http, Exception: _fault})
+    app.router.default = _unknown
+    return Gate(app, settings, hub)
+
+
+def _endpoint(hub: Hub, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            return handler(hub, request)
+        except Refused as refused:
+            hub.metrics.denials.labels(refused.code).inc()
+            return _rendered(request, refused)
+
+    return endpoint
+
+
+async def _unknown(scope: Scope, receive: Receive, send: Send) -> None:
+    del receive
+    await refuse(scope, send, Refused(404, "not_found", f"{scope['path']}: no such path"))
+
+
+def _http(request: Request, error: Exception) -> Response:
+    """What starlette refuses itself: wrong methods."""
+    assert isinstance(error, HTTPException)
+    return _rendered(request, Refused(error.status_code, "http", error.detail))
+
+
+def _fault(request: Request, error: Exception) -> Response:
+    del error  # starlette raises it again, for the log
+    return _rendered(request, Refused(500, "fault", "a fault of the daemon"))
+
+
+def _rendered(request: Request, refused: Refused) -> Response:
+    headers = {name.decode(): value.decode() for name, value in refused.headers()}
+    body = refused.body(request.url.path)
+    return Response(body, refused.status, headers=headers, media_type="application/json")

@@ -1,0 +1,237 @@
+"""Every setting once: name, default, bounds, what it is for.
+
+A setting comes from, later wins: its default, the TOML file (a flat table, keys as here), the environment
+(``HEARSAY_`` + the name in capitals), a flag (``--`` + the name with dashes). ``docs/operations.md`` holds what
+``table()`` writes; a test compares the two.
+"""
+
+import ipaddress
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, cast, get_type_hints
+
+ENVIRONMENT_PREFIX = "HEARSAY_"
+
+Value = str | int | float | bool | tuple[str, ...]
+
+_KEY = re.compile(r"[A-Za-z0-9._~+-]{8,256}")
+_TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
+
+
+class ConfigError(ValueError):
+    """A setting is unknown or outside its limits; the message names the setting, where it came from and the limit."""
+
+
+def _setting(
+    default: Value, help: str, *, low: float | None = None, high: float | None = None, choices: tuple[str, ...] = ()
+) -> Any:
+    metadata = {"help": help, "low": low, "high": high, "choices": choices}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a daemon runs with. Constructing one directly checks the values just the same."""
+
+    host: str = _setting("127.0.0.1", "Address to listen on. Beyond loopback an `api_key` is required.")
+    port: int = _setting(8750, "TCP port; 0 takes a free one, printed at start.", low=0, high=65535)
+    asr_model: str = _setting(
+        "pocket-asr-en", "Hearing model: a name on the search path HEARSAY_MODELS, or a directory."
+    )
+    threads: int = _setting(
+        0,
+        "Threads that all model calls together compute on; 0: one for each CPU this process may use.",
+        low=0,
+        high=256,
+    )
+    sessions: int = _setting(
+        32, "Live streams and file transcriptions at the same time; one more is refused with 429.", low=1, high=256
+    )
+    api_key: tuple[str, ...] = _setting(
+        (), "Keys that open the daemon, any of them. Empty: no key is asked for. A flag shows in the process list; "
+        "prefer the environment or the file."
+    )  # fmt: skip
+    key_in_query: bool = _setting(
+        True, "Also take the key from `?api_key=` or `?token=`. It never reaches the log, but a proxy may record it."
+    )
+    insecure: bool = _setting(False, "Allow a `host` beyond loopback without an `api_key`.")
+    allowed_hosts: tuple[str, ...] = _setting(
+        (), "Names accepted in the Host header beside localhost, the `host` setting and IP addresses; `*` accepts all."
+    )
+    allowed_origins: tuple[str, ...] = _setting(
+        (), "Web origins (`https://example.org`) whose pages may call; compared exactly. Callers that send no Origin "
+        "are not browsers and pass."
+    )  # fmt: skip
+    tls_certificate: str = _setting("", "PEM file of the certificate chain; with `tls_key` the daemon speaks TLS.")
+    tls_key: str = _setting("", "PEM file of the certificate's private key.")
+    max_unheard_seconds: float = _setting(
+        300.0, "Audio of one stream that arrived but is not heard yet. Beyond: what arrived is finalised, error, close "
+        "1008.", low=1, high=3600,
+    )  # fmt: skip
+    max_outbound_bytes: int = _setting(
+        1 << 20, "Text of one stream that its client has not taken yet. Beyond: close 1013.", low=4096, high=1 << 26
+    )
+    send_timeout_seconds: float = _setting(
+        20.0, "How long one message may wait for a client that does not read. Beyond: close 1013.", low=0.1, high=600
+    )
+    idle_seconds: float = _setting(
+        60.0, "A stream without audio or KeepAlive, or an upload that stands still, ends after this (close 1011, 408).",
+        low=0.5, high=86400,
+    )  # fmt: skip
+    max_session_seconds: float = _setting(
+        14400.0,
+        "Length of one stream by the clock (error, close 1008), and of one file's audio (400).",
+        low=1,
+        high=604800,
+    )
+    max_frame_bytes: int = _setting(1 << 20, "Largest WebSocket message. Beyond: close 1009.", low=1024, high=1 << 26)
+    max_upload_bytes: int = _setting(256 << 20, "Largest request body. Beyond: 413.", low=1024, high=1 << 34)
+    max_connections: int = _setting(
+        1024, "Open TCP connections, sessions or not. Beyond: a request is answered 503.", low=8, high=1 << 16
+    )
+    drain_seconds: float = _setting(
+        30.0,
+        "After SIGTERM, how long live sessions may go on before they are finalised and closed with 1012.",
+        low=0,
+        high=86400,
+    )
+    ping_interval_seconds: float = _setting(20.0, "WebSocket keepalive: seconds between pings.", low=1, high=3600)
+    ping_timeout_seconds: float = _setting(
+        60.0, "WebSocket keepalive: seconds to wait for a pong. Beyond: close 1011.", low=1, high=3600
+    )
+    log_level: str = _setting(
+        "warning", "What goes to stderr.", choices=("critical", "error", "warning", "info", "debug")
+    )
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            _check(one.name, getattr(self, one.name), one.metadata)
+        for key in self.api_key:
+            if not _KEY.fullmatch(key):
+                raise ConfigError(
+                    "api_key: a key is 8 to 256 of A-Z a-z 0-9 . _ ~ + - (what fits every header it travels in)"
+                )
+        for origin in self.allowed_origins:
+            if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s]+", origin):
+                raise ConfigError(
+                    f"allowed_origins: {origin!r} is not scheme://host or scheme://host:port, lower case, no path"
+                )
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise ConfigError("tls_certificate, tls_key: one is set without the other")
+        if not self.loopback and not self.api_key and not self.insecure:
+            raise ConfigError(
+                f"host: {self.host} is reachable from other machines and no api_key is set. "
+                f"Set {ENVIRONMENT_PREFIX}API_KEY, or say --insecure if anyone there may listen in"
+            )
+
+    @property
+    def loopback(self) -> bool:
+        """Whether ``host`` is reachable from this machine only."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:
+            return False
+
+
+def load(
+    file: Path | None = None, environment: Mapping[str, str] | None = None, flags: Mapping[str, object] | None = None
+) -> Settings:
+    """The settings of a daemon.
+
+    Args:
+        file: TOML file, or None.
+        environment: the process's own by default.
+        flags: by name of the setting; None values are flags that were not given. Strings are parsed, other values
+            must already be of the setting's type.
+
+    Raises:
+        ConfigError: unreadable file, unknown name, a value of the wrong type or outside its limits.
+    """
+    values: dict[str, Value] = {}
+    if file is not None:
+        try:
+            document = tomllib.loads(file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ConfigError(f"{file}: {error}") from None
+        for name, value in document.items():
+            values[name] = _value(name, value, f"{file}: ")
+    for name in TYPES:
+        variable = ENVIRONMENT_PREFIX + name.upper()
+        text = (os.environ if environment is None else environment).get(variable)
+        if text is not None and text != "":
+            values[name] = _value(name, text, f"{variable}: ")
+    for name, value in (flags or {}).items():
+        if value is not None and value != () and value != []:
+            values[name] = _value(name, value, f"{flag(name)}: ")
+    return Settings(**values)  # type: ignore[arg-type]
+
+
+def flag(name: str) -> str:
+    """The flag of a setting, ``--drain-seconds``."""
+    return "--" + name.replace("_", "-")
+
+
+def table() -> str:
+    """All settings as a Markdown table, one row each, for docs/operations.md."""
+    rows = ["| setting (TOML) | environment | flag | default | limits | |", "|---|---|---|---|---|---|"]
+    for one in fields(Settings):
+        low, high, choices = one.metadata["low"], one.metadata["high"], one.metadata["choices"]
+        names = f"`{one.name}` | `{ENVIRONMENT_PREFIX}{one.name.upper()}` | `{flag(one.name)}`"
+        default = _shown(getattr(_DEFAULTS, one.name))
+        limits = " ".join(choices) if low is None else f"{low}…{high}"
+        rows.append(f"| {names} | {default} | {limits} | {one.metadata['help']} |")
+    return "\n".join(rows) + "\n"
+
+
+def _shown(value: Value) -> str:
+    if value == "" or value == ():
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _value(name: str, raw: object, where: str) -> Value:
+    """``raw`` as the setting's type; text is parsed, a list in a text is comma-separated."""
+    kind = TYPES.get(name)
+    if kind is None:
+        raise ConfigError(f"{where}{name}: no such setting; there are {', '.join(TYPES)}")
+    if kind is bool:
+        text = str(raw).lower()
+        if text in _TRUE | _FALSE:
+            return text in _TRUE
+        raise ConfigError(f"{where}{name}: {raw!r} is not true or false")
+    if kind is int or kind is float:
+        try:
+            if isinstance(raw, str) or type(raw) is int or (type(raw) is float and kind is float):
+                return kind(raw)
+        except ValueError:
+            pass
+        raise ConfigError(f"{where}{name}: {raw!r} is not a {'whole number' if kind is int else 'number'}")
+    if kind is str:
+        if isinstance(raw, str):
+            return raw
+        raise ConfigError(f"{where}{name}: {raw!r} is not a text")
+    items = cast(Sequence[object], raw.split(",") if isinstance(raw, str) else raw)
+    if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
+        raise ConfigError(f"{where}{name}: {raw!r} is not a list of texts")
+    return tuple(str(item).strip() for item in items if str(item).strip())
+
+
+def _check(name: str, value: object, metadata: Mapping[str, Any]) -> None:
+    low, high, choices = metadata["low"], metadata["high"], metadata["choices"]
+    # A comparison with NaN is false: it is refused too.
+    if low is not None and not low <= value <= high:  # type: ignore[operator]
+        raise ConfigError(f"{name}: {value} lies outside {low}…{high}")
+    if choices and value not in choices:
+        raise ConfigError(f"{name}: {value!r} is none of {', '.join(choices)}")
+
+
+TYPES: Mapping[str, Any] = get_type_hints(Settings)
+"""Name of each setting → its type: str, int, float, bool or tuple[str, ...]."""
+
+_DEFAULTS = Settings()

@@ -1,0 +1,156 @@
+"""Who comes in: Host, Origin, key, place, in this order, before anything else sees the request.
+
+Pure ASGI, for http and websocket alike, deny by default: a path that is not in ``OPEN`` passes all of it, also one that
+does not exist. A refusal is sent before a WebSocket is accepted.
+"""
+
+import hmac
+import ipaddress
+import logging
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Final
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from daemon.config import Settings
+from daemon.hub import Hub
+from daemon.refusal import Refused, refuse
+
+OPEN: Final = frozenset({"/healthz", "/readyz"})
+"""Paths that answer anyone: they tell nothing but whether the daemon lives."""
+
+SESSION_PATHS: Final = frozenset({"/v1/listen", "/v1/audio/transcriptions"})
+"""Paths that need a place for as long as the request lasts."""
+
+_QUERY_KEYS: Final = frozenset({"api_key", "token"})
+_INSECURE_PREFIX: Final = "openai-insecure-api-key."
+_PREFLIGHT_SECONDS: Final = 600
+
+log: Final = logging.getLogger("hearsay.gate")
+
+
+class Gate:
+    """The outermost middleware."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, hub: Hub) -> None:
+        self._app, self._settings, self._hub = app, settings, hub
+        self._keys = tuple(sha256(key.encode()).digest() for key in settings.api_key)
+        self._names = frozenset({"localhost", settings.host.lower(), *(n.lower() for n in settings.allowed_hosts)})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through or refuse it."""
+        if scope["type"] not in ("http", "websocket") or scope["path"] in OPEN:
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        try:
+            self._check_host(headers)
+            origin = self._check_origin(headers)
+            if origin is not None and scope["type"] == "http":
+                if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+                    await _preflight(origin, send)  # carries no key, by the browsers' rules
+                    return
+                send = _with_origin(origin, send)
+            self._check_key(scope, headers)
+            if scope["path"] not in SESSION_PATHS:
+                await self._app(scope, receive, send)
+                return
+            with self._hub.place(scope["path"]):
+                await self._app(scope, receive, send)
+        except Refused as refused:
+            # Only from the checks above: what the protocols refuse, they answer themselves.
+            self._hub.metrics.denials.labels(refused.code).inc()
+            log.info("refused %s: %s", scope["path"], refused.message)
+            await refuse(scope, send, refused)
+
+    def _check_host(self, headers: Headers) -> None:
+        """A page that had its own name resolved to this machine (DNS rebinding) sends that name here."""
+        if "*" in self._names:
+            return
+        host = headers.get("host", "")
+        name = (host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]).lower()
+        if name in self._names:
+            return
+        try:
+            ipaddress.ip_address(name)  # an address cannot be rebound
+        except ValueError:
+            raise Refused(403, "host", f"Host {name!r} is not one of ours (allowed_hosts)", param="Host") from None
+
+    def _check_origin(self, headers: Headers) -> str | None:
+        origin = headers.get("origin")
+        if origin is None or origin in self._settings.allowed_origins:
+            return origin
+        raise Refused(403, "origin", f"Origin {origin!r} is not allowed (allowed_origins)", param="Origin")
+
+    def _check_key(self, scope: Scope, headers: Headers) -> None:
+        """Any of the given keys may be the right one. What carried a key leaves the scope, hence the log."""
+        given = [*_from_header(headers), *_from_subprotocols(scope), *self._from_query(scope)]
+        if not self._keys:
+            return
+        # Every pair is compared, and digests have one length: the time taken tells nothing of a key.
+        digests = [sha256(key.encode("utf-8", "surrogateescape")).digest() for key in given]
+        right = [hmac.compare_digest(mine, theirs) for mine in self._keys for theirs in digests]
+        if any(right):
+            return
+        raise Refused(
+            401, "invalid_api_key", "the key is wrong" if given else "a key is needed: Authorization: Bearer <key>"
+        )
+
+    def _from_query(self, scope: Scope) -> Iterator[str]:
+        if not self._settings.key_in_query:
+            return
+        pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        keys = [value for name, value in pairs if name in _QUERY_KEYS]
+        if keys:
+            rest = [(name, value) for name, value in pairs if name not in _QUERY_KEYS]
+            scope["query_string"] = urlencode(rest).encode("latin-1")
+        yield from keys
+
+
+def _from_header(headers: Headers) -> Iterator[str]:
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    if scheme.lower() in ("bearer", "token"):
+        yield key.strip()
+
+
+def _from_subprotocols(scope: Scope) -> Iterator[str]:
+    """For browsers: Deepgram's ``token, <key>``, OpenAI's ``realtime, openai-insecure-api-key.<key>``."""
+    if scope["type"] != "websocket":
+        return
+    offered: list[str] = scope.get("subprotocols", [])
+    public: list[str] = []
+    for i, item in enumerate(offered):
+        if item.startswith(_INSECURE_PREFIX):
+            yield item.removeprefix(_INSECURE_PREFIX)
+        elif i > 0 and offered[i - 1].lower() in ("token", "bearer"):
+            yield item
+        else:
+            public.append(item)
+    # A protocol that echoes one of these can never echo a key.
+    scope["subprotocols"] = public
+
+
+async def _preflight(origin: str, send: Send) -> None:
+    headers = [
+        (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-allow-methods", b"GET, POST, DELETE"),
+        (b"access-control-allow-headers", b"authorization, content-type"),
+        (b"access-control-max-age", str(_PREFLIGHT_SECONDS).encode()),
+        (b"vary", b"Origin"),
+    ]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _with_origin(origin: str, send: Send) -> Send:
+    async def tell(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers["access-control-allow-origin"] = origin
+            headers.add_vary_header("Origin")
+        await send(message)
+
+    return tell

@@ -1,0 +1,34 @@
+"""``/healthz`` and ``/readyz``, open to anyone and telling nothing else; ``/metrics``, behind the gate."""
+
+import msgspec
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daemon.hub import Hub
+
+
+def healthz(hub: Hub, request: Request) -> Response:
+    """200 as long as the event loop turns."""
+    del hub, request
+    return _status(200, "ok")
+
+
+def readyz(hub: Hub, request: Request) -> Response:
+    """200 while new work is taken: the model is loaded and warm, and the daemon does not drain."""
+    del request
+    if hub.draining:
+        return _status(503, "draining")
+    if hub.loaded is None:
+        return _status(503, "failed" if hub.failure else "loading")
+    return _status(200, "ready")
+
+
+def metrics(hub: Hub, request: Request) -> Response:
+    """Prometheus' text format."""
+    del request
+    return Response(hub.metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
+
+
+def _status(code: int, status: str) -> Response:
+    return Response(msgspec.json.encode({"status": status}), code, media_type="application/json")

@@ -1,0 +1,67 @@
+"""What the daemon counts. One registry a daemon, so that two in one process never share a number."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+
+_LAG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+class Metrics:
+    """Counters, gauges and histograms of one daemon, named ``hearsay_*`` in Prometheus' text."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        r = self.registry
+        ProcessCollector(registry=r)
+        self.ready = Gauge("hearsay_ready", "1 while models are loaded and the daemon is not draining.", registry=r)
+        self.draining = Gauge("hearsay_draining", "1 after the first SIGTERM.", registry=r)
+        self.capacity = Gauge("hearsay_session_capacity", "Sessions that fit at the same time.", registry=r)
+        self.sessions = Gauge("hearsay_sessions", "Sessions open now.", ["path"], registry=r)
+        self.opened = Counter("hearsay_sessions_opened", "Sessions begun.", ["path"], registry=r)
+        self.audio = Counter("hearsay_audio_seconds", "Seconds of audio heard.", ["path"], registry=r)
+        self.unheard = Gauge(
+            "hearsay_unheard_seconds", "Audio that arrived and waits, all streams together.", registry=r
+        )
+        self.outbound = Gauge(
+            "hearsay_outbound_bytes", "Text that waits for its clients, all streams together.", registry=r
+        )
+        self.interims = Counter("hearsay_interims", "Revisable transcripts.", ["path"], registry=r)
+        self.coalesced = Counter(
+            "hearsay_interims_coalesced", "Interims replaced by newer ones before sending.", registry=r
+        )
+        self.finals = Counter("hearsay_finals", "Final transcripts.", ["path"], registry=r)
+        self.words = Counter("hearsay_final_words", "Words of final transcripts.", ["path"], registry=r)
+        self.retracted = Counter("hearsay_retracted_words", "Committed words that a final took back.", registry=r)
+        self.interim_lag = Histogram(
+            "hearsay_interim_lag_seconds", "Arrival of the newest audio given to the model → its interim.",
+            buckets=_LAG, registry=r,
+        )  # fmt: skip
+        self.final_lag = Histogram(
+            "hearsay_final_lag_seconds", "Arrival of the newest audio given to the model → the final it led to.",
+            buckets=_LAG, registry=r,
+        )  # fmt: skip
+        self.denials = Counter("hearsay_denials", "Requests refused.", ["code"], registry=r)
+        self.closes = Counter(
+            "hearsay_closes", "Streams ended, by close code; 1006: the client vanished.", ["code"], registry=r
+        )
+        self.requests = Counter("hearsay_requests", "HTTP responses.", ["path", "status"], registry=r)
+
+        self._watched: set[tuple[Callable[[], float], Callable[[], float]]] = set()
+        self.unheard.set_function(lambda: sum(unheard() for unheard, _ in self._watched))
+        self.outbound.set_function(lambda: sum(outbound() for _, outbound in self._watched))
+
+    @contextmanager
+    def watch(self, unheard: Callable[[], float], outbound: Callable[[], float]) -> Generator[None]:
+        """Count a stream's queues in the gauges, for as long as it lives."""
+        entry = (unheard, outbound)
+        self._watched.add(entry)
+        try:
+            yield
+        finally:
+            self._watched.discard(entry)
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' text format."""
+        return generate_latest(self.registry)

@@ -1,0 +1,153 @@
+"""What ``/v1/listen`` is asked for: Deepgram's query parameters, checked before the upgrade.
+
+Every parameter Deepgram documents is known here. Those we honour become a ``ListenRequest``; those we do not are
+accepted and named in ``warnings`` where they ask for something; any other name is refused.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl
+
+from daemon.names import check_model
+from daemon.refusal import Refused
+from streaming.options import ListenOptions, OptionError
+from streaming.pcm import ENCODINGS, FormatError, PcmDecoder
+
+SAMPLE_BYTES: Final = {"linear16": 2, "float32": 4, "mulaw": 1, "alaw": 1}
+
+_MANY: Final = frozenset({"keyterm", "keywords"})
+_HONOURED: Final = frozenset({
+    "model", "language", "encoding", "sample_rate", "channels", "interim_results", "endpointing", "utterance_end_ms",
+    "vad_events", "keyterm", "keywords", "punctuate", "version", "mip_opt_out", "no_delay", "detect_language",
+})  # fmt: skip
+NOT_HONOURED: Final = frozenset({
+    "alternatives", "callback", "callback_method", "custom_intent", "custom_intent_mode", "custom_topic",
+    "custom_topic_mode", "detect_entities", "diarize", "diarize_model", "diarize_version", "dictation", "extra",
+    "filler_words", "intents", "language_hint", "measurements", "multichannel", "numerals", "paragraphs",
+    "profanity_filter", "redact", "replace", "search", "sentiment", "smart_format", "summarize", "tag", "tier",
+    "topics", "utt_split", "utterances",
+})  # fmt: skip
+"""Deepgram's parameters that are accepted and change nothing. docs/protocol.md lists them."""
+
+_OFF: Final = frozenset({"", "false", "0", "none"})
+
+
+@dataclass(frozen=True, slots=True)
+class ListenRequest:
+    """A checked request for one stream."""
+
+    options: ListenOptions
+    encoding: str
+    sample_rate: int
+    channels: int
+    vad_events: bool
+    punctuate: bool
+    """False: words only, lower case without punctuation; the model writes both unless told so."""
+    warnings: tuple[str, ...]
+
+    @property
+    def bytes_per_second(self) -> int:
+        """Of the wire."""
+        return SAMPLE_BYTES[self.encoding] * self.sample_rate * self.channels
+
+    def decoder(self, target_rate: int) -> PcmDecoder:
+        """A decoder of the wire format to the model's rate."""
+        return PcmDecoder(self.encoding, self.sample_rate, self.channels, target_rate)
+
+
+def parse(query_string: bytes, model: str, languages: Sequence[str]) -> ListenRequest:
+    """Check a query string against the loaded ``model`` and its ``languages``.
+
+    Raises:
+        Refused: 400 naming the parameter and what it may be.
+    """
+    given: dict[str, list[str]] = {}
+    for name, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
+        given.setdefault(name, []).append(value)
+    unknown = sorted(given.keys() - _HONOURED - NOT_HONOURED)
+    if unknown:
+        raise _wrong(unknown[0], f"{', '.join(unknown)}: no such parameter")
+    for name, values in given.items():
+        if len(values) > 1 and name in _HONOURED - _MANY:
+            raise _wrong(name, f"{name}: given {len(values)} times")
+    one = {name: values[-1] for name, values in given.items()}
+    check_model(one.get("model", ""), model, status=400)
+    missing = [name for name in ("encoding", "sample_rate") if not one.get(name)]
+    if missing:
+        raise _wrong(
+            missing[0],
+            f"{' and '.join(missing)} missing: raw audio needs encoding ({', '.join(ENCODINGS)}) and sample_rate "
+            "(in Hz). Files with a header go to POST /v1/audio/transcriptions",
+        )
+    warnings = [
+        f"{name}: not honoured" for name in sorted(given.keys() & NOT_HONOURED) if given[name][-1].lower() not in _OFF
+    ]
+    if "keywords" in given:
+        warnings.append("keywords: taken as keyterms, their intensifiers are ignored")
+    try:
+        request = ListenRequest(
+            options=ListenOptions(
+                language=None if _flag(one, "detect_language", False) else language(one.get("language", ""), languages),
+                keyterms=tuple(given.get("keyterm", ())) + tuple(k.split(":")[0] for k in given.get("keywords", ())),
+                interim=_flag(one, "interim_results", False),
+                endpointing=_endpointing(one),
+                utterance_end=_milliseconds(one, "utterance_end_ms"),
+            ),
+            encoding=one["encoding"].lower(),
+            sample_rate=_whole(one, "sample_rate", 0),
+            channels=_whole(one, "channels", 1),
+            vad_events=_flag(one, "vad_events", False),
+            punctuate=_flag(one, "punctuate", True),
+            warnings=tuple(warnings),
+        )
+        request.decoder(16_000)
+    except OptionError as error:
+        names = {"utterance_end": "utterance_end_ms", "keyterms": "keyterm"}
+        raise _wrong(names.get(error.field, error.field), str(error)) from None
+    except FormatError as error:
+        raise _wrong(error.field, str(error)) from None
+    return request
+
+
+def _wrong(name: str, message: str) -> Refused:
+    return Refused(400, "invalid_query", message, param=name)
+
+
+def _flag(one: Mapping[str, str], name: str, default: bool) -> bool:
+    text = one.get(name, str(default)).lower()
+    if text not in ("true", "false"):
+        raise _wrong(name, f"{name}: {one[name]!r} is not true or false")
+    return text == "true"
+
+
+def _whole(one: Mapping[str, str], name: str, default: int) -> int:
+    text = one.get(name, str(default))
+    # int() would also take "1_6", " 16" and other scripts' digits.
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise _wrong(name, f"{name}: {text!r} is not a whole number")
+    return int(text)
+
+
+def _milliseconds(one: Mapping[str, str], name: str) -> float | None:
+    return None if one.get(name, "false").lower() == "false" else _whole(one, name, 0) / 1000
+
+
+def _endpointing(one: Mapping[str, str]) -> float | None:
+    if one.get("endpointing", "true").lower() == "true":
+        return ListenOptions().endpointing
+    return _milliseconds(one, "endpointing")
+
+
+def language(tag: str, languages: Sequence[str]) -> str | None:
+    """The language to force: ``en-GB`` is ``en``; with none, ``multi`` or ``auto`` the model tells.
+
+    Raises:
+        Refused: 400, the model does not have it.
+    """
+    if tag in ("", "multi", "auto"):
+        return None
+    code = tag.split("-")[0].lower()
+    if code not in languages:
+        raise _wrong("language", f"language: {tag!r} is none of {', '.join(languages)} (or multi)")
+    return code

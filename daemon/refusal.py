@@ -1,0 +1,79 @@
+"""No, with a reason: one exception, rendered in the shape the caller's protocol knows, for http and websocket alike.
+
+Deepgram's paths get ``{"err_code", "err_msg", "request_id"}``, all others OpenAI's ``{"error": {…}}``. A WebSocket is
+refused before the upgrade, with the same status and body (ASGI's ``websocket.http.response`` extension); a server
+without that extension sends 403.
+"""
+
+import uuid
+from typing import Any, Final
+
+import msgspec
+from starlette.types import Message, Scope, Send
+
+DEEPGRAM_PATHS: Final = frozenset({"/v1/listen"})
+
+_ERR_CODES: Final = {
+    400: "Bad Request",
+    401: "INVALID_AUTH",
+    403: "FORBIDDEN",
+    404: "NOT_FOUND",
+    429: "TOO_MANY_REQUESTS",
+}
+
+
+class Refused(Exception):
+    """A request that is not served.
+
+    Attributes:
+        status: HTTP status.
+        code: short machine-readable reason, also the label in the metrics.
+        param: the field that is wrong, if one is.
+        retry_after: seconds after which the same request may succeed.
+    """
+
+    def __init__(
+        self, status: int, code: str, message: str, *, param: str | None = None, retry_after: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message = status, code, message
+        self.param, self.retry_after = param, retry_after
+
+    def body(self, path: str) -> bytes:
+        """The JSON body in the shape that callers of ``path`` know."""
+        if path in DEEPGRAM_PATHS:
+            shape: dict[str, Any] = {
+                "err_code": _ERR_CODES.get(self.status, self.code.upper()),
+                "err_msg": self.message,
+                "request_id": str(uuid.uuid4()),
+            }
+        else:
+            kind = "server_error" if self.status >= 500 else "invalid_request_error"
+            shape = {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
+        return msgspec.json.encode(shape)
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Response headers, content type and length aside."""
+        found: list[tuple[bytes, bytes]] = []
+        if self.retry_after is not None:
+            found.append((b"retry-after", str(self.retry_after).encode()))
+        if self.status == 401:
+            found.append((b"www-authenticate", b"Bearer"))
+        if self.status in (408, 413):  # the rest of the body is not read: the connection cannot be used again
+            found.append((b"connection", b"close"))
+        return found
+
+
+async def refuse(scope: Scope, send: Send, refused: Refused) -> None:
+    """Answer the request of ``scope`` with ``refused``."""
+    body = refused.body(scope["path"])
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *refused.headers()]
+    prefix = ""
+    if scope["type"] == "websocket":
+        if "websocket.http.response" not in (scope.get("extensions") or {}):
+            close: Message = {"type": "websocket.close", "code": 1008, "reason": refused.message[:100]}
+            await send(close)
+            return
+        prefix = "websocket."
+    await send({"type": f"{prefix}http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": f"{prefix}http.response.body", "body": body, "more_body": False})

@@ -1,0 +1,178 @@
+"""OpenAI's REST: ``POST /v1/audio/transcriptions``, ``GET /v1/models``, ``GET /v1/models/{id}``.
+
+A file is heard by a listener like a stream's, block after block in a worker thread; a client that leaves ends it.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from daemon import media, upload
+from daemon.hub import Hearing, Hub, Loaded
+from daemon.names import check_model
+from daemon.refusal import Refused, refuse
+from daemon.transcript import FileTranscript
+from daemon.upload import Upload
+from streaming.events import Event, Transcript
+from streaming.pcm import Samples
+
+PATH: Final = "/v1/audio/transcriptions"
+
+log: Final = logging.getLogger("hearsay.rest")
+
+
+class Transcriptions:
+    """The ASGI endpoint of file transcription."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the form, hear the file, answer."""
+        hub = self._hub
+        try:
+            if scope["method"] != "POST":
+                raise Refused(405, "method", "POST a multipart form with a file")
+            loaded = hub.model()
+            languages = loaded.model.manifest.languages
+            async with upload.read(scope, receive, hub.settings, loaded.name, languages) as request:
+                hearing = await hub.hear(request.options)
+                try:
+                    answer = self._stream if request.stream else self._answer
+                    await _unless_gone(receive, answer(request, loaded, hearing, scope, receive, send))
+                finally:
+                    await hearing.close()
+        except ClientDisconnect:
+            log.info("the client left during the upload")
+        except (Refused, media.MediaError) as error:
+            if not isinstance(error, Refused):
+                error = Refused(400, "invalid_file", f"file: {error}", param="file")
+            hub.metrics.denials.labels(error.code).inc()
+            await refuse(scope, send, error)
+
+    async def _answer(
+        self, request: Upload, loaded: Loaded, hearing: Hearing, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        heard = FileTranscript()
+        async for _ in self._finals(request, loaded, hearing, heard):
+            pass
+        match request.response_format:
+            case "json":
+                response = _json(heard.json())
+            case "verbose_json":
+                response = _json(heard.verbose(words=request.words))
+            case "text":
+                response = Response(heard.text + "\n", media_type="text/plain")
+            case "srt":
+                response = Response(heard.srt(), media_type="application/x-subrip")
+            case _:
+                response = Response(heard.vtt(), media_type="text/vtt")
+        await response(scope, receive, send)
+
+    async def _stream(
+        self, request: Upload, loaded: Loaded, hearing: Hearing, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Server-sent events. A delta is a segment's final text, so nothing said is ever taken back."""
+        del scope, receive
+        heard = FileTranscript()
+        texts = self._finals(request, loaded, hearing, heard)
+        # A file that is no audio is still refused with a status: that shows with the first block.
+        first = await anext(texts, None)
+        headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        try:
+            said = False
+            while first is not None:
+                for final in first:
+                    await self._send_event(
+                        send, {"type": "transcript.text.delta", "delta": (" " if said else "") + final.text}
+                    )
+                    said = True
+                first = await anext(texts, None)
+            done = {"type": "transcript.text.done", **heard.json()}
+        except media.MediaError as error:
+            done = {
+                "error": {"message": f"file: {error}", "type": "invalid_request_error", "param": "file", "code": None}
+            }
+        await self._send_event(send, done)
+        await send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
+
+    async def _send_event(self, send: Send, event: dict[str, Any]) -> None:
+        body = b"data: " + msgspec.json.encode(event) + b"\n\n"
+        async with asyncio.timeout(self._hub.settings.send_timeout_seconds):
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+
+    async def _finals(
+        self, request: Upload, loaded: Loaded, hearing: Hearing, heard: FileTranscript
+    ) -> AsyncIterator[list[Transcript]]:
+        """The finals that each block of the file brings; ``heard`` grows along."""
+        settings, metrics = self._hub.settings, self._hub.metrics
+        rate = loaded.model.sample_rate
+        blocks = media.samples(request.file, rate, settings.max_session_seconds)
+        try:
+            last = False
+            while not last:
+                events, size, last = await hearing.run(partial(_hear_block, hearing, blocks))
+                heard.duration += size / rate
+                metrics.audio.labels(PATH).inc(size / rate)
+                new = heard.take(events)
+                for final in new:
+                    metrics.finals.labels(PATH).inc()
+                    metrics.words.labels(PATH).inc(len(final.words))
+                yield new
+        finally:
+            await hearing.close()  # ends the call in flight, which may be inside ``blocks``
+            blocks.close()
+
+
+def _hear_block(hearing: Hearing, blocks: Iterator[Samples]) -> tuple[list[Event], int, bool]:
+    """In a worker thread: (events, samples, whether that was the end)."""
+    block = next(blocks, None)
+    if block is None:
+        return hearing.listener.finish(), 0, True
+    return hearing.listener.feed(block), block.size, False
+
+
+async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+    """Run ``work``; cancel it when the client leaves."""
+
+    async def gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    working, leaving = asyncio.create_task(work), asyncio.create_task(gone())
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        if not working.done():
+            working.cancel()
+        outcomes = await asyncio.gather(working, leaving, return_exceptions=True)
+    fault = outcomes[0]
+    if isinstance(fault, Exception):
+        raise fault
+
+
+def models(hub: Hub, request: Request) -> Response:
+    """``GET /v1/models`` and ``/v1/models/{id}``; an alias is found too, its ``root`` names the model behind it."""
+    loaded = hub.model()
+    asked: str | None = request.path_params.get("id")
+    if asked is None:
+        return _json({"object": "list", "data": [_card(loaded, loaded.name)]})
+    check_model(asked, loaded.name, status=404)
+    return _json(_card(loaded, asked))
+
+
+def _card(loaded: Loaded, name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": loaded.created, "owned_by": "hearsay", "root": loaded.name}
+
+
+def _json(body: object) -> Response:
+    return Response(msgspec.json.encode(body), media_type="application/json")

@@ -1,0 +1,225 @@
+"""uvicorn with drain, and what a process or a thread needs to run a daemon.
+
+The first SIGTERM or SIGINT drains: ``/readyz`` and new work answer 503, live sessions go on until they end by
+themselves; at ``drain_seconds`` they are finalised and closed with 1012. A second signal ends at once.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Final, Self
+
+import uvicorn
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from daemon.app import create_app
+from daemon.config import Settings
+from daemon.hub import Hub, Loaded, load_model
+
+_LEAVE_SECONDS: Final = 10.0
+"""After the drain deadline: time to finalise what is there."""
+_ABORT_SECONDS: Final = 15.0
+"""After a WebSocket's application has ended: time to close in good order."""
+_SEND_BUFFER: Final = 256 << 10
+"""Kernel buffer of a connection. It bounds what a client that does not read makes the kernel hold."""
+
+log: Final = logging.getLogger("hearsay.serve")
+
+
+class Connection(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket, with an end for clients that do not read, and without a false alarm in the log."""
+
+    async def run_asgi(self) -> None:
+        """Closing a transport waits until its buffer is written, for ever if the peer does not read: abort it then."""
+        await super().run_asgi()
+        self.loop.call_later(_ABORT_SECONDS, self.transport.abort)
+
+    async def send(self, message: Any) -> None:
+        """A refusal completes the handshake; uvicorn would report it as forgotten."""
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            self.handshake_complete = True
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server that drains.
+
+    ``listening`` is called once connections are taken, ``settled`` once the model is loaded or cannot be.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, hub: Hub, listening: Callable[[], None], settled: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._hub, self._listening, self._settled = hub, listening, settled
+        self._deadline: float | None = None
+        self._settling: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """uvicorn's, then tell."""
+        await super().startup(sockets)
+        self._listening()
+        self._settling = asyncio.create_task(self._settle())
+
+    async def _settle(self) -> None:
+        await self._hub.ready()
+        self._settled()
+
+    def drain(self, seconds: float) -> None:
+        """Take no new work, and end once the live sessions have, or when ``seconds`` are over. Thread-safe."""
+        self._hub.drain()
+        self._deadline = time.monotonic() + seconds
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal. Not passed on to uvicorn, which would raise it again at the end: drained is a clean exit."""
+        del sig, frame
+        if self._deadline is None:
+            self.drain(self._hub.settings.drain_seconds)
+            if self._hub.taken:
+                _tell(f"hearsay drains {self._hub.taken} sessions; a second signal ends them")
+        else:
+            self.should_exit = self.force_exit = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second: whether to end."""
+        if self._deadline is not None:
+            late = time.monotonic() - self._deadline
+            if late >= 0:
+                self._hub.leave.set()
+            if self._hub.taken == 0 or late >= _LEAVE_SECONDS:
+                return True
+        return await super().on_tick(counter) or self._hub.failure is not None
+
+
+def _server(settings: Settings, hub: Hub, listening: Callable[[], None], settled: Callable[[], None]) -> Server:
+    config = uvicorn.Config(
+        create_app(settings, hub),
+        ws=Connection,
+        ws_max_size=settings.max_frame_bytes,
+        ws_ping_interval=settings.ping_interval_seconds,
+        ws_ping_timeout=settings.ping_timeout_seconds,
+        ws_per_message_deflate=False,
+        limit_concurrency=settings.max_connections,
+        ssl_certfile=settings.tls_certificate or None,
+        ssl_keyfile=settings.tls_key or None,
+        log_config=None,
+        access_log=settings.log_level in ("info", "debug"),
+        server_header=False,
+        proxy_headers=False,
+        lifespan="on",
+        timeout_graceful_shutdown=5,
+    )
+    return Server(config, hub, listening, settled)
+
+
+def _bind(settings: Settings) -> tuple[socket.socket, str]:
+    """A listening socket and the URL it is reached at.
+
+    Raises:
+        OSError: the address is taken or not ours.
+    """
+    host = settings.host.strip("[]")
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        if sys.platform != "win32":  # there it would let two daemons share a port
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)  # accepted sockets inherit it
+        sock.bind(address)
+    except OSError:
+        sock.close()
+        raise
+    shown = f"[{host}]" if ":" in host else host
+    scheme = "https" if settings.tls_certificate else "http"
+    return sock, f"{scheme}://{shown}:{sock.getsockname()[1]}"
+
+
+def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int:
+    """Run a daemon until a signal ends it; the process's exit status.
+
+    Two lines on stderr tell its address: ``hearsay listens on URL`` and, with the model loaded, ``hearsay is ready on
+    URL``. ``ready`` is called with the URL at the second.
+    """
+    logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    try:
+        sock, url = _bind(settings)
+    except OSError as error:
+        _tell(f"hearsay cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
+        return 1
+    hub = Hub(settings)
+
+    def settled() -> None:
+        if hub.loaded is not None:
+            _tell(f"hearsay is ready on {url} with {hub.loaded.name}")
+            if ready is not None:
+                ready(url)
+
+    server = _server(settings, hub, lambda: _tell(f"hearsay listens on {url}"), settled)
+    asyncio.run(server.serve(sockets=[sock]))
+    if hub.failure is not None:
+        _tell(f"hearsay ends: model {settings.asr_model}: {hub.failure}")
+        return 1
+    return 0
+
+
+class Background:
+    """A daemon in a thread of this process, for as long as a ``with`` block lasts; ready when the block begins.
+
+    ``settings`` decide the address; port 0 is what callers usually want. ``url`` is where it answers.
+    """
+
+    def __init__(
+        self, settings: Settings, loader: Callable[[Settings], Loaded] = load_model, *, owns_model: bool = True
+    ) -> None:
+        self.hub: Final = Hub(settings, loader, owns_model=owns_model)
+        self.url = ""
+        self._ready = threading.Event()
+        self._server = _server(settings, self.hub, lambda: None, self._ready.set)
+        self._thread = threading.Thread(target=self._run, name="hearsay-daemon")
+        self._fault: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        """Start, and wait until the model is loaded.
+
+        Raises:
+            OSError: the address is taken. Whatever the loader raises.
+        """
+        self._sock, self.url = _bind(self.hub.settings)
+        self._thread.start()
+        self._ready.wait()
+        fault = self.hub.failure or self._fault
+        if fault is not None:
+            self._thread.join()
+            raise fault
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End: sessions that are still open are finalised and closed with 1012."""
+        self._server.drain(0)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._server.serve(sockets=[self._sock]))
+        except BaseException as error:  # the starting thread raises it
+            self._fault = error
+        finally:
+            self._ready.set()
+
+
+def _tell(line: str) -> None:
+    with contextlib.suppress(OSError):  # a closed stderr must not end the daemon
+        print(line, file=sys.stderr, flush=True)
+
+
+__all__: Final = ["Background", "Connection", "Server", "serve"]
