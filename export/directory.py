@@ -76,7 +76,7 @@ def write_encoder(checkpoint: Checkpoint, dims: Dims, out: Path, precision: Prec
         for file, model in models.items():
             if precision == "int8":
                 quantize_graph(model)
-            rules.check(model, file)
+            rules.check(model, file, window_rows=dims.encoder.window_rows if file == CLIP else None)
             weights.save(model, out / file)
 
 

@@ -188,24 +188,29 @@ class Clip(nn.Module):
     def forward(self, mel: Tensor, valid_rows: Tensor) -> Tensor:
         chunks = mel.unflatten(2, (-1, self.chunk_frames)).transpose(1, 2)
         count = chunks.shape[1]
-        rows = self.stem(chunks.flatten(0, 1))
+        rows = self.stem(chunks.flatten(0, 1))[places(chunks[:, :, 0, 0])]
         # Pad by chunks to whole windows: (C + 7) // 8 · 8 − C is never negative and needs no branch.
-        rows = rows[places(chunks[:, :, 0, 0])]
-        windows = functional.pad(rows, (0, 0, 0, 0, 0, (count + self.chunks - 1) // self.chunks * self.chunks - count))
-        padded = windows.flatten(1, 2)
-        ordinal = torch.ones_like(padded[:, :, 0], dtype=torch.int64).cumsum(1)
-        mask = (ordinal <= valid_rows.unsqueeze(1)).to(mel.dtype)
-        tiles = padded.unflatten(1, (-1, self.window_rows)).flatten(0, 1)
-        hidden = self.body.hidden(tiles, mask.unflatten(1, (-1, self.window_rows)).flatten(0, 1))
-        embeddings = self.body.project(hidden).flatten(0, 1)
-        offset = (torch.ones_like(ordinal[:, :1]).cumsum(0) - 1) * ordinal[:, -1:]
-        return embeddings[torch.ones_like(rows.flatten(1, 2)[:, :, 0], dtype=torch.int64).cumsum(1) - 1 + offset]
+        whole = (count + self.chunks - 1) // self.chunks * self.chunks
+        padded = functional.pad(rows, (0, 0, 0, 0, 0, whole - count)).flatten(1, 2)
+        mask = (count_along(padded[:, :, 0]) <= valid_rows.unsqueeze(1)).to(mel.dtype)
+        windows = padded.unflatten(1, (-1, self.window_rows)).flatten(0, 1)
+        hidden = self.body.hidden(windows, mask.unflatten(1, (-1, self.window_rows)).flatten(0, 1))
+        embeddings = self.body.project(hidden)
+        # Row j of clip b lies at b · (rows of a padded clip) + j.
+        offset = places(padded[:, :, 0]).select(1, 0).unsqueeze(1)
+        return embeddings.flatten(0, 1)[count_along(rows.flatten(1, 2)[:, :, 0]) - 1 + offset]
+
+
+def count_along(like: Tensor) -> Tensor:
+    """1, 2, 3 … along the last axis in the shape of ``like`` [B, N]: the shape is inherited, no range is built."""
+    return torch.ones_like(like, dtype=torch.int64).cumsum(1)
 
 
 def places(like: Tensor) -> Tensor:
-    """0, 1, 2 … row by row in the shape of ``like`` [B, C], counted by cumulative sums instead of a range."""
-    ordinal = torch.ones_like(like, dtype=torch.int64).cumsum(1)
-    return ordinal - 1 + (torch.ones_like(ordinal[:, :1]).cumsum(0) - 1) * ordinal[:, -1:]
+    """0, 1, 2 … through all of ``like`` [B, N], row after row: where its elements lie once B and N are one axis."""
+    ordinal = count_along(like)
+    row = torch.ones_like(like, dtype=torch.int64).cumsum(0) - 1
+    return ordinal - 1 + row * ordinal.select(1, -1).unsqueeze(1)
 
 
 def build(checkpoint: Checkpoint, dims: EncoderDims, half: bool) -> tuple[Stem, Body]:
