@@ -80,7 +80,8 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Word error rate of each corpus of the test split, through the listener that the daemon uses."""
-    from bench.eval import measure, shards
+    from bench.clips import shards
+    from bench.eval import measure
 
     if data is None or not shards(data):
         place = f"{data} holds no speech/*-test-*.tar" if data else "no data directory given"

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from streaming.events import Event, Transcript
+from streaming.prompt import LANGUAGES
 
 
 @dataclass(slots=True)
@@ -42,11 +43,14 @@ class Heard:
 def from_answer(file: str, answer: dict[str, Any]) -> Heard:
     """The same from a daemon's ``verbose_json``."""
     words = [
-        {"word": word["word"], "start": word["start"], "end": word["end"], "confidence": word.get("confidence")}
+        {name: word[name] for name in ("word", "start", "end", "confidence", "approximate") if name in word}
         for word in answer.get("words") or ()
     ]
     segments = [
         {"start": segment["start"], "end": segment["end"], "text": str(segment["text"]).strip()}
         for segment in answer.get("segments") or ()
     ]
-    return Heard(file, answer["text"], answer.get("language"), answer.get("duration", 0.0), words, segments)
+    # OpenAI's shape spells the language out.
+    name = str(answer.get("language") or "").lower()
+    code = next((code for code, spelled in LANGUAGES.items() if spelled.lower() == name), name or None)
+    return Heard(file, answer["text"], code, answer.get("duration", 0.0), words, segments)

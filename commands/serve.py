@@ -28,7 +28,7 @@ def _serve(config: Path | None, **flags: Any) -> None:
     from daemon.config import load
     from daemon.serve import serve
 
-    serve(load(config, flags=flags))
+    raise typer.Exit(serve(load(config, flags=flags)))
 
 
 def _with_flags(function: Any) -> Any:

@@ -34,7 +34,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def transcribe(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Recordings.", show_default=False)],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Recordings.", show_default=False)],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a file.")] = False,
     model: Model = None,
     language: Language = None,

@@ -1,0 +1,185 @@
+"""Hearing, phase by phase: what the front end, the encoder and the decoder cost on one recording.
+
+The recording is heard as one segment after another of at most 24 s, without voice activity, so that every sample is
+computed and the counts follow from the length alone. ``tick`` hears it as live audio: a hypothesis every so many
+seconds, then the final. Seconds of a phase are wall time; a phase waits for nobody, there is one session.
+"""
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.clips import pcm16, samples_of
+from bench.probe import machine, peak_resident_bytes, resident_bytes
+from clients.lag import percentile
+from engines import store
+from engines.batching import Owner
+from engines.gguf import Rows
+from streaming.encoder import rows_of
+from streaming.listener import SEGMENT_SECONDS
+from streaming.mel import official_length
+from streaming.model import AsrModel
+from streaming.recognizer import Segment
+from streaming.work import Work
+
+Floats = npt.NDArray[np.float32]
+
+
+def measure(
+    audio: Path, model: str | None, *, threads: int | None = None, tick: float | None = None, force_tokens: int = 0
+) -> dict[str, object]:
+    """Hear ``audio`` and say what it cost.
+
+    Args:
+        model: name or directory, the default without.
+        tick: seconds of audio between two hypotheses; None: the finals only.
+        force_tokens: tokens decoded beyond what the model said, each segment, with ``tick`` each tick: random weights
+            say nothing, or never stop.
+
+    Raises:
+        ModelNotFound, ManifestError: no usable model.
+        OSError, soundfile.LibsndfileError: no readable recording.
+    """
+    directory = store.find(model or store.default())
+    began = time.perf_counter()
+    asr = AsrModel.load(directory, sessions=1, threads=threads)
+    load_seconds = time.perf_counter() - began
+    samples = np.concatenate(list(samples_of(*pcm16(audio), asr.sample_rate)))
+    work, forced, ticks = Work(), _Forced(asr), list[float]()
+    began = time.perf_counter()
+    text = [
+        _hear(
+            asr,
+            samples[start : start + int(SEGMENT_SECONDS * asr.sample_rate)],
+            work,
+            tick,
+            ticks,
+            forced,
+            force_tokens,
+        )
+        for start in range(0, len(samples), int(SEGMENT_SECONDS * asr.sample_rate))
+    ]
+    wall = time.perf_counter() - began
+    seconds = len(samples) / asr.sample_rate
+    result: dict[str, object] = {
+        "model": asr.name,
+        "encoder": asr.manifest.encoder.precision,
+        "decoder": asr.manifest.decoder.quantization,
+        "provider": asr.provider,
+        "audio_seconds": round(seconds, 3),
+        "text": " ".join(text).strip(),
+        "load_seconds": round(load_seconds, 3),
+        "wall_seconds": round(wall, 4),
+        "times_real_time": round(seconds / wall, 2),
+        "phases": _phases(work, forced),
+        "counts": {name: count for name, count in asdict(work).items() if not name.endswith("_seconds")},
+        "resident_bytes": resident_bytes(),
+        "peak_resident_bytes": peak_resident_bytes(),
+    }
+    if tick is not None:
+        result["ticks"] = {
+            "seconds_of_audio": tick,
+            "count": len(ticks),
+            "mean_ms": round(1000 * sum(ticks) / max(len(ticks), 1), 2),
+            "p50_ms": round(1000 * percentile(ticks, 0.5), 2),
+            "p95_ms": round(1000 * percentile(ticks, 0.95), 2),
+            "worst_ms": round(1000 * max(ticks, default=0.0), 2),
+        }
+    asr.close()
+    result["machine"] = machine(asr.threads)
+    return result
+
+
+class _Forced:
+    """Tokens decoded whatever the model says, and the time that took."""
+
+    def __init__(self, asr: AsrModel) -> None:
+        self._asr = asr
+        self.tokens = 0
+        self.seconds = 0.0
+
+    def decode(self, sequence: int, position: int, count: int, owner: Owner) -> None:
+        """``count`` greedy steps of ``sequence`` from ``position`` on, beginning with the first token of all."""
+        began = time.perf_counter()
+        token = 0
+        count = min(count, self._asr.decoder.rows - position)
+        for step in range(count):
+            row = self._asr.embed([token])
+            token = int(self._asr.evaluate(Rows(sequence, position + step, row, 0), owner)[0].argmax())
+        self.tokens += count
+        self.seconds += time.perf_counter() - began
+
+
+def _hear(
+    asr: AsrModel,
+    samples: Floats,
+    work: Work,
+    tick: float | None,
+    ticks: list[float],
+    forced: _Forced,
+    force_tokens: int,
+) -> str:
+    """One segment; returns its text."""
+    owner = Owner()
+    sequence = asr.acquire(owner)
+    language = asr.forced_language(None)
+    try:
+        head = asr.embed(asr.prompt.head(()))
+        began = time.perf_counter()
+        asr.evaluate(Rows(sequence, 0, head, len(head)), owner)
+        work.prefill_seconds += time.perf_counter() - began
+        work.head_rows += len(head)
+        segment = Segment(asr, sequence, len(head), language, owner, work)
+        step = len(samples) if tick is None else int(tick * asr.sample_rate)
+        for start in range(0, len(samples), step):
+            began = time.perf_counter()
+            segment.extend(samples[start : start + step])
+            segment.advance(segment.length)
+            if tick is not None:
+                segment.tick()
+                forced.decode(sequence, _text_start(asr, len(head), segment.length, language), force_tokens, owner)
+                ticks.append(time.perf_counter() - began)
+        hypothesis = segment.final(segment.length)
+        if tick is None:
+            forced.decode(sequence, _text_start(asr, len(head), segment.length, language), force_tokens, owner)
+        return hypothesis.answer.text
+    finally:
+        asr.release(sequence)
+
+
+def _text_start(asr: AsrModel, head_rows: int, length: int, language: str | None) -> int:
+    """The position after head, audio and suffix of a segment of ``length`` samples: where its text begins."""
+    spec = asr.manifest.encoder
+    frames = official_length(length) // asr.manifest.mel.hop_length
+    audio_rows = rows_of(frames, spec.chunk_frames, spec.chunk_rows)
+    return head_rows + audio_rows + len(asr.prompt.suffix(language))
+
+
+def _phases(work: Work, forced: _Forced) -> dict[str, object]:
+    rows = work.head_rows + work.window_rows + work.tail_rows + work.text_rows
+    tokens = work.steps + forced.tokens
+    decode = work.step_seconds + forced.seconds
+    return {
+        "mel": {"seconds": round(work.mel_seconds, 4), "frames": work.mel_frames},
+        "stem": {
+            "seconds": round(work.stem_seconds, 4),
+            "chunks": work.stem_chunks,
+            "again": work.stem_repeats,
+            "tails": work.stem_tails,
+        },
+        "body": {"seconds": round(work.body_seconds, 4), "windows": work.windows, "tails": work.body_tails},
+        "prefill": {
+            "seconds": round(work.prefill_seconds, 4),
+            "rows": rows,
+            "ms_per_row": round(1000 * work.prefill_seconds / max(rows, 1), 3),
+        },
+        "decode": {
+            "seconds": round(decode, 4),
+            "tokens": tokens,
+            "forced": forced.tokens,
+            "ms_per_token": round(1000 * decode / max(tokens, 1), 3),
+        },
+    }

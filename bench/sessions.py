@@ -1,0 +1,199 @@
+"""Live sessions at real-time pace on one daemon: how late it is, what it loses, what it uses.
+
+This process is the load generator; the daemon is another one, started here or found at a given address. So its CPU time
+is its own, and the generator's is reported beside it. The recordings are joined with pauses and spoken over and over;
+each session begins at its own moment, so that ticks do not fall together.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import soxr
+
+from bench.clips import pcm16
+from bench.probe import cpu_seconds, machine, resident_bytes
+from clients.events import ListenError, Results
+from clients.lag import LagMeter, percentile
+from clients.options import StreamOptions
+from clients.stream import AsyncStream
+from engines.threads import budget
+
+PIECE_SECONDS = 0.05
+PAUSE_SECONDS = 1.2
+ENDPOINTING_MS = 600
+RATE = 16000
+
+
+@dataclass(slots=True)
+class _Load:
+    """What the sessions together saw."""
+
+    meters: list[LagMeter] = field(default_factory=list[LagMeter])
+    lost: list[str] = field(default_factory=list[str])
+    late: list[float] = field(default_factory=list[float])
+    """How long after its moment the generator sent each piece: its own lateness, not the daemon's."""
+
+
+def measure(
+    files: list[Path],
+    *,
+    count: int,
+    seconds: float,
+    model: str | None = None,
+    threads: int | None = None,
+    url: str | None = None,
+) -> dict[str, object]:
+    """Run ``count`` sessions of ``seconds`` each.
+
+    Args:
+        url: of a running daemon (its CPU and memory are then unknown); without, one is started for the measurement.
+
+    Raises:
+        RuntimeError: the daemon did not become ready.
+    """
+    speech = _speech(files)
+    if url is not None:
+        load = asyncio.run(_run(url, speech, count, seconds))
+        return _result(load, count, seconds, threads)
+    with _daemon(model, threads, count) as (address, process, ready_seconds):
+        before, own_before, began = cpu_seconds(process), time.process_time(), time.perf_counter()
+        load = asyncio.run(_run(address, speech, count, seconds))
+        wall = time.perf_counter() - began
+        after, resident = cpu_seconds(process), resident_bytes(process)
+        result = _result(load, count, seconds, threads)
+        result |= {
+            "daemon_cores": round((after - before) / wall, 3) if before is not None and after is not None else None,
+            "generator_cores": round((time.process_time() - own_before) / wall, 3),
+            "daemon_resident_bytes": resident,
+            "ready_seconds": round(ready_seconds, 2),
+        }
+    result["machine"] = machine(threads or budget())
+    return result
+
+
+async def _run(url: str, speech: bytes, count: int, seconds: float) -> _Load:
+    load = _Load()
+    async with asyncio.TaskGroup() as tasks:
+        for index in range(count):
+            tasks.create_task(_session(url, speech, index / count, seconds, load))
+    return load
+
+
+async def _session(url: str, speech: bytes, share: float, seconds: float, load: _Load) -> None:
+    """One speaker. ``share`` 0…1 is where in the speech, and in a second, it begins."""
+    await asyncio.sleep(share)
+    meter = LagMeter()
+    offset = int(share * len(speech)) // 2 * 2
+    options = StreamOptions(sample_rate=RATE, endpointing=ENDPOINTING_MS)
+    try:
+        async with AsyncStream(url, options, timeout=30) as stream, asyncio.TaskGroup() as tasks:
+            sending = tasks.create_task(_speak(stream, speech[offset:] + speech[:offset], seconds, meter, load))
+            async for event in stream:
+                if isinstance(event, Results):
+                    meter.received(event, time.monotonic())
+            if not sending.done():
+                load.lost.append("ended early")
+                sending.cancel()
+    except* ListenError as group:
+        load.lost.append(str(group.exceptions[0]))
+    load.meters.append(meter)
+
+
+async def _speak(stream: AsyncStream, speech: bytes, seconds: float, meter: LagMeter, load: _Load) -> None:
+    size = int(RATE * PIECE_SECONDS) * 2
+    start = time.monotonic()
+    for number in range(int(seconds / PIECE_SECONDS)):
+        begin = number * size % (len(speech) - size)
+        until = (number + 1) * PIECE_SECONDS
+        await asyncio.sleep(max(0.0, start + until - time.monotonic()))
+        await stream.send(speech[begin : begin + size])
+        now = time.monotonic()
+        # Counted from when the piece was due: a late generator must not flatter the daemon.
+        meter.sent(until, start + until)
+        load.late.append(now - start - until)
+    await stream.close_stream()
+
+
+def _result(load: _Load, count: int, seconds: float, threads: int | None) -> dict[str, object]:
+    partial = [lag for meter in load.meters for lag in meter.partial]
+    final = [lag for meter in load.meters for lag in meter.final]
+    return {
+        "sessions": count,
+        "seconds": seconds,
+        "threads": threads or budget(),
+        "lost_sessions": len(load.lost),
+        "lost_because": sorted(set(load.lost))[:5],
+        "words": len(partial),
+        "utterances": len(final),
+        "partial_lag_ms": _spread(partial),
+        "final_lag_ms": _spread(final),
+        "final_lag_beyond_endpointing_ms": _spread([lag - ENDPOINTING_MS / 1000 for lag in final]),
+        "generator_late_ms": _spread(load.late),
+    }
+
+
+def _spread(values: list[float]) -> dict[str, float | None]:
+    if not values:
+        return {"p50": None, "p95": None, "worst": None}
+    p50, p95, worst = percentile(values, 0.5), percentile(values, 0.95), max(values)
+    return {"p50": round(1000 * p50, 1), "p95": round(1000 * p95, 1), "worst": round(1000 * worst, 1)}
+
+
+def _speech(files: list[Path]) -> bytes:
+    """The recordings one after another with pauses, 16-bit mono at ``RATE``."""
+    generator = np.random.default_rng(0)
+    parts: list[bytes] = []
+    for file in files:
+        pcm, rate, channels = pcm16(file)
+        samples = np.frombuffer(pcm, "<i2").reshape(-1, channels).mean(axis=1).astype(np.float32)
+        samples = soxr.resample(samples, rate, RATE) if rate != RATE else samples
+        pause = generator.normal(0, 4, int(PAUSE_SECONDS * RATE))  # digital silence never comes from a microphone
+        parts.append(np.clip(np.concatenate([samples, pause]), -32768, 32767).astype("<i2").tobytes())
+    return b"".join(parts)
+
+
+@contextmanager
+def _daemon(model: str | None, threads: int | None, sessions: int) -> Generator[tuple[str, int, float]]:
+    """A daemon process on a free loopback port; yields its address, process number and seconds until it was ready."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "commands.main", "serve", "--port", str(port), "--sessions", str(sessions)]
+    command += ["--asr-model", model] if model else []
+    command += ["--threads", str(threads)] if threads else []
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "HEARSAY_API_KEY": ""})
+    try:
+        url = f"http://127.0.0.1:{port}"
+        while not _is_ready(url):
+            if process.poll() is not None or time.perf_counter() - began > 120:
+                raise RuntimeError(f"the daemon did not become ready (exit code {process.poll()})")
+            time.sleep(0.02)
+        yield url, process.pid, time.perf_counter() - began
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(40)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=2) as answer:
+            return answer.status == 200
+    except (urllib.error.URLError, OSError):
+        return False

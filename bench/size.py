@@ -1,0 +1,97 @@
+"""What a run-time install weighs: the packages that ``pip install hearsay`` brings, unpacked and as downloads."""
+
+import re
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from engines.store import BUNDLED
+
+ENGINE = "llama-cpp-python"
+"""Compiled where it is installed: its source is downloaded, its size counts unpacked only."""
+
+
+def measure(*, download: bool = False) -> dict[str, object]:
+    """Add up the run-time dependencies of this environment, extras left out.
+
+    Args:
+        download: also fetch each package's file for this platform, as pip would, and weigh it.
+
+    Raises:
+        RuntimeError: hearsay is not installed here, or a download failed.
+    """
+    packages = dependencies("hearsay")
+    unpacked = {name: _unpacked(found) for name, found in sorted(packages.items())}
+    bundled = sum(path.stat().st_size for path in BUNDLED.rglob("*") if path.is_file())
+    result: dict[str, object] = {
+        "unpacked_mb": {
+            name: round(size / 1e6, 2) for name, size in sorted(unpacked.items(), key=lambda item: -item[1])
+        },
+        "unpacked_total_mb": round(sum(unpacked.values()) / 1e6, 1),
+        "bundled_models_mb": round(bundled / 1e6, 1),
+    }
+    if download:
+        sizes = _downloads({name: found.version for name, found in packages.items()})
+        result["downloads_mb"] = {
+            name: round(size / 1e6, 2) for name, size in sorted(sizes.items(), key=lambda i: -i[1])
+        }
+        result["downloads_total_mb"] = round(sum(sizes.values()) / 1e6, 1)
+        result["downloads_without"] = ENGINE
+    return result
+
+
+def dependencies(root: str) -> dict[str, Distribution]:
+    """Every installed distribution that ``root`` needs at run time, by normalised name, itself left out."""
+    found: dict[str, Distribution] = {}
+    waiting: list[tuple[str, frozenset[str]]] = [(root, frozenset())]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while waiting:
+        name, extras = waiting.pop()
+        key = (_normal(name), extras)
+        if key in seen:
+            continue
+        seen.add(key)
+        try:
+            here = distribution(name)
+        except PackageNotFoundError:
+            raise RuntimeError(f"{name} is not installed here") from None
+        found[_normal(name)] = here
+        for line in here.requires or []:
+            requirement = Requirement(line)
+            marker = requirement.marker
+            if marker is None or any(marker.evaluate({"extra": extra}) for extra in extras or {""}):
+                waiting.append((requirement.name, frozenset(requirement.extras)))
+    found.pop(_normal(root), None)
+    return found
+
+
+def _unpacked(found: Distribution) -> int:
+    """Bytes of the installed files, compiled Python left out."""
+    total = 0
+    for file in found.files or []:
+        path = Path(str(found.locate_file(file)))
+        if path.suffix != ".pyc" and path.is_file():
+            total += path.stat().st_size
+    return total
+
+
+def _downloads(versions: dict[str, str]) -> dict[str, int]:
+    """Bytes of each package's download, the engine's left out."""
+    wanted = [f"{name}=={version}" for name, version in versions.items() if name != ENGINE]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir", "-q", "-d", folder, *wanted]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"pip download failed: {done.stderr.strip().splitlines()[-1]}")
+        sizes: dict[str, int] = {}
+        for path in Path(folder).iterdir():
+            sizes[_normal(path.name.split("-")[0])] = path.stat().st_size
+        return sizes
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
