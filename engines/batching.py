@@ -1,4 +1,4 @@
-"""The lane: one thread that runs every model call, merging what can be merged.
+"""The lane: one thread that runs model calls, merging what can be merged.
 
 Sessions live on many threads; the machine has few cores, and ONNX Runtime's threads beside llama.cpp's cost both two to
 four times their speed. So calls queue here, run one at a time, each with the whole thread budget. Jobs that carry the

@@ -31,8 +31,6 @@ CALL_ROWS: Final = 256
 """Most rows of one llama_decode call. A longer item is evaluated in several calls, cut at multiples of this."""
 
 _KV_TYPES: Final = {"f16": 1, "f32": 0}  # ggml_type ids
-_SMALL: Final = 100_000_000
-"""Parameters below which single rows are evaluated on one thread."""
 _SEQUENCE_LIMIT: Final = 256  # llama.cpp's LLAMA_MAX_SEQ
 
 
@@ -121,9 +119,7 @@ class Decoder:
         params.n_ctx = self.rows * sequences
         params.n_batch = params.n_ubatch = max(CALL_ROWS, sequences)
         params.n_seq_max = sequences
-        # A step of a small model is over before a second thread has woken up; under load it would wait for that thread.
-        params.n_threads = 1 if llama.llama_model_n_params(self._model) < _SMALL else threads
-        params.n_threads_batch = threads
+        params.n_threads = params.n_threads_batch = threads
         params.type_k = params.type_v = _KV_TYPES[kv]
         params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.kv_unified = False

@@ -12,7 +12,7 @@ from engines import manifest as manifests
 from engines.batching import Cancelled, Lane, Owner
 from engines.gguf import Busy, Decoder, Rows
 from engines.onnx import Graph
-from engines.threads import budget
+from engines.threads import budget, share
 from streaming.encoder import AudioEncoder
 from streaming.endpoint import VoiceModel
 from streaming.listener import Listener
@@ -47,7 +47,7 @@ class AsrModel:
 
         Args:
             sessions: most listeners at a time; each costs KV rows, no weights.
-            threads: threads of one model call, None for the CPUs this process may use.
+            threads: the thread budget of all model calls, None for the CPUs this process may use.
             provider: ONNX Runtime execution provider: auto, cpu, dml, cuda or coreml.
             kv: type of the KV cache.
 
@@ -59,15 +59,17 @@ class AsrModel:
         self.manifest: manifests.AsrManifest = manifest
         self.directory = directory
         self.sample_rate = manifest.mel.sample_rate
-        self.threads = budget(threads)
-        self.lane = Lane()
+        mine = share(sum(f.bytes for f in manifest.files.values()), budget(threads))
+        self.threads = mine.threads
+        self.lane = Lane("hearsay-decoder")
+        self.encoder_lane = Lane("hearsay-encoder") if mine.side_by_side else self.lane
         spec = manifest.encoder
-        stem = Graph(directory / spec.stem, threads=self.threads, provider=provider)
-        body = Graph(directory / spec.body, threads=self.threads, provider=provider)
+        stem = Graph(directory / spec.stem, threads=mine.threads, provider=provider)
+        body = Graph(directory / spec.body, threads=mine.threads, provider=provider)
         self.provider = body.provider
-        self.encoder = AudioEncoder(spec, stem, body, self.lane, manifest.mel.bins)
+        self.encoder = AudioEncoder(spec, stem, body, self.encoder_lane, manifest.mel.bins)
         self.decoder = Decoder(
-            directory / manifest.decoder.file, sequences=sessions, rows=SEQUENCE_ROWS, threads=self.threads, kv=kv
+            directory / manifest.decoder.file, sequences=sessions, rows=SEQUENCE_ROWS, threads=mine.threads, kv=kv
         )
         self.prompt = Prompt.load(
             directory / manifest.tokenizer.file,
@@ -159,6 +161,7 @@ class AsrModel:
         """Close every listener, then the engines. Idempotent."""
         for listener in list(self._listeners):
             listener.close()
+        self.encoder_lane.close()
         self.lane.close()
         self.decoder.close()
 
@@ -186,7 +189,7 @@ class AsrModel:
 
     def _warm(self) -> None:
         """Touch every page and shape that the first session would otherwise wait for."""
-        self.lane.call(self.encoder.warm)
+        self.encoder_lane.call(self.encoder.warm)
         owner = Owner()
         sequence = self.acquire(owner)
         rows = self.embed(self.prompt.head(()))

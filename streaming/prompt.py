@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 from tokenizers import Tokenizer
 
 LANGUAGES: Final = {
@@ -25,6 +27,9 @@ LANGUAGES: Final = {
 
 _CODES: Final = {name: code for code, name in LANGUAGES.items()}
 _UNSPACED: Final = frozenset({"zh", "yue", "ja", "th"})
+
+_WORD_STARTS: Final = ("Ġ", "Ċ")
+"""Byte-level letters of the space and the line break."""
 
 REPLACEMENT: Final = "\ufffd"
 
@@ -56,6 +61,12 @@ class Prompt:
         self._after_context = [end, *newline, start, *self._ids("user\n"), self._audio_start]
         self._suffix = [self._audio_end, end, *newline, start, *self._ids("assistant\n")]
         self.stop = frozenset({end, self._special("<|endoftext|>")})
+        starts = [
+            (tokenizer.id_to_token(i) or "").startswith(_WORD_STARTS) or i in self.stop
+            for i in range(tokenizer.get_vocab_size())
+        ]
+        self._after_spaced = np.array(starts, dtype=np.bool_)
+        self._vocabulary = len(starts)
 
     @classmethod
     def load(cls, path: Path, *, leading_space: bool, languages: Sequence[str]) -> "Prompt":
@@ -103,6 +114,16 @@ class Prompt:
         """Each token as the tokenizer's own piece (byte-level letters; a leading ``Ġ`` starts a word)."""
         return [self._tokenizer.id_to_token(t) or "" for t in tokens]
 
+    def after_word(self, language: str | None, vocabulary: int | None = None) -> npt.NDArray[np.bool_]:
+        """Which tokens may follow a whole word: those that begin a word and those that end the text; bool [vocabulary].
+
+        ``vocabulary``: of the decoder, where it is padded beyond the tokenizer's.
+        """
+        size = self._vocabulary if vocabulary is None else vocabulary
+        if language in _UNSPACED:
+            return np.ones(size, np.bool_)
+        return np.pad(self._after_spaced, (0, size - self._vocabulary))
+
     def words(self, tokens: Sequence[int], language: str | None) -> list[tuple[str, int, int]]:
         """The words of a text: (word, first token, one past its last token).
 
@@ -113,7 +134,7 @@ class Prompt:
         unspaced = language in _UNSPACED
         first = 0
         for i, piece in enumerate(self.pieces(tokens)):
-            starts = unspaced or piece.startswith(("Ġ", "Ċ"))
+            starts = unspaced or piece.startswith(_WORD_STARTS)
             if i > first and starts:
                 text = self._tokenizer.decode(list(tokens[first:i]))
                 if REPLACEMENT in text:

@@ -81,7 +81,7 @@ class Segment:
         self._rows = head_rows
         self._ctc: list[Floats] = []
         self._peak = -np.inf
-        self._peak_frames = 0
+        """Mel maximum (log10) of the closed windows."""
         self.hypothesis = EMPTY
         self.stability = Stability()
         self.ctc: Floats | None = None
@@ -132,10 +132,10 @@ class Segment:
         self._work.stem_seconds += time.perf_counter() - began
         return _Chunk(floor, rows)
 
-    def _refresh(self, floor: float) -> None:
-        """Bring the open window's chunks to ``floor`` (they differ only where the running maximum rose since)."""
+    def _refresh(self, floor: float, count: int) -> None:
+        """Bring the open window's first ``count`` chunks to ``floor`` (other only where the running maximum rose)."""
         first = self._windows * (self._model.manifest.encoder.window_rows // self._model.manifest.encoder.chunk_rows)
-        for i, chunk in enumerate(self._chunks):
+        for i, chunk in enumerate(self._chunks[:count]):
             if chunk.floor != floor:
                 self._chunks[i] = self._stem_chunk(first + i, floor)
                 self._work.stem_repeats += 1
@@ -145,15 +145,12 @@ class Segment:
         floor = self._model.manifest.mel.floor
         if isinstance(floor, FixedFloor):
             return floor.log10
-        stable = min(frames, self._mel.stable)
-        if stable > self._peak_frames:
-            self._peak = max(self._peak, float(self._mel.frames(self._peak_frames, stable).max()))
-            self._peak_frames = stable
-        peak = self._peak if edge is None or not edge.size else max(self._peak, float(edge.max()))
-        return peak - floor.range
+        open_window = self._mel.frames(self._mel.kept_from, frames)
+        peaks = [float(part.max()) for part in (open_window, edge) if part is not None and part.size]
+        return max([self._peak, *peaks]) - floor.range
 
     def _close_window(self, floor: float) -> None:
-        self._refresh(floor)
+        self._refresh(floor, len(self._chunks))
         began = time.perf_counter()
         encoded = self._model.encoder.body(np.concatenate([c.rows for c in self._chunks]), self._owner)
         self._work.body_seconds += time.perf_counter() - began
@@ -165,12 +162,10 @@ class Segment:
         self._work.windows += 1
         self._windows += 1
         self._chunks.clear()
-        self._mel.drop(
-            self._windows
-            * self._model.manifest.encoder.window_rows
-            // self._model.manifest.encoder.chunk_rows
-            * self._model.manifest.encoder.chunk_frames
-        )
+        spec = self._model.manifest.encoder
+        next_window = self._windows * (spec.window_rows // spec.chunk_rows) * spec.chunk_frames
+        self._peak = max(self._peak, float(self._mel.frames(self._mel.kept_from, next_window).max()))
+        self._mel.drop(next_window)
 
     def _tail(self, end: int, want_ctc: bool) -> Floats:
         """Embeddings of the open window for the clip that ends at sample ``end``; sets ``ctc`` when wanted."""
@@ -183,9 +178,11 @@ class Segment:
         edge = self._edge(end, sure, total)
         self._work.mel_seconds += time.perf_counter() - began
         floor = self._floor(sure, edge)
-        self._refresh(floor)
-        rows = [c.rows for c in self._chunks]
-        start = (first_chunk + len(self._chunks)) * spec.chunk_frames
+        # A clip that ends before the newest audio (a seam) has fewer whole chunks than were computed.
+        whole = max(0, min(len(self._chunks), sure // spec.chunk_frames - first_chunk))
+        self._refresh(floor, whole)
+        rows = [c.rows for c in self._chunks[:whole]]
+        start = (first_chunk + whole) * spec.chunk_frames
         while start < total:
             stop = min(start + spec.chunk_frames, total)
             parts = [self._mel.frames(start, min(stop, sure))] if start < sure else []
@@ -234,6 +231,10 @@ class Segment:
         logits = self._evaluate(np.concatenate([audio, text]), self._rows, wanted)
         self._work.tail_rows += len(audio)
         self._work.text_rows += len(text)
+        if self.stability.tokens:
+            # Committed words are whole: what follows begins a word (or ends the text).
+            follows = self._model.prompt.after_word(self.hypothesis.answer.language, logits.shape[1])
+            logits[0, ~follows] = -np.inf
         predicted = logits.argmax(axis=1)
         accepted = 0
         while accepted < len(draft) and predicted[accepted] == draft[accepted]:
@@ -242,7 +243,7 @@ class Segment:
         tokens = [*kept, *draft[:accepted]]
         probabilities = list(self.hypothesis.probabilities[: len(tokens)])
         position = self._rows + wanted + 1 + accepted
-        self._continue(tokens, probabilities, logits[accepted], position, ban_loops=False)
+        self._continue(tokens, probabilities, logits[accepted], position, kept=len(kept))
         self.hypothesis = self._hypothesis(tokens, probabilities)
         words = self._model.prompt.words(self.hypothesis.answer.body, self.hypothesis.answer.language)
         body = self.hypothesis.answer.body
@@ -262,7 +263,7 @@ class Segment:
         self._work.text_rows += len(suffix)
         tokens: list[int] = []
         probabilities: list[float] = []
-        self._continue(tokens, probabilities, logits[0], self._rows + len(rows), ban_loops=True, end=end)
+        self._continue(tokens, probabilities, logits[0], self._rows + len(rows), end=end)
         self._work.finals += 1
         return self._hypothesis(tokens, probabilities)
 
@@ -273,10 +274,15 @@ class Segment:
         logits: Floats,
         position: int,
         *,
-        ban_loops: bool,
+        kept: int = 0,
         end: int | None = None,
     ) -> None:
-        """Decode greedily from ``logits`` on, appending to ``tokens``; ``position`` is the next free one."""
+        """Decode greedily from ``logits`` on, appending to ``tokens``; ``position`` is the next free one.
+
+        A loop is cut back to its first turn. A final (``end`` given) then goes on with another token than the one that
+        began the second turn, so what was said after the loop is still heard; an interim stops there, after the first
+        ``kept`` tokens at the earliest.
+        """
         seconds = (self.length if end is None else end) / self._model.sample_rate
         budget = min(int(seconds * TOKENS_PER_SECOND) + TOKENS_EXTRA, len(tokens) + self._model.decoder.rows - position)
         first_position = position - len(tokens)
@@ -296,8 +302,8 @@ class Segment:
                 bans += 1
                 # Back to the end of the loop's first turn; its second turn may not begin there again.
                 cut = period.start + period.length
-                if not ban_loops or bans > MAX_BANS:
-                    del tokens[cut:], probabilities[cut:]
+                if end is None or bans > MAX_BANS:
+                    del tokens[max(cut, kept) :], probabilities[max(cut, kept) :]
                     return
                 banned.setdefault(cut, set()).add(tokens[cut])
                 del tokens[cut:], probabilities[cut:]

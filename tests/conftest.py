@@ -2,45 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pytest
-import soundfile
-import soxr
 
 from engines.store import find
 from streaming.model import AsrModel
-
-DATA = Path(__file__).parent / "data"
-RATE = 16_000
-
-
-@dataclass(frozen=True, slots=True)
-class Clip:
-    """A recording with what was said."""
-
-    name: str
-    samples: npt.NDArray[np.float32]
-    """Mono at 16 kHz."""
-    text: str
-    corpus: str
-
-    @property
-    def seconds(self) -> float:
-        """Length."""
-        return len(self.samples) / RATE
-
-
-def read_clip(path: Path, text: str = "", corpus: str = "") -> Clip:
-    """Decode a sound file to 16 kHz mono."""
-    samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
-    mono = np.ascontiguousarray(samples.mean(axis=1))
-    if rate != RATE:
-        mono = soxr.resample(mono, rate, RATE)
-    return Clip(path.name, mono.astype(np.float32), text, corpus)
+from tests.clips import DATA, Clip, read_clip
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,269 @@
+"""The session on the real model: what a text may depend on, what work may be done, what must be given back."""
+
+import threading
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engines import manifest as manifests
+from engines.batching import Cancelled
+from engines.gguf import Busy
+from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
+from streaming.listener import SEGMENT_SECONDS
+from streaming.model import AsrModel
+from streaming.options import ListenOptions, OptionError
+from tests.clips import RATE, Clip
+
+Floats = npt.NDArray[np.float32]
+
+OFFLINE = ListenOptions(interim=False)
+OFFLINE_UNBROKEN = ListenOptions(interim=False, endpointing=None)
+LIVE = ListenOptions(interim=True)
+
+
+def listen(model: AsrModel, samples: Floats, options: ListenOptions, cuts: list[int]) -> list[Event]:
+    """All events of a session fed in pieces of the given lengths, over and over."""
+    listener = model.listener(options)
+    events: list[Event] = []
+    at = turn = 0
+    while at < len(samples):
+        events += listener.feed(samples[at : at + cuts[turn % len(cuts)]])
+        at += cuts[turn % len(cuts)]
+        turn += 1
+    return events + listener.finish()
+
+
+def finals(events: list[Event]) -> list[Transcript]:
+    """The final transcripts, without what may depend on interim hypotheses."""
+    return [
+        Transcript(e.start, e.end, e.text, e.words, 0, e.language, True, e.speech_final, e.from_finalize, e.confidence)
+        for e in events
+        if isinstance(e, Transcript) and e.is_final
+    ]
+
+
+def continuous(clips: list[Clip], seconds: float) -> Floats:
+    """Speech without a pause worth the name, from many clips."""
+    parts: list[Floats] = []
+    total = 0
+    for clip in clips:
+        loud = np.flatnonzero(np.abs(clip.samples) > 0.02)
+        part = clip.samples[loud[0] : loud[-1]]
+        parts.append(part)
+        total += len(part)
+        if total >= seconds * RATE:
+            break
+    return np.concatenate(parts)[: int(seconds * RATE)]
+
+
+@settings(max_examples=12, deadline=None)
+@given(which=st.integers(0, 119), cuts=st.lists(st.integers(16, 80_000), min_size=1, max_size=6))
+def test_the_final_text_does_not_depend_on_the_cuts(
+    asr_model: AsrModel, clips: list[Clip], which: int, cuts: list[int]
+) -> None:
+    """Live in any pieces, interim hypotheses included, gives bit for bit what the file gives."""
+    clip = clips[which % len(clips)]
+    assert finals(listen(asr_model, clip.samples, LIVE, cuts)) == finals(
+        listen(asr_model, clip.samples, OFFLINE, [len(clip.samples)])
+    )
+
+
+@pytest.fixture(scope="module")
+def official_floor(model_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsrModel]:
+    """The embedded model told to use the official floor: the clip's maximum less 8."""
+    folder = tmp_path_factory.mktemp("official-floor")
+    for file in model_directory.iterdir():
+        (folder / file.name).symlink_to(file.resolve())
+    manifest = manifests.read(model_directory)
+    assert isinstance(manifest, manifests.AsrManifest)
+    (folder / manifests.NAME).unlink()
+    mel = msgspec.structs.replace(manifest.mel, floor=manifests.ClipFloor(8.0))
+    manifests.write(msgspec.structs.replace(manifest, mel=mel), folder)
+    model = AsrModel(folder, sessions=2)
+    yield model
+    model.close()
+
+
+@settings(max_examples=4, deadline=None)
+@given(cuts=st.lists(st.integers(160, 40_000), min_size=1, max_size=4))
+def test_the_official_floor_is_frozen_alike_live_and_offline(
+    official_floor: AsrModel, clips: list[Clip], cuts: list[int]
+) -> None:
+    """With a floor that rises with the running maximum, chunks are computed again; the text still depends on nothing
+    but the samples."""
+    quiet, loud = continuous(clips, 11) * 0.05, continuous(clips[20:], 19)
+    samples = np.concatenate([quiet, loud])
+    options = ListenOptions(endpointing=None)
+    live = listen(official_floor, samples, options, cuts)
+    assert finals(live) == finals(listen(official_floor, samples, OFFLINE_UNBROKEN, [len(samples)]))
+
+
+def test_sixteen_sessions_hear_what_one_hears(asr_model: AsrModel, clips: list[Clip]) -> None:
+    """Text, times and confidences of a session are the same in a crowd."""
+    chosen = clips[:16]
+    alone = [finals(listen(asr_model, c.samples, OFFLINE, [len(c.samples)])) for c in chosen]
+    crowd: dict[int, list[Transcript]] = {}
+
+    def one(i: int) -> None:
+        crowd[i] = finals(listen(asr_model, chosen[i].samples, LIVE, [1600 + 37 * i]))
+
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [crowd[i] for i in range(16)] == alone
+    assert len({tuple(f.text for f in fs) for fs in alone}) > 8  # and they say different things
+
+
+def test_committed_words_are_append_only(asr_model: AsrModel, clips: list[Clip]) -> None:
+    """While a segment is open, what is stable stays and grows."""
+    for clip in clips[:8]:
+        open_words: tuple[str, ...] = ()
+        for event in listen(asr_model, clip.samples, LIVE, [3200]):
+            if isinstance(event, Transcript):
+                words = tuple(w.text for w in event.words)
+                if event.is_final:
+                    open_words = ()
+                else:
+                    assert words[: len(open_words)] == open_words
+                    assert event.stable_words >= len(open_words)
+                    open_words = words[: event.stable_words]
+
+
+def test_nothing_finished_is_computed_twice(asr_model: AsrModel, clips: list[Clip]) -> None:
+    """A finished chunk meets the stem once, a closed window the body and the decoder once, however often ticks look."""
+    samples = continuous(clips, 40)
+    listener = asr_model.listener(ListenOptions(endpointing=None))
+    events: list[Event] = []
+    for at in range(0, len(samples), 1600):
+        events += listener.feed(samples[at : at + 1600])
+    work = listener.work
+    spec = asr_model.manifest.encoder
+    chunks_heard = len(samples) // RATE + 1
+    assert work.ticks > 60
+    assert work.stem_chunks <= chunks_heard + 4  # a seam opens a segment up to 4 s back
+    assert work.stem_repeats == 0
+    assert work.window_rows == work.windows * spec.window_rows
+    assert work.windows <= len(samples) // (8 * RATE)
+    looks = work.ticks + work.finals
+    assert work.stem_tails <= looks
+    assert work.body_tails <= looks
+    assert work.tail_rows <= looks * spec.window_rows
+    events += listener.finish()
+
+
+def test_speech_without_a_pause_is_cut_at_24_seconds_and_loses_nothing(asr_model: AsrModel, clips: list[Clip]) -> None:
+    """Segments follow each other without a gap or an overlap, and only the last is an endpoint."""
+    samples = continuous(clips, 60)
+    found = finals(listen(asr_model, samples, ListenOptions(interim=False, endpointing=None), [len(samples)]))
+    assert len(found) >= 3
+    for before, after in pairwise(found):
+        assert before.end == after.start
+        assert SEGMENT_SECONDS - 4.1 <= before.end - before.start <= SEGMENT_SECONDS
+        assert not before.speech_final
+    assert found[-1].speech_final
+    assert found[-1].end == pytest.approx(len(samples) / RATE, abs=0.5)
+
+
+def test_silence_costs_no_model_call(asr_model: AsrModel) -> None:
+    """Neither digital silence nor faint noise wakes encoder or decoder."""
+    noise = np.random.default_rng(0).standard_normal(10 * RATE).astype(np.float32) * 1e-4
+    for samples in (np.zeros(10 * RATE, np.float32), noise):
+        listener = asr_model.listener(LIVE)
+        assert listener.feed(samples) == []
+        assert listener.finish() == []
+        assert (listener.work.ticks, listener.work.finals, listener.work.head_rows) == (0, 0, 0)
+
+
+def test_an_utterance_starts_ends_and_is_followed_by_its_end(asr_model: AsrModel, clips: list[Clip]) -> None:
+    """SpeechStarted, a speech_final transcript after the silence, then UtteranceEnd."""
+    clip = next(c for c in clips if c.seconds < 6)
+    samples = np.concatenate([clip.samples, np.zeros(3 * RATE, np.float32)])
+    listener = asr_model.listener(ListenOptions(utterance_end=1.0))
+    events: list[Event] = []
+    for at in range(0, len(samples), 800):
+        events += listener.feed(samples[at : at + 800])
+    kinds = [type(e) for e in events]
+    assert kinds[0] is SpeechStarted
+    final = [e for e in events if isinstance(e, Transcript) and e.is_final][-1]
+    assert final.speech_final
+    assert final.end < clip.seconds + 0.6
+    if final.words:
+        ended = [e for e in events if isinstance(e, UtteranceEnd)]
+        assert ended[-1].last_word_end == final.words[-1].end
+    listener.close()
+
+
+def test_finalize_answers_at_once_and_the_session_goes_on(asr_model: AsrModel, clips: list[Clip]) -> None:
+    """In mid-speech and in silence there is exactly one from_finalize; later speech is heard."""
+    clip = next(c for c in clips if c.seconds > 3)
+    listener = asr_model.listener(LIVE)
+    assert [e.from_finalize for e in listener.finalize() if isinstance(e, Transcript)] == [True]
+    listener.feed(clip.samples[: 2 * RATE])
+    answered = [e for e in listener.finalize() if isinstance(e, Transcript)]
+    assert [e.from_finalize for e in answered] == [True]
+    events = listener.feed(clip.samples) + listener.finish()
+    assert finals(events)
+
+
+def test_a_closed_session_gives_everything_back(asr_model: AsrModel, clips: list[Clip]) -> None:
+    """The sequence is free again, closing twice is fine, feeding after it raises."""
+    taken, live = asr_model.decoder.taken, asr_model.live
+    listener = asr_model.listener(LIVE)
+    listener.feed(clips[0].samples[: 2 * RATE])
+    listener.close()
+    listener.close()
+    assert (asr_model.decoder.taken, asr_model.live) == (taken, live)
+    with pytest.raises(Cancelled):
+        for _ in range(20):
+            listener.feed(clips[0].samples)
+
+
+def test_closing_from_another_thread_stops_a_running_feed(asr_model: AsrModel, clips: list[Clip]) -> None:
+    """A disconnect cancels the work of that session only."""
+    samples = continuous(clips, 60)
+    listener = asr_model.listener(OFFLINE)
+    outcome: list[str] = []
+
+    def run() -> None:
+        try:
+            for _ in range(20):
+                listener.feed(samples)
+            outcome.append("finished")
+        except Cancelled:
+            outcome.append("cancelled")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while listener.work.windows == 0:
+        pass
+    listener.close()
+    thread.join(10)
+    assert outcome == ["cancelled"]
+
+
+def test_one_session_too_many_is_refused(asr_model: AsrModel) -> None:
+    """Capacity is what was asked for at load."""
+    open_ones = [asr_model.listener() for _ in range(asr_model.sessions - asr_model.live)]
+    with pytest.raises(Busy, match="sessions are taken"):
+        asr_model.listener()
+    for listener in open_ones:
+        listener.close()
+    asr_model.listener().close()
+
+
+def test_options_the_model_cannot_honour_are_named(asr_model: AsrModel) -> None:
+    """Language and keyterms: the message names the field and the limit."""
+    with pytest.raises(OptionError, match="language: .* hears en"):
+        asr_model.listener(ListenOptions(language="fi"))
+    with pytest.raises(OptionError, match="keyterms: .* limit"):
+        asr_model.listener(ListenOptions(keyterms=tuple(["incomprehensibilities"] * 150)))
+    asr_model.listener(ListenOptions(language="en-US")).close()
