@@ -1,0 +1,128 @@
+"""Checkpoints in the official Qwen3-TTS-12Hz layout.
+
+folder/config.json, generation_config.json, model.safetensors (`talker.*`), tokenizer files, and folder/speech_tokenizer/config.json,
+model.safetensors (`decoder.*`; the encoder is not shipped). The extra key "hearsay" in config.json says what the runtime must know
+and the official config does not hold: how text is written before it is tokenised.
+"""
+
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+
+from training.tts.codec import Codec, half
+from training.tts.config import FRAME, RATE, CodecShape, Config
+from training.tts.prompt import LANGUAGE, codec_ids
+from training.tts.talker import Talker
+from training.tts.text import MARKS
+from training.tts.tokenizer import FILES, text_ids
+
+TEMPERATURE, TOP_K = 0.7, 50
+MAX_FRAMES = 400  # 32 s
+
+
+def talker_config(config: Config, voices: tuple[str, ...]) -> dict[str, Any]:
+    """The `talker_config` of config.json."""
+    t, c, ids = config.talker, config.codec, codec_ids(config)
+    common = dict(
+        attention_bias=False, attention_dropout=0, head_dim=t.head_dim, hidden_act="silu", max_position_embeddings=4096,
+        rms_norm_eps=t.rms_norm_eps, rope_theta=t.rope_theta, num_code_groups=c.num_quantizers, use_cache=True,
+        use_sliding_window=False, sliding_window=None, tie_word_embeddings=False, initializer_range=0.02,
+    )  # fmt: skip
+    predictor = dict(
+        common, model_type="qwen3_tts_talker_code_predictor", vocab_size=c.codebook_size, rope_scaling=None,
+        hidden_size=t.predictor_hidden_size, intermediate_size=t.predictor_intermediate_size,
+        num_hidden_layers=t.predictor_num_hidden_layers, num_attention_heads=t.predictor_num_attention_heads,
+        num_key_value_heads=t.predictor_num_attention_heads,
+        layer_types=["full_attention"] * t.predictor_num_hidden_layers,
+    )  # fmt: skip
+    half_head = t.head_dim // 2
+    side = half_head * 5 // 16  # the released 24, 20, 20 of 64
+    return dict(
+        common, model_type="qwen3_tts_talker", code_predictor_config=predictor, vocab_size=c.codebook_size + t.control_ids,
+        hidden_size=t.hidden_size, intermediate_size=t.intermediate_size, num_hidden_layers=t.num_hidden_layers,
+        num_attention_heads=t.num_attention_heads, num_key_value_heads=t.num_key_value_heads,
+        text_hidden_size=t.text_hidden_size, text_vocab_size=t.text_vocab_size, position_id_per_seconds=13,
+        rope_scaling=dict(
+            interleaved=True, mrope_section=[half_head - 2 * side, side, side], rope_type="default", type="default"
+        ),
+        codec_pad_id=ids.pad, codec_bos_id=ids.bos, codec_eos_token_id=ids.eos, codec_think_id=ids.think,
+        codec_nothink_id=ids.nothink, codec_think_bos_id=ids.think_bos, codec_think_eos_id=ids.think_eos,
+        codec_language_id={LANGUAGE: ids.language}, pad_token_id=ids.pad,
+        spk_id={name: ids.speakers[name] for name in voices}, spk_is_dialect={name: False for name in voices},
+    )  # fmt: skip
+
+
+def model_config(config: Config, tokenizer: Tokenizer, voices: tuple[str, ...]) -> dict[str, Any]:
+    """config.json. `voices`: speakers that may be asked for."""
+    ids = text_ids(tokenizer)
+    return dict(
+        architectures=["Qwen3TTSForConditionalGeneration"], model_type="qwen3_tts", tts_model_type="custom_voice",
+        tts_model_size="pocket", tokenizer_type="qwen3_tts_tokenizer_12hz", assistant_token_id=ids.assistant,
+        im_start_token_id=ids.im_start, im_end_token_id=ids.im_end, tts_pad_token_id=ids.pad, tts_bos_token_id=ids.bos,
+        tts_eos_token_id=ids.eos, talker_config=talker_config(config, voices),
+        hearsay=dict(
+            name=config.name, codebook_size=config.codec.codebook_size,
+            text=dict(leading_space=True, lower_case=True, digits=False, marks=MARKS, ends_with=".?!"),
+        ),
+    )  # fmt: skip
+
+
+def codec_config(shape: CodecShape) -> dict[str, Any]:
+    """speech_tokenizer/config.json."""
+    decoder = {k: v for k, v in asdict(shape).items() if not k.startswith("encoder_")}
+    decoder |= dict(
+        attention_bias=False, attention_dropout=0.0, hidden_act="silu", head_dim=shape.hidden_size // shape.num_attention_heads,
+        max_position_embeddings=8000, num_key_value_heads=shape.num_attention_heads, num_semantic_quantizers=1,
+    )  # fmt: skip
+    return dict(
+        architectures=["Qwen3TTSTokenizerV2Model"], model_type="qwen3_tts_tokenizer_12hz", decoder_config=decoder,
+        encoder_valid_num_quantizers=shape.num_quantizers, input_sample_rate=RATE, output_sample_rate=RATE,
+        encode_downsample_rate=FRAME, decode_upsample_rate=FRAME,
+    )  # fmt: skip
+
+
+def save_talker(talker: Talker, path: Path) -> None:
+    """model.safetensors: `talker.*`, float16."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".part")
+    save_file({f"talker.{k}": v for k, v in half(talker.state_dict()).items()}, temporary, {"format": "pt"})
+    temporary.rename(path)
+
+
+def load_talker(path: Path, config: Config, dropout: float = 0.0) -> Talker:
+    """A talker of `config`'s shape with the weights of `path`."""
+    talker = Talker(config.talker, config.codec, dropout)
+    talker.load_state_dict({k.removeprefix("talker."): v.float() for k, v in load_file(path).items()})
+    return talker.eval()
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n")
+
+
+def save_checkpoint(
+    config: Config, codec: Codec, talker: Talker, tokenizer_folder: Path, voices: tuple[str, ...], folder: Path
+) -> None:
+    """The whole checkpoint folder."""
+    speech = folder / "speech_tokenizer"
+    speech.mkdir(parents=True, exist_ok=True)
+    tokenizer = Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))
+    _write(folder / "config.json", model_config(config, tokenizer, voices))
+    sampling = dict(do_sample=True, temperature=TEMPERATURE, top_k=TOP_K, top_p=1.0, repetition_penalty=1.0)
+    predictor = dict(
+        subtalker_dosample=True, subtalker_temperature=TEMPERATURE, subtalker_top_k=TOP_K, subtalker_top_p=1.0
+    )
+    _write(folder / "generation_config.json", sampling | predictor | dict(max_new_tokens=MAX_FRAMES))
+    save_talker(talker, folder / "model.safetensors")
+    _write(speech / "config.json", codec_config(codec.shape))
+    weights: dict[str, torch.Tensor] = {f"decoder.{k}": v for k, v in half(codec.decoder.state_dict()).items()}
+    save_file(weights, speech / "model.safetensors", {"format": "pt"})
+    for file in FILES:
+        if tokenizer_folder.resolve() != folder.resolve():
+            shutil.copy(tokenizer_folder / file, folder / file)

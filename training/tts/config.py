@@ -1,0 +1,167 @@
+"""One TOML file configures one speaking model: shapes, data, optimisation.
+
+Fields that exist in the official config.json carry its names; every other field has its unit in its comment or name.
+"""
+
+import tomllib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+RATE = 24_000  # samples a second of everything in this package
+FRAME = 1920  # samples a codec frame: 12.5 frames a second
+LABEL = 480  # samples a phone label: 50 labels a second, four a frame
+
+
+@dataclass(frozen=True)
+class CodecShape:
+    """Decoder (official names) and the encoder that only training needs."""
+
+    codebook_size: int = 1024
+    num_quantizers: int = 8
+    codebook_dim: int = 128  # width of the quantised sum; a codebook has half of it
+    latent_dim: int = 256
+    hidden_size: int = 256
+    num_hidden_layers: int = 3
+    num_attention_heads: int = 4
+    intermediate_size: int = 640
+    sliding_window: int = 72
+    rope_theta: float = 10000.0
+    rms_norm_eps: float = 1e-5
+    layer_scale_initial_scale: float = 0.05
+    decoder_dim: int = 256
+    upsample_rates: tuple[int, ...] = (8, 5, 4, 3)
+    upsampling_ratios: tuple[int, ...] = (2, 2)
+    encoder_width: int = 320
+    encoder_blocks: tuple[int, ...] = (3, 3, 2, 4)  # at 100, 50, 25 and 12.5 frames a second
+
+
+@dataclass(frozen=True)
+class TalkerShape:
+    """Talker, and the predictor of the other codebooks (fields with `predictor_`)."""
+
+    text_vocab_size: int = 768
+    text_hidden_size: int = 256
+    hidden_size: int = 320
+    intermediate_size: int = 896
+    num_hidden_layers: int = 6
+    num_attention_heads: int = 5
+    num_key_value_heads: int = 5
+    head_dim: int = 64
+    rope_theta: float = 10000.0
+    rms_norm_eps: float = 1e-6
+    control_ids: int = 32  # rows of the codec vocabulary after the codes of codebook 0
+    predictor_hidden_size: int = 192
+    predictor_intermediate_size: int = 512
+    predictor_num_hidden_layers: int = 3
+    predictor_num_attention_heads: int = 3
+
+
+@dataclass(frozen=True)
+class CodecTraining:
+    """Optimisation of the codec. The schedule runs on wall-clock, because leases do."""
+
+    batch: int = 12  # crops a step
+    frames: int = 80  # of a crop
+    slice_frames: int = 16  # decoded and compared: two slices a crop
+    history_frames: int = 4  # decoded before a slice, not compared
+    human_share: float = 0.6  # crops of the recorded voice
+    unquantised_steps: int = 150  # before the codebooks exist; 0 where training begins from weights
+    mel_weight: float = 15.0
+    phone_weight: float = 2.0
+    commitment_weight: float = 0.5
+    ema: float = 0.98
+    dead_usage: float = 0.1  # vectors a batch below which an entry is restarted
+    rate: float = 6e-4
+    warmup_steps: int = 100
+    final_rate: float = 0.25  # of the peak
+    adversarial_share: float = 0.35  # of the run's seconds, at its end, with frozen codes
+    adversarial_weight: float = 0.3
+    feature_weight: float = 1.0
+    adversarial_rate: float = 1e-4
+    adversarial_batch: int = 8
+    clip: float = 5.0
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class TalkerTraining:
+    """Optimisation of talker and predictor on codes."""
+
+    positions: int = 10240  # a step
+    lengths: tuple[int, ...] = (40, 52, 64, 80, 122, 180)  # positions of a row: the buckets
+    predictor_frames: int = 2560  # frames a step that the predictor learns from
+    rate: float = 1.5e-3
+    fine_tuning_rate: float = 2e-4
+    warmup_steps: int = 500
+    final_rate: float = 0.02
+    dropout: float = 0.1
+    code_noise: float = 0.05  # input codes replaced at random, mean share
+    guide_layer: int = 2
+    guide_steps: int = 3000  # the diagonal attention guide decays over them
+    weight_decay: float = 0.05
+    human_share: float = 0.5  # rows of the recorded voice while fine-tuning
+    patience: int = 4  # evaluations without gain before fine-tuning stops
+    clip: float = 1.0
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Voices:
+    """Speakers of the codec vocabulary, in the order of their ids, and the synthetic one that the phone labels come from."""
+
+    speakers: tuple[str, ...] = ("slt", "kathleen")
+    synthetic: str = "slt"
+
+
+@dataclass(frozen=True)
+class Config:
+    """The whole file."""
+
+    name: str = "pocket-tts-en"
+    codec: CodecShape = field(default_factory=CodecShape)
+    talker: TalkerShape = field(default_factory=TalkerShape)
+    codec_training: CodecTraining = field(default_factory=CodecTraining)
+    talker_training: TalkerTraining = field(default_factory=TalkerTraining)
+    voices: Voices = field(default_factory=Voices)
+
+
+_SECTIONS: dict[str, type[Any]] = {
+    "codec": CodecShape, "talker": TalkerShape, "codec_training": CodecTraining, "talker_training": TalkerTraining, "voices": Voices,
+}  # fmt: skip
+
+
+def _section(kind: type[Any], values: dict[str, Any], where: str) -> Any:
+    known = {f.name for f in fields(kind)}
+    for key in values:
+        if key not in known:
+            raise ValueError(f"{where}.{key}: unknown setting; known are {', '.join(sorted(known))}")
+    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+
+
+def load_config(path: Path) -> Config:
+    """Read a configuration file. An unknown key or an impossible shape is an error that names it."""
+    raw = tomllib.loads(path.read_text())
+    config: Config = _section(
+        Config, {k: _section(_SECTIONS[k], v, k) if k in _SECTIONS else v for k, v in raw.items()}, path.name
+    )
+    check(config)
+    return config
+
+
+def check(config: Config) -> None:
+    """Raise ValueError where the shapes cannot be those of the architecture."""
+    c, t = config.codec, config.talker
+    samples = 1
+    for rate in (*c.upsample_rates, *c.upsampling_ratios):
+        samples *= rate
+    if samples != FRAME:
+        raise ValueError(f"codec.upsample_rates × upsampling_ratios: {samples} samples a frame, must be {FRAME}")
+    if c.num_quantizers < 2:
+        raise ValueError(f"codec.num_quantizers: {c.num_quantizers}, must be at least 2 (one semantic, the rest acoustic)")
+    if c.decoder_dim % 2 ** len(c.upsample_rates):
+        raise ValueError(f"codec.decoder_dim: {c.decoder_dim} cannot be halved {len(c.upsample_rates)} times")
+    if t.num_attention_heads % t.num_key_value_heads:
+        raise ValueError(f"talker.num_key_value_heads: {t.num_key_value_heads} does not divide {t.num_attention_heads} heads")
+    if t.control_ids < 8 + len(config.voices.speakers):
+        raise ValueError(f"talker.control_ids: {t.control_ids} do not hold 8 tags and {len(config.voices.speakers)} speakers")

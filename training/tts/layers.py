@@ -1,0 +1,103 @@
+"""Causal building blocks with the official parameter names: convolutions, Snake, RMS norm, rotary positions.
+
+Contract: every block is strictly causal: output sample t depends on inputs up to t. Convolutions take [B, C, T].
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class CausalConvNet(nn.Module):
+    """Convolution padded on the left only: [B, i, T] -> [B, o, T / stride]; T is a multiple of the stride."""
+
+    def __init__(self, i: int, o: int, kernel: int, dilation: int = 1, stride: int = 1, groups: int = 1) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(i, o, kernel, stride=stride, dilation=dilation, groups=groups)
+        self.padding = (kernel - 1) * dilation + 1 - stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(F.pad(x, (self.padding, 0)))
+
+
+class CausalTransConvNet(nn.Module):
+    """Transposed convolution cut on the right: [B, i, T] -> [B, o, T · stride]."""
+
+    def __init__(self, i: int, o: int, kernel: int, stride: int) -> None:
+        super().__init__()
+        self.conv = nn.ConvTranspose1d(i, o, kernel, stride=stride)
+        self.stride = stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(x)[..., : x.shape[-1] * self.stride]
+
+
+class ConvNeXtBlock(nn.Module):
+    """Depthwise k7, LayerNorm, 4 × GELU, scaled residual: [B, C, T] -> [B, C, T]."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dwconv = CausalConvNet(dim, dim, 7, groups=dim)
+        self.norm = nn.LayerNorm(dim, eps=1e-6)
+        self.pwconv1 = nn.Linear(dim, 4 * dim)
+        self.pwconv2 = nn.Linear(4 * dim, dim)
+        self.gamma = nn.Parameter(torch.full((dim,), 0.1))  # released models: trained from 1e-6
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(self.dwconv(x).transpose(1, 2))
+        return x + (self.gamma * self.pwconv2(F.gelu(self.pwconv1(h)))).transpose(1, 2)
+
+
+def snake(x: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+    """x + sin²(x·e^alpha) / (e^beta + 1e-9), computed in float32 and returned in the type of x [B, C, T]."""
+    y, a, b = x.float(), alpha.exp()[None, :, None], beta.exp()[None, :, None]
+    return (y + (y * a).sin().square() / (b + 1e-9)).to(x.dtype)
+
+
+class SnakeBeta(nn.Module):
+    """Snake with a frequency and a magnitude a channel. `function` may be a compiled form of `snake`."""
+
+    function = staticmethod(snake)
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.alpha = nn.Parameter(torch.zeros(dim))
+        self.beta = nn.Parameter(torch.zeros(dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (SnakeBeta.function if self.training else snake)(x, self.alpha, self.beta)
+
+
+class RMSNorm(nn.Module):
+    """Root-mean-square norm over the last axis, in float32."""
+
+    def __init__(self, dim: int, eps: float) -> None:
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(dim)), eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.float()
+        return (self.weight * (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + self.eps))).to(x.dtype)
+
+
+def rotate(x: Tensor, positions: Tensor, theta: float) -> Tensor:
+    """Rotary embedding (split halves, as rotate_half) of x [B, H, T, D] at `positions` [T]."""
+    d = x.shape[-1]
+    frequency = theta ** (-torch.arange(0, d, 2, device=x.device).float() / d)
+    angle = positions.float()[:, None] * frequency
+    cos, sin = torch.cat([angle.cos()] * 2, -1), torch.cat([angle.sin()] * 2, -1)
+    first, second = x.chunk(2, -1)
+    return (x * cos + torch.cat([-second, first], -1) * sin).to(x.dtype)
+
+
+class GatedMlp(nn.Module):
+    """SwiGLU without bias: [..., d] -> [..., d]."""
+
+    def __init__(self, d: int, inner: int) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(d, inner, bias=False)
+        self.up_proj = nn.Linear(d, inner, bias=False)
+        self.down_proj = nn.Linear(inner, d, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))

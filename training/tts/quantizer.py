@@ -1,0 +1,156 @@
+"""Split residual vector quantisation: one semantic codebook, the rest acoustic; learnt by moving averages.
+
+Parameter names and the entry formula embedding_sum / cluster_usage are the official ones. The acoustic books quantise the encoder's
+output through a projection of their own, beside the semantic one, as the official decoder adds both.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+_LLOYD_ROUNDS = 12
+
+
+class Quantised(NamedTuple):
+    """value, semantic [B, D, T]; codes int64 [B, K, T]; commitment: mean squared distance, summed over the books."""
+
+    value: Tensor
+    codes: Tensor
+    commitment: Tensor
+    semantic: Tensor
+
+
+class EuclideanCodebook(nn.Module):
+    """`size` entries of `dim`; an entry is embedding_sum / cluster_usage."""
+
+    cluster_usage: Tensor
+    embedding_sum: Tensor
+
+    def __init__(self, dim: int, size: int) -> None:
+        super().__init__()
+        self.register_buffer("cluster_usage", torch.ones(size))
+        self.register_buffer("embedding_sum", torch.randn(size, dim))
+
+    def table(self) -> Tensor:
+        return self.embedding_sum / self.cluster_usage.clamp(min=1e-5)[:, None]
+
+    def nearest(self, x: Tensor) -> Tensor:
+        """x [N, dim] -> int64 [N]."""
+        table = self.table()
+        return (table.square().sum(1) - 2 * x @ table.t()).argmin(-1)
+
+    @torch.no_grad()
+    def learn(self, x: Tensor, index: Tensor, decay: float, dead: float) -> None:
+        """Move every entry towards the vectors x [N, dim] that chose it; entries used less than `dead` restart at one of them."""
+        size = len(self.cluster_usage)
+        hot = torch.zeros(len(x), size, device=x.device).scatter_(1, index[:, None], 1.0)
+        self.cluster_usage.mul_(decay).add_(hot.sum(0), alpha=1 - decay)
+        self.embedding_sum.mul_(decay).add_(hot.t() @ x, alpha=1 - decay)
+        restart = self.cluster_usage < dead
+        fresh = x[torch.randint(0, len(x), (size,), device=x.device)]
+        self.embedding_sum.copy_(torch.where(restart[:, None], fresh, self.embedding_sum))
+        self.cluster_usage.copy_(torch.where(restart, torch.ones_like(self.cluster_usage), self.cluster_usage))
+
+    @torch.no_grad()
+    def cluster(self, x: Tensor, usage: float) -> None:
+        """k-means over x [N, dim], N at least the number of entries; every entry then weighs `usage`."""
+        size = len(self.cluster_usage)
+        table = x[torch.randperm(len(x), device=x.device)[:size]].clone()
+        for _ in range(_LLOYD_ROUNDS):
+            index = (table.square().sum(1) - 2 * x @ table.t()).argmin(-1)
+            count = torch.zeros(size, device=x.device).index_add_(0, index, torch.ones(len(x), device=x.device))
+            mean = torch.zeros_like(table).index_add_(0, index, x) / count.clamp(min=1)[:, None]
+            table = torch.where(count[:, None] > 0, mean, x[torch.randint(0, len(x), (size,), device=x.device)])
+        self.cluster_usage.fill_(usage)
+        self.embedding_sum.copy_(table * usage)
+
+
+class VectorQuantization(nn.Module):
+    """Holds a codebook under the official name."""
+
+    def __init__(self, dim: int, size: int) -> None:
+        super().__init__()
+        self._codebook = EuclideanCodebook(dim, size)
+
+    @property
+    def codebook(self) -> EuclideanCodebook:
+        return self._codebook
+
+
+class ResidualVectorQuantization(nn.Module):
+    """Books one after another, each on what the ones before leave."""
+
+    def __init__(self, books: int, dim: int, size: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(VectorQuantization(dim, size) for _ in range(books))
+
+    @property
+    def books(self) -> list[EuclideanCodebook]:
+        return [layer.codebook for layer in self.layers]  # type: ignore[union-attr]
+
+    def decode(self, codes: Tensor) -> Tensor:
+        """codes [B, n, T] -> [B, dim, T]."""
+        return sum(F.embedding(codes[:, i], b.table()) for i, b in enumerate(self.books)).transpose(1, 2)  # type: ignore[union-attr]
+
+    def forward(self, z: Tensor, decay: float | None, dead: float) -> tuple[Tensor, Tensor, Tensor]:
+        """z [B, dim, T] -> straight-through value, codes [B, n, T], commitment. The books learn where `decay` is given."""
+        x = z.transpose(1, 2).reshape(-1, z.shape[1]).float()
+        left, value, codes, loss = x.detach(), torch.zeros_like(x), [], x.new_zeros(())
+        for book in self.books:
+            index = book.nearest(left)
+            entry = F.embedding(index, book.table())
+            if decay is not None:
+                book.learn(left, index, decay, dead)
+            loss = loss + F.mse_loss(x - value, entry)
+            value, left = value + entry, left - entry
+            codes.append(index.view(z.shape[0], -1))
+        through = x + (value - x).detach()
+        return through.view(z.shape[0], -1, z.shape[1]).transpose(1, 2).to(z.dtype), torch.stack(codes, 1), loss
+
+    @torch.no_grad()
+    def cluster(self, x: Tensor, usage: float) -> None:
+        """k-means of every book on what the ones before leave of x [N, dim]."""
+        for book in self.books:
+            book.cluster(x, usage)
+            x = x - F.embedding(book.nearest(x), book.table())
+
+
+class ResidualVectorQuantizer(nn.Module):
+    """Projections around the books: [B, width, T] -> [B, dim, T] -> [B, width, T]."""
+
+    def __init__(self, books: int, dim: int, width: int, size: int) -> None:
+        super().__init__()
+        self.input_proj = nn.Conv1d(width, dim, 1, bias=False)
+        self.output_proj = nn.Conv1d(dim, width, 1, bias=False)
+        self.vq = ResidualVectorQuantization(books, dim, size)
+
+
+class SplitResidualVectorQuantizer(nn.Module):
+    """The whole quantiser: codes [B, K, T] <-> [B, width, T]."""
+
+    def __init__(self, books: int, width: int, size: int) -> None:
+        super().__init__()
+        self.rvq_first = ResidualVectorQuantizer(1, width // 2, width, size)
+        self.rvq_rest = ResidualVectorQuantizer(books - 1, width // 2, width, size)
+
+    def decode(self, codes: Tensor) -> Tensor:
+        """codes int64 [B, K, T] -> [B, width, T]."""
+        first, rest = self.rvq_first, self.rvq_rest
+        return first.output_proj(first.vq.decode(codes[:, :1])) + rest.output_proj(rest.vq.decode(codes[:, 1:]))
+
+    def forward(self, z: Tensor, decay: float | None = None, dead: float = 0.0) -> Quantised:
+        """z [B, width, T]: the encoder's output."""
+        first, rest = self.rvq_first, self.rvq_rest
+        q1, c1, l1 = first.vq(first.input_proj(z), decay, dead)
+        semantic = first.output_proj(q1)
+        q2, c2, l2 = rest.vq(rest.input_proj(z), decay, dead)
+        return Quantised(semantic + rest.output_proj(q2), torch.cat([c1, c2], 1), l1 + l2, semantic)
+
+    @torch.no_grad()
+    def cluster(self, z: Tensor, usage: float) -> None:
+        """Begin all books with k-means over encoder outputs z [B, width, T]."""
+        for part in (self.rvq_first, self.rvq_rest):
+            x = part.input_proj(z).transpose(1, 2).reshape(-1, part.input_proj.out_channels).float()
+            part.vq.cluster(x, usage)

@@ -1,0 +1,120 @@
+"""Talker (codebook 0, one step a frame) and predictor (the other codebooks), with the official parameter names under `talker.`.
+
+Source of structure: Qwen3TTSTalkerForConditionalGeneration. Positions are plain (all three mRoPE axes are equal there).
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from training.tts.attention import Layer, Past, Probe
+from training.tts.config import CodecShape, TalkerShape
+from training.tts.layers import RMSNorm
+
+
+class TalkerModel(nn.Module):
+    """Transformer and both embedding tables."""
+
+    def __init__(self, shape: TalkerShape, codec_vocab: int, dropout: float) -> None:
+        super().__init__()
+        s = shape
+        self.layers = nn.ModuleList(
+            Layer(
+                s.hidden_size, s.intermediate_size, s.num_attention_heads, s.num_key_value_heads, s.head_dim,
+                s.rope_theta, s.rms_norm_eps, dropout,
+            )
+            for _ in range(s.num_hidden_layers)
+        )  # fmt: skip
+        self.norm = RMSNorm(s.hidden_size, s.rms_norm_eps)
+        self.codec_embedding = nn.Embedding(codec_vocab, s.hidden_size)
+        self.text_embedding = nn.Embedding(s.text_vocab_size, s.text_hidden_size)
+
+
+class PredictorModel(nn.Module):
+    """Transformer over the books of one frame, and one embedding table (of the talker's width) a book after the first."""
+
+    def __init__(self, shape: TalkerShape, books: int, size: int) -> None:
+        super().__init__()
+        s, heads = shape, shape.predictor_num_attention_heads
+        self.layers = nn.ModuleList(
+            Layer(
+                s.predictor_hidden_size, s.predictor_intermediate_size, heads, heads, s.head_dim,
+                s.rope_theta, s.rms_norm_eps, 0.0,
+            )
+            for _ in range(s.predictor_num_hidden_layers)
+        )  # fmt: skip
+        self.norm = RMSNorm(s.predictor_hidden_size, s.rms_norm_eps)
+        self.codec_embedding = nn.ModuleList(nn.Embedding(size, s.hidden_size) for _ in range(books - 1))
+
+
+class Predictor(nn.Module):
+    """Input [hidden, code 0, code 1, ...] in the talker's width; position k + 1 predicts code k + 1."""
+
+    def __init__(self, shape: TalkerShape, books: int, size: int) -> None:
+        super().__init__()
+        self.model = PredictorModel(shape, books, size)
+        self.lm_head = nn.ModuleList(nn.Linear(shape.predictor_hidden_size, size, bias=False) for _ in range(books - 1))
+        self.small_to_mtp_projection = nn.Linear(shape.hidden_size, shape.predictor_hidden_size)
+
+    def forward(self, x: Tensor, past: Sequence[Past] | None = None) -> Tensor:
+        """[N, T, talker width] -> [N, T, predictor width]."""
+        x = self.small_to_mtp_projection(x)
+        for i, layer in enumerate(self.model.layers):
+            x = layer(x, past[i] if past is not None else None)
+        return self.model.norm(x)
+
+
+class ResizeMlp(nn.Module):
+    """Two linear layers with SiLU between."""
+
+    def __init__(self, i: int, inner: int, o: int) -> None:
+        super().__init__()
+        self.linear_fc1, self.linear_fc2 = nn.Linear(i, inner), nn.Linear(inner, o)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear_fc2(F.silu(self.linear_fc1(x)))
+
+
+class Talker(nn.Module):
+    """Everything under `talker.` in model.safetensors."""
+
+    def __init__(self, shape: TalkerShape, codec: CodecShape, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.shape, self.books, self.size = shape, codec.num_quantizers, codec.codebook_size
+        vocab = codec.codebook_size + shape.control_ids
+        self.model = TalkerModel(shape, vocab, dropout)
+        self.text_projection = ResizeMlp(shape.text_hidden_size, shape.text_hidden_size, shape.hidden_size)
+        self.codec_head = nn.Linear(shape.hidden_size, vocab, bias=False)
+        self.code_predictor = Predictor(shape, self.books, self.size)
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                nn.init.normal_(module.weight, 0.0, 0.02 if isinstance(module, nn.Linear) else 0.05)
+                if isinstance(module, nn.Linear) and module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+    def embed_text(self, ids: Tensor) -> Tensor:
+        """int64 [...] -> [..., hidden]."""
+        return self.text_projection(self.model.text_embedding(ids))
+
+    def embed_rest(self, codes: Tensor) -> Tensor:
+        """Codes of books 1..K-1, int64 [..., K - 1] -> the sum of their embeddings [..., hidden]."""
+        tables = self.code_predictor.model.codec_embedding
+        return sum(table(codes[..., i]) for i, table in enumerate(tables))  # type: ignore[return-value]
+
+    def backbone(
+        self, x: Tensor, past: Sequence[Past] | None = None, probe: Probe | None = None, probe_layer: int = 0
+    ) -> Tensor:
+        """[B, T, hidden] -> [B, T, hidden], after the final norm."""
+        for i, layer in enumerate(self.model.layers):
+            x = layer(x, past[i] if past is not None else None, probe if i == probe_layer else None)
+        return self.model.norm(x)
+
+    def predict(self, hidden: Tensor, codes: Tensor) -> Tensor:
+        """Teacher-forced logits of books 1..K-1: hidden [N, hidden], codes int64 [N, K] -> [N, K - 1, entries]."""
+        tables = self.code_predictor.model.codec_embedding
+        known = [table(codes[:, i + 1]) for i, table in enumerate(list(tables)[:-1])]
+        rows = torch.stack([hidden, self.model.codec_embedding(codes[:, 0]), *known], 1)
+        out = self.code_predictor(rows)[:, 1:]
+        return torch.einsum("nkd,kvd->nkv", out, torch.stack([head.weight for head in self.code_predictor.lm_head]))

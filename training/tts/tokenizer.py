@@ -1,0 +1,67 @@
+"""The byte-level BPE of the talker's text, in Qwen2's file format, with the official names of the speech tokens."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from training.asr.tokenizer import SPLIT
+
+PAD, BOS, EOS = "<tts_pad>", "<tts_text_bos>", "<tts_text_eod>"
+SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", PAD, BOS, EOS)
+FILES = ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json")
+
+
+@dataclass(frozen=True)
+class TextIds:
+    """Token ids of the prompt. role: <|im_start|> assistant newline."""
+
+    im_start: int
+    im_end: int
+    assistant: int
+    pad: int
+    bos: int
+    eos: int
+    role: tuple[int, int, int]
+
+
+def train_tokenizer(texts: Iterable[str], vocab: int, folder: Path) -> Tokenizer:
+    """Train on speakable `texts` and write the four files. `vocab` counts the special tokens, which come last."""
+    tokenizer = Tokenizer(models.BPE())
+    split = pre_tokenizers.Split(Regex(SPLIT), "isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer.decoder = decoders.ByteLevel()
+    lines = list(texts)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab - len(SPECIAL), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    tokenizer.train_from_iterator(lines + ["assistant"] * max(len(lines) // 20, 1), trainer)
+    tokenizer.add_special_tokens(list(SPECIAL))
+    if tokenizer.get_vocab_size() != vocab:
+        raise ValueError(f"text_vocab_size: {vocab} asked, {tokenizer.get_vocab_size()} learnt; give more text")
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.model.save(str(folder))
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {
+        "tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": False, "add_bos_token": False, "model_max_length": 4096,
+        "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "unk_token": None, "bos_token": None,
+        "added_tokens_decoder": {
+            str(tokenizer.token_to_id(t)): {
+                "content": t, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True
+            }
+            for t in SPECIAL
+        },
+    }  # fmt: skip
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n")
+    return tokenizer
+
+
+def text_ids(tokenizer: Tokenizer) -> TextIds:
+    """Ids of the prompt's tokens; ValueError where the template's word is not one token."""
+    role = tokenizer.encode("<|im_start|>assistant\n").ids
+    if len(role) != 3:
+        raise ValueError(f"tokenizer: <|im_start|>assistant\\n is {len(role)} tokens, must be 3")
+    start, end, pad, bos, eos = (tokenizer.token_to_id(t) for t in ("<|im_start|>", "<|im_end|>", PAD, BOS, EOS))
+    return TextIds(start, end, role[1], pad, bos, eos, (role[0], role[1], role[2]))

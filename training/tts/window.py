@@ -1,0 +1,78 @@
+"""The codec's transformer: every frame sees itself and the window before it.
+
+Source: Qwen3TTSTokenizerV2DecoderTransformerModel (no q/k norm, LayerScale on both branches, window 72).
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from training.tts.config import CodecShape
+from training.tts.layers import GatedMlp, RMSNorm, rotate
+
+
+class LayerScale(nn.Module):
+    """A learnt factor a channel."""
+
+    def __init__(self, dim: int, initial: float) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.full((dim,), initial))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * x
+
+
+class Attention(nn.Module):
+    """Full-head attention [B, T, d] -> [B, T, d] under an additive mask [T, T]."""
+
+    def __init__(self, shape: CodecShape) -> None:
+        super().__init__()
+        d = shape.hidden_size
+        self.heads, self.theta = shape.num_attention_heads, shape.rope_theta
+        self.q_proj, self.k_proj = nn.Linear(d, d, bias=False), nn.Linear(d, d, bias=False)
+        self.v_proj, self.o_proj = nn.Linear(d, d, bias=False), nn.Linear(d, d, bias=False)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        b, t, d = x.shape
+        q, k, v = (p(x).view(b, t, self.heads, -1).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        at = torch.arange(t, device=x.device)
+        y = F.scaled_dot_product_attention(
+            rotate(q, at, self.theta), rotate(k, at, self.theta), v, attn_mask=mask.to(q.dtype)
+        )
+        return self.o_proj(y.transpose(1, 2).reshape(b, t, d))
+
+
+class TransformerLayer(nn.Module):
+    """Pre-norm attention and MLP, both scaled."""
+
+    def __init__(self, shape: CodecShape) -> None:
+        super().__init__()
+        d, eps, scale = shape.hidden_size, shape.rms_norm_eps, shape.layer_scale_initial_scale
+        self.self_attn, self.mlp = Attention(shape), GatedMlp(d, shape.intermediate_size)
+        self.input_layernorm, self.post_attention_layernorm = RMSNorm(d, eps), RMSNorm(d, eps)
+        self.self_attn_layer_scale, self.mlp_layer_scale = LayerScale(d, scale), LayerScale(d, scale)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        x = x + self.self_attn_layer_scale(self.self_attn(self.input_layernorm(x), mask))
+        return x + self.mlp_layer_scale(self.mlp(self.post_attention_layernorm(x)))
+
+
+class WindowTransformer(nn.Module):
+    """[B, T, latent_dim] -> [B, T, latent_dim]."""
+
+    def __init__(self, shape: CodecShape, layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(TransformerLayer(shape) for _ in range(layers))
+        self.norm = RMSNorm(shape.hidden_size, shape.rms_norm_eps)
+        self.input_proj = nn.Linear(shape.latent_dim, shape.hidden_size)
+        self.output_proj = nn.Linear(shape.hidden_size, shape.latent_dim)
+        self.window = shape.sliding_window
+
+    def forward(self, x: Tensor) -> Tensor:
+        at = torch.arange(x.shape[1], device=x.device)
+        seen = (at[None] <= at[:, None]) & (at[None] > at[:, None] - self.window)
+        mask = torch.where(seen, 0.0, -10000.0)
+        h = self.input_proj(x)
+        for layer in self.layers:
+            h = layer(h, mask)
+        return self.output_proj(self.norm(h))
