@@ -7,10 +7,11 @@ from pathlib import Path
 from export.checkpoint import CheckpointError, open_checkpoint
 from export.dims import Dims, read_dims
 from export.directory import precision_of, quantization_of, write_directory
+from export.table import Table
 
 NEEDED = ("torch", "onnx", "onnxscript", "gguf")
 
-__all__ = ["CheckpointError", "ExportUnavailable", "Report", "inspect", "run"]
+__all__ = ["CheckpointError", "ExportUnavailable", "Report", "Table", "inspect", "run", "verify"]
 
 
 class ExportUnavailable(RuntimeError):
@@ -90,3 +91,17 @@ def run(checkpoint: Path, out: Path, *, encoder: str, decoder: str, clip: bool, 
     dims = read_dims(opened)
     require(*NEEDED, *(() if quantization in ("f32", "f16") else ("llama_cpp",)))
     return write_directory(opened, dims, out, encoder=precision, decoder=quantization, clip=clip, name=name)
+
+
+def verify(model: Path, against: Path) -> Table:
+    """The parity table of a model directory against the official code on its checkpoint.
+
+    Raises:
+        CheckpointError: the checkpoint is unusable.
+        ManifestError: the model directory is unusable.
+        ExportUnavailable: torch or transformers is not installed.
+    """
+    require("torch", "transformers")
+    from export import parity
+
+    return parity.verify(model, against)

@@ -1,0 +1,254 @@
+"""An exported model against the official code, stage by stage.
+
+The runtime's own parts do the exported side: ``streaming.mel``, ``streaming.encoder``, ``streaming.prompt``,
+``engines.gguf``. What is exact in float32 (encoder, f32 decoder) is held to limits; what was rounded on purpose (fp16,
+int8, block formats) is printed, and held only to what rounding can explain.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from engines import manifest as manifests
+from engines.batching import Lane
+from engines.gguf import Decoder, Rows
+from engines.manifest import ClipFloor
+from engines.onnx import Graph
+from export.checkpoint import open_checkpoint
+from export.dims import read_dims
+from export.reference import Generated, Reference
+from export.table import Row, Table
+from streaming.encoder import AudioEncoder, rows_of
+from streaming.mel import LogMel, load_filters, official_length
+from streaming.prompt import LANGUAGES, Prompt
+
+Floats = NDArray[np.float32]
+
+SECONDS = (0.1, 0.3, 1.0, 7.99, 8.0, 8.01, 30.0, 61.3)
+"""Clips on both sides of every edge: shortest official length, chunk, window; and several windows."""
+
+ENCODER_ERROR, ENCODER_COSINE = 1e-4, 0.999999
+"""Largest error over the reference's RMS, and least cosine of a row, of a float32 encoder."""
+
+MEL_ERROR = 1e-4
+"""Largest difference of normalised mel features where neither floor holds: the official transform is in float32."""
+
+TOKENS = 64
+LOGIT_ERROR = 1e-4
+"""Largest error over the standard deviation of the logits, float32 against float32."""
+
+F16_AGREEMENT = 0.995
+DISTINCT = 20
+
+
+def sound(seconds: float, seed: int, rate: int = 16_000) -> Floats:
+    """A clip that is a little like speech: voiced and noisy stretches, changing pitch and loudness. Same for same seed."""
+    random = np.random.default_rng(seed)
+    count = round(seconds * rate)
+    time = np.arange(count) / rate
+    pitch = 110 + 60 * np.sin(2 * np.pi * (0.7 + 0.2 * seed % 1) * time + seed)
+    phase = 2 * np.pi * np.cumsum(pitch) / rate
+    voice = sum(np.sin(k * phase + k * seed) / k for k in range(1, 20))
+    syllables = np.clip(np.sin(2 * np.pi * 3.1 * time + seed), 0, 1) * (0.3 + random.random())
+    hiss = random.standard_normal(count) * np.clip(np.sin(2 * np.pi * 1.9 * time + 2 * seed), 0, 1)
+    return (0.1 * voice * syllables + 0.05 * hiss + 0.001 * random.standard_normal(count)).astype(np.float32)
+
+
+class Exported:
+    """An exported model directory, driven by the runtime's own parts."""
+
+    def __init__(self, directory: Path, threads: int = 2) -> None:
+        self.manifest = manifests.read(directory)
+        self.directory = directory
+        spec = self.manifest.encoder
+        self.mel = LogMel(self.manifest.mel, load_filters(directory / self.manifest.mel.filters))
+        self.lane = Lane("parity")
+        graphs = [Graph(directory / name, threads=threads, provider="cpu") for name in (spec.stem, spec.body)]
+        self.encoder = AudioEncoder(spec, graphs[0], graphs[1], self.lane, self.manifest.mel.bins)
+        self.clip = Graph(directory / spec.clip, threads=threads, provider="cpu") if spec.clip else None
+        self.tokenizer = directory / self.manifest.tokenizer.file
+        self.prompt = Prompt.load(
+            self.tokenizer, leading_space=False, languages=self.manifest.languages
+        )
+        self.threads = threads
+
+    def decoder(self, rows: int) -> Decoder:
+        """The GGUF with room for ``rows``, float32 KV, flash attention off."""
+        return Decoder(self.directory / self.manifest.decoder.file, sequences=1, rows=rows, threads=self.threads, kv="f32")
+
+    def encode(self, features: Floats) -> tuple[Floats, Floats | None]:
+        """Embeddings [n, width] and CTC [n, classes] of features [bins, frames], chunk by chunk, window by window."""
+        spec = self.manifest.encoder
+        chunks = [features[:, at : at + spec.chunk_frames] for at in range(0, features.shape[1], spec.chunk_frames)]
+        rows = np.concatenate([self.encoder.stem(chunk) for chunk in chunks])
+        windows = [self.encoder.body(rows[at : at + spec.window_rows]) for at in range(0, len(rows), spec.window_rows)]
+        ctc = [window.ctc for window in windows if window.ctc is not None]
+        return np.concatenate([window.embeddings for window in windows]), np.concatenate(ctc) if ctc else None
+
+    def encode_clip(self, features: Floats) -> Floats:
+        """The same by the whole-clip graph."""
+        assert self.clip is not None
+        spec = self.manifest.encoder
+        frames = features.shape[1]
+        valid = rows_of(frames, spec.chunk_frames, spec.chunk_rows)
+        padded = np.pad(features, ((0, 0), (0, -frames % spec.chunk_frames)))[None]
+        return self.clip.run({"mel": padded, "valid_rows": np.array([valid])})[0][0, :valid]
+
+    def close(self) -> None:
+        """Stop the lane."""
+        self.lane.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What the exported decoder does after the same rows: its own greedy tokens, and its logits on the reference's."""
+
+    tokens: NDArray[np.int64]
+    forced: Floats
+
+
+def decode(decoder: Decoder, ids: Sequence[int], placeholder: int, audio: Floats, reference: Generated) -> Decoded:
+    """Greedy decoding, and teacher-forced logits, after a prompt whose placeholders take ``audio`` rows."""
+    rows = decoder.embed(ids)
+    rows[np.asarray(ids) == placeholder] = audio
+    count = len(reference.tokens)
+    own: list[int] = []
+    sequence = decoder.acquire()
+    logits = decoder.evaluate([Rows(sequence, 0, rows, len(rows) - 1)])[0]
+    for step in range(count):
+        own.append(int(logits[-1].argmax()))
+        if step + 1 < count:
+            logits = decoder.evaluate([Rows(sequence, len(rows) + step, decoder.embed(own[-1:]), 0)])[0]
+    decoder.release(sequence)
+    sequence = decoder.acquire()
+    whole = np.concatenate([rows, decoder.embed(reference.tokens[:-1].tolist())])
+    forced = decoder.evaluate([Rows(sequence, 0, whole, len(rows) - 1)])[0]
+    decoder.release(sequence)
+    return Decoded(np.array(own), forced)
+
+
+def error(values: Floats, reference: Floats) -> tuple[float, float]:
+    """Largest error over the reference's RMS; least cosine of a row."""
+    reference, values = reference.astype(np.float64), values.astype(np.float64)
+    worst = float(np.abs(values - reference).max() / np.sqrt((reference**2).mean()))
+    norms = np.linalg.norm(values, axis=1) * np.linalg.norm(reference, axis=1)
+    return worst, float(((values * reference).sum(1) / norms).min())
+
+
+def verify(directory: Path, against: Path, *, seconds: Sequence[float] = SECONDS, tokens: int = TOKENS) -> Table:
+    """The parity table of a model directory against its checkpoint."""
+    checkpoint = open_checkpoint(against)
+    reference = Reference(checkpoint, read_dims(checkpoint))
+    exported = Exported(directory)
+    torch.set_num_threads(exported.threads)
+    try:
+        rows = [*mel_rows(exported, reference, seconds), *encoder_rows(exported, reference, seconds)]
+        rows += prompt_rows(exported, reference)
+        if exported.manifest.aligner is None:
+            rows += decoder_rows(exported, reference, tokens)
+        else:
+            from export.alignment import aligner_rows
+
+            rows += aligner_rows(exported, reference)
+        return Table(f"{directory} against {against}", tuple(rows))
+    finally:
+        exported.close()
+
+
+def mel_rows(exported: Exported, reference: Reference, seconds: Sequence[float]) -> Iterator[Row]:
+    """The runtime's log-mel against the official extractor's, where neither's floor holds."""
+    worst = 0.0
+    for index, length in enumerate(seconds):
+        samples = sound(length, index)
+        padded = np.pad(samples, (0, official_length(len(samples)) - len(samples)))
+        features, mask = reference.features(samples)
+        theirs = features[0].numpy()[:, : len(padded) // exported.manifest.mel.hop_length]
+        ours = exported.mel.clip(padded)
+        if isinstance(exported.manifest.mel.floor, ClipFloor):
+            free = np.ones(theirs.shape, bool)
+        else:
+            free = (theirs > theirs.min() + 1e-3) & (ours > ours.min() + 1e-3)
+        worst = max(worst, float(np.abs(ours - theirs)[free].max()))
+    yield Row("log-mel", "largest error", worst, MEL_ERROR)
+
+
+def encoder_rows(exported: Exported, reference: Reference, seconds: Sequence[float]) -> Iterator[Row]:
+    """Both encoder forms on the official features."""
+    exact = exported.manifest.encoder.precision == "fp32"
+    limit, least = (ENCODER_ERROR, ENCODER_COSINE) if exact else (None, None)
+    for index, length in enumerate(seconds):
+        features, mask = reference.features(sound(length, index))
+        theirs = reference.encode(features, mask)
+        valid = features[0].numpy()[:, : int(mask.sum())]
+        ours, ctc = exported.encode(valid)
+        yield from compared(f"encoder {length:g} s", ours, theirs, limit, least)
+        if exported.clip is not None:
+            yield from compared(f"clip graph {length:g} s", exported.encode_clip(valid), theirs, limit, least)
+        if ctc is not None:
+            yield Row(f"ctc {length:g} s", "largest error", float(np.abs(ctc - reference.ctc(features, mask)).max()), 1e-3 if exact else None)
+
+
+def compared(stage: str, ours: Floats, theirs: Floats, limit: float | None, least: float | None) -> Iterator[Row]:
+    """Rows of one comparison; another number of rows is an error by itself."""
+    if ours.shape != theirs.shape:
+        yield Row(stage, f"shape {list(ours.shape)}, not {list(theirs.shape)}", float("inf"), 0.0)
+        return
+    worst, cosine = error(ours, theirs)
+    yield Row(stage, "largest error / RMS", worst, limit)
+    yield Row(stage, "least cosine", cosine, least, at_least=True)
+
+
+def prompt_rows(exported: Exported, reference: Reference) -> Iterator[Row]:
+    """Prompt ids with and without language and context."""
+    if exported.manifest.aligner is not None:
+        return
+    samples = sound(2.0, 1)
+    count = rows_of(200, exported.manifest.encoder.chunk_frames, exported.manifest.encoder.chunk_rows)
+    placeholder = Tokenizer.from_file(str(exported.tokenizer)).token_to_id("<|audio_pad|>")
+    for code in (None, exported.manifest.languages[0]):
+        for terms in ((), ("hearsay", "Qwen3 ASR")):
+            ours = [*exported.prompt.head(terms), *[placeholder] * count, *exported.prompt.suffix(code)]
+            name = None if code is None else LANGUAGES[code]
+            theirs = reference.prompt(exported.tokenizer, samples, name, " ".join(terms) or None)
+            different = sum(a != b for a, b in zip(ours, theirs, strict=False)) + abs(len(ours) - len(theirs))
+            what = f"prompt, {'language' if code else 'no language'}, {'context' if terms else 'no context'}"
+            yield Row(what, "ids that differ", float(different), 0.0)
+
+
+def decoder_rows(exported: Exported, reference: Reference, count: int) -> Iterator[Row]:
+    """Greedy tokens and teacher-forced logits on three clips."""
+    kind = exported.manifest.decoder.quantization
+    exact, half = kind == "f32", kind == "f16"
+    placeholder = Tokenizer.from_file(str(exported.tokenizer)).token_to_id("<|audio_pad|>")
+    decoder = exported.decoder(rows=1024)
+    agreed, total, said = 0, 0, []
+    try:
+        for index, length in enumerate((2.0, 8.01, 12.5)):
+            samples = sound(length, 10 + index)
+            ids = reference.prompt(exported.tokenizer, samples, None, None)
+            features, mask = reference.features(samples)
+            generated = reference.generate(ids, features, mask, count)
+            audio = reference.encode(features, mask)
+            decoded = decode(decoder, ids, placeholder, audio, generated)
+            same = decoded.tokens == generated.tokens
+            first = count if same.all() else int(np.argmin(same))
+            stage = f"decoder {length:g} s"
+            yield Row(stage, f"greedy tokens until the first other, of {count}", float(first), count if exact else None, at_least=True)
+            if first < count:
+                best = np.sort(generated.logits[first])[-2:]
+                yield Row(stage, "margin there / deviation of the logits", float((best[1] - best[0]) / generated.logits[first].std()), None)
+            worst = float((np.abs(decoded.forced - generated.logits).max(1) / generated.logits.std(1)).max())
+            yield Row(stage, "largest logit error / deviation", worst, LOGIT_ERROR if exact else None)
+            agreed += int((decoded.forced.argmax(1) == generated.tokens).sum())
+            total += count
+            said.append(tuple(generated.tokens.tolist()))
+            yield Row(stage, "distinct tokens", float(len(set(said[-1]))), None)
+        yield Row("decoder", "teacher-forced agreement", agreed / total, 1.0 if exact else F16_AGREEMENT if half else None, at_least=True)
+        yield Row("decoder", "different texts for different audio", float(len(set(said))), float(len(said)), at_least=True)
+    finally:
+        decoder.close()

@@ -1,0 +1,329 @@
+"""The codec's decoder as one module made to be exported: codes and states in, samples and the next states out.
+
+The mathematics is that of qwen-tts 0.1.1, modeling_qwen3_tts_tokenizer_v2.py:824-884, which is strictly causal; so frames
+can be decoded in any partition if every convolution gets the inputs before its own and every layer the keys of the window.
+
+- Keys are kept un-rotated. Positions start again at 0 with the oldest kept frame of each call: RoPE sees differences only.
+- Padding frames (codes −1) follow the valid ones. Nothing valid sees them, and every next state is taken by a gather at the
+  last valid frame.
+- The form is what DirectML accepts (docs/export-tts.md): positions by cumsum, masks added, ConvTranspose in two
+  dimensions, cut by its own padding.
+
+In float16 the norms, the softmax, the sine and the positions run in float32.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from export.checkpoint import Checkpoint
+from export.encoder import MASKED, Linear
+from export.tts.dims import DILATIONS, CodecDims
+
+Read = Callable[[str], NDArray[np.float32]]
+
+
+class Tails:
+    """The convolutions' tails of one call: handed out in the order of evaluation, the next ones collected.
+
+    ``frames`` [B] int64: valid frames of this call.
+    """
+
+    def __init__(self, past: Sequence[Tensor], frames: Tensor) -> None:
+        self.past: Iterator[Tensor] = iter(past)
+        self.frames = frames.unsqueeze(1).unsqueeze(1)
+        self.next: list[Tensor] = []
+
+    def prepend(self, x: Tensor, steps: int) -> Tensor:
+        """x [B, C, N · steps] after its tail; the next tail ends with the last valid frame."""
+        past = next(self.past)
+        joined = torch.cat((past, x), 2)
+        length = past.shape[2]
+        places = self.frames * steps + torch.arange(length)
+        self.next.append(joined.gather(2, places.expand(-1, past.shape[1], -1)))
+        return joined
+
+
+class Convolution(nn.Module):
+    """Causal convolution whose left context is a tail of the state (none for kernel 1)."""
+
+    def __init__(self, read: Read, prefix: str, dtype: torch.dtype, dilation: int = 1, groups: int = 1) -> None:
+        super().__init__()
+        self.weight = constant(read(f"{prefix}conv.weight"), dtype)
+        self.bias = constant(read(f"{prefix}conv.bias"), dtype)
+        self.dilation, self.groups = dilation, groups
+
+    def forward(self, x: Tensor, tails: Tails, steps: int) -> Tensor:
+        if self.weight.shape[2] > 1:
+            x = tails.prepend(x, steps)
+        return functional.conv1d(x, self.weight, self.bias, dilation=self.dilation, groups=self.groups)
+
+
+class Upsampling(nn.Module):
+    """Causal transposed convolution, kernel = stride or 2 · stride; as two-dimensional with height 1.
+
+    With kernel 2 · stride one input is prepended; its first half and the last input's second half (which belongs to the
+    next frame) are what the padding cuts on either side.
+    """
+
+    def __init__(self, read: Read, prefix: str, dtype: torch.dtype, stride: int) -> None:
+        super().__init__()
+        self.weight = constant(read(f"{prefix}conv.weight"), dtype).unsqueeze(2)
+        self.bias = constant(read(f"{prefix}conv.bias"), dtype)
+        self.stride, self.padding = stride, self.weight.shape[3] - stride
+
+    def forward(self, x: Tensor, tails: Tails, steps: int) -> Tensor:
+        if self.padding:
+            x = tails.prepend(x, steps)
+        stride, padding = (1, self.stride), (0, self.padding)
+        return functional.conv_transpose2d(x.unsqueeze(2), self.weight, self.bias, stride, padding).squeeze(2)
+
+
+def constant(values: NDArray[np.float32], dtype: torch.dtype) -> Tensor:
+    return nn.Buffer(torch.from_numpy(values.copy()).to(dtype))
+
+
+class Snake(nn.Module):
+    """x + sin²(x · e^alpha) / (e^beta + 1e-9), channel by channel (:602-616)."""
+
+    def __init__(self, read: Read, prefix: str) -> None:
+        super().__init__()
+        alpha, beta = (torch.from_numpy(read(f"{prefix}{name}").copy()).exp() for name in ("alpha", "beta"))
+        self.frequency = nn.Buffer(alpha.unsqueeze(1))
+        self.scale = nn.Buffer((1.0 / (beta + 1e-9)).unsqueeze(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.float()
+        sine = torch.sin(wide * self.frequency)
+        return (wide + self.scale * (sine * sine)).to(x.dtype)
+
+
+class RmsNorm(nn.Module):
+    """In float32 whatever the input is."""
+
+    def __init__(self, weight: NDArray[np.float32], epsilon: float) -> None:
+        super().__init__()
+        self.weight, self.epsilon = constant(weight, torch.float32), epsilon
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.float()
+        return (wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True) + self.epsilon) * self.weight).to(x.dtype)
+
+
+class Codebooks(nn.Module):
+    """codes [B, N, Q] → [B, code_width, N]: the semantic codebook and the sum of the acoustic ones, each projected."""
+
+    def __init__(self, dims: CodecDims, read: Read, dtype: torch.dtype) -> None:
+        super().__init__()
+        prefix = "decoder.quantizer."
+        books = [f"{prefix}rvq_first.vq.layers.0._codebook."]
+        books += [f"{prefix}rvq_rest.vq.layers.{index}._codebook." for index in range(dims.codebooks - 1)]
+        table = np.concatenate([entries(read, book) for book in books])
+        self.table = constant(table, dtype)
+        self.first = nn.Buffer(torch.arange(dims.codebooks) * dims.entries)
+        self.semantic, self.acoustic = (
+            Linear(read(f"{prefix}{group}.output_proj.weight")[:, :, 0], None, dtype) for group in ("rvq_first", "rvq_rest")
+        )
+
+    def forward(self, codes: Tensor) -> Tensor:
+        rows = functional.embedding(codes.clamp(min=0) + self.first, self.table)
+        semantic, acoustic = rows[:, :, 0], rows[:, :, 1:].sum(2)
+        return (self.semantic(semantic) + self.acoustic(acoustic)).transpose(1, 2)
+
+
+def entries(read: Read, book: str) -> NDArray[np.float32]:
+    """A codebook's vectors: running sums over running counts (:676-679)."""
+    return read(f"{book}embedding_sum") / np.maximum(read(f"{book}cluster_usage"), np.float32(1e-5))[:, None]
+
+
+class Window:
+    """What all layers share in one call: rotation, mask, and where the kept rows lie.
+
+    ``past_valid`` [B, window − 1] float, ``valid`` [B, N] bool (a prefix of each row).
+    """
+
+    def __init__(self, dims: CodecDims, past_valid: Tensor, valid: Tensor, frames: Tensor, inverse: Tensor) -> None:
+        kept = dims.window - 1
+        known = torch.cat((past_valid, valid.to(past_valid.dtype)), 1)
+        position = torch.ones_like(known, dtype=torch.float32).cumsum(1) - 1.0
+        distance = position[:, kept:].unsqueeze(2) - position.unsqueeze(1)
+        seen = ((distance >= 0) & (distance < dims.window)).float() * known.float().unsqueeze(1)
+        self.bias = ((seen - 1.0) * MASKED).unsqueeze(1)
+        angles = position[:1].unsqueeze(2) * inverse
+        self.cos, self.sin = angles.cos().to(known.dtype), angles.sin().to(known.dtype)
+        self.kept, self.heads = kept, dims.kv_heads
+        # Row (b, h, j) of [B, H, S, D] is row (b · H + h) · S + j of its flat form; the kept ones begin at j = frames.
+        length = torch.ones_like(known[:1], dtype=torch.int64).cumsum(1)[:, -1:]
+        item = (torch.ones_like(frames).cumsum(0) - 1).unsqueeze(1) * dims.kv_heads + torch.arange(dims.kv_heads)
+        self.rows = ((item * length + frames.unsqueeze(1)).unsqueeze(2) + torch.arange(kept)).flatten()
+        self.valid = known.gather(1, frames.unsqueeze(1) + torch.arange(kept))
+
+    def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """RoPE in split halves on x [B, H, T, D]."""
+        low, high = x.chunk(2, -1)
+        return torch.cat((low * cos - high * sin, high * cos + low * sin), -1)
+
+    def keep(self, x: Tensor) -> Tensor:
+        """The last ``window − 1`` rows up to the last valid one of x [B, H, S, D]."""
+        return x.flatten(0, 2).index_select(0, self.rows).unflatten(0, (-1, self.heads, self.kept))
+
+
+class Layer(nn.Module):
+    """Pre-norm transformer layer, both branches scaled channel by channel."""
+
+    def __init__(self, dims: CodecDims, read: Read, prefix: str, dtype: torch.dtype) -> None:
+        super().__init__()
+        attention, mlp = f"{prefix}self_attn.", f"{prefix}mlp."
+        inputs = [read(f"{attention}{name}.weight") for name in ("q_proj", "k_proj", "v_proj")]
+        self.split = [weight.shape[0] for weight in inputs]
+        self.inputs = Linear(np.concatenate(inputs), None, dtype)
+        self.out = Linear(read(f"{attention}o_proj.weight"), None, dtype)
+        self.gate_up = Linear(np.concatenate([read(f"{mlp}{name}.weight") for name in ("gate_proj", "up_proj")]), None, dtype)
+        self.down = Linear(read(f"{mlp}down_proj.weight"), None, dtype)
+        self.attention_norm, self.mlp_norm = (
+            RmsNorm(read(f"{prefix}{name}.weight"), dims.epsilon) for name in ("input_layernorm", "post_attention_layernorm")
+        )
+        self.attention_scale, self.mlp_scale = (
+            constant(read(f"{prefix}{name}.scale"), dtype) for name in ("self_attn_layer_scale", "mlp_layer_scale")
+        )
+        self.head_dim, self.groups, self.scale = dims.head_dim, dims.heads // dims.kv_heads, dims.head_dim**-0.5
+
+    def forward(self, x: Tensor, window: Window, past_key: Tensor, past_value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        parts = self.inputs(self.attention_norm(x)).split(self.split, -1)
+        query, key, value = (part.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for part in parts)
+        key, value = torch.cat((past_key, key), 2), torch.cat((past_value, value), 2)
+        query = window.rotate(query, window.cos[:, window.kept :], window.sin[:, window.kept :]) * self.scale
+        turned = self.spread(window.rotate(key, window.cos, window.sin)).transpose(2, 3)
+        shares = torch.softmax(torch.matmul(query, turned).float() + window.bias, -1).to(x.dtype)
+        mixed = torch.matmul(shares, self.spread(value)).transpose(1, 2).flatten(2)
+        x = x + self.out(mixed) * self.attention_scale
+        gate, up = self.gate_up(self.mlp_norm(x)).chunk(2, -1)
+        return x + self.down(functional.silu(gate) * up) * self.mlp_scale, window.keep(key), window.keep(value)
+
+    def spread(self, x: Tensor) -> Tensor:
+        """Key or value heads repeated for their query heads."""
+        if self.groups == 1:
+            return x
+        return x.unsqueeze(2).expand(-1, -1, self.groups, -1, -1).flatten(1, 2)
+
+
+class ConvNeXt(nn.Module):
+    """Depthwise convolution, LayerNorm, two linear layers, scaled and added to the input."""
+
+    def __init__(self, dims: CodecDims, read: Read, prefix: str, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.depthwise = Convolution(read, f"{prefix}dwconv.", dtype, groups=dims.latent)
+        self.weight, self.bias = (constant(read(f"{prefix}norm.{name}"), torch.float32) for name in ("weight", "bias"))
+        self.up, self.down = (
+            Linear(read(f"{prefix}{name}.weight"), read(f"{prefix}{name}.bias"), dtype) for name in ("pwconv1", "pwconv2")
+        )
+        self.gamma = constant(read(f"{prefix}gamma"), dtype)
+
+    def forward(self, x: Tensor, tails: Tails, steps: int) -> Tensor:
+        rows = self.depthwise(x, tails, steps).transpose(1, 2)
+        normed = functional.layer_norm(rows.float(), self.weight.shape, self.weight, self.bias, 1e-6).to(x.dtype)
+        return x + (self.down(functional.gelu(self.up(normed))) * self.gamma).transpose(1, 2)
+
+
+class Unit(nn.Module):
+    """Residual unit of an upsampling block."""
+
+    def __init__(self, read: Read, prefix: str, dtype: torch.dtype, dilation: int) -> None:
+        super().__init__()
+        self.snakes = nn.ModuleList(Snake(read, f"{prefix}{name}.") for name in ("act1", "act2"))
+        self.wide = Convolution(read, f"{prefix}conv1.", dtype, dilation)
+        self.point = Convolution(read, f"{prefix}conv2.", dtype)
+
+    def forward(self, x: Tensor, tails: Tails, steps: int) -> Tensor:
+        first, second = self.snakes
+        return x + self.point(second(self.wide(first(x), tails, steps)), tails, steps)
+
+
+class CodecDecoder(nn.Module):
+    """audio_codes [B, N, Q] int64 (−1 pads on the right), is_last [1] (no effect), states → final_wav [B, N · frame_samples],
+    valid_samples [B] int64, next states.
+
+    The states come and go in the order of ``export.tts.state.states``.
+    """
+
+    def __init__(self, dims: CodecDims, read: Read, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dims = dims
+        self.codebooks = Codebooks(dims, read, dtype)
+        self.pre = Convolution(read, "decoder.pre_conv.", dtype)
+        transformer = "decoder.pre_transformer."
+        self.enter, self.leave = (
+            Linear(read(f"{transformer}{name}.weight"), read(f"{transformer}{name}.bias"), dtype)
+            for name in ("input_proj", "output_proj")
+        )
+        self.layers = nn.ModuleList(
+            Layer(dims, read, f"{transformer}layers.{index}.", dtype) for index in range(dims.layers)
+        )
+        self.norm = RmsNorm(read(f"{transformer}norm.weight"), dims.epsilon)
+        exponents = torch.arange(0, dims.head_dim, 2).float() / dims.head_dim
+        self.inverse = nn.Buffer(1.0 / dims.rope_theta**exponents)
+        self.stretches, self.nexts = nn.ModuleList(), nn.ModuleList()
+        for index, ratio in enumerate(dims.ratios):
+            self.stretches.append(Upsampling(read, f"decoder.upsample.{index}.0.", dtype, ratio))
+            self.nexts.append(ConvNeXt(dims, read, f"decoder.upsample.{index}.1.", dtype))
+        self.head = Convolution(read, "decoder.decoder.0.", dtype)
+        self.snakes, self.rises, self.units = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
+        for index, rate in enumerate(dims.rates, 1):
+            block = f"decoder.decoder.{index}.block."
+            self.snakes.append(Snake(read, f"{block}0."))
+            self.rises.append(Upsampling(read, f"{block}1.", dtype, rate))
+            units = (Unit(read, f"{block}{2 + place}.", dtype, dilation) for place, dilation in enumerate(DILATIONS))
+            self.units.append(nn.ModuleList(units))
+        last = len(dims.rates) + 1
+        self.snakes.append(Snake(read, f"decoder.decoder.{last}."))
+        self.tail = Convolution(read, f"decoder.decoder.{last + 1}.", dtype)
+
+    def forward(self, audio_codes: Tensor, is_last: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        layers = self.dims.layers
+        *tails, past_valid = states
+        past, tails = tails[-2 * layers :], tails[: -2 * layers]
+        valid = audio_codes[:, :, 0] > -1
+        frames = valid.to(torch.int64).sum(1)
+        history = Tails(tails, frames)
+        x = self.pre(self.codebooks(audio_codes), history, 1)
+        window = Window(self.dims, past_valid, valid, frames, self.inverse)
+        x, kept = self.transform(x.transpose(1, 2), window, past)
+        wave = self.vocode(x.transpose(1, 2), history)
+        samples = frames * self.dims.frame_samples
+        return wave, samples, *history.next, *kept, window.valid
+
+    def transform(self, x: Tensor, window: Window, past: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Rows [B, N, latent] through the transformer; next keys, then next values."""
+        x = self.enter(x)
+        keys: list[Tensor] = []
+        values: list[Tensor] = []
+        count = len(self.layers)
+        for layer, past_key, past_value in zip(self.layers, past[:count], past[count:], strict=True):
+            x, key, value = layer(x, window, past_key, past_value)
+            keys.append(key)
+            values.append(value)
+        return self.leave(self.norm(x)), keys + values
+
+    def vocode(self, x: Tensor, history: Tails) -> Tensor:
+        """Latents [B, latent, N] → samples [B, N · frame_samples]."""
+        steps = 1
+        for stretch, block, ratio in zip(self.stretches, self.nexts, self.dims.ratios, strict=True):
+            x = stretch(x, history, steps)
+            steps *= ratio
+            x = block(x, history, steps)
+        x = self.head(x, history, steps)
+        for snake, rise, units, rate in zip(self.snakes, self.rises, self.units, self.dims.rates, strict=False):
+            x = rise(snake(x), history, steps)
+            steps *= rate
+            for unit in units:
+                x = unit(x, history, steps)
+        return self.tail(self.snakes[-1](x), history, steps).squeeze(1).clamp(-1, 1)
+
+
+def build_codec(codec: Checkpoint, dims: CodecDims, *, half: bool = False) -> CodecDecoder:
+    """The decoder with the checkpoint's weights. ``half``: float16 weights and activations."""
+    return CodecDecoder(dims, lambda name: codec.tensors[name].read(), torch.float16 if half else torch.float32).eval()

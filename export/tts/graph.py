@@ -1,0 +1,38 @@
+"""The codec decoder module → its ONNX graph."""
+
+import onnx
+import torch
+from torch import Tensor
+from torch.export import Dim
+
+from export.graphs import OPSET, quiet, tidy
+from export.tts.codec import CodecDecoder
+from export.tts.state import State, states
+
+CODES, LAST, WAVE, SAMPLES = "audio_codes", "is_last", "final_wav", "valid_samples"
+
+
+def zeros(kept: list[State], batch: int, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """The state before the first call."""
+    return tuple(torch.zeros(batch, *state.shape, dtype=dtype) for state in kept)
+
+
+def codec_graph(decoder: CodecDecoder, dtype: torch.dtype) -> onnx.ModelProto:
+    """Export with dynamic batch and frames; every state has a full, static size."""
+    dims = decoder.dims
+    kept = states(dims)
+    codes = torch.zeros(2, 3, dims.codebooks, dtype=torch.int64)
+    batch, frames = Dim("batch", min=1, max=256), Dim("frames", min=1, max=4096)
+    with quiet(), torch.no_grad():
+        program = torch.onnx.export(
+            decoder,
+            (codes, torch.zeros(1, dtype=dtype), zeros(kept, 2, dtype)),
+            dynamo=True,
+            opset_version=OPSET,
+            dynamic_shapes=({0: batch, 1: frames}, None, tuple({0: batch} for _ in kept)),
+            input_names=[CODES, LAST, *(state.name for state in kept)],
+            output_names=[WAVE, SAMPLES, *(state.next for state in kept)],
+            verbose=False,
+        )
+    assert program is not None
+    return tidy(program.model_proto)
