@@ -177,6 +177,8 @@ def bounded_state(graph: Graph) -> Iterator[Violation]:
                 yield Violation(7, label(node), "a state must be cut by a constant negative start")
         elif node.op_type in GATHERS:
             index = graph.producers.get(node.input[1])
+            while index is not None and index.op_type in ("Expand", "Reshape", "Unsqueeze"):
+                index = graph.producers.get(index.input[0])
             if node.input[1] not in graph.constants and (index is None or index.op_type not in ("Clip", "Min", "Max")):
                 yield Violation(7, label(node), "the indices of a state must be clamped")
 
@@ -218,7 +220,8 @@ def opset_and_dynamic_axes(graph: Graph) -> Iterator[Violation]:
         yield Violation(11, "the model", f"IR version {graph.model.ir_version}, beyond {IR_VERSION}")
     for value in graph.model.graph.input:
         axes = value.type.tensor_type.shape.dim
-        if axes and not axes[0].dim_param:
+        # A single value (a flag) has no batch.
+        if axes and not axes[0].dim_param and [axis.dim_value for axis in axes] != [1]:
             yield Violation(11, value.name, "the batch axis is frozen (onnxsim does that)")
 
 
