@@ -43,7 +43,7 @@ class Tails:
         past = next(self.past)
         joined = torch.cat((past, x), 2)
         length = past.shape[2]
-        places = self.frames * steps + torch.arange(length)
+        places = (self.frames * steps + torch.arange(length)).clamp(max=joined.shape[2] - 1)
         self.next.append(joined.gather(2, places.expand(-1, past.shape[1], -1)))
         return joined
 
@@ -159,8 +159,9 @@ class Window:
         # Row (b, h, j) of [B, H, S, D] is row (b · H + h) · S + j of its flat form; the kept ones begin at j = frames.
         length = torch.ones_like(known[:1], dtype=torch.int64).cumsum(1)[:, -1:]
         item = (torch.ones_like(frames).cumsum(0) - 1).unsqueeze(1) * dims.kv_heads + torch.arange(dims.kv_heads)
-        self.rows = ((item * length + frames.unsqueeze(1)).unsqueeze(2) + torch.arange(kept)).flatten()
-        self.valid = known.gather(1, frames.unsqueeze(1) + torch.arange(kept))
+        places = (frames.unsqueeze(1) + torch.arange(kept)).clamp(max=known.shape[1] - 1)
+        self.rows = ((item * length).unsqueeze(2) + places.unsqueeze(1)).flatten()
+        self.valid = known.gather(1, places)
 
     def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """RoPE in split halves on x [B, H, T, D]."""
