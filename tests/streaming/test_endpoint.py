@@ -1,13 +1,17 @@
 """Voice activity and endpointing: scripted probabilities for the rules, the real model for what it hears."""
 
 import hashlib
+import itertools
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 import pytest
+import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -252,3 +256,32 @@ def test_noise_is_not_speech(model: VoiceModel) -> None:
     clicks[::8000] = 0.8
     for audio in (0 * time, random.normal(0, 0.01, 160_000), 0.1 * np.sin(2 * np.pi * 50 * time), clicks):
         assert Endpointer(VoiceActivity(model), 0.3).feed(audio.astype(np.float32)) == []
+
+
+DATA = Path(__file__).parents[1] / "data"
+INDEX = [json.loads(line) for line in (DATA / "index.jsonl").read_text("utf-8").splitlines()]
+
+
+def test_every_clip_is_heard(model: VoiceModel) -> None:
+    """Each of the 120 test clips, spelled letters and far microphones included, has at least one onset."""
+    for row in INDEX:
+        if "parts" not in row:
+            samples, _ = soundfile.read(DATA / row["file"], dtype="float32")
+            endpointer = Endpointer(VoiceActivity(model), 0.6)
+            found = endpointer.feed(samples) + endpointer.finish()
+            assert any(isinstance(event, Onset) for event in found), row
+
+
+@pytest.mark.parametrize("row", [row for row in INDEX if "parts" in row], ids=lambda row: str(row["speaker"]))
+def test_gaps_and_speech_of_a_recording(model: VoiceModel, row: dict[str, Any]) -> None:
+    """In a long recording every joined clip is speech, and from 0.3 s after it the gap behind it is silence."""
+    samples, rate = soundfile.read(DATA / row["file"], dtype="float32")
+    speech = np.zeros(len(samples), bool)
+    for turn in VoiceActivity(model).feed(samples):
+        speech[turn.since if turn.voice is Voice.SPEECH else turn.clock : turn.clock] = True
+    parts = [(int(part["start"] * rate), int(part["end"] * rate)) for part in row["parts"]]
+    for (start, end), following in itertools.zip_longest(
+        parts, [begin for begin, _ in parts[1:]], fillvalue=len(samples)
+    ):
+        assert speech[start:end].mean() > 0.4
+        assert not speech[end + 3 * rate // 10 : following - FRAME].any()
