@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,9 @@ import typer
 from commands.console import FAILED, Failure, Key, Keyterms, Language, Model, Threads, Url, complain, is_expected, prose
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from commands.heard import Heard
     from streaming.model import AsrModel
     from streaming.options import ListenOptions
@@ -100,7 +104,6 @@ def _here(
 
     # Interims change no final; without them nothing is decoded twice.
     options = ListenOptions(language=language, keyterms=tuple(keyterms or ()), interim=False)
-    exact = ListenOptions(language=language, keyterms=tuple(keyterms or ()), interim=False, exact_floor=True)
     model = AsrModel.load(store.find(name or store.default()), sessions=1, threads=threads)
     model.forced_language(language)  # before the first file rather than once a file
 
@@ -108,11 +111,28 @@ def _here(
         heard = hear_file(model, file, options, progress)
         if not exact_floor:
             return heard
+        exact = replace(options, mel_maximum=model.mel_maximum(samples(model, file)))
         official = hear_file(model, file, exact, progress)
         _say_difference(file, heard.text.split(), official.text.split())
         return official
 
     return hear
+
+
+def samples(model: "AsrModel", file: Path) -> "Iterator[npt.NDArray[np.float32]]":
+    """The samples of a file at the model's rate, block by block.
+
+    Raises:
+        RecordingError: the file is no audio or damaged.
+    """
+    from commands.recording import open_recording
+    from streaming.pcm import PcmDecoder
+
+    recording = open_recording(file)
+    decoder = PcmDecoder("linear16", recording.sample_rate, recording.channels, model.sample_rate)
+    for block in recording.blocks():
+        yield decoder.decode(block)
+    yield decoder.flush()
 
 
 def hear_file(model: "AsrModel", file: Path, options: "ListenOptions", progress: Progress) -> "Heard":
@@ -122,18 +142,13 @@ def hear_file(model: "AsrModel", file: Path, options: "ListenOptions", progress:
         RecordingError: the file is no audio or damaged.
     """
     from commands.heard import Heard
-    from commands.recording import open_recording
-    from streaming.pcm import PcmDecoder
 
-    recording = open_recording(file)
-    decoder = PcmDecoder("linear16", recording.sample_rate, recording.channels, model.sample_rate)
     heard = Heard(str(file))
     listener = model.listener(options)
     try:
-        for block in recording.blocks():
-            heard.take(listener.feed(decoder.decode(block)))
+        for block in samples(model, file):
+            heard.take(listener.feed(block))
             progress(listener.seconds)
-        heard.take(listener.feed(decoder.flush()))
         heard.duration = round(listener.seconds, 3)
         heard.take(listener.finish())
     finally:

@@ -170,7 +170,15 @@ class Listener:
     def _begin_segment(self, start: int, samples: Floats) -> None:
         self._prepare()
         assert self._sequence is not None
-        self._segment = Segment(self._model, self._sequence, self._head_rows, self._language, self._owner, self.work)
+        self._segment = Segment(
+            self._model,
+            self._sequence,
+            self._head_rows,
+            self._language,
+            self._owner,
+            self.work,
+            self.options.mel_maximum,
+        )
         self._segment_start = start
         self._segment.extend(samples)
         self._silence_end = self._early = None

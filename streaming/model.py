@@ -1,7 +1,7 @@
 """A loaded hearing model: weights once, sessions many."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,7 +16,7 @@ from engines.threads import budget, share
 from streaming.encoder import AudioEncoder
 from streaming.endpoint import VoiceModel
 from streaming.listener import Listener
-from streaming.mel import LogMel, load_filters
+from streaming.mel import CLAMP, LogMel, MelStream, load_filters
 from streaming.options import ListenOptions, OptionError
 from streaming.prompt import Prompt
 from streaming.work import Work
@@ -134,6 +134,17 @@ class AsrModel:
         if code not in offered:
             raise OptionError("language", f"{self.name} hears {', '.join(offered)}, not {asked!r}")
         return code
+
+    def mel_maximum(self, blocks: Iterable[Floats]) -> float:
+        """Greatest log10 mel energy of a clip given in ``blocks`` of samples, for ``ListenOptions.mel_maximum``."""
+        stream, maximum = MelStream(self.log_mel), float(np.log10(CLAMP))
+        for block in blocks:
+            stream.feed(block)
+            if stream.stable > stream.kept_from:
+                maximum = max(maximum, float(stream.frames(stream.kept_from, stream.stable).max()))
+                stream.drop(stream.stable)
+        tail = stream.tail() if stream.fed else np.empty((0, 0), np.float32)
+        return max(maximum, float(tail.max())) if tail.size else maximum
 
     @property
     def live(self) -> int:

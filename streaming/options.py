@@ -24,7 +24,8 @@ class ListenOptions:
         interim: emit revisable transcripts while a segment is open.
         endpointing: silence in seconds that closes an utterance, or None for never (segments then close at 24 s only).
         utterance_end: seconds without a word after which ``UtteranceEnd`` is emitted, or None.
-        exact_floor: offline only, official mel floor: use the clip's own maximum instead of the running one.
+        mel_maximum: greatest log10 mel energy of the whole clip, where it is known beforehand (``AsrModel.mel_maximum``):
+            a model with the official floor then uses it instead of the running maximum.
     """
 
     language: str | None = None
@@ -32,7 +33,7 @@ class ListenOptions:
     interim: bool = True
     endpointing: float | None = 0.6
     utterance_end: float | None = None
-    exact_floor: bool = False
+    mel_maximum: float | None = None
 
     def __post_init__(self) -> None:
         if self.endpointing is not None and not 0.01 <= self.endpointing <= 10.0:

@@ -69,10 +69,18 @@ class Segment:
     """The state of one open segment. Blocking; one thread at a time."""
 
     def __init__(
-        self, model: "AsrModel", sequence: int, head_rows: int, language: str | None, owner: Owner, work: Work
+        self,
+        model: "AsrModel",
+        sequence: int,
+        head_rows: int,
+        language: str | None,
+        owner: Owner,
+        work: Work,
+        mel_maximum: float | None = None,
     ) -> None:
         self._model, self._sequence, self._language = model, sequence, language
         self._owner, self._work = owner, work
+        self._mel_maximum = mel_maximum
         self._mel = MelStream(model.log_mel)
         self._samples = np.empty(0, np.float32)
         self.length = 0
@@ -145,6 +153,8 @@ class Segment:
         floor = self._model.manifest.mel.floor
         if isinstance(floor, FixedFloor):
             return floor.log10
+        if self._mel_maximum is not None:
+            return self._mel_maximum - floor.range
         open_window = self._mel.frames(self._mel.kept_from, frames)
         peaks = [float(part.max()) for part in (open_window, edge) if part is not None and part.size]
         return max([self._peak, *peaks]) - floor.range
