@@ -19,7 +19,7 @@ from streaming.alignment import row_edges, share, word_times
 from streaming.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence, VoiceActivity
 from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd, Word
 from streaming.options import ListenOptions
-from streaming.recognizer import Hypothesis, Segment
+from streaming.recognizer import Head, Hypothesis, Segment
 from streaming.work import Work
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Listener:
         self._ticked = 0
         self._last_word_end: float | None = None
         self._sequence: int | None = None
-        self._head_rows = 0
+        self._head: Head | None = None
         self._lock = threading.Lock()
         self._closed = False
 
@@ -169,11 +169,11 @@ class Listener:
 
     def _begin_segment(self, start: int, samples: Floats) -> None:
         self._prepare()
-        assert self._sequence is not None
+        assert self._sequence is not None and self._head is not None
         self._segment = Segment(
             self._model,
             self._sequence,
-            self._head_rows,
+            self._head,
             self._language,
             self._owner,
             self.work,
@@ -191,7 +191,7 @@ class Listener:
         self._sequence = self._model.acquire(self._owner)
         head = self._model.embed(self._model.prompt.head(self.options.keyterms))
         self._model.evaluate(Rows(self._sequence, 0, head, len(head)), self._owner)
-        self._head_rows = len(head)
+        self._head = Head(head, self.options.keyterms)
         self.work.head_rows += len(head)
 
     def _resume(self) -> None:

@@ -24,8 +24,8 @@ class ListenOptions:
         interim: emit revisable transcripts while a segment is open.
         endpointing: silence in seconds that closes an utterance, or None for never (segments then close at 24 s only).
         utterance_end: seconds without a word after which ``UtteranceEnd`` is emitted, or None.
-        mel_maximum: greatest log10 mel energy of the whole clip, where it is known beforehand (``AsrModel.mel_maximum``):
-            a model with the official floor then uses it instead of the running maximum.
+        mel_maximum: greatest log10 mel energy of the whole clip, where it is known beforehand
+            (``AsrModel.mel_maximum``): a model with the official floor uses it instead of the running maximum.
     """
 
     language: str | None = None

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from engines.batching import Owner
 from engines.gguf import Rows
 from engines.manifest import FixedFloor
+from streaming.context import recited, supported
 from streaming.encoder import rows_of
 from streaming.mel import MelStream, normalise, official_length
 from streaming.prompt import Answer
@@ -57,6 +58,14 @@ class Hypothesis:
 EMPTY: Final = Hypothesis((), (), Answer(None, (), ""))
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The prompt before the audio: its rows [n, width], evaluated once a session, and the context in it."""
+
+    rows: Floats
+    keyterms: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class _Chunk:
     """Stem rows of a finished chunk of the open window, and the mel floor they were computed with."""
@@ -72,7 +81,7 @@ class Segment:
         self,
         model: "AsrModel",
         sequence: int,
-        head_rows: int,
+        head: Head,
         language: str | None,
         owner: Owner,
         work: Work,
@@ -86,7 +95,10 @@ class Segment:
         self.length = 0
         self._chunks: list[_Chunk] = []
         self._windows = 0
-        self._rows = head_rows
+        self._head = head
+        self._rows = len(head.rows)
+        self._closed: list[Floats] = []
+        """Embeddings of the closed windows, kept only where a context may have to be taken back."""
         self._ctc: list[Floats] = []
         self._peak = -np.inf
         """Mel maximum (log10) of the closed windows."""
@@ -165,6 +177,8 @@ class Segment:
         encoded = self._model.encoder.body(np.concatenate([c.rows for c in self._chunks]), self._owner)
         self._work.body_seconds += time.perf_counter() - began
         self._evaluate(encoded.embeddings, self._rows, len(encoded.embeddings))
+        if self._head.keyterms:
+            self._closed.append(encoded.embeddings)
         if encoded.ctc is not None:
             self._ctc.append(encoded.ctc)
         self._rows += len(encoded.embeddings)
@@ -266,6 +280,17 @@ class Segment:
     def final(self, end: int) -> Hypothesis:
         """The segment's text for the clip that ends at sample ``end``; depends on those samples alone."""
         audio = self._tail(end, want_ctc=True)
+        hypothesis = self._decode(audio, end)
+        if self._head.keyterms and self._leaks(hypothesis):
+            self._work.context_redecoded += 1
+            self._replay(self._model.embed(self._model.prompt.head(())))
+            hypothesis = self._decode(audio, end)
+            self._replay(self._head.rows)
+        self._work.finals += 1
+        return hypothesis
+
+    def _decode(self, audio: Floats, end: int) -> Hypothesis:
+        """Greedy text of the closed windows and the tail rows ``audio``, decoded afresh."""
         suffix = self._model.decoder.embed(self._model.prompt.suffix(self._language))
         rows = np.concatenate([audio, suffix])
         logits = self._evaluate(rows, self._rows, len(rows) - 1)
@@ -274,8 +299,27 @@ class Segment:
         tokens: list[int] = []
         probabilities: list[float] = []
         self._continue(tokens, probabilities, logits[0], self._rows + len(rows), end=end)
-        self._work.finals += 1
         return self._hypothesis(tokens, probabilities)
+
+    def _leaks(self, hypothesis: Hypothesis) -> bool:
+        """Whether the text recites the context where the CTC head (if there is one) heard something else."""
+        body = hypothesis.answer.body
+        found = self._model.prompt.words(body, hypothesis.answer.language)
+        run = recited([w for w, _, _ in found], " ".join(self._head.keyterms).split())
+        if run is None:
+            return False
+        blank = self._model.manifest.encoder.ctc_blank
+        if self.ctc is None or blank is None:
+            return True
+        return not supported(self.ctc, body, (found[run.start][1], found[run.stop - 1][2]), blank)
+
+    def _replay(self, head: Floats) -> None:
+        """Fill the cache with another head and the closed windows again, in the partition they came in."""
+        self._evaluate(head, 0, len(head))
+        self._rows = len(head)
+        for embeddings in self._closed:
+            self._evaluate(embeddings, self._rows, len(embeddings))
+            self._rows += len(embeddings)
 
     def _continue(
         self,
