@@ -46,6 +46,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
+        send = self._counted(scope, send)
         try:
             self._check_host(headers)
             origin = self._check_origin(headers)
@@ -65,6 +66,19 @@ class Gate:
             self._hub.metrics.denials.labels(refused.code).inc()
             log.info("refused %s: %s", scope["path"], refused.message)
             await refuse(scope, send, refused)
+
+    def _counted(self, scope: Scope, send: Send) -> Send:
+        """Count the answer's status, WebSocket refusals included."""
+        path = scope["path"] if scope["path"] in SESSION_PATHS else "other"
+
+        async def counted(message: Message) -> None:
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
+                self._hub.metrics.requests.labels(path, str(message["status"])).inc()
+            elif message["type"] == "websocket.accept":
+                self._hub.metrics.requests.labels(path, "101").inc()
+            await send(message)
+
+        return counted
 
     def _check_host(self, headers: Headers) -> None:
         """A page that had its own name resolved to this machine (DNS rebinding) sends that name here."""

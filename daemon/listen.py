@@ -46,7 +46,7 @@ class Listen:
             if scope["type"] != "websocket":
                 raise Refused(426, "upgrade", f"{PATH} is a WebSocket; files go to POST /v1/audio/transcriptions")
             loaded = hub.model()
-            request = parse(scope["query_string"], loaded.name, loaded.model.manifest.languages)
+            request = parse(scope["query_string"], loaded.name)
             hearing = await hub.hear(request.options)
         except Refused as refused:
             hub.metrics.denials.labels(refused.code).inc()

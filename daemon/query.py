@@ -4,7 +4,7 @@ Every parameter Deepgram documents is known here. Those we honour become a ``Lis
 accepted and named in ``warnings`` where they ask for something; any other name is refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
@@ -56,8 +56,8 @@ class ListenRequest:
         return PcmDecoder(self.encoding, self.sample_rate, self.channels, target_rate)
 
 
-def parse(query_string: bytes, model: str, languages: Sequence[str]) -> ListenRequest:
-    """Check a query string against the loaded ``model`` and its ``languages``.
+def parse(query_string: bytes, model: str) -> ListenRequest:
+    """Check a query string; ``model`` is the name of the loaded one, which itself checks language and keyterms.
 
     Raises:
         Refused: 400 naming the parameter and what it may be.
@@ -88,7 +88,7 @@ def parse(query_string: bytes, model: str, languages: Sequence[str]) -> ListenRe
     try:
         request = ListenRequest(
             options=ListenOptions(
-                language=None if _flag(one, "detect_language", False) else language(one.get("language", ""), languages),
+                language=None if _flag(one, "detect_language", False) else language(one.get("language", "")),
                 keyterms=tuple(given.get("keyterm", ())) + tuple(k.split(":")[0] for k in given.get("keywords", ())),
                 interim=_flag(one, "interim_results", False),
                 endpointing=_endpointing(one),
@@ -139,15 +139,6 @@ def _endpointing(one: Mapping[str, str]) -> float | None:
     return _milliseconds(one, "endpointing")
 
 
-def language(tag: str, languages: Sequence[str]) -> str | None:
-    """The language to force: ``en-GB`` is ``en``; with none, ``multi`` or ``auto`` the model tells.
-
-    Raises:
-        Refused: 400, the model does not have it.
-    """
-    if tag in ("", "multi", "auto"):
-        return None
-    code = tag.split("-")[0].lower()
-    if code not in languages:
-        raise _wrong("language", f"language: {tag!r} is none of {', '.join(languages)} (or multi)")
-    return code
+def language(tag: str) -> str | None:
+    """The language to force; with none, ``multi`` or ``auto`` the model tells."""
+    return None if tag in ("", "multi", "auto") else tag

@@ -41,8 +41,7 @@ class Transcriptions:
             if scope["method"] != "POST":
                 raise Refused(405, "method", "POST a multipart form with a file")
             loaded = hub.model()
-            languages = loaded.model.manifest.languages
-            async with upload.read(scope, receive, hub.settings, loaded.name, languages) as request:
+            async with upload.read(scope, receive, hub.settings, loaded.name) as request:
                 hearing = await hub.hear(request.options)
                 try:
                     answer = self._stream if request.stream else self._answer
@@ -51,6 +50,8 @@ class Transcriptions:
                     await hearing.close()
         except ClientDisconnect:
             log.info("the client left during the upload")
+        except TimeoutError:  # uvicorn drops a connection whose answer is incomplete
+            log.info("the client does not read its answer")
         except (Refused, media.MediaError) as error:
             if not isinstance(error, Refused):
                 error = Refused(400, "invalid_file", f"file: {error}", param="file")
@@ -74,7 +75,8 @@ class Transcriptions:
                 response = Response(heard.srt(), media_type="application/x-subrip")
             case _:
                 response = Response(heard.vtt(), media_type="text/vtt")
-        await response(scope, receive, send)
+        async with asyncio.timeout(self._hub.settings.send_timeout_seconds):
+            await response(scope, receive, send)
 
     async def _stream(
         self, request: Upload, loaded: Loaded, hearing: Hearing, scope: Scope, receive: Receive, send: Send

@@ -133,6 +133,9 @@ def _bind(settings: Settings) -> tuple[socket.socket, str]:
         if sys.platform != "win32":  # there it would let two daemons share a port
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)  # accepted sockets inherit it
+        if sys.platform == "linux":  # HTTP answers to a client that does not read; streams have their own end
+            milliseconds = round(3000 * settings.send_timeout_seconds)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         sock.bind(address)
     except OSError:
         sock.close()

@@ -38,9 +38,7 @@ class Upload:
 
 
 @asynccontextmanager
-async def read(
-    scope: Scope, receive: Receive, settings: Settings, model: str, languages: tuple[str, ...]
-) -> AsyncGenerator[Upload]:
+async def read(scope: Scope, receive: Receive, settings: Settings, model: str) -> AsyncGenerator[Upload]:
     """Read and check the form; its file is deleted when the block ends.
 
     Raises:
@@ -58,7 +56,7 @@ async def read(
     except HTTPException as error:  # starlette's word for a broken form
         raise Refused(400, "invalid_form", f"the form is broken: {error.detail}") from None
     try:
-        yield _checked(form, model, languages)
+        yield _checked(form, model)
     finally:
         await form.close()
 
@@ -91,7 +89,7 @@ def _too_large(settings: Settings) -> Refused:
     return Refused(413, "too_large", limit, param="file")
 
 
-def _checked(form: FormData, model: str, languages: tuple[str, ...]) -> Upload:
+def _checked(form: FormData, model: str) -> Upload:
     for name in form:
         if name not in _KNOWN and not name.startswith("chunking_strategy["):
             raise _wrong(name, f"{name}: no such field")
@@ -116,7 +114,7 @@ def _checked(form: FormData, model: str, languages: tuple[str, ...]) -> Upload:
         raise _wrong("timestamp_granularities[]", "timestamp_granularities[]: needs response_format verbose_json")
     candidates = [str(value) for value in form.getlist("languages[]")] or [_text(form, "language")]
     # One language is forced; of several the model tells which it hears.
-    forced = language(candidates[0], languages) if len(candidates) == 1 else None
+    forced = language(candidates[0]) if len(candidates) == 1 else None
     prompt = _text(form, "prompt")
     terms = (*([prompt] if prompt else []), *(str(value) for value in form.getlist("keywords[]")))
     try:

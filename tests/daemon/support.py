@@ -1,0 +1,90 @@
+"""Plain clients of real daemons, and what several of these tests ask."""
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from websockets.sync.client import ClientConnection, connect
+
+RATE = 16_000
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """A recording as it goes over the wire."""
+
+    pcm: bytes
+    """linear16, mono, 16 kHz."""
+    path: Path
+
+    @property
+    def seconds(self) -> float:
+        """Length."""
+        return len(self.pcm) / (2 * RATE)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a session must not leave behind."""
+
+    threads: int
+    descriptors: int
+    listeners: int
+    sequences: int
+    places: int
+
+
+class Client:
+    """A plain WebSocket client of one daemon."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.socket_url = url.replace("http", "ws", 1)
+
+    def open(self, *, raw: bool = True, **query: Any) -> AbstractContextManager[ClientConnection]:
+        """A connection to /v1/listen; with ``raw`` the query says linear16 at 16 kHz."""
+        options = query.pop("options", {})
+        shape = {"encoding": "linear16", "sample_rate": RATE} if raw else {}
+        text = urlencode({**shape, **query}, doseq=True)
+        return connect(f"{self.socket_url}/v1/listen?{text}", proxy=None, **options)
+
+    def transcribe(self, pcm: bytes, *, piece: int = 3200, **query: Any) -> list[dict[str, Any]]:
+        """All messages of one stream that is sent as fast as it goes."""
+        with self.open(**query) as socket:
+            send(socket, pcm, piece)
+            socket.send('{"type": "CloseStream"}')
+            messages = [json.loads(message) for message in socket]
+            assert socket.close_code == 1000, socket.close_reason
+            return messages
+
+
+def send(socket: ClientConnection, pcm: bytes, piece: int = 3200) -> None:
+    """Send audio in pieces."""
+    for start in range(0, len(pcm), piece):
+        socket.send(pcm[start : start + piece])
+
+
+def finals(messages: Iterable[dict[str, Any]]) -> str:
+    """The text of a stream: its finals, joined by one space."""
+    return " ".join(
+        text
+        for message in messages
+        if message["type"] == "Results" and message["is_final"]
+        for text in [message["channel"]["alternatives"][0]["transcript"]]
+        if text
+    )
+
+
+def eventually(check: Callable[[], bool], seconds: float = 10.0) -> bool:
+    """Whether ``check`` holds within some seconds."""
+    deadline = time.monotonic() + seconds
+    while not check():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True

@@ -1,0 +1,250 @@
+"""What clients do wrong: each gets a clear answer, and nobody else notices."""
+
+import io
+import json
+import socket as sockets
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection
+
+from daemon.serve import Background
+from tests.daemon.support import RATE, Client, Counts, Speech, eventually, finals, send
+
+Start = Callable[..., AbstractContextManager[Background]]
+
+
+@pytest.fixture
+def bystander(client: Client, speech: Speech) -> Generator[None]:
+    """Another session of the same daemon, live while the test does its worst: it must hear the same as alone."""
+    alone = finals(client.transcribe(speech.pcm))
+    heard: list[str] = []
+    done = threading.Event()
+
+    def listen() -> None:
+        with client.open() as socket:
+            for start in range(0, len(speech.pcm), 3200):
+                socket.send(speech.pcm[start : start + 3200])
+                done.wait(0.02)
+            done.wait(30)
+            socket.send('{"type": "CloseStream"}')
+            heard.append(finals(json.loads(message) for message in socket))
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    yield
+    done.set()
+    thread.join(30)
+    assert heard == [alone]
+
+
+@contextmanager
+def ends_with(code: int, says: str = "") -> Generator[list[dict[str, Any]]]:
+    """Collects the messages of a socket that the daemon closes with ``code``; its Error or reason contains ``says``."""
+    messages: list[dict[str, Any]] = []
+    with pytest.raises(ConnectionClosed) as error:
+        yield messages
+    assert error.value.rcvd is not None, "closed without a close frame"
+    errors = [m["description"] for m in messages if m["type"] == "Error"]
+    assert error.value.rcvd.code == code
+    assert says in " ".join([*errors, error.value.rcvd.reason])
+
+
+def collect(socket: ClientConnection, messages: list[dict[str, Any]]) -> None:
+    """Read until the daemon closes, which raises."""
+    while True:
+        messages.append(json.loads(socket.recv(timeout=30)))
+
+
+@pytest.mark.parametrize("query", [{"sample_rate": 1}, {"sample_rate": "16 kHz"}, {"foo": 1}, {"channels": 99}])
+@pytest.mark.usefixtures("bystander")
+def test_a_wrong_query_is_refused_before_the_upgrade(client: Client, query: dict[str, Any]) -> None:
+    with pytest.raises(InvalidStatus) as error, client.open(**query):
+        pass
+    body = json.loads(error.value.response.body or b"{}")
+    assert error.value.response.status_code == 400
+    assert next(iter(query)) in body["err_msg"]
+    assert body["request_id"]
+
+
+def test_raw_audio_without_a_format_names_both(client: Client) -> None:
+    with pytest.raises(InvalidStatus) as error, client.open(raw=False, model="nova-3"):
+        pass
+    assert error.value.response.status_code == 400
+    assert "encoding and sample_rate missing" in json.loads(error.value.response.body or b"{}")["err_msg"]
+
+
+@pytest.mark.usefixtures("bystander")
+def test_a_wrong_rate_in_a_header_is_told(client: Client, speech: Speech) -> None:
+    file = io.BytesIO()
+    soundfile.write(file, np.frombuffer(speech.pcm, "<i2"), 44_100, format="WAV", subtype="PCM_16")
+    with client.open() as socket, ends_with(1008, "header says encoding=linear16 sample_rate=44100") as messages:
+        send(socket, file.getvalue())
+        collect(socket, messages)
+    assert messages[-1]["type"] == "Metadata"
+
+
+@pytest.mark.usefixtures("bystander")
+def test_a_container_is_not_raw_audio(client: Client, speech: Speech) -> None:
+    with client.open() as socket, ends_with(1008, "this is Ogg, not raw linear16") as messages:
+        send(socket, speech.path.read_bytes())
+        collect(socket, messages)
+
+
+@pytest.mark.usefixtures("bystander")
+def test_text_where_audio_belongs(client: Client, speech: Speech) -> None:
+    """An Error for each, naming what is known; the stream goes on."""
+    with client.open() as socket:
+        wrong = ["UklGRiQAAABXQVZF", "{", '{"type": "Speak"}', '{"audio": "AAAA"}', '["KeepAlive"]', '{"type": 5}']
+        for text in wrong:
+            socket.send(text)
+            answer = json.loads(socket.recv(timeout=10))
+            assert (answer["type"], answer["variant"], answer["message"]) == ("Error", "SchemaError", text)
+            assert "KeepAlive, Finalize, CloseStream; audio goes in binary messages" in answer["description"]
+        send(socket, speech.pcm)
+        socket.send('{"type": "CloseStream"}')
+        assert finals(json.loads(message) for message in socket) == finals(client.transcribe(speech.pcm))
+
+
+@pytest.mark.usefixtures("bystander")
+def test_odd_byte_counts_only_matter_at_the_end(client: Client, speech: Speech) -> None:
+    messages = client.transcribe(speech.pcm, piece=333)
+    assert finals(messages) == finals(client.transcribe(speech.pcm))
+    assert messages[-1]["warnings"] == []
+    cut = client.transcribe(speech.pcm[:-1], piece=333)
+    assert cut[-1]["warnings"] == ["the audio ended within a sample: 1 bytes dropped"]
+
+
+@pytest.mark.usefixtures("bystander")
+def test_an_oversize_frame_is_1009(client: Client) -> None:
+    with client.open() as socket, ends_with(1009) as messages:
+        socket.send(bytes((1 << 20) + 2))
+        collect(socket, messages)
+
+
+def test_an_idle_stream_is_finalised_and_closed(start: Start, speech: Speech) -> None:
+    with start(idle_seconds=0.5) as background:
+        client = Client(background.url)
+        with client.open() as socket, ends_with(1011, "NET-0001: no audio and no KeepAlive for 0.5 s") as messages:
+            send(socket, speech.pcm)
+            collect(socket, messages)
+        assert finals(messages) == finals(client.transcribe(speech.pcm)), "nothing that was sent is lost"
+        with client.open() as socket, ends_with(1011, "(idle_seconds)") as messages:
+            for _ in range(20):  # text that is not understood does not count as life
+                socket.send("still here")
+                time.sleep(0.1)
+            collect(socket, messages)
+
+
+def test_a_stream_has_a_longest_length(start: Start, speech: Speech) -> None:
+    with start(max_session_seconds=1) as background:
+        client = Client(background.url)
+        with client.open() as socket, ends_with(1008, "longer than 1 s (max_session_seconds)") as messages:
+            send(socket, speech.pcm)
+            collect(socket, messages)
+        assert finals(messages)
+
+
+def test_a_sender_far_ahead_of_real_time_is_heard(client: Client, speech: Speech) -> None:
+    """Minutes of audio in a moment: buffered and heard, as long as they fit."""
+    minute = speech.pcm * int(60 / speech.seconds)
+    began = time.monotonic()
+    with client.open() as socket:
+        send(socket, minute, 32_000)
+        sent = time.monotonic() - began
+        assert len(minute) / 32_000 > 50 * sent, "the reader always reads"
+        socket.send('{"type": "CloseStream"}')
+        messages = [json.loads(message) for message in socket]
+    assert messages[-1]["duration"] == pytest.approx(len(minute) / 32_000, abs=0.01)
+
+
+@pytest.mark.usefixtures("bystander")
+def test_beyond_the_unheard_limit_what_arrived_is_finalised(start: Start, speech: Speech) -> None:
+    with start(max_unheard_seconds=2 * speech.seconds) as background:
+        client = Client(background.url)
+        with client.open() as socket, ends_with(1008, "not heard yet (max_unheard_seconds)") as messages:
+            for _ in range(100):
+                socket.send(speech.pcm)
+            collect(socket, messages)
+        kinds = [m["type"] for m in messages]
+        assert kinds[-2:] == ["Error", "Metadata"]
+        assert messages[-1]["duration"] >= speech.seconds
+        assert finals(messages)
+
+
+def flood(client: Client, limit: int) -> sockets.socket:
+    """A raw client that makes the daemon talk with up to ``limit`` messages and does not read; its socket."""
+    host, port = client.url.removeprefix("http://").split(":")
+    raw = sockets.socket()
+    raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+    raw.connect((host, int(port)))
+    raw.sendall(
+        f"GET /v1/listen?encoding=linear16&sample_rate={RATE} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\n"
+        "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+    )
+    assert raw.recv(12) == b"HTTP/1.1 101"
+    payload = b"x" * 100
+    frame = struct.pack("!BB4x", 0x81, 0x80 | len(payload)) + payload  # masked with zeros
+    sent = 0
+    while sent < limit:
+        try:
+            raw.sendall(frame * 100)
+        except OSError:
+            break
+        sent += 100
+    return raw
+
+
+@pytest.mark.usefixtures("bystander")
+def test_a_client_that_never_reads_is_cut_off(
+    start: Start, count: Callable[[Background], Counts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its session ends within the bounds and leaves nothing behind, though the client keeps its socket open."""
+    monkeypatch.setattr("daemon.serve._ABORT_SECONDS", 1.0)
+    with start(max_outbound_bytes=65_536, send_timeout_seconds=2) as background:
+        client = Client(background.url)
+        client.transcribe(b"")
+        assert eventually(lambda: background.hub.taken == 0)
+        before = count(background).descriptors
+        with flood(client, 50_000):
+            assert eventually(lambda: background.hub.taken == 0, 15)
+            closes = background.hub.metrics.registry.get_sample_value("hearsay_closes_total", {"code": "1013"})
+            assert closes == 1
+            assert eventually(lambda: count(background).descriptors <= before + 1), "only the client's own is left"
+
+
+def test_a_client_that_reads_too_late_sees_1013(start: Start) -> None:
+    with start(max_outbound_bytes=65_536, send_timeout_seconds=0.5) as background:
+        with flood(Client(background.url), 50_000) as raw:
+            raw.settimeout(10)
+            data, frame = b"", struct.pack("!H", 1013) + b"the client does not read"
+            while frame not in data:
+                chunk = raw.recv(1 << 20)
+                assert chunk, "closed without a close frame"
+                data = (data + chunk)[-2_000_000:]
+            assert data[data.index(frame) - 2] == 0x88, "a close frame"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere max_connections is the only bound")
+def test_an_http_client_that_never_reads_is_cut_off(start: Start, count: Callable[[Background], Counts]) -> None:
+    with start(send_timeout_seconds=0.3) as background:
+        host, port = background.url.removeprefix("http://").split(":")
+        before = count(background).descriptors
+        with sockets.socket() as raw:
+            raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+            raw.connect((host, int(port)))
+            raw.settimeout(5)
+            with pytest.raises(OSError):  # the daemon stops reading, then breaks the connection
+                for _ in range(100_000):
+                    raw.sendall(f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            assert eventually(lambda: count(background).descriptors <= before + 1)

@@ -1,0 +1,93 @@
+"""Deepgram's query parameters: honoured, accepted with a warning, or refused by name."""
+
+import pytest
+
+from daemon.query import NOT_HONOURED, parse
+from daemon.refusal import Refused
+from streaming.options import ListenOptions
+
+RAW = "encoding=linear16&sample_rate=16000"
+
+
+def test_defaults_are_the_listeners_own() -> None:
+    request = parse(RAW.encode(), "pocket")
+    assert request.options == ListenOptions(interim=False)
+    assert (request.encoding, request.sample_rate, request.channels) == ("linear16", 16_000, 1)
+    assert (request.vad_events, request.punctuate, request.warnings) == (False, True, ())
+    assert request.bytes_per_second == 32_000
+
+
+def test_everything_honoured() -> None:
+    query = (
+        "model=nova-3&language=en&encoding=mulaw&sample_rate=8000&channels=2&interim_results=true&endpointing=300"
+        "&utterance_end_ms=1000&vad_events=True&punctuate=false&keyterm=hear+say&keyterm=Kyoto&keywords=Oslo:2"
+    )
+    request = parse(query.encode(), "pocket")
+    assert request.options == ListenOptions(
+        language="en",
+        keyterms=("hear say", "Kyoto", "Oslo"),
+        interim=True,
+        endpointing=0.3,
+        utterance_end=1.0,
+    )
+    assert request.bytes_per_second == 16_000
+    assert request.vad_events and not request.punctuate
+    assert request.warnings == ("keywords: taken as keyterms, their intensifiers are ignored",)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [("false", None), ("true", ListenOptions().endpointing), ("10", 0.01), ("0.5", "error")]
+)
+def test_endpointing(value: str, seconds: float | str | None) -> None:
+    query = f"{RAW}&endpointing={value}".encode()
+    if seconds == "error":
+        with pytest.raises(Refused, match="endpointing: '0.5' is not a whole number"):
+            parse(query, "pocket")
+    else:
+        assert parse(query, "pocket").options.endpointing == seconds
+
+
+@pytest.mark.parametrize("name", sorted(NOT_HONOURED))
+def test_what_is_not_honoured_is_named_unless_it_is_off(name: str) -> None:
+    assert parse(f"{RAW}&{name}=true".encode(), "pocket").warnings == (f"{name}: not honoured",)
+    assert parse(f"{RAW}&{name}=false".encode(), "pocket").warnings == ()
+
+
+@pytest.mark.parametrize("model", ["", "pocket", "nova-3", "nova-2-medical", "Nova-3", "whisper-large", "base"])
+def test_aliases_mean_the_loaded_model(model: str) -> None:
+    parse(f"{RAW}&model={model}".encode(), "pocket")
+
+
+@pytest.mark.parametrize("language", ["multi", "auto", ""])
+def test_languages_that_leave_it_to_the_model(language: str) -> None:
+    assert parse(f"{RAW}&language={language}".encode(), "pocket").options.language is None
+
+
+@pytest.mark.parametrize(
+    ("query", "param", "says"),
+    [
+        ("", "encoding", "encoding and sample_rate missing: raw audio needs encoding (linear16, float32, mulaw, alaw)"),
+        ("sample_rate=16000", "encoding", "encoding missing"),
+        ("encoding=linear16", "sample_rate", "sample_rate missing"),
+        ("encoding=linear16&sample_rate=", "sample_rate", "sample_rate missing"),
+        ("encoding=opus&sample_rate=16000", "encoding", "'opus' is not one of linear16, float32, mulaw, alaw"),
+        ("encoding=linear16&sample_rate=7999", "sample_rate", "7999 Hz lies outside 8000…48000 Hz"),
+        ("encoding=linear16&sample_rate=96000", "sample_rate", "96000 Hz lies outside 8000…48000 Hz"),
+        ("encoding=linear16&sample_rate=16k", "sample_rate", "'16k' is not a whole number"),
+        ("encoding=linear16&sample_rate=-16000", "sample_rate", "'-16000' is not a whole number"),
+        ("encoding=linear16&sample_rate=16000&sample_rate=8000", "sample_rate", "given 2 times"),
+        (f"{RAW}&channels=9", "channels", "9 lies outside 1…8"),
+        (f"{RAW}&channels=0", "channels", "0 lies outside 1…8"),
+        (f"{RAW}&interim_results=1", "interim_results", "'1' is not true or false"),
+        (f"{RAW}&endpointing=5", "endpointing", "lies outside 0.01…10 s"),
+        (f"{RAW}&utterance_end_ms=50", "utterance_end_ms", "lies outside 0.1…10 s"),
+        (f"{RAW}&model=my-model", "model", "'my-model' is not loaded; 'pocket' is"),
+        (f"{RAW}&sampel_rate=8000", "sampel_rate", "sampel_rate: no such parameter"),
+        (f"{RAW}&keyterm={'word+' * 201}", "keyterm", "201 words, the limit is 200"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_limit(query: str, param: str, says: str) -> None:
+    with pytest.raises(Refused) as error:
+        parse(query.encode(), "pocket")
+    assert says in error.value.message
+    assert (error.value.status, error.value.param) == (400, param)
