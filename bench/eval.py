@@ -1,6 +1,9 @@
 """Word error rate of a model on the test split, corpus by corpus, through the listener that the daemon uses."""
 
+import argparse
 import io
+import os
+import sys
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.clips import Clip, pcm16, read_shard, samples_of, shards
+from bench.figures import lines
 from bench.wer import distance, normalize
 from engines import store
 from streaming.events import Transcript
@@ -94,3 +98,22 @@ def _score(clips: list[Clip], texts: list[str]) -> dict[str, object]:
         "clips": len(clips),
         "words": words,
     }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """``python -m bench.eval --data DIR``: what ``hearsay bench eval`` prints, and exit code 2 without data."""
+    parser = argparse.ArgumentParser(
+        prog="bench.eval", description="Word error rate on the test split."
+    )
+    parser.add_argument("--data", default=os.environ.get("HEARSAY_DATA"), help="directory with speech/*-test-*.tar")
+    given = parser.parse_args(arguments)
+    if not given.data or not shards(Path(given.data)):
+        place = f"{given.data} holds no speech/*-test-*.tar" if given.data else "no data directory given"
+        print(f"{place}: make eval DATA=DIR, where DIR/speech holds the shards, or set HEARSAY_DATA", file=sys.stderr)
+        return 2
+    lines(measure(Path(given.data)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

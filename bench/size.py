@@ -1,5 +1,6 @@
 """What a run-time install weighs: the packages that ``pip install hearsay`` brings, unpacked and as downloads."""
 
+import argparse
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from bench.figures import lines
 from engines.store import BUNDLED
 
 ENGINE = "llama-cpp-python"
@@ -95,3 +97,15 @@ def _downloads(versions: dict[str, str]) -> dict[str, int]:
 
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """``python -m bench.size [--download]``: what ``hearsay bench size`` prints."""
+    parser = argparse.ArgumentParser(prog="bench.size", description="What a run-time install weighs.")
+    parser.add_argument("--download", action="store_true", help="also fetch the packages anew and weigh the downloads")
+    lines(measure(download=parser.parse_args(arguments).download))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

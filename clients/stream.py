@@ -13,6 +13,7 @@ One coroutine (or thread) may send while another iterates; that is how live audi
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
@@ -136,6 +137,7 @@ class Stream:
         self._key = key
         self._timeout = timeout
         self._connection: SyncConnection | None = None
+        self._stack = ExitStack()
         self._fault = ""
 
     def connect(self) -> Self:
@@ -145,8 +147,9 @@ class Stream:
             Refused: no daemon there, or it said no.
         """
         try:
-            self._connection = connect_sync(
-                self._url, open_timeout=self._timeout, **settings(self._url, self._key, blocking=True)
+            # websockets wants its `with`; a stack is that for connect() and close().
+            self._connection = self._stack.enter_context(
+                connect_sync(self._url, open_timeout=self._timeout, **settings(self._url, self._key, blocking=True))
             )
         except (OSError, InvalidHandshake, InvalidURI, EOFError) as error:
             raise refusal(self._url, error) from error
@@ -198,8 +201,7 @@ class Stream:
 
     def close(self) -> None:
         """End the session at once, whatever is unfinished. Idempotent."""
-        if self._connection is not None:
-            self._connection.close()
+        self._stack.close()
 
     def __enter__(self) -> Self:
         return self.connect()

@@ -103,20 +103,9 @@ def size(
 def _print(result: dict[str, object], as_json: bool) -> None:
     import json
 
+    from bench.figures import lines
+
     if as_json:
         print(json.dumps(result, ensure_ascii=False))
     else:
-        _lines(result, "")
-
-
-def _lines(value: object, indent: str) -> None:
-    """Nested figures, one a line."""
-    if not isinstance(value, dict):
-        return
-    for name, entry in value.items():  # pyright: ignore[reportUnknownVariableType]
-        if isinstance(entry, dict):
-            print(f"{indent}{name}")
-            _lines(entry, indent + "  ")  # pyright: ignore[reportUnknownArgumentType]
-        else:
-            shown = f"{entry:.4g}" if isinstance(entry, float) else entry  # pyright: ignore[reportUnknownVariableType]
-            print(f"{indent}{name!s:<{max(28 - len(indent), 1)}} {shown}")
+        lines(result)

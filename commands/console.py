@@ -80,6 +80,13 @@ def is_expected(error: BaseException) -> int | None:
     return None
 
 
+def culprit(error: BaseException) -> BaseException:
+    """The first error of a task group's, any other as it is."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return error  # pyright: ignore[reportUnknownVariableType]
+
+
 def complain(message: str) -> None:
     """One line on stderr."""
     line = " ".join(message.split())

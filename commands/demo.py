@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from clients.lag import LagMeter
     from clients.options import StreamOptions
+    from clients.playback import Loudspeaker
     from clients.stream import AsyncStream
     from commands.recording import Recording
 
@@ -43,6 +44,12 @@ def demo(
     threads: Threads = None,
     url: Url = None,
     key: Key = None,
+    sound: Annotated[
+        bool | None,
+        typer.Option(
+            "--sound/--no-sound", help="Play it aloud too [default: on a terminal with a loudspeaker]."
+        ),
+    ] = None,
 ) -> None:
     """See HELP."""
     from rich.console import Console
@@ -58,17 +65,23 @@ def demo(
     )
     console = Console(highlight=False)
     console.print(f"{recording.path.name}, {recording.seconds:.1f} s" + (f", {chosen.credit}" if chosen else ""))
+    loudspeaker = _loudspeaker(recording, sound, console)
     began = time.perf_counter()
     with nullcontext(url) if url else own_daemon(model, threads) as address:
         console.print(f"daemon at {address}, ready after {time.perf_counter() - began:.2f} s")
         if not console.is_terminal:
             console.print("(seconds ~ unfinished text: committed | unstable, = final text)")
-        texts, meter = asyncio.run(_play(address, key, recording, options, console))
+        texts, meter = asyncio.run(_play(address, key, recording, options, console, loudspeaker))
     _report(" ".join(texts), chosen.text if chosen else None, meter)
 
 
 async def _play(
-    url: str, key: str | None, recording: "Recording", options: "StreamOptions", console: "Console"
+    url: str,
+    key: str | None,
+    recording: "Recording",
+    options: "StreamOptions",
+    console: "Console",
+    loudspeaker: "Loudspeaker | None",
 ) -> "tuple[list[str], LagMeter]":
     from clients.captions import Captions
     from clients.events import Results
@@ -76,8 +89,12 @@ async def _play(
     from clients.stream import AsyncStream
 
     meter, texts = LagMeter(), list[str]()
-    async with AsyncStream(url, options, key=key) as stream, asyncio.TaskGroup() as tasks:
-        tasks.create_task(_send(stream, recording, meter))
+    async with (
+        loudspeaker or nullcontext(),
+        AsyncStream(url, options, key=key) as stream,
+        asyncio.TaskGroup() as tasks,
+    ):
+        tasks.create_task(_send(stream, recording, meter, loudspeaker))
         with Captions(console) as screen:
             async for event in stream:
                 if isinstance(event, Results):
@@ -88,7 +105,24 @@ async def _play(
     return texts, meter
 
 
-async def _send(stream: "AsyncStream", recording: "Recording", meter: "LagMeter") -> None:
+def _loudspeaker(recording: "Recording", wanted: bool | None, console: "Console") -> "Loudspeaker | None":
+    """One that plays the recording, None where it is not wanted or, unless asked for, not there."""
+    from clients.microphone import SoundError
+    from clients.playback import Loudspeaker
+
+    if wanted is False or (wanted is None and not console.is_terminal):
+        return None
+    try:
+        return Loudspeaker(recording.sample_rate, recording.channels)
+    except SoundError:
+        if wanted:
+            raise
+        return None
+
+
+async def _send(
+    stream: "AsyncStream", recording: "Recording", meter: "LagMeter", loudspeaker: "Loudspeaker | None"
+) -> None:
     """The recording at real-time pace: a piece leaves when its last sample would have been recorded."""
     rate = stream.options.bytes_per_second
     size = round(recording.sample_rate * PIECE_SECONDS) * recording.channels * 2
@@ -100,6 +134,8 @@ async def _send(stream: "AsyncStream", recording: "Recording", meter: "LagMeter"
         await asyncio.sleep(start + until - time.monotonic())
         await stream.send(piece)
         meter.sent(until, time.monotonic())
+        if loudspeaker is not None:
+            await loudspeaker.write(piece)
     await stream.close_stream()
 
 

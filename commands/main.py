@@ -16,7 +16,7 @@ import sys  # noqa: E402
 import typer  # noqa: E402
 
 from commands import bench, captions, demo, doctor, export, models, serve, transcribe  # noqa: E402
-from commands.console import complain, is_expected, version  # noqa: E402
+from commands.console import complain, culprit, is_expected, version  # noqa: E402
 
 app = typer.Typer(
     name="hearsay",
@@ -63,7 +63,8 @@ def main() -> None:
         # Whoever read stdout has gone (`| head`); the interpreter would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except Exception as error:
+    except Exception as raised:
+        error = culprit(raised)
         code = is_expected(error)
         if code is None or os.environ.get("HEARSAY_DEBUG"):
             raise

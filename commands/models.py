@@ -21,7 +21,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME|DIR", help="A model's name or
 def list_models(as_json: Annotated[bool, typer.Option("--json", help="One JSON object a model.")] = False) -> None:
     """List the models that a name reaches: on HEARSAY_MODELS, in the user's directory, bundled."""
     from engines import store
-    from engines.manifest import ManifestError
+    from engines.manifest import ManifestError, TtsManifest
 
     broken = False
     for model in store.available():
@@ -32,6 +32,8 @@ def list_models(as_json: Annotated[bool, typer.Option("--json", help="One JSON o
             broken = True
             continue
         size = sum(file.bytes for file in manifest.files.values())
+        speaks = isinstance(manifest, TtsManifest)
+        graph, decoder = (manifest.codec, manifest.talker) if speaks else (manifest.encoder, manifest.decoder)
         if as_json:
             entry = {
                 "name": model.name,
@@ -39,8 +41,9 @@ def list_models(as_json: Annotated[bool, typer.Option("--json", help="One JSON o
                 "origin": model.origin,
                 "architecture": manifest.architecture,
                 "languages": manifest.languages,
-                "encoder": manifest.encoder.precision,
-                "decoder": manifest.decoder.quantization,
+                "kind": "tts" if speaks else "asr",
+                "codec" if speaks else "encoder": graph.precision,
+                "decoder": decoder.quantization,
                 "bytes": size,
                 "licence": manifest.licence,
                 "default": model.name == store.default(),
@@ -49,7 +52,7 @@ def list_models(as_json: Annotated[bool, typer.Option("--json", help="One JSON o
         else:
             languages = ",".join(manifest.languages[:4]) + (",..." if len(manifest.languages) > 4 else "")
             mark = "*" if model.name == store.default() else " "
-            weights = f"{manifest.encoder.precision}+{manifest.decoder.quantization}"
+            weights = f"{graph.precision}+{decoder.quantization}"
             facts = f"{languages:<12} {weights:<14} {size / 1e6:8.1f} MB  {model.origin:<11}"
             print(f"{mark} {model.name:<28} {facts} {model.path}")
     if broken:

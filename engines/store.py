@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Literal
 
-from engines.manifest import NAME, Manifest, ManifestError, read
+from engines.manifest import NAME, Manifest, ManifestError, TtsManifest, read
 
 SEARCH_PATH = "HEARSAY_MODELS"
 BUNDLED = Path(__file__).resolve().parent.parent / "models"
@@ -262,7 +262,7 @@ def _roots() -> Iterator[tuple[Path, Origin]]:
 
 def _models_in(root: Path) -> list[Path]:
     if (root / NAME).is_file():
-        return [root.resolve()]
+        return [Path(os.path.abspath(root))]
     try:
         return sorted(path for path in root.iterdir() if not path.name.startswith(".") and (path / NAME).is_file())
     except OSError:  # absent or unreadable: the other places still count
@@ -274,13 +274,35 @@ def _is_path(text: str) -> bool:
 
 
 def _references(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    yield "tokenizer.file", manifest.tokenizer.file
+    if isinstance(manifest, TtsManifest):
+        yield from _speaking_references(manifest)
+        return
     yield "mel.filters", manifest.mel.filters
     yield "encoder.stem", manifest.encoder.stem
     yield "encoder.body", manifest.encoder.body
     if manifest.encoder.clip is not None:
         yield "encoder.clip", manifest.encoder.clip
     yield "decoder.file", manifest.decoder.file
-    yield "tokenizer.file", manifest.tokenizer.file
+
+
+def _speaking_references(manifest: TtsManifest) -> Iterator[tuple[str, str]]:
+    predictor = manifest.predictor
+    yield "talker.file", manifest.talker.file
+    yield "predictor.decoder.file", predictor.decoder.file
+    yield "predictor.rows", predictor.rows
+    yield "predictor.heads", predictor.heads
+    for field, name in (("weight", predictor.weight), ("bias", predictor.bias)):
+        if name is not None:
+            yield f"predictor.{field}", name
+    yield "text_rows", manifest.text_rows
+    yield "code_rows", manifest.code_rows
+    yield "codec.file", manifest.codec.file
+    if manifest.speaker_encoder is not None:
+        yield "speaker_encoder.file", manifest.speaker_encoder.file
+        yield "speaker_encoder.filters", manifest.speaker_encoder.filters
+    if manifest.codec_encoder is not None:
+        yield "codec_encoder.file", manifest.codec_encoder.file
 
 
 def _literal(file: str) -> str:

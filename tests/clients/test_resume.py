@@ -1,0 +1,192 @@
+"""Live audio over connections that break: a daemon that restarts, and one that misbehaves on purpose."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from urllib.parse import urlsplit
+
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+
+from clients import resume
+from clients.events import Event, Results
+from clients.handshake import Lost, Refused
+from clients.options import StreamOptions
+from clients.resume import Disconnected, Reconnected, listen
+from tests.clients.conftest import Daemon
+
+pytestmark = pytest.mark.anyio
+
+RATE = 1000
+"""Bytes a second in the tests with the misbehaving daemon: mulaw at 1 kHz is no daemon's, but counts well."""
+OPTIONS = StreamOptions(encoding="mulaw", sample_rate=RATE)
+
+
+async def paced(audio: bytes, size: int, pause: float) -> AsyncIterator[bytes]:
+    """Pieces of ``size`` bytes, one every ``pause`` seconds."""
+    for offset in range(0, len(audio), size):
+        yield audio[offset : offset + size]
+        await asyncio.sleep(pause)
+
+
+def final(start: float, duration: float) -> str:
+    """A final of the wire's shape."""
+    alternative = {"transcript": f"{start:g}", "confidence": 1.0, "words": []}
+    return json.dumps({
+        "type": "Results", "start": start, "duration": duration, "is_final": True, "speech_final": True,
+        "channel": {"alternatives": [alternative]},
+    })  # fmt: skip
+
+
+class Crooked:
+    """Drops connections: the n-th after ``drops[n]`` bytes, having made the first half of them final."""
+
+    def __init__(self, drops: list[int]) -> None:
+        self.drops = drops
+        self.heard: list[bytes] = []
+
+    async def __call__(self, connection: ServerConnection) -> None:
+        """Serve one connection."""
+        number = len(self.heard)
+        self.heard.append(b"")
+        async for message in connection:
+            if isinstance(message, str):
+                assert json.loads(message) == {"type": "CloseStream"}
+                await connection.send(final(0, len(self.heard[number]) / RATE))
+                return
+            self.heard[number] += message
+            if number < len(self.drops) and len(self.heard[number]) >= self.drops[number]:
+                await connection.send(final(0, len(self.heard[number]) // 2 / RATE))
+                await asyncio.sleep(0.05)
+                connection.transport.abort()
+                return
+
+
+async def collect(url: str, audio: AsyncIterator[bytes], **options: int) -> list[Event | Disconnected | Reconnected]:
+    """Everything that ``listen`` yields."""
+    async with aclosing(listen(url, audio, OPTIONS, **options)) as events:
+        return [event async for event in events]
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch):
+    """Short waits between attempts."""
+    monkeypatch.setattr(resume, "FIRST_WAIT", 0.02)
+    monkeypatch.setattr(resume, "LONGEST_WAIT", 0.1)
+
+
+async def test_what_was_not_final_is_sent_again():
+    """After a loss the next session gets the audio from the last final on, whole and once; the clock goes on."""
+    audio = bytes(i % 251 for i in range(3000))
+    crooked = Crooked([1000, 600])
+    async with serve(crooked, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        events = await collect(f"http://127.0.0.1:{port}", paced(audio, 50, 0.005))
+    first, second, third = crooked.heard
+    assert audio.startswith(first) and len(first) >= 1000
+    assert audio[500:].startswith(second)
+    assert third == audio[500 + len(second) // 2 // 50 * 50 :]
+    kinds = [type(event) for event in events if not isinstance(event, Results)]
+    assert kinds == [Disconnected, Reconnected, Disconnected, Reconnected]
+    finals = [event for event in events if isinstance(event, Results)]
+    assert finals[1].start == 0.5
+    assert finals[-1].start + finals[-1].duration == 3.0
+
+
+async def test_the_first_connection_must_succeed():
+    """A wrong address is an error at once, not a minute of attempts."""
+    with pytest.raises(Refused, match="no daemon answers"):
+        await collect("http://127.0.0.1:9", paced(bytes(100), 50, 0))
+
+
+async def test_attempts_end():
+    """A daemon that stays away: the error of the last attempt, after as many as were allowed."""
+    crooked = Crooked([100])
+    events: list[object] = []
+    async with serve(crooked, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(Refused, match="no daemon answers"):
+            async with aclosing(
+                listen(f"http://127.0.0.1:{port}", paced(bytes(10**6), 50, 0.01), OPTIONS, attempts=3)
+            ) as it:
+                async for event in it:
+                    events.append(event)
+                    if isinstance(event, Disconnected):
+                        server.close(close_connections=False)
+    assert [event.attempt for event in events if isinstance(event, Disconnected)] == [1, 2, 3]
+
+
+async def test_the_sources_error_is_raised():
+    """A microphone that fails ends the captions with its own words, after what was heard is final."""
+
+    async def failing() -> AsyncIterator[bytes]:
+        yield bytes(500)
+        await asyncio.sleep(0.05)
+        raise OSError("the cable is out")
+
+    events: list[object] = []
+    async with serve(Crooked([]), "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(OSError, match="the cable is out"):
+            async with aclosing(listen(f"http://127.0.0.1:{port}", failing(), OPTIONS)) as it:
+                async for event in it:
+                    events.append(event)
+    assert [event.duration for event in events if isinstance(event, Results)] == [0.5]
+
+
+async def test_the_tape_is_bounded_and_its_loss_is_told(monkeypatch: pytest.MonkeyPatch):
+    """Away for longer than the tape: the newest audio is kept, the rest is counted as missed."""
+    monkeypatch.setattr(resume, "MAX_TAPE", 1.0)
+    audio = bytes(i % 251 for i in range(5000))
+    crooked = Crooked([200])
+    reconnected: Reconnected | None = None
+    async with serve(crooked, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with aclosing(listen(url, paced(audio, 50, 0.002), OPTIONS)) as events:
+            async for event in events:
+                if isinstance(event, Disconnected):
+                    await asyncio.sleep(0.5)  # the reader of the events is busy; audio goes on
+                if isinstance(event, Reconnected):
+                    reconnected = event
+    assert reconnected is not None
+    assert reconnected.resent == 1.0
+    # What the dying connection took before its loss showed counts as heard.
+    assert 1.0 < reconnected.missed <= 4.0
+    assert audio.endswith(crooked.heard[1]) and len(crooked.heard[1]) == RATE
+
+
+async def test_a_daemon_that_restarts_loses_nothing(daemon: Daemon, speech: bytes, offline: list[str]):
+    """In the middle of the second utterance the daemon ends and another takes its place: its words still come."""
+    events: list[object] = []
+    first = daemon()
+    first.__enter__()
+    port = urlsplit(first.url).port
+    assert port is not None
+    second = None
+    try:
+        async with aclosing(listen(first.url, paced(speech, 3200, 0.02), StreamOptions())) as it:
+            async for event in it:
+                events.append(event)
+                if isinstance(event, Results) and event.is_final and second is None:
+                    await asyncio.to_thread(first.__exit__, None, None, None)
+                    second = daemon(port=port)
+                    await asyncio.to_thread(second.__enter__)
+    finally:
+        if second is not None:
+            await asyncio.to_thread(second.__exit__, None, None, None)
+    assert [type(event) for event in events if isinstance(event, Disconnected | Reconnected)][-1] is Reconnected
+    finals = [event for event in events if isinstance(event, Results) and event.is_final and event.text]
+    assert finals[0].text == offline[0]
+    ends = [event.start + event.duration for event in finals]
+    assert all(a.start + a.duration <= b.start + 0.3 for a, b in zip(finals, finals[1:], strict=False))
+    assert ends[-1] == pytest.approx(len(speech) / 32000, abs=1.5)
+
+
+async def test_a_session_that_broke_a_rule_is_not_tried_again(daemon: Daemon, speech: bytes):
+    """Close code 1008: the same would happen again."""
+    with daemon(max_unheard_seconds=1.0) as background:
+        with pytest.raises(Lost, match="max_unheard_seconds"):
+            async with aclosing(listen(background.url, paced(speech, len(speech), 0), StreamOptions())) as it:
+                async for _ in it:
+                    pass
