@@ -55,8 +55,8 @@ class AsrModel:
             ManifestError: the directory is no hearing model.
             GgufError, ProviderError: the engines refuse it.
         """
-        manifest = manifests.read(directory)
-        self.manifest: manifests.AsrManifest = manifest
+        manifest = manifests.read_asr(directory)
+        self.manifest = manifest
         self.directory = directory
         self.sample_rate = manifest.mel.sample_rate
         mine = share(sum(f.bytes for f in manifest.files.values()), budget(threads))
