@@ -43,7 +43,7 @@ class Report:
         states = {
             "encoder state": f"none between windows; an open window holds up to {encoder.window_rows} stem rows "
             f"of {encoder.width} ({encoder.window_rows * encoder.width * 4 / 1024:.0f} KiB in float32)",
-            "decoder state": f"KV {kv / 1024:.0f} KiB a row in float16, {kv * encoder.window_rows / 2**20:.1f} MiB "
+            "decoder state": f"KV {kv / 1024:g} KiB a row in float16, {kv * encoder.window_rows / 2**20:.1f} MiB "
             f"a window of {encoder.window_rows} rows",
         }
         lines = [

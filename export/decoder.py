@@ -8,8 +8,11 @@ llama.cpp's own quantiser.
 import ctypes
 import os
 import tempfile
+from collections import deque
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,22 +135,28 @@ def quantize(source: Path, target: Path, quantization: str) -> None:
         "q6_k": llama_cpp.LLAMA_FTYPE_MOSTLY_Q6_K,
         "q4_k_m": llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_K_M,
     }
-    log: list[bytes] = []
-
-    @llama_cpp.llama_log_callback
-    def keep(_level: int, text: bytes, _data: ctypes.c_void_p) -> None:
-        log.append(text)
-
+    LOG.clear()
+    llama_cpp.llama_log_set(keep_log(), ctypes.c_void_p(0))
     parameters = llama_cpp.llama_model_quantize_default_params()
     parameters.ftype = types[quantization]
     parameters.nthread = os.cpu_count() or 1
-    llama_cpp.llama_log_set(keep, ctypes.c_void_p(0))
-    try:
-        status = llama_cpp.llama_model_quantize(
-            os.fsencode(source), os.fsencode(target), ctypes.byref(parameters)
-        )
-    finally:
-        llama_cpp.llama_log_set(ctypes.cast(None, llama_cpp.llama_log_callback), ctypes.c_void_p(0))
+    status = llama_cpp.llama_model_quantize(os.fsencode(source), os.fsencode(target), ctypes.byref(parameters))
     if status:
-        tail = b"".join(log).decode(errors="replace").strip().splitlines()[-3:]
+        tail = b"".join(LOG).decode(errors="replace").strip().splitlines()[-3:]
         raise CheckpointError(f"llama.cpp's quantiser failed with {status}: {' / '.join(tail)}")
+
+
+LOG: deque[bytes] = deque(maxlen=200)
+"""The end of llama.cpp's log, for error messages."""
+
+
+@cache
+def keep_log() -> Any:
+    """A callback that keeps llama.cpp's log off the terminal. llama.cpp holds it for good, so it must live as long."""
+    import llama_cpp
+
+    @llama_cpp.llama_log_callback
+    def keep(_level: int, text: bytes, _data: ctypes.c_void_p) -> None:
+        LOG.append(text)
+
+    return keep

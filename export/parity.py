@@ -22,6 +22,7 @@ from engines.onnx import Graph
 from export.checkpoint import open_checkpoint
 from export.dims import read_dims
 from export.reference import Generated, Reference
+from export.sound import sound
 from export.table import Row, Table
 from streaming.encoder import AudioEncoder, rows_of
 from streaming.mel import LogMel, load_filters, official_length
@@ -44,19 +45,6 @@ LOGIT_ERROR = 1e-4
 
 F16_AGREEMENT = 0.995
 DISTINCT = 20
-
-
-def sound(seconds: float, seed: int, rate: int = 16_000) -> Floats:
-    """A clip that is a little like speech: voiced and noisy stretches, changing pitch and loudness. Same for same seed."""
-    random = np.random.default_rng(seed)
-    count = round(seconds * rate)
-    time = np.arange(count) / rate
-    pitch = 110 + 60 * np.sin(2 * np.pi * (0.7 + 0.2 * seed % 1) * time + seed)
-    phase = 2 * np.pi * np.cumsum(pitch) / rate
-    voice = sum(np.sin(k * phase + k * seed) / k for k in range(1, 20))
-    syllables = np.clip(np.sin(2 * np.pi * 3.1 * time + seed), 0, 1) * (0.3 + random.random())
-    hiss = random.standard_normal(count) * np.clip(np.sin(2 * np.pi * 1.9 * time + 2 * seed), 0, 1)
-    return (0.1 * voice * syllables + 0.05 * hiss + 0.001 * random.standard_normal(count)).astype(np.float32)
 
 
 class Exported:

@@ -1,0 +1,56 @@
+"""Reference tests are collected only where the official code is installed: `make reference` says so."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WANTED = os.environ.get("HEARSAY_REFERENCE", "")
+"""``asr`` or ``tts``: the two need transformers of different versions, so each has an environment."""
+
+collect_ignore_glob = ["*"] if not WANTED else ["tts*"] if WANTED == "asr" else ["*.py"]
+
+if WANTED == "asr":
+    import torch
+
+    from export import api
+    from export.checkpoint import open_checkpoint
+    from export.dims import read_dims
+    from export.parity import Exported
+    from export.reference import Reference
+    from tests.reference.official import OTHER, TINY, write_checkpoint
+
+    torch.set_num_threads(2)
+
+    class Case:
+        """A random-weight checkpoint, its float32 export, and the official code on it."""
+
+        def __init__(self, root: Path, shape: Any, **options: Any) -> None:
+            self.checkpoint = write_checkpoint(root / "checkpoint", shape, **options)
+            self.model = api.run(
+                self.checkpoint, root / "model", encoder="fp32", decoder="f32", clip=True, name="reference"
+            )
+            opened = open_checkpoint(self.checkpoint)
+            self.reference = Reference(opened, read_dims(opened))
+            self.exported = Exported(self.model)
+
+    @pytest.fixture(scope="session")
+    def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
+        """transformers' layout, tied head, windows of 8 s."""
+        case = Case(tmp_path_factory.mktemp("tiny"), TINY, layout="transformers")
+        yield case
+        case.exported.close()
+
+    @pytest.fixture(scope="session")
+    def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
+        """The original layout in shards, slow tokenizer, every dimension another, a head of its own, windows of 4 s."""
+        case = Case(tmp_path_factory.mktemp("other"), OTHER, layout="original", seed=3)
+        yield case
+        case.exported.close()
+
+    @pytest.fixture(params=["tiny", "other"])
+    def case(request: pytest.FixtureRequest) -> Case:
+        """Each of them."""
+        return request.getfixturevalue(request.param)
