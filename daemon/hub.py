@@ -6,7 +6,6 @@ listener together with its at most one call in flight; calls run in worker threa
 """
 
 import asyncio
-import logging
 import uuid
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,8 +24,6 @@ from streaming.model import AsrModel
 from streaming.options import ListenOptions, OptionError
 
 T = TypeVar("T")
-
-log: Final = logging.getLogger("hearsay.hub")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +118,8 @@ class Hub:
     async def _load(self) -> None:
         try:
             self.loaded = await asyncio.get_running_loop().run_in_executor(self._pool, self._loader, self.settings)
-        except Exception as error:  # reported by /readyz and by serve(), which ends the process
+        except Exception as error:  # told by whoever started the daemon, which then ends
             self.failure = error
-            log.error("model %s: %s", self.settings.asr_model, error)
         else:
             self.metrics.ready.set(1)
 

@@ -72,7 +72,8 @@ def count(asr_model: AsrModel) -> Callable[[Background], Counts]:
     def counted(background: Background) -> Counts:
         gc.collect()
         return Counts(
-            threads=threading.active_count(),
+            # The pool of workers is the daemon's: bounded, and gone with it.
+            threads=sum(not thread.name.startswith("hearsay-worker") for thread in threading.enumerate()),
             descriptors=len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0,
             listeners=asr_model.live,
             sequences=asr_model.decoder.taken,

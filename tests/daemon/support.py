@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -37,6 +37,10 @@ class Counts:
     listeners: int
     sequences: int
     places: int
+
+    def __le__(self, other: "Counts") -> bool:
+        """Nothing more than in ``other``."""
+        return all(mine <= theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True))
 
 
 class Client:

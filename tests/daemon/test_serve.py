@@ -1,0 +1,196 @@
+"""The daemon as a process: its address, its signals, its exit status."""
+
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from daemon.config import Settings
+from daemon.hub import Loaded
+from daemon.serve import Background
+from engines.store import ModelNotFound
+from tests.daemon.support import Client, Counts, Speech, eventually, finals, send
+
+MAIN = "import sys; from daemon.config import load; from daemon.serve import serve; sys.exit(serve(load()))"
+
+
+class Process:
+    """A daemon in a process of its own."""
+
+    def __init__(self, **settings: str) -> None:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("HEARSAY_") or k == "HEARSAY_MODELS"}
+        environment |= {f"HEARSAY_{name.upper()}": value for name, value in settings.items()}
+        # llama_cpp keeps /dev/null open till the end.
+        null = "ignore:unclosed file <_io.TextIOWrapper name='/dev/null'"
+        command = [sys.executable, "-X", "dev", "-W", "error", "-W", null, "-c", MAIN]
+        self.process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+        self.lines: list[str] = []
+        self._reading = threading.Thread(target=self._read)
+        self._reading.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as stream:
+            self.lines.extend(line.rstrip() for line in stream)
+
+    def url(self) -> str:
+        """Its address, once it is ready."""
+        assert eventually(lambda: any("is ready on" in line for line in self.lines), 60), self.lines
+        line = next(line for line in self.lines if "is ready on" in line)
+        return line.split(" on ")[1].split(" with ")[0]
+
+    def wait(self, seconds: float = 30) -> int:
+        """Its exit status."""
+        status = self.process.wait(seconds)
+        self._reading.join()
+        return status
+
+
+@contextmanager
+def process(**settings: str) -> Iterator[Process]:
+    """A daemon that ends with the block at the latest."""
+    running = Process(**{"port": "0", "sessions": "4", **settings})
+    try:
+        yield running
+    finally:
+        running.process.kill()
+        running.wait()
+
+
+def ask(url: str, path: str) -> int:
+    """The status of a GET; 0 if nobody answers."""
+    try:
+        return httpx.get(url + path).status_code
+    except httpx.TransportError:
+        return 0
+
+
+def test_sigterm_in_mid_sentence_lets_live_sessions_finish(speech: Speech) -> None:
+    """New work is refused, the sentence is heard to its end, then the process ends with 0."""
+    with process() as running:
+        url = running.url()
+        client = Client(url)
+        expected = finals(client.transcribe(speech.pcm))
+        half = len(speech.pcm) // 4 * 2
+        with client.open() as socket:
+            send(socket, speech.pcm[:half])
+            running.process.send_signal(signal.SIGTERM)
+            assert eventually(lambda: ask(url, "/readyz") == 503)
+            assert ask(url, "/healthz") == 200
+            with pytest.raises(InvalidStatus) as error, client.open():
+                pass
+            assert error.value.response.status_code == 503
+            assert error.value.response.headers["retry-after"] == "5"
+            time.sleep(0.5)
+            send(socket, speech.pcm[half:])
+            socket.send('{"type": "CloseStream"}')
+            messages = [json.loads(message) for message in socket]
+            assert socket.close_code == 1000
+        assert finals(messages) == expected != ""
+        assert running.wait() == 0
+        assert [line for line in running.lines if not line.startswith("hearsay ")] == []
+
+
+def test_at_the_drain_deadline_sessions_are_finalised_and_sent_away(speech: Speech) -> None:
+    with process(drain_seconds="1") as running:
+        client = Client(running.url())
+        expected = finals(client.transcribe(speech.pcm))
+        with client.open() as socket:
+            send(socket, speech.pcm)
+            began = time.monotonic()
+            running.process.send_signal(signal.SIGTERM)
+            messages: list[dict[str, Any]] = []
+            with pytest.raises(ConnectionClosed) as error:
+                while True:
+                    messages.append(json.loads(socket.recv(timeout=20)))
+            assert 0.9 < time.monotonic() - began < 5
+            assert error.value.rcvd is not None
+            assert (error.value.rcvd.code, error.value.rcvd.reason) == (1012, "the daemon is shutting down")
+        assert messages[-1]["type"] == "Metadata"
+        assert finals(messages) == expected
+        assert running.wait() == 0
+
+
+def test_a_second_signal_ends_at_once(speech: Speech) -> None:
+    with process() as running:
+        client = Client(running.url())
+        with client.open() as socket:
+            send(socket, speech.pcm)
+            running.process.send_signal(signal.SIGINT)
+            assert eventually(lambda: any("a second signal ends them" in line for line in running.lines))
+            running.process.send_signal(signal.SIGINT)
+            assert running.wait(10) == 0
+
+
+def test_an_idle_daemon_ends_with_the_first_signal() -> None:
+    with process() as running:
+        running.url()
+        began = time.monotonic()
+        running.process.send_signal(signal.SIGTERM)
+        assert running.wait(10) == 0
+        assert time.monotonic() - began < 5
+
+
+def test_a_taken_port_and_a_missing_model_are_one_line_and_status_1(daemon: Background) -> None:
+    port = daemon.url.rsplit(":", 1)[1]
+    with process(port=port) as running:
+        assert running.wait() == 1
+        assert len(running.lines) == 1 and f"cannot listen on 127.0.0.1:{port}" in running.lines[0]
+    with process(asr_model="unheard-of") as running:
+        assert running.wait() == 1
+        assert [line.split(":")[0] for line in running.lines[1:]] == ["hearsay ends"]
+        assert "unheard-of" in running.lines[1]
+
+
+def test_background_starts_and_stops_without_a_trace(
+    loaded: Loaded, speech: Speech, count: Callable[[Background], Counts]
+) -> None:
+    """Even with sessions open, which are finalised and sent away."""
+    background = Background(Settings(port=0), lambda _: loaded, owns_model=False)
+    before = count(background)
+    for _ in range(3):
+        background = Background(Settings(port=0), lambda _: loaded, owns_model=False)
+        with background:
+            client = Client(background.url)
+            assert finals(client.transcribe(speech.pcm))
+            opened = client.open()
+            socket = opened.__enter__()
+            socket.send(speech.pcm)
+        with pytest.raises(ConnectionClosed) as error:
+            while True:
+                socket.recv(timeout=10)
+        assert error.value.rcvd is not None and error.value.rcvd.code == 1012
+        opened.__exit__(None, None, None)
+    assert eventually(lambda: count(background) == before), (before, count(background))
+
+
+def test_background_raises_what_the_loader_raises(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFound, match="not a model directory"):
+        with Background(Settings(port=0, asr_model=str(tmp_path))):
+            pass
+
+
+def test_tls(loaded: Loaded, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    settings = Settings(port=0, tls_certificate=str(certificate), tls_key=str(key))
+    with Background(settings, lambda _: loaded, owns_model=False) as background:
+        assert background.url.startswith("https://")
+        trusting = ssl.create_default_context(cafile=certificate)
+        assert httpx.get(background.url + "/readyz", verify=trusting).status_code == 200
