@@ -10,6 +10,21 @@ from engines.store import find
 from streaming.model import AsrModel
 from tests.clips import DATA, Clip, read_clip
 
+APART = ("soak", "reference")
+"""Folders that run only when they are named: they take long, or need torch."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the folders of ``APART`` out of a run that does not name them."""
+    here = Path(__file__).parent
+    for name in APART:
+        folder = here / name
+        if collection_path == folder or folder in collection_path.parents:
+            asked = [config.invocation_params.dir / str(argument).split("::")[0] for argument in config.args]
+            if not any(folder == path or folder in path.parents for path in asked):
+                return True
+    return None
+
 
 @pytest.fixture(scope="session")
 def model_directory() -> Path:
