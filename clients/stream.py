@@ -13,9 +13,9 @@ One coroutine (or thread) may send while another iterates; that is how live audi
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from websockets.asyncio.client import ClientConnection as AsyncConnection
 from websockets.asyncio.client import connect as connect_async
@@ -148,9 +148,11 @@ class Stream:
         """
         try:
             # websockets wants its `with`; a stack is that for connect() and close().
-            self._connection = self._stack.enter_context(
-                connect_sync(self._url, open_timeout=self._timeout, **settings(self._url, self._key, blocking=True))
+            opening = cast(
+                AbstractContextManager[SyncConnection],
+                connect_sync(self._url, open_timeout=self._timeout, **settings(self._url, self._key, blocking=True)),
             )
+            self._connection = self._stack.enter_context(opening)
         except (OSError, InvalidHandshake, InvalidURI, EOFError) as error:
             raise refusal(self._url, error) from error
         return self

@@ -1,0 +1,173 @@
+"""The microphone and the loudspeaker: through PortAudio and a virtual device where there is PortAudio, and without."""
+
+import asyncio
+import ctypes.util
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clients.microphone import SoundError, portaudio
+
+ALSA = Path("/usr/share/alsa/alsa.conf")
+HERE = sys.platform == "linux" and ctypes.util.find_library("portaudio") is not None and ALSA.exists()
+virtual = pytest.mark.skipif(not HERE, reason="needs PortAudio and ALSA's configuration (apt install libportaudio2)")
+
+DEVICE = """
+pcm.virtual_sound {{
+    type file
+    slave.pcm null
+    file "{folder}/played.raw"
+    infile "{folder}/recorded.raw"
+    format raw
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("platform", "remedy"),
+    [("linux", "apt install libportaudio2"), ("darwin", "brew install portaudio"), ("win32", "Reinstall sounddevice")],
+)
+def test_without_portaudio_one_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, platform: str, remedy: str
+):
+    """The message names the system's package."""
+    monkeypatch.setitem(sys.modules, "sounddevice", None)  # what Python itself does for a module that cannot be had
+    monkeypatch.setattr("sys.platform", platform)
+    with pytest.raises(SoundError, match=remedy) as caught:
+        portaudio()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """An environment with one sound device: what it records comes from a FIFO, what it plays goes to a file."""
+    (tmp_path / "asound.conf").write_text(DEVICE.format(folder=tmp_path))
+    os.mkfifo(tmp_path / "recorded.raw")
+    # ALSA opens the FIFO each time it looks at the device, and would wait for somebody to write.
+    held = os.open(tmp_path / "recorded.raw", os.O_RDWR)
+    yield {**os.environ, "ALSA_CONFIG_PATH": f"{ALSA}:{tmp_path / 'asound.conf'}", "FOLDER": str(tmp_path)}
+    os.close(held)
+
+
+def speak(path: Path, audio: bytes, stop: threading.Event) -> None:
+    """Write ``audio``, then silence, into the FIFO at the pace of a 16 kHz microphone."""
+    with path.open("r+b", buffering=0) as fifo:
+        os.set_blocking(fifo.fileno(), False)
+        start, position = time.monotonic(), 0
+        while not stop.is_set():
+            piece = audio[position : position + 1600].ljust(1600, b"\0")
+            try:
+                fifo.write(piece)
+            except BlockingIOError:
+                pass
+            position += 1600
+            time.sleep(max(0.0, start + position / 32000 - time.monotonic()))
+
+
+@virtual
+def test_what_the_microphone_records_arrives_bit_for_bit(sound: dict[str, str]):
+    """PortAudio records the virtual device; the pieces joined are what was written into it."""
+    audio = bytes((i * 7 + i // 251) % 256 for i in range(48000))
+    code = (
+        "import asyncio, sys\n"
+        "from clients.microphone import Microphone, devices\n"
+        "async def main():\n"
+        "    async with Microphone('virtual_sound') as microphone:\n"
+        "        print('open', file=sys.stderr, flush=True)\n"
+        "        got = b''\n"
+        "        async for piece in microphone:\n"
+        "            got += piece\n"
+        "            if len(got) >= 48000: break\n"
+        "        assert microphone.sample_rate == 16000 and microphone.dropped == 0, microphone.dropped\n"
+        "    sys.stdout.buffer.write(got[:48000])\n"
+        "assert [device.name for device in devices()] == ['virtual_sound']\n"
+        "asyncio.run(main())\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", code], env=sound, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        stop = threading.Event()
+        voice = threading.Thread(target=speak, args=(Path(sound["FOLDER"]) / "recorded.raw", audio, stop))
+        voice.start()
+        try:
+            got, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            stop.set()
+            voice.join()
+    assert process.returncode == 0, errors.decode()
+    assert got == audio
+
+
+@virtual
+def test_captions_of_the_microphone_are_those_of_the_file(
+    sound: dict[str, str], url: str, speech: bytes, offline: list[str]
+):
+    """`hearsay captions` on the virtual microphone prints the finals that the same samples give at once."""
+    seconds = len(speech) / 32000
+    command = [sys.executable, "-m", "commands.main", "captions", "--url", url, "--device", "virtual_sound"]
+    command += ["--seconds", f"{seconds:.6f}"]
+    with subprocess.Popen(command, env=sound, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        stop = threading.Event()
+        voice = threading.Thread(target=speak, args=(Path(sound["FOLDER"]) / "recorded.raw", speech, stop))
+        voice.start()
+        try:
+            out, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            stop.set()
+            voice.join()
+    assert process.returncode == 0, errors.decode()
+    lines = out.decode().splitlines()
+    assert [line.partition(" = ")[2] for line in lines if " = " in line] == offline
+
+
+@virtual
+def test_what_the_loudspeaker_plays_arrives_bit_for_bit(sound: dict[str, str]):
+    """PortAudio plays to the virtual device; the file it writes holds every sample, in order."""
+    audio = bytes((i * 11 + i // 241) % 256 for i in range(64000))
+    code = (
+        "import asyncio, sys\n"
+        "from clients.playback import Loudspeaker\n"
+        "async def main():\n"
+        "    audio = sys.stdin.buffer.read()\n"
+        "    async with Loudspeaker(16000) as loudspeaker:\n"
+        "        for offset in range(0, len(audio), 1600):\n"
+        "            await loudspeaker.write(audio[offset : offset + 1600])\n"
+        "asyncio.run(main())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], env=sound, input=audio, capture_output=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    played = (Path(sound["FOLDER"]) / "played.raw").read_bytes()
+    assert audio in played
+    assert not played.replace(audio, b"").strip(b"\0")
+
+
+def test_nothing_else_needs_a_sound_library():
+    """Importing the clients and every verb leaves sounddevice alone."""
+    code = "import sys, clients.stream, clients.captions, clients.microphone, clients.playback, commands.main\n"
+    code += "assert 'sounddevice' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_pieces_that_nobody_takes_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch):
+    """The queue is bounded: the oldest goes, the newest stays, the count tells."""
+    from clients import microphone
+
+    monkeypatch.setattr(microphone, "MAX_WAITING", 3)
+    one = microphone.Microphone.__new__(microphone.Microphone)
+    one.dropped = 0
+    one._pieces = asyncio.Queue(3)
+    for number in range(5):
+        one._take(bytes([number]), lost=False)
+    one._take(b"\x05", lost=True)
+    assert [one._pieces.get_nowait() for _ in range(3)] == [b"\x03", b"\x04", b"\x05"]
+    assert one.dropped == 4

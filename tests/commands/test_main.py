@@ -1,0 +1,115 @@
+"""The command as a whole: help, exit codes, one line an error, light to start."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.main import get_command
+
+from commands.console import culprit, is_expected, prose
+from commands.main import app
+from engines.manifest import ManifestError
+from engines.store import ModelNotFound
+from tests.commands.conftest import Run
+
+VERBS = {
+    "serve", "transcribe", "captions", "demo", "doctor",
+    "models list", "models verify", "models path", "models pull", "models remove",
+    "export run", "export inspect", "export verify",
+    "bench asr", "bench sessions", "bench eval", "bench size",
+}  # fmt: skip
+
+
+def verbs() -> dict[str, str]:
+    """Every verb's own name and epilog, groups' verbs as ``group verb``."""
+    found: dict[str, str] = {}
+    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+        if hasattr(command, "commands"):
+            found |= {f"{name} {inner}": verb.epilog or "" for inner, verb in command.commands.items()}
+        else:
+            found[name] = command.epilog or ""
+    return found
+
+
+def test_the_verbs_are_these():
+    """None is missing, none is forgotten here."""
+    assert verbs().keys() == VERBS
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_help_shows_an_example_of_itself(hearsay: Run, verb: str):
+    """--help exits 0 and ends with an example that calls this very verb."""
+    done = hearsay(*verb.split(), "--help")
+    assert done.returncode == 0, done.stderr
+    assert f"hearsay {verb}" in verbs()[verb]
+    assert "Example: " in done.stdout and f"hearsay {verb}" in " ".join(done.stdout.split())
+
+
+def test_starting_is_light():
+    """No verb's heavy imports happen before it is called; BLAS is held to one thread before numpy can come."""
+    code = (
+        "import sys, os\n"
+        "import commands.main\n"
+        "heavy = {'numpy', 'onnxruntime', 'llama_cpp', 'soundfile', 'soxr', 'starlette', 'uvicorn', 'websockets',"
+        " 'huggingface_hub', 'tokenizers', 'sounddevice', 'torch', 'av'}\n"
+        "assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()\n"
+        "assert os.environ['OMP_NUM_THREADS'] == os.environ['OPENBLAS_NUM_THREADS'] == '1'\n"
+    )
+    environment = {"PATH": "/usr/bin:/bin"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=60)
+
+
+def test_version(hearsay: Run):
+    """--version prints name and version."""
+    done = hearsay("--version")
+    assert done.returncode == 0 and done.stdout.startswith("hearsay ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sing"],
+        ["transcribe"],
+        ["transcribe", "--no-such-flag", "x.wav"],
+        ["transcribe", "x.wav", "--model", "no-such-model"],
+        ["transcribe", "x.wav", "--url", "http://127.0.0.1:9", "--exact-floor"],
+        ["serve", "--port", "99999"],
+        ["serve", "--host", "0.0.0.0"],
+        ["models", "path", "no-such-model"],
+        ["bench", "eval"],
+        ["bench", "eval", "."],
+    ],
+)
+def test_wrong_calls_exit_2_and_say_why_on_stderr(hearsay: Run, arguments: list[str]):
+    """Nothing on stdout, no traceback."""
+    done = hearsay(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == "" and done.stderr.strip()
+    assert "Traceback" not in done.stderr
+
+
+def test_expected_errors_carry_their_exit_code():
+    """Errors made for people are told apart from defects, inside task groups too."""
+    assert is_expected(ModelNotFound("x")) == 2
+    assert is_expected(ManifestError("x")) == 1
+    assert is_expected(KeyError("x")) is None
+    group = ExceptionGroup("tasks", [ExceptionGroup("inner", [ManifestError("deep")])])
+    assert str(culprit(group)) == "deep"
+
+
+def test_a_debug_variable_brings_the_traceback(hearsay: Run):
+    """HEARSAY_DEBUG shows where an expected error came from."""
+    done = hearsay("models", "path", "no-such-model", HEARSAY_DEBUG="1")
+    assert "Traceback" in done.stderr and "ModelNotFound" in done.stderr
+
+
+def test_a_reader_that_leaves_is_no_error_of_ours(hearsay: Run, environment: dict[str, str]):
+    """`hearsay … | head -0` neither hangs nor shows a traceback."""
+    line = f"{sys.executable} -m commands.main serve --help | true"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=environment, timeout=60)
+    assert "Traceback" not in done.stderr
+
+
+def test_prose_joins_lines_and_keeps_paragraphs():
+    """Help texts wrap at the terminal's width, not at the source's."""
+    assert prose("\none\ntwo\n\nthree\n") == "one two\n\nthree"
