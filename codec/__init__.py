@@ -1,1 +1,1 @@
-"""Speaking: text in, audio out, incrementally. No sockets and no asyncio in here."""
+"""Speaking: text → audio, incrementally. Knows engines; no sockets, no asyncio, no clock but the sample count."""

@@ -1,4 +1,4 @@
-"""One llama.cpp context, many sequences: rows of embeddings in, logits out.
+"""One llama.cpp context, many sequences: rows of embeddings in, logits (and hidden states) out.
 
 Knows no tokenizer and no speech. A *row* is one position of one sequence: a float32 vector of the model's width, either
 made elsewhere (audio) or read from the GGUF's own embedding table (:meth:`Decoder.embed`). Rows always go in as
@@ -56,6 +56,16 @@ class Rows:
     logits_from: int
 
 
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the wanted rows of one item gave. Both are the caller's own copies."""
+
+    logits: Floats
+    """float32 [n, vocabulary]."""
+    hidden: Floats
+    """float32 [n, width]: the state after the last norm; [0, width] where the decoder was not asked to keep it."""
+
+
 _backend_lock = threading.Lock()
 _backend_ready = False
 
@@ -105,7 +115,23 @@ class Decoder:
         threads: int,
         kv: Literal["f16", "f32"] = "f16",
         gpu_layers: int = 0,
+        hidden: bool = False,
+        shared_rows: int = 1,
     ) -> None:
+        """Load ``path``.
+
+        Args:
+            sequences: independent sequences, 1…256.
+            rows: positions of each.
+            threads: of one call.
+            kv: type of the KV cache.
+            gpu_layers: layers for a GPU, where llama.cpp was built with one.
+            hidden: keep the state after the last norm beside the logits (:meth:`outputs`).
+            shared_rows: items of up to so many rows share calls with items of equally many (:meth:`evaluate`).
+
+        Raises:
+            GgufError: llama.cpp cannot load it or cannot make the context.
+        """
         if not 1 <= sequences <= _SEQUENCE_LIMIT:
             raise GgufError(f"sequences: {sequences} lies outside 1…{_SEQUENCE_LIMIT}")
         _start_backend()
@@ -124,6 +150,7 @@ class Decoder:
         params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.kv_unified = False
         params.no_perf = True
+        params.embeddings = hidden
         self._context: Any = llama.llama_init_from_model(self._model, params)
         if not self._context:
             llama.llama_model_free(self._model)
@@ -132,6 +159,7 @@ class Decoder:
         self.width: int = llama.llama_model_n_embd(self._model)
         self.vocabulary: int = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(self._model))
         self.sequences = sequences
+        self.hidden, self._shared_rows = hidden, shared_rows
         self._table = EmbeddingTable(path)
         self._free = list(range(sequences - 1, -1, -1))
         self._lengths = [0] * sequences
@@ -183,30 +211,45 @@ class Decoder:
     def evaluate(self, items: Sequence[Rows]) -> list[Floats]:
         """Evaluate every item; logits float32 [n - logits_from, vocabulary] of each.
 
-        Items of one row each, of different sequences, share calls. Items of many rows take calls of their own, cut at
-        multiples of :data:`CALL_ROWS`: so the partition of a sequence's rows never depends on its neighbours.
+        Items of one row each, of different sequences, share calls (up to ``shared_rows`` rows: items of equally many).
+        Longer items take calls of their own, cut at multiples of :data:`CALL_ROWS`: so the partition of a sequence's
+        rows never depends on its neighbours.
 
         Raises:
             GgufError: a position outside the sequence's cells, or llama.cpp failed.
         """
-        results: list[Floats] = [np.empty((0, self.vocabulary), np.float32)] * len(items)
-        single = [i for i, item in enumerate(items) if len(item.rows) == 1]
-        for first in range(0, len(single), self._capacity):
-            group = single[first : first + self._capacity]
-            for index, logits in zip(group, self._call([items[i] for i in group]), strict=True):
-                results[index] = logits
-        for index, item in enumerate(items):
-            if len(item.rows) == 1:
-                continue
-            parts: list[Floats] = []
-            for cut in range(0, len(item.rows), CALL_ROWS):
-                part = item.rows[cut : cut + CALL_ROWS]
-                wanted = min(max(item.logits_from - cut, 0), len(part))
-                parts += self._call([Rows(item.sequence, item.start + cut, part, wanted)])
-            results[index] = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return results
+        return [output.logits for output in self.outputs(items)]
 
-    def _call(self, items: Sequence[Rows]) -> list[Floats]:
+    def outputs(self, items: Sequence[Rows]) -> list[Output]:
+        """As :meth:`evaluate`, with the hidden states where the decoder keeps them."""
+        results: list[Output | None] = [None] * len(items)
+        for count in range(1, self._shared_rows + 1):
+            alike = [i for i, item in enumerate(items) if len(item.rows) == count]
+            most = self._capacity // count
+            for first in range(0, len(alike), most):
+                group = alike[first : first + most]
+                for index, output in zip(group, self._call([items[i] for i in group]), strict=True):
+                    results[index] = output
+        for index, item in enumerate(items):
+            if results[index] is None:
+                results[index] = self._alone(item)
+        return [output for output in results if output is not None]
+
+    def _alone(self, item: Rows) -> Output:
+        parts: list[Output] = []
+        for cut in range(0, len(item.rows), CALL_ROWS):
+            part = item.rows[cut : cut + CALL_ROWS]
+            wanted = min(max(item.logits_from - cut, 0), len(part))
+            parts += self._call([Rows(item.sequence, item.start + cut, part, wanted)])
+        if len(parts) == 1:
+            return parts[0]
+        empty = np.empty((0, self.vocabulary), np.float32), np.empty((0, self.width), np.float32)
+        return Output(
+            np.concatenate([empty[0], *(part.logits for part in parts)]),
+            np.concatenate([empty[1], *(part.hidden for part in parts)]),
+        )
+
+    def _call(self, items: Sequence[Rows]) -> list[Output]:
         batch = self._batch
         n = 0
         for item in items:
@@ -229,13 +272,16 @@ class Decoder:
             raise GgufError(f"llama_decode returned {code} for {n} rows of {len(items)} sequences")
         for item in items:
             self._lengths[item.sequence] = item.start + len(item.rows)
-        logits: list[Floats] = []
+        results: list[Output] = []
         n = 0
         for item in items:
-            rows = range(n + item.logits_from, n + len(item.rows))
-            out = np.empty((len(rows), self.vocabulary), np.float32)
-            for k, i in enumerate(rows):
-                out[k] = np.ctypeslib.as_array(llama.llama_get_logits_ith(self._context, i), (self.vocabulary,))
-            logits.append(out)
+            wanted = range(n + item.logits_from, n + len(item.rows))
+            logits = np.empty((len(wanted), self.vocabulary), np.float32)
+            hidden = np.empty((len(wanted) if self.hidden else 0, self.width), np.float32)
+            for k, i in enumerate(wanted):
+                logits[k] = np.ctypeslib.as_array(llama.llama_get_logits_ith(self._context, i), (self.vocabulary,))
+                if self.hidden:
+                    hidden[k] = np.ctypeslib.as_array(llama.llama_get_embeddings_ith(self._context, i), (self.width,))
+            results.append(Output(logits, hidden))
             n += len(item.rows)
-        return logits
+        return results

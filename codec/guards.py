@@ -1,0 +1,71 @@
+"""Ends of a piece that the model did not find by itself.
+
+Small and quantised talkers sometimes go on after the text: trailing noise, minutes of murmur, one syllable round and
+round (reported for every implementation of this architecture). Each guard looks at something else and is counted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from codec.events import Reason
+
+Floats = npt.NDArray[np.float32]
+
+FRAMES_BASE: Final = 38
+FRAMES_A_TOKEN: Final = 12
+"""Frame budget of a piece: 3 s, and about 1 s a text token, three times what slow speech takes."""
+SILENT_FRAMES: Final = 25
+"""2 s of silence once the text has been read: the longest pause that is still speech is shorter."""
+SILENT_RMS: Final = 2e-3
+"""−54 dBFS."""
+LOOP_PERIOD: Final = 12
+LOOP_TURNS: Final = 4
+LOOP_FRAMES: Final = 25
+"""A loop is a block of at most 12 frames, four times and 2 s long."""
+
+
+@dataclass(slots=True)
+class Guard:
+    """Watches one piece. ``cap``: most frames, whatever the text."""
+
+    cap: int
+    tokens: int = 0
+    """Text tokens read so far."""
+    frames: int = 0
+    _silent: int = 0
+
+    def frame(self, first_codes: Sequence[int], text_ended: bool) -> Reason | None:
+        """Account for one more frame; ``first_codes`` are all codes of codebook 0 so far.
+
+        Returns why the piece must end with this frame, or None.
+        """
+        self.frames += 1
+        if self.frames >= self.cap:
+            return "cap"
+        if text_ended and self.frames >= FRAMES_BASE + FRAMES_A_TOKEN * self.tokens:
+            return "budget"
+        return "repetition" if text_ended and loops(first_codes) else None
+
+    def audio(self, samples: Floats, frame_samples: int, text_ended: bool) -> Reason | None:
+        """Account for decoded audio of whole frames. Silence before the text was read through is the model's affair."""
+        for start in range(0, len(samples), frame_samples):
+            block = samples[start : start + frame_samples]
+            quiet = float(np.sqrt(np.mean(np.square(block, dtype=np.float64)))) < SILENT_RMS
+            self._silent = self._silent + 1 if quiet and text_ended else 0
+        return "silence" if self._silent >= SILENT_FRAMES else None
+
+
+def loops(codes: Sequence[int]) -> bool:
+    """Whether ``codes`` end in a block repeated often enough to be a loop."""
+    for period in range(1, LOOP_PERIOD + 1):
+        span = max(period * LOOP_TURNS, LOOP_FRAMES)
+        if span > len(codes):
+            continue
+        tail = codes[len(codes) - span :]
+        if all(tail[i] == tail[i + period] for i in range(span - period)):
+            return True
+    return False
