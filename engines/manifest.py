@@ -230,6 +230,19 @@ class CodecEncoder(msgspec.Struct, frozen=True):
     frame_samples: int
 
 
+class TextRules(msgspec.Struct, frozen=True):
+    """What the model's text may hold, where it was trained on less than all of Unicode (config.json "hearsay".text).
+
+    ``alphabet``: the letters and inner marks it knows (``abcdefghijklmnopqrstuvwxyz'``), None for any; text is folded
+    to lower case first where that has no capitals. ``marks``: the punctuation it knows. ``ends``: one of these marks
+    ends every text.
+    """
+
+    alphabet: str | None = None
+    marks: str = ",.?!;:"
+    ends: str = ""
+
+
 class TtsManifest(msgspec.Struct, frozen=True, tag="tts", tag_field="kind"):
     """A speaking model.
 
@@ -264,6 +277,7 @@ class TtsManifest(msgspec.Struct, frozen=True, tag="tts", tag_field="kind"):
     files: dict[str, File]
     speaker_encoder: SpeakerEncoder | None = None
     codec_encoder: CodecEncoder | None = None
+    text: TextRules = TextRules()
     source: str = ""
 
 
