@@ -11,11 +11,13 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from daemon import health, listen, rest
+from daemon import health, rest
 from daemon.config import Settings
 from daemon.gate import Gate
 from daemon.hub import Hub
+from daemon.listen import Listen
 from daemon.refusal import Refused, refuse
+from daemon.stream import PATH as LISTEN
 
 Handler = Callable[[Hub, Request], Response]
 
@@ -37,11 +39,11 @@ def create_app(settings: Settings, hub: Hub) -> ASGIApp:
         yield
         await hub.stop()
 
-    listening, transcriptions = listen.Listen(hub), rest.Transcriptions(hub)
+    listening, transcriptions = Listen(hub), rest.Transcriptions(hub)
     routes = [
         *(Route(path, _endpoint(hub, handler), methods=["GET"]) for path, handler in _GET.items()),
-        WebSocketRoute(listen.PATH, listening),
-        Route(listen.PATH, listening),
+        WebSocketRoute(LISTEN, listening),
+        Route(LISTEN, listening),
         Route(rest.PATH, transcriptions),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http, Exception: _fault})

@@ -17,7 +17,7 @@ from streaming.pcm import ENCODINGS, FormatError, PcmDecoder
 SAMPLE_BYTES: Final = {"linear16": 2, "float32": 4, "mulaw": 1, "alaw": 1}
 
 _MANY: Final = frozenset({"keyterm", "keywords"})
-_HONOURED: Final = frozenset({
+HONOURED: Final = frozenset({
     "model", "language", "encoding", "sample_rate", "channels", "interim_results", "endpointing", "utterance_end_ms",
     "vad_events", "keyterm", "keywords", "punctuate", "version", "mip_opt_out", "no_delay", "detect_language",
 })  # fmt: skip
@@ -65,11 +65,11 @@ def parse(query_string: bytes, model: str) -> ListenRequest:
     given: dict[str, list[str]] = {}
     for name, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
         given.setdefault(name, []).append(value)
-    unknown = sorted(given.keys() - _HONOURED - NOT_HONOURED)
+    unknown = sorted(given.keys() - HONOURED - NOT_HONOURED)
     if unknown:
         raise _wrong(unknown[0], f"{', '.join(unknown)}: no such parameter")
     for name, values in given.items():
-        if len(values) > 1 and name in _HONOURED - _MANY:
+        if len(values) > 1 and name in HONOURED - _MANY:
             raise _wrong(name, f"{name}: given {len(values)} times")
     one = {name: values[-1] for name, values in given.items()}
     check_model(one.get("model", ""), model, status=400)

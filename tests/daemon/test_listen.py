@@ -1,15 +1,20 @@
 """``/v1/listen`` in good order: what is said, in which order, in which shape."""
 
 import hashlib
+import io
 import json
+import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+import soundfile
 import soxr
 from deepgram.listen.v1 import types as sdk
 
@@ -20,6 +25,8 @@ from streaming.options import ListenOptions
 from tests.daemon.support import RATE, Client, Speech, eventually, finals, send
 
 Start = Callable[..., AbstractContextManager[Background]]
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 SDK_TYPES: dict[str, Any] = {
     "Results": sdk.ListenV1Results,
@@ -164,10 +171,6 @@ def test_encodings_and_rates(client: Client, speech: Speech, encoding: str, rate
 
 def companded(samples: Any, encoding: str) -> bytes:
     """G.711 as libsndfile writes it."""
-    import io
-
-    import soundfile
-
     file = io.BytesIO()
     soundfile.write(file, samples, RATE, format="RAW", subtype={"mulaw": "ULAW", "alaw": "ALAW"}[encoding])
     return file.getvalue()
@@ -180,10 +183,6 @@ def test_two_channels_are_mixed_down(client: Client, speech: Speech) -> None:
 
 
 def test_a_wav_stream_is_heard_without_its_header(client: Client, speech: Speech) -> None:
-    import io
-
-    import soundfile
-
     file = io.BytesIO()
     soundfile.write(file, np.frombuffer(speech.pcm, "<i2"), RATE, format="WAV", subtype="PCM_16")
     messages = client.transcribe(file.getvalue())
@@ -225,8 +224,6 @@ def test_keepalive_keeps_an_idle_stream(start: Start, speech: Speech) -> None:
 
 def test_sixteen_streams_at_once_hear_what_one_hears(client: Client, speech: Speech) -> None:
     """Alone or in a crowd, a session gets the same text."""
-    from concurrent.futures import ThreadPoolExecutor
-
     alone = finals(client.transcribe(speech.pcm))
     with ThreadPoolExecutor(16) as pool:
         crowd = list(pool.map(lambda i: finals(client.transcribe(speech.pcm, piece=1600 + 2 * i)), range(16)))
@@ -264,3 +261,10 @@ def test_metrics_count_what_happened(start: Start, speech: Speech) -> None:
             assert eventually(
                 lambda: value(httpx.get(background.url + "/metrics").text, f"hearsay_sessions{path}") == 1
             )
+
+
+def test_documented_metrics_are_those_there_are(daemon: Background) -> None:
+    documented = set(re.findall(r"`(hearsay_[a-z_]+)", (DOCS / "operations.md").read_text(encoding="utf-8")))
+    text = httpx.get(daemon.url + "/metrics").text
+    kinds = dict(line.split(" ")[2:4] for line in text.splitlines() if line.startswith("# TYPE hearsay_"))
+    assert documented == set(kinds)

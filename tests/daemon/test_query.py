@@ -1,8 +1,11 @@
 """Deepgram's query parameters: honoured, accepted with a warning, or refused by name."""
 
+import re
+from pathlib import Path
+
 import pytest
 
-from daemon.query import NOT_HONOURED, parse
+from daemon.query import HONOURED, NOT_HONOURED, parse
 from daemon.refusal import Refused
 from streaming.options import ListenOptions
 
@@ -91,3 +94,11 @@ def test_what_is_wrong_is_named_with_its_limit(query: str, param: str, says: str
         parse(query.encode(), "pocket")
     assert says in error.value.message
     assert (error.value.status, error.value.param) == (400, param)
+
+
+def test_documentation_lists_what_is_not_honoured_and_what_is() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    section = text.partition("Accepted, not honoured")[2].partition("Any other name")[0]
+    assert set(re.findall(r"`([a-z_]+)`", section)) == NOT_HONOURED
+    for name in HONOURED:
+        assert f"`{name}`" in text or f"`{name}=" in text, name
