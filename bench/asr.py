@@ -22,7 +22,7 @@ from streaming.encoder import rows_of
 from streaming.listener import SEGMENT_SECONDS
 from streaming.mel import official_length
 from streaming.model import AsrModel
-from streaming.recognizer import Segment
+from streaming.recognizer import Head, Segment
 from streaming.work import Work
 
 Floats = npt.NDArray[np.float32]
@@ -132,7 +132,7 @@ def _hear(
         asr.evaluate(Rows(sequence, 0, head, len(head)), owner)
         work.prefill_seconds += time.perf_counter() - began
         work.head_rows += len(head)
-        segment = Segment(asr, sequence, len(head), language, owner, work)
+        segment = Segment(asr, sequence, Head(head, ()), language, owner, work)
         step = len(samples) if tick is None else int(tick * asr.sample_rate)
         for start in range(0, len(samples), step):
             began = time.perf_counter()

@@ -102,9 +102,7 @@ def _score(clips: list[Clip], texts: list[str]) -> dict[str, object]:
 
 def main(arguments: list[str] | None = None) -> int:
     """``python -m bench.eval --data DIR``: what ``hearsay bench eval`` prints, and exit code 2 without data."""
-    parser = argparse.ArgumentParser(
-        prog="bench.eval", description="Word error rate on the test split."
-    )
+    parser = argparse.ArgumentParser(prog="bench.eval", description="Word error rate on the test split.")
     parser.add_argument("--data", default=os.environ.get("HEARSAY_DATA"), help="directory with speech/*-test-*.tar")
     given = parser.parse_args(arguments)
     if not given.data or not shards(Path(given.data)):

@@ -1,0 +1,158 @@
+"""Recordings to text: the contract of --json, and the same words as live."""
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from websockets.asyncio.client import connect
+
+from tests.clients.conftest import pcm
+from tests.clips import DATA, Clip
+from tests.commands.conftest import Run
+
+
+def objects(output: str) -> list[dict[str, Any]]:
+    """The JSON objects of --json, one a line."""
+    return [json.loads(line) for line in output.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def short(clips: list[Clip]) -> list[Clip]:
+    """A few short clips of different corpora."""
+    chosen: dict[str, Clip] = {}
+    for clip in clips:
+        if 1.5 < clip.seconds < 7:
+            chosen.setdefault(clip.corpus, clip)
+    return list(chosen.values())[:4]
+
+
+def test_json_is_as_promised(hearsay: Run, short: list[Clip]):
+    """One object a line and file, in the order given, every field in range, words within the file."""
+    files = [DATA / "clips" / clip.name for clip in short]
+    done = hearsay("transcribe", "--json", *files)
+    assert done.returncode == 0, done.stderr
+    found = objects(done.stdout)
+    assert [entry["file"] for entry in found] == [str(file) for file in files]
+    for entry, clip in zip(found, short, strict=True):
+        assert entry.keys() == {"file", "text", "language", "duration", "words", "segments"}
+        assert entry["duration"] == pytest.approx(clip.seconds, abs=0.002)
+        assert entry["text"] == " ".join(segment["text"] for segment in entry["segments"])
+        assert entry["text"].split() == [part for word in entry["words"] for part in word["word"].split()]
+        assert entry["language"] == ("en" if entry["text"] else None)
+        times = [time for word in entry["words"] for time in (word["start"], word["end"])]
+        assert times == sorted(times) and all(0 <= time <= entry["duration"] + 0.01 for time in times)
+        assert all(0 <= word["confidence"] <= 1 for word in entry["words"])
+        assert all(0 <= s["start"] < s["end"] <= entry["duration"] + 0.01 and s["text"] for s in entry["segments"])
+    assert any(entry["words"] for entry in found)
+
+
+def test_the_words_are_those_of_a_live_session(hearsay: Run, url: str, short: list[Clip], tmp_path: Path):
+    """/v1/listen with default parameters, in ragged chunks, gives the words of the file; through a daemon too."""
+
+    async def live(clip: Clip) -> str:
+        audio, texts = pcm(clip.samples), list[str]()
+        address = url.replace("http", "ws") + "/v1/listen?encoding=linear16&sample_rate=16000"
+        async with connect(address, max_size=None) as socket:
+            sizes = np.random.default_rng(len(audio)).integers(1, 9000, 1000)
+            position = 0
+            for size in sizes:
+                await socket.send(audio[position : position + int(size)])
+                position += int(size)
+                if position >= len(audio):
+                    break
+            assert position >= len(audio)
+            await socket.send('{"type":"CloseStream"}')
+            async for message in socket:
+                event = json.loads(message)
+                if event["type"] == "Results" and event["is_final"]:
+                    texts.append(event["channel"]["alternatives"][0]["transcript"])
+        return " ".join(text for text in texts if text)
+
+    files = [tmp_path / f"{number}.wav" for number in range(len(short))]
+    for file, clip in zip(files, short, strict=True):
+        soundfile.write(file, np.frombuffer(pcm(clip.samples), "<i2"), 16000)
+    here = objects(hearsay("transcribe", "--json", *files).stdout)
+    assert [entry["text"] for entry in here] == [asyncio.run(live(clip)) for clip in short]
+    there = objects(hearsay("transcribe", "--json", "--url", url, *files).stdout)
+    assert there == here
+
+
+def test_a_bad_file_is_a_line_on_stderr_and_the_rest_goes_on(hearsay: Run, short: list[Clip], tmp_path: Path):
+    """Exit code 1 at the end; the good files' lines are all there."""
+    good = DATA / "clips" / short[0].name
+    text = tmp_path / "notes.wav"
+    text.write_text("no audio")
+    done = hearsay("transcribe", "--json", tmp_path / "none.wav", good, text, good)
+    assert done.returncode == 1
+    assert [entry["file"] for entry in objects(done.stdout)] == [str(good), str(good)]
+    lines = done.stderr.splitlines()
+    assert len(lines) == 2 and "none.wav: there is no such file" in lines[0] and "notes.wav: it is no audio" in lines[1]
+
+
+def test_through_a_daemon_a_bad_file_is_told_too(hearsay: Run, url: str, short: list[Clip]):
+    """The daemon's reason on stderr, the other file's text on stdout."""
+    done = hearsay("transcribe", "--url", url, DATA / "index.jsonl", DATA / "clips" / short[0].name)
+    assert done.returncode == 1
+    assert "index.jsonl: the daemon refused with HTTP 400: file:" in done.stderr
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_plain_text_names_the_file_only_among_several(hearsay: Run, short: list[Clip]):
+    """One file: its text alone; several: `file: text`, a line each."""
+    files = [DATA / "clips" / clip.name for clip in short[:2]]
+    one, two = hearsay("transcribe", files[0]), hearsay("transcribe", *files)
+    assert one.stdout.count("\n") == 1 and str(files[0]) not in one.stdout
+    assert [line.partition(": ")[0] for line in two.stdout.splitlines()] == [str(file) for file in files]
+    assert two.stdout.splitlines()[0] == f"{files[0]}: {one.stdout.strip()}"
+
+
+def test_silence_is_no_words(hearsay: Run, tmp_path: Path):
+    """Silence, and a file without a single sample: empty text, no language, the right duration."""
+    soundfile.write(tmp_path / "silence.wav", np.zeros(48000, np.int16), 16000)
+    soundfile.write(tmp_path / "nothing.wav", np.zeros(0, np.int16), 16000)
+    done = hearsay("transcribe", "--json", tmp_path / "silence.wav", tmp_path / "nothing.wav")
+    assert done.returncode == 0, done.stderr
+    for entry, duration in zip(objects(done.stdout), (3.0, 0.0), strict=True):
+        assert {**entry, "file": ""} == {
+            "file": "", "text": "", "language": None, "duration": duration, "words": [], "segments": []
+        }  # fmt: skip
+
+
+def test_an_unknown_language_is_said_once(hearsay: Run, short: list[Clip]):
+    """Before the first file, naming the option."""
+    files = [DATA / "clips" / clip.name for clip in short]
+    done = hearsay("transcribe", "--language", "xx", *files)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "language" in done.stderr
+
+
+def test_each_file_is_flushed_when_it_is_done(start: Callable[..., Popen[str]], short: list[Clip]):
+    """Whoever reads the pipe gets the first object while the second file is still being heard."""
+    long = next((DATA / "recordings").iterdir())
+    process = start("transcribe", "--json", DATA / "clips" / short[0].name, *[long] * 40)
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    assert json.loads(first)["text"] is not None
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+
+
+def test_interrupting_is_quiet(start: Callable[..., Popen[str]]):
+    """Ctrl-C while a file is heard: exit code 130, no traceback."""
+    long = next((DATA / "recordings").iterdir())
+    process = start("transcribe", *[long] * 40)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
