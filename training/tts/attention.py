@@ -1,4 +1,6 @@
-"""Layers of talker and predictor: Qwen3 blocks (q/k norm, grouped heads, SwiGLU), with keys and values kept between calls."""
+"""Layers of talker and predictor: Qwen3 blocks (q/k norm, grouped heads, SwiGLU), with keys and values kept between
+calls.
+"""
 
 from dataclasses import dataclass, field
 

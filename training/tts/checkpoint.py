@@ -1,8 +1,9 @@
 """Checkpoints in the official Qwen3-TTS-12Hz layout.
 
-folder/config.json, generation_config.json, model.safetensors (`talker.*`), tokenizer files, and folder/speech_tokenizer/config.json,
-model.safetensors (`decoder.*`; the encoder is not shipped). The extra key "hearsay" in config.json says what the runtime must know
-and the official config does not hold: how text is written before it is tokenised.
+folder/config.json, generation_config.json, model.safetensors (`talker.*`), tokenizer files, and
+folder/speech_tokenizer/config.json, model.safetensors (`decoder.*`; the encoder is not shipped). The extra key
+"hearsay" in config.json says what the runtime must know and the official config does not hold: how text is written
+before it is tokenised.
 """
 
 import json
@@ -67,7 +68,7 @@ def model_config(config: Config, tokenizer: Tokenizer, voices: tuple[str, ...]) 
         im_start_token_id=ids.im_start, im_end_token_id=ids.im_end, tts_pad_token_id=ids.pad, tts_bos_token_id=ids.bos,
         tts_eos_token_id=ids.eos, talker_config=talker_config(config, voices),
         hearsay=dict(
-            name=config.name, codebook_size=config.codec.codebook_size,
+            name=config.name, codebook_size=config.codec.codebook_size, layouts=["stream"],
             text=dict(leading_space=True, lower_case=True, digits=False, marks=MARKS, ends_with=".?!"),
         ),
     )  # fmt: skip

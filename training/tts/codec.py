@@ -56,7 +56,9 @@ def save_codec(codec: Codec, path: Path) -> None:
 
 
 def load_codec(path: Path, shape: CodecShape | None = None) -> Codec:
-    """A codec from `save_codec`. With `shape`, weights whose sizes fit it are taken and the rest stays fresh (codebooks, say)."""
+    """A codec from `save_codec`. With `shape`, weights whose sizes fit it are taken and the rest stays fresh
+    (codebooks, say).
+    """
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:  # type: ignore[no-untyped-call]

@@ -66,10 +66,11 @@ class CodecTraining:
     slice_frames: int = 16  # decoded and compared: two slices a crop
     history_frames: int = 4  # decoded before a slice, not compared
     human_share: float = 0.6  # crops of the recorded voice
-    unquantised_steps: int = 150  # before the codebooks exist; 0 where training begins from weights
+    unquantised_steps: int = 400  # before the codebooks are made by k-means; 0 keeps those of the weights begun from
     mel_weight: float = 15.0
     phone_weight: float = 2.0
     commitment_weight: float = 0.5
+    speed: float = 0.06  # crops of the recorded voice are played up to so much faster or slower
     ema: float = 0.98
     dead_usage: float = 0.1  # vectors a batch below which an entry is restarted
     rate: float = 6e-4
@@ -108,7 +109,9 @@ class TalkerTraining:
 
 @dataclass(frozen=True)
 class Voices:
-    """Speakers of the codec vocabulary, in the order of their ids, and the synthetic one that the phone labels come from."""
+    """Speakers of the codec vocabulary, in the order of their ids, and the synthetic one that the phone labels come
+    from.
+    """
 
     speakers: tuple[str, ...] = ("slt", "kathleen")
     synthetic: str = "slt"
@@ -158,10 +161,16 @@ def check(config: Config) -> None:
     if samples != FRAME:
         raise ValueError(f"codec.upsample_rates × upsampling_ratios: {samples} samples a frame, must be {FRAME}")
     if c.num_quantizers < 2:
-        raise ValueError(f"codec.num_quantizers: {c.num_quantizers}, must be at least 2 (one semantic, the rest acoustic)")
+        raise ValueError(
+            f"codec.num_quantizers: {c.num_quantizers}, must be at least 2 (one semantic, the rest acoustic)"
+        )
     if c.decoder_dim % 2 ** len(c.upsample_rates):
         raise ValueError(f"codec.decoder_dim: {c.decoder_dim} cannot be halved {len(c.upsample_rates)} times")
     if t.num_attention_heads % t.num_key_value_heads:
-        raise ValueError(f"talker.num_key_value_heads: {t.num_key_value_heads} does not divide {t.num_attention_heads} heads")
+        raise ValueError(
+            f"talker.num_key_value_heads: {t.num_key_value_heads} does not divide {t.num_attention_heads} heads"
+        )
     if t.control_ids < 8 + len(config.voices.speakers):
-        raise ValueError(f"talker.control_ids: {t.control_ids} do not hold 8 tags and {len(config.voices.speakers)} speakers")
+        raise ValueError(
+            f"talker.control_ids: {t.control_ids} do not hold 8 tags and {len(config.voices.speakers)} speakers"
+        )

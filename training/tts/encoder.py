@@ -1,7 +1,8 @@
-"""The codec's encoder: waveform -> one vector a frame. Only training needs it, so it is neither small at run time nor causal.
+"""The codec's encoder: waveform -> one vector a frame. Only training needs it, so it is neither small at run time
+nor causal.
 
-It reads log-mel spectra rather than samples: the codec's loss sees magnitudes only, and convolutions at 100 frames a second
-cost a hundredth of those at 24 kHz.
+It reads log-mel spectra rather than samples: the codec's loss sees magnitudes only, and convolutions at 100 frames a
+second cost a hundredth of those at 24 kHz.
 """
 
 import torch
@@ -14,7 +15,7 @@ from training.tts.spectra import LogMel
 _BANDS = 128
 _HOP = 240  # 100 spectra a second; three halvings make 12.5
 _KERNEL = 7
-_CENTRE, _SPREAD = -2.0, 1.0  # of log10 mel magnitudes of speech at -23 dBFS
+_CENTRE, _SPREAD = -1.2, 1.0  # of log10 mel magnitudes of speech at the level of `speech.LEVEL`
 
 
 class Mixing(nn.Module):

@@ -1,8 +1,8 @@
 """The official streaming layout: every position is the sum of a text embedding and a codec embedding.
 
-role (text only) · tags with <tts_pad> · speaker with <tts_pad> · <tts_text_bos> with codec pad · first text token with codec bos;
-then text token i + 1 with frame i, <tts_text_eod> after the last text token, <tts_pad> from there on. Position of codec bos predicts
-frame 0, position of frame i predicts frame i + 1 or the end.
+role (text only) · tags with <tts_pad> · speaker with <tts_pad> · <tts_text_bos> with codec pad · first text token
+with codec bos; then text token i + 1 with frame i, <tts_text_eod> after the last text token, <tts_pad> from there
+on. Position of codec bos predicts frame 0, position of frame i predicts frame i + 1 or the end.
 """
 
 from collections.abc import Sequence
@@ -42,9 +42,10 @@ def codec_ids(config: Config) -> CodecIds:
 
 @dataclass(frozen=True)
 class Row:
-    """One utterance laid out, S positions. text, codec int16 [S] (codec: control id, or code 0 of the frame; -1: no codec
-    embedding); rest int16 [S, K - 1] and frame bool [S] (position holds a frame); label int16 [S]; text_at float32 [S]: position
-    whose text should be spoken (-1: none); span: first and last text position + 1."""
+    """One utterance laid out, S positions. text, codec int16 [S] (codec: control id, or code 0 of the frame; -1: no
+    codec embedding); rest int16 [S, K - 1] and frame bool [S] (position holds a frame); label int16 [S]; text_at
+    float32 [S]: position whose text should be spoken (-1: none); span: first and last text position + 1.
+    """
 
     text: NDArray[np.int16]
     codec: NDArray[np.int16]
@@ -66,8 +67,9 @@ def head(text: TextIds, codec: CodecIds, speaker: str, *, language: bool) -> tup
 def lay_out(
     codes: NDArray[np.int16], tokens: Sequence[int], speaker: str, text: TextIds, codec: CodecIds, *, language: bool
 ) -> Row:
-    """codes int16 [n, K] and the text's `tokens` -> a row of len(head) + n + 1 positions. ValueError where the text does not end
-    before the speech: the layout has one text token a frame."""
+    """codes int16 [n, K] and the text's `tokens` -> a row of len(head) + n + 1 positions. ValueError where the text
+    does not end before the speech: the layout has one text token a frame.
+    """
     before_text, before_codec = head(text, codec, speaker, language=language)
     start, n, length = len(before_text), len(codes), len(tokens)
     if length + 1 > n + 1:

@@ -1,7 +1,8 @@
 """Split residual vector quantisation: one semantic codebook, the rest acoustic; learnt by moving averages.
 
-Parameter names and the entry formula embedding_sum / cluster_usage are the official ones. The acoustic books quantise the encoder's
-output through a projection of their own, beside the semantic one, as the official decoder adds both.
+Parameter names and the entry formula embedding_sum / cluster_usage are the official ones. The acoustic books
+quantise the encoder's output through a projection of their own, beside the semantic one, as the official decoder
+adds both.
 """
 
 from typing import NamedTuple
@@ -43,7 +44,9 @@ class EuclideanCodebook(nn.Module):
 
     @torch.no_grad()
     def learn(self, x: Tensor, index: Tensor, decay: float, dead: float) -> None:
-        """Move every entry towards the vectors x [N, dim] that chose it; entries used less than `dead` restart at one of them."""
+        """Move every entry towards the vectors x [N, dim] that chose it; entries used less than `dead` restart at
+        one of them.
+        """
         size = len(self.cluster_usage)
         hot = torch.zeros(len(x), size, device=x.device).scatter_(1, index[:, None], 1.0)
         self.cluster_usage.mul_(decay).add_(hot.sum(0), alpha=1 - decay)
@@ -147,6 +150,13 @@ class SplitResidualVectorQuantizer(nn.Module):
         semantic = first.output_proj(q1)
         q2, c2, l2 = rest.vq(rest.input_proj(z), decay, dead)
         return Quantised(semantic + rest.output_proj(q2), torch.cat([c1, c2], 1), l1 + l2, semantic)
+
+    def bypass(self, z: Tensor) -> Quantised:
+        """As `forward`, with the projections but without the books (codes are empty)."""
+        first, rest = self.rvq_first, self.rvq_rest
+        semantic = first.output_proj(first.input_proj(z))
+        codes = torch.zeros(z.shape[0], 0, z.shape[2], dtype=torch.long, device=z.device)
+        return Quantised(semantic + rest.output_proj(rest.input_proj(z)), codes, z.new_zeros(()), semantic)
 
     @torch.no_grad()
     def cluster(self, z: Tensor, usage: float) -> None:

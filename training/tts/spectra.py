@@ -1,4 +1,6 @@
-"""Spectra of 24 kHz waveforms: mel filter banks, log-mel frames, and the multi-scale spectral distance that the codec minimises."""
+"""Spectra of 24 kHz waveforms: mel filter banks, log-mel frames, and the multi-scale spectral distance that the
+codec minimises.
+"""
 
 import math
 from typing import cast
@@ -28,7 +30,9 @@ def mel_bank(window: int, bands: int, low: float = 20.0, high: float = RATE / 2)
 
 
 def magnitude(wave: Tensor, window: Tensor, hop: int, *, center: bool = True) -> Tensor:
-    """[B, samples] -> [B, window / 2 + 1, frames] float32. The epsilon keeps the gradient of an exactly zero bin finite."""
+    """[B, samples] -> [B, window / 2 + 1, frames] float32. The epsilon keeps the gradient of an exactly zero bin
+    finite.
+    """
     z = torch.stft(wave.float(), len(window), hop, window=window, center=center, return_complex=True)
     return (z.real.square() + z.imag.square() + 1e-9).sqrt()
 
@@ -52,7 +56,9 @@ class LogMel(nn.Module):
 
 
 class SpectralDistance(nn.Module):
-    """Mean over `SCALES` of the L1 distance of log-mels, plus a part of square-root magnitudes: [B, 1, S] × 2 -> scalar."""
+    """Mean over `SCALES` of the L1 distance of log-mels, plus a part of square-root magnitudes: [B, 1, S] × 2 ->
+    scalar.
+    """
 
     def __init__(self) -> None:
         super().__init__()

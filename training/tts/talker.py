@@ -1,4 +1,5 @@
-"""Talker (codebook 0, one step a frame) and predictor (the other codebooks), with the official parameter names under `talker.`.
+"""Talker (codebook 0, one step a frame) and predictor (the other codebooks), with the official parameter names under
+`talker.`.
 
 Source of structure: Qwen3TTSTalkerForConditionalGeneration. Positions are plain (all three mRoPE axes are equal there).
 """

@@ -1,7 +1,8 @@
 """Text as the small speaking model reads it, and the sentences that synthetic speech is made of.
 
-Contract: `speakable` gives lower-case words with inner apostrophes and the marks , . ? ! ; : and ends with . ? or !. It begins with
-a space, so that a text's tokens are the tokens of its words, one after another: a stream can be encoded word by word.
+Contract: `speakable` gives lower-case words with inner apostrophes and the marks , . ? ! ; : and ends with . ? or !.
+It begins with a space, so that a text's tokens are the tokens of its words, one after another: a stream can be
+encoded word by word.
 """
 
 import random
@@ -12,8 +13,11 @@ from collections.abc import Iterator, Sequence
 from training.asr.sentences import expand_titles, invented_name, templated
 
 MARKS = ",.?!;:"
-_SIGNS = str.maketrans({"\u2019": "'", "\u2018": "'", "`": "'", "\u2026": ".", "_": " ", '"': " ", "\u201c": " ", "\u201d": " "})
+_SIGNS = str.maketrans(
+    {"\u2019": "'", "\u2018": "'", "`": "'", "\u2026": ".", "_": " ", '"': " ", "\u201c": " ", "\u201d": " "}
+)
 _WORDS = {"&": " and ", "%": " percent ", "+": " plus ", "=": " equals ", "@": " at "}
+_ETC = re.compile(r"\betc\b\.?", re.IGNORECASE)
 _DASH = re.compile(r"\s*(?:\u2014|\u2013|--+)\s*|\s-\s")
 _OTHER = re.compile(rf"[^a-z' {re.escape(MARKS)}]+")
 _QUOTE = re.compile(r"(?<![a-z])'|'(?![a-z])")
@@ -24,7 +28,8 @@ def speakable(text: str) -> str:
     """`text` in the model's characters; "" where digits would have to be guessed or no word is left."""
     if any(c.isdigit() for c in text):
         return ""
-    folded = unicodedata.normalize("NFKD", text.translate(_SIGNS).lower())
+    expanded = _ETC.sub("et cetera", expand_titles(text))
+    folded = unicodedata.normalize("NFKD", expanded.translate(_SIGNS).lower())
     plain = _DASH.sub(", ", "".join(c for c in folded if not unicodedata.combining(c)))
     for sign, word in _WORDS.items():
         plain = plain.replace(sign, word)
@@ -43,10 +48,13 @@ def _asked(text: str) -> str:
 
 
 def sentences(fiction: Sequence[str], seed: int, shortest: int = 3, longest: int = 190) -> Iterator[str]:
-    """Endless speakable sentences of `shortest`..`longest` characters: fiction in random order, templates, invented names,
-    lists of single words (letter-to-sound), and two sentences in a row."""
+    """Endless speakable sentences of `shortest`..`longest` characters: fiction in random order, templates, invented
+    names, lists of single words (letter-to-sound), and two sentences in a row.
+    """
     rng = random.Random(seed)
-    words = sorted({w.strip(MARKS) for line in fiction[:20000] for w in line.lower().split() if w.strip(MARKS).isalpha()})
+    words = sorted(
+        {w.strip(MARKS) for line in fiction[:20000] for w in line.lower().split() if w.strip(MARKS).isalpha()}
+    )
     while True:
         draw = rng.random()
         text = expand_titles(rng.choice(fiction))

@@ -31,7 +31,9 @@ def train_tokenizer(texts: Iterable[str], vocab: int, folder: Path) -> Tokenizer
     """Train on speakable `texts` and write the four files. `vocab` counts the special tokens, which come last."""
     tokenizer = Tokenizer(models.BPE())
     split = pre_tokenizers.Split(Regex(SPLIT), "isolated")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
     tokenizer.decoder = decoders.ByteLevel()
     lines = list(texts)
     trainer = trainers.BpeTrainer(

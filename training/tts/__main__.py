@@ -1,0 +1,185 @@
+"""`python -m training.tts STAGE ...`: one command a stage (docs/training-tts.md walks through them)."""
+
+import argparse
+import lzma
+from itertools import islice
+from pathlib import Path
+
+from training.tts.config import load_config
+
+_CONFIG = Path(__file__).parent / "pocket-tts-en.toml"
+
+
+def _lines(path: Path) -> list[str]:
+    data = lzma.open(path, "rt").read() if path.suffix == ".xz" else path.read_text()
+    return data.splitlines()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m training.tts", description=__doc__)
+    parser.add_argument("--config", type=Path, default=_CONFIG)
+    stages = parser.add_subparsers(dest="stage", required=True)
+
+    tokenizer = stages.add_parser("tokenizer", help="train the BPE of the talker's text")
+    tokenizer.add_argument("--text", type=Path, required=True, help="one sentence a line, .xz or plain")
+    tokenizer.add_argument("--out", type=Path, required=True)
+
+    synth = stages.add_parser("synth", help="make synthetic speech with phone labels")
+    synth.add_argument("--root", type=Path, default=Path("/"), help="where flite is unpacked")
+    synth.add_argument("--text", type=Path, required=True)
+    synth.add_argument("--out", type=Path, required=True)
+    synth.add_argument("--hours", type=float, required=True)
+    synth.add_argument("--seconds", type=float, default=3600.0, help="stop then, whatever is done")
+    synth.add_argument("--workers", type=int, default=2)
+    synth.add_argument("--seed", type=int, default=1)
+
+    voice = stages.add_parser("voice", help="prepare the recorded voice: level, trim, label")
+    voice.add_argument("tars", type=Path, nargs="+")
+    voice.add_argument("--root", type=Path, default=Path("/"))
+    voice.add_argument("--out", type=Path, required=True)
+    voice.add_argument("--workers", type=int, default=2)
+
+    codec = stages.add_parser("codec", help="train the codec for a number of seconds")
+    codec.add_argument("--speech", type=Path, nargs="+", required=True, help="folders of shards")
+    codec.add_argument("--out", type=Path, required=True)
+    codec.add_argument("--seconds", type=float, required=True)
+    codec.add_argument("--start", type=Path, help="codec.safetensors to begin from")
+    codec.add_argument("--discriminators", type=Path, help="discriminators.safetensors to begin from")
+    codec.add_argument("--hours", type=float, default=12.0, help="of synthetic speech at most")
+    codec.add_argument("--steps", type=int, default=10**9)
+    codec.add_argument("--device", default="cuda")
+    codec.add_argument("--eager", action="store_true", help="no CUDA graphs")
+
+    encode = stages.add_parser("encode", help="speech -> codes")
+    encode.add_argument("--codec", type=Path, required=True)
+    encode.add_argument("--speech", type=Path, nargs="+", required=True)
+    encode.add_argument("--out", type=Path, required=True, help="codes.npz")
+    encode.add_argument("--device", default="cuda")
+
+    talker = stages.add_parser("talker", help="train talker and predictor on codes for a number of seconds")
+    talker.add_argument("--codes", type=Path, nargs="+", required=True)
+    talker.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
+    talker.add_argument("--out", type=Path, required=True)
+    talker.add_argument("--seconds", type=float, required=True)
+    talker.add_argument("--start", type=Path, help="model.safetensors to begin from")
+    talker.add_argument("--voice", help="fine-tune to this speaker")
+    talker.add_argument("--steps", type=int, default=10**9)
+    talker.add_argument("--evaluate-every", type=int, default=1500)
+    talker.add_argument("--device", default="cuda")
+    talker.add_argument("--eager", action="store_true")
+
+    judge = stages.add_parser("judge", help="train the phone recogniser that evaluation asks")
+    judge.add_argument("--speech", type=Path, nargs="+", required=True)
+    judge.add_argument("--out", type=Path, required=True, help="judge.safetensors")
+    judge.add_argument("--seconds", type=float, default=600.0)
+    judge.add_argument("--steps", type=int, default=4000)
+    judge.add_argument("--device", default="cuda")
+
+    evaluate = stages.add_parser("evaluate", help="quality on held-out speech: eval.json")
+    evaluate.add_argument("--codec", type=Path, required=True)
+    evaluate.add_argument("--talker", type=Path, help="model.safetensors")
+    evaluate.add_argument("--tokenizer", type=Path, help="tokenizer.json")
+    evaluate.add_argument("--judge", type=Path, help="judge.safetensors")
+    evaluate.add_argument("--speech", type=Path, nargs="+", required=True)
+    evaluate.add_argument("--out", type=Path, required=True)
+    evaluate.add_argument("--clips", type=int, default=24, help="through the codec, a voice")
+    evaluate.add_argument("--sentences", type=int, default=60, help="by the talker, a voice")
+
+    checkpoint = stages.add_parser("checkpoint", help="official-layout folder of codec, talker and tokenizer")
+    checkpoint.add_argument("--codec", type=Path, required=True)
+    checkpoint.add_argument("--talker", type=Path, required=True)
+    checkpoint.add_argument("--tokenizer", type=Path, required=True, help="folder")
+    checkpoint.add_argument("--voices", nargs="+", help="speakers that may be asked for (default: all)")
+    checkpoint.add_argument("--out", type=Path, required=True)
+    return parser
+
+
+def main() -> None:
+    """Parse the command line and run one stage."""
+    a = _parser().parse_args()
+    config = load_config(a.config)
+    if a.stage == "tokenizer":
+        from training.tts.text import sentences
+        from training.tts.tokenizer import train_tokenizer
+
+        texts = islice(sentences(_lines(a.text), config.talker_training.seed), 60_000)
+        train_tokenizer(texts, config.talker.text_vocab_size, a.out)
+    elif a.stage == "synth":
+        from training.tts.slt import synthesise
+
+        synthesise(
+            a.root, config.voices.synthetic, _lines(a.text), a.out,
+            hours=a.hours, workers=a.workers, seconds=a.seconds, seed=a.seed,
+        )  # fmt: skip
+    elif a.stage == "voice":
+        from training.tts.voice import prepare
+
+        clips, hours = prepare(a.tars, a.root, config.voices.synthetic, a.out, a.workers)
+        print(f"{clips} clips, {hours:.2f} h")
+    elif a.stage == "codec":
+        from training.tts.codec_run import CodecRun, CodecTrainer
+
+        run = CodecRun(
+            tuple(a.speech), a.out, a.seconds, a.start, a.discriminators, a.hours, a.steps, a.device, not a.eager
+        )
+        CodecTrainer(config, run).train()
+    elif a.stage == "encode":
+        import torch
+
+        from training.tts.codec import load_codec
+        from training.tts.codes import encode, entropies
+        from training.tts.speech import shards
+
+        codec = load_codec(a.codec)
+        codes = encode(codec, shards(a.speech), torch.device(a.device))
+        codes.save(a.out)
+        bits = entropies(codes.codes, codec.shape.codebook_size)
+        shown = " ".join(f"{b:.2f}" for b in bits)
+        print(
+            f"{len(codes.text)} utterances, {len(codes.codes) / 45000:.2f} h, bits a book {shown}: {12.5 * sum(bits):.0f} bit/s"
+        )
+    elif a.stage == "talker":
+        from training.tts.talker_run import TalkerRun, TalkerTrainer
+
+        settings = TalkerRun(
+            tuple(a.codes),
+            a.tokenizer,
+            a.out,
+            a.seconds,
+            a.start,
+            a.voice,
+            a.steps,
+            a.evaluate_every,
+            a.device,
+            not a.eager,
+        )
+        TalkerTrainer(config, settings).train()
+    elif a.stage == "judge":
+        import torch
+
+        from training.tts.judge import train_judge
+
+        train_judge(a.speech, config.voices.synthetic, a.out, a.seconds, a.steps, torch.device(a.device))
+    elif a.stage == "evaluate":
+        from tokenizers import Tokenizer
+
+        from training.tts.checkpoint import load_talker
+        from training.tts.codec import load_codec
+        from training.tts.evaluate import report
+        from training.tts.judge import load_judge
+
+        report(
+            config, load_codec(a.codec), load_talker(a.talker, config) if a.talker else None,
+            Tokenizer.from_file(str(a.tokenizer)) if a.tokenizer else None, load_judge(a.judge) if a.judge else None,
+            a.speech, a.out, a.clips, a.sentences,
+        )  # fmt: skip
+    elif a.stage == "checkpoint":
+        from training.tts.checkpoint import load_talker, save_checkpoint
+        from training.tts.codec import load_codec
+
+        voices = tuple(a.voices or config.voices.speakers)
+        save_checkpoint(config, load_codec(a.codec), load_talker(a.talker, config), a.tokenizer, voices, a.out)
+
+
+if __name__ == "__main__":
+    main()

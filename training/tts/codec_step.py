@@ -1,0 +1,169 @@
+"""One optimisation step of the codec in each of its three phases, on static buffers, so that it can be one CUDA graph."""
+
+from collections.abc import Callable
+from enum import Enum
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from training.tts.codec import Codec
+from training.tts.config import FRAME, LABEL, CodecTraining
+from training.tts.crops import Crops
+from training.tts.discriminators import Discriminators, discriminator_loss, generator_loss
+from training.tts.graph import adamw, apply, autocast, captured, set_rate
+from training.tts.layers import SnakeBeta, snake
+from training.tts.phones import UNKNOWN
+from training.tts.spectra import SpectralDistance
+
+MEASURES = (
+    "spectral distance",
+    "phone cross-entropy",
+    "commitment",
+    "gradient norm",
+    "discriminators",
+    "adversarial",
+    "features",
+)
+_BETAS, _DECAY = (0.8, 0.99), 1e-3
+
+
+class Phase(Enum):
+    """UNQUANTISED: the encoder reaches the decoder past the codebooks. JOINT: through them. ADVERSARIAL: encoder and
+    codebooks are frozen, the decoder is tuned against discriminators.
+    """
+
+    UNQUANTISED = "unquantised"
+    JOINT = "joint"
+    ADVERSARIAL = "adversarial"
+
+
+def compile_snake(device: torch.device) -> bool:
+    """Fuse Snake's element-wise operations on a GPU; False (and the plain function) where that does not work."""
+    if device.type != "cuda":
+        return False
+    compiled = torch.compile(snake, dynamic=False)
+    try:
+        x = torch.randn(2, 16, 64, device=device, dtype=torch.bfloat16, requires_grad=True)
+        alpha = torch.zeros(16, device=device, requires_grad=True)
+        compiled(x, alpha, torch.zeros(16, device=device)).float().sum().backward()
+    except Exception as error:  # a machine without a working compiler still trains
+        print(f"snake is not compiled: {error!r}"[:300], flush=True)
+        return False
+    SnakeBeta.function = staticmethod(compiled)
+    return True
+
+
+def cut(x: Tensor, start: Tensor, length: int) -> Tensor:
+    """x [B, C, T], start int64 [B] -> [B, C, length]."""
+    index = start[:, None] + torch.arange(length, device=x.device)
+    return torch.gather(x, 2, index[:, None].expand(-1, x.shape[1], -1))
+
+
+class CodecStep:
+    """Weights, optimisers and buffers of a run; `phase(p)` gives the function that does one step of that phase."""
+
+    def __init__(
+        self, codec: Codec, training: CodecTraining, crops: Crops, device: torch.device, *, graphs: bool
+    ) -> None:
+        self.codec, self.training, self.crops, self.device, self._graphs = codec, training, crops, device, graphs
+        self.discriminators = Discriminators().to(device)
+        self.distance = SpectralDistance().to(device)
+        self.measures = torch.zeros(len(MEASURES), device=device)
+        judges = list(self.discriminators.parameters())
+        self._judges, self._judge_optimizer = judges, adamw(judges, device, _BETAS, _DECAY)
+
+    def phase(self, phase: Phase) -> tuple[Callable[[float], None], Callable[[], None]]:
+        """(set the rate, do one step); the step fills its own buffers."""
+        t, device = self.training, self.device
+        count = t.adversarial_batch if phase is Phase.ADVERSARIAL else t.batch
+        self._wave = torch.zeros(count, 1, t.frames * FRAME, device=device)
+        self._labels = torch.zeros(count, t.frames * (FRAME // LABEL), dtype=torch.long, device=device)
+        self._start = torch.zeros(2 * count, dtype=torch.long, device=device)
+        adversarial = phase is Phase.ADVERSARIAL
+        trained = self.codec.decoder.named_parameters() if adversarial else self.codec.named_parameters()
+        weights = [p for name, p in trained if not (adversarial and name.startswith("quantizer"))]
+        optimizer = adamw(weights, device, _BETAS, _DECAY)
+
+        def rate(value: float) -> None:
+            set_rate(optimizer, value)
+            set_rate(self._judge_optimizer, t.adversarial_rate)
+
+        def fill() -> None:
+            wave, labels = self.crops.take(count, t.frames)
+            self._wave.copy_(wave)
+            self._labels.copy_(labels)
+            self._start.copy_(
+                torch.randint(0, t.frames - t.slice_frames - t.history_frames + 1, (2 * count,), device=device)
+            )
+
+        rate(1e-6)
+        step, _ = captured(lambda: self._step(phase, optimizer, weights), fill, device, graphs=self._graphs)
+
+        def run() -> None:
+            fill()
+            step()
+
+        return rate, run
+
+    def _step(self, phase: Phase, optimizer: torch.optim.Optimizer, weights: list[torch.nn.Parameter]) -> None:
+        t, codec = self.training, self.codec
+        learning = phase is not Phase.ADVERSARIAL
+        with autocast(self.device):
+            with torch.set_grad_enabled(learning):
+                z = codec.encoder(self._wave)
+                if phase is Phase.UNQUANTISED:
+                    quantised = codec.decoder.quantizer.bypass(z)
+                else:
+                    quantised = codec.decoder.quantizer(z.float(), t.ema if learning else None, t.dead_usage)
+            hidden = codec.decoder.latents(quantised.value).repeat(2, 1, 1)
+            decoded = codec.decoder.vocode(cut(hidden, self._start, t.slice_frames + t.history_frames))
+            decoded = decoded[..., t.history_frames * FRAME :]
+            real = cut(
+                self._wave.repeat(2, 1, 1), (self._start + t.history_frames) * FRAME, t.slice_frames * FRAME
+            ).contiguous()
+            distance = self.distance(decoded, real)
+            loss = t.mel_weight * distance
+            self.measures[0] = distance.detach()
+            if learning:
+                logits = codec.phone_logits(quantised.semantic).float()
+                phone = F.cross_entropy(logits.transpose(1, 2), self._labels, ignore_index=UNKNOWN)
+                loss = loss + t.phone_weight * phone + t.commitment_weight * quantised.commitment
+                self.measures[1], self.measures[2] = phone.detach(), quantised.commitment.detach().float()
+            else:
+                loss = loss + self._against(decoded, real)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.measures[3] = apply(optimizer, weights, t.clip)
+
+    def _against(self, decoded: Tensor, real: Tensor) -> Tensor:
+        """A step of the discriminators; the decoder's loss against them."""
+        t, judges = self.training, self.discriminators
+        for p in self._judges:
+            p.requires_grad_(True)
+        judged = discriminator_loss(judges(real), judges(decoded.detach()))
+        self._judge_optimizer.zero_grad(set_to_none=True)
+        judged.backward()
+        apply(self._judge_optimizer, self._judges, 2 * t.clip)
+        for p in self._judges:
+            p.requires_grad_(False)
+        with torch.no_grad():
+            target = judges(real)
+        adversarial, features = generator_loss(target, judges(decoded))
+        self.measures[4], self.measures[5], self.measures[6] = judged.detach(), adversarial.detach(), features.detach()
+        return t.adversarial_weight * adversarial + t.feature_weight * features
+
+    @torch.no_grad()
+    def begin_codebooks(self, batches: int = 8) -> None:
+        """k-means of all books over encoder outputs of a few batches."""
+        t = self.training
+        self.codec.eval()
+        z = torch.cat([self.codec.encoder(self.crops.take(t.batch, t.frames)[0]).float() for _ in range(batches)])
+        vectors = z.shape[0] * z.shape[2]
+        usage = t.batch * t.frames / self.codec.shape.codebook_size
+        if vectors < self.codec.shape.codebook_size:
+            raise ValueError(
+                f"codec_training.batch × frames: {vectors} vectors do not make {self.codec.shape.codebook_size} entries"
+            )
+        self.codec.decoder.quantizer.cluster(z, usage)
+        self.codec.train()

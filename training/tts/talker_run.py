@@ -1,0 +1,172 @@
+"""A run of talker training: from scratch on the synthetic voice, or fine-tuning to the recorded one.
+
+What stands in `out`: model.safetensors (newest; while fine-tuning: the best on held-out speech of the voice),
+talker.json (settings, history, held-out scores), talker.png.
+"""
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from training.tts.checkpoint import load_talker, save_talker
+from training.tts.codec_run import rate_at
+from training.tts.codes import concatenate, load_codes
+from training.tts.config import Config
+from training.tts.curves import draw_curves
+from training.tts.graph import autocast
+from training.tts.rows import Bucket, make_buckets, make_rows
+from training.tts.talker import Talker
+from training.tts.talker_step import MEASURES, TalkerStep, losses
+
+_REPORT = 300  # steps
+_TEST_ROWS = 200
+
+
+@dataclass(frozen=True)
+class TalkerRun:
+    """What a run is given besides the configuration. voice: the speaker to fine-tune to (None: train on the
+    synthetic voice).
+    """
+
+    codes: tuple[Path, ...]
+    tokenizer: Path
+    out: Path
+    seconds: float
+    start: Path | None = None
+    voice: str | None = None
+    steps: int = 10**9
+    evaluate_every: int = 1500
+    device: str = "cuda"
+    graphs: bool = True
+
+
+class TalkerTrainer:
+    """Owns the talker, its step and the history of one run."""
+
+    def __init__(self, config: Config, run: TalkerRun) -> None:
+        if run.voice is not None and run.start is None:
+            raise ValueError(
+                "talker: fine-tuning to a voice needs --start: an hour of speech from scratch is memorised, not learnt"
+            )
+        self.config, self.run = config, run
+        self.device = torch.device(run.device)
+        self.began = time.monotonic()
+        t = config.talker_training
+        torch.manual_seed(t.seed)
+        self._rng = np.random.default_rng(t.seed)
+        torch.backends.cuda.matmul.allow_tf32 = True
+        tokenizer = Tokenizer.from_file(str(run.tokenizer))
+        codes = concatenate([load_codes(path) for path in run.codes])
+        synthetic = config.voices.synthetic
+
+        def buckets(speaker: str) -> list[Bucket]:
+            rows = make_rows(codes, config, tokenizer, held_out=False, speakers={speaker})
+            return make_buckets(rows, config, tokenizer, self.device)
+
+        self.synthetic = buckets(synthetic)
+        self.human = buckets(run.voice) if run.voice else []
+        if not self.synthetic or (run.voice and not self.human):
+            raise ValueError(f"codes: no rows of {run.voice if self.synthetic else synthetic}")
+        self.tests = {
+            name: make_buckets(rows[:_TEST_ROWS], config, tokenizer, self.device)
+            for name in config.voices.speakers
+            if (rows := make_rows(codes, config, tokenizer, held_out=True, speakers={name}))
+        }
+        self.talker = (
+            load_talker(run.start, config, t.dropout) if run.start else Talker(config.talker, config.codec, t.dropout)
+        )
+        self.talker.to(self.device).train()
+        counted = {b.length: b.rows for b in self.synthetic}, {b.length: b.rows for b in self.human}
+        self.log(f"rows by length: synthetic {counted[0]}, {run.voice} {counted[1]}")
+        shapes = {b.length: b for b in (*self.synthetic, *self.human)}
+        self.step = TalkerStep(self.talker, t, list(shapes.values()), self.device, graphs=run.graphs)
+        self.log("steps ready")
+        self.count = 0
+        self.history: list[list[float]] = []
+        self.scores: list[dict[str, object]] = []
+        self._best = float("inf")
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    def log(self, text: str) -> None:
+        print(f"[talker {self.seconds:.0f} s] {text}", flush=True)
+
+    def _choose(self) -> Bucket:
+        t = self.config.talker_training
+        buckets = self.human if self.human and self._rng.random() < t.human_share else self.synthetic
+        weight = np.array([b.rows * b.length for b in buckets], float)
+        return buckets[int(self._rng.choice(len(buckets), p=weight / weight.sum()))]
+
+    def train(self) -> None:
+        """Until the seconds or steps are over, or fine-tuning has stopped to gain; always leaves a checkpoint."""
+        t, run = self.config.talker_training, self.run
+        begun, waited = self.seconds, 0
+        guided = run.voice is None and run.start is None
+        report = _REPORT if self.device.type == "cuda" else 5
+        peak = t.fine_tuning_rate if run.voice else t.rate
+        while self.count < run.steps and self.seconds < run.seconds and waited < t.patience:
+            done = max((self.seconds - begun) / max(run.seconds - begun, 1e-3), self.count / run.steps)
+            self.step.rate(rate_at(done, self.count, peak, t.final_rate, t.warmup_steps))
+            self.step.guide_weight.fill_(max(0.0, 1 - self.count / t.guide_steps) if guided else 0.0)
+            self.step.run(self._choose())
+            self.count += 1
+            if self.device.type == "cuda" and self.count % 25 == 0:
+                torch.cuda.synchronize()
+            if self.count % report == 0:
+                self._report(done)
+            if self.count % run.evaluate_every == 0:
+                waited = 0 if self._evaluate() else waited + (run.voice is not None)
+        self._evaluate()
+
+    def _report(self, done: float) -> None:
+        measured = self.step.measures.tolist()
+        self.history.append([self.count, self.seconds, *measured])
+        shown = " ".join(f"{name} {v:.3f}" for name, v in zip(MEASURES, measured, strict=True))
+        self.log(f"{self.count} ({100 * done:.0f} %) {self.count / self.seconds:.1f}/s {shown}")
+
+    @torch.no_grad()
+    def _evaluate(self) -> bool:
+        """Teacher-forced scores of held-out speech; saves. While fine-tuning, only what is better than before on the
+        voice.
+        """
+        self.talker.eval()
+        scores: dict[str, dict[str, object]] = {}
+        for name, buckets in self.tests.items():
+            found = [(b.rows, self._score(b)) for b in buckets]
+            rows = sum(n for n, _ in found)
+            mean = [sum(n * s[i] for n, s in found) / rows for i in range(len(found[0][1]))]
+            scores[name] = {"first": mean[0], "rest": mean[1], "accuracy": [round(v, 4) for v in mean[2:]]}
+            self.log(
+                f"held-out {name}: CE {mean[0]:.3f} + {mean[1]:.3f}, accuracy {' '.join(f'{v:.3f}' for v in mean[2:])}"
+            )
+        self.talker.train()
+        self.scores.append({"step": self.count, "scores": scores})
+        judged = scores.get(self.run.voice or self.config.voices.synthetic)
+        loss = float(judged["first"]) + float(judged["rest"]) if judged else 0.0  # type: ignore[arg-type]
+        better = loss < self._best
+        self._best = min(self._best, loss)
+        if better or self.run.voice is None:
+            save_talker(self.talker, self.run.out / "model.safetensors")
+        about = {
+            "config": asdict(self.config),
+            "steps": self.count,
+            "seconds": round(self.seconds, 1),
+            "measures": MEASURES,
+        }
+        about |= {"history": [[round(v, 5) for v in row] for row in self.history], "scores": self.scores}
+        (self.run.out / "talker.json").write_text(json.dumps(about) + "\n")
+        draw_curves(self.history, MEASURES, self.run.out / "talker.png")
+        return better
+
+    def _score(self, bucket: Bucket) -> list[float]:
+        batch = bucket.batch(torch.arange(bucket.rows, device=self.device), None)
+        with autocast(self.device):
+            found = losses(self.talker, batch, self.config.talker_training, noise=False)
+        return [float(found.first), float(found.rest), *found.hits.tolist()]
