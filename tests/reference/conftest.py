@@ -39,14 +39,14 @@ if WANTED == "asr":
     @pytest.fixture(scope="session")
     def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
         """transformers' layout, tied head, windows of 8 s."""
-        case = Case(tmp_path_factory.mktemp("tiny"), TINY, layout="transformers")
+        case = Case(tmp_path_factory.mktemp("tiny"), TINY, layout="transformers", seed=1)
         yield case
         case.exported.close()
 
     @pytest.fixture(scope="session")
     def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
         """The original layout in shards, slow tokenizer, every dimension another, a head of its own, windows of 4 s."""
-        case = Case(tmp_path_factory.mktemp("other"), OTHER, layout="original", seed=3)
+        case = Case(tmp_path_factory.mktemp("other"), OTHER, layout="original", seed=4)
         yield case
         case.exported.close()
 

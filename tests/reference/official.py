@@ -106,11 +106,13 @@ def rescale(model: torch.nn.Module, seed: int) -> None:
             elif "norm" in name or "ln_post" in name:
                 normal(tensor, 0.1)
                 if name.endswith("weight"):
-                    tensor.add_(1.5 if name.endswith(("q_norm.weight", "k_norm.weight")) else 1.0)
+                    tensor.add_(1.6 if name.endswith(("q_norm.weight", "k_norm.weight")) else 1.0)
             elif name.endswith("bias"):
                 normal(tensor, 0.1)
-            elif "embed_tokens" in name:
+            elif "embed_tokens" in name or "lm_head" in name:
                 normal(tensor, EMBEDDING)
+                # Rows of different length: the best token stands out from the next as it does after training.
+                tensor.mul_(torch.exp(SPREAD * torch.randn(len(tensor), 1, generator=random)))
             elif name.endswith("conv_out.weight"):
                 normal(tensor, 1.5 / fan**0.5)
             else:
@@ -119,6 +121,9 @@ def rescale(model: torch.nn.Module, seed: int) -> None:
 
 EMBEDDING = 0.5
 """Size of a token's embedding and, by ``linear_2``, of an audio row's."""
+
+SPREAD = 0.25
+"""Deviation of the logarithm of the embeddings' lengths."""
 
 
 def gain(name: str) -> float:
