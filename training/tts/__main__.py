@@ -135,9 +135,8 @@ def main() -> None:
         codes.save(a.out)
         bits = entropies(codes.codes, codec.shape.codebook_size)
         shown = " ".join(f"{b:.2f}" for b in bits)
-        print(
-            f"{len(codes.text)} utterances, {len(codes.codes) / 45000:.2f} h, bits a book {shown}: {12.5 * sum(bits):.0f} bit/s"
-        )
+        rate = f"bits a book {shown}: {12.5 * sum(bits):.0f} bit/s"
+        print(f"{len(codes.text)} utterances, {len(codes.codes) / 45000:.2f} h, {rate}")
     elif a.stage == "talker":
         from training.tts.talker_run import TalkerRun, TalkerTrainer
 

@@ -45,8 +45,8 @@ def talker_config(config: Config, voices: tuple[str, ...]) -> dict[str, Any]:
     half_head = t.head_dim // 2
     side = half_head * 5 // 16  # the released 24, 20, 20 of 64
     return dict(
-        common, model_type="qwen3_tts_talker", code_predictor_config=predictor, vocab_size=c.codebook_size + t.control_ids,
-        hidden_size=t.hidden_size, intermediate_size=t.intermediate_size, num_hidden_layers=t.num_hidden_layers,
+        common, model_type="qwen3_tts_talker", code_predictor_config=predictor,
+        vocab_size=c.codebook_size + t.control_ids, hidden_size=t.hidden_size, intermediate_size=t.intermediate_size, num_hidden_layers=t.num_hidden_layers,
         num_attention_heads=t.num_attention_heads, num_key_value_heads=t.num_key_value_heads,
         text_hidden_size=t.text_hidden_size, text_vocab_size=t.text_vocab_size, position_id_per_seconds=13,
         rope_scaling=dict(
@@ -78,7 +78,8 @@ def codec_config(shape: CodecShape) -> dict[str, Any]:
     """speech_tokenizer/config.json."""
     decoder = {k: v for k, v in asdict(shape).items() if not k.startswith("encoder_")}
     decoder |= dict(
-        attention_bias=False, attention_dropout=0.0, hidden_act="silu", head_dim=shape.hidden_size // shape.num_attention_heads,
+        attention_bias=False, attention_dropout=0.0, hidden_act="silu",
+        head_dim=shape.hidden_size // shape.num_attention_heads,
         max_position_embeddings=8000, num_key_value_heads=shape.num_attention_heads, num_semantic_quantizers=1,
     )  # fmt: skip
     return dict(

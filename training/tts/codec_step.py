@@ -1,4 +1,4 @@
-"""One optimisation step of the codec in each of its three phases, on static buffers, so that it can be one CUDA graph."""
+"""One optimisation step of the codec in each of its three phases, on static buffers: it can be one CUDA graph."""
 
 from collections.abc import Callable
 from enum import Enum

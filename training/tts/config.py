@@ -130,7 +130,8 @@ class Config:
 
 
 _SECTIONS: dict[str, type[Any]] = {
-    "codec": CodecShape, "talker": TalkerShape, "codec_training": CodecTraining, "talker_training": TalkerTraining, "voices": Voices,
+    "codec": CodecShape, "talker": TalkerShape, "voices": Voices,
+    "codec_training": CodecTraining, "talker_training": TalkerTraining,
 }  # fmt: skip
 
 

@@ -49,7 +49,7 @@ class Voice:
 
 
 def place(shards: Iterable[Shard], device: torch.device, *, held_out: bool) -> Voice | None:
-    """The utterances of `shards` that are (not) held out, one after another on the device; None where there are none."""
+    """The (not) held-out utterances of `shards`, one after another on the device; None where there are none."""
     kept = [(w, x) for shard in shards for u, w, x in shard.pieces() if u.held_out == held_out]
     if not kept:
         return None

@@ -63,7 +63,7 @@ class Decoder(nn.Module):
         return self.pre_transformer(self.pre_conv(quantised).transpose(1, 2)).transpose(1, 2)
 
     def vocode(self, h: Tensor) -> Tensor:
-        """Latents [B, latent_dim, T] -> [B, 1, 1920 · T], not clamped. The last convolution needs more than eight bits."""
+        """[B, latent_dim, T] -> [B, 1, 1920 · T], not clamped. The last convolution needs more than eight bits."""
         for pair in self.upsample:
             for part in pair:
                 h = part(h)

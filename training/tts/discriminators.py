@@ -84,7 +84,7 @@ def discriminator_loss(real: list[Judgement], fake: list[Judgement]) -> Tensor:
 
 
 def generator_loss(real: list[Judgement], fake: list[Judgement]) -> tuple[Tensor, Tensor]:
-    """(adversarial, feature matching): fake towards 1; features' L1 relative to the real ones' size, mean over layers."""
+    """(adversarial, feature matching): fake towards 1; L1 of the features relative to the real ones' size."""
     adversarial = torch.stack([(1 - f[0].float()).square().mean() for f in fake]).sum()
     distances = [
         F.l1_loss(f.float(), r.float()) / (r.float().abs().mean() + 1e-3)

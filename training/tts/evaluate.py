@@ -134,7 +134,8 @@ def evaluate_talker(
     worst = [(round(ratios[i], 2), round(shares[i], 2), samples[i][0].text) for i, bad in enumerate(failed) if bad]
     return {
         "sentences": len(ratios), "phones": found.rates(), "length_ratio": round(float(np.mean(ratios)), 3),
-        "length_spread": round(float(np.std(ratios)), 3), "without_end": unfinished, "failed": sum(failed), "worst": worst[:8],
+        "length_spread": round(float(np.std(ratios)), 3), "without_end": unfinished, "failed": sum(failed),
+        "worst": worst[:8],
     }  # fmt: skip
 
 

@@ -98,7 +98,7 @@ class ResidualVectorQuantization(nn.Module):
         return sum(F.embedding(codes[:, i], b.table()) for i, b in enumerate(self.books)).transpose(1, 2)  # type: ignore[union-attr]
 
     def forward(self, z: Tensor, decay: float | None, dead: float) -> tuple[Tensor, Tensor, Tensor]:
-        """z [B, dim, T] -> straight-through value, codes [B, n, T], commitment. The books learn where `decay` is given."""
+        """z [B, dim, T] -> straight-through value, codes [B, n, T], commitment. Books learn where `decay` is given."""
         x = z.transpose(1, 2).reshape(-1, z.shape[1]).float()
         left, value, codes, loss = x.detach(), torch.zeros_like(x), [], x.new_zeros(())
         for book in self.books:

@@ -48,8 +48,8 @@ class Bucket:
         n, books = len(rows), rows[0].rest.shape[1]
         arrays = [
             np.full((n, length), text.pad, np.int16), np.full((n, length), codec.pad, np.int16),
-            np.zeros((n, length, books), np.int16), np.zeros((n, length), np.bool_), np.full((n, length), IGNORE, np.int16),
-            np.full((n, length), -1.0, np.float32), np.zeros((n, 2), np.float32),
+            np.zeros((n, length, books), np.int16), np.zeros((n, length), np.bool_),
+            np.full((n, length), IGNORE, np.int16), np.full((n, length), -1.0, np.float32), np.zeros((n, 2), np.float32),
         ]  # fmt: skip
         for i, row in enumerate(rows):
             for array, value in zip(

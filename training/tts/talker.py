@@ -34,7 +34,7 @@ class TalkerModel(nn.Module):
 
 
 class PredictorModel(nn.Module):
-    """Transformer over the books of one frame, and one embedding table (of the talker's width) a book after the first."""
+    """Transformer over the books of one frame; one embedding table (of the talker's width) a book after the first."""
 
     def __init__(self, shape: TalkerShape, books: int, size: int) -> None:
         super().__init__()

@@ -47,11 +47,13 @@ def train_tokenizer(texts: Iterable[str], vocab: int, folder: Path) -> Tokenizer
     tokenizer.model.save(str(folder))
     tokenizer.save(str(folder / "tokenizer.json"))
     settings = {
-        "tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": False, "add_bos_token": False, "model_max_length": 4096,
+        "tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": False, "add_bos_token": False,
+        "model_max_length": 4096,
         "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "unk_token": None, "bos_token": None,
         "added_tokens_decoder": {
             str(tokenizer.token_to_id(t)): {
-                "content": t, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True
+                "content": t, "special": True, "lstrip": False, "rstrip": False, "normalized": False,
+                "single_word": False,
             }
             for t in SPECIAL
         },
