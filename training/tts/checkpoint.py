@@ -20,7 +20,7 @@ from training.tts.codec import Codec, half
 from training.tts.config import FRAME, RATE, CodecShape, Config
 from training.tts.prompt import LANGUAGE, codec_ids
 from training.tts.talker import Talker
-from training.tts.text import MARKS
+from training.tts.text import ALPHABET, ENDS, MARKS
 from training.tts.tokenizer import FILES, text_ids
 
 TEMPERATURE, TOP_K = 0.7, 50
@@ -46,7 +46,8 @@ def talker_config(config: Config, voices: tuple[str, ...]) -> dict[str, Any]:
     side = half_head * 5 // 16  # the released 24, 20, 20 of 64
     return dict(
         common, model_type="qwen3_tts_talker", code_predictor_config=predictor,
-        vocab_size=c.codebook_size + t.control_ids, hidden_size=t.hidden_size, intermediate_size=t.intermediate_size, num_hidden_layers=t.num_hidden_layers,
+        vocab_size=c.codebook_size + t.control_ids, hidden_size=t.hidden_size,
+        intermediate_size=t.intermediate_size, num_hidden_layers=t.num_hidden_layers,
         num_attention_heads=t.num_attention_heads, num_key_value_heads=t.num_key_value_heads,
         text_hidden_size=t.text_hidden_size, text_vocab_size=t.text_vocab_size, position_id_per_seconds=13,
         rope_scaling=dict(
@@ -69,7 +70,7 @@ def model_config(config: Config, tokenizer: Tokenizer, voices: tuple[str, ...]) 
         tts_eos_token_id=ids.eos, talker_config=talker_config(config, voices),
         hearsay=dict(
             name=config.name, codebook_size=config.codec.codebook_size, layouts=["stream"],
-            text=dict(leading_space=True, lower_case=True, digits=False, marks=MARKS, ends_with=".?!"),
+            text=dict(leading_space=True, lower_case=True, digits=False, alphabet=ALPHABET, marks=MARKS, ends=ENDS),
         ),
     )  # fmt: skip
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 PHONES = (
-    "pau aa ae ah ao aw ax ax-h axr ay b ch d dh dx eh el em en er ey f g hh hv ih iy jh k l m n nx ng ow oy p r s sh t th "
-    "uh uw v w y z zh"
+    "pau aa ae ah ao aw ax ax-h axr ay b ch d dh dx eh el em en er ey f g hh hv ih iy jh k l m n nx ng ow oy p r s sh "
+    "t th uh uw v w y z zh"
 ).split()  # fmt: skip
 PHONES += ["?"] * (52 - len(PHONES))  # room, so that the head's width stays as it was first trained
 NUMBER = {name: i for i, name in enumerate(PHONES) if name != "?"}

@@ -49,7 +49,8 @@ class Bucket:
         arrays = [
             np.full((n, length), text.pad, np.int16), np.full((n, length), codec.pad, np.int16),
             np.zeros((n, length, books), np.int16), np.zeros((n, length), np.bool_),
-            np.full((n, length), IGNORE, np.int16), np.full((n, length), -1.0, np.float32), np.zeros((n, 2), np.float32),
+            np.full((n, length), IGNORE, np.int16), np.full((n, length), -1.0, np.float32),
+            np.zeros((n, 2), np.float32),
         ]  # fmt: skip
         for i, row in enumerate(rows):
             for array, value in zip(

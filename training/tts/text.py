@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from training.asr.sentences import expand_titles, invented_name, templated
 
-MARKS = ",.?!;:"
+ALPHABET, MARKS, ENDS = "abcdefghijklmnopqrstuvwxyz'", ",.?!;:", ".?!"
 _SIGNS = str.maketrans(
     {"\u2019": "'", "\u2018": "'", "`": "'", "\u2026": ".", "_": " ", '"': " ", "\u201c": " ", "\u201d": " "}
 )
@@ -40,7 +40,7 @@ def speakable(text: str) -> str:
     plain = " ".join(plain.split()).strip(" ,;:")
     if not re.search("[a-z]", plain):
         return ""
-    return " " + plain.lstrip(MARKS + " ") + ("" if plain[-1] in ".?!" else ".")
+    return " " + plain.lstrip(MARKS + " ") + ("" if plain[-1] in ENDS else ".")
 
 
 def _asked(text: str) -> str:
