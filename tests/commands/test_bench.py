@@ -1,0 +1,133 @@
+"""The measurements measure: their counts add up, their errors are counted, their figures are the promised ones."""
+
+import io
+import json
+import math
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.size import dependencies
+from bench.wer import distance, normalize, rate
+from commands.samples import sample
+from tests.clips import DATA
+from tests.commands.conftest import Run
+
+
+def run_json(hearsay: Run, *arguments: object) -> dict[str, Any]:
+    """A bench verb's JSON object."""
+    done = hearsay("bench", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_hearing_at_once_counts_every_phase(hearsay: Run):
+    """Frames, chunks, windows and rows follow from the length; every phase took time; the machine was probed."""
+    found = run_json(hearsay, "asr", "--audio", sample("demo").path, "--threads", 1, "--force-tokens", 10)
+    seconds = found["audio_seconds"]
+    phases, counts = found["phases"], found["counts"]
+    assert seconds == pytest.approx(14.91, abs=0.01)
+    assert phases["stem"]["chunks"] == int(seconds) and phases["stem"]["tails"] == 1
+    assert phases["body"] == {**phases["body"], "windows": 1, "tails": 1}
+    audio_rows = 13 * int(seconds) + math.ceil(int(seconds % 1 * 100) / 8)
+    assert counts["window_rows"] + counts["tail_rows"] == audio_rows
+    assert phases["prefill"]["rows"] == audio_rows + counts["head_rows"] + counts["text_rows"]
+    assert phases["decode"]["forced"] == 10 and phases["decode"]["tokens"] == 10 + counts["steps"]
+    assert all(phase["seconds"] > 0 for phase in phases.values())
+    assert sum(phase["seconds"] for phase in phases.values()) <= found["wall_seconds"] * 1.05
+    assert found["resident_bytes"] > 50e6 and found["machine"]["threads"] == 1
+    assert found["machine"]["gemm_gflops"] > 0.1 and found["machine"]["read_gb_s"] > 0.1
+
+
+def test_hearing_in_ticks_computes_each_chunk_once(hearsay: Run):
+    """--stream: as many ticks as the tick's length gives, finished chunks and windows still once, tails each time."""
+    found = run_json(hearsay, "asr", "--audio", sample("demo").path, "--stream", "--tick", 1.0)
+    assert found["ticks"]["count"] == math.ceil(found["audio_seconds"])
+    assert found["phases"]["stem"]["chunks"] == int(found["audio_seconds"])
+    assert found["phases"]["body"]["windows"] == 1
+    assert found["counts"]["ticks"] == found["ticks"]["count"]
+    assert found["ticks"]["p50_ms"] <= found["ticks"]["p95_ms"] <= found["ticks"]["worst_ms"]
+
+
+def test_live_sessions_are_counted_and_timed(hearsay: Run):
+    """A short run of three: none lost, words came, lags are there, the generator's CPU is apart from the daemon's."""
+    found = run_json(hearsay, "sessions", "--count", 3, "--seconds", 8)
+    assert found["lost_sessions"] == 0, found["lost_because"]
+    assert found["words"] > 0 and found["utterances"] > 0
+    for name in ("partial_lag_ms", "final_lag_ms", "generator_late_ms"):
+        assert found[name]["p50"] <= found[name]["p95"] <= found[name]["worst"]
+    assert 0 < found["generator_cores"] < found["daemon_cores"]
+    assert found["daemon_resident_bytes"] > 50e6
+
+
+def test_sessions_on_no_daemon_are_all_lost(hearsay: Run):
+    """Nothing answers: every session is counted as lost, with the reason."""
+    found = run_json(hearsay, "sessions", "--count", 2, "--seconds", 5, "--url", "http://127.0.0.1:9")
+    assert found["lost_sessions"] == 2 and "no daemon answers" in found["lost_because"][0]
+
+
+def test_eval_counts_each_corpus(hearsay: Run, tmp_path: Path):
+    """A shard of two corpora: their clips, and the error rates of the texts that transcribe gives."""
+    rows = [json.loads(line) for line in (DATA / "index.jsonl").read_text().splitlines()]
+    chosen = [row for row in rows if row["seconds"] < 4]
+    first = chosen[0]["corpus"]
+    picked = [r for r in chosen if r["corpus"] == first][:2] + [r for r in chosen if r["corpus"] != first][:1]
+    (tmp_path / "speech").mkdir()
+    with tarfile.open(tmp_path / "speech" / "en-test-00.tar", "w") as tar:
+        index = "".join(json.dumps(row) + "\n" for row in picked).encode()
+        info = tarfile.TarInfo("index.jsonl")
+        info.size = len(index)
+        tar.addfile(info, io.BytesIO(index))
+        for row in picked:
+            tar.add(DATA / row["file"], row["file"])
+    found = run_json(hearsay, "eval", tmp_path)
+    assert {name: corpus["clips"] for name, corpus in found["corpora"].items()} == {
+        first: 2, picked[2]["corpus"]: 1
+    }  # fmt: skip
+    done = hearsay("transcribe", "--json", *(DATA / row["file"] for row in picked))
+    texts = [json.loads(line)["text"] for line in done.stdout.splitlines()]
+    pairs = list(zip([row["text"] for row in picked], texts, strict=True))
+    assert found["corpora"][first]["wer"] == pytest.approx(rate(pairs[:2]), abs=1e-4)
+    assert found["corpora"][picked[2]["corpus"]]["wer"] == pytest.approx(rate(pairs[2:]), abs=1e-4)
+    only = run_json(hearsay, "eval", tmp_path, "--corpus", first, "--limit", 1)
+    assert {name: corpus["clips"] for name, corpus in only["corpora"].items()} == {first: 1}
+
+
+def test_size_adds_up_what_is_needed_at_run_time(hearsay: Run):
+    """Every dependency and theirs, no test tools; the total is the sum."""
+    found = run_json(hearsay, "size")
+    packages = found["unpacked_mb"]
+    assert {"numpy", "onnxruntime", "llama-cpp-python", "uvicorn", "h11"} <= packages.keys()
+    assert not {"pytest", "torch", "openai", "deepgram-sdk", "av", "hearsay"} & packages.keys()
+    assert found["unpacked_total_mb"] == pytest.approx(sum(packages.values()), abs=0.5)
+    assert found["bundled_models_mb"] > 0
+
+
+def test_a_package_that_is_not_installed_is_named():
+    """No silent zero."""
+    with pytest.raises(RuntimeError, match="no-such-package is not installed"):
+        dependencies("no-such-package")
+
+
+def test_words_are_compared_without_case_and_punctuation():
+    """Apostrophes stay, of either shape."""
+    assert normalize("Don’t—STOP, now! 3.5") == ["don't", "stop", "now", "3", "5"]
+
+
+@given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")))
+def test_distance_is_a_metric_between_bounds(a: list[str], b: list[str]):
+    """Symmetric, zero for equals only, between the difference and the maximum of the lengths."""
+    found = distance(a, b)
+    assert found == distance(b, a)
+    assert (found == 0) == (a == b)
+    assert abs(len(a) - len(b)) <= found <= max(len(a), len(b))
+
+
+def test_rate_is_errors_over_reference_words():
+    """All pairs together, not the mean of their rates."""
+    assert rate([("a b c d", "a b c d"), ("x", "y z")]) == pytest.approx(2 / 5)
+    assert rate([("", "")]) == 0.0
