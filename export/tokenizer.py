@@ -16,8 +16,10 @@ NEEDED = ("<|im_start|>", "<|im_end|>", "<|audio_start|>", "<|audio_pad|>", "<|a
 """Tokens without which no prompt can be written."""
 
 
-def write_tokenizer(checkpoint: Checkpoint, vocabulary: int, path: Path) -> None:
+def write_tokenizer(checkpoint: Checkpoint, vocabulary: int, path: Path, needed: tuple[str, ...] = NEEDED) -> None:
     """Write ``path`` from tokenizer.json, or from vocab.json, merges.txt and the added tokens.
+
+    ``needed``: tokens that the prompt is written with.
 
     Raises:
         CheckpointError: neither is there, an id lies beyond the embedding table, or a prompt token is missing.
@@ -27,7 +29,7 @@ def write_tokenizer(checkpoint: Checkpoint, vocabulary: int, path: Path) -> None
         shutil.copyfile(source, path)
     else:
         path.write_text(json.dumps(assemble(checkpoint.directory), ensure_ascii=False), encoding="utf-8")
-    check(path, vocabulary)
+    check(path, vocabulary, needed)
 
 
 def assemble(directory: Path) -> dict[str, Any]:
@@ -76,7 +78,11 @@ def added_tokens(directory: Path, vocabulary: dict[str, Any]) -> list[dict[str, 
     config = directory / "tokenizer_config.json"
     if config.exists():
         for token, entry in read_json(config).get("added_tokens_decoder", {}).items():
-            added[int(token)] = {"id": int(token), **flags, **{key: entry[key] for key in (*flags, "content") if key in entry}}
+            added[int(token)] = {
+                "id": int(token),
+                **flags,
+                **{key: entry[key] for key in (*flags, "content") if key in entry},
+            }
     if (directory / "added_tokens.json").exists():
         for content, token in read_json(directory / "added_tokens.json").items():
             added.setdefault(token, {"id": token, "content": content, **flags})
@@ -86,7 +92,7 @@ def added_tokens(directory: Path, vocabulary: dict[str, Any]) -> list[dict[str, 
     return [added[token] for token in sorted(added)]
 
 
-def check(path: Path, vocabulary: int) -> None:
+def check(path: Path, vocabulary: int, needed: tuple[str, ...] = NEEDED) -> None:
     """Load the file with the library that the runtime uses and look at its ids."""
     from tokenizers import Tokenizer
 
@@ -94,7 +100,7 @@ def check(path: Path, vocabulary: int) -> None:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # The library raises bare Exception.
         raise CheckpointError(f"the tokenizer cannot be read: {error}") from None
-    missing = [token for token in NEEDED if tokenizer.token_to_id(token) is None]
+    missing = [token for token in needed if tokenizer.token_to_id(token) is None]
     if missing:
         raise CheckpointError(f"the tokenizer lacks {', '.join(missing)}")
     beyond = max(tokenizer.get_vocab(with_added_tokens=True).values())
