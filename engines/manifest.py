@@ -157,14 +157,15 @@ class Predictor(msgspec.Struct, frozen=True):
     """Code predictor: codebooks 1 … of a frame, one pass each, positions from 0 in every frame.
 
     ``rows`` is a .npy file, float [talker vocabulary + (codebooks − 1) · entries, predictor width]: the rows that go
-    in, laid out as ``TtsManifest.code_rows`` (it may be that file). ``heads``: .npy, float [codebooks − 1, entries,
+    in, laid out as ``TtsManifest.code_rows`` (it may be that file); None in small models, which leave it to the reader
+    to put the code rows through ``weight`` and ``bias`` once. ``heads``: .npy, float [codebooks − 1, entries,
     width]; the logits of codebook g are ``heads[g − 1] @ hidden``, where hidden is the GGUF's state after its last norm
     (its own output matrix is a stub). ``weight`` [talker width, width] and ``bias`` [width]: .npy, what the talker's
     hidden state goes through before it goes in (``hidden @ weight + bias``); None where it goes in as it is.
     """
 
     decoder: Decoder
-    rows: str
+    rows: str | None
     heads: str
     weight: str | None = None
     bias: str | None = None
@@ -235,12 +236,13 @@ class TextRules(msgspec.Struct, frozen=True):
 
     ``alphabet``: the letters and inner marks it knows (``abcdefghijklmnopqrstuvwxyz'``), None for any; text is folded
     to lower case first where that has no capitals. ``marks``: the punctuation it knows. ``ends``: one of these marks
-    ends every text.
+    ends every text. ``longest``: most characters that it speaks in one go.
     """
 
     alphabet: str | None = None
     marks: str = ",.?!;:"
     ends: str = ""
+    longest: int = 400
 
 
 class TtsManifest(msgspec.Struct, frozen=True, tag="tts", tag_field="kind"):

@@ -38,7 +38,9 @@ def open_tts(directory: Path) -> TtsCheckpoint:
     model = open_part(directory, MODEL_TYPE)
     kind = model.config.get("tokenizer_type", CODEC_TYPE)
     if kind != CODEC_TYPE:
-        raise CheckpointError(f"{directory}/config.json: tokenizer_type is {kind!r}; only {CODEC_TYPE!r} can be exported")
+        raise CheckpointError(
+            f"{directory}/config.json: tokenizer_type is {kind!r}; only {CODEC_TYPE!r} can be exported"
+        )
     return TtsCheckpoint(model, open_part(directory / CODEC, CODEC_TYPE))
 
 

@@ -1,11 +1,13 @@
 """The codec's decoder as one module made to be exported: codes and states in, samples and the next states out.
 
-The mathematics is that of qwen-tts 0.1.1, modeling_qwen3_tts_tokenizer_v2.py:824-884, which is strictly causal; so frames
-can be decoded in any partition if every convolution gets the inputs before its own and every layer the keys of the window.
+The mathematics is that of qwen-tts 0.1.1, modeling_qwen3_tts_tokenizer_v2.py:824-884, which is strictly causal; so
+frames can be decoded in any partition if every convolution gets the inputs before its own and every layer the keys of
+the window.
 
-- Keys are kept un-rotated. Positions start again at 0 with the oldest kept frame of each call: RoPE sees differences only.
-- Padding frames (codes −1) follow the valid ones. Nothing valid sees them, and every next state is taken by a gather at the
-  last valid frame.
+- Keys are kept un-rotated. Positions start again at 0 with the oldest kept frame of each call: RoPE sees differences
+  only.
+- Padding frames (codes −1) follow the valid ones. Nothing valid sees them, and every next state is taken by a gather at
+  the last valid frame.
 - The form is what DirectML accepts (docs/export-tts.md): positions by cumsum, masks added, ConvTranspose in two
   dimensions, cut by its own padding.
 
@@ -126,7 +128,8 @@ class Codebooks(nn.Module):
         self.table = constant(table, dtype)
         self.first = nn.Buffer(torch.arange(dims.codebooks) * dims.entries)
         self.semantic, self.acoustic = (
-            Linear(read(f"{prefix}{group}.output_proj.weight")[:, :, 0], None, dtype) for group in ("rvq_first", "rvq_rest")
+            Linear(read(f"{prefix}{group}.output_proj.weight")[:, :, 0], None, dtype)
+            for group in ("rvq_first", "rvq_rest")
         )
 
     def forward(self, codes: Tensor) -> Tensor:
@@ -183,10 +186,13 @@ class Layer(nn.Module):
         self.split = [weight.shape[0] for weight in inputs]
         self.inputs = Linear(np.concatenate(inputs), None, dtype)
         self.out = Linear(read(f"{attention}o_proj.weight"), None, dtype)
-        self.gate_up = Linear(np.concatenate([read(f"{mlp}{name}.weight") for name in ("gate_proj", "up_proj")]), None, dtype)
+        self.gate_up = Linear(
+            np.concatenate([read(f"{mlp}{name}.weight") for name in ("gate_proj", "up_proj")]), None, dtype
+        )
         self.down = Linear(read(f"{mlp}down_proj.weight"), None, dtype)
         self.attention_norm, self.mlp_norm = (
-            RmsNorm(read(f"{prefix}{name}.weight"), dims.epsilon) for name in ("input_layernorm", "post_attention_layernorm")
+            RmsNorm(read(f"{prefix}{name}.weight"), dims.epsilon)
+            for name in ("input_layernorm", "post_attention_layernorm")
         )
         self.attention_scale, self.mlp_scale = (
             constant(read(f"{prefix}{name}.scale"), dtype) for name in ("self_attn_layer_scale", "mlp_layer_scale")
@@ -220,7 +226,8 @@ class ConvNeXt(nn.Module):
         self.depthwise = Convolution(read, f"{prefix}dwconv.", dtype, groups=dims.latent)
         self.weight, self.bias = (constant(read(f"{prefix}norm.{name}"), torch.float32) for name in ("weight", "bias"))
         self.up, self.down = (
-            Linear(read(f"{prefix}{name}.weight"), read(f"{prefix}{name}.bias"), dtype) for name in ("pwconv1", "pwconv2")
+            Linear(read(f"{prefix}{name}.weight"), read(f"{prefix}{name}.bias"), dtype)
+            for name in ("pwconv1", "pwconv2")
         )
         self.gamma = constant(read(f"{prefix}gamma"), dtype)
 
@@ -245,8 +252,8 @@ class Unit(nn.Module):
 
 
 class CodecDecoder(nn.Module):
-    """audio_codes [B, N, Q] int64 (−1 pads on the right), is_last [1] (no effect), states → final_wav [B, N · frame_samples],
-    valid_samples [B] int64, next states.
+    """audio_codes [B, N, Q] int64 (−1 pads on the right), is_last [1] (no effect), states → final_wav
+    [B, N · frame_samples], valid_samples [B] int64, next states.
 
     The states come and go in the order of ``export.tts.state.states``.
     """

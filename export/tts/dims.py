@@ -99,7 +99,9 @@ def read_tts_dims(checkpoint: TtsCheckpoint) -> TtsDims:
         projected="talker.code_predictor.small_to_mtp_projection.weight" in model.tensors,
     )
     if not dims.projected and dims.predictor.width != dims.talker.width:
-        raise small.error("hidden_size", f"{dims.predictor.width} differs from the talker's, and there is no projection")
+        raise small.error(
+            "hidden_size", f"{dims.predictor.width} differs from the talker's, and there is no projection"
+        )
     for name, shape in model_shapes(dims):
         model.require(name, *shape)
     return dims
@@ -125,7 +127,8 @@ def predictor_view(model: Checkpoint) -> Checkpoint:
 def read_stack(stack: Section, tensors: Checkpoint) -> DecoderDims:
     """Talker or predictor: a Qwen3 stack with norms on queries and keys.
 
-    All three planes of the talker's multimodal RoPE are always equal (modeling_qwen3_tts.py:1794-1800): it is the plain one.
+    All three planes of the talker's multimodal RoPE are always equal (modeling_qwen3_tts.py:1794-1800): it is the plain
+    one.
     """
     heads = stack.integer("num_attention_heads")
     norm = tensors.tensors.get("model.layers.0.self_attn.q_norm.weight")
@@ -239,7 +242,9 @@ def read_codec_dims(codec: Checkpoint) -> CodecDims:
         raise part.error("num_quantizers", "one semantic and at least one acoustic codebook are needed")
     stated = codec.config.get("decode_upsample_rate", dims.frame_samples)
     if stated != dims.frame_samples:
-        raise part.error("upsample_rates", f"make {dims.frame_samples} samples a frame, decode_upsample_rate is {stated}")
+        raise part.error(
+            "upsample_rates", f"make {dims.frame_samples} samples a frame, decode_upsample_rate is {stated}"
+        )
     for name, shape in codec_shapes(dims):
         codec.require(name, *shape)
     return dims

@@ -1,7 +1,7 @@
 """The state that the codec decoder hands from one call to the next: names, shapes, order.
 
-Everything is at full size from the first call and zero-filled at the start; ``past_valid`` says which of the kept frames
-are real. A convolution's tail is what precedes its next input: zeros there are its causal padding.
+Everything is at full size from the first call and zero-filled at the start; ``past_valid`` says which of the kept
+frames are real. A convolution's tail is what precedes its next input: zeros there are its causal padding.
 """
 
 from dataclasses import dataclass
