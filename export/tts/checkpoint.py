@@ -1,7 +1,7 @@
 """A Qwen3-TTS-12Hz checkpoint directory, read without torch.
 
-The directory holds the talker, its code predictor and, in a Base checkpoint, the speaker encoder
-(``model.safetensors`` or shards, tensors ``talker.*`` and ``speaker_encoder.*``), and in ``speech_tokenizer/`` the codec
+The directory holds the talker, its code predictor and, in a Base checkpoint, the speaker encoder (``model.safetensors``
+or shards of it; tensors ``talker.*`` and ``speaker_encoder.*``), and in ``speech_tokenizer/`` the codec
 (tensors ``decoder.*`` and ``encoder.*``). Both parts keep their published names.
 """
 

@@ -1,0 +1,81 @@
+"""What the command line calls for a speaking model: inspect, run. Importable without torch, onnx or gguf."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from export.api import NEEDED, require, table
+from export.directory import precision_of, quantization_of
+from export.tts.checkpoint import open_tts
+from export.tts.dims import TtsDims, read_tts_dims
+from export.tts.directory import write_tts
+from export.tts.state import states
+
+
+@dataclass(frozen=True, slots=True)
+class TtsReport:
+    """What ``inspect`` found in a checkpoint."""
+
+    directory: Path
+    variant: str
+    tensors: int
+    parameters: int
+    dims: TtsDims
+
+    def __str__(self) -> str:
+        dims = self.dims
+        sizes = {state.name: " x ".join(map(str, state.shape)) for state in states(dims.codec)}
+        size = sum(4 * _product(state.shape) for state in states(dims.codec))
+        kv = 2 * dims.talker.layers * dims.talker.kv_heads * dims.talker.head_dim * 2
+        lines = [
+            f"{self.directory}  ({self.variant}, {self.tensors} tensors, {self.parameters / 1e6:.2f} M parameters)",
+            *table("talker", asdict(dims.talker)),
+            *table("code predictor", asdict(dims.predictor)),
+            *table("codec decoder", asdict(dims.codec)),
+            *table("text", {"vocabulary": dims.text_vocabulary, "width": dims.text_width}),
+            *table(f"codec state, {size / 1024:.0f} KiB in float32", sizes),
+            *table("talker state", {"KV": f"{kv / 1024:.0f} KiB a row in float16"}),
+        ]
+        return "\n".join(lines)
+
+
+def _product(shape: tuple[int, ...]) -> int:
+    result = 1
+    for size in shape:
+        result *= size
+    return result
+
+
+def inspect(checkpoint: Path) -> TtsReport:
+    """Every dimension and state of a checkpoint. Needs no torch.
+
+    Raises:
+        CheckpointError: not a Qwen3-TTS-12Hz checkpoint, or a tensor missing or of another shape than configured.
+    """
+    opened = open_tts(checkpoint)
+    dims = read_tts_dims(opened)
+    sizes = [stored.size for part in (opened.model, opened.codec) for stored in part.tensors.values()]
+    return TtsReport(checkpoint, str(opened.model.config.get("tts_model_type")), len(sizes), sum(sizes), dims)
+
+
+def run(
+    checkpoint: Path, out: Path, *, codec: str, decoder: str, predictor: str | None = None, name: str | None = None
+) -> Path:
+    """Export ``checkpoint`` into the model directory ``out`` and return it.
+
+    Args:
+        codec: precision of the codec's graph: fp32, fp16 or int8.
+        decoder: format of the talker: f32, f16, q8_0, q6_k or q4_k_m. With f32 the tables of rows are float32 too.
+        predictor: format of the code predictor; that of the talker without it.
+        name: the model's name in the manifest; else the checkpoint's own, else that of ``out``.
+
+    Raises:
+        CheckpointError: the checkpoint or an argument is unusable; names the field or tensor.
+        ExportUnavailable: torch, onnx or gguf is not installed.
+    """
+    precision, quantization = precision_of(codec), quantization_of(decoder)
+    small = None if predictor is None else quantization_of(predictor)
+    opened = open_tts(checkpoint)
+    dims = read_tts_dims(opened)
+    plain = {quantization, small or quantization} <= {"f32", "f16"}
+    require(*NEEDED, *(() if plain else ("llama_cpp",)))
+    return write_tts(opened, dims, out, codec=precision, decoder=quantization, predictor=small, name=name)
