@@ -42,11 +42,12 @@ def compile_snake(device: torch.device) -> bool:
     """Fuse Snake's element-wise operations on a GPU; False (and the plain function) where that does not work."""
     if device.type != "cuda":
         return False
-    compiled = torch.compile(snake, dynamic=False)
+    compiled = torch.compile(snake, dynamic=True)
     try:
-        x = torch.randn(2, 16, 64, device=device, dtype=torch.bfloat16, requires_grad=True)
-        alpha = torch.zeros(16, device=device, requires_grad=True)
-        compiled(x, alpha, torch.zeros(16, device=device)).float().sum().backward()
+        for channels in (16, 32):
+            x = torch.randn(2, channels, 64 * channels, device=device, dtype=torch.bfloat16, requires_grad=True)
+            factor = torch.ones(1, channels, 1, device=device, requires_grad=True)
+            compiled(x, factor, factor).float().sum().backward()
     except Exception as error:  # a machine without a working compiler still trains
         print(f"snake is not compiled: {error!r}"[:300], flush=True)
         return False

@@ -48,14 +48,14 @@ class ConvNeXtBlock(nn.Module):
         return x + (self.gamma * self.pwconv2(F.gelu(self.pwconv1(h)))).transpose(1, 2)
 
 
-def snake(x: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
-    """x + sin²(x·e^alpha) / (e^beta + 1e-9), computed in float32 and returned in the type of x [B, C, T]."""
-    y, a, b = x.float(), alpha.exp()[None, :, None], beta.exp()[None, :, None]
-    return (y + (y * a).sin().square() / (b + 1e-9)).to(x.dtype)
+def snake(x: Tensor, frequency: Tensor, magnitude: Tensor) -> Tensor:
+    """x + magnitude · sin²(frequency · x) in float32, returned in the type of x [B, C, T]; the others are [1, C, 1]."""
+    y = x.float()
+    return (y + (y * frequency).sin().square() * magnitude).to(x.dtype)
 
 
 class SnakeBeta(nn.Module):
-    """Snake with a frequency and a magnitude a channel. `function` may be a compiled form of `snake`."""
+    """x + sin²(x · e^alpha) / (e^beta + 1e-9). `function` may be a compiled form of `snake`."""
 
     function = staticmethod(snake)
 
@@ -65,7 +65,10 @@ class SnakeBeta(nn.Module):
         self.beta = nn.Parameter(torch.zeros(dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        return (SnakeBeta.function if self.training else snake)(x, self.alpha, self.beta)
+        # The exponentials stay outside: compiled code takes the shape of parameters for constant, and would compile for each.
+        frequency = self.alpha.float().exp()[None, :, None]
+        magnitude = 1 / (self.beta.float().exp()[None, :, None] + 1e-9)
+        return (SnakeBeta.function if self.training else snake)(x, frequency, magnitude)
 
 
 class RMSNorm(nn.Module):

@@ -99,7 +99,12 @@ class ResidualVectorQuantization(nn.Module):
 
     def forward(self, z: Tensor, decay: float | None, dead: float) -> tuple[Tensor, Tensor, Tensor]:
         """z [B, dim, T] -> straight-through value, codes [B, n, T], commitment. Books learn where `decay` is given."""
-        x = z.transpose(1, 2).reshape(-1, z.shape[1]).float()
+        # In float32: a product rounded to eight bits would choose wrong entries.
+        with torch.autocast(z.device.type, enabled=False):
+            return self._quantise(z.float(), decay, dead)
+
+    def _quantise(self, z: Tensor, decay: float | None, dead: float) -> tuple[Tensor, Tensor, Tensor]:
+        x = z.transpose(1, 2).reshape(-1, z.shape[1])
         left, value, codes, loss = x.detach(), torch.zeros_like(x), [], x.new_zeros(())
         for book in self.books:
             index = book.nearest(left)
@@ -110,7 +115,7 @@ class ResidualVectorQuantization(nn.Module):
             value, left = value + entry, left - entry
             codes.append(index.view(z.shape[0], -1))
         through = x + (value - x).detach()
-        return through.view(z.shape[0], -1, z.shape[1]).transpose(1, 2).to(z.dtype), torch.stack(codes, 1), loss
+        return through.view(z.shape[0], -1, z.shape[1]).transpose(1, 2), torch.stack(codes, 1), loss
 
     @torch.no_grad()
     def cluster(self, x: Tensor, usage: float) -> None:
