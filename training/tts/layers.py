@@ -65,7 +65,7 @@ class SnakeBeta(nn.Module):
         self.beta = nn.Parameter(torch.zeros(dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        # The exponentials stay outside: compiled code takes the shape of parameters for constant, and would compile for each.
+        # The exponentials stay outside: compiled code takes parameters for constant in shape, and compiles for each.
         frequency = self.alpha.float().exp()[None, :, None]
         magnitude = 1 / (self.beta.float().exp()[None, :, None] + 1e-9)
         return (SnakeBeta.function if self.training else snake)(x, frequency, magnitude)
