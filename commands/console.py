@@ -16,7 +16,7 @@ _EXPECTED = {
     "commands.console.Failure": FAILED,
     "clients.events.ListenError": FAILED,
     "clients.microphone.SoundError": FAILED,
-    "commands.recording.RecordingError": FAILED,
+    "streaming.recording.RecordingError": FAILED,
     "daemon.config.ConfigError": MISUSED,
     "engines.gguf.GgufError": FAILED,
     "engines.manifest.ManifestError": FAILED,

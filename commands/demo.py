@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from clients.options import StreamOptions
     from clients.playback import Loudspeaker
     from clients.stream import AsyncStream
-    from commands.recording import Recording
+    from streaming.recording import Recording
 
 PIECE_SECONDS = 0.05
 
@@ -55,8 +55,8 @@ def demo(
     from rich.console import Console
 
     from clients.options import StreamOptions
-    from commands.recording import open_recording
     from commands.samples import sample
+    from streaming.recording import open_recording
 
     chosen = sample("demo") if file is None else None
     recording = open_recording(chosen.path if chosen else file or Path())
@@ -64,7 +64,7 @@ def demo(
         sample_rate=recording.sample_rate, channels=recording.channels, model=model if url else None
     )
     console = Console(highlight=False)
-    console.print(f"{recording.path.name}, {recording.seconds:.1f} s" + (f", {chosen.credit}" if chosen else ""))
+    console.print(f"{recording.name}, {recording.seconds:.1f} s" + (f", {chosen.credit}" if chosen else ""))
     loudspeaker = _loudspeaker(recording, sound, console)
     began = time.perf_counter()
     with nullcontext(url) if url else own_daemon(model, threads) as address:

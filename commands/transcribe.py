@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,9 +12,6 @@ import typer
 from commands.console import FAILED, Failure, Key, Keyterms, Language, Model, Threads, Url, complain, is_expected, prose
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from commands.heard import Heard
     from streaming.model import AsrModel
     from streaming.options import ListenOptions
@@ -101,6 +98,7 @@ def _here(
     from engines import store
     from streaming.model import AsrModel
     from streaming.options import ListenOptions
+    from streaming.recording import samples
 
     # Interims change no final; without them nothing is decoded twice.
     options = ListenOptions(language=language, keyterms=tuple(keyterms or ()), interim=False)
@@ -111,28 +109,12 @@ def _here(
         heard = hear_file(model, file, options, progress)
         if not exact_floor:
             return heard
-        exact = replace(options, mel_maximum=model.mel_maximum(samples(model, file)))
+        exact = replace(options, mel_maximum=model.mel_maximum(samples(file, model.sample_rate)))
         official = hear_file(model, file, exact, progress)
         _say_difference(file, heard.text.split(), official.text.split())
         return official
 
     return hear
-
-
-def samples(model: "AsrModel", file: Path) -> "Iterator[npt.NDArray[np.float32]]":
-    """The samples of a file at the model's rate, block by block.
-
-    Raises:
-        RecordingError: the file is no audio or damaged.
-    """
-    from commands.recording import open_recording
-    from streaming.pcm import PcmDecoder
-
-    recording = open_recording(file)
-    decoder = PcmDecoder("linear16", recording.sample_rate, recording.channels, model.sample_rate)
-    for block in recording.blocks():
-        yield decoder.decode(block)
-    yield decoder.flush()
 
 
 def hear_file(model: "AsrModel", file: Path, options: "ListenOptions", progress: Progress) -> "Heard":
@@ -142,11 +124,12 @@ def hear_file(model: "AsrModel", file: Path, options: "ListenOptions", progress:
         RecordingError: the file is no audio or damaged.
     """
     from commands.heard import Heard
+    from streaming.recording import samples
 
     heard = Heard(str(file))
     listener = model.listener(options)
     try:
-        for block in samples(model, file):
+        for block in samples(file, model.sample_rate):
             heard.take(listener.feed(block))
             progress(listener.seconds)
         heard.duration = round(listener.seconds, 3)
@@ -178,7 +161,7 @@ class _bar:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        from commands.recording import RecordingError, open_recording
+        from streaming.recording import RecordingError, open_recording
 
         try:
             total = open_recording(self._file).seconds or None

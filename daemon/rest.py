@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from daemon import media, upload
+from daemon import upload
 from daemon.hub import Hearing, Hub, Loaded
 from daemon.names import check_model
 from daemon.refusal import Refused, refuse
@@ -22,6 +22,7 @@ from daemon.transcript import FileTranscript
 from daemon.upload import Upload
 from streaming.events import Event, Transcript
 from streaming.pcm import Samples
+from streaming.recording import RecordingError, samples
 
 PATH: Final = "/v1/audio/transcriptions"
 
@@ -52,7 +53,7 @@ class Transcriptions:
             log.info("the client left during the upload")
         except TimeoutError:  # uvicorn drops a connection whose answer is incomplete
             log.info("the client does not read its answer")
-        except (Refused, media.MediaError) as error:
+        except (Refused, RecordingError) as error:
             if not isinstance(error, Refused):
                 error = Refused(400, "invalid_file", f"file: {error}", param="file")
             hub.metrics.denials.labels(error.code).inc()
@@ -99,7 +100,7 @@ class Transcriptions:
                     said = True
                 first = await anext(texts, None)
             done = {"type": "transcript.text.done", **heard.json()}
-        except media.MediaError as error:
+        except RecordingError as error:
             done = {
                 "error": {"message": f"file: {error}", "type": "invalid_request_error", "param": "file", "code": None}
             }
@@ -117,7 +118,7 @@ class Transcriptions:
         """The finals that each block of the file brings; ``heard`` grows along."""
         settings, metrics = self._hub.settings, self._hub.metrics
         rate = loaded.model.sample_rate
-        blocks = media.samples(request.file, rate, settings.max_session_seconds)
+        blocks = samples(request.file, rate, settings.max_session_seconds)
         try:
             last = False
             while not last:

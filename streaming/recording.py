@@ -2,22 +2,29 @@
 
 A file is heard as linear16, whatever it holds: so a file and a live session of the same samples meet the same numbers
 and give the same words. libsndfile reads WAV, FLAC, Ogg (Vorbis, Opus), MP3 and their like; other containers go through
-PyAV (the extra ``media``).
+PyAV (the extra ``media``). Blocking; for worker threads.
 """
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, BinaryIO, Final
 
-from streaming.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE
+import numpy as np
+import numpy.typing as npt
+import soundfile
+import soxr
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+from streaming.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples
 
-BLOCK_SECONDS = 1.0
+BLOCK_SECONDS: Final = 1.0
+READ_SECONDS: Final = 60.0
+"""Audio decoded at once. Most files then come in one piece, as other programs read them: libsndfile's last samples of a
+damaged Opus stream depend on where the reads were cut."""
+
+Source = Path | BinaryIO
+"""A file by name, or opened and seekable."""
 
 
 class RecordingError(ValueError):
@@ -35,12 +42,17 @@ class Recording:
         by_av: PyAV reads it, else libsndfile.
     """
 
-    path: Path
+    source: Source
     sample_rate: int
     channels: int
     seconds: float
     source_rate: int
     by_av: bool
+
+    @property
+    def name(self) -> str:
+        """The file's name without its folder, empty where it has none."""
+        return self.source.name if isinstance(self.source, Path) else ""
 
     def blocks(self) -> Iterator[bytes]:
         """The samples: 16-bit little endian, channels interleaved, about a second a piece.
@@ -49,73 +61,92 @@ class Recording:
             RecordingError: the file is damaged.
         """
         if self.by_av:
-            return _av_blocks(self.path, self.sample_rate, self.channels)
-        blocks = _sound_blocks(self.path)
+            return _av_blocks(self.source, self.sample_rate, self.channels)
+        blocks = _sound_blocks(self.source)
         return blocks if self.source_rate == self.sample_rate else _resampled(blocks, self)
 
 
-def open_recording(path: Path) -> Recording:
+def open_recording(source: Source) -> Recording:
     """Look at a file.
 
     Raises:
         RecordingError: it does not exist, is no audio, or needs the extra ``media``.
     """
-    if not path.is_file():
-        raise RecordingError("it is a directory" if path.is_dir() else "there is no such file")
-    import soundfile
-
+    if isinstance(source, Path) and not source.is_file():
+        raise RecordingError("it is a directory" if source.is_dir() else "there is no such file")
     try:
-        info: Any = soundfile.info(str(path))
+        info: Any = soundfile.info(_rewound(source))
     except (soundfile.LibsndfileError, RuntimeError, OSError) as error:
-        return _open_av(path, error)
+        return _open_av(source, error)
     rate = int(info.samplerate)
     if info.channels > MAX_CHANNELS:
         raise RecordingError(f"it has {info.channels} channels, the limit is {MAX_CHANNELS}")
-    return Recording(
-        path, min(max(rate, MIN_RATE), MAX_RATE), int(info.channels), float(info.frames) / rate, rate, False
-    )
+    near = min(max(rate, MIN_RATE), MAX_RATE)
+    return Recording(source, near, int(info.channels), float(info.frames) / rate, rate, False)
 
 
-def _sound_blocks(path: Path) -> Iterator[bytes]:
-    import numpy as np
-    import soundfile
+def samples(source: Source, rate: int, most_seconds: float = float("inf")) -> Generator[Samples]:
+    """The audio of a file, float32 mono [n] at ``rate``, about a second a piece. Closing it ends the reading.
 
+    Raises:
+        RecordingError: as ``open_recording``; the file is damaged; it is longer than ``most_seconds``.
+    """
+    recording = open_recording(source)
+    decoder = PcmDecoder("linear16", recording.sample_rate, recording.channels, rate)
+    heard = 0
+    for block in recording.blocks():
+        mono = decoder.decode(block)
+        heard += mono.size
+        if heard > most_seconds * rate:
+            raise RecordingError(f"the audio is longer than {most_seconds:g} s (max_session_seconds)")
+        yield mono
+    yield decoder.flush()
+
+
+def _rewound(source: Source) -> Any:
+    """What the decoders open: a name, or the file from its beginning."""
+    if isinstance(source, Path):
+        return str(source)
+    source.seek(0)
+    return source
+
+
+def _sound_blocks(source: Source) -> Iterator[bytes]:
     try:
-        with soundfile.SoundFile(str(path)) as file:
+        with soundfile.SoundFile(_rewound(source)) as file:
             # libsndfile does not scale float files to integers: ±1 would become ±1 of 32768.
             is_float = file.subtype in ("FLOAT", "DOUBLE")
-            frames = max(1, round(file.samplerate * BLOCK_SECONDS))
+            size = max(1, round(file.samplerate * BLOCK_SECONDS))
             while True:
-                block: Any = file.read(frames, dtype="float32" if is_float else "int16", always_2d=True)
-                if not len(block):
+                read: Any = file.read(
+                    round(file.samplerate * READ_SECONDS), dtype="float32" if is_float else "int16", always_2d=True
+                )
+                if not len(read):
                     return
-                yield (_to_int16(block) if is_float else block.astype(np.dtype("<i2"), copy=False)).tobytes()
+                frames = _to_int16(read) if is_float else read.astype(np.dtype("<i2"), copy=False)
+                for start in range(0, len(frames), size):
+                    yield frames[start : start + size].tobytes()
     except (soundfile.LibsndfileError, RuntimeError) as error:
         raise RecordingError(f"it is damaged: {error}") from None
 
 
-def _to_int16(block: "npt.NDArray[np.float32]") -> "npt.NDArray[np.int16]":
-    import numpy as np
-
+def _to_int16(block: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
     finite = np.where(np.isfinite(block), block, np.float32(0))
     return np.clip(np.rint(finite * 32768), -32768, 32767).astype(np.dtype("<i2"))
 
 
 def _resampled(blocks: Iterator[bytes], recording: Recording) -> Iterator[bytes]:
     """Rates that the wire does not take (96 kHz masters, 6 kHz loops) are brought to the nearest one it does."""
-    import numpy as np
-    import soxr
-
     stream = soxr.ResampleStream(
         recording.source_rate, recording.sample_rate, recording.channels, dtype="int16", quality="HQ"
     )
     for block in blocks:
-        samples = np.frombuffer(block, np.dtype("<i2")).reshape(-1, recording.channels)
-        yield stream.resample_chunk(samples).tobytes()
+        frames = np.frombuffer(block, np.dtype("<i2")).reshape(-1, recording.channels)
+        yield stream.resample_chunk(frames).tobytes()
     yield stream.resample_chunk(np.zeros((0, recording.channels), np.int16), last=True).tobytes()
 
 
-def _open_av(path: Path, error: Exception) -> Recording:
+def _open_av(source: Source, error: Exception) -> Recording:
     if importlib.util.find_spec("av") is None:
         raise RecordingError(
             "libsndfile does not know it as audio; containers beyond WAV, FLAC, Ogg and MP3 need the extra media: "
@@ -124,8 +155,9 @@ def _open_av(path: Path, error: Exception) -> Recording:
     import av
     import av.error
 
+    opened: Any = av.open
     try:
-        with av.open(str(path), metadata_errors="ignore") as container:
+        with opened(_rewound(source), mode="r", metadata_errors="ignore") as container:
             if not container.streams.audio:
                 raise RecordingError("it holds no audio")
             stream = container.streams.audio[0]
@@ -135,18 +167,19 @@ def _open_av(path: Path, error: Exception) -> Recording:
                 seconds = float(stream.duration * stream.time_base)
             else:
                 seconds = (container.duration or 0) / av.time_base
-            return Recording(path, rate, channels, max(seconds, 0.0), rate, True)
+            return Recording(source, rate, channels, max(seconds, 0.0), rate, True)
     except av.error.FFmpegError as fault:
         raise RecordingError(f"it is no audio that libsndfile or FFmpeg knows: {fault.strerror}") from None
 
 
-def _av_blocks(path: Path, rate: int, channels: int) -> Iterator[bytes]:
+def _av_blocks(source: Source, rate: int, channels: int) -> Iterator[bytes]:
     import av
     import av.error
 
+    opened: Any = av.open
     resampler = av.AudioResampler(format="s16", layout="mono" if channels == 1 else "stereo", rate=rate)
     try:
-        with av.open(str(path), metadata_errors="ignore") as container:
+        with opened(_rewound(source), mode="r", metadata_errors="ignore") as container:
             for frame in container.decode(audio=0):
                 yield from (_bytes(out, channels) for out in resampler.resample(frame))
             yield from (_bytes(out, channels) for out in resampler.resample(None))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from commands.recording import Recording, RecordingError, open_recording
+from streaming.recording import Recording, RecordingError, open_recording
 
 av = pytest.importorskip("av")
 
