@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
+from tokenizers import pre_tokenizers
 from torch import nn
 
 
@@ -47,12 +48,133 @@ TINY_MIMI: dict[str, Any] = {
     "vector_quantization_hidden_dimension": 16, "upsampling_ratios": [8, 6, 5, 4], "num_semantic_quantizers": 1,
     "use_causal_conv": True, "sliding_window": 250, "frame_rate": 12.5, "upsample_groups": 32,
 }  # fmt: skip
+TINY_SPEAKER: dict[str, Any] = {
+    "mel_dim": 128, "enc_channels": [32, 32, 32, 32, 96], "enc_kernel_sizes": [5, 3, 3, 3, 1],
+    "enc_dilations": [1, 2, 3, 4, 1], "enc_attention_channels": 16, "enc_res2net_scale": 8, "enc_se_channels": 16,
+    "sample_rate": 24000,
+}  # fmt: skip
 TRUE_CODEC: dict[str, Any] = TINY_CODEC | {
     "codebook_size": 2048, "codebook_dim": 512, "latent_dim": 1024, "hidden_size": 512, "num_hidden_layers": 8,
     "num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 64, "intermediate_size": 1024,
     "num_quantizers": 16, "decoder_dim": 1536,
 }  # fmt: skip
 """The released decoder's (gabriele-mastrapasqua/qwen3-tts, speech_tokenizer_config.json)."""
+
+
+CONTROL = {
+    "codec_eos_token_id": 2, "codec_pad_id": 0, "codec_bos_id": 1, "codec_think_id": 6, "codec_nothink_id": 7,
+    "codec_think_bos_id": 8, "codec_think_eos_id": 9,
+}  # fmt: skip
+"""Places of the control ids after the codes; 1024 such ids follow, as the official suppression wants."""
+
+TINY_TALKER: dict[str, Any] = {
+    "hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32,
+    "intermediate_size": 160, "text_hidden_size": 64, "rope_theta": 1000000, "max_position_embeddings": 2048,
+}  # fmt: skip
+TINY_PREDICTOR: dict[str, Any] = {
+    "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32,
+    "intermediate_size": 96, "rope_theta": 1000000, "max_position_embeddings": 512,
+}  # fmt: skip
+"""Narrower than the talker, as in the 1.7B checkpoints: it has a projection."""
+WIDE_TALKER = TINY_TALKER | {"hidden_size": 256, "num_hidden_layers": 2, "head_dim": 64, "intermediate_size": 512}
+WIDE_PREDICTOR = TINY_PREDICTOR | {"hidden_size": 256, "head_dim": 64, "intermediate_size": 512, "rope_theta": 10000}
+"""As wide as the talker, as in the 0.6B checkpoints; rows fit every quantisation."""
+
+
+def tts_config(talker: dict[str, Any], predictor: dict[str, Any], codec: dict[str, Any], kind: str, size: str) -> Any:
+    """A configuration of the official class."""
+    entries, groups = codec["codebook_size"], codec["num_quantizers"]
+    vocabulary = entries + 1024
+    tokens = tokenizer_vocabulary()
+    stack = {"rms_norm_eps": 1e-6, "hidden_act": "silu", "attention_bias": False, "num_code_groups": groups}
+    section = head_dim(talker) // 2
+    rope = {"interleaved": True, "mrope_section": [section - 2 * (section // 3), section // 3, section // 3]}
+    return Qwen3TTSConfig(
+        talker_config={
+            **stack,
+            **talker,
+            "vocab_size": vocabulary,
+            "text_vocab_size": len(tokens),
+            "rope_scaling": rope | {"rope_type": "default", "type": "default"},
+            **{key: entries + place for key, place in CONTROL.items()},
+            "codec_language_id": {"english": entries + 20, "chinese": entries + 21, "beijing_dialect": entries + 22},
+            "spk_id": {"ryan": entries + 30, "dylan": entries + 31} if kind == "custom_voice" else {},
+            "spk_is_dialect": {"ryan": False, "dylan": "beijing_dialect"} if kind == "custom_voice" else {},
+            "code_predictor_config": {**stack, **predictor, "vocab_size": entries},
+        },
+        speaker_encoder_config=TINY_SPEAKER | {"enc_dim": talker["hidden_size"]},
+        tokenizer_type="qwen3_tts_tokenizer_12hz",
+        tts_model_size=size,
+        tts_model_type=kind,
+        im_start_token_id=tokens["<|im_start|>"],
+        im_end_token_id=tokens["<|im_end|>"],
+        tts_pad_token_id=tokens["<tts_pad>"],
+        tts_bos_token_id=tokens["<tts_bos>"],
+        tts_eos_token_id=tokens["<tts_eos>"],
+    )
+
+
+def head_dim(stack: dict[str, Any]) -> int:
+    return stack["head_dim"]
+
+
+def tts_model(config: Any, seed: int = 3) -> Any:
+    """The official model with random weights."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = Qwen3TTSForConditionalGeneration(config).eval()
+    scramble(model, seed)
+    # Random weights would end after a few frames.
+    with torch.no_grad():
+        model.talker.codec_head.weight[config.talker_config.codec_eos_token_id] = 0
+    return model
+
+
+def save_tts(model: Any, codec: Qwen3TTSTokenizerV2Model, directory: Path, *, half: bool = False) -> Path:
+    """A checkpoint directory in the published layout, its weights in two shards."""
+    save_codec(codec, directory / "speech_tokenizer")
+    config = model.config.to_dict() | {"model_type": "qwen3_tts"}
+    (directory / "config.json").write_text(json.dumps(config, default=str), encoding="utf-8")
+    state = {name: value.contiguous().clone() for name, value in model.state_dict().items()}
+    names = sorted(state)
+    files: dict[str, str] = {}
+    for part, chosen in enumerate((names[::2], names[1::2]), 1):
+        file = f"model-{part:05}-of-00002.safetensors"
+        save_file({name: state[name] for name in chosen}, directory / file, metadata={"format": "pt"})
+        files |= dict.fromkeys(chosen, file)
+    (directory / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}), encoding="utf-8")
+    (directory / "generation_config.json").write_text(json.dumps({"temperature": 0.8, "max_new_tokens": 900}))
+    vocabulary = tokenizer_vocabulary()
+    plain = {token: identity for token, identity in vocabulary.items() if token not in SPECIAL}
+    (directory / "vocab.json").write_text(json.dumps(plain, ensure_ascii=False), encoding="utf-8")
+    (directory / "merges.txt").write_text("#version: 0.2\n" + "\n".join(MERGES) + "\n", encoding="utf-8")
+    added = {
+        str(vocabulary[token]): {
+            "content": token, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True,
+        }
+        for token in SPECIAL
+    }  # fmt: skip
+    settings = {"added_tokens_decoder": added, "tokenizer_class": "Qwen2Tokenizer", "model_max_length": 131072}
+    (directory / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    return directory
+
+
+SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tts_pad>", "<tts_bos>", "<tts_eos>")
+
+
+def spelled(word: str) -> list[str]:
+    """Merges that build ``word`` letter by letter."""
+    return [f"{word[:end]} {word[end]}" for end in range(1, len(word))]
+
+
+MERGES = list(dict.fromkeys(spelled("assistant") + spelled("user") + spelled("\u0120the") + spelled("ing")))
+
+
+def tokenizer_vocabulary() -> dict[str, int]:
+    """Bytes, merges, special tokens."""
+    tokens = [*pre_tokenizers.ByteLevel.alphabet()]
+    tokens = [*sorted(tokens), *("".join(merge.split(" ")) for merge in MERGES), *SPECIAL]
+    return {token: place for place, token in enumerate(dict.fromkeys(tokens))}
 
 
 def scramble(model: nn.Module, seed: int) -> None:
