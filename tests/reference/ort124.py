@@ -1,7 +1,7 @@
 """Load and run every graph of a model directory with onnxruntime 1.24.4, the newest DirectML build's version.
 
 Runs in an environment of its own that holds that version and numpy only; so this file imports nothing of the repository.
-Compared with what the exporting environment's version gave, where it left ``outputs.npz`` beside this call.
+Another version writes its outputs to OUTPUTS.npz; this one then compares its own with them.
 
 usage: ort124.py MODEL_DIRECTORY [OUTPUTS.npz]
 """
@@ -15,8 +15,8 @@ import onnxruntime as ort
 
 VERSION = "1.24.4"
 FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
-TOLERANCE = {"fp32": 1e-4, "fp16": 2e-2, "int8": 2e-2}
-"""Largest difference over the RMS between two versions: kernels of another version sum in another order."""
+TOLERANCE = {"fp32": 1e-4, "fp16": 5e-3, "int8": 2e-2}
+"""RMS of the difference over the RMS: kernels of another version sum in another order, and 8-bit steps amplify that."""
 
 
 def inputs(manifest: dict, kind: type) -> dict[str, dict[str, np.ndarray]]:
@@ -62,7 +62,8 @@ def main() -> None:
             np.savez(file, **outputs)
             return
         for name, theirs in np.load(file).items():
-            difference = np.abs(outputs[name].astype(np.float64) - theirs).max() / np.sqrt((theirs.astype(np.float64) ** 2).mean())
+            theirs = theirs.astype(np.float64)
+            difference = np.sqrt(((outputs[name] - theirs) ** 2).mean() / (theirs**2).mean())
             assert difference <= TOLERANCE[precision], f"{name}: {difference:.2e} from the other version"
             print(f"{directory.name} {precision} {name}: {difference:.1e} of the RMS from the other version")
     assert ort.__version__ == VERSION, f"this is onnxruntime {ort.__version__}"
