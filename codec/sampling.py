@@ -6,13 +6,14 @@ so it does not depend on who else is in the batch.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
 
 MIN_NEW_TOKENS: Final = 2
 """Frames before the end of speech may be drawn."""
@@ -72,17 +73,21 @@ def draw(
     """An index into ``logits`` [V]; −inf is never drawn. Not greedy: uses up exactly one number of ``random``."""
     if greedy:
         return int(logits.argmax())
+    places: Indices = np.arange(len(logits))
     if 0 < top_k < len(logits):
         places = np.argpartition(logits, len(logits) - top_k)[len(logits) - top_k :]
-    else:
-        places = np.arange(len(logits))
     # Sorted by likelihood, ties by index: the draw is then a function of the logits alone.
-    order = np.lexsort((places, -logits[places]))
+    order: Indices = np.lexsort((places, -logits[places]))
     places = places[order]
     scores: Doubles = logits[places].astype(np.float64) / temperature
-    total: Doubles = np.cumsum(np.exp(scores - scores[0]))
+    weights: Doubles = np.exp(scores - scores[0])
+    total: Doubles = weights.cumsum()
     if top_p < 1.0:
         # The smallest set whose mass reaches top_p; its first member always stays.
-        kept = int(np.searchsorted(total, top_p * total[-1], side="left")) + 1
-        total = total[:kept]
-    return int(places[min(int(np.searchsorted(total, random.random() * total[-1], side="right")), len(total) - 1)])
+        total = total[: 1 + _place(total, top_p * float(total[-1]), "left")]
+    place = _place(total, random.random() * float(total[-1]), "right")
+    return int(places[min(place, len(total) - 1)])
+
+
+def _place(ascending: Doubles, value: float, side: Literal["left", "right"]) -> int:
+    return int(np.searchsorted(ascending, np.float64(value), side=side))

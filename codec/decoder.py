@@ -1,0 +1,152 @@
+"""The codec decoder: codes in, samples out, and everything that must pass between two calls in one value.
+
+The graph's contract (docs/speaking.md): ``codes`` int64 [B, N, Q] padded on the right with −1, ``last`` [1] and every
+state in; ``wave`` [B, N · frame_samples], ``valid_samples`` [B] and every next state out. Output is cut by
+``valid_samples``. Names and shapes come from the manifest, so a graph made elsewhere is driven the same way, also one
+whose states grow from length 0 and which holds frames back (``lookahead``): what it returns beyond ``valid_samples``
+is then kept in the state, because a causal decoder has already got it right, and given out at the end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from engines.manifest import CodecDecoder as CodecSpec
+from engines.onnx import BATCHES, Graph
+
+Floats = npt.NDArray[np.float32]
+Codes = npt.NDArray[np.int64]
+
+PADDING: Final = -1
+
+_NOTHING: Final = np.empty(0, np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class CodecState:
+    """What one stream carries from call to call. Immutable: an old value can be kept and continued from again.
+
+    ``tensors``: one array for each of the manifest's ``codec.states``, in that order, without the batch axis:
+
+    ===================  ===========================  =============================================================
+    input                shape (official / pocket)    holds
+    ===================  ===========================  =============================================================
+    pre_conv_h           [512, 2] / [128, 2]          last frames out of the codebooks
+    conv_h_0 … 19        [channels, tail]             inputs before the next of each later convolution; 0 = padding
+    past_key_i, value_i  [heads, 71, 64]              rows of the attention window, keys not rotated
+    past_valid           [71]                         1 where such a row is real
+    ===================  ===========================  =============================================================
+
+    float32, all of full size and zero at the start; the size never changes (graphs made elsewhere may grow theirs).
+    ``ahead``: samples beyond ``valid_samples`` of the last call; empty without look-ahead.
+    """
+
+    tensors: tuple[Floats, ...]
+    ahead: Floats = field(default_factory=lambda: _NOTHING)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the state."""
+        return sum(tensor.nbytes for tensor in self.tensors) + self.ahead.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Decode:
+    """Work for one stream: ``codes`` int64 [N ≥ 1, Q], and the state before them."""
+
+    codes: Codes
+    state: CodecState
+
+
+class CodecDecoder:
+    """Runs the graph; holds no stream's state. Not thread-safe: the codec's lane is the one thread that calls in."""
+
+    def __init__(self, spec: CodecSpec, graph: Graph) -> None:
+        """
+        Raises:
+            ValueError: the graph lacks an input or output that the manifest names.
+        """
+        self.spec, self._graph = spec, graph
+        inputs = {spec.codes, *(state.input for state in spec.states)} | ({spec.last} if spec.last else set[str]())
+        outputs = {spec.wave, spec.samples, *(state.output for state in spec.states)}
+        if inputs != set(graph.inputs) or not outputs <= set(graph.outputs):
+            odd = sorted(inputs ^ set(graph.inputs) | outputs - set(graph.outputs))
+            raise ValueError(f"codec: graph {spec.file} and manifest differ in {', '.join(odd)}")
+        self._places = {name: place for place, name in enumerate(graph.outputs)}
+        self._static = all(size > 0 for state in spec.states for size in state.shape)
+
+    def start(self) -> CodecState:
+        """The state before the first frame."""
+        return CodecState(tuple(np.zeros(state.shape, np.float32) for state in self.spec.states))
+
+    def step(self, codes: Codes, state: CodecState, *, last: bool = False) -> tuple[Floats, CodecState]:
+        """Decode frames of one stream.
+
+        Args:
+            codes: int64 [N ≥ 1, Q], each 0 … entries − 1.
+            last: no frame follows; a graph with look-ahead then gives out what it held back.
+
+        Returns:
+            samples: float32 [n], n = N · frame_samples without look-ahead; and the next state.
+        """
+        return self._run([Decode(codes, state)], last=last)[0]
+
+    def steps(self, work: Sequence[Decode]) -> list[tuple[Floats, CodecState]]:
+        """Decode frames of many streams: one call where the graph's states are of fixed size."""
+        if not self._static:
+            return [self.step(item.codes, item.state) for item in work]
+        results: list[tuple[Floats, CodecState]] = []
+        most = BATCHES[-1]
+        for first in range(0, len(work), most):
+            results += self._run(work[first : first + most])
+        return results
+
+    def finish(self, state: CodecState) -> Floats:
+        """What a look-ahead still holds back: float32 [n]. No call is made for an empty last chunk."""
+        return state.ahead
+
+    def _run(self, work: Sequence[Decode], *, last: bool = False) -> list[tuple[Floats, CodecState]]:
+        spec = self.spec
+        frames = max(len(item.codes) for item in work)
+        batch = len(work)
+        if self._graph.fixed:
+            batch = next(size for size in BATCHES if size >= batch)
+        codes = np.full((batch, frames, spec.codebooks), PADDING, np.int64)
+        for row, item in zip(codes, work, strict=False):
+            _check(item.codes, spec)
+            row[: len(item.codes)] = item.codes
+        feeds: dict[str, npt.NDArray[Any]] = {spec.codes: codes}
+        if spec.last is not None:
+            feeds[spec.last] = np.array([1.0 if last else 0.0], np.float32)
+        for place, state in enumerate(spec.states):
+            tensors = [item.state.tensors[place] for item in work]
+            tensors += [np.zeros_like(tensors[0])] * (batch - len(work))
+            feeds[state.input] = np.stack(tensors) if batch > 1 else tensors[0][None]
+        outputs = self._graph.run(feeds)
+        wave: Floats = outputs[self._places[spec.wave]].reshape(batch, -1)
+        valid = np.broadcast_to(outputs[self._places[spec.samples]].reshape(-1), (batch,))
+        nexts = [outputs[self._places[state.output]] for state in spec.states]
+        results: list[tuple[Floats, CodecState]] = []
+        for i in range(len(work)):
+            # A copy of its own: a view would keep the whole batch alive.
+            tensors = tuple(tensor[i].copy() if batch > 1 else tensor[i] for tensor in nexts)
+            count = wave.shape[1] if last else int(valid[i])
+            ahead = wave[i, count:].copy() if spec.lookahead and not last else _NOTHING
+            results.append((wave[i, :count].copy(), CodecState(tensors, ahead)))
+        return results
+
+
+def _check(codes: Codes, spec: CodecSpec) -> None:
+    """ValueError unless ``codes`` are frames of this codec."""
+    if codes.ndim != 2 or not len(codes) or codes.shape[1] != spec.codebooks:
+        raise ValueError(f"codes: shape {codes.shape}, expected [frames ≥ 1, {spec.codebooks}]")
+    if int(codes.min()) < 0 or int(codes.max()) >= spec.entries:
+        raise ValueError(f"codes: {codes.min()}…{codes.max()} outside 0…{spec.entries - 1}")
+
+
+def nothing() -> Floats:
+    """No samples."""
+    return _NOTHING

@@ -1,0 +1,276 @@
+"""A loaded speaking model: weights once, sessions many."""
+
+import secrets
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from codec.decoder import CodecDecoder, CodecState, Decode
+from codec.options import OptionError, SpeakOptions
+from codec.predictor import FrameStart, Predictor
+from codec.prompt import HEAD_ROWS, Prompt
+from codec.rows import CodeTable
+from codec.sampling import Sampling
+from codec.speaker import Speaker, Voicing
+from codec.talker import Talker, TalkerStep
+from codec.voices import Voices
+from codec.work import Work
+from engines import manifest as manifests
+from engines.batching import Cancelled, Lane, Owner
+from engines.gguf import Busy, Decoder
+from engines.onnx import Graph
+from engines.threads import budget, share
+
+Floats = npt.NDArray[np.float32]
+Codes = npt.NDArray[np.int64]
+
+FRAME_ROWS: Final = 512
+"""Frames of one piece that a sequence has room for: 41 s."""
+SEQUENCE_ROWS: Final = HEAD_ROWS + FRAME_ROWS
+PREDICTOR_BATCH: Final = 8
+
+LANGUAGES: Final = {
+    "chinese": "zh", "english": "en", "japanese": "ja", "korean": "ko", "german": "de", "french": "fr",
+    "russian": "ru", "portuguese": "pt", "spanish": "es", "italian": "it",
+}  # fmt: skip
+"""The model family's own names of its languages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Codes of all codebooks of one frame."""
+
+    codes: tuple[int, ...]
+
+
+class TtsModel:
+    """Weights, lanes and KV cache, shared by every speaker made here. Thread-safe."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        sessions: int = 16,
+        threads: int | None = None,
+        provider: str = "auto",
+        kv: Literal["f16", "f32"] = "f16",
+        voices: Path | None = None,
+    ) -> None:
+        """Load the model directory ``directory`` and warm it.
+
+        Args:
+            sessions: most speakers at a time; each costs KV rows, no weights.
+            threads: the thread budget of all model calls, None for the CPUs this process may use.
+            provider: ONNX Runtime execution provider: auto, cpu, dml, cuda or coreml.
+            kv: type of the KV cache.
+            voices: directory of stored voices, None for the user's own.
+
+        Raises:
+            ManifestError: the directory is no speaking model.
+            GgufError, ProviderError, ValueError: the engines refuse it, or files and manifest disagree.
+        """
+        manifest = manifests.read_tts(directory)
+        self.manifest, self.directory, self.sessions = manifest, directory, sessions
+        spec = manifest.codec
+        self.sample_rate, self.frame_samples = spec.sample_rate, spec.frame_samples
+        mine = share(sum(file.bytes for file in manifest.files.values()), budget(threads))
+        self.threads = mine.threads
+        self.lane = Lane("hearsay-talker")
+        self.codec_lane = Lane("hearsay-codec") if mine.side_by_side else self.lane
+        graph = Graph(directory / spec.file, threads=mine.threads, provider=provider)
+        self.provider = graph.provider
+        self.codec = CodecDecoder(spec, graph)
+        self.codes = CodeTable(
+            directory / manifest.code_rows,
+            vocabulary=manifest.talker.vocabulary,
+            entries=spec.entries,
+            codebooks=spec.codebooks,
+        )
+        self._decoder = Decoder(
+            directory / manifest.talker.file,
+            sequences=sessions,
+            rows=SEQUENCE_ROWS,
+            threads=mine.threads,
+            kv=kv,
+            hidden=True,
+        )
+        self._small = Decoder(
+            directory / manifest.predictor.decoder.file,
+            sequences=min(sessions, PREDICTOR_BATCH),
+            rows=spec.codebooks,
+            threads=mine.threads,
+            kv=kv,
+            hidden=True,
+            shared_rows=2,
+        )
+        self._talker = Talker(
+            self._decoder,
+            entries=spec.entries,
+            end=manifest.tokens.codec_eos,
+            min_frames=manifest.sampling.min_frames,
+        )
+        self._predictor = Predictor(manifest.predictor, directory, self._small, self.codes)
+        self.prompt = Prompt.load(manifest, directory, self.codes)
+        self.voices = Voices(manifest, voices)
+        self._lock = threading.Lock()
+        self._speakers: set[Speaker] = set()
+        self._closed_work = Work()
+        self._warm()
+
+    @property
+    def name(self) -> str:
+        """The manifest's name."""
+        return self.manifest.name
+
+    @property
+    def max_frames(self) -> int:
+        """Most frames of one piece."""
+        return min(self.manifest.sampling.max_frames, FRAME_ROWS - 1)
+
+    @property
+    def sampling(self) -> Sampling:
+        """The model's own sampling."""
+        s = self.manifest.sampling
+        return Sampling(
+            temperature=s.temperature,
+            top_k=s.top_k,
+            top_p=s.top_p,
+            repetition_penalty=s.repetition_penalty,
+            predictor_temperature=s.predictor_temperature,
+            predictor_top_k=s.predictor_top_k,
+            predictor_top_p=s.predictor_top_p,
+        )
+
+    def speaker(self, options: SpeakOptions | None = None) -> Speaker:
+        """A new session.
+
+        Raises:
+            Busy: ``sessions`` speakers are open.
+            OptionError: the model cannot do what the options ask; names the option.
+        """
+        options = options or SpeakOptions()
+        voice = self.voices.find(options.voice)
+        dialect = self.manifest.voices[voice].dialect if isinstance(voice, str) else None
+        language = self.language(options.language)
+        if options.instructions and not self.manifest.instructions:
+            raise OptionError("instructions", f"{self.name} does not follow instructions")
+        # A dialect's speaker overrides Chinese and "let the model tell" (modeling_qwen3_tts.py:2118-2122).
+        spoken = dialect if dialect is not None and language in (None, "zh") else language
+        english = (language or "") == "en"
+        voicing = Voicing(
+            head=self.prompt.head(voice, spoken, options.instructions),
+            english=english and options.normalise,
+            sampling=options.sampling or self.sampling,
+            seed=options.seed if options.seed is not None else secrets.randbits(63),
+        )
+        with self._lock:
+            if len(self._speakers) >= self.sessions:
+                raise Busy(f"all {self.sessions} sessions are taken")
+            speaker = Speaker(self, options, voicing)
+            self._speakers.add(speaker)
+            return speaker
+
+    def language(self, asked: str | None) -> str | None:
+        """The language to speak, by ISO code: the one asked for, the model's only one, or None to let the model tell.
+
+        Raises:
+            OptionError: the model does not have it.
+        """
+        offered = self.manifest.languages
+        if asked is None or asked.lower() == "auto":
+            return offered[0] if len(offered) == 1 else None
+        code = LANGUAGES.get(asked.lower(), asked.replace("_", "-").split("-")[0].lower())
+        if code not in offered:
+            raise OptionError("language", f"{self.name} speaks {', '.join(offered)}, not {asked[:80]!r}")
+        return code
+
+    @property
+    def live(self) -> int:
+        """Open speakers."""
+        return len(self._speakers)
+
+    @property
+    def taken(self) -> int:
+        """Sequences of the talker in use."""
+        return self._decoder.taken
+
+    @property
+    def work(self) -> Work:
+        """Counters of all speakers so far, closed ones included."""
+        total = Work()
+        with self._lock:
+            total.add(self._closed_work)
+            for speaker in self._speakers:
+                total.add(speaker.work)
+        return total
+
+    def forget(self, speaker: Speaker) -> None:
+        """A speaker closed. Called by the speaker itself, once."""
+        with self._lock:
+            if speaker in self._speakers:
+                self._speakers.remove(speaker)
+                self._closed_work.add(speaker.work)
+
+    def close(self) -> None:
+        """Close every speaker, then the engines. Idempotent."""
+        for speaker in list(self._speakers):
+            speaker.close()
+        self.codec_lane.close()
+        self.lane.close()
+        self._decoder.close()
+        self._small.close()
+
+    # ------------------------------------------------------- calls into the engines, from any thread
+
+    def acquire(self, owner: Owner) -> int:
+        """An empty sequence of the talker."""
+        return self.lane.call(self._decoder.acquire, owner=owner)
+
+    def release(self, sequence: int) -> None:
+        """Give a sequence back. Waits for the lane; nothing to do once that is closed."""
+        try:
+            self.lane.call(lambda: self._decoder.release(sequence))
+        except Cancelled:
+            return
+
+    def prefill(self, sequence: int, start: int, rows: Floats, owner: Owner) -> None:
+        """Put prompt rows into a sequence at ``start``."""
+        self.lane.call(lambda: self._talker.prefill(sequence, start, rows), owner=owner)
+
+    def frame(self, step: TalkerStep, owner: Owner) -> list[int] | None:
+        """The next frame's codes, or None for the end of speech. Frames that wait at the same moment are one batch."""
+        return self.lane.submit(step, self._frames, key="frame", owner=owner)
+
+    def decode(self, codes: Codes, state: CodecState, owner: Owner) -> tuple[Floats, CodecState]:
+        """Samples of ``codes`` int64 [N, codebooks], and the next state."""
+        return self.codec_lane.submit(Decode(codes, state), self._decode, owner=owner)
+
+    def _decode(self, work: Sequence[Decode]) -> list[tuple[Floats, CodecState]]:
+        return self.codec.steps(work)
+
+    def _frames(self, steps: Sequence[TalkerStep]) -> list[list[int] | None]:
+        drawn = self._talker.step(steps)
+        going = [i for i, d in enumerate(drawn) if d.code is not None]
+        starts = [
+            FrameStart(drawn[i].hidden, drawn[i].code or 0, steps[i].utterance.sampling, steps[i].utterance.random)
+            for i in going
+        ]
+        frames: list[list[int] | None] = [None] * len(steps)
+        for i, codes in zip(going, self._predictor.run(starts), strict=True):
+            steps[i].utterance.row = self.codes.frame(codes)
+            frames[i] = codes
+        return frames
+
+    def _warm(self) -> None:
+        """Touch every page and shape that the first session would otherwise wait for."""
+        speaker = self.speaker(SpeakOptions(seed=0))
+        try:
+            speaker.warm()
+        finally:
+            speaker.close()
+            self._closed_work = Work()

@@ -1,0 +1,107 @@
+"""English words for numbers: num2words, bounded, without its hyphens and commas.
+
+What has more than 15 digits or a leading zero is read digit by digit: it is a name (a phone, a key), not a quantity.
+"""
+
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+import num2words as _num2words
+
+LONGEST: Final = 15
+"""Digits up to which a number is a quantity."""
+
+CURRENCIES: Final = {
+    "$": ("dollar", "dollars", "cent", "cents"),
+    "€": ("euro", "euros", "cent", "cents"),
+    "£": ("pound", "pounds", "penny", "pence"),
+    "¥": ("yen", "yen", "", ""),
+    "₹": ("rupee", "rupees", "paisa", "paise"),
+}
+"""Sign → one, many, hundredth, hundredths."""
+
+_library: Any = _num2words  # ships no types
+
+
+@lru_cache(maxsize=4096)
+def _words(number: int, to: Literal["cardinal", "ordinal", "year"]) -> str:
+    return _library.num2words(number, to=to).replace(",", "").replace("-", " ")
+
+
+def digits(text: str) -> str:
+    """Every digit by its name; other characters are left out."""
+    return " ".join(_words(int(c), "cardinal") for c in text if c.isascii() and c.isdigit())
+
+
+def cardinal(text: str) -> str:
+    """``"1,234"`` → one thousand two hundred and thirty four."""
+    plain = text.replace(",", "")
+    if len(plain) > LONGEST or (len(plain) > 1 and plain[0] == "0"):
+        return digits(plain)
+    return _words(int(plain), "cardinal")
+
+
+def ordinal(text: str) -> str:
+    """``"21"`` → twenty first."""
+    plain = text.replace(",", "")
+    return _words(int(plain), "ordinal") if len(plain) <= LONGEST else digits(plain)
+
+
+def year(text: str) -> str:
+    """``"1984"`` → nineteen eighty four."""
+    return _words(int(text), "year")
+
+
+def decade(text: str) -> str:
+    """``"1980"`` → nineteen eighties, ``"90"`` → nineties."""
+    said = year(text) if len(text) == 4 else cardinal(text)
+    return said[:-1] + "ies" if said.endswith("y") else said + "s"
+
+
+def quantity(text: str) -> str:
+    """Digits with sign, separators and decimal point, as a quantity: ``"-3.50"`` → minus three point five zero."""
+    sign = "minus " if text[:1] in ("-", "−") else ""
+    whole, _, fraction = text.lstrip("-−+").partition(".")
+    said = sign + (cardinal(whole) if whole else "zero")
+    return f"{said} point {digits(fraction)}" if fraction else said
+
+
+def plain_number(text: str) -> str:
+    """A bare number: four digits of the last and this century are read as a year, anything else as a quantity."""
+    if len(text) == 4 and text.isascii() and text.isdigit() and (1100 <= int(text) < 2000 or 2010 <= int(text) < 2100):
+        return year(text)
+    return quantity(text)
+
+
+def fraction(over: str, under: str) -> str:
+    """``"1", "2"`` → one half; ``"3", "4"`` → three quarters; far-fetched ones are "over"."""
+    names = {"2": ("half", "halves"), "3": ("third", "thirds"), "4": ("quarter", "quarters")}
+    if len(over) > 2 or len(under) > 2 or int(under) < 2:
+        return f"{cardinal(over)} over {cardinal(under)}"
+    one, many = names.get(under, (ordinal(under), ordinal(under) + "s"))
+    return f"{cardinal(over)} {one if int(over) == 1 else many}"
+
+
+def clock(hour: str, minute: str | None, half: str | None) -> str:
+    """``"10", "05", "pm"`` → ten oh five p m."""
+    said = cardinal(str(int(hour)))
+    if minute is not None and int(minute):
+        said += f" {'oh ' if int(minute) < 10 else ''}{cardinal(str(int(minute)))}"
+    elif minute is not None and half is None:
+        said += " o'clock" if 1 <= int(hour) <= 12 else " hundred"
+    return f"{said} {half[0].lower()} m" if half else said
+
+
+def money(sign: str, amount: str, scale: str | None) -> str:
+    """``"$", "1.50", None`` → one dollar and fifty cents; with a scale the unit comes after it."""
+    one, many, hundredth, hundredths = CURRENCIES[sign]
+    if scale:
+        return f"{quantity(amount)} {scale} {many}"
+    whole, _, part = amount.partition(".")
+    if part and (len(part) != 2 or not hundredth):
+        return f"{quantity(amount)} {many}"
+    said = f"{cardinal(whole)} {one if whole == '1' else many}"
+    if part and int(part):
+        small = f"{cardinal(str(int(part)))} {hundredth if int(part) == 1 else hundredths}"
+        return small if whole == "0" else f"{said} and {small}"
+    return said

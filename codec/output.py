@@ -1,0 +1,67 @@
+"""From the codec's samples to those given out: speed, then sample rate; one piece at a time."""
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import soxr
+
+from codec.stretch import Stretch
+
+Floats = npt.NDArray[np.float32]
+
+FIRST_FRAMES: Final = 1
+MOST_FRAMES: Final = 12
+"""Frames of one codec call: the first call one, so that sound starts; then more, because a call costs less a frame."""
+BUFFER_SHARE: Final = 0.5
+"""Of what the client has buffered, a group may take at most this long to play: it is made before the rest runs out."""
+
+_soxr: Any = soxr  # incompletely typed
+
+
+class Output:
+    """The chain of one session; :meth:`flush` ends a piece and makes it ready for the next."""
+
+    def __init__(self, speed: float, rate: int, wanted: int) -> None:
+        self._stretch = Stretch(speed, rate)
+        self._rates = rate, wanted
+        self._resampler = self._fresh()
+
+    def feed(self, samples: Floats) -> Floats:
+        """What ``samples`` (the codec's rate) make ready at the wanted rate."""
+        return self._resample(self._stretch.feed(samples), last=False)
+
+    def flush(self) -> Floats:
+        """The rest of the piece."""
+        rest = self._resample(self._stretch.flush(), last=True)
+        self.reset()
+        return rest
+
+    def reset(self) -> None:
+        """Forget the piece."""
+        self._stretch.reset()
+        self._resampler = self._fresh()
+
+    def _fresh(self) -> Any:
+        rate, wanted = self._rates
+        return None if rate == wanted else _soxr.ResampleStream(rate, wanted, 1, dtype="float32", quality="HQ")
+
+    def _resample(self, samples: Floats, *, last: bool) -> Floats:
+        if self._resampler is None:
+            return samples
+        return np.asarray(self._resampler.resample_chunk(samples, last=last), dtype=np.float32)
+
+
+def group_frames(made: int, buffered: float | None, frame_seconds: float) -> int:
+    """How many frames the next group should have.
+
+    Args:
+        made: groups given out since the session (or its last clear) began.
+        buffered: seconds of audio the client holds unplayed; None where nobody knows: groups then grow by themselves.
+        frame_seconds: playing time of a frame.
+    """
+    if made == 0:
+        return FIRST_FRAMES
+    if buffered is None:
+        return min(2 ** (made // 2), MOST_FRAMES)
+    return min(max(int(buffered * BUFFER_SHARE / frame_seconds), FIRST_FRAMES), MOST_FRAMES)

@@ -1,0 +1,107 @@
+"""The code predictor: codebooks 1 … of a frame, one pass each, positions from 0 in every frame.
+
+In go the talker's hidden state and the row of code 0, then the row of every code drawn; the logits of codebook g are
+``heads[g − 1]`` times the state after the last norm (modeling_qwen3_tts.py:1276-1312). Frames of many pieces run side
+by side, one llama.cpp call a pass. A sequence of the cache belongs to a place in the batch, not to a session: nothing
+of a frame outlives it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from codec.rows import CodeTable
+from codec.sampling import Sampling, draw
+from engines.gguf import Decoder, Rows
+from engines.manifest import Predictor as PredictorSpec
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameStart:
+    """The talker's part of a frame: ``hidden`` float32 [talker width] and code 0."""
+
+    hidden: Floats
+    code: int
+    sampling: Sampling
+    random: np.random.Generator
+
+
+class Predictor:
+    """Not thread-safe: the lane calls in."""
+
+    def __init__(self, spec: PredictorSpec, directory: Path, decoder: Decoder, code_rows: CodeTable) -> None:
+        """``code_rows``: the talker's table, from which small models' rows are made.
+
+        Raises:
+            ValueError: a file of the model is of another shape than the manifest says.
+        """
+        self._decoder = decoder
+        self._weight = _optional(directory, spec.weight)
+        self._bias = _optional(directory, spec.bias)
+        if spec.rows is not None:
+            rows = CodeTable(
+                directory / spec.rows,
+                vocabulary=code_rows.vocabulary,
+                entries=code_rows.entries,
+                codebooks=code_rows.codebooks,
+            )
+        elif self._weight is not None:
+            rows = code_rows.through(self._weight, self._bias)
+        else:
+            rows = code_rows
+        self._rows = rows
+        self._heads: Floats = np.ascontiguousarray(np.load(directory / spec.heads), dtype=np.float32)
+        expected = (rows.codebooks - 1, rows.entries, spec.decoder.width)
+        if self._heads.shape != expected or rows.width != spec.decoder.width:
+            raise ValueError(f"predictor: heads {self._heads.shape} and rows of {rows.width}, expected {expected}")
+        self._sequences = [decoder.acquire() for _ in range(decoder.sequences)]
+
+    def run(self, starts: Sequence[FrameStart]) -> list[list[int]]:
+        """All codes of each frame, code 0 included."""
+        frames: list[list[int]] = []
+        for first in range(0, len(starts), len(self._sequences)):
+            frames += self._batch(starts[first : first + len(self._sequences)])
+        return frames
+
+    def _batch(self, starts: Sequence[FrameStart]) -> list[list[int]]:
+        frames = [[start.code] for start in starts]
+        rows = [np.stack([self._project(s.hidden), self._rows([s.code])[0]]) for s in starts]
+        position = 0
+        for g, head in enumerate(self._heads, 1):
+            items = [
+                Rows(sequence, position, part, len(part) - 1)
+                for sequence, part in zip(self._sequences, rows, strict=False)
+            ]
+            outputs = self._decoder.outputs(items)
+            position += len(rows[0])
+            for start, frame, output in zip(starts, frames, outputs, strict=True):
+                # Vector by vector: a product of the whole batch would round differently than one alone.
+                logits: Floats = head @ output.hidden[0]
+                frame.append(
+                    draw(
+                        logits,
+                        start.random,
+                        temperature=start.sampling.predictor_temperature,
+                        top_k=start.sampling.predictor_top_k,
+                        top_p=start.sampling.predictor_top_p,
+                        greedy=start.sampling.greedy,
+                    )
+                )
+            rows = [self._rows([self._rows.index(g, frame[g])]) for frame in frames]
+        return frames
+
+    def _project(self, hidden: Floats) -> Floats:
+        """The talker's hidden state in the predictor's width."""
+        if self._weight is None:
+            return hidden
+        out: Floats = hidden @ self._weight
+        return out if self._bias is None else out + self._bias
+
+
+def _optional(directory: Path, name: str | None) -> Floats | None:
+    return None if name is None else np.ascontiguousarray(np.load(directory / name), dtype=np.float32)

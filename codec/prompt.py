@@ -1,0 +1,92 @@
+"""The Qwen3-TTS prompt, row by row: text stream + codec stream, summed.
+
+Source: QwenLM/Qwen3-TTS, modeling_qwen3_tts.py:2074-2237, qwen3_tts_model.py:269-276. T(x) is the projected embedding
+of text id x, C(x) that of codec id x::
+
+    [instruction]  T(<|im_start|>user\\n … <|im_end|>\\n)                        text only
+    role           T(<|im_start|>) T(assistant) T(\\n)                           text only
+    tags           T(pad) + C(think), C(think_bos), C(language), C(think_eos)    or nothink, think_bos, think_eos
+    speaker        T(pad) + C(voice)                                             or a stored voice's vector, or absent
+                   T(tts_bos) + C(pad)
+
+What follows depends on the layout. ``stream``: T(t0) + C(bos), then T(t1), … T(tts_eos), T(pad), T(pad) …, each added
+to the row of the frame before it: one text token a frame. ``whole``: T(t0) + C(pad), … T(tts_eos) + C(pad),
+T(pad) + C(bos), then T(pad) for every frame.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from tokenizers import Tokenizer
+
+from codec.options import OptionError
+from codec.rows import CodeTable, Table
+from codec.voices import StoredVoice
+from engines.manifest import TtsManifest
+
+Floats = npt.NDArray[np.float32]
+
+HEAD_ROWS: Final = 256
+"""Most rows before the text; a longer instruction is refused."""
+
+
+class Prompt:
+    """Rows of the prompt and of the text. Stateless after construction; thread-safe."""
+
+    def __init__(self, manifest: TtsManifest, tokenizer: Tokenizer, text: Table, codes: CodeTable) -> None:
+        self._manifest, self._tokenizer, self._text, self._codes = manifest, tokenizer, text, codes
+        tokens = manifest.tokens
+        self.pad, self.eos, self.bos = self._text([tokens.tts_pad, tokens.tts_eos, tokens.tts_bos])
+        self.codec_bos, self._codec_pad = codes([tokens.codec_bos, tokens.codec_pad])
+
+    @classmethod
+    def load(cls, manifest: TtsManifest, directory: Path, codes: CodeTable) -> "Prompt":
+        """Read tokenizer and text rows."""
+        tokenizer = Tokenizer.from_file(str(directory / manifest.tokenizer.file))
+        return cls(manifest, tokenizer, Table(directory / manifest.text_rows), codes)
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a fragment. Fragments begin where words do, so their ids are those of the whole text."""
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+    def text_rows(self, ids: Sequence[int]) -> Floats:
+        """T: float32 [n, width]."""
+        return self._text(ids)
+
+    def head(self, voice: str | StoredVoice | None, language: str | None, instructions: str | None) -> Floats:
+        """Everything before the text: float32 [n ≤ HEAD_ROWS, width].
+
+        Args:
+            voice: a preset of the manifest, a stored voice, or None for a model without speakers.
+            language: a key of the manifest's ``language_ids``, or None.
+            instructions: only where the manifest allows them.
+
+        Raises:
+            OptionError: too long an instruction.
+        """
+        m, tokens = self._manifest, self._manifest.tokens
+        parts: list[Floats] = []
+        if instructions:
+            ids = self.encode(f"<|im_start|>user\n{instructions}<|im_end|>\n")
+            room = HEAD_ROWS - 16
+            if len(ids) > room:
+                raise OptionError("instructions", f"{len(ids)} tokens, the limit is {room}")
+            parts.append(self._text(ids))
+        parts.append(self._text(tokens.role))
+        tags = [tokens.codec_nothink, tokens.codec_think_bos, tokens.codec_think_eos]
+        if language is not None and tokens.codec_think is not None:
+            tags = [tokens.codec_think, tokens.codec_think_bos, m.language_ids[language], tokens.codec_think_eos]
+        parts.append(self.pad + self._codes(tags))
+        if isinstance(voice, StoredVoice):
+            parts.append((self.pad + voice.embedding)[None])
+        elif voice is not None:
+            parts.append(self.pad + self._codes([m.voices[voice].id]))
+        parts.append((self.bos + self._codec_pad)[None])
+        return np.concatenate(parts)
+
+    def whole(self, ids: Sequence[int]) -> Floats:
+        """The body of the ``whole`` layout but its last row, which is T(pad) + C(bos): float32 [n + 1, width]."""
+        return np.concatenate([self._text(ids), self.eos[None]]) + self._codec_pad

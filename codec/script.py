@@ -1,0 +1,150 @@
+"""What a session still has to say: raw text, fragments, tokens and the marks between them, in order.
+
+Raw text is normalised a slice at a time, only as far ahead as the talker needs it, so a long text costs neither time
+nor memory in advance. Not thread-safe: the speaker's lock is held around every call.
+"""
+
+from collections import deque
+from typing import Final
+
+from codec.prompt import Prompt
+from codec.text import Fragment, Item, PieceEnd, TextStream
+from engines.manifest import TtsManifest
+
+SLICE: Final = 256
+"""Characters normalised at a time."""
+END: Final = -1
+"""In place of a token: the piece's text has ended."""
+
+
+class FinishMark:
+    """After it nothing is said."""
+
+
+Mark = int | FinishMark
+_Queued = Item | Mark
+
+
+class Script:
+    """The queue between ``say`` and the talker."""
+
+    def __init__(self, prompt: Prompt, manifest: TtsManifest, *, english: bool) -> None:
+        self._prompt, self._rules, self._english = prompt, manifest.text, english
+        self._raw: deque[str | Mark] = deque()
+        self._raw_chars = 0
+        self._queue: deque[_Queued] = deque()
+        self._stream = TextStream(self._rules, english=english)
+        self._tokens: deque[int] = deque()
+        self._said: list[Fragment] = []
+        """Fragments of the piece being spoken."""
+        self.tokens = 0
+
+    # ---------------------------------------------------------------- in
+
+    @property
+    def pending(self) -> int:
+        """Characters not yet normalised, or normalised and not yet handed over."""
+        return self._raw_chars + sum(len(item.text) for item in self._queue if isinstance(item, Fragment))
+
+    def say(self, text: str) -> None:
+        """Append raw text."""
+        if text:
+            self._raw.append(text)
+            self._raw_chars += len(text)
+
+    def mark(self, number: int) -> None:
+        """End the open piece here, then yield ``number`` from :meth:`next_mark`."""
+        self._raw.append(number)
+
+    def finish(self) -> None:
+        """End the open piece; then nothing follows."""
+        if not (self._raw and isinstance(self._raw[-1], FinishMark)):
+            self._raw.append(FinishMark())
+
+    def clear(self) -> None:
+        """Forget everything. Character places go on counting."""
+        self._stream.clear(self._raw_chars)
+        self._raw.clear()
+        self._raw_chars = 0
+        self._queue.clear()
+        self._tokens.clear()
+        self._said.clear()
+
+    # ---------------------------------------------------------------- out
+
+    def next_mark(self) -> Mark | None:
+        """The mark that is due now, removed; None where text or nothing is next."""
+        self._drop_ends()
+        if self._fill() and isinstance(self._queue[0], int | FinishMark):
+            mark = self._queue.popleft()
+            assert isinstance(mark, int | FinishMark)
+            return mark
+        return None
+
+    def has_text(self, *, whole: bool) -> bool:
+        """Whether a piece can begin; ``whole``: whether all of its text is there."""
+        self._drop_ends()
+        if not self._fill() or not isinstance(self._queue[0], Fragment):
+            return False
+        while whole and not any(isinstance(item, PieceEnd) for item in self._queue):
+            if not self._draw():
+                return False
+        return True
+
+    def next_token(self) -> int | None:
+        """The next token of the piece being spoken, END after its last, None where the text is late."""
+        while not self._tokens:
+            if not self._fill():
+                return None
+            item = self._queue[0]
+            if not isinstance(item, Fragment):
+                return END
+            self._queue.popleft()
+            self._said.append(item)
+            self._tokens.extend(self._prompt.encode(item.text))
+        return self._tokens.popleft()
+
+    def whole(self) -> list[int]:
+        """All tokens of the next piece, whose text is all there."""
+        ids: list[int] = []
+        while (token := self.next_token()) is not None and token != END:
+            ids.append(token)
+        return ids
+
+    def end_piece(self) -> tuple[str, int, int]:
+        """The piece has been spoken: its text, and its first and last character's places."""
+        said, self._said = self._said, []
+        # Tokens that were not read go with the piece; unread fragments become the next one.
+        self._tokens.clear()
+        text = "".join(fragment.text for fragment in said).strip()
+        return text, (said[0].start if said else 0), max((fragment.end for fragment in said), default=0)
+
+    # ---------------------------------------------------------------- raw text → queue
+
+    def _fill(self) -> bool:
+        """Whether the queue has an item, after normalising as much as that takes."""
+        while not self._queue:
+            if not self._draw():
+                return False
+        return True
+
+    def _draw(self) -> bool:
+        """Normalise one slice or take one mark; False where no raw text is left."""
+        if not self._raw:
+            return False
+        first = self._raw.popleft()
+        if not isinstance(first, str):
+            self._queue.extend(self._stream.flush())
+            self._queue.append(first)
+            return True
+        if len(first) > SLICE:
+            self._raw.appendleft(first[SLICE:])
+            first = first[:SLICE]
+        self._raw_chars -= len(first)
+        self._queue.extend(self._stream.feed(first))
+        return True
+
+    def _drop_ends(self) -> None:
+        """Between pieces an end of a piece says nothing."""
+        while self._fill() and isinstance(self._queue[0], PieceEnd):
+            self._queue.popleft()

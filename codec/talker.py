@@ -1,0 +1,89 @@
+"""The talker: codebook 0, one frame a step.
+
+Its input is the row of the frame before it plus one row of text; its logits give code 0 of the next frame or the end
+of speech, and its hidden state (after the last norm) what the predictor starts from. Steps of many pieces are one
+llama.cpp call; what a piece draws depends on its own logits, codes and random numbers only.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from codec.sampling import Sampling, draw, penalise
+from engines.gguf import Decoder, Rows
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(slots=True)
+class Utterance:
+    """The state of one piece while it is spoken: everything that passes from frame to frame but the KV cache."""
+
+    sequence: int
+    position: int
+    """Rows of it in the cache."""
+    row: Floats
+    """Row of the frame before the next step, float32 [width]: C(bos) at first."""
+    sampling: Sampling
+    random: np.random.Generator
+    first_codes: list[int] = field(default_factory=list[int])
+    """Code 0 of every frame so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class TalkerStep:
+    """One step: ``text`` float32 [width] is added to the utterance's row; the end may be drawn only if ``may_end``."""
+
+    utterance: Utterance
+    text: Floats
+    may_end: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TalkerCode:
+    """What a step drew: code 0, or None for the end; and the hidden state, float32 [width]."""
+
+    code: int | None
+    hidden: Floats
+
+
+class Talker:
+    """Not thread-safe: the lane calls in."""
+
+    def __init__(self, decoder: Decoder, *, entries: int, end: int, min_frames: int) -> None:
+        self._decoder, self._entries, self._end, self._min_frames = decoder, entries, end, min_frames
+
+    def prefill(self, sequence: int, start: int, rows: Floats) -> None:
+        """Put prompt rows into the cache at ``start``; what stood there is forgotten."""
+        self._decoder.outputs([Rows(sequence, start, rows, len(rows))])
+
+    def step(self, steps: Sequence[TalkerStep]) -> list[TalkerCode]:
+        """Advance every utterance by one row and draw its next code."""
+        items = [Rows(s.utterance.sequence, s.utterance.position, (s.utterance.row + s.text)[None], 0) for s in steps]
+        outputs = self._decoder.outputs(items)
+        return [self._choose(s, o.logits[0], o.hidden[0]) for s, o in zip(steps, outputs, strict=True)]
+
+    def _choose(self, step: TalkerStep, logits: Floats, hidden: Floats) -> TalkerCode:
+        utterance, sampling = step.utterance, step.utterance.sampling
+        utterance.position += 1
+        seen = np.array(sorted(set(utterance.first_codes)), dtype=np.int64)
+        scores = penalise(logits, seen, sampling.repetition_penalty)
+        end = scores[self._end]
+        # Control ids are never spoken; the end only where the official code allows it.
+        scores[self._entries :] = -np.inf
+        if step.may_end and len(utterance.first_codes) >= self._min_frames:
+            scores[self._end] = end
+        code = draw(
+            scores,
+            utterance.random,
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+            greedy=sampling.greedy,
+        )
+        if code == self._end:
+            return TalkerCode(None, hidden)
+        utterance.first_codes.append(code)
+        return TalkerCode(code, hidden)

@@ -1,0 +1,270 @@
+"""Text that arrives in deltas → what can be spoken already, piece by piece.
+
+A *fragment* is given out as soon as nothing that follows can change it: a word once it is complete, an expression like
+"March 3, 2024" once the word after it shows that it has ended. A *piece* is what the model speaks in one go; it ends
+with a sentence, or inside one that is too long for the model, at a clause if there is one.
+
+Where fragments and pieces end is a function of the text alone, never of how it was cut: looking ahead means waiting.
+"""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Final
+
+from codec import normalise
+from codec.words import Word, Words
+from engines.manifest import TextRules
+
+SHORT: Final = 16
+"""Characters of a piece below which a sentence end does not end it: models run on after "Hi."."""
+CLAUSE_SHARE: Final = 0.6
+"""Of the longest piece; from there on a clause ends it too."""
+MAX_GROUP: Final = 6
+
+_OPENING: Final = "\"'“‘«([{<*_`~#"
+_CLOSING: Final = "\"'”’»)]}>*_`~"
+_MARKS: Final = ".,!?;:…。！？；，、："
+_ENDS: Final = frozenset(".!?…。！？")
+_CLAUSES: Final = frozenset(",;:，、；：")
+_PLAIN_MARKS: Final = str.maketrans("。！？；，、：…", ".!?;,,:.")
+_DASHES: Final = frozenset(("-", "--", "–", "—"))
+_MARKUP: Final = str.maketrans("", "", "*_`~#<>")
+_INITIAL: Final = re.compile(r"[A-HJ-Z]")
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """Text to be read next: words with a space before each, except where a written word was cut."""
+
+    text: str
+    start: int
+    end: int
+    """Characters of the raw text that it stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PieceEnd:
+    """The fragments since the last one are a piece."""
+
+
+Item = Fragment | PieceEnd
+
+
+class TextStream:
+    """Streaming normaliser and splitter of one session."""
+
+    def __init__(self, rules: TextRules, *, english: bool = True, longest: int | None = None) -> None:
+        """
+        Args:
+            rules: what the model's text may hold.
+            english: turn digits, dates, units and abbreviations into words.
+            longest: most characters of a piece; None for the rules' own.
+        """
+        self._rules, self._english = rules, english
+        self._longest = longest or rules.longest
+        self._words = Words()
+        self._group: list[Word] = []
+        self._length = 0
+        """Characters given out of the open piece."""
+        self._place = 0
+        """Where the last fragment ended."""
+        self._mark = ""
+        """A clause mark that waits for the next word (models with an alphabet of their own only)."""
+
+    @property
+    def open(self) -> bool:
+        """Whether fragments were given out and their piece has not ended."""
+        return self._length > 0
+
+    def feed(self, text: str) -> list[Item]:
+        """What ``text`` makes certain."""
+        items: list[Item] = []
+        for word in self._words.feed(text):
+            self._take(word, items)
+        return items
+
+    def flush(self) -> list[Item]:
+        """Everything that was held back, and the end of the piece."""
+        items: list[Item] = []
+        for word in self._words.flush():
+            self._take(word, items)
+        self._close(None, items)
+        self._end(items)
+        return items
+
+    def clear(self, skipped: int) -> None:
+        """Forget what was held back; ``skipped`` characters were never fed. Places go on counting."""
+        self._words.clear(skipped)
+        self._group.clear()
+        self._length, self._mark = 0, ""
+
+    # ---------------------------------------------------------------- words → groups
+
+    def _take(self, word: Word, items: list[Item]) -> None:
+        if word.paragraph:
+            self._close(None, items)
+            self._end(items)
+        if self._group:
+            written = [w.text for w in self._group]
+            if self._english and word.spaced and len(written) < MAX_GROUP and normalise.binds(written, word.text):
+                self._group.append(word)
+            else:
+                self._close(word, items)
+        if not self._group:
+            self._group = [word]
+        if not self._must_wait():
+            self._close(None, items)
+
+    def _must_wait(self) -> bool:
+        """Whether the next word may change how the group is read, or whether a sentence ends with it."""
+        if not self._english:
+            return False
+        last = self._group[-1].text
+        return normalise.may_bind([w.text for w in self._group]) or _abbreviation(last) is not None
+
+    def _close(self, following: Word | None, items: list[Item]) -> None:
+        """Give out the group. ``following`` is looked at only where :meth:`_must_wait` said so."""
+        if not self._group:
+            return
+        group, self._group = self._group, []
+        # A group that was not read as one falls apart into its words.
+        said = self._expression(group)
+        if said is not None:
+            found = _abbreviation(group[-1].text)
+            if found is not None and said[-1] not in _MARKS and _ends_here(found, following):
+                said += "."  # the stop of "10 a.m." ends the sentence as well
+            self._give(said, group[0], group[-1].end, following, items)
+            return
+        for word, after in zip(group, [*group[1:], following], strict=True):
+            self._give(self._word(word.text, after), word, word.end, after, items)
+
+    # ---------------------------------------------------------------- groups → speech
+
+    def _expression(self, group: list[Word]) -> str | None:
+        if len(group) == 1:
+            return None
+        lead, _, _ = _strip(group[0].text)
+        _, core, tail = _strip(group[-1].text)
+        if group[-1].text.lower().rstrip(",;:!?").endswith(".m."):
+            core, tail = group[-1].text.rstrip(",;:!?"), group[-1].text[len(group[-1].text.rstrip(",;:!?")) :]
+        words = [group[0].text[len(lead) :], *(w.text for w in group[1:-1]), core]
+        said = normalise.say_group(words)
+        return None if said is None else lead + said + tail
+
+    def _word(self, text: str, following: Word | None) -> str:
+        if not self._english:
+            return text
+        if text in _DASHES:
+            return ","
+        lead, core, tail = (part.translate(_MARKUP) for part in _strip(text))
+        found = _abbreviation(text)
+        if found is not None and found not in normalise.ABBREVIATIONS and not _ends_here(found, following):
+            return lead + core + tail[1:]  # an initial
+        if found is not None and found in normalise.ABBREVIATIONS:
+            ends = _ends_here(found, following)
+            said = normalise.ABBREVIATIONS[found]
+            if found == "st" and not (following and following.text[:1].isupper()):
+                said = "street"
+            return lead + said + (tail if ends or "," in tail else "")
+        parts = [p for p in re.split(r"[—…]|\.\.\.|--", core) if p] if not core.isalpha() else [core]
+        return lead + ", ".join(normalise.say_word(part) for part in parts) + tail
+
+    def _give(self, said: str, word: Word, end: int, following: Word | None, items: list[Item]) -> None:
+        """Give out what one group says, cut where the piece would become too long."""
+        ends = said.rstrip(_CLOSING)[-1:] in _ENDS and not (
+            self._english and (found := _abbreviation(word.text)) is not None and not _ends_here(found, following)
+        )
+        clause = said.rstrip(_CLOSING)[-1:] in _CLAUSES
+        for place, part in enumerate(self._allowed(said).split()):
+            # A long number is many words; each is a part that a piece may end before.
+            text = part if place == 0 and not word.spaced else " " + part
+            if self._length and self._length + len(text) + len(self._mark) > self._longest:
+                self._end(items)
+            self._speak(text, word.start, end, items)
+        if ends and self._length >= SHORT:
+            self._end(items)
+        elif clause and self._length >= CLAUSE_SHARE * self._longest:
+            self._end(items)
+
+    def _allowed(self, said: str) -> str:
+        """``said`` in the model's letters and marks."""
+        kept = "".join(c for c in said if unicodedata.category(c) not in ("So", "Co", "Cn"))
+        alphabet = self._rules.alphabet
+        if alphabet is None:
+            return kept
+        if not any(c.isupper() for c in alphabet):
+            kept = kept.lower()
+        folded = unicodedata.normalize("NFKD", kept.replace("’", "'").replace("‘", "'").translate(_PLAIN_MARKS))
+        letters = "".join(
+            c if c in alphabet or c in self._rules.marks else "" if unicodedata.combining(c) else " " for c in folded
+        )
+        # Apostrophes are letters inside a word only; of several marks the last counts.
+        inner = re.sub(r"(?<![^\W_])'|'(?![^\W_])", " ", letters)
+        marks = re.escape(self._rules.marks)
+        single = re.sub(rf"[{marks}](?=[{marks} ]*[{marks}])", "", inner)
+        return re.sub(rf"([{marks}])(?=[^\s{marks}])", r"\1 ", re.sub(rf" +([{marks}])", r"\1", single))
+
+    def _speak(self, text: str, start: int, end: int, items: list[Item]) -> None:
+        if self._rules.alphabet is not None:
+            body = text.strip(self._rules.marks + " ")
+            mark = text.strip()[-1:] if text.strip()[-1:] in self._rules.marks else ""
+            if not body:  # a mark of its own belongs to the word before; only the stronger of two is kept
+                if self._length and mark and (not self._mark or mark in _ENDS):
+                    self._mark = mark
+                return
+            text = self._mark + (" " if text[0] == " " else "") + body
+            self._mark = mark
+        elif not any(c.isalnum() for c in text):
+            if not self._length:  # nothing to say yet
+                return
+            text = text.lstrip()
+        elif not self._length:
+            text = text.lstrip()
+        self._length += len(text)
+        self._place = end
+        items.append(Fragment(text, start, end))
+
+    def _end(self, items: list[Item]) -> None:
+        """Close the open piece, with the mark it must end with."""
+        if not self._length:
+            self._mark = ""
+            return
+        mark = self._mark
+        if self._rules.ends and (not mark or mark not in self._rules.ends):
+            mark = self._rules.ends[0]
+        if mark:
+            items.append(Fragment(mark, self._place, self._place))
+        items.append(PieceEnd())
+        self._length, self._mark = 0, ""
+
+
+def _strip(text: str) -> tuple[str, str, str]:
+    """Marks before the word, the word, marks after it."""
+    rest = text.lstrip(_OPENING)
+    lead = text[: len(text) - len(rest)]
+    core = rest.rstrip(_MARKS + _CLOSING)
+    if not core and rest:
+        return lead, "", rest
+    return lead, core, rest[len(core) :]
+
+
+def _abbreviation(text: str) -> str | None:
+    """The abbreviation or initial that ``text`` is, in lower case without its last stop; None if it is none."""
+    lead, core, tail = _strip(text)
+    del lead
+    if not tail.startswith("."):
+        return None
+    if core.lower() in normalise.ABBREVIATIONS or _INITIAL.fullmatch(core):
+        return core.lower()
+    return None
+
+
+def _ends_here(abbreviation: str, following: Word | None) -> bool:
+    """Whether the stop of an abbreviation ends the sentence as well."""
+    if abbreviation in normalise.BEFORE_NAMES or len(abbreviation) == 1:
+        return following is None
+    if following is None:
+        return True
+    title = _abbreviation(following.text) in normalise.BEFORE_NAMES
+    return following.text.lstrip(_OPENING)[:1].isupper() and not title

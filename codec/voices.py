@@ -1,0 +1,141 @@
+"""Voices: the model's presets, and cloned ones stored in the user's data directory.
+
+A stored voice is a .npz of one speaker embedding, float32 (half precision changes the timbre; HaujetZhao/Qwen3-TTS-GGUF
+c677189), named after the model it was made with, because an embedding means nothing to another.
+"""
+
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from codec.options import OptionError
+from engines.manifest import TtsManifest
+from engines.store import user_directory
+
+Floats = npt.NDArray[np.float32]
+
+LEGAL_ID: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+MAX_STORED: Final = 256
+
+
+class CannotClone(ValueError):
+    """The model has no encoders for a reference."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVoice:
+    """A cloned voice. ``embedding``: float32 [talker width]."""
+
+    id: str
+    embedding: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceInfo:
+    """What a list of voices shows."""
+
+    id: str
+    name: str
+    kind: Literal["preset", "cloned"]
+
+
+class Voices:
+    """The voices of one model. Thread-safe: files appear and disappear whole."""
+
+    def __init__(self, manifest: TtsManifest, directory: Path | None = None) -> None:
+        """``directory``: where stored voices of all models lie; None for ``voices`` beside the user's models."""
+        self._manifest = manifest
+        root = directory if directory is not None else user_directory().parent / "voices"
+        self._directory = root / manifest.name
+
+    def listed(self) -> list[VoiceInfo]:
+        """Presets in the manifest's order, then stored voices by id."""
+        presets = [VoiceInfo(name, name.replace("_", " ").title(), "preset") for name in self._manifest.voices]
+        stored = sorted(path.stem for path in self._directory.glob("*.npz") if LEGAL_ID.fullmatch(path.stem))
+        return presets + [VoiceInfo(name, name, "cloned") for name in stored]
+
+    def find(self, asked: str | None) -> str | StoredVoice | None:
+        """The voice to speak with: a preset's name, a stored voice, or None where the model has no speakers.
+
+        Raises:
+            OptionError: no such voice; the message lists those there are.
+        """
+        presets = self._manifest.voices
+        if asked is None:
+            return next(iter(presets), None)
+        name = asked.lower()
+        if name in presets:
+            return name
+        if LEGAL_ID.fullmatch(name) and (path := self._directory / f"{name}.npz").is_file():
+            return self._read(path)
+        known = ", ".join(voice.id for voice in self.listed()) or "none"
+        raise OptionError("voice", f"{self._manifest.name} has no {asked[:80]!r}; voices: {known}")
+
+    def require_cloning(self) -> None:
+        """
+        Raises:
+            CannotClone: the model lacks the speaker encoder.
+        """
+        if self._manifest.speaker_encoder is None:
+            raise CannotClone(
+                f"voice: {self._manifest.name} cannot clone voices: it has no speaker encoder "
+                f"(models of the Base kind have one)"
+            )
+
+    def store(self, name: str, embedding: Floats) -> StoredVoice:
+        """Keep a cloned voice under ``name``; one of that name is replaced.
+
+        Raises:
+            OptionError: an illegal or taken name, or too many voices.
+            ValueError: not a vector of the talker's width.
+        """
+        name = name.lower()
+        if not LEGAL_ID.fullmatch(name):
+            raise OptionError("name", f"{name[:80]!r}: 1 to 64 of a–z, 0–9, '_' and '-', a letter or digit first")
+        if name in self._manifest.voices:
+            raise OptionError("name", f"{name!r} is a preset of {self._manifest.name}")
+        if embedding.shape != (self._manifest.talker.width,) or embedding.dtype != np.float32:
+            raise ValueError(f"embedding: {embedding.dtype} {embedding.shape}, expected float32 [{self._width}]")
+        path = self._directory / f"{name}.npz"
+        if not path.exists() and len(list(self._directory.glob("*.npz"))) >= MAX_STORED:
+            raise OptionError("name", f"{MAX_STORED} voices are stored, which is the limit; delete one first")
+        self._directory.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=".voice-", dir=self._directory)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, embedding=embedding)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        return StoredVoice(name, embedding)
+
+    def delete(self, name: str) -> None:
+        """Forget a stored voice.
+
+        Raises:
+            OptionError: there is none of that name, or it is a preset.
+        """
+        if name.lower() in self._manifest.voices:
+            raise OptionError("voice", f"{name!r} is a preset of {self._manifest.name} and cannot be deleted")
+        path = self._directory / f"{name.lower()}.npz"
+        if not LEGAL_ID.fullmatch(name.lower()) or not path.is_file():
+            raise OptionError("voice", f"no stored voice {name[:80]!r}")
+        path.unlink()
+
+    @property
+    def _width(self) -> int:
+        return self._manifest.talker.width
+
+    def _read(self, path: Path) -> StoredVoice:
+        with np.load(path, allow_pickle=False) as stored:
+            embedding = np.asarray(stored["embedding"], dtype=np.float32)
+        if embedding.shape != (self._width,):
+            raise OptionError("voice", f"{path.stem} has {embedding.shape} values, the model takes {self._width}")
+        return StoredVoice(path.stem, embedding)

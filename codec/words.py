@@ -1,0 +1,92 @@
+"""Raw text → words with their places, as it arrives.
+
+A word ends at white space, after the marks of scripts without spaces, or after 64 characters; so where it ends does
+not depend on what comes later, and memory is bounded. Control characters are white space.
+"""
+
+import unicodedata
+from dataclasses import dataclass
+from typing import Final
+
+LONGEST_WORD: Final = 64
+"""Characters. Longer runs (keys, text without spaces) are cut there."""
+
+BREAKS: Final = frozenset("。！？；，、：")
+"""After these a word ends without white space."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word as it was written, marks included, in NFKC without invisible characters."""
+
+    text: str
+    start: int
+    end: int
+    """Characters since the stream began, as they arrived."""
+    spaced: bool
+    """White space or nothing stands before it."""
+    paragraph: bool
+    """A blank line, or a line break before a list item, stands before it."""
+
+
+class Words:
+    """Streaming splitter: :meth:`feed` deltas, :meth:`flush` at the end."""
+
+    def __init__(self) -> None:
+        self._offset = 0
+        self._held: list[str] = []
+        """Characters of the unfinished word."""
+        self._start = 0
+        self._spaced = True
+        self._lines = 0
+        """Line breaks in the white space before it."""
+
+    @property
+    def pending(self) -> int:
+        """Characters of the unfinished word."""
+        return len(self._held)
+
+    def feed(self, text: str) -> list[Word]:
+        """The words that ``text`` completes."""
+        found: list[Word] = []
+        for place, c in enumerate(text, self._offset):
+            if c.isspace() or unicodedata.category(c) in ("Cc", "Cs"):
+                if self._held:
+                    self._end(place, found)
+                self._spaced = True
+                self._lines += c == "\n"
+                continue
+            if self._held and (len(self._held) >= LONGEST_WORD or (self._held[-1] in BREAKS and c not in BREAKS)):
+                self._end(place, found)
+                self._spaced = False
+            if not self._held:
+                self._start = place
+            self._held.append(c)
+        self._offset += len(text)
+        return found
+
+    def flush(self) -> list[Word]:
+        """The unfinished word, if any; what is fed next begins anew."""
+        found: list[Word] = []
+        if self._held:
+            self._end(self._offset, found)
+        self._spaced, self._lines = True, 0
+        return found
+
+    def clear(self, skipped: int) -> None:
+        """Forget the unfinished word; ``skipped`` characters that were never fed count for the places."""
+        self._held.clear()
+        self._offset += skipped
+        self._spaced, self._lines = True, 0
+
+    def _end(self, place: int, found: list[Word]) -> None:
+        raw = "".join(self._held)
+        text = unicodedata.normalize("NFKC", "".join(c for c in raw if unicodedata.category(c) != "Cf"))
+        listed = raw in ("-", "*", "•", "–") or (raw[:-1].isdigit() and raw[-1] in ".)")
+        paragraph = self._lines > 1 or (self._lines == 1 and listed)
+        # NFKC may make white space out of a ligature or a stand-alone accent; a word has none.
+        text = "".join(text.split()).replace("\u2044", "/")
+        if text:
+            found.append(Word(text, self._start, place, self._spaced, paragraph))
+        self._held.clear()
+        self._lines = 0

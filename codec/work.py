@@ -1,0 +1,32 @@
+"""What a session made the machine do: counters that tests, benches and metrics read."""
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(slots=True)
+class Work:
+    """Counts since the session began, and seconds spent in each phase (waiting for the lane included)."""
+
+    pieces: int = 0
+    frames: int = 0
+    text_tokens: int = 0
+    prefill_rows: int = 0
+    codec_calls: int = 0
+    codec_frames: int = 0
+    stalls: int = 0
+    """Times the talker stood because text was late."""
+    frames_dropped: int = 0
+    """Made, then never given out because of a clear."""
+    clears: int = 0
+    budget_stops: int = 0
+    silence_stops: int = 0
+    repetition_stops: int = 0
+    cap_stops: int = 0
+    prefill_seconds: float = 0.0
+    frame_seconds: float = 0.0
+    codec_seconds: float = 0.0
+
+    def add(self, other: "Work") -> None:
+        """Sum ``other`` into this one."""
+        for f in fields(Work):
+            setattr(self, f.name, getattr(self, f.name) + getattr(other, f.name))
