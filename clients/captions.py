@@ -19,6 +19,9 @@ from rich.text import Text
 from clients.events import Event, Fault, Metadata, Results
 from clients.resume import Disconnected, Reconnected
 
+_HARMLESS = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), "\N{REPLACEMENT CHARACTER}")
+"""Control characters, which a daemon must not send to anybody's terminal."""
+
 
 def split(results: Results) -> tuple[str, str]:
     """The committed and the unstable part of a transcript; the two joined are the whole text, spaces included."""
@@ -79,13 +82,13 @@ class Captions:
             self._live = None
 
     def _results(self, results: Results) -> None:
-        committed, unstable = split(results)
+        committed, unstable = (part.translate(_HARMLESS) for part in split(results))
         if self._live is None:
             self._line(results, committed, unstable)
         elif results.is_final:
             self._live.update(Text(""), refresh=True)
             if results.text:
-                self._console.print(Text(results.text))
+                self._console.print(Text(committed))
         else:
             self._live.update(self._open_segment(committed, unstable), refresh=True)
 

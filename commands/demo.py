@@ -46,9 +46,7 @@ def demo(
     key: Key = None,
     sound: Annotated[
         bool | None,
-        typer.Option(
-            "--sound/--no-sound", help="Play it aloud too [default: on a terminal with a loudspeaker]."
-        ),
+        typer.Option("--sound/--no-sound", help="Play it aloud too [default: on a terminal with a loudspeaker]."),
     ] = None,
 ) -> None:
     """See HELP."""

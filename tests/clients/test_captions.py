@@ -95,6 +95,15 @@ def test_a_tiny_window_is_survived(width: int, height: int):
     assert drawn.count("\n") <= height
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_control_characters_of_a_daemon_do_nothing(terminal: bool):
+    """A daemon cannot move the cursor, retitle the window or ring the bell."""
+    made, out = console(terminal=terminal)
+    with Captions(made) as captions:
+        captions.show(results("a\x1b]0;title\x07b\x9b2Jc\r", final=True))
+    assert "a\ufffd]0;title\ufffdb\ufffd2Jc\ufffd" in out.getvalue()
+
+
 def test_remarks_have_their_own_lines():
     """Reconnection, faults and warnings are said, in words."""
     made, out = console(width=200, terminal=False)
