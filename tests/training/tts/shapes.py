@@ -1,0 +1,59 @@
+"""A speaking model small enough to train inside a test, and speech for it."""
+
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from training.tts.codes import Codes
+from training.tts.config import CodecShape, CodecTraining, Config, TalkerShape, TalkerTraining
+from training.tts.speech import Shard, Utterance, join, levelled
+from training.tts.text import sentences
+from training.tts.tokenizer import train_tokenizer
+
+CONFIG = Config(
+    codec=CodecShape(
+        codebook_size=32, num_quantizers=3, codebook_dim=16, latent_dim=16, hidden_size=32, num_hidden_layers=1,
+        num_attention_heads=2, intermediate_size=32, sliding_window=6, decoder_dim=16, encoder_width=16,
+        encoder_blocks=(1, 1, 1, 1),
+    ),
+    talker=TalkerShape(
+        text_vocab_size=420, text_hidden_size=16, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=1, head_dim=16, predictor_hidden_size=16,
+        predictor_intermediate_size=32, predictor_num_hidden_layers=1, predictor_num_attention_heads=1,
+    ),
+    codec_training=CodecTraining(
+        batch=2, frames=12, slice_frames=3, history_frames=1, unquantised_steps=2, adversarial_batch=1, warmup_steps=2
+    ),
+    talker_training=TalkerTraining(positions=160, predictor_frames=24, lengths=(40, 60), warmup_steps=5, guide_layer=1),
+)  # fmt: skip
+FICTION = [
+    "The lamp stood on the table, and nobody had lit it.", "Who is there, cried the old man at the gate.",
+    "She went down to the sea with her brother.", "It rained for seven days; the road was gone.",
+]  # fmt: skip
+
+
+def tokenizer(folder: Path) -> Tokenizer:
+    return train_tokenizer(islice(sentences(FICTION, 1), 2000), CONFIG.talker.text_vocab_size, folder)
+
+
+def tone_shard(speaker: str, count: int = 4, frames: int = 20, held_out: bool = False) -> Shard:
+    """Utterances of gliding tones; labels say which of four stretches a label lies in."""
+    random = np.random.default_rng(len(speaker))
+    rows = []
+    for i in range(count):
+        pitch = np.linspace(120, 400, frames * 1920) * (1 + 0.2 * random.random())
+        wave = np.sin(2 * np.pi * np.cumsum(pitch) / 24000).astype(np.float32)
+        labels = np.repeat(np.arange(4, dtype=np.uint8), frames)
+        rows.append((Utterance(f" text {i}.", speaker, frames, (1, 2, 3), held_out), levelled(wave), labels))
+    return join(rows)
+
+
+def random_codes(count: int = 12, frames: int = 24) -> Codes:
+    """Codes that follow the text: the same text has the same codes."""
+    size, books = CONFIG.codec.codebook_size, CONFIG.codec.num_quantizers
+    text = list(islice((s for s in sentences(FICTION, 3) if len(s) < 30), count))
+    made = [np.random.default_rng(len(t)).integers(0, size, (frames, books)).astype(np.int16) for t in text]
+    held = np.arange(count) % 4 == 0
+    return Codes(np.concatenate(made), np.full(count, frames), text, ["slt", "kathleen"] * (count // 2), held)

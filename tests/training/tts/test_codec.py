@@ -1,0 +1,146 @@
+"""The codec: what makes it streamable, what its quantiser keeps, what a step may change."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.training.tts.shapes import CONFIG, tone_shard  # noqa: E402
+from training.tts.codec import Codec, load_codec, save_codec  # noqa: E402
+from training.tts.codec_step import CodecStep, Phase  # noqa: E402
+from training.tts.codes import encode, load_codes  # noqa: E402
+from training.tts.crops import Crops, place  # noqa: E402
+from training.tts.quantizer import SplitResidualVectorQuantizer  # noqa: E402
+
+CPU = torch.device("cpu")
+
+
+def small() -> Codec:
+    torch.manual_seed(0)
+    return Codec(CONFIG.codec).eval()
+
+
+def crops() -> Crops:
+    shard = tone_shard("slt", frames=30)
+    return Crops(place([shard], CPU, held_out=False), None, 0.5, 0.0)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("frames", [1, 5, 11])
+def test_the_decoder_needs_no_look_ahead(frames: int) -> None:
+    """The first frames decoded alone are the beginning of the whole, also beyond the attention window (6 frames)."""
+    codec = small()
+    codes = torch.randint(0, 32, (2, 3, 20))
+    whole, alone = codec.decoder(codes), codec.decoder(codes[:, :, :frames])
+    assert whole.shape == (2, 1, 20 * 1920)
+    assert torch.allclose(alone, whole[..., : frames * 1920], atol=1e-6)
+
+
+@torch.inference_mode()
+def test_a_codec_file_gives_the_same_codes_and_sound(tmp_path: Path) -> None:
+    """float16 codebooks are stored as their entries."""
+    codec = small()
+    for book in codec.decoder.quantizer.rvq_rest.vq.books:
+        book.cluster_usage.fill_(7.0)
+        book.embedding_sum.mul_(7.0)
+    codec.load_state_dict({k: v.half().float() for k, v in codec.state_dict().items()})
+    save_codec(codec, tmp_path / "codec.safetensors")
+    again = load_codec(tmp_path / "codec.safetensors")
+    codes = torch.randint(0, 32, (1, 3, 6))
+    assert torch.allclose(again.decoder(codes), codec.decoder(codes), atol=2e-3)
+    assert again.shape == codec.shape
+    wider = load_codec(tmp_path / "codec.safetensors", replace(CONFIG.codec, codebook_size=64))
+    assert torch.equal(wider.decoder.pre_conv.conv.weight, again.decoder.pre_conv.conv.weight)
+    assert wider.decoder.quantizer.rvq_first.vq.books[0].table().shape == (64, 8)
+
+
+def test_every_codebook_brings_the_value_closer() -> None:
+    """k-means on what is left: the error of clustered data falls with every book and codes decode to the value."""
+    torch.manual_seed(0)
+    quantizer = SplitResidualVectorQuantizer(4, 16, 32)
+    z = torch.randn(4, 16, 100)
+    quantizer.cluster(z, 1.0)
+    found = quantizer(z)
+    rest = quantizer.rvq_rest
+    projected = rest.input_proj(z)
+    books = rest.vq.books
+    left = projected.transpose(1, 2).reshape(-1, 8)
+    sizes = [left.square().mean().item()]
+    for i, book in enumerate(books):
+        left = left - book.table()[found.codes[:, i + 1].reshape(-1)]
+        sizes.append(left.square().mean().item())
+    assert all(b < 0.8 * a for a, b in zip(sizes, sizes[1:], strict=False))
+    assert torch.allclose(quantizer.decode(found.codes), found.value, atol=1e-5)
+
+
+def test_unused_entries_come_back_to_life() -> None:
+    book = SplitResidualVectorQuantizer(2, 16, 32).rvq_first.vq.books[0]
+    book.embedding_sum.copy_(torch.full((32, 8), 100.0))
+    x = torch.randn(500, 8)
+    for _ in range(300):
+        book.learn(x, book.nearest(x), 0.9, 0.5)
+    assert len(book.nearest(x).unique()) > 20
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_a_step_changes_what_its_phase_may_change(phase: Phase) -> None:
+    codec = small().train()
+    step = CodecStep(codec, CONFIG.codec_training, crops(), CPU, graphs=False)
+    if phase is not Phase.UNQUANTISED:
+        step.begin_codebooks(batches=4)
+    before = {k: v.clone() for k, v in codec.state_dict().items()}
+    rate, run = step.phase(phase)
+    rate(1e-3)
+    run()
+    changed = {k for k, v in codec.state_dict().items() if not torch.equal(v, before[k])}
+    books = any("_codebook" in k for k in changed)
+    encoder = any(k.startswith("encoder") for k in changed)
+    assert any(k.startswith("decoder.decoder.") for k in changed)
+    assert (books, encoder) == {
+        Phase.UNQUANTISED: (False, True), Phase.JOINT: (True, True), Phase.ADVERSARIAL: (False, False)
+    }[phase]  # fmt: skip
+    assert all(torch.isfinite(v).all() for v in codec.state_dict().values())
+
+
+def test_steps_bring_decoded_tones_closer() -> None:
+    codec = small().train()
+    step = CodecStep(codec, CONFIG.codec_training, crops(), CPU, graphs=False)
+    rate, run = step.phase(Phase.UNQUANTISED)
+    rate(2e-3)
+    distances = []
+    for _ in range(40):
+        run()
+        distances.append(step.measures[0].item())
+    assert np.mean(distances[-5:]) < 0.7 * np.mean(distances[:5])
+
+
+def test_crops_at_their_own_rate_keep_labels_beside_samples() -> None:
+    """At speed 0 a crop is the samples themselves, and its labels are those that lie there."""
+    shard = tone_shard("slt", count=1, frames=40)
+    voice = place([shard], CPU, held_out=False)
+    assert voice is not None
+    wave, labels = voice.crop(3, 10, 0.0)
+    for row, mark in zip(wave, labels, strict=True):
+        at = np.flatnonzero(np.isclose(shard.wave[: 30 * 1920 : 480] / 32768, row[0].item(), atol=1e-6))
+        found = [i for i in at if np.allclose(shard.wave[i * 480 :][: len(row)] / 32768, row.numpy(), atol=1e-6)]
+        assert found and np.array_equal(shard.labels[found[0] :][:40], mark.numpy())
+    wave, labels = voice.crop(2, 10, 0.06)
+    assert wave.shape == (2, 19200) and labels.shape == (2, 40) and wave.abs().max() < 1
+
+
+def test_codes_come_back_as_they_were_saved(tmp_path: Path) -> None:
+    """Alone or in a batch with longer ones, an utterance has the same codes."""
+    tone_shard("slt", count=3, frames=9).save(tmp_path / "slt-0.npz")
+    short = tone_shard("kathleen", count=1, frames=5)
+    short.save(tmp_path / "voice-0.npz")
+    codec = small()
+    codes = encode(codec, [tmp_path / "slt-0.npz", tmp_path / "voice-0.npz"], CPU)
+    codes.save(tmp_path / "codes.npz")
+    again = load_codes(tmp_path / "codes.npz")
+    assert again.text == codes.text and again.speaker[-1] == "kathleen"
+    assert np.array_equal(again.of(3), codes.of(3)) and again.of(3).shape == (5, 3)
+    wave = torch.from_numpy(short.wave.astype(np.float32) / 32768)[None, None]
+    assert np.array_equal(codec.encode(wave)[0].T.numpy(), again.of(3))

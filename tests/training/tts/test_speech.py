@@ -1,0 +1,40 @@
+"""Shards of speech and phone counts."""
+
+from pathlib import Path
+
+import numpy as np
+
+from tests.training.tts.shapes import tone_shard
+from training.tts.phones import SILENCE, errors, spoken
+from training.tts.speech import LEVEL, join, levelled, load_shard, trim
+
+
+def test_a_shard_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    shard = tone_shard("slt")
+    shard.save(tmp_path / "a.npz")
+    again = load_shard(tmp_path / "a.npz")
+    assert again.utterances == shard.utterances
+    assert np.array_equal(again.wave, shard.wave) and np.array_equal(again.labels, shard.labels)
+    assert np.array_equal(join(again.pieces()).wave, shard.wave)
+
+
+def test_utterances_are_whole_frames_at_one_level() -> None:
+    wave = 0.3 * np.sin(np.arange(5000, dtype=np.float32) / 9)
+    made = levelled(wave)
+    assert len(made) == 3 * 1920 and not made[5000:].any()
+    assert np.isclose(np.sqrt(np.mean((made[:5000] / 32768.0) ** 2)), LEVEL, rtol=0.01)
+
+
+def test_silence_around_the_speech_is_cut_to_its_margins() -> None:
+    wave = np.zeros(48000, np.float32)
+    wave[20000:30000] = np.sin(np.arange(10000) / 5)
+    first, last = trim(wave)
+    assert abs(first - (20000 - 1920)) <= 480 and abs(last - (30000 + 3840)) <= 480
+
+
+def test_phone_errors_are_counted_by_kind() -> None:
+    assert spoken([SILENCE, 3, 3, SILENCE, 3, 4]) == [3, 3, 4]
+    assert errors([1, 2, 3], [1, 2, 3]) == (0, 0, 0)
+    assert errors([1, 9, 3], [1, 2, 3]) == (1, 0, 0)
+    assert errors([1, 3], [1, 2, 3]) == (0, 1, 0)
+    assert errors([1, 2, 2, 3], [1, 2, 3]) == (0, 0, 1)

@@ -1,0 +1,42 @@
+"""What the speaking model reads."""
+
+import re
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.training.tts.shapes import FICTION
+from training.tts.text import sentences, speakable
+
+SPOKEN = re.compile(r" [a-z][a-z' ,.?!;:]*[.?!]")
+
+
+@given(st.text())
+def test_text_is_written_in_the_models_characters_or_refused(text: str) -> None:
+    """Whatever comes in: a leading space, known characters, an end mark; and writing it again changes nothing."""
+    said = speakable(text)
+    assert said == "" or (SPOKEN.fullmatch(said) and speakable(said) == said and "  " not in said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Hello, World", " hello, world."),
+        ("“Don’t!” she said", " don't! she said."),
+        ("Mr. Brown — no less — etc.", " mister brown, no less, et cetera."),
+        ("well-known; 50% of it", ""),
+        ("café & bar", " cafe and bar."),
+        ("...", ""),
+        ("'tis what?!", " tis what!"),
+    ],
+)
+def test_examples(text: str, said: str) -> None:
+    assert speakable(text) == said
+
+
+def test_sentences_are_speakable_and_the_seed_decides() -> None:
+    first, again, other = (list(islice(sentences(FICTION, seed), 50)) for seed in (1, 1, 2))
+    assert first == again != other
+    assert all(SPOKEN.fullmatch(s) and len(s) <= 190 for s in first)
