@@ -7,7 +7,7 @@ discriminators.safetensors, codec.json (settings, history, held-out distances), 
 import json
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -116,27 +116,26 @@ class CodecTrainer:
             self.log("codebooks begun")
         begun = self.seconds
 
-        def joint(_: int) -> float:
+        def joint(step: int) -> float:
             done = (self.seconds - begun) / max(turn - begun, 1e-3)
-            return rate_at(done, self.count, t.rate, t.final_rate, t.warmup_steps)
+            return rate_at(done, step, t.rate, t.final_rate, t.warmup_steps)
 
         self._phase(Phase.JOINT, turn, joint, self.run.steps)
         self.save("codec-mel.safetensors")
         if t.adversarial_share > 0:
-            started, first = self.seconds, self.count
+            started = self.seconds
 
-            def tune(_: int) -> float:
+            def tune(step: int) -> float:
                 done = (self.seconds - started) / max(total - started, 1e-3)
-                return rate_at(done, self.count - first, t.rate * t.final_rate, 0.1, 3 * t.warmup_steps)
+                return rate_at(done, step, t.rate * t.final_rate, 0.1, 3 * t.warmup_steps)
 
             self._phase(Phase.ADVERSARIAL, total, tune, self.run.steps)
             save_file(half(self.step.discriminators.state_dict()), self.run.out / "discriminators.safetensors")
         self.save("codec.safetensors")
 
-    def _phase(self, phase: Phase, until: float, rate: object, steps: int) -> None:
+    def _phase(self, phase: Phase, until: float, rate: Callable[[int], float], steps: int) -> None:
         set_rate, step = self.step.phase(phase)
         self.log(f"{phase.value}: ready")
-        assert callable(rate)
         first, began = self.count, time.monotonic()
         report = _REPORT if self.device.type == "cuda" else self.run.cpu_report
         while self.count - first < steps and self.seconds < until:
