@@ -155,7 +155,7 @@ class CodecStep:
         return t.adversarial_weight * adversarial + t.feature_weight * features
 
     @torch.no_grad()
-    def begin_codebooks(self, batches: int = 8) -> None:
+    def begin_codebooks(self, batches: int = 32) -> None:
         """k-means of all books over encoder outputs of a few batches."""
         t = self.training
         self.codec.eval()
