@@ -145,8 +145,3 @@ def _check(codes: Codes, spec: CodecSpec) -> None:
         raise ValueError(f"codes: shape {codes.shape}, expected [frames ≥ 1, {spec.codebooks}]")
     if int(codes.min()) < 0 or int(codes.max()) >= spec.entries:
         raise ValueError(f"codes: {codes.min()}…{codes.max()} outside 0…{spec.entries - 1}")
-
-
-def nothing() -> Floats:
-    """No samples."""
-    return _NOTHING

@@ -3,7 +3,6 @@
 import secrets
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -23,7 +22,7 @@ from codec.work import Work
 from engines import manifest as manifests
 from engines.batching import Cancelled, Lane, Owner
 from engines.gguf import Busy, Decoder
-from engines.onnx import Graph
+from engines.onnx import CPU, Graph
 from engines.threads import budget, share
 
 Floats = npt.NDArray[np.float32]
@@ -39,13 +38,6 @@ LANGUAGES: Final = {
     "russian": "ru", "portuguese": "pt", "spanish": "es", "italian": "it",
 }  # fmt: skip
 """The model family's own names of its languages."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """Codes of all codebooks of one frame."""
-
-    codes: tuple[int, ...]
 
 
 class TtsModel:
@@ -248,7 +240,9 @@ class TtsModel:
 
     def decode(self, codes: Codes, state: CodecState, owner: Owner) -> tuple[Floats, CodecState]:
         """Samples of ``codes`` int64 [N, codebooks], and the next state."""
-        return self.codec_lane.submit(Decode(codes, state), self._decode, owner=owner)
+        # On a CPU a batch saves next to nothing and rounds differently than one stream alone.
+        key = None if self.provider == CPU else ("codec", len(codes))
+        return self.codec_lane.submit(Decode(codes, state), self._decode, key=key, owner=owner)
 
     def _decode(self, work: Sequence[Decode]) -> list[tuple[Floats, CodecState]]:
         return self.codec.steps(work)

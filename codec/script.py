@@ -37,7 +37,9 @@ class Script:
         self._tokens: deque[int] = deque()
         self._said: list[Fragment] = []
         """Fragments of the piece being spoken."""
-        self.tokens = 0
+        self._heard = self._voiced = False
+        self.in_vain = False
+        """Whether the last mark closed text in which there was nothing to speak."""
 
     # ---------------------------------------------------------------- in
 
@@ -69,6 +71,7 @@ class Script:
         self._queue.clear()
         self._tokens.clear()
         self._said.clear()
+        self._heard = self._voiced = False
 
     # ---------------------------------------------------------------- out
 
@@ -78,6 +81,8 @@ class Script:
         if self._fill() and isinstance(self._queue[0], int | FinishMark):
             mark = self._queue.popleft()
             assert isinstance(mark, int | FinishMark)
+            self.in_vain = self._heard and not self._voiced
+            self._heard = self._voiced = False
             return mark
         return None
 
@@ -100,6 +105,7 @@ class Script:
             if not isinstance(item, Fragment):
                 return END
             self._queue.popleft()
+            self._voiced = True
             self._said.append(item)
             self._tokens.extend(self._prompt.encode(item.text))
         return self._tokens.popleft()
@@ -141,6 +147,7 @@ class Script:
             self._raw.appendleft(first[SLICE:])
             first = first[:SLICE]
         self._raw_chars -= len(first)
+        self._heard = True
         self._queue.extend(self._stream.feed(first))
         return True
 

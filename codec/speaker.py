@@ -11,21 +11,21 @@ other sessions (with f16, f32 and q8_0 weights; engines/gguf.py says what that r
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from codec.decoder import CodecState
 from codec.events import AudioChunk, Cleared, Event, Finished, Flushed, PieceMark, PieceStarted, Reason, Warning
-from codec.guards import Guard
 from codec.options import OptionError, SpeakOptions
 from codec.output import MOST_FRAMES, Output, group_frames
+from codec.piece import Piece
 from codec.sampling import Sampling, generator
 from codec.script import Script
-from codec.talker import TalkerStep, Utterance
+from codec.talker import Utterance
 from codec.work import Work
 from engines.batching import Cancelled, Owner
 
@@ -48,17 +48,8 @@ class Voicing:
     seed: int
 
 
-@dataclass(slots=True)
-class _Piece:
-    """The piece being spoken."""
-
-    index: int
-    utterance: Utterance
-    guard: Guard
-    state: CodecState
-    start: float
-    text_ended: bool = False
-    """The row that ends the text has gone in."""
+class _Overtaken(Exception):
+    """A clear came while a group was made."""
 
 
 class Speaker:
@@ -79,8 +70,10 @@ class Speaker:
         self._epoch = 0
         self._idle = self._closed = self._finishing = False
         self._stepping = threading.Lock()
-        self._piece: _Piece | None = None
+        self._piece: Piece | None = None
         self._pieces = 0
+        self._takes = 0
+        """Pieces since the last clear: a piece's random numbers depend on the seed and this."""
         self._sequence: int | None = None
         self._groups = 0
         self._given = 0
@@ -184,17 +177,18 @@ class Speaker:
         with self._stepping:
             if self._closed:
                 raise Cancelled
-            with self._inbox:
-                epoch, self._idle = self._epoch, True  # say() and the like unset it
-            events = self._settle()
-            self._advance(events, buffered, epoch)
-            with self._inbox:
-                if self._epoch != epoch:
-                    # Cleared while this group was made: none of it goes out.
-                    events = [e for e in events if isinstance(e, Cleared)]
-                if events:
-                    self._idle = False
-            return events + self._settle()
+            events, epoch = self._settle()
+            made: list[Event] = []
+            given, frames = self._given, self.work.frames
+            try:
+                self._advance(made, buffered, epoch)
+                with self._current(epoch):
+                    self._idle = self._idle and not made
+                    return events + made
+            except _Overtaken:
+                self._given = given
+                self.work.frames_dropped += self.work.frames - frames
+                return events + self._settle()[0]
 
     def events(self) -> Iterator[Event]:
         """Every event up to ``Finished``; for callers that said everything and called :meth:`finish`."""
@@ -205,29 +199,41 @@ class Speaker:
 
     def warm(self) -> None:
         """Run one frame and one codec call of every usual size. For the model's start."""
-        self.say("one two ")
+        self.say("one two three.")
+        self.flush()
         self.step()
         for frames in (2, 4, 8, MOST_FRAMES):
             codes = np.zeros((frames, self._model.manifest.codec.codebooks), np.int64)
             self._model.decode(codes, self._model.codec.start(), self._owner)
 
-    def _settle(self) -> list[Event]:
-        """Answer the clears that came."""
+    def _settle(self) -> tuple[list[Event], int]:
+        """Answer the clears that came, and begin a new turn."""
         with self._inbox:
             numbers, self._clears = self._clears, []
-        if not numbers:
-            return []
-        self._piece = None
-        self._output.reset()
-        self._groups = 0
-        self.work.clears += len(numbers)
-        return [Cleared(number) for number in numbers]
+            epoch, self._idle = self._epoch, not numbers  # say() and the like unset it
+        if numbers:
+            self._piece = None
+            self._output.reset()
+            self._groups = self._takes = 0
+            self.work.clears += len(numbers)
+        return [Cleared(number) for number in numbers], epoch
+
+    @contextmanager
+    def _current(self, epoch: int) -> Generator[Script]:
+        """The script, locked; :class:`_Overtaken` where a clear came since ``epoch``: it holds newer text then."""
+        with self._inbox:
+            if self._epoch != epoch:
+                raise _Overtaken
+            yield self._script
 
     def _advance(self, events: list[Event], buffered: float | None, epoch: int) -> None:
         while self._piece is None:
-            with self._inbox:
-                mark = self._script.next_mark()
-                begin = mark is None and self._script.has_text(whole=self._whole)
+            with self._current(epoch) as script:
+                mark = script.next_mark()
+                begin = mark is None and script.has_text(whole=self._whole)
+                in_vain = mark is not None and script.in_vain
+            if in_vain:
+                events.append(Warning("nothing_to_speak", "the text holds nothing that can be spoken"))
             if isinstance(mark, int):
                 events.append(Flushed(mark))
             elif mark is not None:
@@ -235,105 +241,69 @@ class Speaker:
                 events.append(Finished())
                 return
             elif begin:
-                self._begin(events)
+                self._piece = self._begin(events, epoch)
             else:
+                self._prepare()
                 return
         self._speak(self._piece, events, buffered, epoch)
 
-    def _begin(self, events: list[Event]) -> None:
-        """Start the next piece: the prompt's head is evaluated once a session, its rows stay in the cache."""
-        began = time.perf_counter()
-        model, head = self._model, self._voicing.head
+    def _prepare(self) -> int:
+        """Take a sequence and evaluate the prompt's head, once a session: its rows stay in the cache."""
         if self._sequence is None:
-            self._sequence = model.acquire(self._owner)
-            model.prefill(self._sequence, 0, head, self._owner)
-            self.work.prefill_rows += len(head)
-        at = len(head)
-        ended = self._whole
+            began = time.perf_counter()
+            self._sequence = self._model.acquire(self._owner)
+            self._model.prefill(self._sequence, 0, self._voicing.head, self._owner)
+            self.work.prefill_rows += len(self._voicing.head)
+            self.work.prefill_seconds += time.perf_counter() - began
+        return self._sequence
+
+    def _begin(self, events: list[Event], epoch: int) -> Piece:
+        """Start the next piece after the prompt's head."""
+        model, sequence = self._model, self._prepare()
+        at, tokens = len(self._voicing.head), None
         if self._whole:
-            with self._inbox:
-                ids = self._script.whole()
+            with self._current(epoch) as script:
+                ids = script.whole()
             body = model.prompt.whole(ids)
-            model.prefill(self._sequence, at, body, self._owner)
+            model.prefill(sequence, at, body, self._owner)
             self.work.prefill_rows += len(body)
             self.work.text_tokens += len(ids)
-            at += len(body)
-        guard = Guard(cap=model.max_frames, tokens=self._script.tokens)
-        random = generator(self.seed, self._pieces)
-        utterance = Utterance(self._sequence, at, model.prompt.codec_bos, self._voicing.sampling, random)
+            at, tokens = at + len(body), len(ids)
+        random = generator(self.seed, self._takes)
+        utterance = Utterance(sequence, at, model.prompt.codec_bos, self._voicing.sampling, random)
         start = self._given / self.sample_rate
-        self._piece = _Piece(self._pieces, utterance, guard, model.codec.start(), start, ended)
+        piece = Piece(model, utterance, self._owner, self.work, index=self._pieces, start=start, text_tokens=tokens)
         self._pieces += 1
+        self._takes += 1
         self.work.pieces += 1
-        self.work.prefill_seconds += time.perf_counter() - began
-        events.append(PieceStarted(self._piece.index, start))
+        events.append(PieceStarted(piece.index, start))
+        return piece
 
-    def _speak(self, piece: _Piece, events: list[Event], buffered: float | None, epoch: int) -> None:
+    def _speak(self, piece: Piece, events: list[Event], buffered: float | None, epoch: int) -> None:
         """One group of frames of ``piece``."""
+
+        def next_token() -> int | None:
+            with self._current(epoch) as script:
+                return script.next_token()
+
         model = self._model
-        wanted = group_frames(self._groups, buffered, model.frame_samples / model.sample_rate)
-        frames: list[list[int]] = []
-        reason: Reason | None = None
-        began = time.perf_counter()
-        while len(frames) < wanted and reason is None:
-            text = self._text(piece)
-            if text is None:
-                self.work.stalls += 1
-                break
-            codes = model.frame(TalkerStep(piece.utterance, text, may_end=piece.text_ended), self._owner)
-            if self._epoch != epoch:
-                self.work.frames_dropped += len(frames) + 1
-                return
-            if codes is None:
-                reason = "end"
-            else:
-                frames.append(codes)
-                reason = piece.guard.frame(piece.utterance.first_codes, piece.text_ended)
-        self.work.frames += len(frames)
-        self.work.frame_seconds += time.perf_counter() - began
-        if frames:
-            reason = self._sound(piece, frames, events) or reason
+        group = piece.speak(group_frames(self._groups, buffered, model.frame_samples / model.sample_rate), next_token)
+        if group.frames:
             self._groups += 1
-        if reason is not None:
-            self._end(piece, reason, events)
-
-    def _text(self, piece: _Piece) -> Floats | None:
-        """The text row of the next frame; None where the text is late."""
-        prompt = self._model.prompt
-        if piece.text_ended:
-            return prompt.pad
-        with self._inbox:
-            token = self._script.next_token()
-        if token is None:
-            return None
-        if token < 0:
-            piece.text_ended = True
-            return prompt.eos
-        self.work.text_tokens += 1
-        piece.guard.tokens += 1
-        return prompt.text_rows([token])[0]
-
-    def _sound(self, piece: _Piece, frames: list[list[int]], events: list[Event]) -> Reason | None:
-        """Decode ``frames`` and give out their samples."""
-        began = time.perf_counter()
-        samples, piece.state = self._model.decode(np.array(frames, np.int64), piece.state, self._owner)
-        self.work.codec_seconds += time.perf_counter() - began
-        self.work.codec_calls += 1
-        self.work.codec_frames += len(frames)
-        self._give(self._output.feed(samples), events)
-        return piece.guard.audio(samples, self._model.frame_samples, piece.text_ended)
+            self._give(self._output.feed(group.samples), events)
+        if group.reason is not None:
+            self._end(piece, group.reason, events, epoch)
 
     def _give(self, samples: Floats, events: list[Event]) -> None:
         if len(samples):
             events.append(AudioChunk(samples, self._given / self.sample_rate))
             self._given += len(samples)
 
-    def _end(self, piece: _Piece, reason: Reason, events: list[Event]) -> None:
-        ahead = self._model.codec.finish(piece.state)
-        self._give(self._output.feed(ahead), events)
+    def _end(self, piece: Piece, reason: Reason, events: list[Event], epoch: int) -> None:
+        self._give(self._output.feed(piece.rest()), events)
         self._give(self._output.flush(), events)
-        with self._inbox:
-            text, first, last = self._script.end_piece()
+        with self._current(epoch) as script:
+            text, first, last = script.end_piece()
         events.append(PieceMark(piece.index, text, first, last, piece.start, self._given / self.sample_rate, reason))
         if reason != "end":
             name = f"{reason}_stops"

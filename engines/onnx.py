@@ -26,6 +26,8 @@ _PROVIDERS: Final = {
     "coreml": "CoreMLExecutionProvider",
     "cpu": "CPUExecutionProvider",
 }
+CPU: Final = _PROVIDERS["cpu"]
+"""Name of the provider that is always there."""
 
 
 class ProviderError(ValueError):

@@ -26,7 +26,7 @@ from engines.manifest import NAME, Manifest, ManifestError, TtsManifest, read
 
 SEARCH_PATH = "HEARSAY_MODELS"
 BUNDLED = Path(__file__).resolve().parent.parent / "models"
-DEFAULTS = {"asr": "pocket-asr-en"}
+DEFAULTS = {"asr": "pocket-asr-en", "tts": "pocket-tts-en"}
 
 _BLOCK = 1 << 20
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

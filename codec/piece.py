@@ -1,0 +1,115 @@
+"""One piece being spoken: text tokens → frames → samples, a group of frames at a time.
+
+Knows where its rows stand in the KV cache, what codes it drew, the codec's state and the guards; nothing of sessions,
+queues or clears. Those reach it through ``next_token``, which it asks before every frame.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from codec.events import Reason
+from codec.guards import Guard
+from codec.script import END
+from codec.talker import TalkerStep, Utterance
+from codec.work import Work
+from engines.batching import Owner
+
+if TYPE_CHECKING:
+    from codec.model import TtsModel
+
+Floats = npt.NDArray[np.float32]
+
+_SILENCE: Final = np.empty(0, np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What a group of frames gave: samples at the codec's rate, and why the piece ended, None while it goes on."""
+
+    samples: Floats
+    frames: int
+    reason: Reason | None
+
+
+class Piece:
+    """Blocking; one thread at a time."""
+
+    def __init__(
+        self,
+        model: "TtsModel",
+        utterance: Utterance,
+        owner: Owner,
+        work: Work,
+        *,
+        index: int,
+        start: float,
+        text_tokens: int | None,
+    ) -> None:
+        """
+        Args:
+            index, start: for its events: number in the session and time of its first sample.
+            text_tokens: how many tokens the prompt holds (layout ``whole``), None where they come one by one.
+        """
+        self.index, self.start = index, start
+        self._model, self._utterance, self._owner, self._work = model, utterance, owner, work
+        self._guard = Guard(cap=model.max_frames, tokens=text_tokens or 0)
+        self._codec = model.codec.start()
+        self._text_ended = text_tokens is not None
+
+    def speak(self, wanted: int, next_token: Callable[[], int | None]) -> Group:
+        """Up to ``wanted`` frames; fewer where the text is late (``next_token`` gives None) or the piece ends."""
+        frames: list[list[int]] = []
+        reason: Reason | None = None
+        began = time.perf_counter()
+        try:
+            while len(frames) < wanted and reason is None:
+                text = self._text(next_token())
+                if text is None:
+                    self._work.stalls += 1
+                    break
+                step = TalkerStep(self._utterance, text, may_end=self._text_ended)
+                codes = self._model.frame(step, self._owner)
+                if codes is None:
+                    reason = "end"
+                else:
+                    frames.append(codes)
+                    reason = self._guard.frame(self._utterance.first_codes, self._text_ended)
+        finally:
+            self._work.frames += len(frames)
+            self._work.frame_seconds += time.perf_counter() - began
+        if not frames:
+            return Group(_SILENCE, 0, reason)
+        samples = self._decode(frames)
+        reason = self._guard.audio(samples, self._model.frame_samples, self._text_ended) or reason
+        return Group(samples, len(frames), reason)
+
+    def rest(self) -> Floats:
+        """What the codec still holds back at the end."""
+        return self._model.codec.finish(self._codec)
+
+    def _text(self, token: int | None) -> Floats | None:
+        """The text row of the next frame. After the text's end it is padding for ever, before it never."""
+        prompt = self._model.prompt
+        if token is None:
+            return None
+        if self._text_ended:
+            return prompt.pad
+        if token == END:
+            self._text_ended = True
+            return prompt.eos
+        self._work.text_tokens += 1
+        self._guard.tokens += 1
+        return prompt.text_rows([token])[0]
+
+    def _decode(self, frames: list[list[int]]) -> Floats:
+        began = time.perf_counter()
+        samples, self._codec = self._model.decode(np.array(frames, np.int64), self._codec, self._owner)
+        self._work.codec_seconds += time.perf_counter() - began
+        self._work.codec_calls += 1
+        self._work.codec_frames += len(frames)
+        return samples
