@@ -266,7 +266,7 @@ class Listener:
             if self._early is None and segment.length >= self._silence_end:
                 self._early = segment.final(self._silence_end)
                 interim = self._interim_event(segment, self._early, self._silence_end)
-                if segment.stability.retracted([w.text for w in interim.words]) == 0:
+                if segment.stability.keeps([w.text for w in interim.words]):
                     events.append(interim)
             return
         due = (segment.length - self._ticked) / self._rate

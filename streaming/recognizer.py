@@ -26,7 +26,7 @@ from streaming.encoder import rows_of
 from streaming.mel import MelStream, normalise, official_length
 from streaming.prompt import Answer
 from streaming.repetition import loop_period
-from streaming.stability import Stability
+from streaming.stability import Heard, Stability
 from streaming.work import Work
 
 if TYPE_CHECKING:
@@ -265,14 +265,17 @@ class Segment:
             accepted += 1
         self._work.draft_accepted += accepted
         tokens = [*kept, *draft[:accepted]]
-        probabilities = list(self.hypothesis.probabilities[: len(tokens)])
+        known = self.hypothesis.probabilities[: len(kept)]
+        probabilities = [*known, *(_probability(logits[i], draft[i]) for i in range(accepted))]
         position = self._rows + wanted + 1 + accepted
         self._continue(tokens, probabilities, logits[accepted], position, kept=len(kept))
         self.hypothesis = self._hypothesis(tokens, probabilities)
         words = self._model.prompt.words(self.hypothesis.answer.body, self.hypothesis.answer.language)
         body = self.hypothesis.answer.body
         before = len(self.stability.words)
-        self.stability.update([(w, tuple(body[a:b])) for w, a, b in words], self.length / self._model.sample_rate)
+        sure = self.hypothesis.body_probabilities
+        heard = [Heard(word, tuple(body[a:b]), min(sure[a:b])) for word, a, b in words]
+        self.stability.update(heard, self.length / self._model.sample_rate)
         self._work.committed_words += len(self.stability.words) - before
         self._work.ticks += 1
         return self.hypothesis
