@@ -193,7 +193,7 @@ def flood(client: Client, limit: int) -> sockets.socket:
     """A raw client that makes the daemon talk with up to ``limit`` messages and does not read; its socket."""
     host, port = client.url.removeprefix("http://").split(":")
     raw = sockets.socket()
-    raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+    raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 65_536)
     raw.connect((host, int(port)))
     raw.sendall(
         f"GET /v1/listen?encoding=linear16&sample_rate={RATE} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\n"
@@ -217,9 +217,10 @@ def flood(client: Client, limit: int) -> sockets.socket:
 def test_a_client_that_never_reads_is_cut_off(
     start: Start, count: Callable[[Background], Counts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its session ends within the bounds and leaves nothing behind, though the client keeps its socket open."""
-    monkeypatch.setattr("daemon.serve._ABORT_SECONDS", 1.0)
-    with start(max_outbound_bytes=65_536, send_timeout_seconds=2) as background:
+    """Its session ends and leaves nothing behind, though the client keeps its socket open and its buffers are full."""
+    monkeypatch.setattr("daemon.serve._ABORT_SECONDS", 0.5)
+    monkeypatch.setattr("daemon.stream._CLOSE_SECONDS", 0.5)
+    with start(max_outbound_bytes=1 << 26, send_timeout_seconds=4) as background:
         client = Client(background.url)
         client.transcribe(b"")
         assert eventually(lambda: background.hub.taken == 0)
@@ -228,12 +229,21 @@ def test_a_client_that_never_reads_is_cut_off(
             assert eventually(lambda: background.hub.taken == 0, 15)
             closes = background.hub.metrics.registry.get_sample_value("hearsay_closes_total", {"code": "1013"})
             assert closes == 1
-            assert eventually(lambda: count(background).descriptors <= before + 1), "only the client's own is left"
+            assert eventually(lambda: count(background).descriptors <= before + 1, 5), "only the client's own is left"
+
+
+def test_a_client_that_reads_too_little_meets_the_bound(start: Start) -> None:
+    with start(max_outbound_bytes=65_536, send_timeout_seconds=60) as background:
+        with flood(Client(background.url), 50_000):
+            assert eventually(lambda: background.hub.taken == 0, 15)
+            closes = background.hub.metrics.registry.get_sample_value("hearsay_closes_total", {"code": "1013"})
+            assert closes == 1
 
 
 def test_a_client_that_reads_too_late_sees_1013(start: Start) -> None:
-    with start(max_outbound_bytes=65_536, send_timeout_seconds=0.5) as background:
+    with start(max_outbound_bytes=1 << 26, send_timeout_seconds=0.5) as background:
         with flood(Client(background.url), 50_000) as raw:
+            time.sleep(2)
             raw.settimeout(10)
             data, frame = b"", struct.pack("!H", 1013) + b"the client does not read"
             while frame not in data:

@@ -164,7 +164,8 @@ def test_a_wrong_field_is_named(
 
 @pytest.mark.parametrize("stream", ["false", "true"])
 @pytest.mark.parametrize(
-    ("file", "says"), [(b"no audio at all" * 20, "no audio"), (b"RIFF\0\0\0\0WAVEfmt ", "no audio"), (b"", "file: empty")]
+    ("file", "says"),
+    [(b"no audio at all" * 20, "no audio"), (b"RIFF\0\0\0\0WAVEfmt ", "no audio"), (b"", "file: empty")],
 )
 def test_a_file_that_is_no_audio(daemon: Background, file: bytes, says: str, stream: str) -> None:
     answer = ask(daemon.url, file, stream=stream)
