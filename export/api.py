@@ -47,7 +47,8 @@ class Report:
             f"a window of {encoder.window_rows} rows",
         }
         lines = [
-            f"{self.directory}  ({self.layout} layout, {self.tensors} tensors, {self.parameters / 1e6:.2f} M parameters)",
+            f"{self.directory}  ({self.layout} layout, {self.tensors} tensors, "
+            f"{self.parameters / 1e6:.2f} M parameters)",
             *table("audio encoder", asdict(encoder)),
             *table("text decoder", asdict(decoder)),
             *(table("aligner", asdict(aligner)) if aligner else ()),
@@ -58,7 +59,10 @@ class Report:
 
 def table(title: str, values: dict[str, object]) -> list[str]:
     """A titled block of ``name value`` lines."""
-    return [title, *(f"  {name.replace('_', ' '):<16}{'–' if value is None else value}" for name, value in values.items())]
+    return [
+        title,
+        *(f"  {name.replace('_', ' '):<16}{'–' if value is None else value}" for name, value in values.items()),
+    ]
 
 
 def inspect(checkpoint: Path) -> Report:

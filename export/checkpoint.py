@@ -1,8 +1,8 @@
 """A Qwen3-ASR checkpoint directory, read without torch.
 
 Two layouts are published: the original one (``thinker.*`` tensors, ``thinker_config`` in config.json) and that of
-transformers (``model.audio_tower.*``, ``model.language_model.*``, ``model.multi_modal_projector.*``). Both are read under
-the original names without the ``thinker.`` prefix. Weights lie in one ``model.safetensors`` or in the shards that
+transformers (``model.audio_tower.*``, ``model.language_model.*``, ``model.multi_modal_projector.*``). Both are read
+under the original names without the ``thinker.`` prefix. Weights lie in one ``model.safetensors`` or in the shards that
 ``model.safetensors.index.json`` names. Tensors stay on disk until asked for.
 """
 
@@ -89,7 +89,8 @@ class Checkpoint:
             )
         if stored.dtype not in WIDTHS:
             raise CheckpointError(
-                f"{self.directory}: tensor {self.published(name)} has dtype {stored.dtype}, not one of {', '.join(WIDTHS)}"
+                f"{self.directory}: tensor {self.published(name)} has dtype {stored.dtype}, "
+                f"not one of {', '.join(WIDTHS)}"
             )
 
     def published(self, name: str) -> str:

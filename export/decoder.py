@@ -1,8 +1,8 @@
 """The text decoder as a GGUF of llama.cpp's arch ``qwen3`` without a vocabulary.
 
-Not ``qwen3vl``: its positions have four planes, and llama.cpp then refuses to shift a sequence in the KV cache. All planes
-are equal in Qwen3-ASR, so the plain RoPE is the same function. f32 and f16 are written directly; the block formats by
-llama.cpp's own quantiser.
+Not ``qwen3vl``: its positions have four planes, and llama.cpp then refuses to shift a sequence in the KV cache. All
+planes are equal in Qwen3-ASR, so the plain RoPE is the same function. f32 and f16 are written directly; the block
+formats by llama.cpp's own quantiser.
 """
 
 import ctypes
@@ -53,14 +53,18 @@ def check_quantization(dims: DecoderDims, quantization: str) -> None:
     }
     bad = [f"{name} = {length}" for name, length in lengths.items() if length % block]
     if bad:
-        smaller = [name for name in QUANTIZATIONS if all(length % BLOCK.get(name, 1) == 0 for length in lengths.values())]
+        smaller = [
+            name for name in QUANTIZATIONS if all(length % BLOCK.get(name, 1) == 0 for length in lengths.values())
+        ]
         raise CheckpointError(
             f"{quantization} needs row lengths that are multiples of {block}; {', '.join(bad)}. "
             f"This decoder can be {', '.join(smaller)}"
         )
 
 
-def write_decoder(checkpoint: Checkpoint, dims: DecoderDims, path: Path, quantization: str, *, name: str, head: bool) -> None:
+def write_decoder(
+    checkpoint: Checkpoint, dims: DecoderDims, path: Path, quantization: str, *, name: str, head: bool
+) -> None:
     """Write ``path``. ``head``: whether an untied ``lm_head`` of the vocabulary's size is part of the model.
 
     Raises:
@@ -77,9 +81,7 @@ def write_decoder(checkpoint: Checkpoint, dims: DecoderDims, path: Path, quantiz
         quantize(plain, path, quantization)
 
 
-def write_plain(
-    checkpoint: Checkpoint, dims: DecoderDims, path: Path, *, half: bool, name: str, head: bool
-) -> None:
+def write_plain(checkpoint: Checkpoint, dims: DecoderDims, path: Path, *, half: bool, name: str, head: bool) -> None:
     """Matrices in float16 or float32, norms always in float32, as llama.cpp has them."""
     import gguf
 

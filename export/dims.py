@@ -74,7 +74,9 @@ def read_dims(checkpoint: Checkpoint) -> Dims:
     config: Mapping[str, Any] = checkpoint.config.get("thinker_config", checkpoint.config)
     audio = Section(checkpoint, "audio_config", config)
     text = Section(checkpoint, "text_config", config)
-    dims = Dims(read_encoder(checkpoint, audio), read_decoder(checkpoint, text, config), read_aligner(checkpoint, config))
+    dims = Dims(
+        read_encoder(checkpoint, audio), read_decoder(checkpoint, text, config), read_aligner(checkpoint, config)
+    )
     if dims.encoder.output != dims.decoder.width:
         raise CheckpointError(
             f"{checkpoint.directory}: audio_config.output_dim {dims.encoder.output} differs from "
@@ -197,7 +199,7 @@ def read_decoder(checkpoint: Checkpoint, text: Section, config: Mapping[str, Any
 
 
 def read_aligner(checkpoint: Checkpoint, config: Mapping[str, Any]) -> AlignerDims | None:
-    """The time head, if this is a ForcedAligner: ``classify_num`` in the original layout, a token classifier in the other."""
+    """The time head of a ForcedAligner: ``classify_num`` in the original layout, a token classifier in the other."""
     architectures = checkpoint.config.get("architectures") or []
     classes = config.get("classify_num")
     if classes is None and "Qwen3ASRForTokenClassification" in architectures:

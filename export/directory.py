@@ -26,7 +26,14 @@ DECODER, TOKENIZER, MEL, HEAD = "decoder.gguf", "tokenizer.json", "mel.npy", "al
 
 
 def write_directory(
-    checkpoint: Checkpoint, dims: Dims, out: Path, *, encoder: Precision, decoder: Quantization, clip: bool, name: str | None
+    checkpoint: Checkpoint,
+    dims: Dims,
+    out: Path,
+    *,
+    encoder: Precision,
+    decoder: Quantization,
+    clip: bool,
+    name: str | None,
 ) -> Path:
     """Write the model directory ``out``, whole or not at all: it is built beside and moved into place.
 
@@ -144,7 +151,9 @@ def floor(checkpoint: Checkpoint, extra: Mapping[str, Any]) -> manifest.FixedFlo
         return manifest.ClipFloor() if value is None else manifest.ClipFloor(float(value.get("range", 8.0)))
     if value.get("kind") == "fixed" and isinstance(value.get("log10"), int | float):
         return manifest.FixedFloor(float(value["log10"]))
-    raise CheckpointError(f"{checkpoint.directory}/config.json: hearsay.mel_floor: neither fixed with log10 nor clip_max")
+    raise CheckpointError(
+        f"{checkpoint.directory}/config.json: hearsay.mel_floor: neither fixed with log10 nor clip_max"
+    )
 
 
 def blank(checkpoint: Checkpoint, dims: Dims, extra: Mapping[str, Any]) -> int | None:
@@ -154,7 +163,8 @@ def blank(checkpoint: Checkpoint, dims: Dims, extra: Mapping[str, Any]) -> int |
     value = extra.get("ctc", {}).get("blank", dims.decoder.vocabulary)
     if not isinstance(value, int) or not 0 <= value < dims.encoder.ctc:
         raise CheckpointError(
-            f"{checkpoint.directory}/config.json: hearsay.ctc.blank {value} lies outside the head's {dims.encoder.ctc} classes"
+            f"{checkpoint.directory}/config.json: hearsay.ctc.blank {value} lies outside the head's "
+            f"{dims.encoder.ctc} classes"
         )
     return value
 

@@ -2,7 +2,7 @@
 
 The mathematics is that of QwenLM/Qwen3-ASR, modeling_qwen3_asr.py:676-740, attention within windows; the form is what
 DirectML accepts (docs/export.md): no branch on a tensor, sizes by ``unflatten`` / ``flatten``, masks added, positions a
-constant, nothing cut on the right. Weights are kept ``[inputs, outputs]`` so that every product is one MatMul of the graph.
+constant, nothing cut on the right. Weights are kept ``[inputs, outputs]`` so that every product is one MatMul.
 
 In float16 the LayerNorms and the softmax run in float32, and the residual is clamped as the official code clamps it.
 """
@@ -137,9 +137,9 @@ class Layer(nn.Module):
 
 
 class Body(nn.Module):
-    """rows [W, T, width], mask [W, T] (1 valid, 0 padding) → embeddings [W, T, output] and, with a CTC head, ctc [W, T, classes].
+    """rows [W, T, width], mask [W, T] (1 valid, 0 padding) → embeddings [W, T, output], with a CTC head also ctc.
 
-    Each of the W windows attends within itself only.
+    ctc [W, T, classes] are log-probabilities. Each of the W windows attends within itself only.
     """
 
     def __init__(self, dims: EncoderDims, read: Read, dtype: torch.dtype) -> None:
@@ -174,9 +174,9 @@ class Body(nn.Module):
 class Clip(nn.Module):
     """mel [B, bins, chunk_frames · C], valid_rows [B] int64 → embeddings [B, chunk_rows · C, output], uncut.
 
-    The 3D reconstruction: all chunks through the stem at once, rows padded to whole windows, [B · W, window_rows, width]
-    through the transformer, so that every layer sees one static length, and back. "Back" is a gather whose indices are
-    counted along the stem's own output: a Reshape to two dynamic axes would need a computed target.
+    The 3D reconstruction: all chunks through the stem at once, rows padded to whole windows, [B · W, window_rows,
+    width] through the transformer, so that every layer sees one static length, and back. "Back" is a gather whose
+    indices are counted along the stem's own output: a Reshape to two dynamic axes would need a computed target.
     """
 
     def __init__(self, dims: EncoderDims, stem: Stem, body: Body) -> None:

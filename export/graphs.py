@@ -1,7 +1,8 @@
 """Modules → ONNX graphs in the form that DirectML accepts, their weights in one file on disk.
 
-``trace`` exports with dynamo and dynamic shapes at opset 18; ``tidy`` makes every Reshape target a constant and drops what
-the exporter notes about its own machine; ``WeightFile`` holds each distinct tensor once, whichever graphs refer to it.
+``trace`` exports with dynamo and dynamic shapes at opset 18; ``tidy`` makes every Reshape target a constant and drops
+what the exporter notes about its own machine; ``WeightFile`` holds each distinct tensor once, whichever graphs refer
+to it.
 """
 
 import contextlib

@@ -23,5 +23,7 @@ def languages(checkpoint: Checkpoint) -> tuple[str, ...]:
         return tuple(sorted(CODES.values()))
     unknown = [name for name in names if name not in CODES]
     if unknown:
-        raise CheckpointError(f"{checkpoint.directory}/config.json: support_languages: unknown {', '.join(map(str, unknown))}")
+        raise CheckpointError(
+            f"{checkpoint.directory}/config.json: support_languages: unknown {', '.join(map(str, unknown))}"
+        )
     return tuple(CODES[name] for name in names)

@@ -60,14 +60,14 @@ class Exported:
         self.encoder = AudioEncoder(spec, graphs[0], graphs[1], self.lane, self.manifest.mel.bins)
         self.clip = Graph(directory / spec.clip, threads=threads, provider="cpu") if spec.clip else None
         self.tokenizer = directory / self.manifest.tokenizer.file
-        self.prompt = Prompt.load(
-            self.tokenizer, leading_space=False, languages=self.manifest.languages
-        )
+        self.prompt = Prompt.load(self.tokenizer, leading_space=False, languages=self.manifest.languages)
         self.threads = threads
 
     def decoder(self, rows: int) -> Decoder:
         """The GGUF with room for ``rows``, float32 KV, flash attention off."""
-        return Decoder(self.directory / self.manifest.decoder.file, sequences=1, rows=rows, threads=self.threads, kv="f32")
+        return Decoder(
+            self.directory / self.manifest.decoder.file, sequences=1, rows=rows, threads=self.threads, kv="f32"
+        )
 
     def encode(self, features: Floats) -> tuple[Floats, Floats | None]:
         """Embeddings [n, width] and CTC [n, classes] of features [bins, frames], chunk by chunk, window by window."""
@@ -178,7 +178,12 @@ def encoder_rows(exported: Exported, reference: Reference, seconds: Sequence[flo
         if exported.clip is not None:
             yield from compared(f"clip graph {length:g} s", exported.encode_clip(valid), theirs, limit, least)
         if ctc is not None:
-            yield Row(f"ctc {length:g} s", "largest error", float(np.abs(ctc - reference.ctc(features, mask)).max()), 1e-3 if exact else None)
+            yield Row(
+                f"ctc {length:g} s",
+                "largest error",
+                float(np.abs(ctc - reference.ctc(features, mask)).max()),
+                1e-3 if exact else None,
+            )
 
 
 def compared(stage: str, ours: Floats, theirs: Floats, limit: float | None, least: float | None) -> Iterator[Row]:
@@ -226,17 +231,36 @@ def decoder_rows(exported: Exported, reference: Reference, count: int) -> Iterat
             same = decoded.tokens == generated.tokens
             first = count if same.all() else int(np.argmin(same))
             stage = f"decoder {length:g} s"
-            yield Row(stage, f"greedy tokens until the first other, of {count}", float(first), count if exact else None, at_least=True)
+            yield Row(
+                stage,
+                f"greedy tokens until the first other, of {count}",
+                float(first),
+                count if exact else None,
+                at_least=True,
+            )
             if first < count:
                 best = np.sort(generated.logits[first])[-2:]
-                yield Row(stage, "margin there / deviation of the logits", float((best[1] - best[0]) / generated.logits[first].std()), None)
+                yield Row(
+                    stage,
+                    "margin there / deviation of the logits",
+                    float((best[1] - best[0]) / generated.logits[first].std()),
+                    None,
+                )
             worst = float((np.abs(decoded.forced - generated.logits).max(1) / generated.logits.std(1)).max())
             yield Row(stage, "largest logit error / deviation", worst, LOGIT_ERROR if exact else None)
             agreed += int((decoded.forced.argmax(1) == generated.tokens).sum())
             total += count
             said.append(tuple(generated.tokens.tolist()))
             yield Row(stage, "distinct tokens", float(len(set(said[-1]))), None)
-        yield Row("decoder", "teacher-forced agreement", agreed / total, 1.0 if exact else F16_AGREEMENT if half else None, at_least=True)
-        yield Row("decoder", "different texts for different audio", float(len(set(said))), float(len(said)), at_least=True)
+        yield Row(
+            "decoder",
+            "teacher-forced agreement",
+            agreed / total,
+            1.0 if exact else F16_AGREEMENT if half else None,
+            at_least=True,
+        )
+        yield Row(
+            "decoder", "different texts for different audio", float(len(set(said))), float(len(said)), at_least=True
+        )
     finally:
         decoder.close()

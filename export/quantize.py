@@ -1,14 +1,15 @@
 """8-bit encoder graphs whose rows never look at each other.
 
-``DynamicQuantizeLinear`` takes one range over a whole tensor, so a window's result would depend on the windows beside it
-and on its padding. Here every row has its own scale, found and applied by standard operators::
+``DynamicQuantizeLinear`` takes one range over a whole tensor, so a window's result would depend on the windows beside
+it and on its padding. Here every row has its own scale, found and applied by standard operators::
 
-    x ─ Abs ─ ReduceMax(row) ─ Max(tiny) ─ peak        x / peak ─ QuantizeLinear(1/127, 128) ─ MatMulInteger ─ × column scale × peak
+    x ─ Abs ─ ReduceMax(row) ─ Max(tiny) ─ peak
+    x / peak ─ QuantizeLinear(1/127, 128) ─ MatMulInteger ─ × column scale × peak
 
 Weights are int8, one scale per output channel. The output of a GELU is never below −0.17, so there the shifted row
-``x + 0.17`` takes all 256 steps from 0 up, and the shift's share, a constant, is taken off the result: half the step for
-the same cost. Products of two activations (attention) and the convolutions stay in float32: an integer convolution is
-slower in ONNX Runtime than the float one (docs/export.md has the measurements).
+``x + 0.17`` takes all 256 steps from 0 up, and the shift's share, a constant, is taken off the result: half the step
+for the same cost. Products of two activations (attention) and the convolutions stay in float32: an integer
+convolution is slower in ONNX Runtime than the float one (docs/export.md has the measurements).
 """
 
 from dataclasses import dataclass, field
@@ -71,7 +72,9 @@ class Rewriter:
         prefix = f"{name}/rows"
         last = self.constant("int8/last", np.array([-1], np.int64))
         if shifted:
-            positive = self.node("Add", [name, self.constant("int8/shift", np.float32(GELU_MINIMUM))], f"{prefix}/positive")
+            positive = self.node(
+                "Add", [name, self.constant("int8/shift", np.float32(GELU_MINIMUM))], f"{prefix}/positive"
+            )
             peak = self.node("ReduceMax", [positive, last], f"{prefix}/peak", keepdims=1)
             unit = self.node("Div", [positive, peak], f"{prefix}/unit")
             step, zero = self.constant("int8/step255", np.float32(1 / 255)), self.constant("int8/zero0", np.uint8(0))
@@ -80,7 +83,10 @@ class Rewriter:
             largest = self.node("ReduceMax", [magnitude, last], f"{prefix}/largest", keepdims=1)
             peak = self.node("Max", [largest, self.constant("int8/tiny", np.float32(TINY))], f"{prefix}/peak")
             unit = self.node("Div", [name, peak], f"{prefix}/unit")
-            step, zero = self.constant("int8/step127", np.float32(1 / 127)), self.constant("int8/zero128", np.uint8(128))
+            step, zero = (
+                self.constant("int8/step127", np.float32(1 / 127)),
+                self.constant("int8/zero128", np.uint8(128)),
+            )
         return self.node("QuantizeLinear", [unit, step, zero], f"{prefix}/quantized"), peak
 
     def product(self, node: onnx.NodeProto) -> None:

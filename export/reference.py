@@ -97,7 +97,7 @@ class Reference:
             return torch.log_softmax(hidden @ weight.T + bias, -1).numpy()
 
     def generate(self, ids: list[int], features: torch.Tensor, mask: torch.Tensor, count: int) -> Generated:
-        """``count`` greedy tokens after ``ids``, whose audio placeholders take the encoded features. Ignores stop tokens."""
+        """``count`` greedy tokens after ``ids``, whose audio placeholders take the features. Ignores stop tokens."""
         tokens: list[int] = []
         logits: list[Floats] = []
         cache = None
@@ -123,7 +123,11 @@ class Reference:
 
     def processor(self, tokenizer: Path) -> Qwen3ASRProcessor:
         """The official processor with the checkpoint's template and ``tokenizer`` (a tokenizer.json)."""
-        names = {"audio_bos_token": "<|audio_start|>", "audio_token": "<|audio_pad|>", "audio_eos_token": "<|audio_end|>"}
+        names = {
+            "audio_bos_token": "<|audio_start|>",
+            "audio_token": "<|audio_pad|>",
+            "audio_eos_token": "<|audio_end|>",
+        }
         fast = PreTrainedTokenizerFast(
             tokenizer_file=str(tokenizer), eos_token="<|im_end|>", pad_token="<|im_end|>", extra_special_tokens=names
         )
@@ -193,4 +197,3 @@ def official(name: str, dims: Dims) -> str:
     if name.startswith("lm_head."):
         return name.replace("lm_head.", "score.") if dims.aligner else name
     return f"model.{name}" if name.startswith("audio_tower.") else f"model.language_model.{name.removeprefix('model.')}"
-

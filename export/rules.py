@@ -1,7 +1,7 @@
 """The rules that a graph must keep to run on DirectML, to quantise, and to stay fast on a CPU.
 
-No DirectML device is at hand where graphs are made, so every exported graph is read node by node. The numbers are those of
-the table in docs/export.md. A broken rule is an error that names the rule, the node and what is wrong with it.
+No DirectML device is at hand where graphs are made, so every exported graph is read node by node. The numbers are
+those of the table in docs/export.md. A broken rule is an error that names the rule, the node and what is wrong with it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +18,23 @@ CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap", "SequenceConstruct", "
 COUNTING = frozenset({"Range", "Mod"})
 DATA_DEPENDENT = frozenset({"NonZero", "Compress", "Unique", "NonMaxSuppression"})
 SHAPE_ARITHMETIC = frozenset(
-    {"Shape", "Size", "Gather", "Squeeze", "Unsqueeze", "Reshape", "Concat", "Cast", "Add", "Sub", "Mul", "Div", "Min", "Max", "Neg"}
+    {
+        "Shape",
+        "Size",
+        "Gather",
+        "Squeeze",
+        "Unsqueeze",
+        "Reshape",
+        "Concat",
+        "Cast",
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Min",
+        "Max",
+        "Neg",
+    }
 )
 GATHERS = ("Gather", "GatherND", "GatherElements")
 HALF, FLOAT = TensorProto.FLOAT16, TensorProto.FLOAT

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 
 def sound(seconds: float, seed: int, rate: int = 16_000) -> NDArray[np.float32]:
-    """``seconds`` of voiced and noisy stretches of changing pitch and loudness: float32 [n], the same for the same seed."""
+    """``seconds`` of voiced and noisy stretches of changing pitch and loudness: float32 [n], the same for a seed."""
     random = np.random.default_rng(seed)
     count = round(seconds * rate)
     time = np.arange(count) / rate

@@ -77,7 +77,7 @@ def write_checkpoint(
     text: Mapping[str, Any] = TEXT,
     **extra: Any,
 ) -> Path:
-    """A directory in the original layout; ``extra`` are further keys of config.json (``thinker``: of thinker_config)."""
+    """A directory in the original layout; ``extra``: further keys of config.json (``thinker``: of thinker_config)."""
     directory.mkdir(parents=True, exist_ok=True)
     tokenizer = train_tokenizer()
     tokenizer.save(str(directory / "tokenizer.json"))

@@ -32,7 +32,9 @@ def test_the_report_counts_what_is_there(tmp_path: Path) -> None:
     assert (report.tensors, report.parameters) == (len(values), sum(array.size for array in values.values()))
 
 
-@pytest.mark.parametrize(("encoder", "decoder", "message"), [("int4", "q8_0", "encoder: 'int4'"), ("int8", "q5", "decoder: 'q5'")])
+@pytest.mark.parametrize(
+    ("encoder", "decoder", "message"), [("int4", "q8_0", "encoder: 'int4'"), ("int8", "q5", "decoder: 'q5'")]
+)
 def test_unknown_formats_are_refused(tmp_path: Path, encoder: str, decoder: str, message: str) -> None:
     """Before anything is read."""
     with pytest.raises(CheckpointError, match=message):

@@ -14,7 +14,12 @@ from tests.export.checkpoints import AUDIO, TEXT, Tensors, tensors, write_checkp
 def test_every_dimension_is_read(tmp_path: Path) -> None:
     """Also where another value would be the usual one: head_dim, window, tied head."""
     dims = read_dims(open_checkpoint(write_checkpoint(tmp_path, audio={**AUDIO, "n_window_infer": 300})))
-    assert (dims.encoder.bands, dims.encoder.chunk_frames, dims.encoder.chunk_rows, dims.encoder.window_rows) == (16, 100, 13, 39)
+    assert (dims.encoder.bands, dims.encoder.chunk_frames, dims.encoder.chunk_rows, dims.encoder.window_rows) == (
+        16,
+        100,
+        13,
+        39,
+    )
     assert (dims.encoder.width, dims.encoder.heads, dims.encoder.head_dim, dims.encoder.output) == (48, 3, 16, 64)
     assert (dims.decoder.heads, dims.decoder.kv_heads, dims.decoder.head_dim) == (4, 2, 32)
     assert dims.decoder.tied and dims.encoder.ctc is None and dims.aligner is None
@@ -33,7 +38,11 @@ def test_both_layouts_hold_the_same_tensors(tmp_path: Path) -> None:
     renamed: Tensors = {}
     for name, array in values.items():
         name = name.replace("thinker.audio_tower.proj", "model.multi_modal_projector.linear_")
-        renamed[name.replace("thinker.audio_tower.", "model.audio_tower.").replace("thinker.model.", "model.language_model.")] = array
+        renamed[
+            name.replace("thinker.audio_tower.", "model.audio_tower.").replace(
+                "thinker.model.", "model.language_model."
+            )
+        ] = array
     other = write_checkpoint(tmp_path / "b", renamed)
     config = json.loads((other / "config.json").read_text())
     config |= config.pop("thinker_config")

@@ -1,7 +1,7 @@
-"""The golden model and what the official code makes of it: rewritten here, compared by `make reference` and `make test`.
+"""The golden model and what the official code makes of it, compared by `make reference` and `make test`.
 
-A checkpoint so small that its export fits the repository; the arrays beside it come from transformers and torch alone, so
-that `make test` can hold the runtime to the official code without either.
+A checkpoint so small that its export fits the repository; the arrays beside it come from transformers and torch alone,
+so that `make test` can hold the runtime to the official code without either.
 
 usage: python -m tests.reference.golden DIRECTORY
 """
@@ -44,7 +44,12 @@ CLIPS = ((0.3, 0), (2.0, 1), (9.7, 2))
 
 TOKENS = 64
 SEED = 0
-PROMPTS: tuple[tuple[str | None, tuple[str, ...]], ...] = ((None, ()), ("zh", ()), (None, ("hearsay", "Qwen3 ASR")), ("en", ("fox",)))
+PROMPTS: tuple[tuple[str | None, tuple[str, ...]], ...] = (
+    (None, ()),
+    ("zh", ()),
+    (None, ("hearsay", "Qwen3 ASR")),
+    ("en", ("fox",)),
+)
 
 
 def write(directory: Path) -> None:
@@ -55,7 +60,9 @@ def write(directory: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = write_checkpoint(Path(folder) / "golden", SHAPE, layout="original", seed=SEED)
         for encoder, decoder in (("fp32", "f32"), ("int8", "q8_0")):
-            api.run(checkpoint, directory / encoder, encoder=encoder, decoder=decoder, clip=True, name=f"golden-{encoder}")
+            api.run(
+                checkpoint, directory / encoder, encoder=encoder, decoder=decoder, clip=True, name=f"golden-{encoder}"
+            )
         opened = open_checkpoint(checkpoint)
         reference = Reference(opened, read_dims(opened))
     tokenizer = directory / "fp32" / "tokenizer.json"

@@ -1,9 +1,9 @@
 """Random-weight checkpoints of the official classes, scaled so that every stage matters.
 
-A model fresh from its initialiser hides mistakes: its convolutions vary sixty times less than the positions added to them,
-its residual branches are small beside what they are added to, and a tied head repeats its own input. Here convolutions
-are Kaiming-normal, every branch adds about as much as is there already, attention is sharp, and the last norm has random
-signs, so that a hypothesis depends on everything before it.
+A model fresh from its initialiser hides mistakes: its convolutions vary sixty times less than the positions added to
+them, its residual branches are small beside what they are added to, and a tied head repeats its own input. Here
+convolutions are Kaiming-normal, every branch adds about as much as is there already, attention is sharp, and the last
+norm has random signs, so that a hypothesis depends on everything before it.
 """
 
 import json
@@ -49,7 +49,7 @@ OTHER: Mapping[str, Any] = {
     },
     "tie_word_embeddings": False,
 }  # fmt: skip
-"""Another value for everything: head of its own, windows of 4 s, 80 mel bands, no grouped heads, other RoPE and epsilon."""
+"""Another value for everything: own head, windows of 4 s, 80 mel bands, no grouped heads, other RoPE and epsilon."""
 
 FULL: Mapping[str, Any] = {
     "audio_config": {
@@ -68,9 +68,15 @@ FULL: Mapping[str, Any] = {
 
 
 def write_checkpoint(
-    directory: Path, shape: Mapping[str, Any], *, layout: str, seed: int = 0, shards: int = 1, aligner: int | None = None
+    directory: Path,
+    shape: Mapping[str, Any],
+    *,
+    layout: str,
+    seed: int = 0,
+    shards: int = 1,
+    aligner: int | None = None,
 ) -> Path:
-    """A checkpoint directory of ``shape`` in ``layout`` ("original" or "transformers"); ``aligner``: number of time classes."""
+    """A checkpoint of ``shape`` in ``layout`` ("original" or "transformers"); ``aligner``: number of time classes."""
     directory.mkdir(parents=True)
     tokenizer = write_tokenizer(directory, slow=layout == "original")
     config = dict(shape, audio_token_id=tokenizer.token_to_id("<|audio_pad|>"), pad_token_id=0, eos_token_id=[])
@@ -127,7 +133,7 @@ SPREAD = 0.25
 
 
 def gain(name: str) -> float:
-    """How much a matrix amplifies, given what enters it: attention averages and gates shrink, their projections make up for it."""
+    """How much a matrix amplifies: attention averages and gates shrink, their projections make up for it."""
     gains = {
         "audio_tower": {"q_proj": 1.6, "k_proj": 1.6, "out_proj": 2.5, "fc2": 1.7},
         "language_model": {"o_proj": 2.0, "down_proj": 2.5, "gate_proj": 1.5},
@@ -146,7 +152,9 @@ def write_original(
     state: dict[str, torch.Tensor] = {}
     for name, tensor in model.state_dict().items():
         name = name.replace("model.multi_modal_projector.linear_", "thinker.audio_tower.proj")
-        name = name.replace("model.audio_tower.", "thinker.audio_tower.").replace("model.language_model.", "thinker.model.")
+        name = name.replace("model.audio_tower.", "thinker.audio_tower.").replace(
+            "model.language_model.", "thinker.model."
+        )
         name = name.replace("lm_head.", "thinker.lm_head.").replace("score.", "thinker.lm_head.")
         if name == "thinker.lm_head.weight" and shape["tie_word_embeddings"] and aligner is None:
             continue
@@ -160,10 +168,19 @@ def write_original(
     (directory / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
     text = dict(shape["text_config"])
     text["rope_theta"] = text.pop("rope_parameters")["rope_theta"]
-    text["rope_scaling"] = {"mrope_interleaved": True, "mrope_section": [24, 20, 20], "rope_type": "default", "type": "default"}
+    text["rope_scaling"] = {
+        "mrope_interleaved": True,
+        "mrope_section": [24, 20, 20],
+        "rope_type": "default",
+        "type": "default",
+    }
     thinker = {
         "model_type": "qwen3_asr_thinker",
-        "audio_config": {"model_type": "qwen3_asr_audio_encoder", "max_source_positions": 1500, **shape["audio_config"]},
+        "audio_config": {
+            "model_type": "qwen3_asr_audio_encoder",
+            "max_source_positions": 1500,
+            **shape["audio_config"],
+        },
         "text_config": text,
         "audio_token_id": config["audio_token_id"],
         **({} if aligner is None else {"classify_num": aligner}),

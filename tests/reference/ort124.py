@@ -1,6 +1,6 @@
 """Load and run every graph of a model directory with onnxruntime 1.24.4, the newest DirectML build's version.
 
-Runs in an environment of its own that holds that version and numpy only; so this file imports nothing of the repository.
+Runs in an environment of its own that holds that version and numpy only, so it imports nothing of the repository.
 Another version writes its outputs to OUTPUTS.npz; this one then compares its own with them.
 
 usage: ort124.py MODEL_DIRECTORY [OUTPUTS.npz]

@@ -31,7 +31,9 @@ def test_official_arrays_are_reproduced(rewritten: Path) -> None:
         if np.issubdtype(new[name].dtype, np.integer):
             assert np.array_equal(committed[name], new[name]), name
         else:
-            np.testing.assert_allclose(new[name], committed[name], rtol=0, atol=2e-4 * np.abs(new[name]).max(), err_msg=name)
+            np.testing.assert_allclose(
+                new[name], committed[name], rtol=0, atol=2e-4 * np.abs(new[name]).max(), err_msg=name
+            )
     assert json.loads((COMMITTED / "prompts.json").read_text()) == json.loads((rewritten / "prompts.json").read_text())
 
 
@@ -40,7 +42,12 @@ def test_model_directories_are_reproduced(rewritten: Path, name: str) -> None:
     """Same files, same graphs node by node, same weights."""
     ours, theirs = manifests.read(rewritten / name), manifests.read(COMMITTED / name)
     assert ours.files.keys() == theirs.files.keys()
-    assert (ours.encoder, ours.decoder, ours.mel, ours.tokenizer) == (theirs.encoder, theirs.decoder, theirs.mel, theirs.tokenizer)
+    assert (ours.encoder, ours.decoder, ours.mel, ours.tokenizer) == (
+        theirs.encoder,
+        theirs.decoder,
+        theirs.mel,
+        theirs.tokenizer,
+    )
     assert ours.files["decoder.gguf"] == theirs.files["decoder.gguf"]
     for file in ("stem.onnx", "body.onnx", "clip.onnx"):
         models = [onnx.load(directory / name / file) for directory in (rewritten, COMMITTED)]

@@ -117,7 +117,9 @@ def test_a_window_is_bit_equal_alone_padded_and_beside_a_loud_one(
 
 
 @pytest.mark.parametrize(("precision", "limit"), [("fp16", 5e-3), ("int8", 5e-2)])
-def test_rounded_encoders_stay_near_the_official_one(tiny: Any, int8: Path, fp16: Path, precision: str, limit: float) -> None:
+def test_rounded_encoders_stay_near_the_official_one(
+    tiny: Any, int8: Path, fp16: Path, precision: str, limit: float
+) -> None:
     """RMS error over RMS; and the clip graph rounds as stem and body do."""
     from export.parity import Exported
 
@@ -141,9 +143,7 @@ def test_8_bit_weights_are_a_quarter(tiny: Any, int8: Path) -> None:
     assert ours < 0.4 * whole
 
 
-def test_every_graph_runs_on_the_newest_directml_version(
-    case: Any, int8: Path, fp16: Path, tmp_path: Path
-) -> None:
+def test_every_graph_runs_on_the_newest_directml_version(case: Any, int8: Path, fp16: Path, tmp_path: Path) -> None:
     """onnxruntime 1.24.4, in its own environment, gives what this one gives."""
     python = Path(os.environ["HEARSAY_ORT124"])
     script = Path(__file__).with_name("ort124.py")

@@ -112,7 +112,8 @@ def changed(tensor: torch.Tensor) -> Iterator[None]:
 
 
 ENCODER_STAGES = (
-    "audio_tower.conv2d1.weight", "audio_tower.conv2d1.bias", "audio_tower.conv2d2.weight", "audio_tower.conv2d3.weight",
+    "audio_tower.conv2d1.weight", "audio_tower.conv2d1.bias",
+    "audio_tower.conv2d2.weight", "audio_tower.conv2d3.weight",
     "audio_tower.conv_out.weight", "audio_tower.positional_embedding.positional_embedding",
     "audio_tower.layers.0.self_attn_layer_norm.weight", "audio_tower.layers.0.self_attn.q_proj.weight",
     "audio_tower.layers.0.self_attn.q_proj.bias", "audio_tower.layers.0.self_attn.k_proj.weight",
@@ -139,7 +140,8 @@ DECODER_STAGES = (
     "model.language_model.layers.1.self_attn.k_proj.weight", "model.language_model.layers.0.self_attn.v_proj.weight",
     "model.language_model.layers.1.self_attn.o_proj.weight", "model.language_model.layers.0.self_attn.q_norm.weight",
     "model.language_model.layers.1.self_attn.k_norm.weight",
-    "model.language_model.layers.0.post_attention_layernorm.weight", "model.language_model.layers.0.mlp.gate_proj.weight",
+    "model.language_model.layers.0.post_attention_layernorm.weight",
+    "model.language_model.layers.0.mlp.gate_proj.weight",
     "model.language_model.layers.1.mlp.up_proj.weight", "model.language_model.layers.0.mlp.down_proj.weight",
 )  # fmt: skip
 

@@ -130,7 +130,9 @@ def state(nodes: list[onnx.NodeProto], **constants: Any) -> Callable[[], onnx.Mo
 
 def empty_axis() -> onnx.ModelProto:
     return insert(
-        attention(), helper.make_node("Concat", ["nothing", "x"], ["w"], axis=2), nothing=np.zeros((1, 1, 0, 104), np.float32)
+        attention(),
+        helper.make_node("Concat", ["nothing", "x"], ["w"], axis=2),
+        nothing=np.zeros((1, 1, 0, 104), np.float32),
     )
 
 
@@ -173,9 +175,11 @@ def frozen_batch() -> onnx.ModelProto:
 
 def mixed_precision() -> onnx.ModelProto:
     model = attention()
-    return insert(
-        model, helper.make_node("Cast", ["half"], ["w"], to=F), half=np.float16(1)
-    ) if not model.graph.input.append(helper.make_tensor_value_info("h", H, ["n"])) else model
+    return (
+        insert(model, helper.make_node("Cast", ["half"], ["w"], to=F), half=np.float16(1))
+        if not model.graph.input.append(helper.make_tensor_value_info("h", H, ["n"]))
+        else model
+    )
 
 
 BROKEN: list[tuple[int, str, Callable[[], onnx.ModelProto]]] = [
@@ -193,9 +197,11 @@ BROKEN: list[tuple[int, str, Callable[[], onnx.ModelProto]]] = [
     (6, "a cut on the left by a value", cut("where", "last")),
     (6, "NonZero", value_dependent),
     (7, "a state cut from the front", state(
-        [helper.make_node("Slice", ["history", "start", "end"], ["next_history"])], start=np.array([2]), end=np.array([9]))),
+        [helper.make_node("Slice", ["history", "start", "end"], ["next_history"])],
+        start=np.array([2]), end=np.array([9]))),
     (7, "a state gathered at unclamped places", state(
-        [helper.make_node("Add", ["place", "one"], ["at"]), helper.make_node("Gather", ["history", "at"], ["next_history"])],
+        [helper.make_node("Add", ["place", "one"], ["at"]),
+         helper.make_node("Gather", ["history", "at"], ["next_history"])],
         one=np.array([1]))),
     (8, "an empty history", empty_axis),
     (9, "a convolution without kernel_shape", convolution("Conv", [4, 2, 3, 3], False)),
@@ -211,7 +217,9 @@ BROKEN: list[tuple[int, str, Callable[[], onnx.ModelProto]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "build"), [each[::2] for each in BROKEN], ids=[f"{each[0]}: {each[1]}" for each in BROKEN])
+@pytest.mark.parametrize(
+    ("rule", "build"), [each[::2] for each in BROKEN], ids=[f"{each[0]}: {each[1]}" for each in BROKEN]
+)
 def test_a_graph_that_breaks_a_rule_is_caught_by_that_rule(rule: int, build: Callable[[], onnx.ModelProto]) -> None:
     """And by none that it keeps, but where one fault breaks two."""
     found = {each.rule for each in violations(build(), window_rows=104 if rule == 4 else None)}
@@ -233,7 +241,8 @@ def test_cuts_on_the_left_by_a_shape_and_states_cut_by_constants_are_fine() -> N
     keep = [helper.make_node("Slice", ["history", "start", "end"], ["next_history"])]
     check(state(keep, start=np.array([-72]), end=np.array([2**62]))(), "state.onnx")
     clamped = [
-        helper.make_node("Clip", ["place", "low", "high"], ["at"]), helper.make_node("Gather", ["history", "at"], ["next_history"]),
+        helper.make_node("Clip", ["place", "low", "high"], ["at"]),
+        helper.make_node("Gather", ["history", "at"], ["next_history"]),
     ]  # fmt: skip
     check(state(clamped, low=np.int64(0), high=np.int64(7))(), "gathered.onnx")
 
@@ -242,4 +251,6 @@ def test_every_exported_graph_keeps_the_rules(case: Any) -> None:
     """Read back from disk, weights elsewhere."""
     for path in sorted(Path(case.model).glob("*.onnx")):
         model = onnx.load(path, load_external_data=False)
-        assert not violations(model, window_rows=case.exported.manifest.encoder.window_rows if path.stem == "clip" else None)
+        assert not violations(
+            model, window_rows=case.exported.manifest.encoder.window_rows if path.stem == "clip" else None
+        )

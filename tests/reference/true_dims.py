@@ -1,7 +1,7 @@
 """Export parity at Qwen3-ASR-0.6B's true dimensions: `make export-check`. Some minutes, 12 GB of memory, 12 GB of disk.
 
-Random weights of the official classes, scaled so that every stage matters; both published layouts; every encoder precision
-and decoder format; each graph also under onnxruntime 1.24.4 when its Python is named.
+Random weights of the official classes, scaled so that every stage matters; every encoder precision and decoder
+format; each graph also under onnxruntime 1.24.4 when its Python is named.
 
 usage: python -m tests.reference.true_dims [--ort124 PYTHON] [--keep DIR]
 """
