@@ -156,10 +156,9 @@ def binds(before: Sequence[str], word: str) -> bool:
     """Whether ``word`` (as written) can only be read together with the words ``before`` it."""
     last = before[-1]
     core = word.rstrip(".,!?;:)\"'”’")
-    if month(last.rstrip(".")):
-        return len(before) == 1 and bool(_DAY.fullmatch(core) or _YEAR.fullmatch(core))
-    if len(before) >= 2 and _DAY.fullmatch(last) and any(month(w.rstrip(".")) for w in before):
-        return _YEAR.fullmatch(core) is not None
+    if any(month(w.rstrip(".")) for w in before):
+        year = _YEAR.fullmatch(core) is not None
+        return _open_date(before) and (year or (len(before) == 1 and _DAY.fullmatch(core) is not None))
     if is_number(last) or (re.fullmatch(r"\d{1,2}:\d{2}", last) is not None):
         low = core.lower()
         return (
@@ -174,14 +173,20 @@ def binds(before: Sequence[str], word: str) -> bool:
     return bool(re.fullmatch(r"no\.", last, re.I)) and core.isdigit()
 
 
+def _open_date(words: Sequence[str]) -> bool:
+    """Whether a year, or after a lone month a day, may follow."""
+    return bool(len(words) < 3 and (month(words[-1].rstrip(".")) or _DAY.fullmatch(words[-1])))
+
+
 def may_bind(group: Sequence[str]) -> bool:
     """Whether some next word could bind to ``group``: if not, it can be spoken now."""
     last = group[-1]
+    if any(month(w.rstrip(".")) for w in group):
+        return _open_date(group)
     return (
-        month(last.rstrip(".")) is not None
-        or is_number(last)
+        is_number(last)
         or re.fullmatch(r"\d{1,2}:\d{2}", last) is not None
-        or (len(group) > 1 and (last.lower() in SCALES or _DAY.fullmatch(last) is not None))
+        or (len(group) > 1 and last.lower() in SCALES)
         or re.fullmatch(r"no\.", last, re.I) is not None
     )
 

@@ -46,11 +46,18 @@ class Prompt:
     def load(cls, manifest: TtsManifest, directory: Path, codes: CodeTable) -> "Prompt":
         """Read tokenizer and text rows."""
         tokenizer = Tokenizer.from_file(str(directory / manifest.tokenizer.file))
+        tokenizer.encode_special_tokens = True  # "<|im_end|>" in somebody's text is text
         return cls(manifest, tokenizer, Table(directory / manifest.text_rows), codes)
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a fragment. Fragments begin where words do, so their ids are those of the whole text."""
         return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+    def _special(self, name: str) -> int:
+        found = self._tokenizer.token_to_id(name)
+        if found is None:
+            raise OptionError("instructions", f"the tokenizer of {self._manifest.name} has no {name}")
+        return found
 
     def text_rows(self, ids: Sequence[int]) -> Floats:
         """T: float32 [n, width]."""
@@ -70,7 +77,8 @@ class Prompt:
         m, tokens = self._manifest, self._manifest.tokens
         parts: list[Floats] = []
         if instructions:
-            ids = self.encode(f"<|im_start|>user\n{instructions}<|im_end|>\n")
+            start, end = (self._special(name) for name in ("<|im_start|>", "<|im_end|>"))
+            ids = [start, *self.encode(f"user\n{instructions}"), end, *self.encode("\n")]
             room = HEAD_ROWS - 16
             if len(ids) > room:
                 raise OptionError("instructions", f"{len(ids)} tokens, the limit is {room}")

@@ -29,7 +29,9 @@ _ENDS: Final = frozenset(".!?…。！？")
 _CLAUSES: Final = frozenset(",;:，、；：")
 _PLAIN_MARKS: Final = str.maketrans("。！？；，、：…", ".!?;,,:.")
 _DASHES: Final = frozenset(("-", "--", "–", "—"))
-_MARKUP: Final = str.maketrans("", "", "*_`~#<>")
+_MARKUP: Final = str.maketrans("_", " ", "*`~#<>")
+_DOTTED: Final = re.compile(r"(?:[^\W\d_]\.)+[,;:]?")
+"""Abbreviations of any language: z.B., p.ej."""
 _INITIAL: Final = re.compile(r"[A-HJ-Z]")
 
 
@@ -63,7 +65,7 @@ class TextStream:
         """
         self._rules, self._english = rules, english
         self._longest = longest or rules.longest
-        self._words = Words()
+        self._words = Words(compatible=english)
         self._group: list[Word] = []
         self._length = 0
         """Characters given out of the open piece."""
@@ -173,7 +175,9 @@ class TextStream:
     def _give(self, said: str, word: Word, end: int, following: Word | None, items: list[Item]) -> None:
         """Give out what one group says, cut where the piece would become too long."""
         ends = said.rstrip(_CLOSING)[-1:] in _ENDS and not (
-            self._english and (found := _abbreviation(word.text)) is not None and not _ends_here(found, following)
+            (found := _abbreviation(word.text)) is not None and not _ends_here(found, following)
+            if self._english
+            else _DOTTED.fullmatch(word.text)
         )
         clause = said.rstrip(_CLOSING)[-1:] in _CLAUSES
         for place, part in enumerate(self._allowed(said).split()):
@@ -194,7 +198,7 @@ class TextStream:
         if alphabet is None:
             return kept
         if not any(c.isupper() for c in alphabet):
-            kept = kept.lower()
+            kept = kept.casefold()
         folded = unicodedata.normalize("NFKD", kept.replace("’", "'").replace("‘", "'").translate(_PLAIN_MARKS))
         letters = "".join(
             c if c in alphabet or c in self._rules.marks else "" if unicodedata.combining(c) else " " for c in folded

@@ -6,7 +6,7 @@ not depend on what comes later, and memory is bounded. Control characters are wh
 
 import unicodedata
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 LONGEST_WORD: Final = 64
 """Characters. Longer runs (keys, text without spaces) are cut there."""
@@ -17,7 +17,7 @@ BREAKS: Final = frozenset("。！？；，、：")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word as it was written, marks included, in NFKC without invisible characters."""
+    """A word as it was written, marks included, in the splitter's normal form, without invisible characters."""
 
     text: str
     start: int
@@ -32,7 +32,9 @@ class Word:
 class Words:
     """Streaming splitter: :meth:`feed` deltas, :meth:`flush` at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, compatible: bool = True) -> None:
+        """``compatible``: NFKC, which writes "５" and "½" as "5" and "1/2"; else NFC, which changes no sign."""
+        self._form: Literal["NFKC", "NFC"] = "NFKC" if compatible else "NFC"
         self._offset = 0
         self._held: list[str] = []
         """Characters of the unfinished word."""
@@ -81,7 +83,7 @@ class Words:
 
     def _end(self, place: int, found: list[Word]) -> None:
         raw = "".join(self._held)
-        text = unicodedata.normalize("NFKC", "".join(c for c in raw if unicodedata.category(c) != "Cf"))
+        text = unicodedata.normalize(self._form, "".join(c for c in raw if unicodedata.category(c) != "Cf"))
         listed = raw in ("-", "*", "•", "–") or (raw[:-1].isdigit() and raw[-1] in ".)")
         paragraph = self._lines > 1 or (self._lines == 1 and listed)
         # NFKC may make white space out of a ligature or a stand-alone accent; a word has none.

@@ -1,0 +1,117 @@
+"""The codec decoder of the embedded model: any cutting gives one sound, and the state never changes its size."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codec.decoder import CodecDecoder, Decode
+from engines import manifest as manifests
+from engines.onnx import Graph
+
+FRAMES = 160
+"""The attention window of 72 turns twice."""
+
+
+@pytest.fixture(scope="module")
+def decoder(tts_directory: Path) -> CodecDecoder:
+    """The graph behind the runtime."""
+    spec = manifests.read_tts(tts_directory).codec
+    return CodecDecoder(spec, Graph(tts_directory / spec.file, threads=1, provider="cpu"))
+
+
+def codes(decoder: CodecDecoder, frames: int, seed: int = 5) -> npt.NDArray[np.int64]:
+    """Codes that change from frame to frame."""
+    return np.random.default_rng(seed).integers(0, decoder.spec.entries, (frames, decoder.spec.codebooks))
+
+
+@pytest.fixture(scope="module")
+def sound(decoder: CodecDecoder) -> npt.NDArray[np.float32]:
+    """All frames in one call."""
+    return decoder.step(codes(decoder, FRAMES), decoder.start())[0]
+
+
+def same(found: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> None:
+    """Equal to 1e-4 of the RMS at the worst sample."""
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= 1e-4 * np.sqrt(np.mean(np.square(expected, dtype=np.float64)))
+
+
+@settings(max_examples=12)
+@given(cuts=st.lists(st.integers(1, 64), min_size=1, max_size=8))
+def test_chunks_make_the_sound_of_one_shot(
+    decoder: CodecDecoder, sound: npt.NDArray[np.float32], cuts: list[int]
+) -> None:
+    """However frames are cut into calls: 1920 samples a frame, the same samples, a state as large as it began."""
+    assert np.sqrt(np.mean(sound**2)) > 0.01
+    all_codes, state = codes(decoder, FRAMES), decoder.start()
+    size, parts, at, turn = state.nbytes, [], 0, 0
+    while at < FRAMES:
+        part = all_codes[at : at + cuts[turn % len(cuts)]]
+        samples, state = decoder.step(part, state)
+        assert len(samples) == len(part) * decoder.spec.frame_samples
+        assert state.nbytes == size
+        assert [tensor.shape for tensor in state.tensors] == [s.shape for s in decoder.spec.states]
+        parts.append(samples)
+        at, turn = at + len(part), turn + 1
+    same(np.concatenate(parts), sound)
+    assert len(decoder.finish(state)) == 0
+
+
+@settings(max_examples=8)
+@given(lengths=st.lists(st.integers(1, 24), min_size=2, max_size=5))
+def test_padding_and_neighbours_change_nothing(decoder: CodecDecoder, lengths: list[int]) -> None:
+    """Streams of different lengths in one call, padded with −1: each gets what it gets alone, twice in a row."""
+    streams = [codes(decoder, 2 * n, seed=i) for i, n in enumerate(lengths)]
+    states = [decoder.start() for _ in streams]
+    found: list[list[npt.NDArray[np.float32]]] = [[] for _ in streams]
+    for half in (0, 1):
+        work = [
+            Decode(stream[half * n : (half + 1) * n], state)
+            for stream, n, state in zip(streams, lengths, states, strict=True)
+        ]
+        for i, (samples, state) in enumerate(decoder.steps(work)):
+            found[i].append(samples)
+            states[i] = state
+    for stream, parts in zip(streams, found, strict=True):
+        same(np.concatenate(parts), decoder.step(stream, decoder.start())[0])
+
+
+def test_a_state_can_be_continued_from_twice(decoder: CodecDecoder) -> None:
+    """A step changes no state that it was given."""
+    _, state = decoder.step(codes(decoder, 9), decoder.start())
+    before = [tensor.copy() for tensor in state.tensors]
+    first, _ = decoder.step(codes(decoder, 3, seed=8), state)
+    again, _ = decoder.step(codes(decoder, 3, seed=8), state)
+    np.testing.assert_array_equal(first, again)
+    for tensor, copy in zip(state.tensors, before, strict=True):
+        np.testing.assert_array_equal(tensor, copy)
+
+
+def test_every_part_of_the_state_is_heard(decoder: CodecDecoder) -> None:
+    """Another value of any one tensor of the state changes the sound: none is carried for nothing."""
+    all_codes = codes(decoder, 40)
+    _, state = decoder.step(all_codes[:30], decoder.start())
+    expected, _ = decoder.step(all_codes[30:], state)
+    for place, spec in enumerate(decoder.spec.states):
+        tensors = list(state.tensors)
+        noise = np.random.default_rng(place).standard_normal(spec.shape).astype(np.float32)
+        tensors[place] = np.zeros_like(noise) if spec.input == "past_valid" else tensors[place] + 10 * noise
+        found, _ = decoder.step(all_codes[30:], type(state)(tuple(tensors)))
+        assert np.abs(found - expected).max() > 1e-5, spec.input
+
+
+def test_what_is_no_frame_is_refused(decoder: CodecDecoder) -> None:
+    """No frames, another number of codebooks, a code out of range."""
+    state, spec = decoder.start(), decoder.spec
+    for bad in (
+        np.zeros((0, spec.codebooks), np.int64),
+        np.zeros((2, spec.codebooks + 1), np.int64),
+        np.full((1, spec.codebooks), spec.entries, np.int64),
+        np.full((1, spec.codebooks), -1, np.int64),
+    ):
+        with pytest.raises(ValueError, match="^codes: "):
+            decoder.step(bad, state)

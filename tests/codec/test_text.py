@@ -1,0 +1,222 @@
+"""Text as it arrives: what is read, when, and that cutting changes nothing."""
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from codec.text import SHORT, Fragment, Item, PieceEnd, TextStream
+from engines.manifest import TextRules
+
+ANY = TextRules()
+SMALL = TextRules("abcdefghijklmnopqrstuvwxyz'", ",.?!;:", ".?!", 180)
+"""The rules of the embedded model."""
+
+
+def pieces(text: str, rules: TextRules = ANY, *, english: bool = True) -> list[str]:
+    """The pieces of ``text``, fed at once."""
+    stream = TextStream(rules, english=english)
+    return joined(stream.feed(text) + stream.flush())
+
+
+def joined(items: list[Item]) -> list[str]:
+    """Fragments put together, one string a piece."""
+    found, open_piece = [], ""
+    for item in items:
+        if isinstance(item, Fragment):
+            open_piece += item.text
+        else:
+            found.append(open_piece)
+            open_piece = ""
+    assert not open_piece, "a flush ends the piece"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("I have 42 apples.", "I have forty two apples."),
+        ("It is -3.50 now.", "It is minus three point five zero now."),
+        ("1,234,567 people", "one million two hundred and thirty four thousand five hundred and sixty seven people"),
+        ("in 1984 and 2024", "in nineteen eighty four and twenty twenty four"),
+        ("the 1990s", "the nineteen nineties"),
+        ("the 21st time", "the twenty first time"),
+        ("On March 3, 2024 we met.", "On march third, twenty twenty four we met."),
+        ("On 25 December 2023 too.", "On the twenty fifth of december, twenty twenty three too."),
+        ("on 2023-12-25", "on december twenty fifth twenty twenty three"),
+        ("on 12/25/2023 or 25/12/23", "on december twenty fifth twenty twenty three or "
+         "december twenty fifth twenty twenty three"),
+        ("at 5:30 p.m. today", "at five thirty p m today"),
+        ("at 10:05 or 7:00", "at ten oh five or seven o'clock"),
+        ("5 km and 3.5kg", "five kilometers and three point five kilograms"),
+        ("72°F, 50%", "seventy two degrees fahrenheit, fifty percent"),
+        ("100 km/h", "one hundred kilometers per hour"),
+        ("$1,234.56 or €20", "one thousand two hundred and thirty four dollars and fifty six cents or twenty euros"),
+        ("$3 million and $0.05", "three million dollars and five cents"),
+        ("Dr. Smith met Mrs. Jones.", "doctor Smith met missus Jones."),
+        ("on Main St. near St. Paul", "on Main street near saint Paul"),
+        ("e.g. this, etc. and that", "for example this, et cetera and that"),
+        ("No. 5 of v2.3.1", "number five of two point three point one"),
+        ("3 1/2 cups, 1/4 cup", "three and a half cups, one quarter cup"),
+        ("call 555-123-4567", "call five five five, one two three, four five six seven"),
+        ("me@example.com", "me at example dot com"),
+        ("salt & pepper", "salt and pepper"),
+        ("pages 3-5", "pages three to five"),
+        ("12345678901234567", "one two three four five six seven eight nine zero one two three four five six seven"),
+        ("half is ½ of it", "half is one half of it"),
+        ("**bold** and `code`", "bold and code"),
+        ("May I march in May 2020?", "May I march in may twenty twenty?"),
+    ],
+)  # fmt: skip
+def test_what_is_written_is_read_as_it_is_said(written: str, spoken: str) -> None:
+    """Numbers, dates, times, units, currencies, abbreviations."""
+    assert " ".join(pieces(written)) == spoken
+
+
+def test_other_languages_pass_through() -> None:
+    """Digits and abbreviations of a language without rules are left to the model."""
+    assert pieces("Es kostet 5 km, z.B. heute.", english=False) == ["Es kostet 5 km, z.B. heute."]
+    assert pieces("你好。今天是3月5日，天气很好。我们去公园吧！", english=False) == [
+        "你好。今天是3月5日，天气很好。",
+        "我们去公园吧！",
+    ]
+
+
+def test_a_small_alphabet_gets_only_its_letters_and_marks() -> None:
+    """Case, accents, quotes, emoji, dashes; a piece begins with a space and ends with a mark."""
+    found = pieces('Café “Zoë” — it\'s 5°C 😀… (really), Straße; "OK"', SMALL)
+    assert found == [" cafe zoe, it's five degrees celsius.", " really, strasse; ok."]
+    for piece in pieces("A, b; c: d? e! f... g -- h's 'quoted' words.\n\nNew paragraph, without end", SMALL):
+        assert set(piece) <= set(SMALL.alphabet or "") | set(SMALL.marks) | {" "}
+        assert piece[0] == " " and piece[-1] in SMALL.ends
+
+
+def test_a_word_is_held_until_it_is_complete() -> None:
+    """Letters may follow, a number may go on, a unit or a year may change how it is read."""
+    stream = TextStream(ANY)
+    assert stream.feed("Hel") == []
+    assert stream.feed("lo wor") == [Fragment("Hello", 0, 5)]
+    assert stream.feed("ld, 3") == [Fragment(" world,", 6, 12)]
+    stream = TextStream(ANY)
+    assert joined_so_far(stream.feed("It is 3")) == "It is"
+    assert joined_so_far(stream.feed(".5 k")) == ""
+    assert joined_so_far(stream.feed("m away")) == " three point five kilometers"
+    assert joined_so_far(stream.feed(" on March ")) == " away on"
+    assert joined_so_far(stream.feed("3, ")) == ""
+    assert joined_so_far(stream.feed("2024 ")) == " march third, twenty twenty four"
+
+
+def joined_so_far(items: list[Item]) -> str:
+    """The text of fragments that end no piece."""
+    assert not any(isinstance(item, PieceEnd) for item in items)
+    return "".join(item.text for item in items if isinstance(item, Fragment))
+
+
+def test_sentences_are_pieces_and_abbreviations_are_not() -> None:
+    """A stop ends a piece unless it belongs to a title or an initial, or the piece would be very short."""
+    text = (
+        "Dr. J. Smith arrived at 5 p.m. on Monday. He left at 7 p.m. Nobody saw him in the U.S. again. No? Yes, really."
+    )
+    assert len(pieces(text)) == 4
+    assert all(len(piece) >= SHORT for piece in pieces(text))
+    assert pieces("Title line\n\nThe first paragraph\n- one thing here\n- another thing") == [
+        "Title line",
+        "The first paragraph",
+        "one thing here",
+        "another thing",
+    ]
+
+
+def test_long_sentences_are_cut_at_clauses() -> None:
+    """No piece is longer than the model takes; a comma late in it is the better place."""
+    text = "This sentence goes on and on, with many words and clauses, " * 12
+    found = pieces(text, SMALL)
+    assert max(map(len, found)) <= SMALL.longest + 1
+    assert all(piece.endswith("clauses.") or piece.endswith("on.") for piece in found)
+    for piece in pieces("word " * 400, SMALL):
+        assert len(piece) <= SMALL.longest + 1
+
+
+SAMPLES = (
+    "On March 3, 2024 at 5:30 p.m. Dr. Smith paid $1,234.56 for 3.5 kg of apples. Hi! No. 5 — well... e.g. this etc. "
+    "The 5 million km\n\n- item 1. third 3 1/2 cups 10 a.m. Tomorrow U.S. “Yes,” 你好。世界 ... J. 1990s ’tis"
+)
+TEXT = st.lists(st.one_of(st.sampled_from(SAMPLES.split(" ")), st.text(max_size=12)), max_size=40).map(" ".join)
+
+
+@settings(max_examples=300)
+@given(
+    text=TEXT,
+    cuts=st.lists(st.integers(1, 9), min_size=1, max_size=10),
+    rules=st.sampled_from([ANY, SMALL]),
+    english=st.booleans(),
+)
+def test_cutting_changes_nothing(text: str, cuts: list[int], rules: TextRules, english: bool) -> None:
+    """Fragments, their places and the piece ends are the same for every way of cutting the deltas."""
+    whole = TextStream(rules, english=english)
+    expected = whole.feed(text) + whole.flush()
+    stream = TextStream(rules, english=english)
+    found: list[Item] = []
+    at = turn = 0
+    while at < len(text):
+        found += stream.feed(text[at : at + cuts[turn % len(cuts)]])
+        at += cuts[turn % len(cuts)]
+        turn += 1
+    assert found + stream.flush() == expected
+    places = [place for item in expected if isinstance(item, Fragment) for place in (item.start, item.end)]
+    assert all(0 <= place <= len(text) for place in places)
+
+
+@settings(max_examples=100)
+@given(text=TEXT)
+def test_tokens_of_fragments_are_the_tokens_of_the_piece(tts_directory: Path, text: str) -> None:
+    """Encoding fragment by fragment gives what encoding the whole piece gives: BPE never joins across them."""
+    tokenizer = Tokenizer.from_file(str(tts_directory / "tokenizer.json"))
+    stream = TextStream(SMALL)
+    ids: list[int] = []
+    said = ""
+    for item in stream.feed(text) + stream.flush():
+        if isinstance(item, Fragment):
+            ids += tokenizer.encode(item.text, add_special_tokens=False).ids
+            said += item.text
+        else:
+            assert ids == tokenizer.encode(said, add_special_tokens=False).ids
+            ids, said = [], ""
+
+
+UNITS = """1 a . 1, 1- - a@ http://a. '" 1/ é 😀 a.b. ((( v1.2. 1:2: … ，""".split() + [
+    "5 ",
+    "March 3 ",
+    "5 million ",
+    "$1.5k ",
+    "\n",
+    "\x00",
+]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_no_text_takes_long(unit: str) -> None:
+    """100 kB of anything: time linear in the text, so there is nothing to exploit. Doubling must not quadruple."""
+    times: list[float] = []
+    for size in (25_000, 100_000):
+        text = (unit * (size // len(unit) + 1))[:size]
+        best = float("inf")
+        for _ in range(2):
+            began = time.thread_time()
+            stream = TextStream(ANY)
+            stream.feed(text)
+            stream.flush()
+            best = min(best, time.thread_time() - began)
+        times.append(best)
+    assert times[1] < 5.0
+    assert times[1] < 10 * times[0] + 0.2
+
+
+def test_memory_of_unspoken_text_is_bounded() -> None:
+    """Without white space words are cut, so nothing is held back for ever."""
+    stream = TextStream(ANY)
+    given_out = sum(isinstance(item, Fragment) for item in stream.feed("x" * 10_000))
+    assert given_out >= 10_000 // 64 - 1
