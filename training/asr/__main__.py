@@ -53,6 +53,7 @@ def main() -> None:
     train.add_argument("--processes", type=int, default=2)
     train.add_argument("--device", default="cuda")
     train.add_argument("--eager", action="store_true", help="no CUDA graphs")
+    train.add_argument("--no-compile", action="store_true", help="layers as they are")
 
     export = stages.add_parser("checkpoint", help="official-layout folder from a run's weights")
     export.add_argument("weights", type=Path)
@@ -91,7 +92,7 @@ def _dispatch(a: argparse.Namespace) -> None:
         run = Run(
             shards=tuple(a.shards), test=tuple(a.test), text=a.text, tokenizer=a.tokenizer, out=a.out, seconds=a.seconds, until=a.until,
             synthetic=a.synthetic, start=a.start, resume=a.resume, rate=a.rate, evaluate_every=a.evaluate_every,
-            align_at=tuple(a.align_at), processes=a.processes, device=a.device, graphs=not a.eager,
+            align_at=tuple(a.align_at), processes=a.processes, device=a.device, graphs=not a.eager, compile=not a.no_compile,
         )  # fmt: skip
         Training(config, run).train()
     elif a.stage == "checkpoint":

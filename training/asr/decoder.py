@@ -4,6 +4,8 @@ Parameter names are the official checkpoint's (`thinker.model.*`). All three pos
 audio and text (modeling_qwen3_asr.py), so plain rotary positions are the same function.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -81,6 +83,8 @@ class DecoderLayer(nn.Module):
 
 
 class TextModel(nn.Module):
+    compiled: Callable[..., Tensor] | None = None  # one layer, compiled for training
+
     def __init__(self, shape: Shape, reg: Regularisation) -> None:
         super().__init__()
         self.head_dim = shape.head_dim
@@ -97,7 +101,10 @@ class TextModel(nn.Module):
         angle = torch.cat([angle, angle], -1)[:, None]
         cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
         for i, layer in enumerate(self.layers):
-            x = layer(x, cos, sin, mask, caches[i] if caches is not None else None)
+            if self.compiled is not None and self.training:
+                x = self.compiled(layer, x, cos, sin, None, None)
+            else:
+                x = layer(x, cos, sin, mask, caches[i] if caches is not None else None)
         return self.norm(x)
 
     def logits(self, x: Tensor) -> Tensor:

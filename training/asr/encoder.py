@@ -6,6 +6,7 @@ Parameter names are the official checkpoint's (`thinker.audio_tower.*`). Source 
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -72,6 +73,7 @@ class AudioTower(nn.Module):
     """mel -> encoder states; `project` then maps them to the decoder's width."""
 
     position: Tensor
+    compiled: Callable[..., Tensor] | None = None  # one layer, compiled for training
 
     def __init__(self, shape: Shape, reg: Regularisation) -> None:
         super().__init__()
@@ -104,7 +106,7 @@ class AudioTower(nn.Module):
         mask = narrow(mask.masked_fill(~valid.view(b * windows, 1, 1, width), -1e4)).expand(-1, -1, width, -1)
         middle = x
         for i, layer in enumerate(self.layers):
-            x = layer(x, mask)
+            x = self.compiled(layer, x, mask) if self.compiled is not None and self.training else layer(x, mask)
             if i + 1 == len(self.layers) // 2:
                 middle = x
         shape = (b, windows * width, -1)

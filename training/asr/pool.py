@@ -138,7 +138,7 @@ class Pool:
                 break
         return out
 
-    def take_synthetic(self, folder: Path, limit: int = 12, *, wait: bool = False) -> int:
+    def take_synthetic(self, folder: Path, limit: int = 48, *, wait: bool = False) -> int:
         """Take finished shards from `folder` (and delete them); reading runs in a thread, so most calls return at once with what the
         call before started. Returns the number of shards taken."""
         taken = 0
@@ -171,6 +171,9 @@ class Pool:
         return self._plans.get()
 
     def close(self) -> None:
+        """End the planners; what they have not read yet is dropped."""
+        for control in self._controls:
+            control.cancel_join_thread()
         for process in self._processes:
             process.kill()
         self._reader.shutdown(wait=False, cancel_futures=True)

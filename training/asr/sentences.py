@@ -96,8 +96,10 @@ def expand_titles(text: str) -> str:
 def random_sentence(rng: random.Random, fiction: Sequence[str], position: int) -> str:
     """Mostly the next sentence of `fiction`; else a template, a fragment, two sentences, or a sentence with an invented name."""
     draw = rng.random()
-    if draw < 0.16:
+    if draw < 0.14:
         return templated(rng)
+    if draw > 0.88:  # words in no order: what cannot be guessed must be heard
+        return " ".join(rng.choice(rng.choice(fiction).split()) for _ in range(rng.randint(3, 12)))
     text = expand_titles(fiction[position % len(fiction)])
     words = text.split()
     if draw < 0.28:

@@ -5,6 +5,7 @@ CTC stands between the two graphs, because its kernel wants the lengths on the h
 backward graph begins with the gradient of them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ from training.asr.optimizer import Optimizer
 from training.asr.plan import Plan
 from training.asr.pool import assemble
 from training.asr.spectrogram import HOP, LogMel, mask_spectrogram
+
+_CAPTURE = "thread_local"  # NCCL's watchdog and the shard reader call into CUDA meanwhile
 
 
 @dataclass
@@ -45,6 +48,17 @@ def divergence(a: Tensor, b: Tensor) -> Tensor:
     return 0.5 * ((b.detach().exp() * (b.detach() - a)).sum(-1) + (a.detach().exp() * (a.detach() - b)).sum(-1))
 
 
+def _layer(layer: Callable[..., Tensor], *inputs: Tensor | None) -> Tensor:
+    return layer(*inputs)
+
+
+def compile_layers(model: PocketASR) -> None:
+    """Fuse the elementwise work of the layers, which is more than half of an eager step. A failing compilation falls back."""
+    torch._dynamo.config.suppress_errors = True  # pyright: ignore
+    model.thinker.audio_tower.compiled = torch.compile(_layer)
+    model.thinker.model.compiled = torch.compile(_layer)
+
+
 class Step:
     """Captures lazily: the first batch of a shape is run eagerly a few times, then recorded."""
 
@@ -68,8 +82,10 @@ class Step:
             frames = length // HOP
             mel = mask_spectrogram(self._mel(heard), frames, self.strength)
             targets, mask = x.targets.repeat(views, 1), x.mask.repeat(views, 1)
-            # Noise on what the decoder reads, so that it listens instead of reciting; never on the template.
-            noisy = (torch.rand(targets.shape, device=targets.device) < reg.token_noise * self.strength) & (mask > 0)
+            # Noise on what the decoder reads, a different share in every row, so that it listens instead of reciting the transcripts
+            # it has seen before; never on the template.
+            share = torch.rand(len(targets), 1, device=targets.device) * 2 * reg.token_noise * self.strength
+            noisy = (torch.rand(targets.shape, device=targets.device) < share) & (mask > 0)
             noisy &= torch.arange(targets.shape[1], device=targets.device)[None] > 8
             read = torch.where(noisy, torch.randint_like(targets, 256, self._config.shape.vocab - 8), targets)
         with torch.autocast(self._device.type, torch.bfloat16, cache_enabled=False):
@@ -136,11 +152,11 @@ class Step:
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         forward, backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(forward, pool=self._pool):
+        with torch.cuda.graph(forward, pool=self._pool, capture_error_mode=_CAPTURE):
             out = self._forward(static)
         self._pool = self._pool or forward.pool()
         gradient = torch.zeros_like(out.ctc)
-        with torch.cuda.graph(backward, pool=self._pool):
+        with torch.cuda.graph(backward, pool=self._pool, capture_error_mode=_CAPTURE):
             self._store(torch.autograd.grad([out.loss, out.ctc], self._optimizer.parameters, [self._one, gradient]))
         kept = Forward(*(t.detach() for t in out))
         self._captured[key] = (static, kept, gradient, forward, backward)
@@ -182,7 +198,7 @@ class Step:
             self._optimizer.step()
             torch.cuda.synchronize()
             self._update = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._update):
+            with torch.cuda.graph(self._update, capture_error_mode=_CAPTURE):
                 self._optimizer.step()
         else:
             self._update.replay()

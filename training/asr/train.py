@@ -29,7 +29,7 @@ from training.asr.plan import MUSIC
 from training.asr.pool import Pool
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
-from training.asr.step import Step
+from training.asr.step import Step, compile_layers
 from training.curves import draw_curves
 from training.shards import Clip, read_shards
 from training.transcript import transcript
@@ -57,6 +57,7 @@ class Run:
     processes: int = 2
     device: str = "cuda"
     graphs: bool = True
+    compile: bool = True
     quick: int = 120  # clips a set while training
 
 
@@ -146,6 +147,8 @@ class Training:
         """Run until the time is up."""
         config, run, reg = self._config, self._run, self._config.regularisation
         step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, graphs=run.graphs and self._device.type == "cuda")
+        if run.compile:
+            compile_layers(self._model)
         self._pool.begin()
         self._model.train()
         start = last = evaluated = time.time() - self._spent
@@ -163,10 +166,11 @@ class Training:
             self._pool.progress.value = progress
             ramp = min(1.0, self._step / max(config.batches.augment_ramp, 1)) if self._fresh else 1.0
             late = (self._step - reg.consistency_from) / max(reg.consistency_from, 1) if self._fresh else 1.0
-            step.strength.fill_(ramp)
+            first, final = config.batches.strength
+            step.strength.fill_(ramp * (first + (final - first) * progress))
             step.consistency.fill_(reg.consistency * min(max(late, 0.0), 1.0))
-            step.ctc_weight = reg.ctc * (1.0 if self._fresh and progress < reg.ctc_until else 0.5)
-            self._optimizer.rate.fill_(schedule(progress, self._step if self._fresh else self._step, config) * run.rate)
+            step.ctc_weight = reg.ctc * (1.0 if progress < reg.ctc_until else 0.5) if self._fresh else reg.ctc_continued
+            self._optimizer.rate.fill_(schedule(progress, self._step, config) * run.rate)
             before = time.time()
             plan = self._pool.next()
             waited += time.time() - before
@@ -195,6 +199,8 @@ class Training:
                 mark = self._heard
                 if run.synthetic is not None:
                     self._pool.take_synthetic(run.synthetic)
+                if (run.out / "until").exists():  # moves the end of a run that is under way
+                    seconds = float((run.out / "until").read_text()) - start
                 if now - evaluated > run.evaluate_every and seconds - spent > 60:
                     self._guard("evaluation", lambda: self._evaluate(run.quick))
                     evaluated = time.time()
