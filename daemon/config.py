@@ -91,7 +91,10 @@ class Settings:
     max_frame_bytes: int = _setting(1 << 20, "Largest WebSocket message. Beyond: close 1009.", low=1024, high=1 << 26)
     max_upload_bytes: int = _setting(256 << 20, "Largest request body. Beyond: 413.", low=1024, high=1 << 34)
     max_connections: int = _setting(
-        1024, "Open TCP connections, sessions or not. Beyond: a request is answered 503.", low=8, high=1 << 16
+        1024, "Open TCP connections, sessions or not. Beyond: a new one is reset.", low=8, high=1 << 16
+    )
+    stall_seconds: float = _setting(
+        120.0, "`/readyz` says stalled while one call to the model takes longer than this.", low=1, high=86400
     )
     drain_seconds: float = _setting(
         30.0,

@@ -15,12 +15,14 @@ def healthz(hub: Hub, request: Request) -> Response:
 
 
 def readyz(hub: Hub, request: Request) -> Response:
-    """200 while new work is taken: the model is loaded and warm, and the daemon does not drain."""
+    """200 while new work is taken and gets on: model loaded and warm, no call to it hangs, no draining."""
     del request
     if hub.draining:
         return _status(503, "draining")
     if hub.loaded is None:
         return _status(503, "failed" if hub.failure else "loading")
+    if hub.oldest_call() > hub.settings.stall_seconds:
+        return _status(503, "stalled")
     return _status(200, "ready")
 
 

@@ -6,12 +6,14 @@ listener together with its at most one call in flight; calls run in worker threa
 """
 
 import asyncio
+import time
 import uuid
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
+from weakref import WeakSet
 
 from daemon.config import Settings
 from daemon.metrics import Metrics
@@ -64,6 +66,8 @@ class Hearing:
 
     def __init__(self, pool: ThreadPoolExecutor, listener: Listener) -> None:
         self.listener: Final = listener
+        self.since: float | None = None
+        """``time.monotonic()`` at which the call in flight began."""
         self._pool = pool
         self._running: asyncio.Future[Any] | None = None
 
@@ -71,8 +75,12 @@ class Hearing:
         """``call()`` in a worker thread. Cancelling the waiter leaves the call running until :meth:`close` ends it."""
         assert self._running is None or self._running.done(), "a call of this session is in flight"
         future = asyncio.get_running_loop().run_in_executor(self._pool, call)
-        self._running = future
+        self._running, self.since = future, time.monotonic()
+        future.add_done_callback(self._rested)
         return await asyncio.shield(future)
+
+    def _rested(self, _: object) -> None:
+        self.since = None
 
     async def close(self) -> None:
         """Give up what is in flight, wait until its thread is free, release the sequence. Never raises."""
@@ -109,6 +117,8 @@ class Hub:
         # Each session has at most one call and one close at the same time.
         self._pool = ThreadPoolExecutor(2 * settings.sessions + 1, "hearsay-worker")
         self._loading: asyncio.Task[None] | None = None
+        self._hearings: WeakSet[Hearing] = WeakSet()
+        self.metrics.oldest_call.set_function(self.oldest_call)
         self.metrics.capacity.set(settings.sessions)
 
     async def start(self) -> None:
@@ -143,6 +153,11 @@ class Hub:
         if loaded is not None and self._owns:
             await asyncio.get_running_loop().run_in_executor(self._pool, loaded.model.close)
         self._pool.shutdown(wait=True)
+
+    def oldest_call(self) -> float:
+        """Seconds since the oldest call to the model that is in flight began; 0 without one."""
+        begun = [hearing.since for hearing in self._hearings if hearing.since is not None]
+        return time.monotonic() - min(begun) if begun else 0.0
 
     def model(self) -> Loaded:
         """The loaded model.
@@ -185,7 +200,7 @@ class Hub:
         model = self.model().model
         opening: Future[Listener] = self._pool.submit(model.listener, options)
         try:
-            return Hearing(self._pool, await asyncio.shield(asyncio.wrap_future(opening)))
+            hearing = Hearing(self._pool, await asyncio.shield(asyncio.wrap_future(opening)))
         except asyncio.CancelledError:
             # The client left while its listener was being made: nobody else will close it.
             opening.add_done_callback(_close_unused)
@@ -194,6 +209,8 @@ class Hub:
             raise Refused(400, "invalid_option", str(error), param=error.field) from None
         except Busy:
             raise Refused(429, "sessions", "all sequences of the model are taken", retry_after=5) from None
+        self._hearings.add(hearing)
+        return hearing
 
 
 def _close_unused(opening: "Future[Listener]") -> None:

@@ -37,6 +37,9 @@ class Metrics:
         self.outbound = Gauge(
             "hearsay_outbound_bytes", "Text that waits for its clients, all streams together.", registry=r
         )
+        self.oldest_call = Gauge(
+            "hearsay_oldest_call_seconds", "Age of the oldest call to the model in flight.", registry=r
+        )
         self.interims = Counter("hearsay_interims", "Revisable transcripts.", ["path"], registry=r)
         self.coalesced = Counter(
             "hearsay_interims_coalesced", "Interims replaced by newer ones before sending.", registry=r

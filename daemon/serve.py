@@ -13,38 +13,21 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import uvicorn
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from daemon.app import create_app
 from daemon.config import Settings
+from daemon.connection import WebSocketConnection, http_connection
 from daemon.hub import Hub, Loaded, load_model
 
 _LEAVE_SECONDS: Final = 10.0
 """After the drain deadline: time to finalise what is there."""
-_ABORT_SECONDS: Final = 15.0
-"""After a WebSocket's application has ended: time to close in good order."""
 _SEND_BUFFER: Final = 256 << 10
 """Kernel buffer of a connection. It bounds what a client that does not read makes the kernel hold."""
 
 log: Final = logging.getLogger("hearsay.serve")
-
-
-class Connection(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket, with an end for clients that do not read, and without a false alarm in the log."""
-
-    async def run_asgi(self) -> None:
-        """Closing a transport waits until its buffer is written, for ever if the peer does not read: abort it then."""
-        await super().run_asgi()
-        self.loop.call_later(_ABORT_SECONDS, self.transport.abort)
-
-    async def send(self, message: Any) -> None:
-        """A refusal completes the handshake; uvicorn would report it as forgotten."""
-        await super().send(message)
-        if self.initial_response is not None and self.close_sent:
-            self.handshake_complete = True
 
 
 class Server(uvicorn.Server):
@@ -100,12 +83,12 @@ class Server(uvicorn.Server):
 def _server(settings: Settings, hub: Hub, listening: Callable[[], None], settled: Callable[[], None]) -> Server:
     config = uvicorn.Config(
         create_app(settings, hub),
-        ws=Connection,
+        http=http_connection(settings.max_connections),
+        ws=WebSocketConnection,
         ws_max_size=settings.max_frame_bytes,
         ws_ping_interval=settings.ping_interval_seconds,
         ws_ping_timeout=settings.ping_timeout_seconds,
         ws_per_message_deflate=False,
-        limit_concurrency=settings.max_connections,
         ssl_certfile=settings.tls_certificate or None,
         ssl_keyfile=settings.tls_key or None,
         log_config=None,
@@ -225,4 +208,4 @@ def _tell(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-__all__: Final = ["Background", "Connection", "Server", "serve"]
+__all__: Final = ["Background", "Server", "serve"]

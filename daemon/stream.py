@@ -101,7 +101,8 @@ class Stream:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._metrics.closes.labels(str(code)).inc()
+            # A client may close with any code above 3000: not a time series each.
+            self._metrics.closes.labels(str(code) if code < 3000 else "other").inc()
             self._metrics.coalesced.inc(self._outbox.coalesced)
 
     # ------------------------------------------------------------------------------------------------- in

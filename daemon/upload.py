@@ -23,7 +23,8 @@ _KNOWN: Final = frozenset({
     "timestamp_granularities[]", "include[]", "stream", "chunking_strategy", "known_speaker_names[]",
     "known_speaker_references[]",
 })  # fmt: skip
-_MAX_FIELDS: Final = 300
+_MAX_FIELDS: Final = 100
+_MAX_FIELD_BYTES: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ async def read(scope: Scope, receive: Receive, settings: Settings, model: str) -
     if length.isdigit() and int(length) > settings.max_upload_bytes:
         raise _too_large(settings)
     try:
-        form = await request.form(max_files=1, max_fields=_MAX_FIELDS)
+        form = await request.form(max_files=1, max_fields=_MAX_FIELDS, max_part_size=_MAX_FIELD_BYTES)
     except HTTPException as error:  # starlette's word for a broken form
         raise Refused(400, "invalid_form", f"the form is broken: {error.detail}") from None
     try:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -218,7 +218,7 @@ def test_a_client_that_never_reads_is_cut_off(
     start: Start, count: Callable[[Background], Counts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its session ends and leaves nothing behind, though the client keeps its socket open and its buffers are full."""
-    monkeypatch.setattr("daemon.serve._ABORT_SECONDS", 0.5)
+    monkeypatch.setattr("daemon.connection._ABORT_SECONDS", 0.5)
     monkeypatch.setattr("daemon.stream._CLOSE_SECONDS", 0.5)
     with start(max_outbound_bytes=1 << 26, send_timeout_seconds=4) as background:
         client = Client(background.url)
@@ -266,3 +266,52 @@ def test_an_http_client_that_never_reads_is_cut_off(start: Start, count: Callabl
                 for _ in range(100_000):
                     raw.sendall(f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
             assert eventually(lambda: count(background).descriptors <= before + 1)
+
+
+def idle_connection(url: str) -> sockets.socket:
+    """A TCP connection that asks for nothing."""
+    host, port = url.removeprefix("http://").split(":")
+    raw = sockets.create_connection((host, int(port)))
+    raw.settimeout(5)
+    return raw
+
+
+def ended(raw: sockets.socket) -> bool:
+    """Whether the daemon has broken the connection, waiting for it if need be."""
+    try:
+        return raw.recv(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def test_a_connection_too_many_is_reset(start: Start, speech: Speech) -> None:
+    with start(max_connections=8) as background, ExitStack() as stack:
+        client = Client(background.url)
+        idle = [stack.enter_context(idle_connection(background.url)) for _ in range(8)]
+        with idle_connection(background.url) as one_more:
+            assert ended(one_more)
+        idle.pop().close()
+        assert eventually(lambda: finals(client.transcribe(speech.pcm)) != "")
+
+
+@pytest.mark.parametrize(
+    "requests", [[b""], [b"GET /healthz HT"], [b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /he"]]
+)
+def test_a_connection_that_asks_for_nothing_is_given_up(
+    start: Start, monkeypatch: pytest.MonkeyPatch, requests: list[bytes]
+) -> None:
+    """Also one that stops in the middle of its next request."""
+    monkeypatch.setattr("daemon.connection._REQUEST_SECONDS", 0.5)
+    with start() as background, idle_connection(background.url) as raw:
+        *whole, rest = requests
+        for request in whole:
+            raw.sendall(request)
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += raw.recv(4096)
+        raw.sendall(rest)
+        began = time.monotonic()
+        assert ended(raw)
+        assert time.monotonic() - began < 4
