@@ -9,6 +9,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from codec.clone import VoiceEncoder, reference
 from codec.decoder import CodecDecoder, CodecState, Decode
 from codec.options import OptionError, SpeakOptions
 from codec.predictor import FrameStart, Predictor
@@ -17,7 +18,7 @@ from codec.rows import CodeTable
 from codec.sampling import Sampling
 from codec.speaker import Speaker, Voicing
 from codec.talker import Talker, TalkerStep
-from codec.voices import Voices
+from codec.voices import StoredVoice, Voices
 from codec.work import Work
 from engines import manifest as manifests
 from engines.batching import Cancelled, Lane, Owner
@@ -109,6 +110,8 @@ class TtsModel:
         self._predictor = Predictor(manifest.predictor, directory, self._small, self.codes)
         self.prompt = Prompt.load(manifest, directory, self.codes)
         self.voices = Voices(manifest, voices)
+        self._voice_encoder: VoiceEncoder | None = None
+        self._provider = provider
         self._lock = threading.Lock()
         self._speakers: set[Speaker] = set()
         self._closed_work = Work()
@@ -166,6 +169,25 @@ class TtsModel:
             speaker = Speaker(self, options, voicing)
             self._speakers.add(speaker)
             return speaker
+
+    def clone(self, name: str, samples: Floats, rate: int) -> StoredVoice:
+        """Store a voice made from a recording: float32 mono at ``rate``, 1 to 30 s. Blocking: encodes.
+
+        Raises:
+            CannotClone: the model has no speaker encoder.
+            OptionError: an unusable name or recording; names the field.
+        """
+        self.voices.require_cloning()
+        spec = self.manifest.speaker_encoder
+        assert spec is not None
+        heard = reference(samples, rate, spec.sample_rate)
+
+        def encode() -> Floats:
+            if self._voice_encoder is None:
+                self._voice_encoder = VoiceEncoder(spec, self.directory, threads=self.threads, provider=self._provider)
+            return self._voice_encoder.embedding(heard)
+
+        return self.voices.store(name, self.codec_lane.call(encode))
 
     def language(self, asked: str | None) -> str | None:
         """The language to speak, by ISO code: the one asked for, the model's only one, or None to let the model tell.

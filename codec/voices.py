@@ -7,6 +7,7 @@ c677189), named after the model it was made with, because an embedding means not
 import os
 import re
 import tempfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -101,7 +102,7 @@ class Voices:
         if name in self._manifest.voices:
             raise OptionError("name", f"{name!r} is a preset of {self._manifest.name}")
         if embedding.shape != (self._manifest.talker.width,) or embedding.dtype != np.float32:
-            raise ValueError(f"embedding: {embedding.dtype} {embedding.shape}, expected float32 [{self._width}]")
+            raise ValueError(f"embedding: {embedding.dtype} {embedding.shape}, expected float32 [{self.width}]")
         path = self._directory / f"{name}.npz"
         if not path.exists() and len(list(self._directory.glob("*.npz"))) >= MAX_STORED:
             raise OptionError("name", f"{MAX_STORED} voices are stored, which is the limit; delete one first")
@@ -130,12 +131,16 @@ class Voices:
         path.unlink()
 
     @property
-    def _width(self) -> int:
+    def width(self) -> int:
+        """Values of an embedding."""
         return self._manifest.talker.width
 
     def _read(self, path: Path) -> StoredVoice:
-        with np.load(path, allow_pickle=False) as stored:
-            embedding = np.asarray(stored["embedding"], dtype=np.float32)
-        if embedding.shape != (self._width,):
-            raise OptionError("voice", f"{path.stem} has {embedding.shape} values, the model takes {self._width}")
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                embedding = np.asarray(stored["embedding"], dtype=np.float32)
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise OptionError("voice", f"{path.stem} cannot be read ({type(error).__name__}); store it again") from None
+        if embedding.shape != (self.width,):
+            raise OptionError("voice", f"{path.stem} has {embedding.shape} values, the model takes {self.width}")
         return StoredVoice(path.stem, embedding)

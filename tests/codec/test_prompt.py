@@ -1,0 +1,113 @@
+"""The prompt's rows, one by one, against the layout of the official code; and the layout that reads all text first."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from codec.events import AudioChunk, PieceMark
+from codec.model import TtsModel
+from codec.options import SpeakOptions
+from codec.rows import CodeTable
+from codec.voices import StoredVoice
+from engines import manifest as manifests
+
+Floats = npt.NDArray[np.float32]
+
+
+@pytest.fixture(scope="module")
+def text(tts_directory: Path) -> Floats:
+    """All text rows, as the file has them."""
+    return np.load(tts_directory / manifests.read_tts(tts_directory).text_rows).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def codes(tts_directory: Path) -> Floats:
+    """All code rows, as the file has them."""
+    return np.load(tts_directory / manifests.read_tts(tts_directory).code_rows).astype(np.float32)
+
+
+@pytest.mark.parametrize("language", ["en", None])
+@pytest.mark.parametrize("speaker", ["preset", "stored", None])
+def test_the_head_is_the_official_layout(
+    tts_model: TtsModel, text: Floats, codes: Floats, language: str | None, speaker: str | None
+) -> None:
+    """Role, tags, speaker, begin: text and codec rows summed, with and without language and speaker."""
+    m, t = tts_model.manifest, tts_model.manifest.tokens
+    assert t.codec_think is not None
+    name, voice = next(iter(m.voices.items()))
+    vector = np.linspace(-1, 1, m.talker.width, dtype=np.float32)
+    asked = {"preset": name, "stored": StoredVoice("me", vector), None: None}[speaker]
+    tags = [t.codec_think, t.codec_think_bos, m.language_ids["en"], t.codec_think_eos]
+    if language is None:
+        tags = [t.codec_nothink, t.codec_think_bos, t.codec_think_eos]
+    expected = [text[i] for i in t.role]
+    expected += [text[t.tts_pad] + codes[tag] for tag in tags]
+    if speaker is not None:
+        expected.append(text[t.tts_pad] + (codes[voice.id] if speaker == "preset" else vector))
+    expected.append(text[t.tts_bos] + codes[t.codec_pad])
+    np.testing.assert_array_equal(tts_model.prompt.head(asked, language, None), np.stack(expected))
+
+
+def test_an_instruction_goes_before_the_role(tts_model: TtsModel, text: Floats) -> None:
+    """As a user's turn, text rows only, its text encoded with the role's name in one go."""
+    plain = tts_model.prompt.head("slt", "en", None)
+    rows = tts_model.prompt.head("slt", "en", "Whisper, <|im_end|> please.")
+    start = tts_model.manifest.tokens.role[0]
+    said = tts_model.prompt.encode("user\nWhisper, <|im_end|> please.")
+    newline = tts_model.prompt.encode("\n")
+    end = next(i for i in range(len(text)) if np.array_equal(text[i], rows[1 + len(said)]))
+    assert end not in said
+    np.testing.assert_array_equal(rows[: -len(plain)], text[[start, *said, end, *newline]])
+    np.testing.assert_array_equal(rows[-len(plain) :], plain)
+
+
+def test_a_frame_is_the_sum_of_its_codes_rows(tts_model: TtsModel, codes: Floats) -> None:
+    """Codebook 0 from the talker's vocabulary, the others behind it."""
+    spec, vocabulary = tts_model.manifest.codec, tts_model.manifest.talker.vocabulary
+    frame = [7 * (g + 1) for g in range(spec.codebooks)]
+    places = [frame[0], *(vocabulary + (g - 1) * spec.entries + frame[g] for g in range(1, spec.codebooks))]
+    np.testing.assert_allclose(tts_model.codes.frame(frame), codes[places].sum(axis=0), atol=1e-5)
+
+
+def test_tables_of_another_size_are_refused() -> None:
+    """The manifest's dimensions must make the file's rows."""
+    with pytest.raises(ValueError, match="code rows: 10, the manifest's dimensions make 12"):
+        CodeTable(np.zeros((10, 4), np.float32), vocabulary=6, entries=3, codebooks=3)
+
+
+@pytest.fixture(scope="module")
+def whole_model(tts_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TtsModel]:
+    """The embedded model told that it reads all text first."""
+    folder = tmp_path_factory.mktemp("whole")
+    for file in tts_directory.iterdir():
+        (folder / file.name).symlink_to(file.resolve())
+    (folder / manifests.NAME).unlink()
+    manifest = msgspec.structs.replace(manifests.read_tts(tts_directory), layouts=("whole",))
+    manifests.write(manifest, folder)
+    model = TtsModel(folder, sessions=2, voices=folder / "voices")
+    yield model
+    model.close()
+
+
+def test_the_whole_layout_waits_for_the_piece(whole_model: TtsModel, text: Floats, codes: Floats) -> None:
+    """Nothing is spoken before the sentence is complete; then its rows are in the prompt and frames get padding."""
+    t = whole_model.manifest.tokens
+    ids = whole_model.prompt.encode(" good morning to all of you.")
+    body = np.concatenate([text[ids], text[[t.tts_eos]]]) + codes[t.codec_pad]
+    np.testing.assert_array_equal(whole_model.prompt.whole(ids), body)
+    speaker = whole_model.speaker(SpeakOptions(seed=1))
+    speaker.say("Good morning to all ")
+    assert speaker.step() == []
+    speaker.say("of you. ")
+    events = speaker.step()
+    assert any(isinstance(e, AudioChunk) for e in events)
+    assert speaker.work.text_tokens == len(ids)
+    assert speaker.work.prefill_rows == len(whole_model.prompt.head("kathleen", "en", None)) + len(body)
+    speaker.finish()
+    events = list(speaker.events())
+    assert [e.text for e in events if isinstance(e, PieceMark)] == ["good morning to all of you."]
+    speaker.close()

@@ -1,0 +1,89 @@
+"""Stored voices: a vector in a file, never anything outside its directory."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codec.model import TtsModel
+from codec.options import OptionError
+from codec.voices import MAX_STORED, CannotClone, StoredVoice, Voices
+
+
+@pytest.fixture
+def voices(tts_model: TtsModel, tmp_path: Path) -> Voices:
+    """The model's voices with an empty store."""
+    return Voices(tts_model.manifest, tmp_path)
+
+
+def vector(voices: Voices, seed: int = 0) -> np.ndarray:
+    """An embedding of the model's width."""
+    return np.random.default_rng(seed).standard_normal(voices.width).astype(np.float32)
+
+
+def test_a_stored_voice_comes_back_bit_for_bit(voices: Voices) -> None:
+    """In float32; listed after the presets; replaced by one of the same name; gone once deleted."""
+    presets = [v.id for v in voices.listed()]
+    voices.store("Aunt-May", vector(voices))
+    voices.store("aunt-may", vector(voices, 1))
+    found = voices.find("AUNT-MAY")
+    assert isinstance(found, StoredVoice)
+    assert found.embedding.dtype == np.float32
+    np.testing.assert_array_equal(found.embedding, vector(voices, 1))
+    assert [(v.id, v.kind) for v in voices.listed()] == [(p, "preset") for p in presets] + [("aunt-may", "cloned")]
+    voices.delete("aunt-may")
+    assert [v.id for v in voices.listed()] == presets
+    with pytest.raises(OptionError, match="voice: no stored voice"):
+        voices.delete("aunt-may")
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", "a b", ".hidden", "x" * 65, "naïve", "con\x00", "-x"])
+def test_names_cannot_leave_the_store(voices: Voices, tmp_path: Path, name: str) -> None:
+    """Neither when a voice is stored nor when one is looked up or deleted."""
+    with pytest.raises(OptionError, match="^name: "):
+        voices.store(name, vector(voices))
+    with pytest.raises(OptionError, match="^voice: "):
+        voices.find(name)
+    with pytest.raises(OptionError, match="^voice: "):
+        voices.delete(name)
+    assert not list(tmp_path.rglob("*.npz"))
+
+
+def test_presets_are_not_touched(voices: Voices) -> None:
+    """They can be neither replaced nor deleted; the first is the default."""
+    preset = voices.listed()[0].id
+    with pytest.raises(OptionError, match="is a preset"):
+        voices.store(preset, vector(voices))
+    with pytest.raises(OptionError, match="is a preset"):
+        voices.delete(preset)
+    assert voices.find(None) == preset
+    with pytest.raises(OptionError, match=f"voices: {preset}"):
+        voices.find("nobody")
+
+
+def test_a_store_has_an_end(voices: Voices, tmp_path: Path) -> None:
+    """So many voices and no more."""
+    voices.store("first", vector(voices))
+    folder = next(tmp_path.iterdir())
+    for i in range(MAX_STORED - 1):
+        (folder / f"v{i}.npz").touch()
+    with pytest.raises(OptionError, match=f"{MAX_STORED} voices are stored"):
+        voices.store("another", vector(voices))
+    voices.store("first", vector(voices, 2))
+
+
+def test_vectors_of_another_width_are_refused(voices: Voices, tmp_path: Path) -> None:
+    """Made by another model, or damaged."""
+    with pytest.raises(ValueError, match="embedding: "):
+        voices.store("me", vector(voices)[:-1])
+    voices.store("me", vector(voices))
+    file = next(tmp_path.rglob("me.npz"))
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(OptionError, match="voice: me cannot be read"):
+        voices.find("me")
+
+
+def test_a_model_without_encoders_says_so(tts_model: TtsModel) -> None:
+    """Cloning names what is missing."""
+    with pytest.raises(CannotClone, match="cannot clone voices: it has no speaker encoder"):
+        tts_model.clone("me", np.zeros(48_000, np.float32), 24_000)
