@@ -6,6 +6,7 @@ each session begins at its own moment, so that ticks do not fall together.
 """
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -14,17 +15,19 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import soxr
 
 from bench.clips import pcm16
 from bench.probe import cpu_seconds, machine, resident_bytes
-from clients.events import ListenError, Results
+from bench.wer import normalize
+from clients.events import ListenError, Results, Word
 from clients.lag import LagMeter, percentile
 from clients.options import StreamOptions
 from clients.stream import AsyncStream
@@ -34,6 +37,36 @@ PIECE_SECONDS = 0.05
 PAUSE_SECONDS = 1.2
 ENDPOINTING_MS = 600
 RATE = 16000
+TIMED_CLIPS = 60
+SAME_WORD_SECONDS = 0.4
+"""A heard word is a known one of the same spelling whose end lies this near."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Speech:
+    """What everybody says: 16-bit mono at ``RATE``, and (word, end in seconds) where the ends are known."""
+
+    pcm: bytes
+    words: list[tuple[str, float]]
+
+    def from_offset(self, offset: int) -> bytes:
+        """The same, beginning at byte ``offset`` and going round."""
+        return self.pcm[offset:] + self.pcm[:offset]
+
+    def true_end(self, offset: int) -> Callable[[Word], float | None]:
+        """Finds the known end of a heard word, for a session that began at byte ``offset``."""
+        ends: dict[str, list[float]] = {}
+        for text, end in self.words:
+            ends.setdefault(text, []).append(end)
+        length, began = len(self.pcm) / (2 * RATE), offset / (2 * RATE)
+
+        def find(word: Word) -> float | None:
+            here = word.end + began
+            close = [end - here % length for end in ends.get(" ".join(normalize(word.text)), [])]
+            nearest = min(close, key=abs, default=None)
+            return word.end + nearest if nearest is not None and abs(nearest) < SAME_WORD_SECONDS else None
+
+        return find
 
 
 @dataclass(slots=True)
@@ -54,16 +87,20 @@ def measure(
     model: str | None = None,
     threads: int | None = None,
     url: str | None = None,
+    timed: Path | None = None,
 ) -> dict[str, object]:
     """Run ``count`` sessions of ``seconds`` each.
 
     Args:
+        files: what is spoken, unless ``timed`` is given.
+        timed: a directory as ``bench.words`` reads it. It is spoken, and lags count from the word ends known there,
+            words that were misheard left out. Without it they count from the word times of the final texts.
         url: of a running daemon (its CPU and memory are then unknown); without, one is started for the measurement.
 
     Raises:
         RuntimeError: the daemon did not become ready.
     """
-    speech = _speech(files)
+    speech = _timed_speech(timed) if timed is not None else _Speech(_joined(files), [])
     if url is not None:
         load = asyncio.run(_run(url, speech, count, seconds))
         return _result(load, count, seconds, threads)
@@ -83,7 +120,7 @@ def measure(
     return result
 
 
-async def _run(url: str, speech: bytes, count: int, seconds: float) -> _Load:
+async def _run(url: str, speech: "_Speech", count: int, seconds: float) -> _Load:
     load = _Load()
     async with asyncio.TaskGroup() as tasks:
         for index in range(count):
@@ -91,15 +128,15 @@ async def _run(url: str, speech: bytes, count: int, seconds: float) -> _Load:
     return load
 
 
-async def _session(url: str, speech: bytes, share: float, seconds: float, load: _Load) -> None:
+async def _session(url: str, speech: "_Speech", share: float, seconds: float, load: _Load) -> None:
     """One speaker. ``share`` 0…1 is where in the speech, and in a second, it begins."""
     await asyncio.sleep(share)
-    meter = LagMeter()
-    offset = int(share * len(speech)) // 2 * 2
+    offset = int(share * len(speech.pcm)) // 2 * 2
+    meter = LagMeter(speech.true_end(offset) if speech.words else None)
     options = StreamOptions(sample_rate=RATE, endpointing=ENDPOINTING_MS)
     try:
         async with AsyncStream(url, options, timeout=30) as stream, asyncio.TaskGroup() as tasks:
-            sending = tasks.create_task(_speak(stream, speech[offset:] + speech[:offset], seconds, meter, load))
+            sending = tasks.create_task(_speak(stream, speech.from_offset(offset), seconds, meter, load))
             async for event in stream:
                 if isinstance(event, Results):
                     meter.received(event, time.monotonic())
@@ -151,7 +188,7 @@ def _spread(values: list[float]) -> dict[str, float | None]:
     return {"p50": round(1000 * p50, 1), "p95": round(1000 * p95, 1), "worst": round(1000 * worst, 1)}
 
 
-def _speech(files: list[Path]) -> bytes:
+def _joined(files: list[Path]) -> bytes:
     """The recordings one after another with pauses, 16-bit mono at ``RATE``."""
     generator = np.random.default_rng(0)
     parts: list[bytes] = []
@@ -162,6 +199,24 @@ def _speech(files: list[Path]) -> bytes:
         pause = generator.normal(0, 4, int(PAUSE_SECONDS * RATE))  # digital silence never comes from a microphone
         parts.append(np.clip(np.concatenate([samples, pause]), -32768, 32767).astype("<i2").tobytes())
     return b"".join(parts)
+
+
+def _timed_speech(directory: Path) -> "_Speech":
+    """The clips of ``directory`` joined, with the known end of each word: where the next one of its clip begins."""
+    rows: list[dict[str, Any]] = [
+        json.loads(line) for line in (directory / "index.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    rows = rows[:TIMED_CLIPS]
+    parts, words, position = list[bytes](), list[tuple[str, float]](), 0.0
+    for row in rows:
+        texts, starts = normalize(row["text"]), {int(index): float(start) for index, start in row["words"]}
+        ends = {index: starts[index + 1] for index in starts if index + 1 in starts} | {
+            len(texts) - 1: float(row["end"])
+        }
+        words += [(texts[index], position + end) for index, end in ends.items() if index < len(texts)]
+        parts.append(_joined([directory / row["file"]]))
+        position += len(parts[-1]) / (2 * RATE)
+    return _Speech(b"".join(parts), words)
 
 
 @contextmanager

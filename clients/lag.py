@@ -9,10 +9,10 @@ Word ends are the final's own word times, unless the caller knows better (synthe
 import bisect
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from clients.events import Results
+from clients.events import Results, Word
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -27,6 +27,8 @@ def percentile(values: Sequence[float], share: float) -> float:
 class LagMeter:
     """Collects one session's lags. ``sent`` and ``received`` take the time of one monotonic clock, in seconds."""
 
+    true_end: Callable[[Word], float | None] | None = None
+    """Where a final's word really ends on the session's clock; None for a word that is not to be counted."""
     partial: list[float] = field(default_factory=list[float])
     """Seconds, one for each word of the finals."""
     final: list[float] = field(default_factory=list[float])
@@ -49,12 +51,18 @@ class LagMeter:
         for word in results.words:
             key = _key(word.text)
             counted[key] += 1
-            # The n-th occurrence of a word counts as there when a message has it n times.
-            seen = next(time for time, words in self._interims if words[key] >= counted[key])
-            self.partial.append(seen - self.sent_at(word.end))
-        if results.speech_final and results.words:
-            self.final.append(now - self.sent_at(results.words[-1].end))
+            end = self._end(word)
+            if end is not None:
+                # The n-th occurrence of a word counts as there when a message has it n times.
+                seen = next(time for time, words in self._interims if words[key] >= counted[key])
+                self.partial.append(seen - self.sent_at(end))
+        end = self._end(results.words[-1]) if results.speech_final and results.words else None
+        if end is not None:
+            self.final.append(now - self.sent_at(end))
         self._interims.clear()
+
+    def _end(self, word: Word) -> float | None:
+        return word.end if self.true_end is None else self.true_end(word)
 
     def sent_at(self, position: float) -> float:
         """When the sample at ``position`` seconds was sent; the last time of all for one beyond the end."""

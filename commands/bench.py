@@ -52,6 +52,10 @@ def sessions(
         list[Path] | None,
         typer.Option("--audio", metavar="FILE", help="Recordings to speak; repeatable [default: the demo's]."),
     ] = None,
+    timed: Annotated[
+        Path | None,
+        typer.Option("--timed", metavar="DIR", help="Speak these clips and count from their known word ends."),
+    ] = None,
     model: Model = None,
     threads: Threads = None,
     url: Url = None,
@@ -62,7 +66,7 @@ def sessions(
     from commands.samples import sample
 
     files = audio or [sample("demo").path]
-    _print(measure(files, count=count, seconds=seconds, model=model, threads=threads, url=url), as_json)
+    _print(measure(files, count=count, seconds=seconds, model=model, threads=threads, url=url, timed=timed), as_json)
 
 
 @app.command(name="eval", epilog="Example: hearsay bench eval ../data --corpus librispeech_dev_clean_half")
@@ -87,6 +91,21 @@ def evaluate(
         place = f"{data} holds no speech/*-test-*.tar" if data else "no data directory given"
         raise Failure(f"{place}: name the directory that holds the speech shards, or set HEARSAY_DATA", MISUSED)
     _print(measure(data, model, threads=threads, corpora=corpus, limit=limit), as_json)
+
+
+@app.command(epilog="Example: hearsay bench words tests/synthetic --json")
+def words(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Sound files and an index.jsonl with word starts.")],
+    model: Model = None,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Word times: how far the starts are from those that a synthesiser reported."""
+    from bench.words import measure
+
+    if not (directory / "index.jsonl").is_file():
+        raise Failure(f"{directory} holds no index.jsonl with word starts", MISUSED)
+    _print(measure(directory, model, threads=threads), as_json)
 
 
 @app.command(epilog="Example: hearsay bench size --download --json")

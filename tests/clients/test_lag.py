@@ -48,6 +48,18 @@ def test_a_word_beyond_the_end_counts_from_the_last_sample():
     assert meter.partial == pytest.approx([0.3])
 
 
+def test_known_word_ends_replace_the_finals_own():
+    """Synthetic speech: lags count from where words really end; unknown words are left out."""
+    known = {"cat": 0.9, "sat": 2.2}
+    meter = LagMeter(lambda word: known.get(word.text))
+    for tick in range(1, 31):
+        meter.sent(tick / 10, tick / 10)
+    meter.received(results([("the", 0.5), ("cat", 1.1)]), 1.3)
+    meter.received(results([("the", 0.5), ("cat", 1.1), ("sat", 1.9)], final=True), 2.7)
+    assert meter.partial == pytest.approx([0.4, 0.5])
+    assert meter.final == pytest.approx([0.5])
+
+
 @given(st.lists(st.floats(-10, 10), min_size=1), st.floats(0.01, 1))
 def test_a_percentile_is_one_of_the_values(values: list[float], share: float):
     """Nearest rank: at least that share of the values is not above it."""

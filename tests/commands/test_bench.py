@@ -53,9 +53,17 @@ def test_hearing_in_ticks_computes_each_chunk_once(hearsay: Run):
     assert found["ticks"]["p50_ms"] <= found["ticks"]["p95_ms"] <= found["ticks"]["worst_ms"]
 
 
+def test_word_times_are_near_the_synthesisers(hearsay: Run):
+    """200 utterances whose word starts are known: median error at most 80 ms, p95 at most 200 ms, none approximate."""
+    found = run_json(hearsay, "words", DATA.parent / "synthetic")
+    assert found["clips"] == 200 and found["approximate"] == 0
+    assert found["starts_compared"] > 0.6 * found["starts_known"] > 600
+    assert found["median_ms"] <= 80 and found["p95_ms"] <= 200, found
+
+
 def test_live_sessions_are_counted_and_timed(hearsay: Run):
     """A short run of three: none lost, words came, lags are there, the generator's CPU is apart from the daemon's."""
-    found = run_json(hearsay, "sessions", "--count", 3, "--seconds", 8)
+    found = run_json(hearsay, "sessions", "--count", 3, "--seconds", 10, "--timed", DATA.parent / "synthetic")
     assert found["lost_sessions"] == 0, found["lost_because"]
     assert found["words"] > 0 and found["utterances"] > 0
     for name in ("partial_lag_ms", "final_lag_ms", "generator_late_ms"):

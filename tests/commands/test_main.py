@@ -16,7 +16,7 @@ VERBS = {
     "serve", "transcribe", "captions", "demo", "doctor",
     "models list", "models verify", "models path", "models pull", "models remove",
     "export run", "export inspect", "export verify",
-    "bench asr", "bench sessions", "bench eval", "bench size",
+    "bench asr", "bench sessions", "bench eval", "bench words", "bench size",
 }  # fmt: skip
 
 
