@@ -107,7 +107,9 @@ class Chain:
         for frame in range(count):
             output = self.talker.outputs([Rows(0, start, rows, len(rows) - 1)])[0]
             start += len(rows)
-            logits = self.banned(output.logits[0], [row[0] for row in (said if forced is None else forced[:frame])], frame)
+            logits = self.banned(
+                output.logits[0], [row[0] for row in (said if forced is None else forced[:frame])], frame
+            )
             choices, ties = [int(logits.argmax())], [narrow(logits)]
             codes = [choices[0] if forced is None else int(forced[frame, 0])]
             given = np.stack((self.enter(output.hidden[0]), self.small[self.place(0, codes[0])]))
@@ -121,7 +123,9 @@ class Chain:
                 given = self.small[[self.place(book, codes[book])]]
             said.append(choices if forced is not None else codes)
             close.append(sum(ties))
-            following = prompt.trailing[frame] if frame < len(prompt.trailing) else self.text[self.manifest.tokens.tts_pad]
+            following = (
+                prompt.trailing[frame] if frame < len(prompt.trailing) else self.text[self.manifest.tokens.tts_pad]
+            )
             rows = self.code[[self.place(book, code) for book, code in enumerate(codes)]].sum(0)[None] + following
         return np.array(said), np.array(close)
 

@@ -120,7 +120,9 @@ def test_a_batch_of_unequal_streams(stepper: Stepper, theirs: Floats) -> None:
             assert np.abs(ours - theirs_).max() <= 1e-5 * max(1.0, float(np.abs(theirs_).max()))
 
 
-def test_kept_rows_are_the_official_keys_and_values(tiny: Case, whole: tuple[Floats, list[Floats]], stepper: Stepper) -> None:
+def test_kept_rows_are_the_official_keys_and_values(
+    tiny: Case, whole: tuple[Floats, list[Floats]], stepper: Stepper
+) -> None:
     """The KV state after 300 frames: the official projections of the last 71, before rotation, to 1e-6 of their peak."""
     caught: dict[str, Floats] = {}
     hooks = []

@@ -1,0 +1,70 @@
+"""The golden speaking model, without torch: its graph, GGUFs and tables still give what the official code gave."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engines.store import verify
+from tests.reference.tts.chain import Chain
+from tests.reference.tts.stepper import Stepper
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "tts"
+TEXT = "The king is singing: 27 songs, one by one, until the morning."
+STRIDE = 29
+OFFICIAL = np.load(GOLDEN / "official.npz")
+
+
+@pytest.fixture(scope="module")
+def stepper() -> Stepper:
+    return Stepper(GOLDEN / "model")
+
+
+@pytest.fixture(scope="module")
+def chain() -> Iterator[Chain]:
+    made = Chain(GOLDEN / "model")
+    yield made
+    made.close()
+
+
+def test_the_directory_is_whole() -> None:
+    """Sizes and checksums; small enough for the repository."""
+    verify(GOLDEN / "model")
+    assert sum(path.stat().st_size for path in GOLDEN.rglob("*") if path.is_file()) <= 2_000_000
+
+
+@settings(max_examples=8, deadline=None)
+@given(cuts=st.lists(st.tuples(st.integers(1, 64), st.integers(0, 8)), min_size=1, max_size=8))
+def test_any_cutting_gives_the_official_samples(cuts: list[tuple[int, int]]) -> None:
+    """300 frames, 1920 samples each, to 4.2e-4 of an output whose RMS is .15."""
+    wave, _ = Stepper(GOLDEN / "model").decode(OFFICIAL["codes"].astype(np.int64), cuts)
+    assert wave.shape == (300 * 1920,)
+    assert OFFICIAL["rms"] >= 0.05
+    assert np.abs(wave[::STRIDE] - OFFICIAL["wave"]).max() <= 4.2e-4
+
+
+def test_frames_one_by_one_give_the_samples_of_one_call(stepper: Stepper) -> None:
+    """To 1e-4 of the RMS, the state included."""
+    codes = OFFICIAL["codes"][:100].astype(np.int64)
+    single, state = stepper.decode(codes, [(1, 0)])
+    whole, expected = stepper.decode(codes, [(100, 0)])
+    assert np.abs(single - whole).max() <= 1e-4 * OFFICIAL["rms"]
+    for kept, wanted in zip(state, expected, strict=True):
+        assert np.abs(kept - wanted).max() <= 1e-5 * max(1.0, float(np.abs(wanted).max()))
+
+
+def test_prompt_rows_are_the_official_ones(chain: Chain) -> None:
+    """Streaming layout, preset voice, language given."""
+    prompt = chain.prompt(TEXT, voice="ryan", language="en")
+    assert np.abs(prompt.rows - OFFICIAL["rows"]).max() <= 1e-5
+    assert np.abs(prompt.trailing - OFFICIAL["trailing"]).max() <= 1e-5
+
+
+def test_greedy_frames_are_the_official_ones(chain: Chain) -> None:
+    """50 frames, every codebook."""
+    assert len(np.unique(OFFICIAL["frames"][:, 0])) >= 20
+    frames, _ = chain.frames(chain.prompt(TEXT, voice="ryan", language="en"), 50)
+    assert np.array_equal(frames, OFFICIAL["frames"])
