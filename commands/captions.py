@@ -1,6 +1,8 @@
 """``hearsay captions``: what the microphone hears, as live captions on the terminal."""
 
 import asyncio
+import contextlib
+import signal
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from clients.options import StreamOptions
 
 HELP = prose("""
-Show live captions of the microphone. Ctrl-C ends.
+Show live captions of the microphone. Ctrl-C ends, after the last words; pressed twice, at once.
 
 Committed words are plain, words that may still change are dim. Without --url a daemon of its own starts on a free
 loopback port and ends with the command. When the connection breaks, what was said meanwhile is sent again.
@@ -57,10 +59,7 @@ def captions(
         keyterms=tuple(keyterm or ()),
     )
     with nullcontext(url) if url else own_daemon(model, threads) as address:
-        try:
-            asyncio.run(_show(address, key, microphone, options, seconds))
-        except KeyboardInterrupt:
-            pass
+        asyncio.run(_show(address, key, microphone, options, seconds))
 
 
 async def _show(
@@ -72,18 +71,30 @@ async def _show(
     from clients.resume import listen
 
     console = Console()
+    stop = asyncio.Event()
+    with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends at once there
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _pressed, stop)
     async with microphone:
         console.print("listening (Ctrl-C ends)", style="dim")
         with Captions(console) as screen:
-            async for event in listen(url, _pieces(microphone, seconds), options, key=key):
+            async for event in listen(url, _pieces(microphone, seconds, stop), options, key=key):
                 screen.show(event)
             if microphone.dropped:
                 screen.note(f"{microphone.dropped} pieces of audio were lost before they could be sent")
 
 
-async def _pieces(microphone: "Microphone", seconds: float | None) -> AsyncIterator[bytes]:
+def _pressed(stop: asyncio.Event) -> None:
+    """Ctrl-C: hear no more and wait for the final text; pressed again, end at once."""
+    if stop.is_set():
+        raise KeyboardInterrupt
+    stop.set()
+
+
+async def _pieces(microphone: "Microphone", seconds: float | None, stop: asyncio.Event) -> AsyncIterator[bytes]:
     left = None if seconds is None else round(seconds * microphone.sample_rate) * 2
     async for piece in microphone:
+        if stop.is_set():
+            return
         if left is None:
             yield piece
             continue

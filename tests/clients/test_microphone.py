@@ -3,6 +3,7 @@
 import asyncio
 import ctypes.util
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -126,6 +127,33 @@ def test_captions_of_the_microphone_are_those_of_the_file(
     assert process.returncode == 0, errors.decode()
     lines = out.decode().splitlines()
     assert [line.partition(" = ")[2] for line in lines if " = " in line] == offline
+
+
+@virtual
+def test_ctrl_c_ends_captions_after_the_last_words(sound: dict[str, str], url: str, speech: bytes, offline: list[str]):
+    """Pressed in the middle of the second utterance: what was said so far becomes final, exit code 0."""
+    command = [sys.executable, "-m", "commands.main", "captions", "--url", url, "--device", "virtual_sound"]
+    with subprocess.Popen(command, env=sound, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        stop = threading.Event()
+        voice = threading.Thread(target=speak, args=(Path(sound["FOLDER"]) / "recorded.raw", speech * 20, stop))
+        voice.start()
+        try:
+            assert process.stdout is not None
+            lines = [process.stdout.readline()]
+            while not (any(" = " in line for line in lines) and " ~ " in lines[-1]):
+                lines.append(process.stdout.readline())
+                assert lines[-1], "captions ended early"
+            process.send_signal(signal.SIGINT)
+            out, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            stop.set()
+            voice.join()
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
+    finals = [line.partition(" = ")[2] for line in (*lines, *out.splitlines(keepends=True)) if " = " in line]
+    assert finals[0].strip() == offline[0] and len(finals) == 2
+    assert " = " in (out.splitlines() or [""])[-1]
 
 
 @virtual

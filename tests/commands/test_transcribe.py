@@ -114,6 +114,14 @@ def test_plain_text_names_the_file_only_among_several(hearsay: Run, short: list[
     assert two.stdout.splitlines()[0] == f"{files[0]}: {one.stdout.strip()}"
 
 
+def test_the_exact_floor_changes_nothing_where_the_floor_is_fixed(hearsay: Run, short: list[Clip]):
+    """--exact-floor says how many words differ; the embedded model's floor depends on no clip, so none does."""
+    file = DATA / "clips" / short[0].name
+    plain, exact = hearsay("transcribe", file), hearsay("transcribe", "--exact-floor", file)
+    assert exact.returncode == 0 and exact.stdout == plain.stdout
+    assert f": 0 of {len(plain.stdout.split())} words differ" in exact.stderr
+
+
 def test_silence_is_no_words(hearsay: Run, tmp_path: Path):
     """Silence, and a file without a single sample: empty text, no language, the right duration."""
     soundfile.write(tmp_path / "silence.wav", np.zeros(48000, np.int16), 16000)
