@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from export.api import NEEDED, require, table
+from export.decoder import check_quantization
 from export.directory import precision_of, quantization_of
 from export.tts.checkpoint import open_tts
 from export.tts.dims import TtsDims, read_tts_dims
@@ -76,6 +77,8 @@ def run(
     small = None if predictor is None else quantization_of(predictor)
     opened = open_tts(checkpoint)
     dims = read_tts_dims(opened)
+    check_quantization(dims.talker, quantization)
+    check_quantization(dims.predictor, small or quantization)
     plain = {quantization, small or quantization} <= {"f32", "f16"}
     require(*NEEDED, *(() if plain else ("llama_cpp",)))
     return write_tts(opened, dims, out, codec=precision, decoder=quantization, predictor=small, name=name)

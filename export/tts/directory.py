@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from engines import manifest
 from export.checkpoint import Checkpoint, CheckpointError, read_json
+from export.decoder import check_quantization
 from export.dims import DecoderDims
 from export.directory import Precision, Quantization, describe_file, extras, licence, umask
 from export.languages import CODES
@@ -61,8 +62,8 @@ def write_tts(
     if out.exists() and any(out.iterdir()) and not (out / manifest.NAME).exists():
         raise CheckpointError(f"{out} is not empty and no model directory: nothing is overwritten")
     small = predictor or decoder
-    talker.check_quantization(dims.talker, decoder)
-    talker.check_quantization(dims.predictor, small)
+    check_quantization(dims.talker, decoder)
+    check_quantization(dims.predictor, small)
     extra = extras(checkpoint.model)
     label = name or extra.get("name") or out.resolve().name
     out.parent.mkdir(parents=True, exist_ok=True)

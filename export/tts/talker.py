@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from export.checkpoint import WIDTHS, Checkpoint, Stored
-from export.decoder import as_half, check_quantization, write_decoder
+from export.decoder import as_half, write_decoder
 from export.tts.dims import TtsDims, predictor_view, talker_view
 
 Floats = NDArray[np.float32]
@@ -33,16 +33,6 @@ LARGE_TABLE = 16384
 
 BLOCK_ROWS = 4096
 """Rows of the text table in memory at a time: the whole is 1.2 GB in float32."""
-
-
-def check_stacks(dims: TtsDims, quantization: str) -> None:
-    """Refuse a format whose blocks do not fit talker or predictor.
-
-    Raises:
-        CheckpointError: names the dimensions that do not divide.
-    """
-    check_quantization(dims.talker, quantization)
-    check_quantization(dims.predictor, quantization)
 
 
 def write_talker(model: Checkpoint, dims: TtsDims, out: Path, quantization: str, *, name: str) -> None:

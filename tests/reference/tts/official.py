@@ -1,7 +1,7 @@
 """The official classes (qwen-tts 0.1.1), imported, and checkpoints of them with random weights.
 
-Two modules of the package's 25 Hz tokenizer, which nothing here uses, import torchaudio (no CPU wheel beside this torch)
-when the package is imported. A stand-in module without contents lets that import pass.
+Two modules of the package's 25 Hz tokenizer, which nothing here uses, import torchaudio (no CPU wheel beside this
+torch) when the package is imported. A stand-in module without contents lets that import pass.
 """
 
 import importlib.machinery
@@ -148,12 +148,8 @@ def save_tts(model: Any, codec: Qwen3TTSTokenizerV2Model, directory: Path, *, ha
     plain = {token: identity for token, identity in vocabulary.items() if token not in SPECIAL}
     (directory / "vocab.json").write_text(json.dumps(plain, ensure_ascii=False), encoding="utf-8")
     (directory / "merges.txt").write_text("#version: 0.2\n" + "\n".join(MERGES) + "\n", encoding="utf-8")
-    added = {
-        str(vocabulary[token]): {
-            "content": token, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True,
-        }
-        for token in SPECIAL
-    }  # fmt: skip
+    flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
+    added = {str(vocabulary[token]): {"content": token, **flags} for token in SPECIAL}
     settings = {"added_tokens_decoder": added, "tokenizer_class": "Qwen2Tokenizer", "model_max_length": 131072}
     (directory / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
     return directory

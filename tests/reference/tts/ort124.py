@@ -1,6 +1,7 @@
 """Load and run a model directory's codec decoder with onnxruntime 1.24.4, the newest DirectML build's version.
 
-Runs in an environment of its own that holds that version and numpy only; so this file imports nothing of the repository.
+Runs in an environment of its own that holds that version and numpy only; so this file imports nothing of the
+repository.
 Compared with what the exporting environment's version gave, left in OUTPUTS.npz (codes, wave).
 
 usage: ort124.py MODEL_DIRECTORY OUTPUTS.npz

@@ -98,7 +98,7 @@ def test_every_width_of_padding(stepper: Stepper, theirs: Floats, padding: int) 
 
 
 def test_a_batch_of_unequal_streams(stepper: Stepper, theirs: Floats) -> None:
-    """Four streams of different lengths, one of them all padding, in one call: each as alone, the idle one's state kept."""
+    """Four streams of different lengths, one of them all padding: each as alone, the idle one's state kept."""
     lengths = [7, 3, 0, 12]
     codes = np.full((4, 12, 4), -1)
     state = stepper.start(4)
@@ -123,7 +123,7 @@ def test_a_batch_of_unequal_streams(stepper: Stepper, theirs: Floats) -> None:
 def test_kept_rows_are_the_official_keys_and_values(
     tiny: Case, whole: tuple[Floats, list[Floats]], stepper: Stepper
 ) -> None:
-    """The KV state after 300 frames: the official projections of the last 71, before rotation, to 1e-6 of their peak."""
+    """The KV state after 300 frames: the official projections of the last 71, un-rotated, to 1e-6 of the peak."""
     caught: dict[str, Floats] = {}
     hooks = []
     for index, layer in enumerate(tiny.codec.decoder.pre_transformer.layers):

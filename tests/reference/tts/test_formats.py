@@ -29,7 +29,7 @@ CODES = np.random.default_rng(1).integers(0, 64, (120, 4))
 SIGNAL_TO_ERROR = {"fp16": 40.0, "int8": 20.0}
 """dB below which a precision would not hold. Random weights are harder than trained ones (docs/export-tts.md)."""
 CUTTING = {"fp16": 5e-2, "int8": 0.2}
-"""Largest difference between two ways of cutting over the RMS. Sums of another length round differently; in 8 bits such a
+"""Largest difference between two ways of cutting over the RMS. Sums of another length round differently; in 8 bits a
 difference in the last bit can move a value by a whole step."""
 
 
