@@ -1,5 +1,6 @@
 """The daemon as a process: its address, its signals, its exit status."""
 
+import io
 import json
 import os
 import signal
@@ -9,19 +10,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
+import soundfile
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from daemon.config import Settings
 from daemon.hub import Loaded
 from daemon.serve import Background
 from engines.store import ModelNotFound
-from tests.daemon.support import Client, Counts, Speech, eventually, finals, send
+from tests.daemon.support import RATE, Client, Counts, Speech, eventually, finals, send
 
 MAIN = "import sys; from daemon.config import load; from daemon.serve import serve; sys.exit(serve(load()))"
 
@@ -194,3 +197,49 @@ def test_tls(loaded: Loaded, tmp_path: Path) -> None:
         assert background.url.startswith("https://")
         trusting = ssl.create_default_context(cafile=certificate)
         assert httpx.get(background.url + "/readyz", verify=trusting).status_code == 200
+
+
+def test_sigterm_lets_an_upload_finish(speech: Speech) -> None:
+    with process() as running:
+        url = running.url()
+        audio = np.frombuffer(speech.pcm * int(300 / speech.seconds), "<i2")
+        file = io.BytesIO()
+        soundfile.write(file, audio, RATE, format="WAV", subtype="PCM_16")
+        answers: list[httpx.Response] = []
+
+        def upload() -> None:
+            files = {"file": ("speech.wav", file.getvalue())}
+            answers.append(httpx.post(url + "/v1/audio/transcriptions", files=files, timeout=60))
+
+        uploading = threading.Thread(target=upload)
+        uploading.start()
+        busy = 'hearsay_sessions{path="/v1/audio/transcriptions"} 1.0'
+        assert eventually(lambda: busy in httpx.get(url + "/metrics").text)
+        running.process.send_signal(signal.SIGTERM)
+        uploading.join(60)
+        assert answers[0].status_code == 200
+        assert answers[0].json()["usage"]["seconds"] == pytest.approx(len(audio) / RATE, abs=0.01)
+        assert running.wait() == 0
+
+
+def test_a_call_that_hangs_is_told(
+    start: Callable[..., AbstractContextManager[Background]], loaded: Loaded, speech: Speech
+) -> None:
+    """The lane is held up for real: a stream's call does not come back until it is let go."""
+    let_go = threading.Event()
+    with start(stall_seconds=1) as background:
+        client = Client(background.url)
+        holding = threading.Thread(target=lambda: loaded.model.lane.call(lambda: let_go.wait(20)))
+        holding.start()
+        try:
+            with client.open() as socket:
+                send(socket, speech.pcm)
+                assert eventually(lambda: httpx.get(background.url + "/readyz").json() == {"status": "stalled"})
+                assert httpx.get(background.url + "/healthz").status_code == 200
+                let_go.set()
+                assert eventually(lambda: httpx.get(background.url + "/readyz").status_code == 200)
+                socket.send('{"type": "CloseStream"}')
+                assert finals(json.loads(message) for message in socket)
+        finally:
+            let_go.set()
+            holding.join()
