@@ -16,8 +16,10 @@ from codec.events import Reason
 Floats = npt.NDArray[np.float32]
 
 FRAMES_BASE: Final = 38
-FRAMES_A_TOKEN: Final = 12
-"""Frame budget of a piece: 3 s, and about 1 s a text token, three times what slow speech takes."""
+FRAMES_A_BYTE: Final = 2.5
+FRAMES_A_DIGIT: Final = 10.0
+"""Frame budget of a piece: 3 s, and 0.2 s a byte of UTF-8, three times what speech takes (15 letters or 5 Chinese
+characters a second); digits, where the model reads them itself, are words."""
 SILENT_FRAMES: Final = 25
 """2 s of silence once the text has been read: the longest pause that is still speech is shorter."""
 SILENT_RMS: Final = 2e-3
@@ -33,10 +35,14 @@ class Guard:
     """Watches one piece. ``cap``: most frames, whatever the text."""
 
     cap: int
-    tokens: int = 0
-    """Text tokens read so far."""
+    budget: float = FRAMES_BASE
+    """Frames that the text read so far may take."""
     frames: int = 0
     _silent: int = 0
+
+    def read(self, token: str) -> None:
+        """A text token went in; ``token`` in the vocabulary's spelling, one character a byte."""
+        self.budget += sum(FRAMES_A_DIGIT if c.isdigit() else FRAMES_A_BYTE for c in token)
 
     def frame(self, first_codes: Sequence[int], text_ended: bool) -> Reason | None:
         """Account for one more frame; ``first_codes`` are all codes of codebook 0 so far.
@@ -46,7 +52,7 @@ class Guard:
         self.frames += 1
         if self.frames >= self.cap:
             return "cap"
-        if text_ended and self.frames >= FRAMES_BASE + FRAMES_A_TOKEN * self.tokens:
+        if text_ended and self.frames >= self.budget:
             return "budget"
         return "repetition" if text_ended and loops(first_codes) else None
 

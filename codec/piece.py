@@ -5,7 +5,7 @@ queues or clears. Those reach it through ``next_token``, which it asks before ev
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -48,18 +48,20 @@ class Piece:
         *,
         index: int,
         start: float,
-        text_tokens: int | None,
+        prompt_tokens: Sequence[int] | None,
     ) -> None:
         """
         Args:
             index, start: for its events: number in the session and time of its first sample.
-            text_tokens: how many tokens the prompt holds (layout ``whole``), None where they come one by one.
+            prompt_tokens: the text's, where the prompt holds them (layout ``whole``); None where they come one by one.
         """
         self.index, self.start = index, start
         self._model, self._utterance, self._owner, self._work = model, utterance, owner, work
-        self._guard = Guard(cap=model.max_frames, tokens=text_tokens or 0)
+        self._guard = Guard(cap=model.max_frames)
+        for token in prompt_tokens or ():
+            self._guard.read(model.prompt.spelling(token))
         self._codec = model.codec.start()
-        self._text_ended = text_tokens is not None
+        self._text_ended = prompt_tokens is not None
 
     def speak(self, wanted: int, next_token: Callable[[], int | None]) -> Group:
         """Up to ``wanted`` frames; fewer where the text is late (``next_token`` gives None) or the piece ends."""
@@ -103,7 +105,7 @@ class Piece:
             self._text_ended = True
             return prompt.eos
         self._work.text_tokens += 1
-        self._guard.tokens += 1
+        self._guard.read(prompt.spelling(token))
         return prompt.text_rows([token])[0]
 
     def _decode(self, frames: list[list[int]]) -> Floats:

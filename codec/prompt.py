@@ -59,6 +59,10 @@ class Prompt:
             raise OptionError("instructions", f"the tokenizer of {self._manifest.name} has no {name}")
         return found
 
+    def spelling(self, token: int) -> str:
+        """A token as the vocabulary spells it: one character a byte of UTF-8."""
+        return self._tokenizer.id_to_token(token) or ""
+
     def text_rows(self, ids: Sequence[int]) -> Floats:
         """T: float32 [n, width]."""
         return self._text(ids)

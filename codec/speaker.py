@@ -260,7 +260,7 @@ class Speaker:
     def _begin(self, events: list[Event], epoch: int) -> Piece:
         """Start the next piece after the prompt's head."""
         model, sequence = self._model, self._prepare()
-        at, tokens = len(self._voicing.head), None
+        at, ids = len(self._voicing.head), None
         if self._whole:
             with self._current(epoch) as script:
                 ids = script.whole()
@@ -268,11 +268,11 @@ class Speaker:
             model.prefill(sequence, at, body, self._owner)
             self.work.prefill_rows += len(body)
             self.work.text_tokens += len(ids)
-            at, tokens = at + len(body), len(ids)
+            at += len(body)
         random = generator(self.seed, self._takes)
         utterance = Utterance(sequence, at, model.prompt.codec_bos, self._voicing.sampling, random)
         start = self._given / self.sample_rate
-        piece = Piece(model, utterance, self._owner, self.work, index=self._pieces, start=start, text_tokens=tokens)
+        piece = Piece(model, utterance, self._owner, self.work, index=self._pieces, start=start, prompt_tokens=ids)
         self._pieces += 1
         self._takes += 1
         self.work.pieces += 1

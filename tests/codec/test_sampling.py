@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.guards import FRAMES_A_TOKEN, FRAMES_BASE, LOOP_FRAMES, SILENT_FRAMES, Guard, loops
+from codec.guards import FRAMES_A_BYTE, FRAMES_A_DIGIT, FRAMES_BASE, LOOP_FRAMES, SILENT_FRAMES, Guard, loops
 from codec.sampling import Sampling, draw, generator, penalise
 
 
@@ -97,15 +97,19 @@ def test_sampling_names_the_number_that_is_out_of_range() -> None:
 
 def test_the_frame_budget_grows_with_the_text() -> None:
     """Once the text is read the piece may take so many frames; before, it may not be ended by it."""
-    guard = Guard(cap=10_000, tokens=5)
+    guard = Guard(cap=10_000)
+    guard.read("Ġhello")
+    guard.read("7")
     codes: list[int] = []
-    limit = FRAMES_BASE + 5 * FRAMES_A_TOKEN
+    limit = FRAMES_BASE + int(6 * FRAMES_A_BYTE + FRAMES_A_DIGIT)
     for i in range(limit):
         codes.append(i * 7919 % 1009)
         reason = guard.frame(codes, text_ended=True)
         assert (reason == "budget") == (i == limit - 1)
-    guard = Guard(cap=20)
-    assert [guard.frame([i], text_ended=False) for i in range(20)][-1] == "cap"
+    guard = Guard(cap=FRAMES_BASE + 50)
+    reasons = [guard.frame([i], text_ended=False) for i in range(FRAMES_BASE + 50)]
+    assert reasons[-1] == "cap"
+    assert not any(reasons[:-1])
 
 
 def test_loops_are_told_from_repetition_in_speech() -> None:
