@@ -8,7 +8,7 @@ import typer
 from commands.console import FAILED
 
 app = typer.Typer(
-    help="Turn Qwen3-ASR checkpoints into ONNX + GGUF models. Needs the extra export (torch).",
+    help="Turn Qwen3-ASR and Qwen3-TTS checkpoints into ONNX + GGUF models. Needs the extra export (torch).",
     epilog="Example: hearsay export run ./Qwen3-ASR-0.6B ./qwen3-asr-0.6b --encoder int8 --decoder q8_0",
     no_args_is_help=True,
     add_completion=False,
@@ -29,7 +29,9 @@ def inspect(checkpoint: Checkpoint) -> None:
 def run(
     checkpoint: Checkpoint,
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Model directory to write.")],
-    encoder: Annotated[Literal["fp32", "fp16", "int8"], typer.Option(help="Precision of the encoder.")] = "int8",
+    encoder: Annotated[
+        Literal["fp32", "fp16", "int8"], typer.Option(help="Precision of the encoder, or of a codec.")
+    ] = "int8",
     decoder: Annotated[
         Literal["f32", "f16", "q8_0", "q6_k", "q4_k_m"], typer.Option(help="Quantisation of the decoder.")
     ] = "q8_0",

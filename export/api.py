@@ -3,11 +3,15 @@
 import importlib.util
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from export.checkpoint import CheckpointError, open_checkpoint
+from export.checkpoint import CheckpointError, open_checkpoint, read_json
 from export.dims import Dims, read_dims
 from export.directory import precision_of, quantization_of, write_directory
 from export.table import Table
+
+if TYPE_CHECKING:
+    from export.tts.api import TtsReport
 
 NEEDED = ("torch", "onnx", "onnxscript", "gguf")
 
@@ -65,12 +69,25 @@ def table(title: str, values: dict[str, object]) -> list[str]:
     ]
 
 
-def inspect(checkpoint: Path) -> Report:
-    """Every dimension, head, window and state of a checkpoint. Needs no torch.
+def speaks(checkpoint: Path) -> bool:
+    """Whether the checkpoint is a Qwen3-TTS one.
 
     Raises:
-        CheckpointError: not a Qwen3-ASR checkpoint, or a tensor missing or of another shape than configured.
+        CheckpointError: it has no readable config.json.
     """
+    return read_json(checkpoint / "config.json").get("model_type") == "qwen3_tts"
+
+
+def inspect(checkpoint: Path) -> "Report | TtsReport":
+    """Every dimension, head, window and state of a checkpoint, hearing or speaking. Needs no torch.
+
+    Raises:
+        CheckpointError: neither kind of checkpoint, or a tensor missing or of another shape than configured.
+    """
+    if speaks(checkpoint):
+        from export.tts import api as speaking
+
+        return speaking.inspect(checkpoint)
     opened = open_checkpoint(checkpoint)
     dims = read_dims(opened)
     sizes = [stored.size for stored in opened.tensors.values()]
@@ -81,9 +98,9 @@ def run(checkpoint: Path, out: Path, *, encoder: str, decoder: str, clip: bool, 
     """Export ``checkpoint`` into the model directory ``out`` and return it.
 
     Args:
-        encoder: fp32, fp16 or int8.
-        decoder: f32, f16, q8_0, q6_k or q4_k_m.
-        clip: also write the whole-clip graph.
+        encoder: fp32, fp16 or int8; of a speaking checkpoint, its codec's precision.
+        decoder: f32, f16, q8_0, q6_k or q4_k_m; of a speaking checkpoint, talker and code predictor.
+        clip: also write the whole-clip graph (of a hearing checkpoint).
         name: the model's name in the manifest; else the checkpoint's own, else that of ``out``.
 
     Raises:
@@ -91,6 +108,10 @@ def run(checkpoint: Path, out: Path, *, encoder: str, decoder: str, clip: bool, 
         ExportUnavailable: torch, onnx or gguf is not installed.
     """
     precision, quantization = precision_of(encoder), quantization_of(decoder)
+    if speaks(checkpoint):
+        from export.tts import api as speaking
+
+        return speaking.run(checkpoint, out, codec=encoder, decoder=decoder, name=name)
     opened = open_checkpoint(checkpoint)
     dims = read_dims(opened)
     require(*NEEDED, *(() if quantization in ("f32", "f16") else ("llama_cpp",)))
@@ -105,6 +126,8 @@ def verify(model: Path, against: Path) -> Table:
         ManifestError: the model directory is unusable.
         ExportUnavailable: torch or transformers is not installed.
     """
+    if speaks(against):
+        raise CheckpointError(f"{against}: speaking models are compared with the official code by `make reference`")
     require("torch", "transformers")
     from export import parity
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import export.api
 from export.checkpoint import CheckpointError
 from export.tts import api
 from export.tts.checkpoint import open_codec, open_tts
@@ -163,8 +164,9 @@ def test_values_beyond_float16_are_refused(tmp_path: Path) -> None:
 
 
 def test_inspect_prints_dimensions_and_states(tmp_path: Path) -> None:
-    """Without torch."""
-    printed = str(api.inspect(write_tts_checkpoint(tmp_path)))
+    """Without torch, through the entry that serves both kinds of checkpoint."""
+    printed = str(export.api.inspect(write_tts_checkpoint(tmp_path)))
+    assert printed == str(api.inspect(tmp_path))
     for words in ("custom_voice", "head dim        16", "codebooks       3", "past key 0      3 x 71 x 8", "conv h 19"):
         assert words in printed
 
