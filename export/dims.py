@@ -82,10 +82,15 @@ def read_dims(checkpoint: Checkpoint) -> Dims:
             f"{checkpoint.directory}: audio_config.output_dim {dims.encoder.output} differs from "
             f"text_config.hidden_size {dims.decoder.width}"
         )
-    for name, shape in encoder_shapes(dims.encoder):
+    expected = dict(encoder_shapes(dims.encoder)) | dict(decoder_shapes(dims))
+    for name, shape in expected.items():
         checkpoint.require(name, *shape)
-    for name, shape in decoder_shapes(dims):
-        checkpoint.require(name, *shape)
+    # A layer too many would otherwise be left out in silence. A head that is tied may be stored all the same.
+    for name in sorted(checkpoint.tensors.keys() - expected.keys() - {"lm_head.weight"}):
+        raise CheckpointError(
+            f"{checkpoint.directory}: tensor {checkpoint.published(name)} has no place in the model that the "
+            "configuration describes"
+        )
     return dims
 
 

@@ -16,7 +16,7 @@ from export.decoder import check_quantization, write_decoder
 from export.dims import Dims
 from export.languages import languages
 from export.mel import HOP, N_FFT, SAMPLE_RATE, mel_filters
-from export.tokenizer import write_tokenizer
+from export.tokenizer import ALIGNER_NEEDED, NEEDED, write_tokenizer
 
 Precision = Literal["fp32", "fp16", "int8"]
 Quantization = Literal["f32", "f16", "q8_0", "q6_k", "q4_k_m"]
@@ -48,7 +48,8 @@ def write_directory(
     out.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:
-        write_tokenizer(checkpoint, dims.decoder.vocabulary, scratch / TOKENIZER)
+        needed = ALIGNER_NEEDED if dims.aligner else NEEDED
+        write_tokenizer(checkpoint, dims.decoder.vocabulary, scratch / TOKENIZER, needed=needed)
         np.save(scratch / MEL, mel_filters(dims.encoder.bins))
         if dims.aligner is not None:
             head = checkpoint.tensor("lm_head.weight", dims.aligner.classes, dims.decoder.width)

@@ -160,8 +160,8 @@ def open_session(model: onnx.ModelProto, folder: Path, name: str, threads: int) 
     return session, (folder / f"{name}.weights").stat().st_size / 1e6
 
 
-def best(call: Callable[[], object], repeats: int = 9) -> float:
-    """Milliseconds of the fastest of ``repeats`` calls."""
+def best(call: Callable[[], object], repeats: int = 15) -> float:
+    """Milliseconds of the fastest of ``repeats`` calls: the least disturbed by whatever else the machine does."""
     times: list[float] = []
     for _ in range(repeats):
         started = time.perf_counter()

@@ -15,6 +15,9 @@ SPLIT = (
 NEEDED = ("<|im_start|>", "<|im_end|>", "<|audio_start|>", "<|audio_pad|>", "<|audio_end|>", "<asr_text>")
 """Tokens without which no prompt can be written."""
 
+ALIGNER_NEEDED = ("<|audio_start|>", "<|audio_pad|>", "<|audio_end|>", "<timestamp>")
+"""Those of a ForcedAligner's prompt."""
+
 
 def write_tokenizer(checkpoint: Checkpoint, vocabulary: int, path: Path, needed: tuple[str, ...] = NEEDED) -> None:
     """Write ``path`` from tokenizer.json, or from vocab.json, merges.txt and the added tokens.
@@ -86,7 +89,7 @@ def added_tokens(directory: Path, vocabulary: dict[str, Any]) -> list[dict[str, 
     if (directory / "added_tokens.json").exists():
         for content, token in read_json(directory / "added_tokens.json").items():
             added.setdefault(token, {"id": token, "content": content, **flags})
-    for content in (*NEEDED, "<|endoftext|>", "<timestamp>"):
+    for content in dict.fromkeys((*NEEDED, *ALIGNER_NEEDED, "<|endoftext|>")):
         if content in vocabulary:
             added.setdefault(vocabulary[content], {"id": vocabulary[content], "content": content, **flags})
     return [added[token] for token in sorted(added)]

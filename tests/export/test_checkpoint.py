@@ -110,6 +110,16 @@ def test_a_tensor_of_another_shape_is_named_with_both_shapes(tmp_path: Path, nam
     assert str(wrong) in str(caught.value) and str(right) in str(caught.value)
 
 
+def test_a_tensor_without_a_place_is_named(tmp_path: Path) -> None:
+    """A layer more than configured would otherwise be left out in silence."""
+    for audio, text, name in (
+        ({**AUDIO, "encoder_layers": 1}, TEXT, r"audio_tower\.layers\.1"),
+        (AUDIO, {**TEXT, "num_hidden_layers": 1}, r"model\.layers\.1"),
+    ):
+        with pytest.raises(CheckpointError, match=f"{name}.* has no place"):
+            read_dims(open_checkpoint(write_checkpoint(tmp_path, tensors(), audio=audio, text=text)))
+
+
 @pytest.mark.parametrize(
     ("section", "key", "value", "message"),
     [
