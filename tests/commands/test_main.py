@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
 from commands.console import culprit, is_expected, prose
 from commands.main import app
+from commands.reference import reference
 from engines.manifest import ManifestError
 from engines.store import ModelNotFound
 from tests.commands.conftest import Run
@@ -86,6 +88,12 @@ def test_wrong_calls_exit_2_and_say_why_on_stderr(hearsay: Run, arguments: list[
     assert done.returncode == 2
     assert done.stdout == "" and done.stderr.strip()
     assert "Traceback" not in done.stderr
+
+
+def test_the_reference_is_what_the_commands_say():
+    """docs/commands.md is written by `python -m commands.reference`, and is up to date."""
+    page = Path(__file__).parent.parent.parent / "docs" / "commands.md"
+    assert page.read_text(encoding="utf-8") == reference()
 
 
 def test_expected_errors_carry_their_exit_code():
