@@ -12,45 +12,57 @@ import numpy.typing as npt
 import soxr
 
 from codec.options import OptionError
-from engines.manifest import SpeakerEncoder
+from engines.manifest import TtsManifest
 from engines.onnx import Graph
 
 Floats = npt.NDArray[np.float32]
 
-SECONDS: Final = (1.0, 30.0)
+SHORTEST_SECONDS: Final = 1.0
+LONGEST_SECONDS: Final = 30.0
 """Shorter references carry too little of a voice; longer ones add nothing and cost memory."""
 SILENT_RMS: Final = 1e-3
 """−60 dBFS."""
+PAUSE_SECONDS: Final = 0.5
+"""Of silence after a reference that goes before the text: it may end in the middle of a sound."""
 
 _soxr: Any = soxr  # incompletely typed
 
 
-def reference(samples: Floats, rate: int, wanted: int) -> Floats:
-    """``samples`` (float32 mono at ``rate``) checked, at the encoders' rate.
+def check_reference(samples: Floats, rate: int, longest: float) -> Floats:
+    """``samples`` (float32 mono at ``rate``), if a voice can be made of them.
 
     Raises:
         OptionError: too short, too long or silent; the message has the number and the limit.
     """
-    low, high = SECONDS
     seconds = len(samples) / rate
-    if not low <= seconds <= high:
-        raise OptionError("reference", f"{seconds:.1f} s of audio, it must be {low:g} to {high:g} s")
+    if not SHORTEST_SECONDS <= seconds <= longest:
+        raise OptionError("reference", f"{seconds:.1f} s of audio, it must be {SHORTEST_SECONDS:g} to {longest:g} s")
     if not np.isfinite(samples).all():
         raise OptionError("reference", "holds samples that are no numbers")
     level = float(np.sqrt(np.mean(np.square(samples, dtype=np.float64))))
     if level < SILENT_RMS:
         raise OptionError("reference", f"is silent: RMS {level:.1e}, at least {SILENT_RMS:g} is needed")
+    return samples
+
+
+def _resampled(samples: Floats, rate: int, wanted: int) -> Floats:
     return samples if rate == wanted else np.asarray(_soxr.resample(samples, rate, wanted, quality="HQ"), np.float32)
 
 
 class VoiceEncoder:
-    """The speaker encoder behind its mel front end. Not thread-safe: the codec's lane calls in."""
+    """The encoders of a model that can clone. Not thread-safe: the codec's lane calls in."""
 
-    def __init__(self, spec: SpeakerEncoder, directory: Path, *, threads: int, provider: str) -> None:
-        self.spec = spec
-        self._filters: Floats = np.load(directory / spec.filters).astype(np.float32)
-        self._graph = Graph(directory / spec.file, threads=threads, provider=provider)
-        self._window = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(spec.n_fft) / spec.n_fft)).astype(np.float32)
+    def __init__(self, manifest: TtsManifest, directory: Path, *, threads: int, provider: str) -> None:
+        """The manifest must name a speaker encoder."""
+        assert manifest.speaker_encoder is not None
+        self.spec, self._codec_spec = manifest.speaker_encoder, manifest.codec_encoder
+        self._filters: Floats = np.load(directory / self.spec.filters).astype(np.float32)
+        self._graph = Graph(directory / self.spec.file, threads=threads, provider=provider)
+        self._codec: Graph | None = None
+        if self._codec_spec is not None:
+            self._codec = Graph(directory / self._codec_spec.file, threads=threads, provider=provider)
+        size = self.spec.n_fft
+        self._window = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(size) / size)).astype(np.float32)
 
     def mels(self, samples: Floats) -> Floats:
         """Log-mel of ``samples`` at the encoder's rate: float32 [frames, bins]."""
@@ -61,7 +73,19 @@ class VoiceEncoder:
         magnitude = np.sqrt(spectrum.real**2 + spectrum.imag**2 + 1e-9)
         return np.log(np.maximum(magnitude @ self._filters.T, 1e-5)).astype(np.float32)
 
-    def embedding(self, samples: Floats) -> Floats:
+    def embedding(self, samples: Floats, rate: int) -> Floats:
         """The speaker's vector: float32 [talker width]."""
-        outputs = self._graph.run({"mels": self.mels(samples)[None]})
+        heard = _resampled(samples, rate, self.spec.sample_rate)
+        outputs = self._graph.run({"mels": self.mels(heard)[None]})
         return np.asarray(outputs[self._graph.outputs.index("embedding")][0], dtype=np.float32)
+
+    def codes(self, samples: Floats, rate: int) -> npt.NDArray[np.int64]:
+        """The recording and half a second of silence as codes: int64 [frames, codebooks]."""
+        assert self._codec is not None and self._codec_spec is not None
+        spec = self._codec_spec
+        heard = _resampled(samples, rate, spec.sample_rate)
+        size = len(heard) + int(PAUSE_SECONDS * spec.sample_rate)
+        audio = np.zeros((1, -(-size // spec.frame_samples) * spec.frame_samples), np.float32)
+        audio[0, : len(heard)] = heard
+        outputs = self._codec.run({"audio": audio})
+        return np.asarray(outputs[self._codec.outputs.index("codes")][0], dtype=np.int64)

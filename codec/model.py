@@ -1,7 +1,9 @@
 """A loaded speaking model: weights once, sessions many."""
 
+import hashlib
 import secrets
 import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
@@ -9,7 +11,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from codec.clone import VoiceEncoder, reference
+from codec.clone import LONGEST_SECONDS, VoiceEncoder, check_reference
 from codec.decoder import CodecDecoder, CodecState, Decode
 from codec.options import OptionError, SpeakOptions
 from codec.predictor import FrameStart, Predictor
@@ -18,7 +20,8 @@ from codec.rows import CodeTable
 from codec.sampling import Sampling
 from codec.speaker import Speaker, Voicing
 from codec.talker import Talker, TalkerStep
-from codec.voices import StoredVoice, Voices
+from codec.text import spoken_text
+from codec.voices import Reference, StoredVoice, Voices
 from codec.work import Work
 from engines import manifest as manifests
 from engines.batching import Cancelled, Lane, Owner
@@ -32,6 +35,11 @@ Codes = npt.NDArray[np.int64]
 FRAME_ROWS: Final = 512
 """Frames of one piece that a sequence has room for: 41 s."""
 SEQUENCE_ROWS: Final = HEAD_ROWS + FRAME_ROWS
+BODY_ROWS: Final = 256
+"""More rows where a piece's text, or a reference, goes in before its first frame."""
+REFERENCE_SECONDS: Final = 15.0
+PRIMED: Final = 8
+"""Codec states after references that are kept."""
 PREDICTOR_BATCH: Final = 8
 
 LANGUAGES: Final = {
@@ -78,6 +86,9 @@ class TtsModel:
         graph = Graph(directory / spec.file, threads=mine.threads, provider=provider)
         self.provider = graph.provider
         self.codec = CodecDecoder(spec, graph)
+        self._primed: OrderedDict[str, CodecState] = OrderedDict()
+        long = "stream" not in manifest.layouts or manifest.codec_encoder is not None
+        self.rows = SEQUENCE_ROWS + (BODY_ROWS if long else 0)
         self.codes = CodeTable(
             directory / manifest.code_rows,
             vocabulary=manifest.talker.vocabulary,
@@ -87,7 +98,7 @@ class TtsModel:
         self._decoder = Decoder(
             directory / manifest.talker.file,
             sequences=sessions,
-            rows=SEQUENCE_ROWS,
+            rows=self.rows,
             threads=mine.threads,
             kv=kv,
             hidden=True,
@@ -162,6 +173,7 @@ class TtsModel:
             english=english and options.normalise,
             sampling=options.sampling or self.sampling,
             seed=options.seed if options.seed is not None else secrets.randbits(63),
+            reference=voice.reference if isinstance(voice, StoredVoice) else None,
         )
         with self._lock:
             if len(self._speakers) >= self.sessions:
@@ -170,24 +182,38 @@ class TtsModel:
             self._speakers.add(speaker)
             return speaker
 
-    def clone(self, name: str, samples: Floats, rate: int) -> StoredVoice:
-        """Store a voice made from a recording: float32 mono at ``rate``, 1 to 30 s. Blocking: encodes.
+    def clone(self, name: str, samples: Floats, rate: int, text: str | None = None) -> StoredVoice:
+        """Store a voice made from a recording. Blocking: encodes.
+
+        Args:
+            name: its id from then on.
+            samples: float32 mono at ``rate``, 1 to 30 s.
+            text: what is said in them, up to 15 s: the voice then follows the recording more closely, but its sentences
+                begin only when they are complete. Needs a model with a codec encoder.
 
         Raises:
-            CannotClone: the model has no speaker encoder.
+            CannotClone: the model lacks the encoder.
             OptionError: an unusable name or recording; names the field.
         """
-        self.voices.require_cloning()
-        spec = self.manifest.speaker_encoder
-        assert spec is not None
-        heard = reference(samples, rate, spec.sample_rate)
+        self.voices.require_cloning(with_text=text is not None)
+        heard = check_reference(samples, rate, REFERENCE_SECONDS if text is not None else LONGEST_SECONDS)
+        encoder = self._encoder()
+        embedding = self.codec_lane.call(lambda: encoder.embedding(heard, rate))
+        if text is None:
+            return self.voices.store(name, embedding)
+        spoken = spoken_text(text, self.manifest.text, english=self.language(None) == "en")
+        if not spoken:
+            raise OptionError("text", "holds nothing that can be spoken")
+        codes = self.codec_lane.call(lambda: encoder.codes(heard, rate))
+        return self.voices.store(name, embedding, Reference(spoken, codes))
 
-        def encode() -> Floats:
+    def _encoder(self) -> VoiceEncoder:
+        with self._lock:
             if self._voice_encoder is None:
-                self._voice_encoder = VoiceEncoder(spec, self.directory, threads=self.threads, provider=self._provider)
-            return self._voice_encoder.embedding(heard)
-
-        return self.voices.store(name, self.codec_lane.call(encode))
+                self._voice_encoder = VoiceEncoder(
+                    self.manifest, self.directory, threads=self.threads, provider=self._provider
+                )
+            return self._voice_encoder
 
     def language(self, asked: str | None) -> str | None:
         """The language to speak, by ISO code: the one asked for, the model's only one, or None to let the model tell.
@@ -265,6 +291,22 @@ class TtsModel:
         # On a CPU a batch saves next to nothing and rounds differently than one stream alone.
         key = None if self.provider == CPU else ("codec", len(codes))
         return self.codec_lane.submit(Decode(codes, state), self._decode, key=key, owner=owner)
+
+    def primed(self, reference: Reference | None, owner: Owner) -> CodecState:
+        """The codec's state after ``reference``: a cold one would speak the right codes in the wrong voice."""
+        if reference is None:
+            return self.codec.start()
+        key = hashlib.sha256(reference.codes.tobytes()).hexdigest()
+        with self._lock:
+            if key in self._primed:
+                self._primed.move_to_end(key)
+                return self._primed[key]
+        _, state = self.decode(reference.codes, self.codec.start(), owner)
+        with self._lock:
+            self._primed[key] = state
+            if len(self._primed) > PRIMED:
+                self._primed.popitem(last=False)
+        return state
 
     def _decode(self, work: Sequence[Decode]) -> list[tuple[Floats, CodecState]]:
         return self.codec.steps(work)

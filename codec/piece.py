@@ -5,6 +5,7 @@ queues or clears. Those reach it through ``next_token``, which it asks before ev
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from codec.decoder import CodecState
 from codec.events import Reason
 from codec.guards import Guard
 from codec.script import END
@@ -48,20 +50,25 @@ class Piece:
         *,
         index: int,
         start: float,
-        prompt_tokens: Sequence[int] | None,
+        state: CodecState,
+        prompt_tokens: Sequence[int] | None = None,
+        rest: Sequence[Floats] = (),
     ) -> None:
         """
         Args:
             index, start: for its events: number in the session and time of its first sample.
-            prompt_tokens: the text's, where the prompt holds them (layout ``whole``); None where they come one by one.
+            state: of the codec: empty, or after the reference of a cloned voice.
+            prompt_tokens: the text's, where it was all there at the start; None where they come one by one.
+            rest: text rows of that text which did not go in before the first frame.
         """
         self.index, self.start = index, start
         self._model, self._utterance, self._owner, self._work = model, utterance, owner, work
-        self._guard = Guard(cap=model.max_frames)
+        self._guard = Guard(cap=min(model.max_frames, model.rows - utterance.position - 1))
         for token in prompt_tokens or ():
             self._guard.read(model.prompt.spelling(token))
-        self._codec = model.codec.start()
-        self._text_ended = prompt_tokens is not None
+        self._codec = state
+        self._rest = deque(rest)
+        self._text_ended = prompt_tokens is not None and not self._rest
 
     def speak(self, wanted: int, next_token: Callable[[], int | None]) -> Group:
         """Up to ``wanted`` frames; fewer where the text is late (``next_token`` gives None) or the piece ends."""
@@ -97,6 +104,10 @@ class Piece:
     def _text(self, token: int | None) -> Floats | None:
         """The text row of the next frame. After the text's end it is padding for ever, before it never."""
         prompt = self._model.prompt
+        if self._rest:
+            row = self._rest.popleft()
+            self._text_ended = not self._rest
+            return row
         if token is None:
             return None
         if self._text_ended:

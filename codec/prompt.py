@@ -11,10 +11,13 @@ of text id x, C(x) that of codec id x::
 
 What follows depends on the layout. ``stream``: T(t0) + C(bos), then T(t1), … T(tts_eos), T(pad), T(pad) …, each added
 to the row of the frame before it: one text token a frame. ``whole``: T(t0) + C(pad), … T(tts_eos) + C(pad),
-T(pad) + C(bos), then T(pad) for every frame.
+T(pad) + C(bos), then T(pad) for every frame. A cloned voice with its reference (modeling_qwen3_tts.py:1999-2019): the
+text stream is reference text ‖ text ‖ tts_eos, the codec stream C(bos) ‖ the reference's frames, added one to one; a
+longer text goes on with the frames to come, a shorter one is filled up with T(pad).
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -24,10 +27,24 @@ from tokenizers import Tokenizer
 
 from codec.options import OptionError
 from codec.rows import CodeTable, Table
-from codec.voices import StoredVoice
+from codec.voices import Reference, StoredVoice
 from engines.manifest import TtsManifest
 
 Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A piece whose text is all there.
+
+    ``rows`` float32 [n, width] go in after the head; ``row`` [width] is the codec's part of the next one, and ``rest``
+    [k, width] are text rows still to come, one a frame from that one on; after them padding.
+    """
+
+    rows: Floats
+    row: Floats
+    rest: Floats
+
 
 HEAD_ROWS: Final = 256
 """Most rows before the text; a longer instruction is refused."""
@@ -40,6 +57,7 @@ class Prompt:
         self._manifest, self._tokenizer, self._text, self._codes = manifest, tokenizer, text, codes
         tokens = manifest.tokens
         self.pad, self.eos, self.bos = self._text([tokens.tts_pad, tokens.tts_eos, tokens.tts_bos])
+        self._none = np.empty((0, text.width), np.float32)
         self.codec_bos, self._codec_pad = codes([tokens.codec_bos, tokens.codec_pad])
 
     @classmethod
@@ -99,6 +117,17 @@ class Prompt:
         parts.append((self.bos + self._codec_pad)[None])
         return np.concatenate(parts)
 
-    def whole(self, ids: Sequence[int]) -> Floats:
-        """The body of the ``whole`` layout but its last row, which is T(pad) + C(bos): float32 [n + 1, width]."""
-        return np.concatenate([self._text(ids), self.eos[None]]) + self._codec_pad
+    def whole(self, ids: Sequence[int]) -> Body:
+        """The ``whole`` layout."""
+        rows = np.concatenate([self._text(ids), self.eos[None]]) + self._codec_pad
+        return Body(rows, self.codec_bos, self._none)
+
+    def cloned(self, ids: Sequence[int], reference: Reference) -> Body:
+        """The layout of a cloned voice with its reference: the reference's text and the new one beside its frames."""
+        text = np.concatenate([self._text([*self.encode(reference.text), *ids]), self.eos[None]])
+        codes = np.stack([self.codec_bos, *(self._codes.frame(frame) for frame in reference.codes.tolist())])
+        missing = len(codes) - len(text)
+        if missing > 0:
+            text = np.concatenate([text, np.repeat(self.pad[None], missing, axis=0)])
+        last = len(codes) - 1
+        return Body(text[:last] + codes[:last], codes[last], text[last:])

@@ -26,6 +26,7 @@ from codec.piece import Piece
 from codec.sampling import Sampling, generator
 from codec.script import Script
 from codec.talker import Utterance
+from codec.voices import Reference
 from codec.work import Work
 from engines.batching import Cancelled, Owner
 
@@ -46,6 +47,8 @@ class Voicing:
     english: bool
     sampling: Sampling
     seed: int
+    reference: Reference | None = None
+    """Of a cloned voice; its pieces begin once their text is all there."""
 
 
 class _Overtaken(Exception):
@@ -62,7 +65,7 @@ class Speaker:
         self._owner = Owner()
         self._output = Output(options.speed, model.sample_rate, self.sample_rate)
         self._script = Script(model.prompt, model.manifest, english=voicing.english)
-        self._whole = "stream" not in model.manifest.layouts
+        self._whole = voicing.reference is not None or "stream" not in model.manifest.layouts
         self._inbox = threading.Condition()
         """Guards what other threads touch: the script's inbox, the counters of clears, ``_idle`` and ``_closed``."""
         self._clears: list[int] = []
@@ -259,20 +262,39 @@ class Speaker:
 
     def _begin(self, events: list[Event], epoch: int) -> Piece:
         """Start the next piece after the prompt's head."""
-        model, sequence = self._model, self._prepare()
-        at, ids = len(self._voicing.head), None
+        model, voicing, sequence = self._model, self._voicing, self._prepare()
+        start = self._given / self.sample_rate
+        utterance = Utterance(
+            sequence,
+            position=len(voicing.head),
+            row=model.prompt.codec_bos,
+            sampling=voicing.sampling,
+            random=generator(self.seed, self._takes),
+        )
         if self._whole:
             with self._current(epoch) as script:
                 ids = script.whole()
-            body = model.prompt.whole(ids)
-            model.prefill(sequence, at, body, self._owner)
-            self.work.prefill_rows += len(body)
+            body = model.prompt.cloned(ids, voicing.reference) if voicing.reference else model.prompt.whole(ids)
+            model.prefill(sequence, utterance.position, body.rows, self._owner)
+            utterance.position += len(body.rows)
+            utterance.row = body.row
+            self.work.prefill_rows += len(body.rows)
             self.work.text_tokens += len(ids)
-            at += len(body)
-        random = generator(self.seed, self._takes)
-        utterance = Utterance(sequence, at, model.prompt.codec_bos, self._voicing.sampling, random)
-        start = self._given / self.sample_rate
-        piece = Piece(model, utterance, self._owner, self.work, index=self._pieces, start=start, prompt_tokens=ids)
+            state = model.primed(voicing.reference, self._owner)
+            piece = Piece(
+                model,
+                utterance,
+                self._owner,
+                self.work,
+                index=self._pieces,
+                start=start,
+                state=state,
+                prompt_tokens=ids,
+                rest=list(body.rest),
+            )
+        else:
+            state = model.codec.start()
+            piece = Piece(model, utterance, self._owner, self.work, index=self._pieces, start=start, state=state)
         self._pieces += 1
         self._takes += 1
         self.work.pieces += 1

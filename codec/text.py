@@ -243,6 +243,17 @@ class TextStream:
         self._length, self._mark = 0, ""
 
 
+def spoken_text(text: str, rules: TextRules, *, english: bool) -> str:
+    """All of ``text`` as it is read, in one string; "" where there is nothing to read."""
+    stream = TextStream(rules, english=english)
+    said = ""
+    for item in stream.feed(text) + stream.flush():
+        if isinstance(item, Fragment):
+            gap = " " if said and not item.text.startswith(" ") and said[-1] in _MARKS else ""
+            said += gap + item.text
+    return said
+
+
 def _strip(text: str) -> tuple[str, str, str]:
     """Marks before the word, the word, marks after it."""
     rest = text.lstrip(_OPENING)

@@ -1,7 +1,8 @@
 """Voices: the model's presets, and cloned ones stored in the user's data directory.
 
 A stored voice is a .npz of one speaker embedding, float32 (half precision changes the timbre; HaujetZhao/Qwen3-TTS-GGUF
-c677189), named after the model it was made with, because an embedding means nothing to another.
+c677189), and perhaps the recording's codes and text. It lies under the name of the model it was made with, because to
+another it means nothing.
 """
 
 import os
@@ -30,11 +31,20 @@ class CannotClone(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """What was said in a recording, and its codes: int64 [frames, codebooks]."""
+
+    text: str
+    codes: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
 class StoredVoice:
-    """A cloned voice. ``embedding``: float32 [talker width]."""
+    """A cloned voice. ``embedding``: float32 [talker width]; ``reference``: what goes before the text, if any."""
 
     id: str
     embedding: Floats
+    reference: Reference | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +88,21 @@ class Voices:
         known = ", ".join(voice.id for voice in self.listed()) or "none"
         raise OptionError("voice", f"{self._manifest.name} has no {asked[:80]!r}; voices: {known}")
 
-    def require_cloning(self) -> None:
+    def require_cloning(self, *, with_text: bool = False) -> None:
         """
         Raises:
-            CannotClone: the model lacks the speaker encoder.
+            CannotClone: the model lacks the speaker encoder or, ``with_text``, the codec encoder.
         """
-        if self._manifest.speaker_encoder is None:
+        lacking = "speaker" if self._manifest.speaker_encoder is None else None
+        if lacking is None and with_text and self._manifest.codec_encoder is None:
+            lacking = "codec"
+        if lacking is not None:
             raise CannotClone(
-                f"voice: {self._manifest.name} cannot clone voices: it has no speaker encoder "
-                f"(models of the Base kind have one)"
+                f"voice: {self._manifest.name} cannot clone voices{' with a text' if lacking == 'codec' else ''}: "
+                f"it has no {lacking} encoder (models of the Base kind have one)"
             )
 
-    def store(self, name: str, embedding: Floats) -> StoredVoice:
+    def store(self, name: str, embedding: Floats, reference: Reference | None = None) -> StoredVoice:
         """Keep a cloned voice under ``name``; one of that name is replaced.
 
         Raises:
@@ -110,12 +123,15 @@ class Voices:
         handle, temporary = tempfile.mkstemp(prefix=".voice-", dir=self._directory)
         try:
             with os.fdopen(handle, "wb") as file:
-                np.savez(file, embedding=embedding)
+                if reference is None:
+                    np.savez(file, embedding=embedding)
+                else:
+                    np.savez(file, embedding=embedding, codes=reference.codes, text=np.array(reference.text))
             os.replace(temporary, path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
-        return StoredVoice(name, embedding)
+        return StoredVoice(name, embedding, reference)
 
     def delete(self, name: str) -> None:
         """Forget a stored voice.
@@ -139,8 +155,11 @@ class Voices:
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 embedding = np.asarray(stored["embedding"], dtype=np.float32)
+                reference = None
+                if "codes" in stored:
+                    reference = Reference(str(stored["text"]), np.asarray(stored["codes"], dtype=np.int64))
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise OptionError("voice", f"{path.stem} cannot be read ({type(error).__name__}); store it again") from None
         if embedding.shape != (self.width,):
             raise OptionError("voice", f"{path.stem} has {embedding.shape} values, the model takes {self.width}")
-        return StoredVoice(path.stem, embedding)
+        return StoredVoice(path.stem, embedding, reference)

@@ -8,12 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from codec.decoder import CodecState
 from codec.events import AudioChunk, PieceMark
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.rows import CodeTable
-from codec.voices import StoredVoice
+from codec.voices import Reference, StoredVoice
 from engines import manifest as manifests
+from engines.batching import Owner
 
 Floats = npt.NDArray[np.float32]
 
@@ -98,7 +100,10 @@ def test_the_whole_layout_waits_for_the_piece(whole_model: TtsModel, text: Float
     t = whole_model.manifest.tokens
     ids = whole_model.prompt.encode(" good morning to all of you.")
     body = np.concatenate([text[ids], text[[t.tts_eos]]]) + codes[t.codec_pad]
-    np.testing.assert_array_equal(whole_model.prompt.whole(ids), body)
+    found = whole_model.prompt.whole(ids)
+    np.testing.assert_array_equal(found.rows, body)
+    np.testing.assert_array_equal(found.row, codes[t.codec_bos])
+    assert len(found.rest) == 0
     speaker = whole_model.speaker(SpeakOptions(seed=1))
     speaker.say("Good morning to all ")
     assert speaker.step() == []
@@ -111,3 +116,55 @@ def test_the_whole_layout_waits_for_the_piece(whole_model: TtsModel, text: Float
     events = list(speaker.events())
     assert [e.text for e in events if isinstance(e, PieceMark)] == ["good morning to all of you."]
     speaker.close()
+
+
+@pytest.mark.parametrize("frames", [3, 40])
+def test_a_reference_goes_beside_the_text(tts_model: TtsModel, text: Floats, codes: Floats, frames: int) -> None:
+    """Reference text and text in one stream, begin and reference frames in the other, one to one; what is left of the
+    text comes with the frames, what is left of the frames gets padding."""
+    m, t = tts_model.manifest, tts_model.manifest.tokens
+    said = np.random.default_rng(1).integers(0, m.codec.entries, (frames, m.codec.codebooks))
+    reference = Reference(" a voice to follow.", said)
+    ids = tts_model.prompt.encode(" good morning.")
+    stream = text[[*tts_model.prompt.encode(reference.text), *ids, t.tts_eos]]
+    spoken = np.stack([codes[t.codec_bos], *(tts_model.codes.frame(frame) for frame in said.tolist())])
+    length = max(len(stream), frames + 1)
+    padded = np.concatenate([stream, np.tile(text[t.tts_pad], (length - len(stream), 1))])
+    body = tts_model.prompt.cloned(ids, reference)
+    np.testing.assert_array_equal(body.rows, padded[:frames] + spoken[:frames])
+    np.testing.assert_array_equal(body.row, spoken[frames])
+    np.testing.assert_array_equal(body.rest, padded[frames:])
+
+
+def test_a_cloned_voice_begins_where_its_reference_ended(tts_model: TtsModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The codec's state is that after the reference, made once; text not read in the prompt comes with the frames."""
+    m = tts_model.manifest
+    said = np.random.default_rng(2).integers(0, m.codec.entries, (6, m.codec.codebooks))
+    voice = tts_model.voices.store("friend", np.zeros(m.talker.width, np.float32), Reference(" a friend.", said))
+    assert voice.reference is not None
+    found = tts_model.voices.find("friend")
+    assert isinstance(found, StoredVoice) and found.reference is not None
+    assert found.reference.text == " a friend."
+    np.testing.assert_array_equal(found.reference.codes, said)
+    decoded: list[tuple[npt.NDArray[np.int64], CodecState]] = []
+    decode = tts_model.decode
+
+    def watched(codes: npt.NDArray[np.int64], state: CodecState, owner: Owner) -> tuple[Floats, CodecState]:
+        decoded.append((codes, state))
+        return decode(codes, state, owner)
+
+    monkeypatch.setattr(tts_model, "decode", watched)
+    for _ in range(2):
+        speaker = tts_model.speaker(SpeakOptions(voice="friend", seed=1))
+        speaker.say("Good morning to all of you. ")
+        assert any(isinstance(e, AudioChunk) for e in speaker.step())
+        speaker.close()
+    references = [codes for codes, _ in decoded if np.array_equal(codes, said)]
+    assert len(references) == 1
+    _, primed = decode(said, tts_model.codec.start(), Owner())
+    starts = [state for codes, state in decoded if len(codes) == 1]
+    assert len(starts) == 2
+    for state in starts:
+        for kept, expected in zip(state.tensors, primed.tensors, strict=True):
+            np.testing.assert_array_equal(kept, expected)
+    tts_model.voices.delete("friend")

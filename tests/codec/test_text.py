@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from codec.text import SHORT, Fragment, Item, PieceEnd, TextStream
+from codec.text import SHORT, Fragment, Item, PieceEnd, TextStream, spoken_text
 from engines.manifest import TextRules
 
 ANY = TextRules()
@@ -213,6 +213,14 @@ def test_no_text_takes_long(unit: str) -> None:
         times.append(best)
     assert times[1] < 5.0
     assert times[1] < 10 * times[0] + 0.2
+
+
+def test_a_whole_text_in_one_string() -> None:
+    """What a reference recording says: its sentences one after another."""
+    text = "Hello there, this is number 5. And this is the second sentence."
+    assert spoken_text(text, ANY, english=True) == "Hello there, this is number five. And this is the second sentence."
+    assert spoken_text(text, SMALL, english=True).startswith(" hello there, this is number five. and")
+    assert spoken_text(" … ", ANY, english=True) == ""
 
 
 def test_memory_of_unspoken_text_is_bounded() -> None:
