@@ -172,7 +172,7 @@ def load(
     for name, value in (flags or {}).items():
         if value is not None and value != () and value != []:
             values[name] = _value(name, value, f"{flag(name)}: ")
-    return Settings(**values)  # type: ignore[arg-type]
+    return Settings(**cast(dict[str, Any], values))
 
 
 def flag(name: str) -> str:
@@ -228,7 +228,7 @@ def _value(name: str, raw: object, where: str) -> Value:
 def _check(name: str, value: object, metadata: Mapping[str, Any]) -> None:
     low, high, choices = metadata["low"], metadata["high"], metadata["choices"]
     # A comparison with NaN is false: it is refused too.
-    if low is not None and not low <= value <= high:  # type: ignore[operator]
+    if isinstance(value, int | float) and low is not None and not low <= value <= high:
         raise ConfigError(f"{name}: {value} lies outside {low}…{high}")
     if choices and value not in choices:
         raise ConfigError(f"{name}: {value!r} is none of {', '.join(choices)}")

@@ -1,10 +1,9 @@
 """uvicorn's connections, with an end for clients that do not read, do not ask, or are too many."""
 
 import asyncio
-from asyncio.transports import BaseTransport
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 _ABORT_SECONDS: Final = 15.0
@@ -34,9 +33,8 @@ class HttpConnection(H11Protocol):
     most: int
     _timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: BaseTransport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:
         """One too many is reset before it costs anything."""
-        assert isinstance(transport, asyncio.Transport)
         super().connection_made(transport)
         if len(self.connections) > self.most:
             transport.abort()
@@ -55,7 +53,8 @@ class HttpConnection(H11Protocol):
 
     def _expect_request(self) -> None:
         """Give the connection up unless a request's head is complete in time."""
-        asks = self.cycle is not None and not self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
+        cycle = cast(RequestResponseCycle | None, self.cycle)  # None before the first request
+        asks = cycle is not None and not cycle.response_complete
         if asks or self.transport.get_protocol() is not self:
             self._cancel_timer()
         elif self._timer is None:

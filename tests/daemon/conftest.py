@@ -1,21 +1,17 @@
 """Real daemons on real sockets around the real model."""
 
-import gc
-import os
-import threading
-from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
 
 import numpy as np
 import pytest
 
-from daemon.config import Settings
 from daemon.hub import Loaded
 from daemon.serve import Background
 from streaming.model import AsrModel
-from tests.daemon.support import RATE, Client, Counts, Speech
+from tests.clips import Clip
+from tests.daemon.support import RATE, Client, Counts, Speech, running
 
 
 @pytest.fixture(scope="session")
@@ -27,20 +23,13 @@ def loaded(asr_model: AsrModel) -> Loaded:
 @pytest.fixture(scope="session")
 def start(loaded: Loaded) -> Callable[..., AbstractContextManager[Background]]:
     """A daemon with settings of one's own."""
-
-    @contextmanager
-    def running(**settings: Any) -> Generator[Background]:
-        chosen = Settings(**{"port": 0, "sessions": 16, **settings})
-        with Background(chosen, lambda _: loaded, owns_model=False) as background:
-            yield background
-
-    return running
+    return partial(running, loaded)
 
 
 @pytest.fixture(scope="session")
-def daemon(start: Callable[..., AbstractContextManager[Background]]) -> Iterator[Background]:
+def daemon(loaded: Loaded) -> Iterator[Background]:
     """A daemon with default settings."""
-    with start() as background:
+    with running(loaded) as background:
         yield background
 
 
@@ -51,11 +40,9 @@ def client(daemon: Background) -> Client:
 
 
 @pytest.fixture(scope="session")
-def speech(clips: list[Any]) -> Speech:
+def speech(clips: list[Clip]) -> Speech:
     """A short recording in which the model hears words."""
-    clip = min(clips, key=lambda clip: abs(clip.seconds - 4))
-    path = next((Path(__file__).parent.parent / "data").rglob(Path(clip.name).name))
-    return Speech((clip.samples * 32767).astype("<i2").tobytes(), path)
+    return Speech.among(clips)
 
 
 @pytest.fixture(scope="session")
@@ -68,16 +55,4 @@ def silence() -> bytes:
 @pytest.fixture
 def count(asr_model: AsrModel) -> Callable[[Background], Counts]:
     """Count what is in use now."""
-
-    def counted(background: Background) -> Counts:
-        gc.collect()
-        return Counts(
-            # The pool of workers is the daemon's: bounded, and gone with it.
-            threads=sum(not thread.name.startswith("hearsay-worker") for thread in threading.enumerate()),
-            descriptors=len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0,
-            listeners=asr_model.live,
-            sequences=asr_model.decoder.taken,
-            places=background.hub.taken,
-        )
-
-    return counted
+    return partial(Counts.of, asr_model)

@@ -1,9 +1,12 @@
 """Plain clients of real daemons, and what several of these tests ask."""
 
+import gc
 import json
+import os
+import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,11 @@ from urllib.parse import urlencode
 
 from websockets.sync.client import ClientConnection, connect
 
-RATE = 16_000
+from daemon.config import Settings
+from daemon.hub import Loaded
+from daemon.serve import Background
+from streaming.model import AsrModel
+from tests.clips import DATA, RATE, Clip
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +28,12 @@ class Speech:
     pcm: bytes
     """linear16, mono, 16 kHz."""
     path: Path
+
+    @classmethod
+    def among(cls, clips: Iterable[Clip]) -> "Speech":
+        """A short one in which the model hears words."""
+        clip = min(clips, key=lambda clip: abs(clip.seconds - 4))
+        return cls((clip.samples * 32767).astype("<i2").tobytes(), next(DATA.rglob(clip.name)))
 
     @property
     def seconds(self) -> float:
@@ -38,9 +51,30 @@ class Counts:
     sequences: int
     places: int
 
+    @classmethod
+    def of(cls, model: AsrModel, background: Background) -> "Counts":
+        """What is in use now."""
+        gc.collect()
+        return cls(
+            # The pool of workers is the daemon's: bounded, and gone with it.
+            threads=sum(not thread.name.startswith("hearsay-worker") for thread in threading.enumerate()),
+            descriptors=len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0,
+            listeners=model.live,
+            sequences=model.decoder.taken,
+            places=background.hub.taken,
+        )
+
     def __le__(self, other: "Counts") -> bool:
         """Nothing more than in ``other``."""
         return all(mine <= theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True))
+
+
+@contextmanager
+def running(loaded: Loaded, **settings: Any) -> Generator[Background]:
+    """A daemon around a model that outlives it."""
+    chosen = Settings(**{"port": 0, "sessions": 16, **settings})
+    with Background(chosen, lambda _: loaded, owns_model=False) as background:
+        yield background
 
 
 class Client:

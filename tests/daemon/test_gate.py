@@ -10,6 +10,7 @@ import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
+from websockets.typing import Origin, Subprotocol
 
 from daemon.config import Settings
 from daemon.hub import Loaded
@@ -82,7 +83,7 @@ def test_the_key_in_the_subprotocol_is_never_echoed(
     guarded: Background, offered: list[str], echoed: str | None
 ) -> None:
     url = f"{Client(guarded.url).socket_url}/v1/listen?{RAW}"
-    with connect(url, proxy=None, subprotocols=offered) as socket:  # type: ignore[arg-type]
+    with connect(url, proxy=None, subprotocols=[Subprotocol(name) for name in offered]) as socket:
         assert socket.subprotocol == echoed
         assert KEY not in str(socket.response.headers if socket.response else "")
 
@@ -131,7 +132,7 @@ def test_an_allowed_origin_may_call_across(guarded: Background) -> None:
     with connect(
         f"{Client(guarded.url).socket_url}/v1/listen?{RAW}",
         proxy=None,
-        origin=origin,  # type: ignore[arg-type]
+        origin=Origin(origin),
         additional_headers={"Authorization": f"Bearer {KEY}"},
     ):
         pass

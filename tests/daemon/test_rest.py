@@ -7,6 +7,7 @@ import socket as sockets
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -134,7 +135,7 @@ def test_other_containers_by_the_extra(daemon: Background, speech: Speech) -> No
 
 
 def test_silence_is_an_empty_text(daemon: Background, silence: bytes) -> None:
-    file = encoded(Speech(3 * silence, daemon.url), "WAV", "PCM_16")  # type: ignore[arg-type]
+    file = encoded(Speech(3 * silence, Path()), "WAV", "PCM_16")
     body = ask(daemon.url, file, response_format="verbose_json").json()
     assert (body["text"], body["segments"], body["duration"]) == ("", [], 3.0)
 
