@@ -1,13 +1,17 @@
 """The real SDKs, as their users write them, against the real daemon."""
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import openai
 import pytest
+import soundfile
 from deepgram import AsyncDeepgramClient, DeepgramClient
 from deepgram.core.api_error import ApiError
 from deepgram.core.events import EventType
@@ -16,7 +20,7 @@ from deepgram.listen.v1.types import ListenV1Metadata, ListenV1Results, ListenV1
 from websockets.exceptions import InvalidStatus
 
 from daemon.serve import Background
-from tests.daemon.support import Client, Speech, finals
+from tests.daemon.support import RATE, Client, Speech, finals
 
 Start = Callable[..., AbstractContextManager[Background]]
 
@@ -177,3 +181,16 @@ def test_openai_errors(client: openai.OpenAI, guarded: Background) -> None:
     with openai.OpenAI(api_key="wrong-key", base_url=guarded.url + "/v1", max_retries=0) as stranger:
         with pytest.raises(openai.AuthenticationError):
             stranger.models.list()
+
+
+def test_the_documented_examples_run(
+    daemon: Background, speech: Speech, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(examples) == 2
+    soundfile.write(tmp_path / "speech.flac", np.frombuffer(speech.pcm, "<i2"), RATE)
+    monkeypatch.chdir(tmp_path)
+    for example in examples:
+        exec(example.replace("127.0.0.1:8750", daemon.url.removeprefix("http://")), {})
+        assert capsys.readouterr().out.split() == text.split()
