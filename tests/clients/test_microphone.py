@@ -63,10 +63,9 @@ def speak(path: Path, audio: bytes, stop: threading.Event) -> None:
         start, position = time.monotonic(), 0
         while not stop.is_set():
             piece = audio[position : position + 1600].ljust(1600, b"\0")
-            try:
-                fifo.write(piece)
-            except BlockingIOError:
-                pass
+            if fifo.write(piece) is None:  # full: nobody reads yet
+                time.sleep(0.01)
+                continue
             position += 1600
             time.sleep(max(0.0, start + position / 32000 - time.monotonic()))
 
