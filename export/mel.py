@@ -15,11 +15,11 @@ def to_hertz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(mel < BREAK_MEL, mel * 200 / 3, BREAK_HZ * np.exp((mel - BREAK_MEL) * np.log(6.4) / 27))
 
 
-def mel_filters(bins: int) -> NDArray[np.float32]:
-    """Triangular filters float32 [bins, N_FFT // 2 + 1], each of unit area in Hz (Slaney's normalisation)."""
-    top = BREAK_MEL + 27 / np.log(6.4) * np.log(SAMPLE_RATE / 2 / BREAK_HZ)
+def mel_filters(bins: int, sample_rate: int = SAMPLE_RATE, n_fft: int = N_FFT) -> NDArray[np.float32]:
+    """Triangular filters float32 [bins, n_fft // 2 + 1], each of unit area in Hz (Slaney's normalisation)."""
+    top = BREAK_MEL + 27 / np.log(6.4) * np.log(sample_rate / 2 / BREAK_HZ)
     edges = to_hertz(np.linspace(0.0, top, bins + 2))
-    frequencies = np.linspace(0.0, SAMPLE_RATE / 2, N_FFT // 2 + 1)
+    frequencies = np.linspace(0.0, sample_rate / 2, n_fft // 2 + 1)
     rising = (frequencies[None] - edges[:-2, None]) / np.diff(edges)[:-1, None]
     falling = (edges[2:, None] - frequencies[None]) / np.diff(edges)[1:, None]
     triangles = np.maximum(0.0, np.minimum(rising, falling))
