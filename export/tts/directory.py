@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 from engines import manifest
 from export.checkpoint import Checkpoint, CheckpointError, read_json
 from export.decoder import check_quantization
 from export.dims import DecoderDims
 from export.directory import Precision, Quantization, describe_file, extras, licence, umask
 from export.languages import CODES
+from export.mel import mel_filters
 from export.tokenizer import write_tokenizer
 from export.tts import talker
 from export.tts.checkpoint import TtsCheckpoint, section
@@ -20,6 +23,8 @@ from export.tts.dims import CodecDims, TtsDims
 from export.tts.state import states
 
 CODEC, CODEC_WEIGHTS, TOKENIZER = "codec_decoder.onnx", "codec.weights", "tokenizer.json"
+CODEC_ENCODER, SPEAKER_ENCODER, CLONING_WEIGHTS = "codec_encoder.onnx", "speaker_encoder.onnx", "cloning.weights"
+SPEAKER_MEL = "speaker_mel.npy"
 NEEDED = ("<|im_start|>", "<|im_end|>")
 """Tokens without which no prompt can be written."""
 ROLE = "<|im_start|>assistant\n"
@@ -71,6 +76,8 @@ def write_tts(
     try:
         write_tokenizer(checkpoint.model, dims.text_vocabulary, scratch / TOKENIZER, NEEDED)
         write_codec(checkpoint.codec, dims.codec, scratch, codec)
+        if clones(checkpoint):
+            write_cloning(checkpoint, dims, scratch)
         talker.write_tables(checkpoint.model, dims, scratch, half=decoder != "f32")
         talker.write_talker(checkpoint.model, dims, scratch, decoder, name=label)
         talker.write_predictor(checkpoint.model, dims, scratch, small, name=label)
@@ -103,6 +110,42 @@ def write_codec(codec: Checkpoint, dims: CodecDims, out: Path, precision: Precis
     rules.check(model, CODEC)
     with WeightFile(out / CODEC_WEIGHTS) as weights:
         weights.save(model, out / CODEC)
+
+
+def clones(checkpoint: TtsCheckpoint) -> bool:
+    """Whether the checkpoint has what cloning a voice needs (Base has)."""
+    return "speaker_encoder.fc.weight" in checkpoint.model.tensors
+
+
+def write_cloning(checkpoint: TtsCheckpoint, dims: TtsDims, out: Path) -> None:
+    """Write the two encoders, float32, and the speaker encoder's mel filters."""
+    from export import rules
+    from export.graphs import WeightFile
+    from export.tts import cloning, graph
+
+    bins = speaker_bins(checkpoint.model)
+    codec = graph.codec_encoder_graph(
+        cloning.build_codec_encoder(checkpoint.codec, dims.codec), dims.codec.frame_samples
+    )
+    speaker = graph.speaker_encoder_graph(cloning.build_speaker_encoder(checkpoint.model), bins)
+    rules.check(codec, CODEC_ENCODER)
+    # Its softmax pools over the whole clip, which holds no padding: there is no mask to add (rule 5).
+    if found := [each for each in rules.violations(speaker) if each.rule != 5]:
+        raise rules.RuleError(SPEAKER_ENCODER, found)
+    with WeightFile(out / CLONING_WEIGHTS) as weights:
+        weights.save(codec, out / CODEC_ENCODER)
+        weights.save(speaker, out / SPEAKER_ENCODER)
+    np.save(out / SPEAKER_MEL, mel_filters(bins, speaker_rate(checkpoint.model), cloning.N_FFT))
+
+
+def speaker_bins(model: Checkpoint) -> int:
+    """Mel bins that the speaker encoder takes."""
+    return model.tensors["speaker_encoder.blocks.0.conv.weight"].shape[1]
+
+
+def speaker_rate(model: Checkpoint) -> int:
+    """The sample rate of its audio; 24 kHz is the class's default."""
+    return int((model.config.get("speaker_encoder_config") or {}).get("sample_rate", 24000))
 
 
 def describe(
@@ -161,10 +204,25 @@ def describe(
         layouts=tuple(extra.get("layouts", ("stream",) if extra else ("stream", "whole"))),
         instructions=bool(extra.get("instructions", instructions and not extra)),
         text=text_rules(extra),
+        **cloning_of(checkpoint, dims),
         sampling=sampling(model),
         files={path.name: describe_file(path) for path in sorted(out.iterdir())},
         source=str(model.config.get("_name_or_path") or model.directory.resolve().name),
     )
+
+
+def cloning_of(checkpoint: TtsCheckpoint, dims: TtsDims) -> dict[str, Any]:
+    """The manifest's fields for cloning; none where the checkpoint cannot."""
+    if not clones(checkpoint):
+        return {}
+    from export.tts.cloning import HOP, N_FFT
+
+    rate, bins = speaker_rate(checkpoint.model), speaker_bins(checkpoint.model)
+    codec = dims.codec
+    return {
+        "speaker_encoder": manifest.SpeakerEncoder(SPEAKER_ENCODER, SPEAKER_MEL, rate, N_FFT, HOP, bins),
+        "codec_encoder": manifest.CodecEncoder(CODEC_ENCODER, codec.sample_rate, codec.frame_samples),
+    }
 
 
 def predictor_rows(dims: TtsDims) -> str | None:

@@ -1,11 +1,12 @@
-"""The codec decoder module → its ONNX graph."""
+"""Modules of a speaking model → ONNX graphs."""
 
 import onnx
 import torch
 from torch import Tensor
 from torch.export import Dim
 
-from export.graphs import OPSET, quiet, tidy
+from export.graphs import OPSET, quiet, tidy, trace
+from export.tts.cloning import CodecEncoder, SpeakerEncoder
 from export.tts.codec import CodecDecoder
 from export.tts.state import State, states
 
@@ -36,3 +37,16 @@ def codec_graph(decoder: CodecDecoder, dtype: torch.dtype) -> onnx.ModelProto:
         )
     assert program is not None
     return tidy(program.model_proto)
+
+
+def codec_encoder_graph(encoder: CodecEncoder, frame_samples: int) -> onnx.ModelProto:
+    """``audio [B, frames · frame_samples] → codes [B, frames, Q]``."""
+    audio = torch.zeros(2, 5 * frame_samples)
+    axes = {0: Dim("clips", min=1, max=64), 1: frame_samples * Dim("frames", min=1, max=4096)}
+    return trace(encoder, {"audio": audio}, {"audio": axes}, ("codes",))
+
+
+def speaker_encoder_graph(encoder: SpeakerEncoder, bins: int) -> onnx.ModelProto:
+    """``mels [B, T, bins] → embedding [B, width]``."""
+    axes = {0: Dim("clips", min=1, max=64), 1: Dim("steps", min=8, max=65536)}
+    return trace(encoder, {"mels": torch.zeros(2, 100, bins)}, {"mels": axes}, ("embedding",))

@@ -69,8 +69,9 @@ class Chain:
         language: str | None = None,
         instruction: str | None = None,
         embedding: Floats | None = None,
+        reference: tuple[str, Codes] | None = None,
     ) -> Prompt:
-        """The rows that a talker starts from."""
+        """The rows that a talker starts from. ``reference``: what the cloned speaker said, and its frames [n, Q]."""
         ids, t, c = self.manifest.tokens, self.text, self.code
         speaker = None if voice is None else self.manifest.voices[voice]
         tag = None if language is None else self.manifest.language_ids[language]
@@ -90,6 +91,17 @@ class Chain:
             rows.append(t[[ids.tts_pad]] + embedding[None])
         rows.append(t[[ids.tts_bos]] + c[[ids.codec_pad]])
         words = t[[*self.ids(text), ids.tts_eos]]
+        if reference is not None:
+            said, frames = reference
+            words = np.concatenate((t[self.ids(said)], words))
+            heard = np.stack(
+                [c[[self.place(book, code) for book, code in enumerate(frame)]].sum(0) for frame in frames]
+            )
+            heard = np.concatenate((c[[ids.codec_bos]], heard))
+            if layout == "whole":
+                return Prompt(np.concatenate([*rows, words + c[ids.codec_pad], heard + t[ids.tts_pad]]), words[:0])
+            padded = np.concatenate((words, t[[ids.tts_pad]].repeat(max(0, len(heard) - len(words)), 0)))
+            return Prompt(np.concatenate([*rows, padded[: len(heard)] + heard]), padded[len(heard) :])
         if layout == "stream":
             return Prompt(np.concatenate([*rows, words[:1] + c[[ids.codec_bos]]]), words[1:])
         rows += [words + c[ids.codec_pad], t[[ids.tts_pad]] + c[[ids.codec_bos]]]

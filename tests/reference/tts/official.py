@@ -204,6 +204,12 @@ def scramble(model: nn.Module, seed: int) -> None:
                 # network whose signal grows tenfold turns rounding into what looks like errors.
                 gain = 0.25 if ".conv2." in name else 1.0
                 normal(parameter, 0.0, gain * parameter[0].numel() ** -0.5)
+        for name, buffer in model.named_buffers():
+            # The codebooks of the codec's encoder.
+            if name.endswith("embed_sum"):
+                normal(buffer, 0.0, 0.5)
+            elif name.endswith("cluster_usage"):
+                buffer.copy_(torch.rand(buffer.shape, generator=generator) + 0.5)
         for module in model.modules():
             if isinstance(module, nn.ConvTranspose1d):
                 # Of [inputs, outputs, kernel], inputs · kernel / stride meet in an output.
