@@ -1,10 +1,7 @@
 """A loaded speaking model: weights once, sessions many."""
 
-import hashlib
 import secrets
 import threading
-from collections import OrderedDict
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -12,35 +9,21 @@ import numpy as np
 import numpy.typing as npt
 
 from codec.clone import LONGEST_SECONDS, VoiceEncoder, check_reference
-from codec.decoder import CodecDecoder, CodecState, Decode
+from codec.engine import Engine
 from codec.options import OptionError, SpeakOptions
-from codec.predictor import FrameStart, Predictor
-from codec.prompt import HEAD_ROWS, Prompt
-from codec.rows import CodeTable
 from codec.sampling import Sampling
 from codec.speaker import Speaker, Voicing
-from codec.talker import Talker, TalkerStep
 from codec.text import spoken_text
 from codec.voices import Reference, StoredVoice, Voices
 from codec.work import Work
 from engines import manifest as manifests
-from engines.batching import Cancelled, Lane, Owner
-from engines.gguf import Busy, Decoder
-from engines.onnx import CPU, Graph
-from engines.threads import budget, share
+from engines.gguf import Busy
 
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
 
-FRAME_ROWS: Final = 512
-"""Frames of one piece that a sequence has room for: 41 s."""
-SEQUENCE_ROWS: Final = HEAD_ROWS + FRAME_ROWS
-BODY_ROWS: Final = 256
-"""More rows where a piece's text, or a reference, goes in before its first frame."""
 REFERENCE_SECONDS: Final = 15.0
-PRIMED: Final = 8
-"""Codec states after references that are kept."""
-PREDICTOR_BATCH: Final = 8
+"""Longest recording that goes in with its text."""
 
 LANGUAGES: Final = {
     "chinese": "zh", "english": "en", "japanese": "ja", "korean": "ko", "german": "de", "french": "fr",
@@ -77,52 +60,10 @@ class TtsModel:
         """
         manifest = manifests.read_tts(directory)
         self.manifest, self.directory, self.sessions = manifest, directory, sessions
-        spec = manifest.codec
-        self.sample_rate, self.frame_samples = spec.sample_rate, spec.frame_samples
-        mine = share(sum(file.bytes for file in manifest.files.values()), budget(threads))
-        self.threads = mine.threads
-        self.lane = Lane("hearsay-talker")
-        self.codec_lane = Lane("hearsay-codec") if mine.side_by_side else self.lane
-        graph = Graph(directory / spec.file, threads=mine.threads, provider=provider)
-        self.provider = graph.provider
-        self.codec = CodecDecoder(spec, graph)
-        self._primed: OrderedDict[str, CodecState] = OrderedDict()
-        long = "stream" not in manifest.layouts or manifest.codec_encoder is not None
-        self.rows = SEQUENCE_ROWS + (BODY_ROWS if long else 0)
-        self.codes = CodeTable(
-            directory / manifest.code_rows,
-            vocabulary=manifest.talker.vocabulary,
-            entries=spec.entries,
-            codebooks=spec.codebooks,
-        )
-        self._decoder = Decoder(
-            directory / manifest.talker.file,
-            sequences=sessions,
-            rows=self.rows,
-            threads=mine.threads,
-            kv=kv,
-            hidden=True,
-        )
-        self._small = Decoder(
-            directory / manifest.predictor.decoder.file,
-            sequences=min(sessions, PREDICTOR_BATCH),
-            rows=spec.codebooks,
-            threads=mine.threads,
-            kv=kv,
-            hidden=True,
-            shared_rows=2,
-        )
-        self._talker = Talker(
-            self._decoder,
-            entries=spec.entries,
-            end=manifest.tokens.codec_eos,
-            min_frames=manifest.sampling.min_frames,
-        )
-        self._predictor = Predictor(manifest.predictor, directory, self._small, self.codes)
-        self.prompt = Prompt.load(manifest, directory, self.codes)
+        self.engine = Engine(manifest, directory, sessions=sessions, threads=threads, provider=provider, kv=kv)
+        self.sample_rate, self.frame_samples = manifest.codec.sample_rate, manifest.codec.frame_samples
         self.voices = Voices(manifest, voices)
         self._voice_encoder: VoiceEncoder | None = None
-        self._provider = provider
         self._lock = threading.Lock()
         self._speakers: set[Speaker] = set()
         self._closed_work = Work()
@@ -132,11 +73,6 @@ class TtsModel:
     def name(self) -> str:
         """The manifest's name."""
         return self.manifest.name
-
-    @property
-    def max_frames(self) -> int:
-        """Most frames of one piece."""
-        return min(self.manifest.sampling.max_frames, FRAME_ROWS - 1)
 
     @property
     def sampling(self) -> Sampling:
@@ -169,7 +105,7 @@ class TtsModel:
         spoken = dialect if dialect is not None and language in (None, "zh") else language
         english = (language or "") == "en"
         voicing = Voicing(
-            head=self.prompt.head(voice, spoken, options.instructions),
+            head=self.engine.prompt.head(voice, spoken, options.instructions),
             english=english and options.normalise,
             sampling=options.sampling or self.sampling,
             seed=options.seed if options.seed is not None else secrets.randbits(63),
@@ -198,20 +134,20 @@ class TtsModel:
         self.voices.require_cloning(with_text=text is not None)
         heard = check_reference(samples, rate, REFERENCE_SECONDS if text is not None else LONGEST_SECONDS)
         encoder = self._encoder()
-        embedding = self.codec_lane.call(lambda: encoder.embedding(heard, rate))
+        embedding = self.engine.codec_lane.call(lambda: encoder.embedding(heard, rate))
         if text is None:
             return self.voices.store(name, embedding)
         spoken = spoken_text(text, self.manifest.text, english=self.language(None) == "en")
         if not spoken:
             raise OptionError("text", "holds nothing that can be spoken")
-        codes = self.codec_lane.call(lambda: encoder.codes(heard, rate))
+        codes = self.engine.codec_lane.call(lambda: encoder.codes(heard, rate))
         return self.voices.store(name, embedding, Reference(spoken, codes))
 
     def _encoder(self) -> VoiceEncoder:
         with self._lock:
             if self._voice_encoder is None:
                 self._voice_encoder = VoiceEncoder(
-                    self.manifest, self.directory, threads=self.threads, provider=self._provider
+                    self.manifest, self.directory, threads=self.engine.threads, provider=self.engine.asked
                 )
             return self._voice_encoder
 
@@ -237,7 +173,7 @@ class TtsModel:
     @property
     def taken(self) -> int:
         """Sequences of the talker in use."""
-        return self._decoder.taken
+        return self.engine.taken
 
     @property
     def work(self) -> Work:
@@ -260,69 +196,7 @@ class TtsModel:
         """Close every speaker, then the engines. Idempotent."""
         for speaker in list(self._speakers):
             speaker.close()
-        self.codec_lane.close()
-        self.lane.close()
-        self._decoder.close()
-        self._small.close()
-
-    # ------------------------------------------------------- calls into the engines, from any thread
-
-    def acquire(self, owner: Owner) -> int:
-        """An empty sequence of the talker."""
-        return self.lane.call(self._decoder.acquire, owner=owner)
-
-    def release(self, sequence: int) -> None:
-        """Give a sequence back. Waits for the lane; nothing to do once that is closed."""
-        try:
-            self.lane.call(lambda: self._decoder.release(sequence))
-        except Cancelled:
-            return
-
-    def prefill(self, sequence: int, start: int, rows: Floats, owner: Owner) -> None:
-        """Put prompt rows into a sequence at ``start``."""
-        self.lane.call(lambda: self._talker.prefill(sequence, start, rows), owner=owner)
-
-    def frame(self, step: TalkerStep, owner: Owner) -> list[int] | None:
-        """The next frame's codes, or None for the end of speech. Frames that wait at the same moment are one batch."""
-        return self.lane.submit(step, self._frames, key="frame", owner=owner)
-
-    def decode(self, codes: Codes, state: CodecState, owner: Owner) -> tuple[Floats, CodecState]:
-        """Samples of ``codes`` int64 [N, codebooks], and the next state."""
-        # On a CPU a batch saves next to nothing and rounds differently than one stream alone.
-        key = None if self.provider == CPU else ("codec", len(codes))
-        return self.codec_lane.submit(Decode(codes, state), self._decode, key=key, owner=owner)
-
-    def primed(self, reference: Reference | None, owner: Owner) -> CodecState:
-        """The codec's state after ``reference``: a cold one would speak the right codes in the wrong voice."""
-        if reference is None:
-            return self.codec.start()
-        key = hashlib.sha256(reference.codes.tobytes()).hexdigest()
-        with self._lock:
-            if key in self._primed:
-                self._primed.move_to_end(key)
-                return self._primed[key]
-        _, state = self.decode(reference.codes, self.codec.start(), owner)
-        with self._lock:
-            self._primed[key] = state
-            if len(self._primed) > PRIMED:
-                self._primed.popitem(last=False)
-        return state
-
-    def _decode(self, work: Sequence[Decode]) -> list[tuple[Floats, CodecState]]:
-        return self.codec.steps(work)
-
-    def _frames(self, steps: Sequence[TalkerStep]) -> list[list[int] | None]:
-        drawn = self._talker.step(steps)
-        going = [i for i, d in enumerate(drawn) if d.code is not None]
-        starts = [
-            FrameStart(drawn[i].hidden, drawn[i].code or 0, steps[i].utterance.sampling, steps[i].utterance.random)
-            for i in going
-        ]
-        frames: list[list[int] | None] = [None] * len(steps)
-        for i, codes in zip(going, self._predictor.run(starts), strict=True):
-            steps[i].utterance.row = self.codes.frame(codes)
-            frames[i] = codes
-        return frames
+        self.engine.close()
 
     def _warm(self) -> None:
         """Touch every page and shape that the first session would otherwise wait for."""

@@ -22,7 +22,7 @@ from codec.work import Work
 from engines.batching import Owner
 
 if TYPE_CHECKING:
-    from codec.model import TtsModel
+    from codec.engine import Engine
 
 Floats = npt.NDArray[np.float32]
 
@@ -43,7 +43,7 @@ class Piece:
 
     def __init__(
         self,
-        model: "TtsModel",
+        engine: "Engine",
         utterance: Utterance,
         owner: Owner,
         work: Work,
@@ -62,10 +62,10 @@ class Piece:
             rest: text rows of that text which did not go in before the first frame.
         """
         self.index, self.start = index, start
-        self._model, self._utterance, self._owner, self._work = model, utterance, owner, work
-        self._guard = Guard(cap=min(model.max_frames, model.rows - utterance.position - 1))
+        self._engine, self._utterance, self._owner, self._work = engine, utterance, owner, work
+        self._guard = Guard(cap=min(engine.max_frames, engine.rows - utterance.position - 1))
         for token in prompt_tokens or ():
-            self._guard.read(model.prompt.spelling(token))
+            self._guard.read(engine.prompt.spelling(token))
         self._codec = state
         self._rest = deque(rest)
         self._text_ended = prompt_tokens is not None and not self._rest
@@ -82,7 +82,7 @@ class Piece:
                     self._work.stalls += 1
                     break
                 step = TalkerStep(self._utterance, text, may_end=self._text_ended)
-                codes = self._model.frame(step, self._owner)
+                codes = self._engine.frame(step, self._owner)
                 if codes is None:
                     reason = "end"
                 else:
@@ -94,16 +94,16 @@ class Piece:
         if not frames:
             return Group(_SILENCE, 0, reason)
         samples = self._decode(frames)
-        reason = self._guard.audio(samples, self._model.frame_samples, self._text_ended) or reason
+        reason = self._guard.audio(samples, self._engine.frame_samples, self._text_ended) or reason
         return Group(samples, len(frames), reason)
 
     def rest(self) -> Floats:
         """What the codec still holds back at the end."""
-        return self._model.codec.finish(self._codec)
+        return self._engine.codec.finish(self._codec)
 
     def _text(self, token: int | None) -> Floats | None:
         """The text row of the next frame. After the text's end it is padding for ever, before it never."""
-        prompt = self._model.prompt
+        prompt = self._engine.prompt
         if self._rest:
             row = self._rest.popleft()
             self._text_ended = not self._rest
@@ -121,7 +121,7 @@ class Piece:
 
     def _decode(self, frames: list[list[int]]) -> Floats:
         began = time.perf_counter()
-        samples, self._codec = self._model.decode(np.array(frames, np.int64), self._codec, self._owner)
+        samples, self._codec = self._engine.decode(np.array(frames, np.int64), self._codec, self._owner)
         self._work.codec_seconds += time.perf_counter() - began
         self._work.codec_calls += 1
         self._work.codec_frames += len(frames)

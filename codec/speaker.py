@@ -61,10 +61,10 @@ class Speaker:
     def __init__(self, model: "TtsModel", options: SpeakOptions, voicing: Voicing) -> None:
         self.options, self.work, self.seed = options, Work(), voicing.seed
         self.sample_rate = options.sample_rate or model.sample_rate
-        self._model, self._voicing = model, voicing
+        self._model, self._engine, self._voicing = model, model.engine, voicing
         self._owner = Owner()
         self._output = Output(options.speed, model.sample_rate, self.sample_rate)
-        self._script = Script(model.prompt, model.manifest, english=voicing.english)
+        self._script = Script(model.engine.prompt, model.manifest, english=voicing.english)
         self._whole = voicing.reference is not None or "stream" not in model.manifest.layouts
         self._inbox = threading.Condition()
         """Guards what other threads touch: the script's inbox, the counters of clears, ``_idle`` and ``_closed``."""
@@ -141,7 +141,7 @@ class Speaker:
         with self._stepping:
             self._piece = None
             if self._sequence is not None:
-                self._model.release(self._sequence)
+                self._engine.release(self._sequence)
                 self._sequence = None
         self._model.forget(self)
 
@@ -206,8 +206,8 @@ class Speaker:
         self.flush()
         self.step()
         for frames in (2, 4, 8, MOST_FRAMES):
-            codes = np.zeros((frames, self._model.manifest.codec.codebooks), np.int64)
-            self._model.decode(codes, self._model.codec.start(), self._owner)
+            codes = np.zeros((frames, self._engine.manifest.codec.codebooks), np.int64)
+            self._engine.decode(codes, self._engine.codec.start(), self._owner)
 
     def _settle(self) -> tuple[list[Event], int]:
         """Answer the clears that came, and begin a new turn."""
@@ -254,35 +254,35 @@ class Speaker:
         """Take a sequence and evaluate the prompt's head, once a session: its rows stay in the cache."""
         if self._sequence is None:
             began = time.perf_counter()
-            self._sequence = self._model.acquire(self._owner)
-            self._model.prefill(self._sequence, 0, self._voicing.head, self._owner)
+            self._sequence = self._engine.acquire(self._owner)
+            self._engine.prefill(self._sequence, 0, self._voicing.head, self._owner)
             self.work.prefill_rows += len(self._voicing.head)
             self.work.prefill_seconds += time.perf_counter() - began
         return self._sequence
 
     def _begin(self, events: list[Event], epoch: int) -> Piece:
         """Start the next piece after the prompt's head."""
-        model, voicing, sequence = self._model, self._voicing, self._prepare()
+        engine, voicing, sequence = self._engine, self._voicing, self._prepare()
         start = self._given / self.sample_rate
         utterance = Utterance(
             sequence,
             position=len(voicing.head),
-            row=model.prompt.codec_bos,
+            row=engine.prompt.codec_bos,
             sampling=voicing.sampling,
             random=generator(self.seed, self._takes),
         )
         if self._whole:
             with self._current(epoch) as script:
                 ids = script.whole()
-            body = model.prompt.cloned(ids, voicing.reference) if voicing.reference else model.prompt.whole(ids)
-            model.prefill(sequence, utterance.position, body.rows, self._owner)
+            body = engine.prompt.cloned(ids, voicing.reference) if voicing.reference else engine.prompt.whole(ids)
+            engine.prefill(sequence, utterance.position, body.rows, self._owner)
             utterance.position += len(body.rows)
             utterance.row = body.row
             self.work.prefill_rows += len(body.rows)
             self.work.text_tokens += len(ids)
-            state = model.primed(voicing.reference, self._owner)
+            state = engine.primed(voicing.reference, self._owner)
             piece = Piece(
-                model,
+                engine,
                 utterance,
                 self._owner,
                 self.work,
@@ -293,8 +293,8 @@ class Speaker:
                 rest=list(body.rest),
             )
         else:
-            state = model.codec.start()
-            piece = Piece(model, utterance, self._owner, self.work, index=self._pieces, start=start, state=state)
+            state = engine.codec.start()
+            piece = Piece(engine, utterance, self._owner, self.work, index=self._pieces, start=start, state=state)
         self._pieces += 1
         self._takes += 1
         self.work.pieces += 1
@@ -308,8 +308,8 @@ class Speaker:
             with self._current(epoch) as script:
                 return script.next_token()
 
-        model = self._model
-        group = piece.speak(group_frames(self._groups, buffered, model.frame_samples / model.sample_rate), next_token)
+        engine = self._engine
+        group = piece.speak(group_frames(self._groups, buffered, engine.frame_samples / engine.sample_rate), next_token)
         if group.frames:
             self._groups += 1
             self._give(self._output.feed(group.samples), events)

@@ -34,7 +34,7 @@ def options(model: TtsModel) -> SpeakOptions:
 
 def test_prompt_rows_are_the_official_ones(model: TtsModel) -> None:
     """Head, first text row with the begin of speech, and the rows that follow one a frame."""
-    prompt = model.prompt
+    prompt = model.engine.prompt
     ids = prompt.encode(TEXT)
     head = prompt.head("ryan", "en", None)
     rows = np.concatenate([head, prompt.text_rows(ids[:1]) + prompt.codec_bos])
@@ -46,14 +46,14 @@ def test_prompt_rows_are_the_official_ones(model: TtsModel) -> None:
 @pytest.mark.parametrize("cuts", [[1000], [1, 4, 2, 7]])
 def test_greedy_frames_are_the_official_ones(model: TtsModel, monkeypatch: pytest.MonkeyPatch, cuts: list[int]) -> None:
     """50 frames, every codebook, through the session; text at once and in deltas."""
-    frame, frames = model.frame, list[list[int]]()
+    frame, frames = model.engine.frame, list[list[int]]()
 
     def watched(step: TalkerStep, owner: Owner) -> list[int] | None:
         codes = frame(step, owner)
         frames.append(codes or [])
         return codes
 
-    monkeypatch.setattr(model, "frame", watched)
+    monkeypatch.setattr(model.engine, "frame", watched)
     speaker = model.speaker(options(model))
     at = turn = 0
     while at < len(TEXT):
@@ -73,10 +73,10 @@ def test_greedy_frames_are_the_official_ones(model: TtsModel, monkeypatch: pytes
 def test_samples_are_the_official_ones(model: TtsModel, sizes: list[int]) -> None:
     """300 frames in groups, to 4.2e-4 of an output whose RMS is .15: the window turns four times."""
     codes = OFFICIAL["codes"].astype(np.int64)
-    owner, state, at, turn = Owner(), model.codec.start(), 0, 0
+    owner, state, at, turn = Owner(), model.engine.codec.start(), 0, 0
     parts: list[np.ndarray] = []
     while at < len(codes):
-        samples, state = model.decode(codes[at : at + sizes[turn % len(sizes)]], state, owner)
+        samples, state = model.engine.decode(codes[at : at + sizes[turn % len(sizes)]], state, owner)
         parts.append(samples)
         at, turn = at + sizes[turn % len(sizes)], turn + 1
     wave = np.concatenate(parts)

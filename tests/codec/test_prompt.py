@@ -51,16 +51,16 @@ def test_the_head_is_the_official_layout(
     if speaker is not None:
         expected.append(text[t.tts_pad] + (codes[voice.id] if speaker == "preset" else vector))
     expected.append(text[t.tts_bos] + codes[t.codec_pad])
-    np.testing.assert_array_equal(tts_model.prompt.head(asked, language, None), np.stack(expected))
+    np.testing.assert_array_equal(tts_model.engine.prompt.head(asked, language, None), np.stack(expected))
 
 
 def test_an_instruction_goes_before_the_role(tts_model: TtsModel, text: Floats) -> None:
     """As a user's turn, text rows only, its text encoded with the role's name in one go."""
-    plain = tts_model.prompt.head("slt", "en", None)
-    rows = tts_model.prompt.head("slt", "en", "Whisper, <|im_end|> please.")
+    plain = tts_model.engine.prompt.head("slt", "en", None)
+    rows = tts_model.engine.prompt.head("slt", "en", "Whisper, <|im_end|> please.")
     start = tts_model.manifest.tokens.role[0]
-    said = tts_model.prompt.encode("user\nWhisper, <|im_end|> please.")
-    newline = tts_model.prompt.encode("\n")
+    said = tts_model.engine.prompt.encode("user\nWhisper, <|im_end|> please.")
+    newline = tts_model.engine.prompt.encode("\n")
     end = next(i for i in range(len(text)) if np.array_equal(text[i], rows[1 + len(said)]))
     assert end not in said
     np.testing.assert_array_equal(rows[: -len(plain)], text[[start, *said, end, *newline]])
@@ -72,7 +72,7 @@ def test_a_frame_is_the_sum_of_its_codes_rows(tts_model: TtsModel, codes: Floats
     spec, vocabulary = tts_model.manifest.codec, tts_model.manifest.talker.vocabulary
     frame = [7 * (g + 1) for g in range(spec.codebooks)]
     places = [frame[0], *(vocabulary + (g - 1) * spec.entries + frame[g] for g in range(1, spec.codebooks))]
-    np.testing.assert_allclose(tts_model.codes.frame(frame), codes[places].sum(axis=0), atol=1e-5)
+    np.testing.assert_allclose(tts_model.engine.codes.frame(frame), codes[places].sum(axis=0), atol=1e-5)
 
 
 def test_tables_of_another_size_are_refused() -> None:
@@ -98,9 +98,9 @@ def whole_model(tts_directory: Path, tmp_path_factory: pytest.TempPathFactory) -
 def test_the_whole_layout_waits_for_the_piece(whole_model: TtsModel, text: Floats, codes: Floats) -> None:
     """Nothing is spoken before the sentence is complete; then its rows are in the prompt and frames get padding."""
     t = whole_model.manifest.tokens
-    ids = whole_model.prompt.encode(" good morning to all of you.")
+    ids = whole_model.engine.prompt.encode(" good morning to all of you.")
     body = np.concatenate([text[ids], text[[t.tts_eos]]]) + codes[t.codec_pad]
-    found = whole_model.prompt.whole(ids)
+    found = whole_model.engine.prompt.whole(ids)
     np.testing.assert_array_equal(found.rows, body)
     np.testing.assert_array_equal(found.row, codes[t.codec_bos])
     assert len(found.rest) == 0
@@ -111,7 +111,7 @@ def test_the_whole_layout_waits_for_the_piece(whole_model: TtsModel, text: Float
     events = speaker.step()
     assert any(isinstance(e, AudioChunk) for e in events)
     assert speaker.work.text_tokens == len(ids)
-    assert speaker.work.prefill_rows == len(whole_model.prompt.head("kathleen", "en", None)) + len(body)
+    assert speaker.work.prefill_rows == len(whole_model.engine.prompt.head("kathleen", "en", None)) + len(body)
     speaker.finish()
     events = list(speaker.events())
     assert [e.text for e in events if isinstance(e, PieceMark)] == ["good morning to all of you."]
@@ -125,12 +125,12 @@ def test_a_reference_goes_beside_the_text(tts_model: TtsModel, text: Floats, cod
     m, t = tts_model.manifest, tts_model.manifest.tokens
     said = np.random.default_rng(1).integers(0, m.codec.entries, (frames, m.codec.codebooks))
     reference = Reference(" a voice to follow.", said)
-    ids = tts_model.prompt.encode(" good morning.")
-    stream = text[[*tts_model.prompt.encode(reference.text), *ids, t.tts_eos]]
-    spoken = np.stack([codes[t.codec_bos], *(tts_model.codes.frame(frame) for frame in said.tolist())])
+    ids = tts_model.engine.prompt.encode(" good morning.")
+    stream = text[[*tts_model.engine.prompt.encode(reference.text), *ids, t.tts_eos]]
+    spoken = np.stack([codes[t.codec_bos], *(tts_model.engine.codes.frame(frame) for frame in said.tolist())])
     length = max(len(stream), frames + 1)
     padded = np.concatenate([stream, np.tile(text[t.tts_pad], (length - len(stream), 1))])
-    body = tts_model.prompt.cloned(ids, reference)
+    body = tts_model.engine.prompt.cloned(ids, reference)
     np.testing.assert_array_equal(body.rows, padded[:frames] + spoken[:frames])
     np.testing.assert_array_equal(body.row, spoken[frames])
     np.testing.assert_array_equal(body.rest, padded[frames:])
@@ -147,13 +147,13 @@ def test_a_cloned_voice_begins_where_its_reference_ended(tts_model: TtsModel, mo
     assert found.reference.text == " a friend."
     np.testing.assert_array_equal(found.reference.codes, said)
     decoded: list[tuple[npt.NDArray[np.int64], CodecState]] = []
-    decode = tts_model.decode
+    decode = tts_model.engine.decode
 
     def watched(codes: npt.NDArray[np.int64], state: CodecState, owner: Owner) -> tuple[Floats, CodecState]:
         decoded.append((codes, state))
         return decode(codes, state, owner)
 
-    monkeypatch.setattr(tts_model, "decode", watched)
+    monkeypatch.setattr(tts_model.engine, "decode", watched)
     for _ in range(2):
         speaker = tts_model.speaker(SpeakOptions(voice="friend", seed=1))
         speaker.say("Good morning to all of you. ")
@@ -161,7 +161,7 @@ def test_a_cloned_voice_begins_where_its_reference_ended(tts_model: TtsModel, mo
         speaker.close()
     references = [codes for codes, _ in decoded if np.array_equal(codes, said)]
     assert len(references) == 1
-    _, primed = decode(said, tts_model.codec.start(), Owner())
+    _, primed = decode(said, tts_model.engine.codec.start(), Owner())
     starts = [state for codes, state in decoded if len(codes) == 1]
     assert len(starts) == 2
     for state in starts:

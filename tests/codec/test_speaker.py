@@ -23,7 +23,7 @@ from engines.gguf import Busy
 TEXT = "The quick brown fox jumps over the lazy dog, twice. It costs $5.50 on March 3, 2024."
 SHORT_TEXT = "Good morning to all of you."
 
-Codes = dict[int, list[list[int]]]
+Codes = dict[Owner, list[list[int]]]
 
 
 def heard(events: list[Event]) -> npt.NDArray[np.float32]:
@@ -61,16 +61,16 @@ def say(model: TtsModel, text: str, options: SpeakOptions, cuts: list[int] | Non
 
 @pytest.fixture
 def spoken(tts_model: TtsModel, monkeypatch: pytest.MonkeyPatch) -> Codes:
-    """Codes of every frame made, by the identity of the owner (the session)."""
+    """Codes of every frame made, by the owner (the session)."""
     found: Codes = {}
-    frame: Callable[[TalkerStep, Owner], list[int] | None] = tts_model.frame
+    frame: Callable[[TalkerStep, Owner], list[int] | None] = tts_model.engine.frame
 
     def watched(step: TalkerStep, owner: Owner) -> list[int] | None:
         codes = frame(step, owner)
-        found.setdefault(id(owner), []).append(codes or [])
+        found.setdefault(owner, []).append(codes or [])
         return codes
 
-    monkeypatch.setattr(tts_model, "frame", watched)
+    monkeypatch.setattr(tts_model.engine, "frame", watched)
     return found
 
 
@@ -122,7 +122,7 @@ def test_cutting_the_text_changes_no_code(tts_model: TtsModel, cuts: list[int]) 
     """Text that arrives in deltas, with the talker stalling between, is spoken like text that was there."""
     options = SpeakOptions(seed=3)
     codes: list[list[list[int] | None]] = []
-    frame = tts_model.frame
+    frame = tts_model.engine.frame
     for these in (None, cuts):
         made: list[list[int] | None] = []
 
@@ -130,11 +130,11 @@ def test_cutting_the_text_changes_no_code(tts_model: TtsModel, cuts: list[int]) 
             made.append(frame(step, owner))
             return made[-1]
 
-        tts_model.frame = watched  # type: ignore[method-assign]
+        tts_model.engine.frame = watched  # type: ignore[method-assign]
         try:
             events = say(tts_model, SHORT_TEXT, options, these)
         finally:
-            del tts_model.frame
+            del tts_model.engine.frame
         assert heard(events).size
         codes.append(made)
     assert codes[0] == codes[1]
@@ -148,14 +148,14 @@ def test_alone_and_among_eight_the_codes_are_the_same(tts_model: TtsModel, spoke
         one()
     alone = list(spoken.values())
     spoken.clear()
-    batches = tts_model.lane.batches, tts_model.lane.jobs
+    batches = tts_model.engine.lane.batches, tts_model.engine.lane.jobs
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda one: one(), say_one))
     crowd = list(spoken.values())
     assert sorted(crowd) == sorted(alone)
     assert len({str(codes) for codes in alone}) == 8
-    # And they did share calls.
-    assert tts_model.lane.jobs - batches[1] > 2 * (tts_model.lane.batches - batches[0])
+    # And they did share calls, though each goes to the codec between its groups.
+    assert tts_model.engine.lane.jobs - batches[1] > 1.3 * (tts_model.engine.lane.batches - batches[0])
 
 
 def test_greedy_codes_need_no_seed(tts_model: TtsModel, spoken: Codes) -> None:
@@ -171,7 +171,7 @@ def test_late_text_stalls_the_talker(tts_model: TtsModel) -> None:
     speaker = tts_model.speaker(SpeakOptions(seed=5))
     speaker.say("Good morning ")
     run(speaker)
-    tokens = len(tts_model.prompt.encode(" good morning"))
+    tokens = len(tts_model.engine.prompt.encode(" good morning"))
     assert speaker.work.frames == speaker.work.text_tokens == tokens
     assert speaker.work.stalls > 0
     assert speaker.step() == []
@@ -200,7 +200,7 @@ def test_audio_begins_before_the_sentence_ends(tts_model: TtsModel) -> None:
 def test_clear_stops_within_a_frame(tts_model: TtsModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clear that comes while a group is made: not one more frame, none of its audio, then Cleared."""
     speaker = tts_model.speaker(SpeakOptions(seed=5))
-    frame, frames = tts_model.frame, 0
+    frame, frames = tts_model.engine.frame, 0
 
     def interrupted(step: TalkerStep, owner: Owner) -> list[int] | None:
         nonlocal frames
@@ -210,7 +210,7 @@ def test_clear_stops_within_a_frame(tts_model: TtsModel, monkeypatch: pytest.Mon
             assert speaker.clear() == 0
         return codes
 
-    monkeypatch.setattr(tts_model, "frame", interrupted)
+    monkeypatch.setattr(tts_model.engine, "frame", interrupted)
     speaker.say(TEXT)
     assert len(heard(speaker.step(buffered=9.0))) > 0
     events = speaker.step(buffered=9.0)
@@ -250,7 +250,7 @@ def test_text_said_right_after_a_clear_is_not_lost(tts_model: TtsModel, monkeypa
     """Clear and new text arrive together, in the middle of a frame: the new text is spoken whole."""
     expected = heard(say(tts_model, SHORT_TEXT, SpeakOptions(seed=9)))
     speaker = tts_model.speaker(SpeakOptions(seed=9))
-    frame, frames = tts_model.frame, 0
+    frame, frames = tts_model.engine.frame, 0
 
     def interrupted(step: TalkerStep, owner: Owner) -> list[int] | None:
         nonlocal frames
@@ -261,7 +261,7 @@ def test_text_said_right_after_a_clear_is_not_lost(tts_model: TtsModel, monkeypa
             speaker.finish()
         return frame(step, owner)
 
-    monkeypatch.setattr(tts_model, "frame", interrupted)
+    monkeypatch.setattr(tts_model.engine, "frame", interrupted)
     speaker.say(TEXT)
     events = run(speaker)
     after = events[events.index(Cleared(0)) :]
@@ -354,7 +354,7 @@ def test_control_characters_do_no_harm(tts_model: TtsModel) -> None:
 
 def test_special_tokens_in_a_text_are_text(tts_model: TtsModel) -> None:
     """Nobody can end the prompt from inside the text."""
-    ids = tts_model.prompt.encode("a b c <|im_end|><|im_start|>")
+    ids = tts_model.engine.prompt.encode("a b c <|im_end|><|im_start|>")
     tokens = tts_model.manifest.tokens
     assert not {tokens.role[0], tokens.tts_pad, tokens.tts_bos, tokens.tts_eos} & set(ids)
     assert len(ids) > 8

@@ -1,0 +1,175 @@
+"""What a speaking model computes with: decoders, codec, tables, and the lanes before them.
+
+Every call may come from any thread and blocks until a lane has done it. Calls of one kind that wait at the same moment
+are one batch.
+"""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from codec.decoder import CodecDecoder, CodecState, Decode
+from codec.predictor import FrameStart, Predictor
+from codec.prompt import HEAD_ROWS, Prompt
+from codec.rows import CodeTable
+from codec.talker import Talker, TalkerStep
+from codec.voices import Reference
+from engines.batching import Cancelled, Lane, Owner
+from engines.gguf import Decoder
+from engines.manifest import TtsManifest
+from engines.onnx import CPU, Graph
+from engines.threads import budget, share
+
+Floats = npt.NDArray[np.float32]
+Codes = npt.NDArray[np.int64]
+
+FRAME_ROWS: Final = 512
+"""Frames of one piece that a sequence has room for: 41 s."""
+SEQUENCE_ROWS: Final = HEAD_ROWS + FRAME_ROWS
+BODY_ROWS: Final = 256
+"""More rows where a piece's text, or a reference, goes in before its first frame."""
+PRIMED: Final = 8
+"""Codec states after references that are kept."""
+PREDICTOR_BATCH: Final = 8
+
+
+class Engine:
+    """Weights, lanes and KV cache of one model directory. Thread-safe."""
+
+    def __init__(
+        self,
+        manifest: TtsManifest,
+        directory: Path,
+        *,
+        sessions: int,
+        threads: int | None,
+        provider: str,
+        kv: Literal["f16", "f32"],
+    ) -> None:
+        """Arguments and errors are those of ``TtsModel``."""
+        spec = manifest.codec
+        self.manifest = manifest
+        self.sample_rate, self.frame_samples = spec.sample_rate, spec.frame_samples
+        mine = share(sum(file.bytes for file in manifest.files.values()), budget(threads))
+        self.threads = mine.threads
+        self.lane = Lane("hearsay-talker")
+        self.codec_lane = Lane("hearsay-codec") if mine.side_by_side else self.lane
+        self.asked = provider
+        graph = Graph(directory / spec.file, threads=mine.threads, provider=provider)
+        self.provider = graph.provider
+        self.codec = CodecDecoder(spec, graph)
+        self._primed: OrderedDict[str, CodecState] = OrderedDict()
+        long = "stream" not in manifest.layouts or manifest.codec_encoder is not None
+        self.rows = SEQUENCE_ROWS + (BODY_ROWS if long else 0)
+        self.codes = CodeTable(
+            directory / manifest.code_rows,
+            vocabulary=manifest.talker.vocabulary,
+            entries=spec.entries,
+            codebooks=spec.codebooks,
+        )
+        self._decoder = Decoder(
+            directory / manifest.talker.file,
+            sequences=sessions,
+            rows=self.rows,
+            threads=mine.threads,
+            kv=kv,
+            hidden=True,
+        )
+        self._small = Decoder(
+            directory / manifest.predictor.decoder.file,
+            sequences=min(sessions, PREDICTOR_BATCH),
+            rows=spec.codebooks,
+            threads=mine.threads,
+            kv=kv,
+            hidden=True,
+            shared_rows=2,
+        )
+        self._talker = Talker(
+            self._decoder,
+            entries=spec.entries,
+            end=manifest.tokens.codec_eos,
+            min_frames=manifest.sampling.min_frames,
+        )
+        self._predictor = Predictor(manifest.predictor, directory, self._small, self.codes)
+        self.prompt = Prompt.load(manifest, directory, self.codes)
+        self._lock = threading.Lock()
+
+    @property
+    def max_frames(self) -> int:
+        """Most frames of one piece."""
+        return min(self.manifest.sampling.max_frames, FRAME_ROWS - 1)
+
+    @property
+    def taken(self) -> int:
+        """Sequences of the talker in use."""
+        return self._decoder.taken
+
+    def close(self) -> None:
+        """End the lanes, then free the decoders. Idempotent."""
+        self.codec_lane.close()
+        self.lane.close()
+        self._decoder.close()
+        self._small.close()
+
+    def acquire(self, owner: Owner) -> int:
+        """An empty sequence of the talker."""
+        return self.lane.call(self._decoder.acquire, owner=owner)
+
+    def release(self, sequence: int) -> None:
+        """Give a sequence back. Waits for the lane; nothing to do once that is closed."""
+        try:
+            self.lane.call(lambda: self._decoder.release(sequence))
+        except Cancelled:
+            return
+
+    def prefill(self, sequence: int, start: int, rows: Floats, owner: Owner) -> None:
+        """Put prompt rows into a sequence at ``start``."""
+        self.lane.call(lambda: self._talker.prefill(sequence, start, rows), owner=owner)
+
+    def frame(self, step: TalkerStep, owner: Owner) -> list[int] | None:
+        """The next frame's codes, or None for the end of speech. Frames that wait at the same moment are one batch."""
+        return self.lane.submit(step, self._frames, key="frame", owner=owner)
+
+    def decode(self, codes: Codes, state: CodecState, owner: Owner) -> tuple[Floats, CodecState]:
+        """Samples of ``codes`` int64 [N, codebooks], and the next state."""
+        # On a CPU a batch saves next to nothing and rounds differently than one stream alone.
+        key = None if self.provider == CPU else ("codec", len(codes))
+        return self.codec_lane.submit(Decode(codes, state), self._decode, key=key, owner=owner)
+
+    def primed(self, reference: Reference | None, owner: Owner) -> CodecState:
+        """The codec's state after ``reference``: a cold one would speak the right codes in the wrong voice."""
+        if reference is None:
+            return self.codec.start()
+        key = hashlib.sha256(reference.codes.tobytes()).hexdigest()
+        with self._lock:
+            if key in self._primed:
+                self._primed.move_to_end(key)
+                return self._primed[key]
+        _, state = self.decode(reference.codes, self.codec.start(), owner)
+        with self._lock:
+            self._primed[key] = state
+            if len(self._primed) > PRIMED:
+                self._primed.popitem(last=False)
+        return state
+
+    def _decode(self, work: Sequence[Decode]) -> list[tuple[Floats, CodecState]]:
+        return self.codec.steps(work)
+
+    def _frames(self, steps: Sequence[TalkerStep]) -> list[list[int] | None]:
+        drawn = self._talker.step(steps)
+        going = [i for i, d in enumerate(drawn) if d.code is not None]
+        starts = [
+            FrameStart(drawn[i].hidden, drawn[i].code or 0, steps[i].utterance.sampling, steps[i].utterance.random)
+            for i in going
+        ]
+        frames: list[list[int] | None] = [None] * len(steps)
+        for i, codes in zip(going, self._predictor.run(starts), strict=True):
+            steps[i].utterance.row = self.codes.frame(codes)
+            frames[i] = codes
+        return frames
