@@ -34,5 +34,6 @@ class Listen:
 
 
 def _echoed(scope: Scope) -> str | None:
-    """The subprotocol to confirm: the public half of a pair that brought a key, as browsers demand."""
-    return next((name for name in scope.get("subprotocols", []) if name.lower() in ("token", "bearer")), None)
+    """The subprotocol to confirm: the public half of a pair that brought a key. Browsers fail without."""
+    public = ("token", "bearer", "realtime")
+    return next((name for name in scope.get("subprotocols", []) if name.lower() in public), None)

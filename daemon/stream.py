@@ -82,9 +82,7 @@ class Stream:
         try:
             with self._metrics.watch(lambda: self._session.unheard, lambda: self._outbox.size):
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
-                if task is not writing or task not in done:
-                    task.cancel()
+            writing.cancel()  # nothing may follow the close
             if reading in done:
                 code = reading.result()
             elif writing in done:
