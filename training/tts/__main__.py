@@ -91,6 +91,19 @@ def _parser() -> argparse.ArgumentParser:
     checkpoint.add_argument("--tokenizer", type=Path, required=True, help="folder")
     checkpoint.add_argument("--voices", nargs="+", help="speakers that may be asked for (default: all)")
     checkpoint.add_argument("--out", type=Path, required=True)
+
+    every = stages.add_parser("all", help="every stage up to the judge within a number of seconds")
+    every.add_argument("tars", type=Path, nargs="+", help="the recorded voice")
+    every.add_argument("--text", type=Path, required=True)
+    every.add_argument("--root", type=Path, default=Path("/"))
+    every.add_argument("--out", type=Path, required=True)
+    every.add_argument("--seconds", type=float, required=True)
+    every.add_argument("--voice", required=True, help="speaker to fine-tune to")
+    every.add_argument("--tokenizer", type=Path, help="folder (default: train one)")
+    every.add_argument("--start", type=Path, help="codec.safetensors to begin from")
+    every.add_argument("--hours", type=float, default=60.0, help="of synthetic speech")
+    every.add_argument("--workers", type=int, default=12)
+    every.add_argument("--device", default="cuda")
     return parser
 
 
@@ -172,6 +185,25 @@ def main() -> None:
             Tokenizer.from_file(str(a.tokenizer)) if a.tokenizer else None, load_judge(a.judge) if a.judge else None,
             a.speech, a.out, a.clips, a.sentences,
         )  # fmt: skip
+    elif a.stage == "all":
+        from training.tts.schedule import Schedule, run_all
+
+        run_all(
+            Schedule(
+                a.config,
+                tuple(a.tars),
+                a.text,
+                a.root,
+                a.out,
+                a.seconds,
+                a.voice,
+                a.tokenizer,
+                a.start,
+                a.hours,
+                a.workers,
+                a.device,
+            )
+        )
     elif a.stage == "checkpoint":
         from training.tts.checkpoint import load_talker, save_checkpoint
         from training.tts.codec import load_codec

@@ -19,7 +19,7 @@ from training.tts.codec_step import MEASURES, CodecStep, Phase, compile_snake
 from training.tts.config import FRAME, Config
 from training.tts.crops import Crops, Voice, place
 from training.tts.curves import draw_curves
-from training.tts.speech import Shard, load_shard, shards
+from training.tts.speech import load_speech
 
 _REPORT = 200  # steps
 _SAVE_SECONDS = 60.0
@@ -60,7 +60,7 @@ class CodecTrainer:
         torch.backends.cudnn.benchmark = True
         self.codec = load_codec(run.start, config.codec) if run.start else Codec(config.codec)
         self.codec.to(self.device).train()
-        synthetic, human = self._speech()
+        synthetic, human = load_speech(run.speech, config.voices.synthetic, run.hours)
         t = config.codec_training
         crops = Crops(
             place(synthetic, self.device, held_out=False),
@@ -91,19 +91,6 @@ class CodecTrainer:
 
     def log(self, text: str) -> None:
         print(f"[codec {self.seconds:.0f} s] {text}", flush=True)
-
-    def _speech(self) -> tuple[list[Shard], list[Shard]]:
-        synthetic: list[Shard] = []
-        human: list[Shard] = []
-        hours = 0.0
-        for path in shards(self.run.speech):
-            shard = load_shard(path)
-            if shard.utterances[0].speaker != self.config.voices.synthetic:
-                human.append(shard)
-            elif hours < self.run.hours:
-                synthetic.append(shard)
-                hours += len(shard.wave) / 24000 / 3600
-        return synthetic, human
 
     def train(self) -> None:
         """All phases; always leaves a checkpoint."""
@@ -161,7 +148,9 @@ class CodecTrainer:
         self.codec.eval()
         for name, voice in self.held_out.items():
             distances = [self._distance(wave, phase) for wave in pieces(voice, _HELD_OUT_FRAMES)]
-            score = sum(distances) / max(len(distances), 1)
+            if not distances:
+                continue
+            score = sum(distances) / len(distances)
             self.scores.append({"step": self.count, "phase": phase.value, "voice": name, "distance": score})
             self.log(f"{phase.value} held-out {name}: spectral distance {score:.4f} over {len(distances)} pieces")
         self.codec.train()

@@ -17,10 +17,11 @@ from training.tts.crops import Crops, place
 from training.tts.graph import autocast
 from training.tts.phones import PHONES, SILENCE, UNKNOWN
 from training.tts.spectra import LogMel
-from training.tts.speech import load_shard, shards
+from training.tts.speech import load_speech
 
 _SHORTEST = 2  # labels of 20 ms below which a phone is noise
 _RATE, _BATCH, _FRAMES = 2e-3, 32, 40
+_HOURS = 5.0  # of synthetic speech
 
 
 class Judge(nn.Module):
@@ -71,8 +72,7 @@ def train_judge(
 ) -> None:
     """Train on the speech in `folders` and save; half of the rows are of the recorded voice."""
     torch.manual_seed(1)
-    loaded = [load_shard(p) for p in shards(folders)]
-    parts = [[s for s in loaded if (s.utterances[0].speaker == synthetic) == own] for own in (True, False)]
+    parts = load_speech(folders, synthetic, _HOURS)
     voices = [place(part, device, held_out=False) for part in parts]
     crops = Crops(voices[0], voices[1], 0.5, 0.06)
     judge = Judge().to(device).train()

@@ -75,6 +75,21 @@ def shards(folders: Iterable[Path]) -> list[Path]:
     return sorted(p for folder in folders for p in folder.glob("*.npz") if not p.name.endswith(".part.npz"))
 
 
+def load_speech(folders: Iterable[Path], synthetic: str, hours: float) -> tuple[list[Shard], list[Shard]]:
+    """(shards of the synthetic speaker, at most about `hours`; all shards of recordings)."""
+    made: list[Shard] = []
+    recorded: list[Shard] = []
+    left = hours * 3600 * RATE
+    for path in shards(folders):
+        shard = load_shard(path)
+        if shard.utterances[0].speaker != synthetic:
+            recorded.append(shard)
+        elif left > 0:
+            made.append(shard)
+            left -= len(shard.wave)
+    return made, recorded
+
+
 def levelled(wave: NDArray[np.float32]) -> NDArray[np.int16]:
     """float32 in any scale -> int16 at LEVEL, padded with silence to whole frames; clipped where peaks go beyond
     full scale.

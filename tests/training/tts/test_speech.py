@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.training.tts.shapes import tone_shard
 from training.tts.phones import SILENCE, errors, spoken
-from training.tts.speech import LEVEL, join, levelled, load_shard, trim
+from training.tts.schedule import shares
+from training.tts.speech import LEVEL, join, levelled, load_shard, load_speech, trim
 
 
 def test_a_shard_comes_back_as_it_was_saved(tmp_path: Path) -> None:
@@ -38,3 +40,18 @@ def test_phone_errors_are_counted_by_kind() -> None:
     assert errors([1, 9, 3], [1, 2, 3]) == (1, 0, 0)
     assert errors([1, 3], [1, 2, 3]) == (0, 1, 0)
     assert errors([1, 2, 2, 3], [1, 2, 3]) == (0, 0, 1)
+
+
+def test_synthetic_speech_is_limited_in_hours_recordings_are_not(tmp_path: Path) -> None:
+    for i in range(3):
+        tone_shard("slt", frames=20).save(tmp_path / f"slt-{i}.npz")
+        tone_shard("kathleen", frames=20).save(tmp_path / f"voice-{i}.npz")
+    (tmp_path / "slt-9.part.npz").write_bytes(b"half written")
+    made, recorded = load_speech([tmp_path], "slt", hours=1.5 * 4 * 20 / 12.5 / 3600)
+    assert len(made) == 2 and len(recorded) == 3
+
+
+def test_the_seconds_are_shared_out_or_refused() -> None:
+    assert sum(shares(1060.0)) == pytest.approx(1000.0)
+    with pytest.raises(ValueError, match="at least 90"):
+        shares(80.0)
