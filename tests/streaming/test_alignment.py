@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.alignment import align, row_edges, share, word_times
+from streaming.alignment import SPIKE_DELAY, align, row_edges, share, word_times
 
 BLANK = 5
 """Blank of the small vocabulary 0…4."""
@@ -157,18 +157,25 @@ def test_rows_are_not_evenly_spaced() -> None:
 
 
 def test_words_have_the_times_of_their_tokens() -> None:
-    """A word runs from its first token's first row to its last token's last row; tokens of no word are passed over."""
+    """From a spike's delay before the first token's row to the last token's last row, or to the next word."""
     path = [5, 1, 1, 2, 5, 3, 5, 5, 0, 5, 5, 5, 4, 4, 5]
     spans = [(0, 2), (2, 3), (4, 5)]
     times = word_times(rows_saying(path, 20), [1, 2, 3, 0, 4], spans, BLANK, seconds(15, 10.0), 11.1)
     assert times is not None
-    np.testing.assert_allclose(times, [(10.08, 10.32), (10.4, 10.48), (10.96, 11.08)])
+    np.testing.assert_allclose(
+        times, [(10.08 - SPIKE_DELAY, 10.32), (10.4 - SPIKE_DELAY, 10.48), (10.96 - SPIKE_DELAY, 11.08)]
+    )
+    close = word_times(rows_saying([1, 2, 5], 20), [1, 2], [(0, 1), (1, 2)], BLANK, seconds(3, 10.0), 10.2)
+    assert close is not None
+    np.testing.assert_allclose(close, [(10.0, 10.08 - SPIKE_DELAY), (10.08 - SPIKE_DELAY, 10.16)])
 
 
 def test_times_stay_inside_the_segment() -> None:
     """The last row may reach beyond the audio, as its window is padded; its words do not."""
     times = word_times(rows_saying([5, 1, 1, 1], 20), [1], [(0, 1)], BLANK, seconds(4, 3.0), 3.2)
-    assert times == [pytest.approx((3.08, 3.2))]
+    assert times == [pytest.approx((3.08 - SPIKE_DELAY, 3.2))]
+    early = word_times(rows_saying([1, 5], 20), [1], [(0, 1)], BLANK, seconds(2, 3.0), 3.2)
+    assert early == [pytest.approx((3.0, 3.08))]
 
 
 def test_a_text_that_does_not_fit_has_no_times() -> None:
