@@ -2,15 +2,18 @@
 
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from training.tts.codes import Codes
 from training.tts.config import CodecShape, CodecTraining, Config, TalkerShape, TalkerTraining
 from training.tts.speech import Shard, Utterance, join, levelled
 from training.tts.text import sentences
 from training.tts.tokenizer import train_tokenizer
+
+if TYPE_CHECKING:
+    from training.tts.codes import Codes
 
 CONFIG = Config(
     codec=CodecShape(
@@ -50,8 +53,10 @@ def tone_shard(speaker: str, count: int = 4, frames: int = 20, held_out: bool = 
     return join(rows)
 
 
-def random_codes(count: int = 12, frames: int = 24) -> Codes:
+def random_codes(count: int = 12, frames: int = 24) -> "Codes":
     """Codes that follow the text: the same text has the same codes."""
+    from training.tts.codes import Codes  # needs torch, which only training has
+
     size, books = CONFIG.codec.codebook_size, CONFIG.codec.num_quantizers
     text = list(islice((s for s in sentences(FICTION, 3) if len(s) < 30), count))
     made = [np.random.default_rng(len(t)).integers(0, size, (frames, books)).astype(np.int16) for t in text]
