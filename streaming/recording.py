@@ -19,6 +19,10 @@ import soxr
 from streaming.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples
 
 BLOCK_SECONDS: Final = 1.0
+MAX_SOURCE_RATE: Final = 768_000
+"""Hz. Beyond what any recorder writes stand broken headers, and resamplers that take minutes to design."""
+READ_SAMPLES: Final = 1 << 24
+"""Most samples, all channels together, decoded at once: a tiny file can hold hours of silence at any rate."""
 READ_SECONDS: Final = 60.0
 """Audio decoded at once. Most files then come in one piece, as other programs read them: libsndfile's last samples of a
 damaged Opus stream depend on where the reads were cut."""
@@ -78,11 +82,16 @@ def open_recording(source: Source) -> Recording:
         info: Any = soundfile.info(_rewound(source))
     except (soundfile.LibsndfileError, RuntimeError, OSError) as error:
         return _open_av(source, error)
-    rate = int(info.samplerate)
-    if info.channels > MAX_CHANNELS:
-        raise RecordingError(f"it has {info.channels} channels, the limit is {MAX_CHANNELS}")
+    return _recording(source, int(info.samplerate), int(info.channels), float(info.frames), False)
+
+
+def _recording(source: Source, rate: int, channels: int, frames: float, by_av: bool) -> Recording:
+    if not 0 < rate <= MAX_SOURCE_RATE:
+        raise RecordingError(f"its sample rate is {rate} Hz, the limit is {MAX_SOURCE_RATE}")
+    if not 0 < channels <= MAX_CHANNELS:
+        raise RecordingError(f"it has {channels} channels, the limit is {MAX_CHANNELS}")
     near = min(max(rate, MIN_RATE), MAX_RATE)
-    return Recording(source, near, int(info.channels), float(info.frames) / rate, rate, False)
+    return Recording(source, near, channels, max(frames / rate, 0.0), near if by_av else rate, by_av)
 
 
 def samples(source: Source, rate: int, most_seconds: float = float("inf")) -> Generator[Samples]:
@@ -117,10 +126,9 @@ def _sound_blocks(source: Source) -> Iterator[bytes]:
             # libsndfile does not scale float files to integers: ±1 would become ±1 of 32768.
             is_float = file.subtype in ("FLOAT", "DOUBLE")
             size = max(1, round(file.samplerate * BLOCK_SECONDS))
+            most = max(1, min(round(file.samplerate * READ_SECONDS), READ_SAMPLES // file.channels))
             while True:
-                read: Any = file.read(
-                    round(file.samplerate * READ_SECONDS), dtype="float32" if is_float else "int16", always_2d=True
-                )
+                read: Any = file.read(most, dtype="float32" if is_float else "int16", always_2d=True)
                 if not len(read):
                     return
                 frames = _to_int16(read) if is_float else read.astype(np.dtype("<i2"), copy=False)
@@ -161,13 +169,14 @@ def _open_av(source: Source, error: Exception) -> Recording:
             if not container.streams.audio:
                 raise RecordingError("it holds no audio")
             stream = container.streams.audio[0]
-            rate = min(max(int(stream.sample_rate), MIN_RATE), MAX_RATE)
-            channels = stream.channels if stream.channels <= 2 else 1
+            # FFmpeg guesses a stream from next to nothing; what it could not find out is None, 0 or not there.
+            rate = int(getattr(stream, "sample_rate", 0) or 0)
+            channels = int(getattr(stream, "channels", 0) or 0)
             if stream.duration is not None and stream.time_base is not None:
                 seconds = float(stream.duration * stream.time_base)
             else:
                 seconds = (container.duration or 0) / av.time_base
-            return Recording(source, rate, channels, max(seconds, 0.0), rate, True)
+            return _recording(source, rate, channels if channels <= 2 else 1, seconds * rate, True)
     except av.error.FFmpegError as fault:
         raise RecordingError(f"it is no audio that libsndfile or FFmpeg knows: {fault.strerror}") from None
 
