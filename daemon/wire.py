@@ -152,7 +152,10 @@ def command(text: str) -> Command:
     Raises:
         msgspec.MsgspecError: not JSON, or not one of the commands.
     """
-    return _commands.decode(text)
+    try:
+        return _commands.decode(text)
+    except RecursionError:
+        raise msgspec.ValidationError("nested too deeply") from None
 
 
 def results(event: Transcript, metadata: ResultsMetadata, *, punctuate: bool) -> Results:

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from daemon.query import HONOURED, NOT_HONOURED, parse
 from daemon.refusal import Refused
@@ -94,6 +96,15 @@ def test_what_is_wrong_is_named_with_its_limit(query: str, param: str, says: str
         parse(query.encode(), "pocket")
     assert says in error.value.message
     assert (error.value.status, error.value.param) == (400, param)
+
+
+@given(st.binary(max_size=200) | st.text(st.sampled_from("encodisamplrt_chl=&%+-0169aF")).map(str.encode))
+def test_any_query_is_read_or_refused(query: bytes) -> None:
+    for full in (query, RAW.encode() + b"&" + query):
+        try:
+            parse(full, "pocket")
+        except Refused as refused:
+            assert refused.status == 400
 
 
 def test_documentation_lists_what_is_not_honoured_and_what_is() -> None:

@@ -5,6 +5,7 @@ import json
 import re
 import socket as sockets
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -15,8 +16,11 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from daemon.serve import Background
+from streaming.recording import RecordingError, samples
 from tests.daemon.support import RATE, Client, Counts, Speech, eventually, finals
 
 Start = Callable[..., AbstractContextManager[Background]]
@@ -275,3 +279,37 @@ def test_models(daemon: Background) -> None:
     assert httpx.get(daemon.url + "/v1/models/pocket-asr-en").json() == card
     assert httpx.get(daemon.url + "/v1/models/whisper-1").json() == {**card, "id": "whisper-1"}
     assert httpx.get(daemon.url + "/v1/models/unheard-of").status_code == 404
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    which=st.sampled_from(
+        [
+            ("WAV", "PCM_16"),
+            ("WAV", "IMA_ADPCM"),
+            ("FLAC", "PCM_16"),
+            ("OGG", "VORBIS"),
+            ("OGG", "OPUS"),
+            ("CAF", "PCM_16"),
+        ]
+    ),
+    changes=st.lists(st.tuples(st.integers(0, 90), st.integers(0, 255)), min_size=1, max_size=6),
+    kept=st.floats(0.05, 1.0),
+)
+def test_a_damaged_file_is_heard_or_refused_never_a_fault(
+    which: tuple[str, str], changes: list[tuple[int, int]], kept: float
+) -> None:
+    """What an upload goes through before it reaches a listener: samples, or an error that becomes a 400."""
+    noise = np.random.default_rng(3).normal(0, 0.1, RATE // 2)
+    file = io.BytesIO()
+    soundfile.write(file, noise, RATE, format=which[0], subtype=which[1])
+    data = bytearray(file.getvalue())[: max(8, int(len(file.getvalue()) * kept))]
+    for at, value in changes:
+        data[at % len(data)] = value
+    began = time.monotonic()
+    try:
+        heard = sum(block.size for block in samples(io.BytesIO(data), RATE, 60))
+        assert heard <= 60 * RATE
+    except RecordingError as error:
+        assert str(error)
+    assert time.monotonic() - began < 5
