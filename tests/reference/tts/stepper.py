@@ -17,8 +17,8 @@ State = list[Floats]
 class Stepper:
     """``codes`` [N, Q] of one stream, cut and padded as asked."""
 
-    def __init__(self, directory: Path, threads: int = 1) -> None:
-        self.codec = manifests.read_tts(directory).codec
+    def __init__(self, directory: Path, codec: manifests.CodecDecoder | None = None, threads: int = 1) -> None:
+        self.codec = codec or manifests.read_tts(directory).codec
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")

@@ -1,0 +1,161 @@
+"""Speaking exports at Qwen3-TTS-12Hz-0.6B's true dimensions: part of `make export-check`. Minutes, 12 GB of memory.
+
+Random weights of the official classes. The codec decoder: several cuttings against the official decoder over 300
+frames, then milliseconds a frame. Talker and predictor: greedy frames of the f32 GGUFs against the official code, then
+milliseconds a step of the quantised ones.
+
+usage: python -m tests.reference.tts.true_dims [--codec-only] [--keep DIR] [--threads N]
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from engines import manifest as manifests
+from engines.gguf import Decoder, Rows
+from export.tts import api
+from export.tts.checkpoint import open_codec, open_tts
+from export.tts.dims import CodecDims, read_codec_dims, read_tts_dims
+from export.tts.directory import write_codec
+from export.tts.state import states
+from export.tts.talker import PREDICTOR, TALKER, write_predictor, write_talker
+from tests.reference.tts import official
+from tests.reference.tts.stepper import Stepper
+
+TALKER_06B = {
+    "hidden_size": 1024, "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+    "intermediate_size": 3072, "text_hidden_size": 2048, "rope_theta": 1000000, "max_position_embeddings": 32768,
+}  # fmt: skip
+PREDICTOR_06B = {
+    "hidden_size": 1024, "num_hidden_layers": 5, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+    "intermediate_size": 3072, "rope_theta": 1000000, "max_position_embeddings": 65536,
+}  # fmt: skip
+FRAMES, OFFICIAL_ERROR, CHUNK_ERROR = 300, 4.2e-4, 1e-4
+CUTS = {
+    "1": [(1, 0)],
+    "4": [(4, 0)],
+    "12": [(12, 0)],
+    "300": [(300, 0)],
+    "odd, padded": [(3, 5), (64, 1), (1, 9), (17, 0)],
+}
+TIMED = (1, 2, 4, 8, 12)
+
+
+def check_codec(root: Path, threads: int) -> bool:
+    """The parity of the codec decoder; leaves its directory in ``root / "codec"``."""
+    model = official.codec_model(official.TRUE_CODEC)
+    checkpoint = official.save_codec(model, root / "speech_tokenizer")
+    codes = np.random.default_rng(0).integers(0, 2048, (FRAMES, 16))
+    with torch.no_grad():
+        theirs = model.decoder(torch.from_numpy(codes.T[None]))[0, 0].numpy()
+    level = float(np.sqrt((theirs**2).mean()))
+    passed = level >= 0.05
+    out = root / "codec"
+    out.mkdir(exist_ok=True)
+    opened = open_codec(checkpoint)
+    dims = read_codec_dims(opened)
+    write_codec(opened, dims, out, "fp32")
+    stepper = Stepper(out, describe(dims), threads)
+    once, _ = stepper.decode(codes, [(FRAMES, 0)])
+    for name, cuts in CUTS.items():
+        wave, _ = stepper.decode(codes, cuts)
+        error, seam = float(np.abs(wave - theirs).max()), float(np.abs(wave - once).max()) / level
+        passed &= error <= OFFICIAL_ERROR and seam <= CHUNK_ERROR
+        print(
+            f"calls of {name:<12} RMS {level:.3f}  to the official decoder {error:.1e}  to one call {seam:.1e} of the RMS"
+        )
+    for frames in TIMED:
+        state, times = stepper.start(), []
+        for place in range(0, 10 * frames, frames):
+            began = time.perf_counter()
+            _, _, state = stepper.call(codes[None, place : place + frames], state)
+            times.append((time.perf_counter() - began) / frames * 1e3)
+        print(f"codec, {frames:>2} frames a call: median {np.median(times):.1f}, least {min(times):.1f} ms a frame")
+    return passed
+
+
+def describe(dims: CodecDims) -> manifests.CodecDecoder:
+    """The manifest's part for a codec directory that has none."""
+    kept = tuple(manifests.CodecState(each.name, each.next, each.shape) for each in states(dims))
+    return manifests.CodecDecoder("codec_decoder.onnx", "fp32", 16, 2048, 1920, 24000, kept)
+
+
+def time_stack(path: Path, rows: int, threads: int) -> str:
+    """Milliseconds of a step after ``rows`` positions."""
+    decoder = Decoder(path, sequences=1, rows=256, threads=threads, hidden=True)
+    sequence = decoder.acquire()
+    random = np.random.default_rng(0)
+    begin = random.standard_normal((rows, decoder.width)).astype(np.float32)
+    decoder.outputs([Rows(sequence, 0, begin, rows - 1)])
+    times = []
+    for step in range(20):
+        row = random.standard_normal((1, decoder.width)).astype(np.float32)
+        began = time.perf_counter()
+        decoder.outputs([Rows(sequence, rows + step, row, 0)])
+        times.append((time.perf_counter() - began) * 1e3)
+    decoder.close()
+    return f"median {np.median(times):.1f}, least {min(times):.1f} ms"
+
+
+def check_talker(root: Path, threads: int) -> bool:
+    """Greedy frames of talker and predictor, then their times."""
+    from tests.reference.tts.chain import Chain
+
+    config = official.tts_config(TALKER_06B, PREDICTOR_06B, official.TRUE_CODEC, "custom_voice", "0b6")
+    model = official.tts_model(config)
+    checkpoint = official.save_tts(model, official.codec_model(official.TRUE_CODEC), root / "checkpoint")
+    out = api.run(checkpoint, root / "model", codec="fp32", decoder="f32")
+    chain = Chain(out)
+    text = "The king is singing."
+    prompt = chain.prompt(text, voice="ryan", language="en")
+    ids = torch.tensor([chain.ids(f"<|im_start|>assistant\n{text}<|im_end|>\n<|im_start|>assistant\n")])
+    with torch.no_grad():
+        theirs, _ = model.generate(
+            input_ids=[ids], languages=["english"], speakers=["ryan"], do_sample=False, subtalker_dosample=False,
+            max_new_tokens=13,
+        )  # fmt: skip
+    theirs = theirs[0].numpy()[:12]
+    ours, close = chain.frames(prompt, 12)
+    chain.close()
+    same = bool(np.array_equal(ours, theirs))
+    print(f"12 greedy frames of 16 codes: {'identical' if same else 'NOT identical'}; {close.sum()} near ties")
+    opened = open_tts(checkpoint)
+    dims = read_tts_dims(opened)
+    for quantization in ("q8_0", "q4_k_m"):
+        write_talker(opened.model, dims, root, quantization, name="timed")
+        write_predictor(opened.model, dims, root, quantization, name="timed")
+        print(f"talker step, {quantization}: {time_stack(root / TALKER, 40, threads)}")
+        print(f"predictor step (15 a frame, heads apart), {quantization}: {time_stack(root / PREDICTOR, 2, threads)}")
+    return same
+
+
+def main() -> int:
+    """Run the parts; 1 if a limit is broken."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--codec-only", action="store_true")
+    parser.add_argument("--keep", type=Path, help="work here and leave everything")
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
+    with nullcontext(arguments.keep) if arguments.keep else tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        root.mkdir(exist_ok=True)
+        parts: list[Callable[[], bool]] = [lambda: check_codec(root, arguments.threads)]
+        if not arguments.codec_only:
+            parts.append(lambda: check_talker(root, arguments.threads))
+        passed = all([part() for part in parts])
+    print("every limit is kept" if passed else "LIMITS ARE BROKEN")
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
