@@ -62,12 +62,12 @@ class VoiceEncoder:
         if self._codec_spec is not None:
             self._codec = Graph(directory / self._codec_spec.file, threads=threads, provider=provider)
         size = self.spec.n_fft
-        self._window = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(size) / size)).astype(np.float32)
+        self._window: npt.NDArray[np.float64] = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(size) / size)
 
     def mels(self, samples: Floats) -> Floats:
         """Log-mel of ``samples`` at the encoder's rate: float32 [frames, bins]."""
         spec = self.spec
-        padded = np.pad(samples, (spec.n_fft - spec.hop_length) // 2, mode="reflect")
+        padded = np.pad(samples.astype(np.float64), (spec.n_fft - spec.hop_length) // 2, mode="reflect")
         frames = np.lib.stride_tricks.sliding_window_view(padded, spec.n_fft)[:: spec.hop_length]
         spectrum = np.fft.rfft(frames * self._window, axis=1)
         magnitude = np.sqrt(spectrum.real**2 + spectrum.imag**2 + 1e-9)

@@ -145,6 +145,11 @@ class Speaker:
                 self._sequence = None
         self._model.forget(self)
 
+    @property
+    def head(self) -> Floats:
+        """The prompt's rows before the text: float32 [n, width]."""
+        return self._voicing.head
+
     def wait(self, timeout: float | None = None) -> bool:
         """Block until a step has something to do (True), or ``timeout`` seconds have passed (False)."""
         with self._inbox:
