@@ -262,6 +262,7 @@ def text_rules(extra: Mapping[str, Any]) -> manifest.TextRules:
         alphabet=text.get("alphabet", letters),
         marks=text.get("marks", ""),
         ends=text.get("ends", text.get("ends_with", "")),
+        longest=text.get("longest", 180),  # what the small models' sentences were held to
     )
 
 
