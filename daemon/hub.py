@@ -156,7 +156,7 @@ class Hub:
 
     def oldest_call(self) -> float:
         """Seconds since the oldest call to the model that is in flight began; 0 without one."""
-        begun = [hearing.since for hearing in self._hearings if hearing.since is not None]
+        begun = [hearing.since for hearing in list(self._hearings) if hearing.since is not None]
         return time.monotonic() - min(begun) if begun else 0.0
 
     def model(self) -> Loaded:

@@ -62,8 +62,8 @@ class Metrics:
         self.requests = Counter("hearsay_requests", "HTTP responses.", ["path", "status"], registry=r)
 
         self._watched: set[tuple[Callable[[], float], Callable[[], float]]] = set()
-        self.unheard.set_function(lambda: sum(unheard() for unheard, _ in self._watched))
-        self.outbound.set_function(lambda: sum(outbound() for _, outbound in self._watched))
+        self.unheard.set_function(lambda: sum(unheard() for unheard, _ in tuple(self._watched)))
+        self.outbound.set_function(lambda: sum(outbound() for _, outbound in tuple(self._watched)))
 
     @contextmanager
     def watch(self, unheard: Callable[[], float], outbound: Callable[[], float]) -> Generator[None]:
