@@ -1,0 +1,119 @@
+"""Five hundred interruptions of speech: is anything left behind, and is the engine free at once?"""
+
+import random
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from codec.events import AudioChunk, Cleared
+from codec.model import TtsModel
+from codec.options import SpeakOptions
+from codec.speaker import Speaker
+from engines.batching import Cancelled
+from engines.store import find
+
+TEXTS = (
+    "The quick brown fox jumps over the lazy dog, and then it runs away into the forest. ",
+    "On March 3, 2024 it cost $5.50. ",
+    "Hi. ",
+    "word " * 200,
+    "…",
+)
+SESSIONS, ROUNDS = 5, 100
+CLEAR_SECONDS = 0.1
+"""Within which the engine must be free: the median over all clears. Shared machines have pauses of their own."""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> TtsModel:
+    """The embedded speaking model."""
+    return TtsModel(find("pocket-tts-en"), sessions=SESSIONS, voices=tmp_path)
+
+
+class Client(threading.Thread):
+    """Says things and interrupts itself; another thread of its own drives the session."""
+
+    def __init__(self, model: TtsModel, seed: int) -> None:
+        super().__init__()
+        self.model, self.random, self.waits = model, random.Random(seed), list[float]()
+        self.old_audio = 0
+        """Chunks that came after the Cleared which should have stopped them."""
+
+    def run(self) -> None:
+        speaker = self.session()
+        for turn in range(ROUNDS):
+            speaker.say(self.random.choice(TEXTS))
+            if self.random.random() < 0.3:
+                speaker.flush()
+            time.sleep(self.random.random() * 0.05)
+            if self.random.random() < 0.2:
+                speaker.close()
+                self.driver.join(10)
+                speaker = self.session()
+                continue
+            self.cleared.clear()
+            asked = time.perf_counter()
+            speaker.clear()
+            assert self.cleared.wait(20), f"turn {turn}: no Cleared"
+            self.waits.append(time.perf_counter() - asked)
+        speaker.close()
+        self.driver.join(10)
+        assert not self.driver.is_alive()
+
+    def session(self) -> Speaker:
+        speaker = self.model.speaker(SpeakOptions(seed=self.random.randrange(1000), speed=self.random.choice([1, 1.5])))
+        self.cleared = threading.Event()
+        self.driver = threading.Thread(target=self.drive, args=(speaker, self.cleared))
+        self.driver.start()
+        return speaker
+
+    def drive(self, speaker: Speaker, cleared: threading.Event) -> None:
+        try:
+            while True:
+                seen = False
+                for event in speaker.step(buffered=self.random.random()):
+                    if isinstance(event, Cleared):
+                        seen = True
+                        cleared.set()
+                    elif seen and isinstance(event, AudioChunk):
+                        self.old_audio += 1
+                speaker.wait(1.0)
+        except Cancelled:
+            return
+
+
+def test_five_hundred_interruptions_leave_nothing_behind(model: TtsModel) -> None:
+    """Clears and closes at random moments, five sessions at once; then the model speaks as it did before."""
+    process = psutil.Process()
+
+    def spoken() -> list[bytes]:
+        speaker = model.speaker(SpeakOptions(seed=1))
+        speaker.say("Good morning to all of you.")
+        speaker.finish()
+        audio = [e.samples.tobytes() for e in speaker.events() if isinstance(e, AudioChunk)]
+        speaker.close()
+        return audio
+
+    before, threads, files = spoken(), threading.active_count(), len(process.open_files())
+    memory = process.memory_info().rss
+    clients = [Client(model, seed) for seed in range(SESSIONS)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join(600)
+        assert not client.is_alive()
+    waits = sorted(wait for client in clients for wait in client.waits)
+    grown = (process.memory_info().rss - memory) / 2**20
+    median, late = waits[len(waits) // 2] * 1e3, waits[len(waits) * 99 // 100] * 1e3
+    print(f"\n{len(waits)} clears: median {median:.0f} ms, 99 % {late:.0f} ms; resident +{grown:.0f} MiB; {model.work}")
+    assert median < CLEAR_SECONDS * 1e3
+    assert sum(client.old_audio for client in clients) == 0
+    assert (model.live, model.taken) == (0, 0)
+    assert (threading.active_count(), len(process.open_files())) == (threads, files)
+    assert grown < 100
+    assert model.engine.lane.waiting == model.engine.codec_lane.waiting == 0
+    assert spoken() == before
+    model.close()
