@@ -43,9 +43,11 @@ if [[ -z ${REFERENCE_PYTHON:-} ]]; then
   REFERENCE_PYTHON=.envs/reference/bin/python
 fi
 
+export ORT124_PYTHON
 if [[ ${1:-} == --true-dims ]]; then
   shift
-  exec "$REFERENCE_PYTHON" -W ignore -m tests.reference.true_dims --ort124 "$ORT124_PYTHON" "$@"
+  "$REFERENCE_PYTHON" -W ignore -m tests.reference.true_dims --ort124 "$ORT124_PYTHON" "$@"
+  exec bash tests/reference/tts/run.sh --true-dims
 fi
 
 # The official packages warn about their own deprecations; ours are caught by `make test`.

@@ -24,9 +24,17 @@ class Case:
     exported: Path
 
 
-def make(root: Path, talker: dict[str, Any], predictor: dict[str, Any], kind: str, size: str, seed: int) -> Case:
-    codec = official.codec_model(official.TINY_CODEC, seed)
-    config = official.tts_config(talker, predictor, official.TINY_CODEC, kind, size)
+def make(
+    root: Path,
+    talker: dict[str, Any],
+    predictor: dict[str, Any],
+    kind: str,
+    seed: int,
+    decoder: dict[str, Any] = official.SMALL_CODEC,
+) -> Case:
+    """A checkpoint of random weights and its export."""
+    codec = official.codec_model(decoder, seed)
+    config = official.tts_config(talker, predictor, decoder, kind, "1b7")
     model = official.tts_model(config, seed)
     checkpoint = official.save_tts(model, codec, root / "checkpoint")
     return Case(model, codec, checkpoint, api.run(checkpoint, root / "model", codec="fp32", decoder="f32"))
@@ -36,14 +44,14 @@ def make(root: Path, talker: dict[str, Any], predictor: dict[str, Any], kind: st
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Case:
     """CustomVoice; the predictor is narrower than the talker, as in 1.7B."""
     root = tmp_path_factory.mktemp("tiny")
-    return make(root, official.TINY_TALKER, official.TINY_PREDICTOR, "custom_voice", "1b7", 3)
+    return make(root, official.TINY_TALKER, official.TINY_PREDICTOR, "custom_voice", 3, official.TINY_CODEC)
 
 
 @pytest.fixture(scope="session")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Case:
     """VoiceDesign; the predictor is as wide as the talker, as in 0.6B; rows fit every quantisation."""
     root = tmp_path_factory.mktemp("wide")
-    return make(root, official.WIDE_TALKER, official.WIDE_PREDICTOR, "voice_design", "1b7", 4)
+    return make(root, official.WIDE_TALKER, official.WIDE_PREDICTOR, "voice_design", 4)
 
 
 @pytest.fixture(params=["tiny", "wide"])

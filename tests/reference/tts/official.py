@@ -53,6 +53,8 @@ TINY_SPEAKER: dict[str, Any] = {
     "enc_dilations": [1, 2, 3, 4, 1], "enc_attention_channels": 16, "enc_res2net_scale": 8, "enc_se_channels": 16,
     "sample_rate": 24000,
 }  # fmt: skip
+SMALL_CODEC: dict[str, Any] = TINY_CODEC | {"num_hidden_layers": 1, "upsample_rates": [480], "decoder_dim": 16}
+"""One block of another rate: quick to export where the codec is not what is looked at."""
 TRUE_CODEC: dict[str, Any] = TINY_CODEC | {
     "codebook_size": 2048, "codebook_dim": 512, "latent_dim": 1024, "hidden_size": 512, "num_hidden_layers": 8,
     "num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 64, "intermediate_size": 1024,

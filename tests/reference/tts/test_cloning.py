@@ -22,7 +22,7 @@ Floats = NDArray[np.float32]
 def base(tmp_path_factory: pytest.TempPathFactory) -> Case:
     """A Base checkpoint."""
     root = tmp_path_factory.mktemp("base")
-    return make(root, official.TINY_TALKER, official.TINY_PREDICTOR, "base", "1b7", 5)
+    return make(root, official.TINY_TALKER, official.TINY_PREDICTOR, "base", 5)
 
 
 @pytest.fixture(scope="module")

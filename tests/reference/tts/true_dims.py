@@ -69,9 +69,8 @@ def check_codec(root: Path, threads: int) -> bool:
         wave, _ = stepper.decode(codes, cuts)
         error, seam = float(np.abs(wave - theirs).max()), float(np.abs(wave - once).max()) / level
         passed &= error <= OFFICIAL_ERROR and seam <= CHUNK_ERROR
-        print(
-            f"calls of {name:<12} RMS {level:.3f}  to the official decoder {error:.1e}  to one call {seam:.1e} of the RMS"
-        )
+        facts = f"RMS {level:.3f}  to the official decoder {error:.1e}  to one call {seam:.1e} of the RMS"
+        print(f"calls of {name:<12} {facts}")
     for frames in TIMED:
         state, times = stepper.start(), []
         for place in range(0, 10 * frames, frames):
