@@ -5,6 +5,7 @@ not depend on what comes later, and memory is bounded. Control characters are wh
 """
 
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -27,6 +28,19 @@ class Word:
     """White space or nothing stands before it."""
     paragraph: bool
     """A blank line, or a line break before a list item, stands before it."""
+
+
+def _glued(held: Sequence[str], c: str) -> bool:
+    """Whether a sentence begins with ``c`` without white space before it ("… done.Next …"): deltas often lack it."""
+    return (
+        c.isupper()
+        and len(held) >= 3
+        and held[-1] in ".!?"
+        and held[-2].islower()
+        and held[-3].isalpha()
+        and not {"/", "@", "_"}.intersection(held)
+        and "".join(held[:4]).lower() != "www."
+    )
 
 
 class Words:
@@ -61,6 +75,9 @@ class Words:
             if self._held and (len(self._held) >= LONGEST_WORD or (self._held[-1] in BREAKS and c not in BREAKS)):
                 self._end(place, found)
                 self._spaced = False
+            elif _glued(self._held, c):
+                self._end(place, found)
+                self._spaced = True
             if not self._held:
                 self._start = place
             self._held.append(c)

@@ -130,6 +130,17 @@ def test_sentences_are_pieces_and_abbreviations_are_not() -> None:
     ]
 
 
+def test_sentences_glued_together_are_told_apart() -> None:
+    """Messages of whole sentences often come without white space between them; names and addresses stay whole."""
+    assert pieces("The first sentence.The second sentence!Is it so?") == [
+        "The first sentence.",
+        "The second sentence!",
+        "Is it so?",
+    ]
+    assert pieces("The U.S.A. and www.Example.com") == ["The U.S.A. and Example dot com"]
+    assert pieces("https://example.org/Some.Page") == ["example dot org slash Some dot Page"]
+
+
 def test_long_sentences_are_cut_at_clauses() -> None:
     """No piece is longer than the model takes; a comma late in it is the better place."""
     text = "This sentence goes on and on, with many words and clauses, " * 12
