@@ -132,7 +132,7 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"v?\d+(?:\.\d+){2,}", lambda m: " point ".join(
         numbers.cardinal(p) for p in m[0].lower().removeprefix("v").split("."))),
     (r"#(\d+)", lambda m: f"number {numbers.cardinal(m[1])}"),
-    (r"(?:https?://|www\.)\S+", lambda m: _address(m[0].split("://")[-1].rstrip("/"))),
+    (r"(?:https?://|www\.)\S+", lambda m: _address(m[0].split("://")[-1].removeprefix("www.").rstrip("/"))),
     (r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", lambda m: _address(m[0])),
     (r"[a-z0-9-]+\.(?:com|org|net|io|dev|edu|gov|ai)", lambda m: _address(m[0])),
     (r"[a-z]+\d[a-z0-9]*|\d+[a-z][a-z0-9]*", _mixed),
