@@ -11,16 +11,23 @@ import matplotlib.pyplot as plt
 
 
 def draw_curves(
-    history: Sequence[Sequence[float]], scores: Sequence[dict[str, Any]], path: Path,
+    history: Sequence[Sequence[float]],
+    scores: Sequence[dict[str, Any]],
+    path: Path,
     names: Sequence[str] = ("cross-entropy", "accuracy", "view divergence", "CTC", "gradient norm"),
-) -> None:  # fmt: skip
+) -> None:
     """history rows: step, seconds, then one value per name; scores rows hold "step" and "wer" by set. Writes a PNG."""
     figure, axes = plt.subplots(1, 3, figsize=(16, 4.5))
     steps = [row[0] for row in history]
     for i, name in enumerate(names):
         axes[1 if name in ("accuracy", "gradient norm") else 0].plot(steps, [row[2 + i] for row in history], label=name)
     for source in sorted({s for row in scores for s in row["wer"]}):
-        axes[2].plot([r["step"] for r in scores if source in r["wer"]], [r["wer"][source] for r in scores if source in r["wer"]], "o-", label=source)
+        axes[2].plot(
+            [r["step"] for r in scores if source in r["wer"]],
+            [r["wer"][source] for r in scores if source in r["wer"]],
+            "o-",
+            label=source,
+        )
     for axis, title in zip(axes, ("loss", "accuracy and gradient norm", "WER % on the test sets"), strict=True):
         axis.set_title(title)
         axis.set_xlabel("step")

@@ -1,7 +1,7 @@
 """Speech shards: tars of Ogg/Opus clips with one index.jsonl (file, text, speaker, seconds, corpus, licence, lang).
 
-Contract: `read_shards` gives 16 kHz mono int16 samples and the text as it stands in the index. `licence_table` says what a model
-trained on the shards owes to whom.
+Contract: `read_shards` gives 16 kHz mono int16 samples and the text as it stands in the index. `licence_table` says
+what a model trained on the shards owes to whom.
 """
 
 import io
@@ -17,6 +17,8 @@ import numpy as np
 import soundfile
 import soxr
 from numpy.typing import NDArray
+
+from training.ogg import mend
 
 RATE = 16000
 # Beginning of the index's corpus name (lower case) -> short source name; the first that fits wins.
@@ -50,7 +52,9 @@ def source_of(corpus: str) -> str:
 
 
 def decode_clip(data: bytes) -> NDArray[np.int16]:
-    """Any file libsndfile reads -> 16 kHz mono int16."""
+    """Any file libsndfile reads -> 16 kHz mono int16; Ogg files are mended first (see ogg.py)."""
+    if data.startswith(b"OggS"):
+        data = mend(data)
     samples, rate = soundfile.read(io.BytesIO(data), dtype="int16", always_2d=True)
     mono = samples[:, 0]
     return mono if rate == RATE else soxr.resample(mono, rate, RATE)

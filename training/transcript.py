@@ -1,7 +1,7 @@
 """Transcripts: the alphabet the small models write, and numbers as words.
 
-Contract: a transcript is lower-case words of a-z with inner apostrophes, single spaces, no punctuation. Text with digits is either
-spelled out first (`spell`) or refused (`transcript` returns "").
+Contract: a transcript is lower-case words of a-z with inner apostrophes, single spaces, no punctuation. Text with
+digits is either spelled out first (`spell`) or refused (`transcript` returns "").
 """
 
 import re
@@ -11,10 +11,19 @@ _PUNCTUATION = str.maketrans({"\u2019": "'", "\u2018": "'", "`": "'", "\u2014": 
 _OTHER = re.compile(r"[^a-z' ]+")
 _DIGIT = re.compile(r"\d")
 _ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
 ).split()
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_ORDINALS = {"one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth", "nine": "ninth", "twelve": "twelfth"}
+_ORDINALS = {
+    "one": "first",
+    "two": "second",
+    "three": "third",
+    "five": "fifth",
+    "eight": "eighth",
+    "nine": "ninth",
+    "twelve": "twelfth",
+}
 
 
 def transcript(text: str) -> str:

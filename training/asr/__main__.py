@@ -90,10 +90,24 @@ def _dispatch(a: argparse.Namespace) -> None:
         from training.asr.train import Run, Training
 
         run = Run(
-            shards=tuple(a.shards), test=tuple(a.test), text=a.text, tokenizer=a.tokenizer, out=a.out, seconds=a.seconds, until=a.until,
-            synthetic=a.synthetic, start=a.start, resume=a.resume, rate=a.rate, evaluate_every=a.evaluate_every,
-            align_at=tuple(a.align_at), processes=a.processes, device=a.device, graphs=not a.eager, compile=not a.no_compile,
-        )  # fmt: skip
+            shards=tuple(a.shards),
+            test=tuple(a.test),
+            text=a.text,
+            tokenizer=a.tokenizer,
+            out=a.out,
+            seconds=a.seconds,
+            until=a.until,
+            synthetic=a.synthetic,
+            start=a.start,
+            resume=a.resume,
+            rate=a.rate,
+            evaluate_every=a.evaluate_every,
+            align_at=tuple(a.align_at),
+            processes=a.processes,
+            device=a.device,
+            graphs=not a.eager,
+            compile=not a.no_compile,
+        )
         Training(config, run).train()
     elif a.stage == "checkpoint":
         from training.asr.checkpoint import load_weights, save_checkpoint

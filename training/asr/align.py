@@ -1,7 +1,7 @@
 """Word boundaries of real utterances by CTC forced alignment with the model that is being trained.
 
-Why: twenty hours of transcripts are soon known by heart; spans of words cut from them are not, and truncated audio with truncated
-text is what a live stream looks like.
+Why: twenty hours of transcripts are soon known by heart; spans of words cut from them are not, and truncated audio with
+truncated text is what a live stream looks like.
 """
 
 import numpy as np
@@ -23,8 +23,8 @@ _ENERGY_HOP = 80  # 5 ms
 
 
 def viterbi(scores: Tensor, tokens: Tensor, frames: Tensor, counts: Tensor, blank: int) -> Tensor:
-    """Best CTC path. scores [B, T, V + 1] log-probabilities, tokens [B, S], valid frames [B] and tokens [B] -> the frame at which each
-    token is first emitted, int64 [B, S] (undefined past counts)."""
+    """Best CTC path. scores [B, T, V + 1] log-probabilities, tokens [B, S], valid frames [B] and tokens [B] -> the
+    frame at which each token is first emitted, int64 [B, S] (undefined past counts)."""
     b, t, _ = scores.shape
     s = tokens.shape[1]
     device = scores.device
@@ -65,7 +65,13 @@ def quietest(energy: NDArray[np.float32], low: int, high: int) -> int:
 
 @torch.no_grad()
 def word_cuts(
-    model: PocketASR, mel: LogMel, prompt: Prompt, audio: Tensor, utterances: list[Utterance], *, batch_seconds: int = 1500
+    model: PocketASR,
+    mel: LogMel,
+    prompt: Prompt,
+    audio: Tensor,
+    utterances: list[Utterance],
+    *,
+    batch_seconds: int = 1500,
 ) -> dict[int, list[tuple[int, int]]]:
     """Utterance start -> (sample, words before it) of every inner word boundary, for all that align."""
     was_training = model.training
@@ -100,7 +106,9 @@ def word_cuts(
             for w, row in enumerate(words[r][:-1]):
                 position += len(row)
                 low, high = at[r][position - 1], at[r][position]
-                sample = [int((f // _CHUNK_TOKENS + (f % _CHUNK_TOKENS) / _CHUNK_TOKENS) * _CHUNK) for f in (low, high + 1)]
+                sample = [
+                    int((f // _CHUNK_TOKENS + (f % _CHUNK_TOKENS) / _CHUNK_TOKENS) * _CHUNK) for f in (low, high + 1)
+                ]
                 if low < high and sample[1] - sample[0] < 4 * RATE:
                     cuts.append((quietest(energy[r], sample[0], min(sample[1], u.length)), w + 1))
             found[u.start] = [c for c in cuts if 800 < c[0] < u.length - 800]

@@ -1,6 +1,8 @@
-"""What happens to speech before it reaches a microphone, on whole rows in the frequency domain; and sounds that are no speech.
+"""What happens to speech before it reaches a microphone, on whole rows in the frequency domain; and sounds that are no
+speech.
 
-Every shape out depends on shapes in only and nothing is read back from the device, so the augmentation is part of the captured step.
+Every shape out depends on shapes in only and nothing is read back from the device, so the augmentation is part of the
+captured step.
 """
 
 import numpy as np
@@ -15,8 +17,8 @@ _REVERB = 6400  # samples of room response, 0.4 s
 
 
 def augment(samples: Tensor, length: Tensor, strength: Tensor) -> Tensor:
-    """samples [B, n] with length [B] that count; `strength` [] scales every probability. Babble from other rows, reverberation,
-    equaliser, band limits, coloured noise, gain and clipping -> [B, n] in [-1, 1]."""
+    """samples [B, n] with length [B] that count; `strength` [] scales every probability. Babble from other rows,
+    reverberation, equaliser, band limits, coloured noise, gain and clipping -> [B, n] in [-1, 1]."""
     rows, n = samples.shape
     device, size = samples.device, n + RATE
 
@@ -38,7 +40,11 @@ def augment(samples: Tensor, length: Tensor, strength: Tensor) -> Tensor:
     babble = spectrum[other] + spectrum[second] * (draw() < 0.6)
     spectrum = spectrum + babble * torch.where(on(0.2), decibel(-draw(8, 26)), 0.0)
     time = torch.arange(_REVERB, device=device)[None] / RATE
-    tail = torch.randn(rows, _REVERB, device=device) * torch.exp(-6.9 * time / draw(0.12, 0.9)) * (time > draw(0.002, 0.02))
+    tail = (
+        torch.randn(rows, _REVERB, device=device)
+        * torch.exp(-6.9 * time / draw(0.12, 0.9))
+        * (time > draw(0.002, 0.02))
+    )
     room = torch.where(on(0.4), tail * draw(0.01, 0.09), 0.0)
     room = torch.where(time == 0, 1.0, room)
     spectrum = spectrum * torch.fft.rfft(room, size)
@@ -47,7 +53,9 @@ def augment(samples: Tensor, length: Tensor, strength: Tensor) -> Tensor:
     spectrum = spectrum * decibel(torch.where(on(0.7), curve, 0.0) + torch.where(on(0.5), tilt, 0.0))
     low_pass = torch.where(on(0.3), torch.where(draw() < 0.25, 3500.0, draw(3800, 7800)), 1e5)
     high_pass = torch.where(on(0.35), draw(50, 320), -1e4)
-    noise = torch.view_as_complex(torch.randn(rows, bins, 2, device=device)) * (hertz.clamp(min=40) / 1000) ** (-draw(0, 1.1))
+    noise = torch.view_as_complex(torch.randn(rows, bins, 2, device=device)) * (hertz.clamp(min=40) / 1000) ** (
+        -draw(0, 1.1)
+    )
     noise = noise / noise.abs().pow(2).mean(1, keepdim=True).sqrt()
     noise = noise * (level * size**0.5) * decibel(-torch.where(on(0.55), draw(6, 40), 60.0))
     spectrum = (spectrum + noise) * (torch.sigmoid((low_pass - hertz) / 120) * torch.sigmoid((hertz - high_pass) / 25))
@@ -77,10 +85,14 @@ def generated_music(count: int, seconds: float, seed: int) -> list[NDArray[np.in
                 vibrato = rng.uniform(0, 0.01) * np.sin(2 * np.pi * rng.uniform(3, 7) * time)
                 for h in range(1, harmonics + 1):
                     if note * h < RATE / 2:
-                        mix[int(at * RATE) : int(at * RATE) + m] += envelope * np.sin(2 * np.pi * note * h * (time + vibrato / 10)) / h
+                        mix[int(at * RATE) : int(at * RATE) + m] += (
+                            envelope * np.sin(2 * np.pi * note * h * (time + vibrato / 10)) / h
+                        )
             if rng.random() < 0.4:
                 k = min(int(0.08 * RATE), m)
-                mix[int(at * RATE) : int(at * RATE) + k] += rng.normal(size=k) * np.exp(-np.arange(k) / rng.uniform(100, 600)) * 2
+                mix[int(at * RATE) : int(at * RATE) + k] += (
+                    rng.normal(size=k) * np.exp(-np.arange(k) / rng.uniform(100, 600)) * 2
+                )
             at += length
         out.append((mix / max(np.abs(mix).max(), 1e-6) * 12000).astype(np.int16))
     return out

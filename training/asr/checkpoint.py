@@ -1,7 +1,9 @@
-"""Checkpoints in the official original layout: config.json, model.safetensors (or parts), vocab.json, merges.txt, tokenizer.json.
+"""Checkpoints in the official original layout: config.json, model.safetensors (or parts), vocab.json, merges.txt,
+tokenizer.json.
 
-The extra top-level key "hearsay" in config.json says what the runtime must know and the official config does not hold: the mel
-floor, the leading space of transcripts and the blank of the CTC head (`ctc.weight` [V + 1, d], `ctc.bias` [V + 1]).
+The extra top-level key "hearsay" in config.json says what the runtime must know and the official config does not hold:
+the mel floor, the leading space of transcripts and the blank of the CTC head (`ctc.weight` [V + 1, d], `ctc.bias` [V +
+1]).
 """
 
 import json
@@ -25,20 +27,41 @@ PART_BYTES = 14 << 20
 def official_config(name: str, shape: Shape, tokenizer: Tokenizer) -> dict[str, Any]:
     """config.json for `shape`, with the constants of the released models."""
     audio = dict(
-        model_type="qwen3_asr_audio_encoder", num_mel_bins=shape.mel_bins, d_model=shape.d_model,
-        encoder_layers=shape.encoder_layers, encoder_attention_heads=shape.encoder_heads, encoder_ffn_dim=shape.encoder_ffn,
-        output_dim=shape.hidden, downsample_hidden_size=shape.conv_channels, n_window=50, n_window_infer=800,
-        max_source_positions=1500, conv_chunksize=500, activation_function="gelu", scale_embedding=False,
-    )  # fmt: skip
+        model_type="qwen3_asr_audio_encoder",
+        num_mel_bins=shape.mel_bins,
+        d_model=shape.d_model,
+        encoder_layers=shape.encoder_layers,
+        encoder_attention_heads=shape.encoder_heads,
+        encoder_ffn_dim=shape.encoder_ffn,
+        output_dim=shape.hidden,
+        downsample_hidden_size=shape.conv_channels,
+        n_window=50,
+        n_window_infer=800,
+        max_source_positions=1500,
+        conv_chunksize=500,
+        activation_function="gelu",
+        scale_embedding=False,
+    )
     text = dict(
-        model_type="qwen3", vocab_size=shape.vocab, hidden_size=shape.hidden, intermediate_size=shape.decoder_ffn,
-        num_hidden_layers=shape.decoder_layers, num_attention_heads=shape.heads, num_key_value_heads=shape.kv_heads,
-        head_dim=shape.head_dim, hidden_act="silu", max_position_embeddings=4096, rms_norm_eps=RMS_EPSILON,
-        rope_theta=ROPE_THETA, tie_word_embeddings=True,
-    )  # fmt: skip
+        model_type="qwen3",
+        vocab_size=shape.vocab,
+        hidden_size=shape.hidden,
+        intermediate_size=shape.decoder_ffn,
+        num_hidden_layers=shape.decoder_layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        hidden_act="silu",
+        max_position_embeddings=4096,
+        rms_norm_eps=RMS_EPSILON,
+        rope_theta=ROPE_THETA,
+        tie_word_embeddings=True,
+    )
     ids = {
-        "audio_token_id": "<|audio_pad|>", "audio_start_token_id": "<|audio_start|>", "audio_end_token_id": "<|audio_end|>",
-    }  # fmt: skip
+        "audio_token_id": "<|audio_pad|>",
+        "audio_start_token_id": "<|audio_start|>",
+        "audio_end_token_id": "<|audio_end|>",
+    }
     return dict(
         architectures=["Qwen3ASRForConditionalGeneration"],
         model_type="qwen3_asr",
@@ -63,11 +86,20 @@ def read_shape(folder: Path) -> Shape:
     thinker = json.loads((folder / "config.json").read_text())["thinker_config"]
     a, t = thinker["audio_config"], thinker["text_config"]
     return Shape(
-        vocab=t["vocab_size"], mel_bins=a["num_mel_bins"], conv_channels=a["downsample_hidden_size"], d_model=a["d_model"],
-        encoder_layers=a["encoder_layers"], encoder_heads=a["encoder_attention_heads"], encoder_ffn=a["encoder_ffn_dim"],
-        hidden=t["hidden_size"], decoder_layers=t["num_hidden_layers"], heads=t["num_attention_heads"],
-        kv_heads=t["num_key_value_heads"], head_dim=t["head_dim"], decoder_ffn=t["intermediate_size"],
-    )  # fmt: skip
+        vocab=t["vocab_size"],
+        mel_bins=a["num_mel_bins"],
+        conv_channels=a["downsample_hidden_size"],
+        d_model=a["d_model"],
+        encoder_layers=a["encoder_layers"],
+        encoder_heads=a["encoder_attention_heads"],
+        encoder_ffn=a["encoder_ffn_dim"],
+        hidden=t["hidden_size"],
+        decoder_layers=t["num_hidden_layers"],
+        heads=t["num_attention_heads"],
+        kv_heads=t["num_key_value_heads"],
+        head_dim=t["head_dim"],
+        decoder_ffn=t["intermediate_size"],
+    )
 
 
 def save_weights(weights: Mapping[str, torch.Tensor], folder: Path, *, parts: bool = False) -> None:

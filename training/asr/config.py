@@ -32,7 +32,9 @@ class Regularisation:
     dropout: float = 0.1
     drop_path: float = 0.1  # a residual branch of a row skipped, encoder only
     label_smoothing: float = 0.1
-    token_noise: float = 0.2  # mean share of decoder input tokens replaced at random; each row draws its own, 0 to twice this
+    token_noise: float = (
+        0.2  # mean share of decoder input tokens replaced at random; each row draws its own, 0 to twice this
+    )
     weight_decay: float = 0.1
     consistency: float = 0.2  # weight of the divergence between two augmented views (CTC and decoder)
     consistency_from: int = 3000  # steps; ramps over as many again
@@ -52,7 +54,10 @@ class Batches:
     row_share: tuple[float, ...] = (0.18, 0.36, 0.31, 0.15)
     easy_steps: int = 600  # rows of 4 and 8 s only
     augment_ramp: int = 2000  # steps until augmentation has its full strength
-    strength: tuple[float, float] = (1.0, 1.0)  # of augmentation, after the ramp: at the start and at the end of the run
+    strength: tuple[float, float] = (
+        1.0,
+        1.0,
+    )  # of augmentation, after the ramp: at the start and at the end of the run
     real_share: tuple[float, float] = (0.45, 0.60)  # start, end of the run
     context_share: float = 0.3  # rows with words in the system turn
     context_words: int = 20
@@ -101,7 +106,10 @@ def load_config(path: Path) -> Config:
     """Read a configuration file; an unknown key is an error that names it."""
     raw = tomllib.loads(path.read_text())
     sections = {
-        "shape": Shape, "regularisation": Regularisation, "batches": Batches, "optimisation": Optimisation,
-    }  # fmt: skip
+        "shape": Shape,
+        "regularisation": Regularisation,
+        "batches": Batches,
+        "optimisation": Optimisation,
+    }
     made = {k: _section(sections[k], v, k) if k in sections else v for k, v in raw.items()}
     return _section(Config, made, path.name)

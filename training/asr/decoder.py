@@ -1,7 +1,7 @@
 """The text model: a Qwen3 decoder (RMS norms, q/k norm, grouped queries, rotary positions, SwiGLU, tied embeddings).
 
-Parameter names are the official checkpoint's (`thinker.model.*`). All three position planes of the official M-RoPE are equal for
-audio and text (modeling_qwen3_asr.py), so plain rotary positions are the same function.
+Parameter names are the official checkpoint's (`thinker.model.*`). All three position planes of the official M-RoPE are
+equal for audio and text (modeling_qwen3_asr.py), so plain rotary positions are the same function.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,8 @@ class DecoderAttention(nn.Module):
         self.q_norm, self.k_norm = RMSNorm(shape.head_dim), RMSNorm(shape.head_dim)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None, cache: Cache | None) -> Tensor:
-        """x [B, T, hidden]; causal unless `mask` (bool [B, 1, T, all]) is given; `cache` holds keys and values so far."""
+        """x [B, T, hidden]; causal unless `mask` (bool [B, 1, T, all]) is given; `cache` holds keys and values so
+        far."""
         b, t, _ = x.shape
         s = self.shape
         q = rotate(self.q_norm(self.q_proj(x).view(b, t, s.heads, s.head_dim)).transpose(1, 2), cos, sin)

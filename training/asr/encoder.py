@@ -1,8 +1,8 @@
 """The audio tower: three strided convolutions per 1 s chunk, then transformer layers inside windows of 8 s.
 
-Parameter names are the official checkpoint's (`thinker.audio_tower.*`). Source of the arithmetic: Qwen3-ASR modeling_qwen3_asr.py
-(chunking, positions that restart in each chunk, pre-LN layers); see the windowed attention of the released configuration
-(n_window 50, n_window_infer 800).
+Parameter names are the official checkpoint's (`thinker.audio_tower.*`). Source of the arithmetic: Qwen3-ASR
+modeling_qwen3_asr.py (chunking, positions that restart in each chunk, pre-LN layers); see the windowed attention of the
+released configuration (n_window 50, n_window_infer 800).
 """
 
 import math
@@ -26,7 +26,8 @@ def narrow(x: Tensor) -> Tensor:
 
 
 def token_count(frames: Tensor) -> Tensor:
-    """Encoder tokens of `frames` mel frames (int64, any shape): 13 a full chunk, three halvings (rounding up) of the rest."""
+    """Encoder tokens of `frames` mel frames (int64, any shape): 13 a full chunk, three halvings (rounding up) of the
+    rest."""
     rest = frames % CHUNK
     for _ in range(3):
         rest = torch.where(rest > 0, (rest - 1) // 2 + 1, rest)
@@ -88,8 +89,9 @@ class AudioTower(nn.Module):
         self.register_buffer("position", torch.cat([angle.sin(), angle.cos()], 1), persistent=False)
 
     def forward(self, mel: Tensor, frames: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """mel [B, 128, 100 k] (zero past `frames` [B]) -> states after ln_post [B, T, d], the same from the middle layer,
-        and the number of valid tokens [B]. T is 13 k, rounded up to whole windows where the row is longer than one."""
+        """mel [B, 128, 100 k] (zero past `frames` [B]) -> states after ln_post [B, T, d], the same from the middle
+        layer, and the number of valid tokens [B]. T is 13 k, rounded up to whole windows where the row is longer than
+        one."""
         b, m, t = mel.shape
         chunks = t // CHUNK
         x = mel.view(b, m, chunks, CHUNK).permute(0, 2, 1, 3).reshape(b * chunks, 1, m, CHUNK)

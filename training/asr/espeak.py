@@ -16,13 +16,21 @@ from training.shards import RATE
 from training.transcript import transcript
 
 ACCENTS = (
-    *["en-us"] * 6, *["gmw/en"] * 2, "en-gb-x-rp", "en-gb-scotland", "en-029", "en-gb-x-gbclan", "en-gb-x-gbcwmd", "en-us-nyc",
-)  # fmt: skip
+    *["en-us"] * 6,
+    *["gmw/en"] * 2,
+    "en-gb-x-rp",
+    "en-gb-scotland",
+    "en-029",
+    "en-gb-x-gbclan",
+    "en-gb-x-gbcwmd",
+    "en-us-nyc",
+)
 VARIANTS = (
-    "Alex Alicia Andrea Andy Annie Denis Diogo Gene Gene2 Henrique Hugo Jacky Lee Marco Mario Michael Mike Nguyen RicishayMax RicishayMax2 "
-    "RicishayMax3 Storm Tweaky adam anika announcer antonio aunty benjamin boris caleb david ed edward edward2 f1 f2 f3 f5 fast grandma "
-    "grandpa gustave iven iven2 iven3 iven4 john kaukovalta klatt klatt2 klatt3 klatt4 linda m1 m2 m3 m4 m5 m6 m8 marcelo max michel miguel "
-    "norbert pablo paul pedro rob robert sandro shelby steph steph3 travis victor whisper whisperf zac robosoft robosoft3 robosoft5"
+    "Alex Alicia Andrea Andy Annie Denis Diogo Gene Gene2 Henrique Hugo Jacky Lee Marco Mario Michael Mike Nguyen "
+    "RicishayMax RicishayMax2 RicishayMax3 Storm Tweaky adam anika announcer antonio aunty benjamin boris caleb david "
+    "ed edward edward2 f1 f2 f3 f5 fast grandma grandpa gustave iven iven2 iven3 iven4 john kaukovalta klatt klatt2 "
+    "klatt3 klatt4 linda m1 m2 m3 m4 m5 m6 m8 marcelo max michel miguel norbert pablo paul pedro rob robert sandro "
+    "shelby steph steph3 travis victor whisper whisperf zac robosoft robosoft3 robosoft5"
 ).split()
 _SYNCHRONOUS, _WORD_EVENT, _UTF8, _NO_EXIT = 2, 1, 1, 0x8000
 _SPEED, _PITCH, _PITCH_RANGE, _WORD_GAP = 1, 3, 4, 7
@@ -30,9 +38,15 @@ _SPEED, _PITCH, _PITCH_RANGE, _WORD_GAP = 1, 3, 4, 7
 
 class _Event(ctypes.Structure):
     _fields_ = [
-        ("type", ctypes.c_int), ("uid", ctypes.c_uint), ("text_position", ctypes.c_int), ("length", ctypes.c_int),
-        ("audio_position", ctypes.c_int), ("sample", ctypes.c_int), ("user", ctypes.c_void_p), ("id", ctypes.c_char * 8),
-    ]  # fmt: skip
+        ("type", ctypes.c_int),
+        ("uid", ctypes.c_uint),
+        ("text_position", ctypes.c_int),
+        ("length", ctypes.c_int),
+        ("audio_position", ctypes.c_int),
+        ("sample", ctypes.c_int),
+        ("user", ctypes.c_void_p),
+        ("id", ctypes.c_char * 8),
+    ]
 
 
 class Espeak:
@@ -67,7 +81,8 @@ class Espeak:
     def say(
         self, text: str, voice: str, *, speed: float, pitch: float, pitch_range: float, gap: int
     ) -> tuple[NDArray[np.float32], list[tuple[int, int]]] | None:
-        """Samples at 16 kHz in int16 units and (sample, transcript words before it) per word; None if the voice is unknown."""
+        """Samples at 16 kHz in int16 units and (sample, transcript words before it) per word; None if the voice is
+        unknown."""
         if self._library.espeak_SetVoiceByName(voice.encode()) != 0:
             return None
         for key, value in ((_SPEED, speed), (_PITCH, pitch), (_PITCH_RANGE, pitch_range), (_WORD_GAP, gap)):

@@ -49,9 +49,15 @@ class Score:
 
 @torch.no_grad()
 def transcribe(
-    model: PocketASR, mel: LogMel, prompt: Prompt, clips: Sequence[Clip], device: torch.device, *,
-    contexts: Sequence[Sequence[str]] | None = None, batch_seconds: int = 1500,
-) -> list[tuple[str, str]]:  # fmt: skip
+    model: PocketASR,
+    mel: LogMel,
+    prompt: Prompt,
+    clips: Sequence[Clip],
+    device: torch.device,
+    *,
+    contexts: Sequence[Sequence[str]] | None = None,
+    batch_seconds: int = 1500,
+) -> list[tuple[str, str]]:
     """(decoder text, CTC text) of every clip, in order."""
     model.eval()
     order = sorted(range(len(clips)), key=lambda i: len(clips[i].samples))

@@ -11,14 +11,22 @@ from numpy.typing import NDArray
 
 from training.shards import RATE
 
-VOICES = {"slt": (135.0, 215.0), "rms": (75.0, 130.0), "awb": (90.0, 150.0), "kal16": (75.0, 130.0)}  # range of mean F0, Hz
+VOICES = {
+    "slt": (135.0, 215.0),
+    "rms": (75.0, 130.0),
+    "awb": (90.0, 150.0),
+    "kal16": (75.0, 130.0),
+}  # range of mean F0, Hz
 
 
 class _Wave(ctypes.Structure):
     _fields_ = [
-        ("type", ctypes.c_char_p), ("rate", ctypes.c_int), ("count", ctypes.c_int), ("channels", ctypes.c_int),
+        ("type", ctypes.c_char_p),
+        ("rate", ctypes.c_int),
+        ("count", ctypes.c_int),
+        ("channels", ctypes.c_int),
         ("samples", ctypes.POINTER(ctypes.c_short)),
-    ]  # fmt: skip
+    ]
 
 
 class _Voice(ctypes.Structure):

@@ -1,7 +1,7 @@
 """Qwen3-ASR at pocket size: audio tower, text model and a CTC head, batched for training and for greedy decoding.
 
-`state_dict` names are the official checkpoint's plus `ctc.weight` and `ctc.bias`; the CTC head reads the encoder states after
-ln_post, its last class (index vocab) is the blank.
+`state_dict` names are the official checkpoint's plus `ctc.weight` and `ctc.bias`; the CTC head reads the encoder states
+after ln_post, its last class (index vocab) is the blank.
 """
 
 import math
@@ -48,8 +48,8 @@ class PocketASR(nn.Module):
             if p.dim() == 1 and name.endswith(".bias"):
                 nn.init.zeros_(p)
         nn.init.normal_(self.thinker.model.embed_tokens.weight, std=1 / math.sqrt(self.shape.hidden))
-        # PyTorch's default convolution init leaves the content some 60 times weaker than the sinusoids that are added to it, and
-        # nothing aligns for hundreds of hours; this makes both about 1.
+        # PyTorch's default convolution init leaves the content some 60 times weaker than the sinusoids that are added
+        # to it, and nothing aligns for hundreds of hours; this makes both about 1.
         tower = self.thinker.audio_tower
         for conv in (tower.conv2d1, tower.conv2d2, tower.conv2d3):
             nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")
@@ -57,8 +57,8 @@ class PocketASR(nn.Module):
             tower.conv_out.weight.mul_(5)
 
     def forward(self, mel: Tensor, frames: Tensor, prefix: Tensor, prefix_count: Tensor, targets: Tensor) -> Outputs:
-        """mel [B, 128, 100 k], frames [B]; prefix ids [B, P] of which prefix_count [B] are real; targets [B, S]: suffix,
-        language, text, end, padding. Every shape out depends on shapes in only, so the pass can be captured."""
+        """mel [B, 128, 100 k], frames [B]; prefix ids [B, P] of which prefix_count [B] are real; targets [B, S]:
+        suffix, language, text, end, padding. Every shape out depends on shapes in only, so the pass can be captured."""
         states, middle, count = self.thinker.audio_tower(mel, frames)
         audio = self.thinker.audio_tower.project(states)
         text = self.thinker.model
@@ -66,8 +66,11 @@ class PocketASR(nn.Module):
         j = torch.arange(p + a + s, device=mel.device)[None]
         start = prefix_count[:, None]
         end = start + count[:, None]
-        # Row layout: real prefix | real audio | targets | padding. Causal attention keeps the padding out of what counts.
-        source = torch.where(j < start, j, torch.where(j < end, j - start + p, (j - end + p + a).clamp(max=p + a + s - 1)))
+        # Row layout: real prefix | real audio | targets | padding. Causal attention keeps the padding out of what
+        # counts.
+        source = torch.where(
+            j < start, j, torch.where(j < end, j - start + p, (j - end + p + a).clamp(max=p + a + s - 1))
+        )
         rows = torch.cat([text.embed_tokens(prefix), audio, text.embed_tokens(targets)], 1)
         x = rows.gather(1, source[..., None].expand(-1, -1, rows.shape[-1]))
         y = text(x, j.expand(x.shape[0], -1))
@@ -81,7 +84,8 @@ class PocketASR(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Greedy decoding -> (ids [B, n], CTC argmax [B, T], count [B]). Rows are left-padded so that all end together.
 
-        `suffix` [S] is everything after the audio (with the language, if it is to be forced); at most `limit` tokens."""
+        `suffix` [S] is everything after the audio (with the language, if it is to be forced); at most `limit`
+        tokens."""
         states, _, count = self.thinker.audio_tower(mel, frames)
         audio, ctc = self.thinker.audio_tower.project(states), self.ctc(states).argmax(-1)
         text, b, device = self.thinker.model, mel.shape[0], mel.device

@@ -1,7 +1,7 @@
 """Muon on the matrices of the layers, AdamW on everything else, and the running average of the weights.
 
-Gradients live in one flat buffer, so that clipping and the reduction over several devices are one operation each. `step` reads
-nothing back from the device and can be captured.
+Gradients live in one flat buffer, so that clipping and the reduction over several devices are one operation each.
+`step` reads nothing back from the device and can be captured.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,8 @@ class Optimizer:
         device = self.parameters[0].device
         self.gradient = torch.zeros(sum(p.numel() for p in self.parameters), device=device)
         self.views = [
-            v.view_as(p) for v, p in zip(self.gradient.split([p.numel() for p in self.parameters]), self.parameters, strict=True)
+            v.view_as(p)
+            for v, p in zip(self.gradient.split([p.numel() for p in self.parameters]), self.parameters, strict=True)
         ]
         for p, view in zip(self.parameters, self.views, strict=True):
             p.grad = view
@@ -72,7 +73,9 @@ class Optimizer:
         for shape, group in self._stacks.items():
             gradient, momentum = torch.stack([p.grad for p in group if p.grad is not None]), self._momenta[shape]
             momentum.lerp_(gradient, 1 - _MOMENTUM)
-            update = orthogonalise(gradient.lerp(momentum, _MOMENTUM)).float() * (-rate * _UPDATE_SIZE * max(shape) ** 0.5)
+            update = orthogonalise(gradient.lerp(momentum, _MOMENTUM)).float() * (
+                -rate * _UPDATE_SIZE * max(shape) ** 0.5
+            )
             tensors = list[Tensor](group)
             torch._foreach_mul_(tensors, 1 - rate * self._decay)  # pyright: ignore[reportPrivateUsage]
             torch._foreach_add_(tensors, list(update.unbind(0)))  # pyright: ignore[reportPrivateUsage]

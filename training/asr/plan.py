@@ -1,7 +1,7 @@
 """A plan says which pieces of which utterances make one batch; the device then assembles the waveforms from it.
 
-An utterance lies in the pool as (start, length); its cuts are samples at word boundaries, so that a row can hold a part of it with
-the matching part of its text: truncated as a live stream is, or a span from its middle.
+An utterance lies in the pool as (start, length); its cuts are samples at word boundaries, so that a row can hold a part
+of it with the matching part of its text: truncated as a live stream is, or a span from its middle.
 """
 
 import random
@@ -22,7 +22,8 @@ MUSIC = "music"
 
 @dataclass(slots=True)
 class Utterance:
-    """start, length in samples of the pool; cuts: (sample, words before it), ascending; spans: cuts on both sides are exact."""
+    """start, length in samples of the pool; cuts: (sample, words before it), ascending; spans: cuts on both sides are
+    exact."""
 
     start: int
     length: int
@@ -83,7 +84,8 @@ class Planner:
         return self._utterances[group[self._rng.randrange(len(group))]]
 
     def _piece(self, u: Utterance) -> tuple[int, int, list[str], bool]:
-        """(start, length, words, cut): the whole utterance, a truncated one, or a span of it. `cut`: nothing may follow."""
+        """(start, length, words, cut): the whole utterance, a truncated one, or a span of it. `cut`: nothing may
+        follow."""
         rng, words = self._rng, u.text.split()
         if not u.cuts:
             return u.start, u.length, words, False
@@ -124,7 +126,8 @@ class Planner:
             chosen.pop()
 
     def plan(self, progress: float, *, easy: bool) -> Plan:
-        """One batch; `progress` 0..1 of the run moves the share of real speech, `easy` keeps to the two shortest rows."""
+        """One batch; `progress` 0..1 of the run moves the share of real speech, `easy` keeps to the two shortest
+        rows."""
         b, rng = self._b, self._rng
         kinds = list(zip(b.row_seconds, b.row_share, strict=True))[: 2 if easy else None]
         seconds = rng.choices([k for k, _ in kinds], [p for _, p in kinds])[0]
@@ -155,12 +158,21 @@ class Planner:
             texts.append(ids)
             empty.append(nothing)
             prefixes.append(self._context(words) if with_context and rng.random() < 0.6 else self._prefix)
-        return self._pack(seconds, width, segments, lengths, texts, empty, prefixes, LONG_PREFIX if with_context else SHORT_PREFIX)
+        return self._pack(
+            seconds, width, segments, lengths, texts, empty, prefixes, LONG_PREFIX if with_context else SHORT_PREFIX
+        )
 
     def _speech(
-        self, segments: list[tuple[float, ...]], row: int, limit: int, room: int, sources: list[str], shares: list[float],
-        words: list[str], ids: list[int],
-    ) -> int:  # fmt: skip
+        self,
+        segments: list[tuple[float, ...]],
+        row: int,
+        limit: int,
+        room: int,
+        sources: list[str],
+        shares: list[float],
+        words: list[str],
+        ids: list[int],
+    ) -> int:
         """Fill one row with utterances and pauses; returns its length in samples."""
         rng = self._rng
         position = int(RATE * (rng.uniform(0, 0.5) if rng.random() < 0.75 else rng.uniform(0, 1.5)))
@@ -210,9 +222,16 @@ class Planner:
         return out
 
     def _pack(
-        self, seconds: int, width: int, segments: list[tuple[float, ...]], lengths: list[int], texts: list[list[int]],
-        empty: list[bool], prefixes: list[list[int]], prefix_width: int,
-    ) -> Plan:  # fmt: skip
+        self,
+        seconds: int,
+        width: int,
+        segments: list[tuple[float, ...]],
+        lengths: list[int],
+        texts: list[list[int]],
+        empty: list[bool],
+        prefixes: list[list[int]],
+        prefix_width: int,
+    ) -> Plan:
         p, rows = self._prompt, len(texts)
         targets = np.full((rows, width), p.pad, np.int64)
         mask = np.zeros((rows, width), np.float32)
@@ -223,7 +242,13 @@ class Planner:
             mask[r, len(p.suffix) : len(row)] = 1
             prefix[r, : len(prefixes[r])] = prefixes[r]
         return Plan(
-            seconds, np.array(segments, np.float64).reshape(-1, 7), np.array(lengths, np.int64), prefix,
-            np.array([len(x) for x in prefixes], np.int64), targets, mask,
-            np.array([i for t in texts for i in t] or [0], np.int64), np.array([len(t) for t in texts], np.int64),
-        )  # fmt: skip
+            seconds,
+            np.array(segments, np.float64).reshape(-1, 7),
+            np.array(lengths, np.int64),
+            prefix,
+            np.array([len(x) for x in prefixes], np.int64),
+            targets,
+            mask,
+            np.array([i for t in texts for i in t] or [0], np.int64),
+            np.array([len(t) for t in texts], np.int64),
+        )

@@ -1,5 +1,5 @@
-"""All audio of a run in one int16 tensor on the device, the planner processes that know where every utterance lies in it, and the
-assembly of waveforms from a plan.
+"""All audio of a run in one int16 tensor on the device, the planner processes that know where every utterance lies in
+it, and the assembly of waveforms from a plan.
 """
 
 import json
@@ -28,7 +28,8 @@ _AHEAD = 12  # plans waiting
 def _run_planner(
     config: Config, tokenizer: str, rare: list[str], seed: int, control: Any, plans: Any, progress: Any, easy_plans: int
 ) -> None:
-    """A process: takes ("add", source, utterances), ("align", cuts) or ("go",) from `control`, puts plans on `plans`."""
+    """A process: takes ("add", source, utterances), ("align", cuts) or ("go",) from `control`, puts plans on
+    `plans`."""
     torch.set_num_threads(1)
     planner = Planner(config, Prompt(Tokenizer.from_file(tokenizer)), rare, seed)
     ready, made = False, 0
@@ -53,9 +54,17 @@ class Pool:
     """`hours` of audio on `device`; `rank` of `world` processes takes its own share of the synthetic shards."""
 
     def __init__(
-        self, config: Config, tokenizer: Path, rare: list[str], device: torch.device, hours: float, *,
-        easy_steps: int, rank: int = 0, world: int = 1,
-    ) -> None:  # fmt: skip
+        self,
+        config: Config,
+        tokenizer: Path,
+        rare: list[str],
+        device: torch.device,
+        hours: float,
+        *,
+        easy_steps: int,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
         context = multiprocessing.get_context("fork")
         count = config.batches.planners
         self.progress = context.Value("d", 0.0)
@@ -139,8 +148,8 @@ class Pool:
         return out
 
     def take_synthetic(self, folder: Path, limit: int = 48, *, wait: bool = False) -> int:
-        """Take finished shards from `folder` (and delete them); reading runs in a thread, so most calls return at once with what the
-        call before started. Returns the number of shards taken."""
+        """Take finished shards from `folder` (and delete them); reading runs in a thread, so most calls return at once
+        with what the call before started. Returns the number of shards taken."""
         taken = 0
         if self._loaded is not None and (wait or self._loaded.done()):
             for samples, items in self._loaded.result():
@@ -180,7 +189,8 @@ class Pool:
 
 
 def assemble(audio: Tensor, plan: Plan) -> Tensor:
-    """Waveforms [U, seconds * 16000], float32 in about [-1, 1]: every segment read at its own rate by cubic interpolation, and added."""
+    """Waveforms [U, seconds * 16000], float32 in about [-1, 1]: every segment read at its own rate by cubic
+    interpolation, and added."""
     device, rows, length = audio.device, len(plan.length), plan.seconds * RATE
     out = torch.zeros(rows * length, device=device)
     if not len(plan.segments):

@@ -1,6 +1,7 @@
 """Token ids of the official chat template around the audio.
 
-Source: Qwen3-ASR inference/qwen3_asr.py: `<|im_start|>system\\n{context}<|im_end|>\\n<|im_start|>user\\n<|audio_start|>` audio
+Source: Qwen3-ASR inference/qwen3_asr.py:
+`<|im_start|>system\\n{context}<|im_end|>\\n<|im_start|>user\\n<|audio_start|>` audio
 `<|audio_end|><|im_end|>\\n<|im_start|>assistant\\n` then `language English<asr_text>` text `<|im_end|>`.
 """
 
@@ -45,8 +46,8 @@ class Prompt:
         return ids
 
     def prefix(self, context: Iterable[str] = (), *, leading_space: bool = True) -> list[int]:
-        """Everything before the audio. `context` words stand in the system turn; with a space before the first one each word has the
-        very tokens that it has in a transcript."""
+        """Everything before the audio. `context` words stand in the system turn; with a space before the first one each
+        word has the very tokens that it has in a transcript."""
         words = list(context)
         if not words:
             return [*self._system, *self._user]

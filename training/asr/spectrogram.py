@@ -1,7 +1,7 @@
 """Whisper's log-mel with a fixed floor, and the masking of it while training.
 
-Official floor: clip maximum - 8. Here: log10 = 1.5 - 8, what a full-scale clip has, so that a frame depends on its own 400 samples
-only and a stream gives the same frames as a file.
+Official floor: clip maximum - 8. Here: log10 = 1.5 - 8, what a full-scale clip has, so that a frame depends on its own
+400 samples only and a stream gives the same frames as a file.
 """
 
 import numpy as np
@@ -40,7 +40,9 @@ class LogMel(nn.Module):
 
     def forward(self, samples: Tensor) -> Tensor:
         """[B, n] float32 -> [B, 128, n // 160], (log10 power + 4) / 4."""
-        spectrum = torch.stft(samples, WINDOW, HOP, window=self.window, center=True, pad_mode="reflect", return_complex=True)
+        spectrum = torch.stft(
+            samples, WINDOW, HOP, window=self.window, center=True, pad_mode="reflect", return_complex=True
+        )
         power = spectrum[..., :-1].abs() ** 2
         return ((self.filters @ power).clamp(min=1e-10).log10().clamp(min=MEL_FLOOR) + 4) / 4
 
@@ -51,10 +53,18 @@ def past_end(mel: Tensor, frames: Tensor) -> Tensor:
 
 
 def mask_spectrogram(
-    mel: Tensor, frames: Tensor, strength: Tensor, *, warp: float = 0.12, bands: int = 2, band: int = 26, gap: int = 40, share: float = 0.12
+    mel: Tensor,
+    frames: Tensor,
+    strength: Tensor,
+    *,
+    warp: float = 0.12,
+    bands: int = 2,
+    band: int = 26,
+    gap: int = 40,
+    share: float = 0.12,
 ) -> Tensor:
-    """Vocal-tract-length warp, `bands` frequency masks up to `band` bins, time masks up to `gap` frames on about `share` of the row.
-    `strength` [] scales all of it; shapes out depend on shapes in only."""
+    """Vocal-tract-length warp, `bands` frequency masks up to `band` bins, time masks up to `gap` frames on about
+    `share` of the row. `strength` [] scales all of it; shapes out depend on shapes in only."""
     rows, bins, width = mel.shape
     device = mel.device
 

@@ -1,8 +1,8 @@
-"""One training step: augmentation, both losses, gradients. On CUDA forward, backward and update are captured graphs, one pair a
-batch shape: eager, the launches of some six thousand kernels take three times longer than the kernels.
+"""One training step: augmentation, both losses, gradients. On CUDA forward, backward and update are captured graphs,
+one pair a batch shape: eager, the launches of some six thousand kernels take three times longer than the kernels.
 
-CTC stands between the two graphs, because its kernel wants the lengths on the host: the forward graph ends in the CTC logits, the
-backward graph begins with the gradient of them.
+CTC stands between the two graphs, because its kernel wants the lengths on the host: the forward graph ends in the CTC
+logits, the backward graph begins with the gradient of them.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,8 @@ class Forward(NamedTuple):
 
 
 def divergence(a: Tensor, b: Tensor) -> Tensor:
-    """Symmetric KL between two log-distributions [..., C] -> [...]; each view learns from the other, not from itself."""
+    """Symmetric KL between two log-distributions [..., C] -> [...]; each view learns from the other, not from
+    itself."""
     return 0.5 * ((b.detach().exp() * (b.detach() - a)).sum(-1) + (a.detach().exp() * (a.detach() - b)).sum(-1))
 
 
@@ -53,7 +54,8 @@ def _layer(layer: Callable[..., Tensor], *inputs: Tensor | None) -> Tensor:
 
 
 def compile_layers(model: PocketASR) -> None:
-    """Fuse the elementwise work of the layers, which is more than half of an eager step. A failing compilation falls back."""
+    """Fuse the elementwise work of the layers, which is more than half of an eager step. A failing compilation falls
+    back."""
     torch._dynamo.config.suppress_errors = True  # pyright: ignore
     model.thinker.audio_tower.compiled = torch.compile(_layer)
     model.thinker.model.compiled = torch.compile(_layer)
@@ -62,14 +64,18 @@ def compile_layers(model: PocketASR) -> None:
 class Step:
     """Captures lazily: the first batch of a shape is run eagerly a few times, then recorded."""
 
-    def __init__(self, config: Config, model: PocketASR, mel: LogMel, optimizer: Optimizer, audio: Tensor, *, graphs: bool) -> None:
+    def __init__(
+        self, config: Config, model: PocketASR, mel: LogMel, optimizer: Optimizer, audio: Tensor, *, graphs: bool
+    ) -> None:
         self._config, self._model, self._mel, self._optimizer, self._audio = config, model, mel, optimizer, audio
         self._graphs = graphs
         device = audio.device
         self._device = device
         self.strength, self.consistency = torch.zeros((), device=device), torch.zeros((), device=device)
         self.ctc_weight = 1.0
-        self._captured: dict[tuple[int, ...], tuple[Inputs, Forward, Tensor, torch.cuda.CUDAGraph, torch.cuda.CUDAGraph]] = {}
+        self._captured: dict[
+            tuple[int, ...], tuple[Inputs, Forward, Tensor, torch.cuda.CUDAGraph, torch.cuda.CUDAGraph]
+        ] = {}
         self._update: torch.cuda.CUDAGraph | None = None
         self._pool: tuple[int, int] | None = None
         self._one = torch.ones((), device=device)
@@ -82,8 +88,8 @@ class Step:
             frames = length // HOP
             mel = mask_spectrogram(self._mel(heard), frames, self.strength)
             targets, mask = x.targets.repeat(views, 1), x.mask.repeat(views, 1)
-            # Noise on what the decoder reads, a different share in every row, so that it listens instead of reciting the transcripts
-            # it has seen before; never on the template.
+            # Noise on what the decoder reads, a different share in every row, so that it listens instead of reciting
+            # the transcripts it has seen before; never on the template.
             share = torch.rand(len(targets), 1, device=targets.device) * 2 * reg.token_noise * self.strength
             noisy = (torch.rand(targets.shape, device=targets.device) < share) & (mask > 0)
             noisy &= torch.arange(targets.shape[1], device=targets.device)[None] > 8
@@ -129,7 +135,12 @@ class Step:
             return torch.from_numpy(x).to(self._device, non_blocking=True)  # pyright: ignore[reportArgumentType]
 
         return Inputs(
-            assemble(self._audio, plan), send(plan.length), send(plan.prefix), send(plan.prefix_count), send(plan.targets), send(plan.mask)
+            assemble(self._audio, plan),
+            send(plan.length),
+            send(plan.prefix),
+            send(plan.prefix_count),
+            send(plan.targets),
+            send(plan.mask),
         )
 
     def _eager(self, plan: Plan, x: Inputs) -> Tensor:
@@ -164,7 +175,8 @@ class Step:
         gradient.copy_(self._ctc(kept.ctc, plan)[1])
         backward.replay()
         # Dropout and augmentation differ, so the two norms agree roughly only; a broken capture is far off.
-        print(f"captured {key}: gradient norm eager {float(eager):.3f}, replayed {float(self._optimizer.gradient.norm()):.3f}", flush=True)
+        replayed = float(self._optimizer.gradient.norm())
+        print(f"captured {key}: gradient norm eager {float(eager):.3f}, replayed {replayed:.3f}", flush=True)
 
     def gradients(self, plan: Plan) -> Tensor:
         """Fill the optimiser's flat gradient -> [cross-entropy, accuracy, consistency, CTC], on the device."""

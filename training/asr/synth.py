@@ -1,7 +1,8 @@
-"""Synthetic speech made beside training: worker processes write shards of ten minutes, the trainer takes and deletes them.
+"""Synthetic speech made beside training: worker processes write shards of ten minutes, the trainer takes and deletes
+them.
 
-A shard is `wNN_KKKK.pcm` (int16, 16 kHz) and, written last, `wNN_KKKK.json`: a list of [start, length, transcript, engine,
-[[sample, words before it], ...]]; word starts come from espeak only.
+A shard is `wNN_KKKK.pcm` (int16, 16 kHz) and, written last, `wNN_KKKK.json`: a list of [start, length, transcript,
+engine, [[sample, words before it], ...]]; word starts come from espeak only.
 """
 
 import json
@@ -40,9 +41,13 @@ class Voices:
         if rng.random() < ESPEAK_SHARE:
             engine, voice = "espeak", f"{rng.choice(ACCENTS)}+{rng.choice(VARIANTS)}"
             made = self._espeak.say(
-                text, voice, speed=rng.uniform(120, 215), pitch=rng.uniform(15, 85),
-                pitch_range=rng.uniform(20, 90), gap=rng.choice((0, 0, 0, 0, 1, 2, 4)),
-            )  # fmt: skip
+                text,
+                voice,
+                speed=rng.uniform(120, 215),
+                pitch=rng.uniform(15, 85),
+                pitch_range=rng.uniform(20, 90),
+                gap=rng.choice((0, 0, 0, 0, 1, 2, 4)),
+            )
             if made is None:
                 return None
             samples, words = made

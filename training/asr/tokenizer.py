@@ -1,8 +1,8 @@
 """The byte-level BPE in Qwen2's file format (vocab.json, merges.txt, tokenizer.json), special tokens last.
 
-Contract: the words of the chat template ("system", "user", "assistant", "language", " English", " None") are single tokens, so a
-prompt costs as few rows as the official one. Transcripts are encoded with a leading space ("hello world" -> " hello world"), which
-makes the encoding of a text the concatenation of the encodings of its words.
+Contract: the words of the chat template ("system", "user", "assistant", "language", " English", " None") are single
+tokens, so a prompt costs as few rows as the official one. Transcripts are encoded with a leading space ("hello world"
+-> " hello world"), which makes the encoding of a text the concatenation of the encodings of its words.
 """
 
 from collections.abc import Iterable
@@ -13,8 +13,15 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from training.transcript import transcript
 
 SPECIAL = (
-    "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|audio_start|>", "<|audio_end|>", "<|audio_pad|>", "<asr_text>", "<timestamp>",
-)  # fmt: skip
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|audio_start|>",
+    "<|audio_end|>",
+    "<|audio_pad|>",
+    "<asr_text>",
+    "<timestamp>",
+)
 # The pre-tokenizer expression of Qwen2's published tokenizer.json.
 SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -26,7 +33,9 @@ def train_tokenizer(sentences: Iterable[str], vocab: int, folder: Path) -> Token
     """Train on transcripts of `sentences` and write the three files to `folder`. `vocab` counts the special tokens."""
     tokenizer = Tokenizer(models.BPE())
     split = pre_tokenizers.Split(Regex(SPLIT), "isolated")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
     tokenizer.decoder = decoders.ByteLevel()
     lines = [" " + transcript(s) for s in sentences]
     # Enough copies that every template word is merged into one token before rarer pieces are.

@@ -1,7 +1,7 @@
 """The training run: a fixed number of seconds on one to eight devices, evaluated and saved on the way.
 
-What stands in `out` after each evaluation: float16 averaged weights in parts, run.json (history, scores, settings), curve.png; and
-state.pt, everything needed to go on with the same run.
+What stands in `out` after each evaluation: float16 averaged weights in parts, run.json (history, scores, settings),
+curve.png; and state.pt, everything needed to go on with the same run.
 """
 
 import json
@@ -31,10 +31,12 @@ from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
 from training.asr.step import Step, compile_layers
 from training.curves import draw_curves
-from training.shards import Clip, read_shards
+from training.shards import RATE, Clip, read_shards
 from training.transcript import transcript
 
 _REPORT = 100  # steps
+_AVERAGE_FROM = 1000  # steps: the average of a fresh run forgets what was before
+_ALL = 100_000  # clips
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,15 @@ def rare_words(text: Path, clips: list[Clip]) -> list[str]:
     return sorted(w for w, n in counts.items() if n < 30 and len(w) > 3)
 
 
+class _Log:
+    """Sums since the last line of the log."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.total = torch.zeros(5, device=device)
+        self.heard = self.waited = 0.0
+        self.began = time.time()
+
+
 class Training:
     """One process of a run."""
 
@@ -92,11 +103,21 @@ class Training:
             for clip in read_shards(run.test, run.processes):
                 self._sets.setdefault(clip.source, []).append(clip)
         fresh = run.start is None and run.resume is None
-        self._device = torch.device(run.device, int(os.environ.get("LOCAL_RANK", 0))) if run.device == "cuda" else torch.device(run.device)
+        self._device = (
+            torch.device(run.device, int(os.environ.get("LOCAL_RANK", 0)))
+            if run.device == "cuda"
+            else torch.device(run.device)
+        )
         self._pool = Pool(
-            config, run.tokenizer, rare_words(run.text, clips), self._device, config.batches.pool_hours,
-            easy_steps=config.batches.easy_steps if fresh else 0, rank=self._rank, world=self._world,
-        )  # fmt: skip
+            config,
+            run.tokenizer,
+            rare_words(run.text, clips),
+            self._device,
+            config.batches.pool_hours,
+            easy_steps=config.batches.easy_steps if fresh else 0,
+            rank=self._rank,
+            world=self._world,
+        )
         self._fresh = fresh
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
@@ -129,8 +150,10 @@ class Training:
                 time.sleep(1)
         if self._rank == 0:
             run.out.mkdir(parents=True, exist_ok=True)
-        self._say(f"hours {({k: round(v, 2) for k, v in self._pool.hours.items()})}; test {({k: len(v) for k, v in self._sets.items()})}")
-        self._say(f"{sum(p.numel() for p in self._model.parameters()) / 1e6:.2f} M parameters on {self._device} x {self._world}")
+        hours = {k: round(v, 2) for k, v in self._pool.hours.items()}
+        self._say(f"hours {hours}; test clips {dict(zip(self._sets, map(len, self._sets.values()), strict=True))}")
+        size = sum(p.numel() for p in self._model.parameters()) / 1e6
+        self._say(f"{size:.2f} M parameters on {self._device} x {self._world}")
 
     def _say(self, text: str) -> None:
         if self._rank == 0:
@@ -145,72 +168,83 @@ class Training:
 
     def train(self) -> None:
         """Run until the time is up."""
-        config, run, reg = self._config, self._run, self._config.regularisation
-        step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, graphs=run.graphs and self._device.type == "cuda")
+        config, run = self._config, self._run
+        graphs = run.graphs and self._device.type == "cuda"
+        step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, graphs=graphs)
         if run.compile:
             compile_layers(self._model)
         self._pool.begin()
         self._model.train()
-        start = last = evaluated = time.time() - self._spent
-        last = evaluated = time.time()
+        start = time.time() - self._spent
         seconds = run.until - start if run.until else run.seconds
-        total = torch.zeros(5, device=self._device)
-        waited, mark, aligned = 0.0, self._heard, 0
-        # Across runs the schedule starts anew; aligned spans are wanted at once.
+        log = _Log(self._device)
+        evaluated, aligned = time.time(), 0
+        # A run from weights knows the words already: aligned spans are wanted at once.
         align_at = run.align_at if self._fresh else (0.0, *run.align_at)
         while (spent := time.time() - start) < seconds:
             progress = spent / seconds
             if aligned < len(align_at) and progress >= align_at[aligned]:
                 aligned += 1
                 self._guard("alignment", self._align)
-            self._pool.progress.value = progress
-            ramp = min(1.0, self._step / max(config.batches.augment_ramp, 1)) if self._fresh else 1.0
-            late = (self._step - reg.consistency_from) / max(reg.consistency_from, 1) if self._fresh else 1.0
-            first, final = config.batches.strength
-            step.strength.fill_(ramp * (first + (final - first) * progress))
-            step.consistency.fill_(reg.consistency * min(max(late, 0.0), 1.0))
-            step.ctc_weight = reg.ctc * (1.0 if progress < reg.ctc_until else 0.5) if self._fresh else reg.ctc_continued
-            self._optimizer.rate.fill_(schedule(progress, self._step, config) * run.rate)
+            self._set(step, progress)
             before = time.time()
             plan = self._pool.next()
-            waited += time.time() - before
+            log.waited += time.time() - before
             report = step.gradients(plan)
             if self._world > 1:
                 dist.all_reduce(self._optimizer.gradient, dist.ReduceOp.AVG)
             step.update()
-            total += torch.cat([report, self._optimizer.norm[None]])
+            log.total += torch.cat([report, self._optimizer.norm[None]])
             self._step += 1
-            self._heard += float(plan.length.sum()) / 16000 / 3600 * config.batches.views * self._world
-            if self._fresh and self._step == 1000:
+            heard = float(plan.length.sum()) / RATE / 3600 * config.batches.views * self._world
+            self._heard, log.heard = self._heard + heard, log.heard + heard
+            if self._fresh and self._step == _AVERAGE_FROM:
                 self._optimizer.restart_average()
-            if self._step % _REPORT == 0:
-                mean = (total / _REPORT).tolist()
-                total.zero_()
-                now = time.time()
-                self._history.append([self._step, now - start, *mean])
-                if self._step % (5 * _REPORT) == 0 or self._step <= 5 * _REPORT:
-                    made = sum(self._pool.hours.get(v, 0.0) for v in config.voices)
-                    self._say(
-                        f"step {self._step} ce {mean[0]:.3f} acc {mean[1]:.3f} views {mean[2]:.3f} ctc {mean[3]:.3f} norm {mean[4]:.2f} "
-                        f"rate {float(self._optimizer.rate):.3f} | {1000 * (now - last) / _REPORT:.1f} ms/step, waited {waited:.1f} s, "
-                        f"{self._heard:.0f} h heard, {(self._heard - mark) * 3600 / (now - last):.0f} x real time, synthetic {made:.0f} h"
-                    )
-                    waited = 0.0
-                mark = self._heard
-                if run.synthetic is not None:
-                    self._pool.take_synthetic(run.synthetic)
-                if (run.out / "until").exists():  # moves the end of a run that is under way
-                    seconds = float((run.out / "until").read_text()) - start
-                if now - evaluated > run.evaluate_every and seconds - spent > 60:
-                    self._guard("evaluation", lambda: self._evaluate(run.quick))
-                    evaluated = time.time()
-                last = time.time()
+            if self._step % _REPORT:
+                continue
+            self._log(log, time.time() - start)
+            if run.synthetic is not None:
+                self._pool.take_synthetic(run.synthetic)
+            if (run.out / "until").exists():  # moves the end of a run that is under way
+                seconds = float((run.out / "until").read_text()) - start
+            if time.time() - evaluated > run.evaluate_every and seconds - spent > 60:
+                self._spent = time.time() - start
+                self._guard("evaluation", lambda: self._evaluate(run.quick))
+                evaluated = time.time()
+            log.began = time.time()
         self._spent = time.time() - start
         self._say(f"{self._step} steps, {self._heard:.0f} h heard in {self._spent:.0f} s")
         self._guard("saving", self._save)
-        self._guard("evaluation", lambda: self._evaluate(100_000))
+        self._guard("evaluation", lambda: self._evaluate(_ALL))
         self._say("done")
         self._pool.close()
+
+    def _set(self, step: Step, progress: float) -> None:
+        """Everything that changes in the course of a run."""
+        config, reg = self._config, self._config.regularisation
+        self._pool.progress.value = progress
+        ramp = min(1.0, self._step / max(config.batches.augment_ramp, 1)) if self._fresh else 1.0
+        late = (self._step - reg.consistency_from) / max(reg.consistency_from, 1) if self._fresh else 1.0
+        first, final = config.batches.strength
+        step.strength.fill_(ramp * (first + (final - first) * progress))
+        step.consistency.fill_(reg.consistency * min(max(late, 0.0), 1.0))
+        step.ctc_weight = reg.ctc * (1.0 if progress < reg.ctc_until else 0.5) if self._fresh else reg.ctc_continued
+        self._optimizer.rate.fill_(schedule(progress, self._step, config) * self._run.rate)
+
+    def _log(self, log: "_Log", spent: float) -> None:
+        mean = (log.total / _REPORT).tolist()
+        elapsed = time.time() - log.began
+        self._history.append([self._step, spent, *mean])
+        if self._step % (5 * _REPORT) == 0 or self._step <= 5 * _REPORT:
+            made = sum(self._pool.hours.get(v, 0.0) for v in self._config.voices)
+            self._say(
+                f"step {self._step} ce {mean[0]:.3f} acc {mean[1]:.3f} views {mean[2]:.3f} ctc {mean[3]:.3f} "
+                f"norm {mean[4]:.2f} rate {float(self._optimizer.rate):.3f} | {1000 * elapsed / _REPORT:.1f} ms/step, "
+                f"waited {log.waited:.1f} s, {self._heard:.0f} h heard, {log.heard * 3600 / elapsed:.0f} x real time, "
+                f"synthetic {made:.0f} h"
+            )
+        log.total.zero_()
+        log.heard = log.waited = 0.0
 
     def _align(self) -> None:
         began = time.time()
@@ -227,10 +261,15 @@ class Training:
         self._model.load_state_dict(averaged(self._model, self._optimizer.average))
         found, pairs = score(self._model, self._mel, self._prompt, sets, self._device)
         self._model.load_state_dict(mine)
-        row: dict[str, Any] = {"step": self._step, "seconds": round(self._spent, 1), "hours": round(self._heard, 1), "clips": limit}
+        row: dict[str, Any] = {
+            "step": self._step,
+            "seconds": round(self._spent, 1),
+            "hours": round(self._heard, 1),
+            "clips": limit,
+        }
         row["wer"] = {k: round(100 * s.rate, 2) for k, s in found.items()}
         row["ctc_wer"] = {k: round(100 * s.ctc_rate, 2) for k, s in found.items()}
-        if limit >= 100_000:
+        if limit >= _ALL:
             raw, _ = score(self._model, self._mel, self._prompt, sets, self._device)
             row["wer_without_average"] = {k: round(100 * s.rate, 2) for k, s in raw.items()}
         self._model.train()
@@ -250,16 +289,26 @@ class Training:
         (out / "run.json").write_text(
             json.dumps(
                 {
-                    "config": asdict(self._config), "history": self._history, "scores": self._scores, "hours": self._pool.hours,
-                    "heard": self._heard, "steps": self._step, "started_from": self._run.start is not None,
+                    "config": asdict(self._config),
+                    "history": self._history,
+                    "scores": self._scores,
+                    "hours": self._pool.hours,
+                    "heard": self._heard,
+                    "steps": self._step,
+                    "started_from": self._run.start is not None,
                 },
                 indent=1,
             )
-        )  # fmt: skip
+        )
         draw_curves(self._history, self._scores, out / "curve.png")
         state = {
-            "model": self._model.state_dict(), "optimizer": self._optimizer.state(), "step": self._step, "history": self._history,
-            "scores": self._scores, "heard": self._heard, "spent": self._spent,
-        }  # fmt: skip
+            "model": self._model.state_dict(),
+            "optimizer": self._optimizer.state(),
+            "step": self._step,
+            "history": self._history,
+            "scores": self._scores,
+            "heard": self._heard,
+            "spent": self._spent,
+        }
         torch.save(state, out / "state.tmp")
         (out / "state.tmp").rename(out / "state.pt")
