@@ -1,6 +1,7 @@
 """An upload of ``/v1/audio/transcriptions``: the multipart form, bounded in size and time, and its fields checked."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ _KNOWN: Final = frozenset({
 })  # fmt: skip
 _MAX_FIELDS: Final = 100
 _MAX_FIELD_BYTES: Final = 1 << 18
+_SLOWEST: Final = 1024
+"""Bytes a second that an upload must bring on average, once it has had ``idle_seconds`` to begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,8 @@ async def read(scope: Scope, receive: Receive, settings: Settings, model: str) -
 
 
 def _bounded(receive: Receive, settings: Settings) -> Receive:
-    """``receive`` that gives up on a body which is too large or stands still."""
-    taken = 0
+    """``receive`` that gives up on a body which is too large, stands still or trickles."""
+    taken, began = 0, time.monotonic()
 
     async def bounded() -> Message:
         nonlocal taken
@@ -80,6 +83,9 @@ def _bounded(receive: Receive, settings: Settings) -> Receive:
         taken += len(message.get("body", b""))
         if taken > settings.max_upload_bytes:
             raise _too_large(settings)
+        late = time.monotonic() - began - settings.idle_seconds
+        if message.get("more_body") and (taken < late * _SLOWEST or late > settings.max_session_seconds):
+            raise Refused(408, "slow", f"the upload is slower than {_SLOWEST} bytes a second (or max_session_seconds)")
         return message
 
     return bounded

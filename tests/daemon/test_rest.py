@@ -236,6 +236,16 @@ def test_an_upload_that_stands_still_is_given_up(start: Start) -> None:
         assert eventually(lambda: background.hub.taken == 0)
 
 
+def test_an_upload_that_trickles_is_given_up(start: Start) -> None:
+    with start(idle_seconds=0.5) as background, begun_upload(background.url) as raw:
+        began = time.monotonic()
+        with pytest.raises(OSError):
+            while time.monotonic() - began < 10:
+                raw.sendall(b"x")
+                time.sleep(0.1)
+        assert eventually(lambda: background.hub.taken == 0)
+
+
 def test_a_client_that_leaves_frees_its_place(
     start: Start, speech: Speech, count: Callable[[Background], Counts]
 ) -> None:

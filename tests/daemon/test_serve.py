@@ -200,7 +200,7 @@ def test_tls(loaded: Loaded) -> None:
 def test_sigterm_lets_an_upload_finish(speech: Speech) -> None:
     with process() as running:
         url = running.url()
-        audio = np.frombuffer(speech.pcm * int(300 / speech.seconds), "<i2")
+        audio = np.frombuffer(speech.pcm * int(90 / speech.seconds), "<i2")
         file = io.BytesIO()
         soundfile.write(file, audio, RATE, format="WAV", subtype="PCM_16")
         answers: list[httpx.Response] = []
