@@ -21,6 +21,8 @@ Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
 
 PADDING: Final = -1
+CALL_FRAMES: Final = (1, 2, 4, 8, 12)
+"""Frames of a call where shapes must be fixed; others are padded."""
 
 _NOTHING: Final = np.empty(0, np.float32)
 
@@ -114,6 +116,7 @@ class CodecDecoder:
         batch = len(work)
         if self._graph.fixed:
             batch = next(size for size in BATCHES if size >= batch)
+            frames = next((size for size in CALL_FRAMES if size >= frames), frames)
         codes = np.full((batch, frames, spec.codebooks), PADDING, np.int64)
         for row, item in zip(codes, work, strict=False):
             _check(item.codes, spec)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from codec.decoder import CALL_FRAMES
 from codec.events import AudioChunk, Cleared, Event, Finished, Flushed, PieceMark, PieceStarted, Reason, Warning
 from codec.options import OptionError, SpeakOptions
 from codec.output import MOST_FRAMES, Output, group_frames
@@ -210,7 +211,7 @@ class Speaker:
         self.say("one two three.")
         self.flush()
         self.step()
-        for frames in (2, 4, 8, MOST_FRAMES):
+        for frames in CALL_FRAMES:
             codes = np.zeros((frames, self._engine.manifest.codec.codebooks), np.int64)
             self._engine.decode(codes, self._engine.codec.start(), self._owner)
 

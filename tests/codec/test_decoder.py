@@ -80,6 +80,20 @@ def test_padding_and_neighbours_change_nothing(decoder: CodecDecoder, lengths: l
         same(np.concatenate(parts), decoder.step(stream, decoder.start())[0])
 
 
+@pytest.mark.parametrize("frames", [1, 3, 5, 11, 30])
+def test_fixed_shapes_change_nothing(tts_directory: Path, decoder: CodecDecoder, frames: int) -> None:
+    """Where every shape is compiled once (DirectML), frames and batch are padded: the same samples and state."""
+    spec = decoder.spec
+    graph = Graph(tts_directory / spec.file, threads=1, provider="cpu")
+    graph.fixed = True
+    fixed = CodecDecoder(spec, graph)
+    work = [Decode(codes(decoder, frames, seed=i), decoder.start()) for i in range(3)]
+    for (samples, state), (expected, after) in zip(fixed.steps(work), decoder.steps(work), strict=True):
+        same(samples, expected)
+        for found, wanted in zip(state.tensors, after.tensors, strict=True):
+            np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
 def test_a_state_can_be_continued_from_twice(decoder: CodecDecoder) -> None:
     """A step changes no state that it was given."""
     _, state = decoder.step(codes(decoder, 9), decoder.start())
