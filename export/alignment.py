@@ -64,7 +64,8 @@ def hidden(path: Path, rows: Floats) -> Floats:
     parameters.type_k = parameters.type_v = 0
     parameters.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_DISABLED
     parameters.n_threads = parameters.n_threads_batch = 2
-    context = llama.llama_init_from_model(model, parameters)
+    if model is None or (context := llama.llama_init_from_model(model, parameters)) is None:
+        raise RuntimeError(f"llama.cpp could not load {path}")
     batch = llama.llama_batch_init(len(rows), rows.shape[1], 1)
     try:
         batch.n_tokens = len(rows)

@@ -1,6 +1,7 @@
 """What the command line calls: inspect, run, verify. Importable without torch, onnx or gguf."""
 
 import importlib.util
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,7 +62,7 @@ class Report:
         return "\n".join(lines)
 
 
-def table(title: str, values: dict[str, object]) -> list[str]:
+def table(title: str, values: Mapping[str, object]) -> list[str]:
     """A titled block of ``name value`` lines."""
     return [
         title,

@@ -200,9 +200,9 @@ def measure_body(folder: Path, threads: int, lengths: Sequence[int]) -> None:
             for n in lengths
         ]
         half = rows[:, :52]
-        alone = session.run(None, {"rows": half, "mask": np.ones((1, 52), np.float32)})[0]
+        alone: Floats = np.asarray(session.run(None, {"rows": half, "mask": np.ones((1, 52), np.float32)})[0])
         pair = {"rows": np.concatenate([half, 5 * rows[:, 52:]]), "mask": np.ones((2, 52), np.float32)}
-        moved = float(np.abs(session.run(None, pair)[0][:1] - alone).max() / alone.std())
+        moved = float(np.abs(np.asarray(session.run(None, pair)[0])[:1] - alone).max() / alone.std())
         exact = alone if exact is None else exact
         distance = float(np.sqrt(((alone - exact) ** 2).mean() / (exact**2).mean()))
         cosine = float(

@@ -51,7 +51,7 @@ class Exported:
     """An exported model directory, driven by the runtime's own parts."""
 
     def __init__(self, directory: Path, threads: int = 2) -> None:
-        self.manifest = manifests.read(directory)
+        self.manifest = manifests.read_asr(directory)
         self.directory = directory
         spec = self.manifest.encoder
         self.mel = LogMel(self.manifest.mel, load_filters(directory / self.manifest.mel.filters))
@@ -122,10 +122,10 @@ def decode(decoder: Decoder, ids: Sequence[int], placeholder: int, audio: Floats
 
 def error(values: Floats, reference: Floats) -> tuple[float, float]:
     """Largest error over the reference's RMS; least cosine of a row."""
-    reference, values = reference.astype(np.float64), values.astype(np.float64)
-    worst = float(np.abs(values - reference).max() / np.sqrt((reference**2).mean()))
-    norms = np.linalg.norm(values, axis=1) * np.linalg.norm(reference, axis=1)
-    return worst, float(((values * reference).sum(1) / norms).min())
+    ours, theirs = values.astype(np.float64), reference.astype(np.float64)
+    worst = float(np.abs(ours - theirs).max() / np.sqrt((theirs**2).mean()))
+    norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    return worst, float(((ours * theirs).sum(1) / norms).min())
 
 
 def verify(directory: Path, against: Path, *, seconds: Sequence[float] = SECONDS, tokens: int = TOKENS) -> Table:

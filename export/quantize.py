@@ -13,6 +13,7 @@ convolution is slower in ONNX Runtime than the float one (docs/export.md has the
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx
@@ -38,14 +39,14 @@ class Rewriter:
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
 
-    def constant(self, name: str, values: NDArray[np.generic]) -> str:
+    def constant(self, name: str, values: NDArray[Any] | np.generic) -> str:
         """Add an initializer unless it is there."""
         if name not in self.known:
             self.known.add(name)
             self.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
         return name
 
-    def node(self, operator: str, inputs: list[str], output: str, **attributes: object) -> str:
+    def node(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> str:
         """Add a node with one output unless that output is there."""
         if output not in self.known:
             self.known.add(output)
@@ -131,4 +132,4 @@ def quantize_columns(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDA
     """int8 values and one scale per column of ``weight`` [inputs, outputs]; ±127 is the column's largest magnitude."""
     peaks = np.abs(weight).max(0)
     scales = np.where(peaks > 0, peaks, 1.0).astype(np.float32) / 127
-    return np.clip(np.rint(weight / scales), -127, 127).astype(np.int8), scales
+    return np.clip(np.rint(weight / scales), -127, 127).astype(np.int8), scales.astype(np.float32)

@@ -42,12 +42,12 @@ def features(manifest: AsrManifest, number: int) -> Floats:
 @pytest.fixture(scope="module")
 def manifest() -> AsrManifest:
     """Of the float32 export."""
-    return manifests.read(GOLDEN / "fp32")
+    return manifests.read_asr(GOLDEN / "fp32")
 
 
 def encode(directory: Path, number: int) -> Floats:
     """Embeddings of a golden clip by the runtime's encoder."""
-    manifest = manifests.read(directory)
+    manifest = manifests.read_asr(directory)
     spec, lane = manifest.encoder, Lane("golden")
     try:
         graphs = [Graph(directory / name, threads=1, provider="cpu") for name in (spec.stem, spec.body)]
@@ -64,7 +64,7 @@ def test_the_manifest_holds() -> None:
     import hashlib
 
     for name in ("fp32", "int8"):
-        for file, entry in manifests.read(GOLDEN / name).files.items():
+        for file, entry in manifests.read_asr(GOLDEN / name).files.items():
             data = (GOLDEN / name / file).read_bytes()
             assert (len(data), hashlib.sha256(data).hexdigest()) == (entry.bytes, entry.sha256)
 
@@ -97,7 +97,7 @@ def test_encoder(number: int, name: str, limit: float, cosine: float) -> None:
 def test_the_whole_clip_graph_gives_the_same(name: str) -> None:
     """Two windows with a tail, in one call."""
     directory = GOLDEN / name
-    mel = features(manifests.read(directory), 2)
+    mel = features(manifests.read_asr(directory), 2)
     padded = np.pad(mel, ((0, 0), (0, -mel.shape[1] % 100)))[None]
     rows = len(OFFICIAL["embeddings2"])
     graph = Graph(directory / "clip.onnx", threads=1, provider="cpu")

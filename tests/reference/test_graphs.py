@@ -69,7 +69,7 @@ def test_weights_lie_on_disk_once(case: Any) -> None:
 
 def test_the_manifest_guards_every_file(case: Any) -> None:
     """Size and hash, and the runtime's own reader accepts it."""
-    manifest = manifests.read(case.model)
+    manifest = manifests.read_asr(case.model)
     assert set(manifest.files) == {path.name for path in case.model.iterdir()} - {"model.json"}
     for name, file in manifest.files.items():
         data = (case.model / name).read_bytes()
@@ -169,7 +169,7 @@ def test_nothing_but_a_model_directory_is_overwritten(tiny: Any, tmp_path: Path)
     for clip in (True, False):
         api.run(tiny.checkpoint, out, encoder="fp32", decoder="f32", clip=clip, name="again")
         assert (out / "clip.onnx").exists() == clip
-        assert manifests.read(out).name == "again"
+        assert manifests.read_asr(out).name == "again"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "thesis.txt"]
 
 
