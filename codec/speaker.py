@@ -112,14 +112,17 @@ class Speaker:
     def clear(self) -> int:
         """Forget everything said so far; stops within a frame. Returns the number that ``Cleared`` will carry.
 
-        Flushes that wait are forgotten too: their ``Flushed`` does not come.
+        Flushes that wait are forgotten too: their ``Flushed`` does not come. After :meth:`finish`, ``Finished`` does.
         """
         with self._inbox:
-            self._check_open()
+            if self._closed:
+                raise Cancelled
             number, self._clear_count = self._clear_count, self._clear_count + 1
             self._clears.append(number)
             self._epoch += 1
             self._script.clear()
+            if self._finishing and not self.finished:
+                self._script.finish()
             self._stir()
             return number
 
@@ -193,6 +196,7 @@ class Speaker:
                 self._advance(made, buffered, epoch)
                 with self._current(epoch):
                     self._idle = self._idle and not made
+                    self.finished = self.finished or (bool(made) and isinstance(made[-1], Finished))
                     return events + made
             except _Overtaken:
                 self._given = given
@@ -246,7 +250,6 @@ class Speaker:
             if isinstance(mark, int):
                 events.append(Flushed(mark))
             elif mark is not None:
-                self.finished = True
                 events.append(Finished())
                 return
             elif begin:

@@ -269,6 +269,20 @@ def test_text_said_right_after_a_clear_is_not_lost(tts_model: TtsModel, monkeypa
     speaker.close()
 
 
+def test_a_clear_after_finish_ends_the_session(tts_model: TtsModel) -> None:
+    """The rest is not spoken; Cleared and Finished still come, once each."""
+    speaker = tts_model.speaker(SpeakOptions(seed=9))
+    speaker.say(TEXT)
+    speaker.finish()
+    assert heard(speaker.step()).size
+    speaker.clear()
+    assert run(speaker) == [Cleared(0), Finished()]
+    speaker.clear()
+    assert speaker.step() == [Cleared(1)]
+    assert speaker.step() == []
+    speaker.close()
+
+
 def test_the_engine_is_free_soon_after_a_clear(tts_model: TtsModel) -> None:
     """From another thread, in mid-speech, over and over: Cleared comes within a frame's time, and nothing is left."""
     speaker = tts_model.speaker(SpeakOptions(seed=5))
