@@ -135,7 +135,9 @@ class Planner:
         weights = self.weights(progress)
         sources, shares = list(weights), list(weights.values())
         with_context = not easy and rng.random() < min(b.context_share / 0.6, 1.0)
-        width, room = target_width(seconds), target_width(seconds) - len(self._prompt.suffix) - 5
+        width = target_width(seconds)
+        p = self._prompt
+        room = width - len(p.suffix) - max(len(p.english), len(p.none)) - 1
         segments: list[tuple[float, ...]] = []
         lengths: list[int] = []
         texts: list[list[int]] = []

@@ -39,7 +39,7 @@ def train_tokenizer(sentences: Iterable[str], vocab: int, folder: Path) -> Token
     tokenizer.decoder = decoders.ByteLevel()
     lines = [" " + transcript(s) for s in sentences]
     # Enough copies that every template word is merged into one token before rarer pieces are.
-    template = list(_TEMPLATE) * max(len(lines) // 40, 1)
+    template = list(_TEMPLATE) * max(len(lines) // 40, 200)
     trainer = trainers.BpeTrainer(
         vocab_size=vocab - len(SPECIAL), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
     )

@@ -1,0 +1,96 @@
+"""A whole run in small: shards, planners, steps, evaluation, weights; and a second run that begins with them."""
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+pytest.importorskip("torch")
+pytest.importorskip("matplotlib")
+
+import torch
+
+from training.asr.optimizer import Optimizer, orthogonalise
+from training.asr.train import Run, Training, schedule
+from training.shards import licence_table, read_shards
+
+from .shapes import CONFIG, SENTENCES, tiny_tokenizer
+
+
+def shard(path: Path, count: int) -> Path:
+    """A tar of noisy tones that pretend to be sentences."""
+    rng = np.random.default_rng(0)
+    with tarfile.open(path, "w") as tar:
+        rows: list[str] = []
+
+        def add(name: str, data: bytes) -> None:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+        for i in range(count):
+            seconds = float(rng.uniform(1, 3))
+            at = np.arange(int(16000 * seconds)) / 16000
+            file = io.BytesIO()
+            soundfile.write(file, 0.1 * np.sin(at * 2000 * (i + 1)), 16000, format="OGG", subtype="OPUS")
+            add(f"{i}.opus", file.getvalue())
+            row = {"file": f"{i}.opus", "text": SENTENCES[i].upper(), "speaker": "s", "seconds": seconds}
+            rows.append(json.dumps(row | {"corpus": "LibriSpeech dev", "licence": "CC-BY-4.0", "lang": "en"}))
+        add("index.jsonl", "\n".join(rows).encode())
+    return path
+
+
+def test_shards_are_read_and_their_licences_listed(tmp_path: Path) -> None:
+    path = shard(tmp_path / "en-train-00.tar", 4)
+    clips = read_shards([path], 1)
+    assert [c.text for c in clips] == [s.upper() for s in SENTENCES[:4]]
+    assert {c.source for c in clips} == {"librispeech"} and all(len(c.samples) > 16000 for c in clips)
+    assert "| LibriSpeech dev | CC-BY-4.0 | 4 |" in licence_table([path])
+
+
+def test_the_schedule_warms_up_and_ends_low() -> None:
+    assert schedule(0.0, 0, CONFIG) == 0.5 and schedule(0.2, 10, CONFIG) == 1.0
+    assert schedule(1.0, 1000, CONFIG) == pytest.approx(CONFIG.optimisation.final_rate)
+
+
+def test_orthogonalised_updates_have_even_singular_values() -> None:
+    values = torch.linalg.svdvals(orthogonalise(torch.randn(1, 24, 40))[0].float())
+    assert 0.5 < float(values.min()) and float(values.max()) < 1.4
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing_but_the_decay() -> None:
+    layer = torch.nn.Linear(4, 4)
+    optimizer = Optimizer(layer, CONFIG.optimisation, 0.0)
+    before = layer.weight.detach().clone()
+    optimizer.rate.fill_(1.0)
+    optimizer.gradient.fill_(float("nan"))
+    optimizer.step()
+    torch.testing.assert_close(layer.weight, before)
+
+
+@pytest.mark.slow
+def test_a_run_learns_saves_and_can_be_continued(tmp_path: Path) -> None:
+    train, test = shard(tmp_path / "en-train-00.tar", 12), shard(tmp_path / "en-test-00.tar", 2)
+    tiny_tokenizer(tmp_path / "tokenizer")
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join([*SENTENCES, "a ventriloquist spoke"]))
+
+    def run(seconds: float, out: str, **more: Path) -> dict[str, object]:
+        given = Run(
+            shards=(train,), test=(test,), text=text, tokenizer=tmp_path / "tokenizer" / "tokenizer.json",
+            out=tmp_path / out, seconds=seconds, device="cpu", compile=False, processes=1, **more,
+        )  # fmt: skip
+        Training(CONFIG, given).train()
+        return json.loads((tmp_path / out / "run.json").read_text())
+
+    first = run(12, "first")
+    assert first["steps"] > 2 and first["scores"][0]["wer"].keys() == {"librispeech"}
+    assert (tmp_path / "first" / "curve.png").stat().st_size > 1000
+    second = run(4, "second", start=tmp_path / "first")
+    assert second["started_from"] and second["steps"] > 0
+    third = run(16, "third", resume=tmp_path / "first" / "state.pt")
+    assert third["steps"] > first["steps"] and third["heard"] > first["heard"]
