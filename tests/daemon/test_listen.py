@@ -222,9 +222,10 @@ def test_keepalive_keeps_an_idle_stream(start: Start, speech: Speech) -> None:
             assert socket.close_code == 1000
 
 
-def test_sixteen_streams_at_once_hear_what_one_hears(client: Client, speech: Speech) -> None:
+def test_sixteen_streams_at_once_hear_what_one_hears(daemon: Background, client: Client, speech: Speech) -> None:
     """Alone or in a crowd, a session gets the same text."""
     alone = finals(client.transcribe(speech.pcm))
+    assert eventually(lambda: daemon.hub.taken == 0), "a place is free a moment after its client has seen the close"
     with ThreadPoolExecutor(16) as pool:
         crowd = list(pool.map(lambda i: finals(client.transcribe(speech.pcm, piece=1600 + 2 * i)), range(16)))
     assert crowd == [alone] * 16
