@@ -60,6 +60,10 @@ def main() -> None:
     export.add_argument("--tokenizer", type=Path, required=True, help="folder")
     export.add_argument("--out", type=Path, required=True)
 
+    shipped = stages.add_parser("shipped", help="weights to start from, out of a shipped model directory")
+    shipped.add_argument("model", type=Path)
+    shipped.add_argument("--out", type=Path, required=True)
+
     evaluate = stages.add_parser("evaluate", help="WER of a checkpoint folder on labelled shards")
     evaluate.add_argument("checkpoint", type=Path)
     evaluate.add_argument("--test", type=Path, nargs="+", required=True)
@@ -113,6 +117,11 @@ def _dispatch(a: argparse.Namespace) -> None:
         from training.asr.checkpoint import load_weights, save_checkpoint
 
         save_checkpoint(config.name, config.shape, load_weights(a.weights), a.tokenizer, a.out)
+    elif a.stage == "shipped":
+        from training.asr.checkpoint import save_weights
+        from training.asr.shipped import shipped_weights
+
+        save_weights(shipped_weights(a.model), a.out)
     elif a.stage == "evaluate":
         from training.asr.report import report
 
