@@ -53,6 +53,8 @@ fi
 # The official packages warn about their own deprecations; ours are caught by `make test`.
 HEARSAY_REFERENCE=asr HEARSAY_ORT124=$ORT124_PYTHON \
   "$REFERENCE_PYTHON" -m pytest -q -W default -p no:logging --disable-warnings tests/reference "$@"
+# The recipes' own tests need torch too.
+"$REFERENCE_PYTHON" -m pytest -q -W default --disable-warnings tests/training
 if [[ -f tests/reference/tts/run.sh ]]; then
   bash tests/reference/tts/run.sh
 fi
