@@ -37,7 +37,8 @@ def main() -> None:
     torch.manual_seed(5)
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = Path(folder) / "tiny"
-        save_checkpoint(CONFIG, Codec(CONFIG.codec), Talker(CONFIG.talker, CONFIG.codec), tokenizer, ("kathleen", "slt"), checkpoint)
+        codec, talker = Codec(CONFIG.codec), Talker(CONFIG.talker, CONFIG.codec)
+        save_checkpoint(CONFIG, codec, talker, tokenizer, ("kathleen", "slt"), checkpoint)
         api.run(checkpoint, directory, codec="fp32", decoder="q8_0", name="pocket-tts-en")
 
 
