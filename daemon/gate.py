@@ -59,7 +59,7 @@ class Gate:
             if scope["path"] not in SESSION_PATHS:
                 await self._app(scope, receive, send)
                 return
-            with self._hub.place(scope["path"]):
+            async with self._hub.place(scope["path"]):
                 await self._app(scope, receive, send)
         except Refused as refused:
             # Only from the checks above: what the protocols refuse, they answer themselves.

@@ -8,9 +8,9 @@ listener together with its at most one call in flight; calls run in worker threa
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from weakref import WeakSet
@@ -26,6 +26,9 @@ from streaming.model import AsrModel
 from streaming.options import ListenOptions, OptionError
 
 T = TypeVar("T")
+
+_PATIENCE_SECONDS: Final = 0.25
+"""How long a request waits for a place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,7 @@ class Hub:
         self.loaded: Loaded | None = None
         self.failure: Exception | None = None
         self.draining = False
+        self._places = asyncio.Semaphore(settings.sessions)
         self.taken = 0
         """Places taken now."""
         self.leave = asyncio.Event()
@@ -170,24 +174,30 @@ class Hub:
             raise Refused(503, "not_ready", reason, retry_after=2)
         return self.loaded
 
-    @contextmanager
-    def place(self, path: str) -> Generator[None]:
+    @asynccontextmanager
+    async def place(self, path: str) -> AsyncGenerator[None]:
         """One of the ``settings.sessions`` places, for the duration of a request.
 
         Raises:
-            Refused: 503 while draining or loading, 429 when all places are taken.
+            Refused: 503 while draining or loading, 429 when all places are taken and stay so for a moment: whoever ends
+                one stream and opens the next is faster than the clearing up between them.
         """
         if self.draining:
             raise Refused(503, "draining", "the daemon is shutting down", retry_after=5)
         self.model()
-        if self.taken >= self.settings.sessions:
-            raise Refused(429, "sessions", f"all {self.settings.sessions} sessions are taken (sessions)", retry_after=5)
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await self._places.acquire()
+        except TimeoutError:
+            everything = f"all {self.settings.sessions} sessions are taken (sessions)"
+            raise Refused(429, "sessions", everything, retry_after=5) from None
         self.taken += 1
         self.metrics.sessions.labels(path).inc()
         self.metrics.opened.labels(path).inc()
         try:
             yield
         finally:
+            self._places.release()
             self.taken -= 1
             self.metrics.sessions.labels(path).dec()
 
