@@ -6,8 +6,9 @@ from torch import Tensor
 from torch.export import Dim
 
 from export.graphs import OPSET, quiet, tidy, trace
-from export.tts.cloning import CodecEncoder, SpeakerEncoder
 from export.tts.codec import CodecDecoder
+from export.tts.codec_encoder import CodecEncoder
+from export.tts.speaker_encoder import SpeakerEncoder
 from export.tts.state import State, states
 
 CODES, LAST, WAVE, SAMPLES = "audio_codes", "is_last", "final_wav", "valid_samples"

@@ -6,7 +6,7 @@ frames are real. A convolution's tail is what precedes its next input: zeros the
 
 from dataclasses import dataclass
 
-from export.tts.dims import DILATIONS, KERNEL, PRE_KERNEL, CodecDims
+from export.tts.codec_dims import DILATIONS, KERNEL, PRE_KERNEL, CodecDims
 
 PAST = "past_"
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from export.dims import DecoderDims
-from export.tts.dims import CodecDims, TtsDims, codec_shapes, model_shapes
+from export.tts.codec_dims import CodecDims, codec_shapes
+from export.tts.dims import TtsDims, model_shapes
 from tests.export.checkpoints import write_safetensors
 
 CODEC = CodecDims(

@@ -11,7 +11,8 @@ import export.api
 from export.checkpoint import CheckpointError
 from export.tts import api
 from export.tts.checkpoint import open_codec, open_tts
-from export.tts.dims import predictor_view, read_codec_dims, read_tts_dims, talker_view
+from export.tts.codec_dims import read_codec_dims
+from export.tts.dims import predictor_view, read_tts_dims, talker_view
 from export.tts.state import states
 from export.tts.talker import write_tables
 from tests.export.tts.checkpoints import (

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from export.tts.checkpoint import open_codec
 from export.tts.codec import build_codec
-from export.tts.dims import read_codec_dims
+from export.tts.codec_dims import read_codec_dims
 from export.tts.graph import zeros
 from export.tts.state import states
 from tests.reference.tts import official

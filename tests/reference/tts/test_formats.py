@@ -16,8 +16,9 @@ from engines import manifest as manifests
 from engines.store import verify
 from export import rules
 from export.tts.checkpoint import open_codec
-from export.tts.dims import read_codec_dims
-from export.tts.directory import CODEC, write_codec
+from export.tts.codec_dims import read_codec_dims
+from export.tts.description import CODEC
+from export.tts.directory import write_codec
 from tests.reference.tts.conftest import Case
 from tests.reference.tts.stepper import Stepper
 

@@ -23,7 +23,8 @@ from engines import manifest as manifests
 from engines.gguf import Decoder, Rows
 from export.tts import api
 from export.tts.checkpoint import open_codec, open_tts
-from export.tts.dims import CodecDims, read_codec_dims, read_tts_dims
+from export.tts.codec_dims import CodecDims, read_codec_dims
+from export.tts.dims import read_tts_dims
 from export.tts.directory import write_codec
 from export.tts.state import states
 from export.tts.talker import PREDICTOR, TALKER, write_predictor, write_talker
