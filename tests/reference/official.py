@@ -75,8 +75,15 @@ def write_checkpoint(
     seed: int = 0,
     shards: int = 1,
     aligner: int | None = None,
+    sharpness: float = 1.6,
+    spread: float = 0.25,
 ) -> Path:
-    """A checkpoint of ``shape`` in ``layout`` ("original" or "transformers"); ``aligner``: number of time classes."""
+    """A checkpoint of ``shape`` in ``layout`` ("original" or "transformers"); ``aligner``: number of time classes.
+
+    ``sharpness`` is the gain of the decoder's query and key norms, ``spread`` the deviation of the logarithm of the
+    embeddings' lengths: attention must tell positions apart and the best token must stand out from the next, as after
+    training, or float16 rounding decides ties. The deeper the decoder, the less sharpness that takes.
+    """
     directory.mkdir(parents=True)
     tokenizer = write_tokenizer(directory, slow=layout == "original")
     config = dict(shape, audio_token_id=tokenizer.token_to_id("<|audio_pad|>"), pad_token_id=0, eos_token_id=[])
@@ -85,7 +92,7 @@ def write_checkpoint(
     torch.manual_seed(seed)
     kind = Qwen3ASRForConditionalGeneration if aligner is None else Qwen3ASRForTokenClassification
     model = kind(Qwen3ASRConfig(**json.loads(json.dumps(config))))
-    rescale(model, seed)
+    rescale(model, seed, sharpness, spread)
     if layout == "transformers":
         total = sum(parameter.numel() * 4 for parameter in model.parameters())
         model.save_pretrained(directory, max_shard_size=-(-total // shards) if shards > 1 else "50GB")
@@ -94,7 +101,7 @@ def write_checkpoint(
     return directory
 
 
-def rescale(model: torch.nn.Module, seed: int) -> None:
+def rescale(model: torch.nn.Module, seed: int, sharpness: float, spread: float) -> None:
     """Give every tensor a size at which a change of it is heard at the output."""
     random = torch.Generator().manual_seed(seed)
 
@@ -112,13 +119,12 @@ def rescale(model: torch.nn.Module, seed: int) -> None:
             elif "norm" in name or "ln_post" in name:
                 normal(tensor, 0.1)
                 if name.endswith("weight"):
-                    tensor.add_(1.6 if name.endswith(("q_norm.weight", "k_norm.weight")) else 1.0)
+                    tensor.add_(sharpness if name.endswith(("q_norm.weight", "k_norm.weight")) else 1.0)
             elif name.endswith("bias"):
                 normal(tensor, 0.1)
             elif "embed_tokens" in name or "lm_head" in name:
                 normal(tensor, EMBEDDING)
-                # Rows of different length: the best token stands out from the next as it does after training.
-                tensor.mul_(torch.exp(SPREAD * torch.randn(len(tensor), 1, generator=random)))
+                tensor.mul_(torch.exp(spread * torch.randn(len(tensor), 1, generator=random)))
             elif name.endswith("conv_out.weight"):
                 normal(tensor, 1.5 / fan**0.5)
             else:
@@ -127,9 +133,6 @@ def rescale(model: torch.nn.Module, seed: int) -> None:
 
 EMBEDDING = 0.5
 """Size of a token's embedding and, by ``linear_2``, of an audio row's."""
-
-SPREAD = 0.25
-"""Deviation of the logarithm of the embeddings' lengths."""
 
 
 def gain(name: str) -> float:

@@ -37,7 +37,7 @@ def main() -> int:
         root = Path(folder)
         checkpoint = root / "checkpoint"
         if not checkpoint.exists():
-            write_checkpoint(checkpoint, FULL, layout="original", seed=1)
+            write_checkpoint(checkpoint, FULL, layout="original", seed=1, sharpness=1.12, spread=0.43)
         print(api.inspect(checkpoint))
         for encoder, decoder in EXPORTS:
             started = time.monotonic()
