@@ -4,9 +4,9 @@ Sessions live on many threads; the machine has few cores, and ONNX Runtime's thr
 four times their speed. So calls queue here, run one at a time, each with the whole thread budget. Jobs that carry the
 same ``key`` and wait at the same moment are handed to their function together, as one batch.
 
-Fairness: first come, first served. A session waits for its job before it brings another, so none can crowd out the
-rest, and the queue is never longer than the number of sessions. A job whose owner has gone is dropped when its turn
-comes.
+Order: by urgency, and first come, first served among equals, so finals are on time where interims cannot be. A session
+waits for its job before it brings another: none can crowd out the rest, and the queue is never longer than the number
+of sessions. A job whose owner has gone is dropped when its turn comes.
 """
 
 import threading
@@ -14,10 +14,22 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
+from enum import IntEnum
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 P = TypeVar("P")
+
+
+class Urgency(IntEnum):
+    """What goes first when the machine is behind."""
+
+    STEP = 0
+    """One row of a text that is being decoded: short, and shared by all who wait for one."""
+    DUE = 1
+    """Work that somebody's final text waits for."""
+    LOOK = 2
+    """Work for an interim text."""
 
 
 class Cancelled(Exception):
@@ -38,12 +50,17 @@ class Owner:
 
 
 class _Job:
-    __slots__ = ("future", "key", "owner", "payload", "run")
+    __slots__ = ("future", "key", "owner", "payload", "run", "urgency")
 
     def __init__(
-        self, key: Hashable, payload: Any, run: Callable[[list[Any]], Sequence[Any]], owner: Owner | None
+        self,
+        key: Hashable,
+        payload: Any,
+        run: Callable[[list[Any]], Sequence[Any]],
+        owner: Owner | None,
+        urgency: Urgency,
     ) -> None:
-        self.key, self.payload, self.run, self.owner = key, payload, run, owner
+        self.key, self.payload, self.run, self.owner, self.urgency = key, payload, run, owner, urgency
         self.future: Future[Any] = Future()
 
 
@@ -63,7 +80,13 @@ class Lane:
         self._thread.start()
 
     def submit(
-        self, payload: P, run: Callable[[list[P]], Sequence[T]], *, key: Hashable = None, owner: Owner | None = None
+        self,
+        payload: P,
+        run: Callable[[list[P]], Sequence[T]],
+        *,
+        key: Hashable = None,
+        owner: Owner | None = None,
+        urgency: Urgency = Urgency.DUE,
     ) -> T:
         """Have ``run([payload, …])`` called in the lane and return this payload's result.
 
@@ -73,7 +96,7 @@ class Lane:
             Cancelled: the owner was cancelled or the lane closed before the job began.
             Exception: whatever ``run`` raised.
         """
-        job = _Job(key, payload, run, owner)
+        job = _Job(key, payload, run, owner, urgency)
         with self._wake:
             if self._closed or (owner is not None and owner.cancelled):
                 raise Cancelled
@@ -108,7 +131,8 @@ class Lane:
                     job.future.set_exception(Cancelled())
                 self._jobs.clear()
                 return []
-            first = self._jobs.popleft()
+            first = min(self._jobs, key=lambda job: job.urgency)  # the oldest of the most urgent
+            self._jobs.remove(first)
             if first.key is None:
                 return [first]
             group, rest = [first], deque[_Job]()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engines.batching import Lane, Owner
+from engines.batching import Lane, Owner, Urgency
 from engines.manifest import Encoder
 from engines.onnx import BATCHES, Graph
 
@@ -38,16 +38,16 @@ class AudioEncoder:
         self.spec = spec
         self._stem, self._body, self._lane, self._bins = stem, body, lane, bins
 
-    def stem(self, chunk: Floats, owner: Owner | None = None) -> Floats:
+    def stem(self, chunk: Floats, owner: Owner | None = None, urgency: Urgency = Urgency.DUE) -> Floats:
         """Rows of one chunk: float32 [bins, ≤ chunk_frames], zero-padded here → [rows_of(frames), stem_width]."""
         spec = self.spec
         frames = chunk.shape[1]
         if frames < spec.chunk_frames:
             chunk = np.pad(chunk, ((0, 0), (0, spec.chunk_frames - frames)))
-        rows = self._lane.submit(chunk, self._run_stem, key="stem", owner=owner)
+        rows = self._lane.submit(chunk, self._run_stem, key="stem", owner=owner, urgency=urgency)
         return rows[: rows_of(frames, spec.chunk_frames, spec.chunk_rows)]
 
-    def body(self, rows: Floats, owner: Owner | None = None) -> Encoded:
+    def body(self, rows: Floats, owner: Owner | None = None, urgency: Urgency = Urgency.DUE) -> Encoded:
         """Embeddings of one window from its stem rows [≤ window_rows, stem_width]."""
         count = len(rows)
         length = self.spec.window_rows if self._body.fixed else -(-count // self.spec.chunk_rows) * self.spec.chunk_rows
@@ -55,7 +55,7 @@ class AudioEncoder:
         padded[:count] = rows
         mask = np.zeros(length, np.float32)
         mask[:count] = 1.0
-        encoded = self._lane.submit((padded, mask), self._run_body, key=("body", length), owner=owner)
+        encoded = self._lane.submit((padded, mask), self._run_body, key=("body", length), owner=owner, urgency=urgency)
         return Encoded(encoded.embeddings[:count], None if encoded.ctc is None else encoded.ctc[:count])
 
     def warm(self) -> None:

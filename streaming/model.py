@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engines import manifest as manifests
-from engines.batching import Cancelled, Lane, Owner
+from engines.batching import Cancelled, Lane, Owner, Urgency
 from engines.gguf import Busy, Decoder, Rows
 from engines.onnx import Graph
 from engines.threads import budget, share
@@ -178,10 +178,11 @@ class AsrModel:
 
     # ------------------------------------------------------- calls into the decoder, from any thread
 
-    def evaluate(self, rows: Rows, owner: Owner) -> Floats:
-        """Logits of ``rows``; single rows of many sessions share one call."""
-        key = "step" if len(rows.rows) == 1 else None
-        return self.lane.submit(rows, self.decoder.evaluate, key=key, owner=owner)
+    def evaluate(self, rows: Rows, owner: Owner, urgency: Urgency = Urgency.DUE) -> Floats:
+        """Logits of ``rows``; single rows of many sessions share one call, and go first."""
+        if len(rows.rows) == 1:
+            return self.lane.submit(rows, self.decoder.evaluate, key="step", owner=owner, urgency=Urgency.STEP)
+        return self.lane.submit(rows, self.decoder.evaluate, owner=owner, urgency=urgency)
 
     def acquire(self, owner: Owner) -> int:
         """An empty sequence."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from engines.batching import Owner
+from engines.batching import Owner, Urgency
 from engines.gguf import Rows
 from engines.manifest import FixedFloor
 from streaming.context import recited, supported
@@ -90,6 +90,7 @@ class Segment:
         self._model, self._sequence, self._language = model, sequence, language
         self._owner, self._work = owner, work
         self._mel_maximum = mel_maximum
+        self._urgency = Urgency.DUE
         self._mel = MelStream(model.log_mel)
         self._samples = np.empty(0, np.float32)
         self.length = 0
@@ -148,7 +149,7 @@ class Segment:
         frames = self._model.manifest.encoder.chunk_frames
         mel = normalise(self._mel.frames(index * frames, (index + 1) * frames), floor)
         began = time.perf_counter()
-        rows = self._model.encoder.stem(mel, self._owner)
+        rows = self._model.encoder.stem(mel, self._owner, self._urgency)
         self._work.stem_seconds += time.perf_counter() - began
         return _Chunk(floor, rows)
 
@@ -174,7 +175,7 @@ class Segment:
     def _close_window(self, floor: float) -> None:
         self._refresh(floor, len(self._chunks))
         began = time.perf_counter()
-        encoded = self._model.encoder.body(np.concatenate([c.rows for c in self._chunks]), self._owner)
+        encoded = self._model.encoder.body(np.concatenate([c.rows for c in self._chunks]), self._owner, self._urgency)
         self._work.body_seconds += time.perf_counter() - began
         self._evaluate(encoded.embeddings, self._rows, len(encoded.embeddings))
         if self._head.keyterms:
@@ -213,7 +214,9 @@ class Segment:
             if stop > sure:
                 parts.append(edge[:, max(start - sure, 0) : stop - sure])
             began = time.perf_counter()
-            rows.append(self._model.encoder.stem(normalise(np.concatenate(parts, axis=1), floor), self._owner))
+            rows.append(
+                self._model.encoder.stem(normalise(np.concatenate(parts, axis=1), floor), self._owner, self._urgency)
+            )
             self._work.stem_seconds += time.perf_counter() - began
             self._work.stem_tails += 1
             start = stop
@@ -221,7 +224,7 @@ class Segment:
             return np.empty((0, self._model.decoder.width), np.float32)
         began = time.perf_counter()
         window = np.concatenate(rows)
-        encoded = self._model.encoder.body(window, self._owner)
+        encoded = self._model.encoder.body(window, self._owner, self._urgency)
         self._work.body_seconds += time.perf_counter() - began
         self._work.body_tails += 1
         if want_ctc and encoded.ctc is not None:
@@ -245,6 +248,13 @@ class Segment:
 
     def tick(self) -> Hypothesis:
         """A new hypothesis for all audio so far; the previous one is verified as a draft."""
+        self._urgency = Urgency.LOOK
+        try:
+            return self._look()
+        finally:
+            self._urgency = Urgency.DUE
+
+    def _look(self) -> Hypothesis:
         header = self.hypothesis.tokens[: len(self.hypothesis.tokens) - len(self.hypothesis.answer.body)]
         kept = (*header, *self.stability.tokens) if self.stability.tokens else ()
         draft = self.hypothesis.tokens[len(kept) :]
@@ -380,7 +390,7 @@ class Segment:
 
     def _evaluate(self, rows: Floats, start: int, logits_from: int) -> Floats:
         began = time.perf_counter()
-        logits = self._model.evaluate(Rows(self._sequence, start, rows, logits_from), self._owner)
+        logits = self._model.evaluate(Rows(self._sequence, start, rows, logits_from), self._owner, self._urgency)
         self._work.prefill_seconds += time.perf_counter() - began
         return logits
 
