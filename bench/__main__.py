@@ -12,13 +12,14 @@ from typing import Any
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from bench import asr, sessions, words  # noqa: E402
+from bench import asr, sessions, stability, words  # noqa: E402
 from bench.figures import lines  # noqa: E402
 from engines.store import BUNDLED  # noqa: E402
 
 SESSIONS = (1, 8, 24)
 SESSION_SECONDS = 30.0
 SYNTHETIC = Path(__file__).parent.parent / "tests" / "synthetic"
+CLIPS = SYNTHETIC.parent / "data"
 """In a clone, not in an installed package."""
 
 
@@ -29,11 +30,13 @@ def alone(measure: Callable[..., dict[str, object]], *arguments: Any, **options:
 
 
 def main() -> int:
-    """Print word times, hearing at once, hearing in ticks, and live sessions."""
+    """Print word times, committed words, hearing at once, hearing in ticks, and live sessions."""
     recording = BUNDLED / "samples" / "demo.opus"
     timed = SYNTHETIC if SYNTHETIC.exists() else None
     if timed is not None:
         lines({"word times": alone(words.measure, timed)})
+    if CLIPS.exists():
+        lines({"committed words": alone(stability.measure, CLIPS)})
     lines({"hearing a file": alone(asr.measure, recording, None)})
     lines({"hearing live, a tick every 0.3 s": alone(asr.measure, recording, None, tick=0.3)})
     for count in SESSIONS:

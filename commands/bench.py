@@ -108,6 +108,22 @@ def words(
     _print(measure(directory, model, threads=threads), as_json)
 
 
+@app.command(epilog="Example: hearsay bench stability tests/data --limit 40")
+def stability(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Sound files and an index.jsonl.")],
+    model: Model = None,
+    threads: Threads = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only so many recordings.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Committed words: their share of what is shown, and how many of them the finals lack."""
+    from bench.stability import measure
+
+    if not (directory / "index.jsonl").is_file():
+        raise Failure(f"{directory} holds no index.jsonl", MISUSED)
+    _print(measure(directory, model, threads=threads, limit=limit), as_json)
+
+
 @app.command(epilog="Example: hearsay bench size --download --json")
 def size(
     download: Annotated[bool, typer.Option("--download", help="Also fetch the wheels anew and add them up.")] = False,
