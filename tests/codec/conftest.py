@@ -20,7 +20,7 @@ def tts_directory() -> Path:
     try:
         return find("pocket-tts-en")
     except ModelNotFound:
-        return Path(__file__).parent.parent / "golden" / "tts" / "pocket"
+        return Path(__file__).parent.parent / "golden" / "speaking"
 
 
 @pytest.fixture(scope="session")
