@@ -45,7 +45,7 @@ test: $(VENV)/dev.stamp  ## everything that needs no torch
 	@$(BIN)/python -m pytest -q
 
 lint: $(VENV)/dev.stamp  ## ruff and pyright (strict)
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright -p pyproject.toml
 
 reference: $(VENV)/dev.stamp  ## compare with the official code, number for number (installs torch)
 	@bash tests/reference/run.sh
