@@ -18,6 +18,7 @@ from clients.lag import percentile
 from engines import store
 from engines.batching import Owner
 from engines.gguf import Rows
+from streaming.bias import KeytermBias
 from streaming.encoder import rows_of
 from streaming.listener import SEGMENT_SECONDS
 from streaming.mel import official_length
@@ -132,7 +133,7 @@ def _hear(
         asr.evaluate(Rows(sequence, 0, head, len(head)), owner)
         work.prefill_seconds += time.perf_counter() - began
         work.head_rows += len(head)
-        segment = Segment(asr, sequence, Head(head, ()), language, owner, work)
+        segment = Segment(asr, sequence, Head(head, (), KeytermBias(())), language, owner, work)
         step = len(samples) if tick is None else int(tick * asr.sample_rate)
         for start in range(0, len(samples), step):
             began = time.perf_counter()

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from engines.batching import Cancelled, Owner
 from engines.gguf import Rows
 from streaming.alignment import row_edges, share, word_times
+from streaming.bias import KeytermBias
 from streaming.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence, VoiceActivity
 from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd, Word
 from streaming.options import ListenOptions
@@ -191,7 +192,8 @@ class Listener:
         self._sequence = self._model.acquire(self._owner)
         head = self._model.embed(self._model.prompt.head(self.options.keyterms))
         self._model.evaluate(Rows(self._sequence, 0, head, len(head)), self._owner)
-        self._head = Head(head, self.options.keyterms)
+        terms = self._model.prompt.terms(self.options.keyterms)
+        self._head = Head(head, self.options.keyterms, KeytermBias(terms))
         self.work.head_rows += len(head)
 
     def _resume(self) -> None:

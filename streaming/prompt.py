@@ -89,6 +89,11 @@ class Prompt:
             context = " " + context.lower()
         return [*self._before_context, *(self._ids(context) if context else []), *self._after_context]
 
+    def terms(self, keyterms: Sequence[str]) -> list[list[int]]:
+        """Tokens of each keyterm as it stands inside a text: after a space, in lower case where the model writes so."""
+        plain = [" ".join(term.split()) for term in keyterms]
+        return [self._ids(" " + (term.lower() if self._leading_space else term)) for term in plain if term]
+
     def suffix(self, language: str | None) -> list[int]:
         """Everything between the audio and the answer; ``language`` (ISO code) is forced unless None."""
         if language is None:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from engines.batching import Owner, Urgency
 from engines.gguf import Rows
 from engines.manifest import FixedFloor
+from streaming.bias import KeytermBias
 from streaming.context import recited, supported
 from streaming.encoder import rows_of
 from streaming.mel import MelStream, normalise, official_length
@@ -64,6 +65,7 @@ class Head:
 
     rows: Floats
     keyterms: tuple[str, ...]
+    bias: KeytermBias
 
 
 @dataclass(slots=True)
@@ -269,10 +271,14 @@ class Segment:
             # Committed words are whole: what follows begins a word (or ends the text).
             follows = self._model.prompt.after_word(self.hypothesis.answer.language, logits.shape[1])
             logits[0, ~follows] = -np.inf
-        predicted = logits.argmax(axis=1)
         accepted = 0
-        while accepted < len(draft) and predicted[accepted] == draft[accepted]:
+        while accepted < len(draft):
+            self._head.bias.apply(logits[accepted], [*kept, *draft[:accepted]])
+            if logits[accepted].argmax() != draft[accepted]:
+                break
             accepted += 1
+        else:
+            self._head.bias.apply(logits[accepted], [*kept, *draft])
         self._work.draft_accepted += accepted
         tokens = [*kept, *draft[:accepted]]
         known = self.hypothesis.probabilities[: len(kept)]
@@ -296,9 +302,12 @@ class Segment:
         hypothesis = self._decode(audio, end)
         if self._head.keyterms and self._leaks(hypothesis):
             self._work.context_redecoded += 1
-            self._replay(self._model.embed(self._model.prompt.head(())))
+            head = self._head
+            self._head = Head(self._model.embed(self._model.prompt.head(())), (), KeytermBias(()))
+            self._replay()
             hypothesis = self._decode(audio, end)
-            self._replay(self._head.rows)
+            self._head = head
+            self._replay()
         self._work.finals += 1
         return hypothesis
 
@@ -311,6 +320,7 @@ class Segment:
         self._work.text_rows += len(suffix)
         tokens: list[int] = []
         probabilities: list[float] = []
+        self._head.bias.apply(logits[0], tokens)
         self._continue(tokens, probabilities, logits[0], self._rows + len(rows), end=end)
         return self._hypothesis(tokens, probabilities)
 
@@ -326,10 +336,10 @@ class Segment:
             return True
         return not supported(self.ctc, body, (found[run.start][1], found[run.stop - 1][2]), blank)
 
-    def _replay(self, head: Floats) -> None:
-        """Fill the cache with another head and the closed windows again, in the partition they came in."""
-        self._evaluate(head, 0, len(head))
-        self._rows = len(head)
+    def _replay(self) -> None:
+        """Fill the cache with the head and the closed windows again, in the partition they came in."""
+        self._evaluate(self._head.rows, 0, len(self._head.rows))
+        self._rows = len(self._head.rows)
         for embeddings in self._closed:
             self._evaluate(embeddings, self._rows, len(embeddings))
             self._rows += len(embeddings)
@@ -355,7 +365,11 @@ class Segment:
         first_position = position - len(tokens)
         banned: dict[int, set[int]] = {}
         bans = 0
+        biased = True  # the caller's logits are
         while len(tokens) < budget:
+            if not biased:
+                self._head.bias.apply(logits, tokens)
+            biased = False
             for token in banned.get(len(tokens), ()):
                 logits[token] = -np.inf
             best = int(logits.argmax())

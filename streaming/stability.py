@@ -7,7 +7,7 @@ which is decoded without them, may lack some: ``make bench`` counts how many.
 
 The numbers were chosen on free-running hypotheses of 80 clips that no model was trained on. Two agreeing hypotheses and
 nothing else (LocalAgreement-2, Macháček et al. 2023) committed 56 % of the shown words, and finals lacked 5 % of those;
-these settings commit somewhat over a quarter of the shown words, and finals lack less than 1 %.
+these settings commit about a quarter of the shown words, and finals lack less than 1 %.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
 
-AGREEMENT: Final = 4
-"""Successive hypotheses that must agree: 0.9 s between the first and the last, at a tick every 0.3 s."""
+AGREEMENT: Final = 5
+"""Successive hypotheses that must agree: 1.2 s between the first and the last, at a tick every 0.3 s."""
 SURE: Final = 0.4
 """Least probability of a committed word's tokens (label smoothing in training keeps even certain ones below 0.95)."""
 HOLD_BACK: Final = 2

@@ -1,0 +1,42 @@
+"""Keyterms make their own tokens likelier, where they continue what was decoded, and nothing else."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.bias import FIRST, NEXT, KeytermBias
+
+
+def bonus(bias: KeytermBias, tokens: list[int], vocabulary: int = 12) -> dict[int, float]:
+    """What is added, by token."""
+    logits = np.zeros(vocabulary, np.float32)
+    bias.apply(logits, tokens)
+    return {int(i): float(logits[i]) for i in np.flatnonzero(logits)}
+
+
+def test_a_term_may_begin_anywhere() -> None:
+    """Its first token always gets a little."""
+    bias = KeytermBias([[3, 4, 5], [7]])
+    assert bonus(bias, []) == {3: FIRST, 7: FIRST}
+    assert bonus(bias, [1, 2]) == {3: FIRST, 7: FIRST}
+
+
+def test_a_begun_term_is_led_on_and_a_finished_one_is_not() -> None:
+    """The next token gets more; after the last one nothing is left over."""
+    bias = KeytermBias([[3, 4, 5]])
+    assert bonus(bias, [1, 3]) == {3: FIRST, 4: NEXT}
+    assert bonus(bias, [1, 3, 4]) == {3: FIRST, 5: NEXT}
+    assert bonus(bias, [1, 3, 4, 5]) == {3: FIRST}
+    assert bonus(bias, [3, 9]) == {3: FIRST}
+
+
+def test_terms_that_share_a_beginning_go_on_together() -> None:
+    """Both continuations; a token that is first and next gets both."""
+    assert bonus(KeytermBias([[3, 4], [3, 5]]), [3]) == {3: FIRST, 4: NEXT, 5: NEXT}
+    assert bonus(KeytermBias([[3, 3, 4]]), [3]) == {3: FIRST + NEXT}
+
+
+@given(st.lists(st.integers(0, 11), max_size=8))
+def test_no_terms_no_bonus(tokens: list[int]) -> None:
+    """A session without keyterms is untouched."""
+    assert bonus(KeytermBias([]), tokens) == {}
