@@ -1,8 +1,8 @@
 """Keyterms as a bonus on logits: a term's tokens become more likely where they continue it.
 
-The system turn alone moves a small model little; a bonus at decoding works with any. The first token of each term gets a
-little, the next token of a term that was just begun gets more. What was decoded so far decides, so a text depends on its
-audio and its terms alone.
+The system turn alone moves a small model little; a bonus at decoding works with any. The first token of each term gets
+a little, the next token of a term that was just begun gets more. What was decoded so far decides, so a text depends on
+its audio and its terms alone.
 """
 
 from collections.abc import Sequence
