@@ -18,7 +18,7 @@ VERBS = {
     "serve", "transcribe", "captions", "demo", "doctor",
     "models list", "models verify", "models path", "models pull", "models remove",
     "export run", "export inspect", "export verify",
-    "bench asr", "bench sessions", "bench eval", "bench words", "bench size",
+    "bench asr", "bench sessions", "bench eval", "bench words", "bench stability", "bench size",
 }  # fmt: skip
 
 
