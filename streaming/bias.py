@@ -13,14 +13,20 @@ import numpy.typing as npt
 
 FIRST: Final = 1.5
 NEXT: Final = 4.0
-"""Logits. Chosen on 70 held-out clips: recall of 129 rare words 36 % → 64 %, while eight terms that nobody said changed
-the word error rate by 0.1 points."""
+"""Logits. Chosen on 70 clips of the test split, so measure on others: recall of 129 rare words 36 % → 64 %, while eight
+terms that nobody said changed the word error rate by 0.1 points."""
 
 
 class KeytermBias:
-    """The bonus of one session's terms. ``terms``: token ids of each term as it stands inside a text."""
+    """The bonus of one session's terms.
 
-    def __init__(self, terms: Sequence[Sequence[int]]) -> None:
+    Args:
+        terms: token ids of each term as it stands inside a text.
+        opener: token after which the text begins, where the model writes its language first; None: it begins at once.
+    """
+
+    def __init__(self, terms: Sequence[Sequence[int]], opener: int | None = None) -> None:
+        self._opener = opener
         self._terms = [tuple(term) for term in terms if term]
         self._first = sorted({term[0] for term in self._terms})
 
@@ -28,6 +34,10 @@ class KeytermBias:
         """Add the bonus to ``logits`` [vocabulary], in place, for the token that follows ``tokens``."""
         if not self._terms:
             return
+        if self._opener is not None:
+            if self._opener not in tokens:
+                return
+            tokens = tokens[list(tokens).index(self._opener) + 1 :]
         logits[self._first] += FIRST
         for token in self._continuations(tokens):
             logits[token] += NEXT

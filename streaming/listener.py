@@ -193,7 +193,8 @@ class Listener:
         head = self._model.embed(self._model.prompt.head(self.options.keyterms))
         self._model.evaluate(Rows(self._sequence, 0, head, len(head)), self._owner)
         terms = self._model.prompt.terms(self.options.keyterms)
-        self._head = Head(head, self.options.keyterms, KeytermBias(terms))
+        opener = self._model.prompt.opener if self._language is None else None
+        self._head = Head(head, self.options.keyterms, KeytermBias(terms, opener))
         self.work.head_rows += len(head)
 
     def _resume(self) -> None:

@@ -94,6 +94,11 @@ class Prompt:
         plain = [" ".join(term.split()) for term in keyterms]
         return [self._ids(" " + (term.lower() if self._leading_space else term)) for term in plain if term]
 
+    @property
+    def opener(self) -> int:
+        """The token between the language that the model writes and its text."""
+        return self._asr_text
+
     def suffix(self, language: str | None) -> list[int]:
         """Everything between the audio and the answer; ``language`` (ISO code) is forced unless None."""
         if language is None:

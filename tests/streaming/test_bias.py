@@ -36,6 +36,15 @@ def test_terms_that_share_a_beginning_go_on_together() -> None:
     assert bonus(KeytermBias([[3, 3, 4]]), [3]) == {3: FIRST + NEXT}
 
 
+def test_the_language_before_the_text_is_left_alone() -> None:
+    """Where the model writes its language first, terms count from the opener on and do not reach across it."""
+    bias = KeytermBias([[3, 4]], opener=9)
+    assert bonus(bias, []) == {}
+    assert bonus(bias, [1, 3]) == {}
+    assert bonus(bias, [3, 9]) == {3: FIRST}
+    assert bonus(bias, [1, 9, 3]) == {3: FIRST, 4: NEXT}
+
+
 @given(st.lists(st.integers(0, 11), max_size=8))
 def test_no_terms_no_bonus(tokens: list[int]) -> None:
     """A session without keyterms is untouched."""
