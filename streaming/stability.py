@@ -5,9 +5,9 @@ hypotheses, each time with every token at least :data:`SURE`, and it is not amon
 Committed words are append-only while the segment is open: the next hypotheses are decoded after them. Only the final,
 which is decoded without them, may lack some: ``make bench`` counts how many.
 
-The numbers were chosen on free-running hypotheses of 80 of the clips in tests/data (no model was trained on them). Two agreeing hypotheses and
-nothing else (LocalAgreement-2, Macháček et al. 2023) committed 56 % of the shown words, and finals lacked 5 % of those;
-these settings commit about a quarter of the shown words, and finals lack less than 1 %.
+The numbers were chosen on free-running hypotheses of 80 of the clips in tests/data (no model was trained on them). Two
+agreeing hypotheses and nothing else (LocalAgreement-2, Macháček et al. 2023) committed 56 % of the shown words, and
+finals lacked 5 % of those; these settings commit about a quarter, and finals lack less than 1 %.
 """
 
 from collections.abc import Sequence
