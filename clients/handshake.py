@@ -49,8 +49,8 @@ class Lost(ListenError):
         return self.code in RETRY_CODES
 
 
-def listen_url(url: str, options: StreamOptions) -> str:
-    """The WebSocket address of a session on the daemon at ``url`` (``http``, ``https``, ``ws`` or ``wss``).
+def session_url(url: str, path: str, query: str) -> str:
+    """The WebSocket address of a session at ``path`` on the daemon at ``url`` (``http``, ``https``, ``ws`` or ``wss``).
 
     Raises:
         Refused: not such an address.
@@ -59,8 +59,17 @@ def listen_url(url: str, options: StreamOptions) -> str:
     schemes = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
     if parts.scheme not in schemes or not parts.hostname:
         raise Refused(f"{url!r} is no daemon's address: expected http://HOST:PORT")
-    path = parts.path.rstrip("/").removesuffix("/v1/listen").removesuffix("/v1") + "/v1/listen"
-    return urlunsplit((schemes[parts.scheme], parts.netloc, path, options.query(), ""))
+    place = parts.path.rstrip("/").removesuffix(path).removesuffix("/v1") + path
+    return urlunsplit((schemes[parts.scheme], parts.netloc, place, query, ""))
+
+
+def listen_url(url: str, options: StreamOptions) -> str:
+    """The WebSocket address of a hearing session on the daemon at ``url``.
+
+    Raises:
+        Refused: not such an address.
+    """
+    return session_url(url, "/v1/listen", options.query())
 
 
 def user_agent() -> str:
