@@ -86,15 +86,14 @@ def write_codec(codec: Checkpoint, dims: CodecDims, out: Path, precision: Precis
 
     from export import rules
     from export.graphs import WeightFile
-    from export.quantize import quantize_graph
     from export.tts.codec import build_codec
     from export.tts.graph import codec_graph
-    from export.tts.storage import store_half
+    from export.tts.storage import store_half, store_int8
 
     half = precision == "fp16"
     model = codec_graph(build_codec(codec, dims, half=half), torch.float16 if half else torch.float32)
     if precision == "int8":
-        quantize_graph(model)
+        store_int8(model)
         store_half(model)
     rules.check(model, CODEC)
     with WeightFile(out / CODEC_WEIGHTS) as weights:
