@@ -14,7 +14,7 @@ def draw_curves(
     history: Sequence[Sequence[float]],
     scores: Sequence[dict[str, Any]],
     path: Path,
-    names: Sequence[str] = ("cross-entropy", "accuracy", "view divergence", "CTC", "gradient norm"),
+    names: Sequence[str] = ("cross-entropy", "accuracy", "view divergence", "CTC", "inner CTC", "gradient norm"),
 ) -> None:
     """history rows: step, seconds, then one value per name; scores rows hold "step" and "wer" by set. Writes a PNG."""
     figure, axes = plt.subplots(1, 3, figsize=(16, 4.5))

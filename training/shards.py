@@ -44,6 +44,7 @@ class Clip:
     speaker: str
     corpus: str
     source: str
+    file: str = ""
 
 
 def source_of(corpus: str) -> str:
@@ -78,7 +79,7 @@ def read_shards(paths: Iterable[Path], processes: int = 2, lang: str = "en") -> 
     with ProcessPoolExecutor(processes) as pool:
         decoded = list(pool.map(decode_clip, [data for _, data in rows], chunksize=64))
     return [
-        Clip(samples, row["text"], row["speaker"], row["corpus"], source_of(row["corpus"]))
+        Clip(samples, row["text"], row["speaker"], row["corpus"], source_of(row["corpus"]), row["file"])
         for (row, _), samples in zip(rows, decoded, strict=True)
     ]
 

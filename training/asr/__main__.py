@@ -31,7 +31,8 @@ def main() -> None:
     synth = stages.add_parser("synth", help="make synthetic speech (runs beside train)")
     synth.add_argument("--root", type=Path, default=Path("/"), help="where espeak-ng and flite are unpacked")
     synth.add_argument("--text", type=Path, required=True)
-    synth.add_argument("--out", type=Path, required=True)
+    synth.add_argument("--out", type=Path, nargs="+", required=True, help="one folder for each run that takes it")
+    synth.add_argument("--hours", type=float, default=1e9, help="stop when so much has been made")
     synth.add_argument("--workers", type=int, default=2)
     synth.add_argument("--seconds", type=float, required=True)
     synth.add_argument("--seed", type=int, default=1)
@@ -42,6 +43,7 @@ def main() -> None:
     train.add_argument("--text", type=Path, required=True)
     train.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
     train.add_argument("--synthetic", type=Path)
+    train.add_argument("--phones", type=Path, help="where espeak-ng is unpacked: an inner CTC loss of its phones")
     train.add_argument("--out", type=Path, required=True)
     train.add_argument("--seconds", type=float, default=1500.0)
     train.add_argument("--until", type=float, default=0.0, help="instead: end at this time, seconds since the epoch")
@@ -89,7 +91,7 @@ def _dispatch(a: argparse.Namespace) -> None:
     elif a.stage == "synth":
         from training.asr.synth import synthesise
 
-        synthesise(a.root, a.text, a.out, a.workers, a.seconds, a.seed)
+        synthesise(a.root, a.text, a.out, a.workers, a.seconds, a.seed, a.hours)
     elif a.stage == "train":
         from training.asr.train import Run, Training
 
@@ -102,6 +104,7 @@ def _dispatch(a: argparse.Namespace) -> None:
             seconds=a.seconds,
             until=a.until,
             synthetic=a.synthetic,
+            phones=a.phones,
             start=a.start,
             resume=a.resume,
             rate=a.rate,

@@ -18,7 +18,6 @@ from training.asr.spectrogram import HOP, LogMel, past_end
 from training.shards import RATE
 
 NEGATIVE = -1e9
-_CHUNK, _CHUNK_TOKENS = RATE, 13
 _ENERGY_HOP = 80  # 5 ms
 
 
@@ -75,6 +74,7 @@ def word_cuts(
 ) -> dict[int, list[tuple[int, int]]]:
     """Utterance start -> (sample, words before it) of every inner word boundary, for all that align."""
     was_training = model.training
+    rows, chunk = model.shape.chunk_rows, model.shape.chunk_frames * HOP
     model.eval()
     device = audio.device
     order = sorted((u for u in utterances if u.length >= RATE // 2), key=lambda u: u.length)
@@ -84,7 +84,7 @@ def word_cuts(
         count = max(1, batch_seconds // (order[i].length // RATE + 2))
         group = order[i : i + count]
         i += count
-        width = -(-max(u.length for u in group) // RATE) * RATE
+        width = -(-max(u.length for u in group) // chunk) * chunk
         samples = torch.zeros(len(group), width, device=device)
         for r, u in enumerate(group):
             samples[r, : u.length] = audio[u.start : u.start + u.length].float() / 32768
@@ -98,7 +98,9 @@ def word_cuts(
         for r, row in enumerate(ids):
             tokens[r, : len(row)] = torch.tensor(row)
         counts = torch.tensor([len(r) for r in ids], device=device)
-        at = viterbi(scores, tokens.to(device), token_count(frames), counts, model.shape.vocab).tolist()
+        at = viterbi(
+            scores, tokens.to(device), token_count(frames, model.shape.chunk_frames), counts, model.shape.vocab
+        ).tolist()
         energy = F.avg_pool1d(samples[:, None] ** 2, 320, _ENERGY_HOP, padding=160)[:, 0].cpu().numpy()
         for r, u in enumerate(group):
             cuts: list[tuple[int, int]] = []
@@ -106,9 +108,7 @@ def word_cuts(
             for w, row in enumerate(words[r][:-1]):
                 position += len(row)
                 low, high = at[r][position - 1], at[r][position]
-                sample = [
-                    int((f // _CHUNK_TOKENS + (f % _CHUNK_TOKENS) / _CHUNK_TOKENS) * _CHUNK) for f in (low, high + 1)
-                ]
+                sample = [int((f // rows + (f % rows) / rows) * chunk) for f in (low, high + 1)]
                 if low < high and sample[1] - sample[0] < 4 * RATE:
                     cuts.append((quietest(energy[r], sample[0], min(sample[1], u.length)), w + 1))
             found[u.start] = [c for c in cuts if 800 < c[0] < u.length - 800]

@@ -35,8 +35,8 @@ def official_config(name: str, shape: Shape, tokenizer: Tokenizer) -> dict[str, 
         encoder_ffn_dim=shape.encoder_ffn,
         output_dim=shape.hidden,
         downsample_hidden_size=shape.conv_channels,
-        n_window=50,
-        n_window_infer=800,
+        n_window=shape.chunk_frames // 2,
+        n_window_infer=shape.window_frames,
         max_source_positions=1500,
         conv_chunksize=500,
         activation_function="gelu",
@@ -99,6 +99,8 @@ def read_shape(folder: Path) -> Shape:
         kv_heads=t["num_key_value_heads"],
         head_dim=t["head_dim"],
         decoder_ffn=t["intermediate_size"],
+        chunk_frames=2 * a["n_window"],
+        window_frames=a["n_window_infer"],
     )
 
 
@@ -130,8 +132,8 @@ def load_weights(folder: Path) -> dict[str, torch.Tensor]:
 def save_checkpoint(
     name: str, shape: Shape, weights: Mapping[str, torch.Tensor], tokenizer_folder: Path, folder: Path
 ) -> None:
-    """The whole checkpoint folder."""
-    save_weights(weights, folder)
+    """The whole checkpoint folder; what only training needs stays out."""
+    save_weights({k: v for k, v in weights.items() if not k.startswith("phones.")}, folder)
     tokenizer = Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))
     (folder / "config.json").write_text(json.dumps(official_config(name, shape, tokenizer), indent=1) + "\n")
     for file in TOKENIZER_FILES:

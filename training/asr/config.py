@@ -23,6 +23,13 @@ class Shape:
     kv_heads: int = 2
     head_dim: int = 64
     decoder_ffn: int = 960
+    chunk_frames: int = 100  # mel frames the convolutions see at once; positions begin anew in each (2 * n_window)
+    window_frames: int = 800  # mel frames that attend to each other; whole chunks (n_window_infer)
+
+    @property
+    def chunk_rows(self) -> int:
+        """Encoder rows of a full chunk: three halvings, rounding up."""
+        return -(-self.chunk_frames // 8)
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,8 @@ class Regularisation:
     ctc: float = 1.0  # weight of CTC up to `ctc_until` of the run, half of it afterwards
     ctc_until: float = 0.35
     ctc_continued: float = 0.5  # in a run that starts from weights
-    middle_ctc: float = 0.3  # share of the CTC loss taken at the middle encoder layer
+    middle_ctc: float = 0.3  # share of the CTC loss taken at an inner encoder layer: phones, or tokens without espeak
+    middle_layer: int = 0  # which one, counted from 1; 0 is the middle
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,7 @@ class Batches:
     span_share: float = 0.35  # aligned utterances cut to a random span of words
     planners: int = 4
     pool_hours: float = 600.0
+    dev_every: int = 0  # one speaker (or sentence, where speakers are not told apart) in so many is held out; 0: none
 
 
 @dataclass(frozen=True)

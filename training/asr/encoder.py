@@ -1,4 +1,5 @@
-"""The audio tower: three strided convolutions per 1 s chunk, then transformer layers inside windows of 8 s.
+"""The audio tower: three strided convolutions per chunk (1 s as released), then transformer layers inside windows of
+8 s.
 
 Parameter names are the official checkpoint's (`thinker.audio_tower.*`). Source of the arithmetic: Qwen3-ASR
 modeling_qwen3_asr.py (chunking, positions that restart in each chunk, pre-LN layers); see the windowed attention of the
@@ -14,10 +15,6 @@ from torch import Tensor, nn
 
 from training.asr.config import Regularisation, Shape
 
-CHUNK = 100  # mel frames
-TOKENS_PER_CHUNK = 13
-CHUNKS_PER_WINDOW = 8
-
 
 def narrow(x: Tensor) -> Tensor:
     """Under autocast one cast for all projections that read x; the residual stream stays float32."""
@@ -25,13 +22,10 @@ def narrow(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
 
-def token_count(frames: Tensor) -> Tensor:
-    """Encoder tokens of `frames` mel frames (int64, any shape): 13 a full chunk, three halvings (rounding up) of the
-    rest."""
-    rest = frames % CHUNK
-    for _ in range(3):
-        rest = torch.where(rest > 0, (rest - 1) // 2 + 1, rest)
-    return frames // CHUNK * TOKENS_PER_CHUNK + rest
+def token_count(frames: Tensor, chunk: int = 100) -> Tensor:
+    """Encoder tokens of `frames` mel frames (int64, any shape) in chunks of `chunk` frames: an eighth of every chunk,
+    rounded up (three halvings)."""
+    return frames // chunk * (-(-chunk // 8)) + (frames % chunk + 7) // 8
 
 
 class EncoderAttention(nn.Module):
@@ -79,29 +73,32 @@ class AudioTower(nn.Module):
     def __init__(self, shape: Shape, reg: Regularisation) -> None:
         super().__init__()
         c, d = shape.conv_channels, shape.d_model
+        self.chunk, self.chunk_rows = shape.chunk_frames, shape.chunk_rows
+        self.window_chunks = shape.window_frames // shape.chunk_frames
+        self.middle = reg.middle_layer or shape.encoder_layers // 2
         self.conv2d1, self.conv2d2, self.conv2d3 = (nn.Conv2d(n, c, 3, 2, 1) for n in (1, c, c))
         self.conv_out = nn.Linear(c * shape.mel_bins // 8, d, bias=False)
         self.layers = nn.ModuleList(EncoderLayer(shape, reg) for _ in range(shape.encoder_layers))
         self.ln_post, self.proj1, self.proj2 = nn.LayerNorm(d), nn.Linear(d, d), nn.Linear(d, shape.hidden)
         self.drop = nn.Dropout(reg.dropout)
         inverse = torch.exp(-math.log(10000) / (d // 2 - 1) * torch.arange(d // 2).float())
-        angle = torch.arange(TOKENS_PER_CHUNK)[:, None] * inverse[None]
+        angle = torch.arange(shape.chunk_rows)[:, None] * inverse[None]
         self.register_buffer("position", torch.cat([angle.sin(), angle.cos()], 1), persistent=False)
 
     def forward(self, mel: Tensor, frames: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """mel [B, 128, 100 k] (zero past `frames` [B]) -> states after ln_post [B, T, d], the same from the middle
-        layer, and the number of valid tokens [B]. T is 13 k, rounded up to whole windows where the row is longer than
-        one."""
+        """mel [B, 128, k chunks] (zero past `frames` [B]) -> states after ln_post [B, T, d], the same from an inner
+        layer, and the number of valid tokens [B]. T is that of k chunks, rounded up to whole windows where the row is
+        longer than one."""
         b, m, t = mel.shape
-        chunks = t // CHUNK
-        x = mel.view(b, m, chunks, CHUNK).permute(0, 2, 1, 3).reshape(b * chunks, 1, m, CHUNK)
+        chunks, rows = t // self.chunk, self.chunk_rows
+        x = mel.view(b, m, chunks, self.chunk).permute(0, 2, 1, 3).reshape(b * chunks, 1, m, self.chunk)
         x = x.contiguous(memory_format=torch.channels_last)
         x = F.gelu(self.conv2d3(F.gelu(self.conv2d2(F.gelu(self.conv2d1(x))))))
-        x = self.conv_out(x.permute(0, 3, 1, 2).reshape(b * chunks, TOKENS_PER_CHUNK, -1)) + self.position
-        count = token_count(frames)
-        windows = -(-chunks // CHUNKS_PER_WINDOW)
-        width = min(chunks, CHUNKS_PER_WINDOW) * TOKENS_PER_CHUNK
-        x = F.pad(x.view(b, chunks * TOKENS_PER_CHUNK, -1), (0, 0, 0, windows * width - chunks * TOKENS_PER_CHUNK))
+        x = self.conv_out(x.permute(0, 3, 1, 2).reshape(b * chunks, rows, -1)) + self.position
+        count = token_count(frames, self.chunk)
+        windows = -(-chunks // self.window_chunks)
+        width = min(chunks, self.window_chunks) * rows
+        x = F.pad(x.view(b, chunks * rows, -1), (0, 0, 0, windows * width - chunks * rows))
         x = self.drop(x).reshape(b * windows, width, -1)
         valid = torch.arange(windows * width, device=x.device)[None] < count[:, None]
         mask = torch.zeros(b * windows, 1, 1, width, device=x.device, dtype=x.dtype)
@@ -109,7 +106,7 @@ class AudioTower(nn.Module):
         middle = x
         for i, layer in enumerate(self.layers):
             x = self.compiled(layer, x, mask) if self.compiled is not None and self.training else layer(x, mask)
-            if i + 1 == len(self.layers) // 2:
+            if i + 1 == self.middle:
                 middle = x
         shape = (b, windows * width, -1)
         return self.ln_post(x).view(shape), self.ln_post(middle).view(shape), count

@@ -78,6 +78,20 @@ class Espeak:
             i += 1
         return 0
 
+    def choose(self, voice: str) -> None:
+        """The voice by which `phonemes` reads."""
+        if self._library.espeak_SetVoiceByName(voice.encode()) != 0:
+            raise ValueError(f"espeak-ng: no voice {voice!r}")
+
+    def phonemes(self, text: str, mode: int = 0) -> str:
+        """espeak's mnemonics for `text` by the chosen voice; `mode` as in espeak_TextToPhonemes (speak_lib.h)."""
+        self._library.espeak_TextToPhonemes.restype = ctypes.c_char_p
+        rest = ctypes.c_char_p(text.encode())
+        parts: list[str] = []
+        while rest.value:
+            parts.append((self._library.espeak_TextToPhonemes(ctypes.byref(rest), _UTF8, mode) or b"").decode())
+        return "_".join(parts)
+
     def say(
         self, text: str, voice: str, *, speed: float, pitch: float, pitch_range: float, gap: int
     ) -> tuple[NDArray[np.float32], list[tuple[int, int]]] | None:

@@ -70,8 +70,9 @@ def transcribe(
         at += size
         # Clips under half a second are padded and the padding counts, as in the official processor.
         counted = [max(len(clips[i].samples), RATE // 2) for i in group]
-        seconds = -(-max(counted) // RATE)
-        samples = torch.zeros(len(group), seconds * RATE, device=device)
+        chunk = model.shape.chunk_frames * HOP
+        width = -(-max(counted) // chunk) * chunk
+        samples = torch.zeros(len(group), width, device=device)
         for r, i in enumerate(group):
             samples[r, : len(clips[i].samples)] = torch.from_numpy(clips[i].samples.astype("float32") / 32768)
         frames = torch.tensor([n // HOP for n in counted], device=device)
@@ -82,7 +83,13 @@ def transcribe(
         count = torch.tensor([len(p) for p in prefixes], device=device)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             ids, ctc, valid = model.transcribe(
-                past_end(mel(samples), frames), frames, prefix, count, suffix, prompt.end, min(seconds * 9 + 12, 500)
+                past_end(mel(samples), frames),
+                frames,
+                prefix,
+                count,
+                suffix,
+                prompt.end,
+                min(max(counted) // RATE * 9 + 21, 500),
             )
         for r, i in enumerate(group):
             out[i] = prompt.text(ids[r].tolist()), prompt.text(collapse(ctc[r, : int(valid[r])], model.shape.vocab))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.asr.config import Config
+from training.asr.phones import Phones
 from training.asr.prompt import Prompt
 from training.asr.sentences import invented_name
 from training.shards import RATE
@@ -45,6 +46,8 @@ class Plan:
     mask: NDArray[np.float32]  # [U, S] 1 where the token is to be predicted
     ctc: NDArray[np.int64]  # transcripts of all rows, concatenated
     ctc_count: NDArray[np.int64]  # [U]
+    phones: NDArray[np.int64]  # pronunciations of all rows, concatenated
+    phone_count: NDArray[np.int64]  # [U], 0 where nobody asked for phones
 
 
 def target_width(seconds: int) -> int:
@@ -55,8 +58,10 @@ def target_width(seconds: int) -> int:
 class Planner:
     """Draws plans from a growing set of utterances."""
 
-    def __init__(self, config: Config, prompt: Prompt, rare: Sequence[str], seed: int) -> None:
-        self._b, self._prompt, self._rng = config.batches, prompt, random.Random(seed)
+    def __init__(
+        self, config: Config, prompt: Prompt, rare: Sequence[str], seed: int, phones: Phones | None = None
+    ) -> None:
+        self._b, self._prompt, self._rng, self._phones = config.batches, prompt, random.Random(seed), phones
         self._sources, self._voices = config.sources, config.voices
         self._rare_list, self._rare = list(rare), set(rare)
         self._utterances: list[Utterance] = []
@@ -143,6 +148,7 @@ class Planner:
         texts: list[list[int]] = []
         empty: list[bool] = []
         prefixes: list[list[int]] = []
+        spoken: list[list[int]] = []
         for row in range(rows):
             words: list[str] = []
             ids: list[int] = []
@@ -158,10 +164,19 @@ class Planner:
                     self._background(segments, row, length, 10 ** rng.uniform(-1.6, -0.6))
             lengths.append(min(max(length, RATE // 2), limit))
             texts.append(ids)
+            spoken.append(self._phones.of(words) if self._phones else [])
             empty.append(nothing)
             prefixes.append(self._context(words) if with_context and rng.random() < 0.6 else self._prefix)
         return self._pack(
-            seconds, width, segments, lengths, texts, empty, prefixes, LONG_PREFIX if with_context else SHORT_PREFIX
+            seconds,
+            width,
+            segments,
+            lengths,
+            texts,
+            spoken,
+            empty,
+            prefixes,
+            LONG_PREFIX if with_context else SHORT_PREFIX,
         )
 
     def _speech(
@@ -230,6 +245,7 @@ class Planner:
         segments: list[tuple[float, ...]],
         lengths: list[int],
         texts: list[list[int]],
+        spoken: list[list[int]],
         empty: list[bool],
         prefixes: list[list[int]],
         prefix_width: int,
@@ -253,4 +269,6 @@ class Planner:
             mask,
             np.array([i for t in texts for i in t] or [0], np.int64),
             np.array([len(t) for t in texts], np.int64),
+            np.array([i for s in spoken for i in s] or [0], np.int64),
+            np.array([len(s) for s in spoken], np.int64),
         )

@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from training.asr.config import Config
+from training.asr.phones import Phones
 from training.asr.plan import Plan, Planner, Utterance
 from training.asr.prompt import Prompt
 from training.asr.synth import Item
@@ -26,12 +27,20 @@ _AHEAD = 12  # plans waiting
 
 
 def _run_planner(
-    config: Config, tokenizer: str, rare: list[str], seed: int, control: Any, plans: Any, progress: Any, easy_plans: int
+    config: Config,
+    tokenizer: str,
+    rare: list[str],
+    phones: Phones | None,
+    seed: int,
+    control: Any,
+    plans: Any,
+    progress: Any,
+    easy_plans: int,
 ) -> None:
     """A process: takes ("add", source, utterances), ("align", cuts) or ("go",) from `control`, puts plans on
     `plans`."""
     torch.set_num_threads(1)
-    planner = Planner(config, Prompt(Tokenizer.from_file(tokenizer)), rare, seed)
+    planner = Planner(config, Prompt(Tokenizer.from_file(tokenizer)), rare, seed, phones)
     ready, made = False, 0
     while True:
         while True:
@@ -58,6 +67,7 @@ class Pool:
         config: Config,
         tokenizer: Path,
         rare: list[str],
+        phones: Phones | None,
         device: torch.device,
         hours: float,
         *,
@@ -74,7 +84,17 @@ class Pool:
         self._processes = [
             context.Process(
                 target=_run_planner,
-                args=(config, str(tokenizer), rare, seed, control, self._plans, self.progress, easy_steps // count),
+                args=(
+                    config,
+                    str(tokenizer),
+                    rare,
+                    phones,
+                    seed,
+                    control,
+                    self._plans,
+                    self.progress,
+                    easy_steps // count,
+                ),
                 daemon=True,
             )
             for seed, control in zip(seeds, self._controls, strict=True)

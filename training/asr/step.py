@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from training.asr.augment import augment
@@ -18,6 +20,7 @@ from training.asr.config import Config
 from training.asr.encoder import token_count
 from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer
+from training.asr.phones import FRAMES_PER_ROW
 from training.asr.plan import Plan
 from training.asr.pool import assemble
 from training.asr.spectrogram import HOP, LogMel, mask_spectrogram
@@ -39,7 +42,8 @@ class Inputs:
 
 class Forward(NamedTuple):
     loss: Tensor  # [] cross-entropy plus consistency
-    ctc: Tensor  # [2 * rows, T, V + 1]: last and middle layer
+    ctc: Tensor  # [rows, T, V + 1]: last layer
+    inner: Tensor  # [rows, T or FRAMES_PER_ROW * T, classes]: inner layer, tokens or phones
     report: Tensor  # [cross-entropy, accuracy, consistency]
 
 
@@ -74,7 +78,7 @@ class Step:
         self.strength, self.consistency = torch.zeros((), device=device), torch.zeros((), device=device)
         self.ctc_weight = 1.0
         self._captured: dict[
-            tuple[int, ...], tuple[Inputs, Forward, Tensor, torch.cuda.CUDAGraph, torch.cuda.CUDAGraph]
+            tuple[int, ...], tuple[Inputs, Forward, list[Tensor], torch.cuda.CUDAGraph, torch.cuda.CUDAGraph]
         ] = {}
         self._update: torch.cuda.CUDAGraph | None = None
         self._pool: tuple[int, int] | None = None
@@ -110,24 +114,41 @@ class Step:
             apart = apart + (divergence(*texts) * weight.chunk(2)[0]).sum() / total * 2
         accuracy = ((logits.detach().argmax(-1) == wanted).float() * weight).sum() / total
         report = torch.stack([entropy.detach(), accuracy, apart.detach()])
-        return Forward(entropy + self.consistency * apart, torch.cat([last, middle]), report)
+        return Forward(entropy + self.consistency * apart, last, middle, report)
 
-    def _ctc(self, logits: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
-        """(loss per token, gradient of the weighted loss at the logits [2 R, T, V + 1])."""
-        views, share = self._config.batches.views, self._config.regularisation.middle_ctc
+    def _ctc(self, out: Forward, plan: Plan) -> tuple[Tensor, list[Tensor]]:
+        """(losses per token: last layer, inner layer; gradients of the weighted loss at both layers' logits)."""
+        share, phones = self._config.regularisation.middle_ctc, self._model.phones is not None
+        rows = token_count(torch.from_numpy(plan.length) // HOP, self._config.shape.chunk_frames)
+        total = max(int(plan.ctc_count.sum()) * self._config.batches.views, 1)
+        losses: list[Tensor] = []
+        gradients: list[Tensor] = []
+        for inner, logits in enumerate((out.ctc, out.inner)):
+            fine = bool(inner) and phones
+            tokens, counts = (plan.phones, plan.phone_count) if fine else (plan.ctc, plan.ctc_count)
+            loss, gradient = self._one_ctc(logits, tokens, counts, rows * FRAMES_PER_ROW if fine else rows)
+            losses.append(loss / total)
+            gradients.append(gradient * (self.ctc_weight * (share if inner else 1 - share) / total))
+        return torch.stack(losses), gradients
+
+    def _one_ctc(
+        self, logits: Tensor, tokens: NDArray[np.int64], counts: NDArray[np.int64], frames: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Summed loss and its gradient at logits [R, T, classes], whose last class is the blank."""
+        views = self._config.batches.views
         leaf = logits.detach().requires_grad_()
         scores = leaf.log_softmax(-1).transpose(0, 1)
-        frames = token_count(torch.from_numpy(plan.length) // HOP).repeat(2 * views)
-        counts = torch.from_numpy(plan.ctc_count).repeat(2 * views)
-        real = int(plan.ctc_count.sum())
-        tokens = torch.from_numpy(plan.ctc[: max(real, 1)]).to(self._device, non_blocking=True).repeat(2 * views)
-        each = F.ctc_loss(
-            scores, tokens, frames, counts, blank=self._config.shape.vocab, reduction="none", zero_infinity=True
+        real = max(int(counts.sum()), 1)
+        loss = F.ctc_loss(
+            scores,
+            torch.from_numpy(tokens[:real]).to(self._device, non_blocking=True).repeat(views),
+            frames.repeat(views),
+            torch.from_numpy(counts).repeat(views),
+            blank=logits.shape[-1] - 1,
+            reduction="sum",
+            zero_infinity=True,
         )
-        last, middle = each.chunk(2)
-        total = max(real * views, 1)
-        loss = (last.sum() * (1 - share) + middle.sum() * share) / total
-        (gradient,) = torch.autograd.grad(loss * self.ctc_weight, leaf)
+        (gradient,) = torch.autograd.grad(loss, leaf)
         return loss.detach(), gradient
 
     def _inputs(self, plan: Plan) -> Inputs:
@@ -145,9 +166,12 @@ class Step:
 
     def _eager(self, plan: Plan, x: Inputs) -> Tensor:
         out = self._forward(x)
-        loss, gradient = self._ctc(out.ctc, plan)
-        self._store(torch.autograd.grad([out.loss, out.ctc], self._optimizer.parameters, [self._one, gradient]))
-        return torch.cat([out.report, loss[None]])
+        loss, gradients = self._ctc(out, plan)
+        self._store(self._backward(out, gradients))
+        return torch.cat([out.report, loss])
+
+    def _backward(self, out: Forward, gradients: list[Tensor]) -> tuple[Tensor, ...]:
+        return torch.autograd.grad([out.loss, out.ctc, out.inner], self._optimizer.parameters, [self._one, *gradients])
 
     def _store(self, gradients: tuple[Tensor, ...]) -> None:
         torch._foreach_copy_(self._optimizer.views, [g.float() for g in gradients])  # pyright: ignore[reportPrivateUsage]
@@ -166,20 +190,21 @@ class Step:
         with torch.cuda.graph(forward, pool=self._pool, capture_error_mode=_CAPTURE):
             out = self._forward(static)
         self._pool = self._pool or forward.pool()
-        gradient = torch.zeros_like(out.ctc)
+        gradients = [torch.zeros_like(out.ctc), torch.zeros_like(out.inner)]
         with torch.cuda.graph(backward, pool=self._pool, capture_error_mode=_CAPTURE):
-            self._store(torch.autograd.grad([out.loss, out.ctc], self._optimizer.parameters, [self._one, gradient]))
+            self._store(self._backward(out, gradients))
         kept = Forward(*(t.detach() for t in out))
-        self._captured[key] = (static, kept, gradient, forward, backward)
+        self._captured[key] = (static, kept, gradients, forward, backward)
         forward.replay()
-        gradient.copy_(self._ctc(kept.ctc, plan)[1])
+        for gradient, found in zip(gradients, self._ctc(kept, plan)[1], strict=True):
+            gradient.copy_(found)
         backward.replay()
         # Dropout and augmentation differ, so the two norms agree roughly only; a broken capture is far off.
         replayed = float(self._optimizer.gradient.norm())
         print(f"captured {key}: gradient norm eager {float(eager):.3f}, replayed {replayed:.3f}", flush=True)
 
     def gradients(self, plan: Plan) -> Tensor:
-        """Fill the optimiser's flat gradient -> [cross-entropy, accuracy, consistency, CTC], on the device."""
+        """Fill the optimiser's flat gradient -> [cross-entropy, accuracy, consistency, CTC, inner CTC]."""
         x = self._inputs(plan)
         if not self._graphs:
             return self._eager(plan, x)
@@ -192,14 +217,15 @@ class Step:
                 self._graphs = False
                 torch.cuda.synchronize()
                 return self._eager(plan, x)
-        static, out, gradient, forward, backward = self._captured[key]
+        static, out, gradients, forward, backward = self._captured[key]
         for f in fields(Inputs):
             getattr(static, f.name).copy_(getattr(x, f.name), non_blocking=True)
         forward.replay()
-        loss, ctc_gradient = self._ctc(out.ctc, plan)
-        gradient.copy_(ctc_gradient)
+        loss, found = self._ctc(out, plan)
+        for gradient, new in zip(gradients, found, strict=True):
+            gradient.copy_(new)
         backward.replay()
-        return torch.cat([out.report, loss[None]])
+        return torch.cat([out.report, loss])
 
     def update(self) -> None:
         """Apply the flat gradient."""

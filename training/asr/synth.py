@@ -7,6 +7,7 @@ engine, [[sample, words before it], ...]]; word starts come from espeak only.
 
 import json
 import multiprocessing
+import os
 import random
 import time
 from pathlib import Path
@@ -63,13 +64,14 @@ class Voices:
         return scaled, engine, [(at - low, n) for at, n in words if at > low]
 
 
-def _worker(number: int, root: Path, text: Path, out: Path, deadline: float, seed: int) -> None:
+def _worker(number: int, root: Path, text: Path, folders: list[Path], deadline: float, seed: int, hours: float) -> None:
     rng = random.Random(seed * 1000 + number)
     fiction = text.read_text().splitlines()
     rng.shuffle(fiction)
     voices = Voices(root, rng)
     position = shard = 0
-    while time.time() < deadline:
+    made_hours = 0.0
+    while time.time() < deadline and made_hours < hours:
         parts: list[NDArray[np.int16]] = []
         items: list[Item] = []
         length = 0
@@ -85,19 +87,32 @@ def _worker(number: int, root: Path, text: Path, out: Path, deadline: float, see
             parts.append(samples)
             length += len(samples)
         if items:
-            name = out / f"w{number:02d}_{shard:04d}"
-            np.concatenate(parts).tofile(name.with_suffix(".pcm"))
-            name.with_suffix(".tmp").write_text(json.dumps(items))
-            name.with_suffix(".tmp").rename(name.with_suffix(".json"))
+            name = f"w{number:02d}_{shard:04d}"
+            pcm, words_file = folders[0] / f".{name}.pcm", folders[0] / f".{name}.json"
+            np.concatenate(parts).tofile(pcm)
+            words_file.write_text(json.dumps(items))
+            for folder in folders:
+                os.link(pcm, folder / f"{name}.pcm")
+                os.link(words_file, folder / f"{name}.json")
+            pcm.unlink()
+            words_file.unlink()
+            made_hours += length / RATE / 3600
         shard += 1
 
 
-def synthesise(root: Path, text: Path, out: Path, workers: int, seconds: float, seed: int = 1) -> None:
-    """Write shards to `out` for `seconds` from `workers` processes. `text`: one sentence a line."""
-    out.mkdir(parents=True, exist_ok=True)
+def synthesise(
+    root: Path, text: Path, out: list[Path], workers: int, seconds: float, seed: int = 1, hours: float = 1e9
+) -> None:
+    """Write shards to `out` (the same ones into every folder, on one file system) for `seconds`, or until there are
+    `hours`, from `workers` processes. `text`: one sentence a line."""
+    for folder in out:
+        folder.mkdir(parents=True, exist_ok=True)
     deadline = time.time() + seconds
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_worker, args=(i, root, text, out, deadline, seed)) for i in range(workers)]
+    processes = [
+        context.Process(target=_worker, args=(i, root, text, out, deadline, seed, hours / workers))
+        for i in range(workers)
+    ]
     for process in processes:
         process.start()
     for process in processes:

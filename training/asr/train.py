@@ -8,6 +8,7 @@ import json
 import math
 import os
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -25,6 +26,7 @@ from training.asr.config import Config
 from training.asr.evaluate import score
 from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer, averaged
+from training.asr.phones import Phones
 from training.asr.plan import MUSIC
 from training.asr.pool import Pool
 from training.asr.prompt import Prompt
@@ -37,6 +39,7 @@ from training.transcript import transcript
 _REPORT = 100  # steps
 _AVERAGE_FROM = 1000  # steps: the average of a fresh run forgets what was before
 _ALL = 100_000  # clips
+_WITH_SPEAKERS = ("librispeech", "speechocean762", "an4")
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Run:
     seconds: float
     until: float = 0.0  # or: end at this time (seconds since the epoch), whatever loading took
     synthetic: Path | None = None
+    phones: Path | None = None  # where espeak-ng is unpacked: the inner CTC loss then is of phones
     start: Path | None = None  # checkpoint folder to begin from
     resume: Path | None = None  # state.pt to go on from
     rate: float = 1.0  # of the configured rates
@@ -81,11 +85,31 @@ def rare_words(text: Path, clips: list[Clip]) -> list[str]:
     return sorted(w for w, n in counts.items() if n < 30 and len(w) > 3)
 
 
+def vocabulary(root: Path, text: Path, clips: list[Clip]) -> Phones:
+    """Pronunciations of all words that occur."""
+    words = {w for line in text.read_text().splitlines() for w in transcript(line).split()}
+    return Phones(root, words | {w for clip in clips for w in transcript(clip.text).split()})
+
+
+def split(clips: list[Clip], every: int) -> tuple[list[Clip], list[Clip]]:
+    """(held out, kept): one speaker in `every`, or one sentence in `every` of corpora that do not tell speakers apart;
+    by a hash, so that every run holds out the same. 0 holds out nothing."""
+    if not every:
+        return [], clips
+    held_out: list[Clip] = []
+    kept: list[Clip] = []
+    for clip in clips:
+        by_text = clip.source not in _WITH_SPEAKERS
+        name = f"{clip.source} {transcript(clip.text) if by_text else clip.speaker}"
+        (held_out if zlib.crc32(name.encode()) % every == 0 else kept).append(clip)
+    return held_out, kept
+
+
 class _Log:
     """Sums since the last line of the log."""
 
     def __init__(self, device: torch.device) -> None:
-        self.total = torch.zeros(5, device=device)
+        self.total = torch.zeros(6, device=device)
         self.heard = self.waited = 0.0
         self.began = time.time()
 
@@ -99,9 +123,14 @@ class Training:
         self._began = time.time()
         clips = read_shards(run.shards, run.processes)
         self._sets: dict[str, list[Clip]] = {}
+        held_out, clips = split(clips, config.batches.dev_every)
+        self._dev = [c.file for c in held_out]
+        phones = vocabulary(run.phones, run.text, clips) if run.phones else None
         if self._rank == 0:
             for clip in read_shards(run.test, run.processes):
                 self._sets.setdefault(clip.source, []).append(clip)
+            for clip in held_out:
+                self._sets.setdefault(f"{clip.source} dev", []).append(clip)
         fresh = run.start is None and run.resume is None
         self._device = (
             torch.device(run.device, int(os.environ.get("LOCAL_RANK", 0)))
@@ -112,6 +141,7 @@ class Training:
             config,
             run.tokenizer,
             rare_words(run.text, clips),
+            phones,
             self._device,
             config.batches.pool_hours,
             easy_steps=config.batches.easy_steps if fresh else 0,
@@ -129,9 +159,11 @@ class Training:
         self._pool.add_sounds(MUSIC, generated_music(120, 24.0, config.optimisation.seed))
         self._prompt = Prompt(Tokenizer.from_file(str(run.tokenizer)))
         torch.manual_seed(config.optimisation.seed)
-        self._model = PocketASR(config.shape, config.regularisation)
+        self._model = PocketASR(config.shape, config.regularisation, len(phones) if phones else 0)
         if run.start is not None:
-            self._model.load_state_dict(load_weights(run.start))
+            lacking = self._model.load_state_dict(load_weights(run.start), strict=False)
+            if lacking.unexpected_keys or any(not k.startswith("phones.") for k in lacking.missing_keys):
+                raise ValueError(f"{run.start}: not of this shape: {lacking}")
         self._model.to(self._device)
         self._mel = LogMel().to(self._device)
         self._optimizer = Optimizer(self._model, config.optimisation, config.regularisation.weight_decay)
@@ -239,7 +271,8 @@ class Training:
             made = sum(self._pool.hours.get(v, 0.0) for v in self._config.voices)
             self._say(
                 f"step {self._step} ce {mean[0]:.3f} acc {mean[1]:.3f} views {mean[2]:.3f} ctc {mean[3]:.3f} "
-                f"norm {mean[4]:.2f} rate {float(self._optimizer.rate):.3f} | {1000 * elapsed / _REPORT:.1f} ms/step, "
+                f"inner {mean[4]:.3f} norm {mean[5]:.2f} rate {float(self._optimizer.rate):.3f} | "
+                f"{1000 * elapsed / _REPORT:.1f} ms/step, "
                 f"waited {log.waited:.1f} s, {self._heard:.0f} h heard, {log.heard * 3600 / elapsed:.0f} x real time, "
                 f"synthetic {made:.0f} h"
             )
@@ -296,6 +329,7 @@ class Training:
                     "heard": self._heard,
                     "steps": self._step,
                     "started_from": self._run.start is not None,
+                    "dev": self._dev,
                 },
                 indent=1,
             )

@@ -1,6 +1,7 @@
 """The small Qwen3-ASR: decoding agrees with training, padding and neighbours change nothing, checkpoints come back."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from training.asr.checkpoint import PART_BYTES, load_weights, read_shape, save_c
 from training.asr.encoder import token_count
 from training.asr.evaluate import collapse, distance, words_of
 from training.asr.model import PocketASR
+from training.asr.phones import FRAMES_PER_ROW
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel, mask_spectrogram, past_end
 
@@ -46,6 +48,37 @@ def prefixes(prompt: Prompt, contexts: list[list[str]]) -> tuple[torch.Tensor, t
 def test_rows_of_the_encoder_are_counted_as_the_official_code_counts_them() -> None:
     for frames, rows in ((100, 13), (1, 1), (8, 1), (9, 2), (50, 7), (199, 26), (800, 104), (801, 105)):
         assert int(token_count(torch.tensor(frames))) == rows
+
+
+def test_rows_of_longer_chunks_are_counted_too() -> None:
+    for frames, chunk, rows in (
+        (400, 400, 50),
+        (1, 400, 1),
+        (399, 400, 50),
+        (401, 400, 51),
+        (200, 200, 25),
+        (99, 200, 13),
+    ):
+        assert int(token_count(torch.tensor(frames), chunk)) == rows
+
+
+def test_positions_run_through_a_longer_chunk() -> None:
+    shape = replace(CONFIG.shape, chunk_frames=400)
+    tower = PocketASR(shape).eval().thinker.audio_tower
+    assert tower.position.shape == (50, shape.d_model) and tower.window_chunks == 2
+    states, _, count = tower(torch.randn(1, 128, 1200), torch.tensor([1100]))
+    assert states.shape[1] == 200 and int(count) == 138
+
+
+def test_phones_have_more_frames_than_rows_and_stay_out_of_checkpoints(tmp_path: Path) -> None:
+    model = PocketASR(CONFIG.shape, phones=7)
+    frames = torch.tensor([455])
+    prompt = Prompt(tiny_tokenizer(tmp_path))
+    prefix, count = prefixes(prompt, [[]])
+    out = model(torch.randn(1, 128, 500), frames, prefix, count, torch.tensor([[*prompt.suffix, prompt.end]]))
+    assert out.middle_ctc.shape == (1, FRAMES_PER_ROW * out.ctc.shape[1], 8)
+    save_checkpoint("tiny", CONFIG.shape, model.state_dict(), tmp_path, tmp_path)
+    assert not [name for name in load_weights(tmp_path) if name.startswith("phones.")]
 
 
 def test_greedy_decoding_is_the_argmax_of_training(model: PocketASR, prompt: Prompt) -> None:

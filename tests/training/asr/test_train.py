@@ -15,8 +15,8 @@ pytest.importorskip("matplotlib")
 import torch
 
 from training.asr.optimizer import Optimizer, orthogonalise
-from training.asr.train import Run, Training, schedule
-from training.shards import licence_table, read_shards
+from training.asr.train import Run, Training, schedule, split
+from training.shards import Clip, licence_table, read_shards
 
 from .shapes import CONFIG, SENTENCES, tiny_tokenizer
 
@@ -50,6 +50,20 @@ def test_shards_are_read_and_their_licences_listed(tmp_path: Path) -> None:
     assert [c.text for c in clips] == [s.upper() for s in SENTENCES[:4]]
     assert {c.source for c in clips} == {"librispeech"} and all(len(c.samples) > 16000 for c in clips)
     assert "| LibriSpeech dev | CC-BY-4.0 | 4 |" in licence_table([path])
+
+
+def test_whole_speakers_are_held_out_and_always_the_same_ones() -> None:
+    def clip(speaker: str, source: str, text: str) -> Clip:
+        return Clip(np.zeros(1, np.int16), text, speaker, source, source)
+
+    clips = [clip(f"speaker {i % 20}", "librispeech", f"sentence {i}") for i in range(200)]
+    clips += [clip("unknown", "common_voice_v1", f"sentence {i % 50}") for i in range(200)]
+    held_out, kept = split(clips, 3)
+    assert held_out and len(held_out) + len(kept) == 400 and split(clips[::-1], 5)[0] == held_out[::-1]
+    for source, key in (("librispeech", "speaker"), ("common_voice_v1", "text")):
+        sides = [{getattr(c, key) for c in side if c.source == source} for side in (held_out, kept)]
+        assert sides[0] and sides[1] and not sides[0] & sides[1]
+    assert split(clips, 0) == ([], clips)
 
 
 def test_the_schedule_warms_up_and_ends_low() -> None:
