@@ -139,6 +139,7 @@ def _hear(
             began = time.perf_counter()
             segment.extend(samples[start : start + step])
             segment.advance(segment.length)
+            segment.settle()
             if tick is not None:
                 segment.tick()
                 forced.decode(sequence, _text_start(asr, len(head), segment.length, language), force_tokens, owner)

@@ -67,7 +67,12 @@ class Graph:
         self.fixed = self.provider == _PROVIDERS["dml"]
         self.inputs: tuple[str, ...] = tuple(i.name for i in self._session.get_inputs())
         self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
+        self._shapes: dict[str, list[int | str | None]] = {i.name: i.shape for i in self._session.get_inputs()}
         self._half = {i.name for i in self._session.get_inputs() if i.type == "tensor(float16)"}
+
+    def is_dynamic(self, name: str, axis: int) -> bool:
+        """Whether the graph leaves the length of an input's axis open."""
+        return not isinstance(self._shapes[name][axis], int)
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Outputs in the graph's order; float16 outputs come back as float32, float16 inputs are cast."""

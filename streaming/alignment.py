@@ -14,6 +14,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from streaming.encoder import ROW_FRAMES
+
 SPIKE_DELAY: Final = 0.065
 """Seconds by which a CTC head's spike comes after the beginning of its word: the signed median over 200 synthetic
 utterances whose word starts are known (``hearsay bench words tests/synthetic``)."""
@@ -104,17 +106,17 @@ def row_edges(
 ) -> npt.NDArray[np.float64]:
     """Where the encoder's rows begin, and where the last ends, in seconds: float64 [rows + 1].
 
-    Rows are not evenly spaced: a chunk of 100 frames gives 13 rows of 8 frames, the last of which has 4 (its other half
-    is padding), so row 13 begins at 1.00 s, not at 1.04 s.
+    Rows begin every 8 frames of their chunk. Where that leaves a rest they are not evenly spaced: a chunk of 100 frames
+    gives 13 rows, the last of which has 4 frames (its other half is padding), so row 13 begins at 1.00 s, not at 1.04 s;
+    chunks of 200 or 400 frames give 25 or 50 even rows.
 
     Args:
         chunk_rows, chunk_frames: of the encoder's manifest.
         frame_seconds: the mel hop.
         offset: time at which the first row begins.
     """
-    frames_per_row = -(-chunk_frames // chunk_rows)
     chunk, row = np.divmod(np.arange(rows + 1), chunk_rows)
-    return offset + frame_seconds * (chunk * chunk_frames + row * frames_per_row)
+    return offset + frame_seconds * (chunk * chunk_frames + row * ROW_FRAMES)
 
 
 def word_times(

@@ -1,21 +1,29 @@
-"""The fixed-window 3D encoder: a convolution stem once per 1 s chunk, a transformer body once per 8 s window.
+"""The fixed-window 3D encoder: a convolution stem once per chunk, a transformer body once per window.
 
-``stem`` sees one chunk of 100 mel frames and gives 13 rows; ``body`` sees up to 104 rows of one window with a key mask
-and gives the decoder's embeddings. Nothing crosses a chunk in the stem or a window in the body (the checkpoints were
-trained so), hence a chunk's rows and a closed window's embeddings never change. Source: QwenLM/Qwen3-ASR,
-modeling_qwen3_asr.py:676-740 with the attention windows of its vLLM backend; see docs/streaming.md.
+``stem`` sees one chunk of mel frames (released checkpoints: 100 frames of 10 ms, 13 rows) and ``body`` the rows of one
+window (8 s, 104 rows) with a key mask; it gives the decoder's embeddings. Nothing crosses a chunk in the stem or a
+window in the body (the checkpoints were trained so), hence a chunk's rows and a closed window's embeddings never
+change. How long both are, the manifest says. Source: QwenLM/Qwen3-ASR, modeling_qwen3_asr.py:676-740 with the attention
+windows of its vLLM backend; see docs/streaming.md.
+
+Neither the size of a batch nor padding changes a bit of a row (tests/streaming/test_encoder.py), so sessions share
+calls as they come.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from engines.batching import Lane, Owner, Urgency
 from engines.manifest import Encoder
-from engines.onnx import BATCHES, Graph
+from engines.onnx import BATCHES, CPU, Graph
 
 Floats = npt.NDArray[np.float32]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +34,15 @@ class Encoded:
     ctc: Floats | None
 
 
+ROW_FRAMES: Final = 8
+"""Mel frames of a row: three layers of stride 2. The last row of a chunk may have fewer."""
+BODY_GRAIN: Final = 13
+"""Open windows are padded to multiples of so many rows: fewer shapes, so that sessions meet in one call more often."""
+
+
 def rows_of(frames: int, chunk_frames: int, chunk_rows: int) -> int:
-    """Encoder rows of ``frames`` mel frames: 13 a full chunk, ceil(rest / 8) of the last (three stride-2 layers)."""
-    return frames // chunk_frames * chunk_rows + -(-(frames % chunk_frames) // 8)
+    """Encoder rows of ``frames`` mel frames: ``chunk_rows`` a full chunk, ceil(rest / 8) of the last."""
+    return frames // chunk_frames * chunk_rows + -(-(frames % chunk_frames) // ROW_FRAMES)
 
 
 class AudioEncoder:
@@ -37,60 +51,106 @@ class AudioEncoder:
     def __init__(self, spec: Encoder, stem: Graph, body: Graph, lane: Lane, bins: int) -> None:
         self.spec = spec
         self._stem, self._body, self._lane, self._bins = stem, body, lane, bins
+        # Graphs of older exports, and providers that want fixed shapes, take whole chunks only.
+        self._whole = stem.fixed or not stem.is_dynamic("mel", 2)
+        # On a CPU a batch of chunks only falls out of the cache: at 0.6B dimensions 8 at once take 7 % longer than one
+        # after the other and 260 MB more.
+        self._most_chunks = 1 if stem.provider == CPU else BATCHES[-1]
 
     def stem(self, chunk: Floats, owner: Owner | None = None, urgency: Urgency = Urgency.DUE) -> Floats:
-        """Rows of one chunk: float32 [bins, ≤ chunk_frames], zero-padded here → [rows_of(frames), stem_width]."""
+        """As ``stems`` for one chunk."""
+        return self.stems([chunk], owner, urgency)[0]
+
+    def stems(
+        self, chunks: Sequence[Floats], owner: Owner | None = None, urgency: Urgency = Urgency.DUE
+    ) -> list[Floats]:
+        """Rows of chunks, each float32 [bins, ≤ chunk_frames] → [rows_of(frames), stem_width].
+
+        An unfinished chunk counts as filled with zeros. A row sees no frame beyond its own last, so those zeros need
+        not be computed: the chunk is padded to whole rows only, where the graph takes it.
+        """
         spec = self.spec
-        frames = chunk.shape[1]
-        if frames < spec.chunk_frames:
-            chunk = np.pad(chunk, ((0, 0), (0, spec.chunk_frames - frames)))
-        rows = self._lane.submit(chunk, self._run_stem, key="stem", owner=owner, urgency=urgency)
-        return rows[: rows_of(frames, spec.chunk_frames, spec.chunk_rows)]
+        padded: list[Floats] = []
+        for chunk in chunks:
+            width = spec.chunk_frames if self._whole else -(-chunk.shape[1] // ROW_FRAMES) * ROW_FRAMES
+            width = min(width, spec.chunk_frames)
+            padded.append(np.pad(chunk, ((0, 0), (0, width - chunk.shape[1]))) if chunk.shape[1] < width else chunk)
+        key = ("stem", frozenset(chunk.shape[1] for chunk in padded))
+        found = self._lane.submit(padded, self._run_stem, key=key, owner=owner, urgency=urgency)
+        counts = [rows_of(chunk.shape[1], spec.chunk_frames, spec.chunk_rows) for chunk in chunks]
+        return [rows[:count] for rows, count in zip(found, counts, strict=True)]
 
     def body(self, rows: Floats, owner: Owner | None = None, urgency: Urgency = Urgency.DUE) -> Encoded:
-        """Embeddings of one window from its stem rows [≤ window_rows, stem_width]."""
-        count = len(rows)
-        length = self.spec.window_rows if self._body.fixed else -(-count // self.spec.chunk_rows) * self.spec.chunk_rows
+        """As ``bodies`` for one window."""
+        return self.bodies([rows], owner, urgency)[0]
+
+    def bodies(
+        self, windows: Sequence[Floats], owner: Owner | None = None, urgency: Urgency = Urgency.DUE
+    ) -> list[Encoded]:
+        """Embeddings of windows, each from its stem rows [≤ window_rows, stem_width]."""
+        payload = [self._padded(rows) for rows in windows]
+        key = ("body", frozenset(len(mask) for _, mask in payload))
+        found = self._lane.submit(payload, self._run_body, key=key, owner=owner, urgency=urgency)
+        return [
+            Encoded(each.embeddings[:count], None if each.ctc is None else each.ctc[:count])
+            for each, count in zip(found, map(len, windows), strict=True)
+        ]
+
+    def _padded(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Rows and key mask, padded."""
+        most = self.spec.window_rows
+        length = most if self._body.fixed else min(-(-len(rows) // BODY_GRAIN) * BODY_GRAIN, most)
         padded = np.zeros((length, rows.shape[1]), np.float32)
-        padded[:count] = rows
+        padded[: len(rows)] = rows
         mask = np.zeros(length, np.float32)
-        mask[:count] = 1.0
-        encoded = self._lane.submit((padded, mask), self._run_body, key=("body", length), owner=owner, urgency=urgency)
-        return Encoded(encoded.embeddings[:count], None if encoded.ctc is None else encoded.ctc[:count])
+        mask[: len(rows)] = 1.0
+        return padded, mask
 
     def warm(self) -> None:
-        """Run every shape once that will be run later."""
+        """Run the shapes that will be run later: every one where they are fixed, else the least and the largest."""
         spec = self.spec
         for batch in BATCHES if self._stem.fixed else (1,):
             self._stem.run({"mel": np.zeros((batch, self._bins, spec.chunk_frames), np.float32)})
         for batch in BATCHES if self._body.fixed else (1,):
-            for length in (spec.window_rows,) if self._body.fixed else (spec.chunk_rows, spec.window_rows):
+            for length in (spec.window_rows,) if self._body.fixed else (BODY_GRAIN, spec.window_rows):
                 rows = np.zeros((batch, length, spec.stem_width), np.float32)
                 self._body.run({"rows": rows, "mask": np.ones((batch, length), np.float32)})
 
-    def _run_stem(self, chunks: list[Floats]) -> list[Floats]:
-        out: list[Floats] = []
-        for first, size in _batches(len(chunks)):
-            batch = _pad_batch(np.stack(chunks[first : first + size]), self._stem.fixed)
-            out += list(self._stem.run({"mel": batch})[0][: min(size, len(chunks) - first)])
-        return out
+    def _run_stem(self, jobs: Sequence[Sequence[Floats]]) -> list[list[Floats]]:
+        def run(group: Sequence[Floats]) -> list[Floats]:
+            return list(self._stem.run({"mel": _pad_batch(np.stack(group), self._stem.fixed)})[0])
 
-    def _run_body(self, windows: list[tuple[Floats, Floats]]) -> list[Encoded]:
-        out: list[Encoded] = []
-        for first, size in _batches(len(windows)):
-            group = windows[first : first + size]
-            rows = _pad_batch(np.stack([w[0] for w in group]), self._body.fixed)
-            mask = _pad_batch(np.stack([w[1] for w in group]), self._body.fixed)
+        return _in_batches(jobs, run, lambda chunk: chunk.shape[1], self._most_chunks)
+
+    def _run_body(self, jobs: Sequence[Sequence[tuple[Floats, Floats]]]) -> list[list[Encoded]]:
+        def run(group: Sequence[tuple[Floats, Floats]]) -> list[Encoded]:
+            rows = _pad_batch(np.stack([window[0] for window in group]), self._body.fixed)
+            mask = _pad_batch(np.stack([window[1] for window in group]), self._body.fixed)
             results = self._body.run({"rows": rows, "mask": mask})
             ctc = results[1] if len(results) > 1 else None
-            out += [Encoded(results[0][i], None if ctc is None else ctc[i]) for i in range(len(group))]
-        return out
+            return [Encoded(results[0][i], None if ctc is None else ctc[i]) for i in range(len(group))]
+
+        return _in_batches(jobs, run, lambda window: len(window[0]), BATCHES[-1])
 
 
-def _batches(count: int) -> list[tuple[int, int]]:
-    """(first, size) of the calls for ``count`` items: up to the largest fixed batch at a time."""
-    most = BATCHES[-1]
-    return [(first, min(most, count - first)) for first in range(0, count, most)]
+def _in_batches(
+    jobs: Sequence[Sequence[Item]],
+    run: Callable[[Sequence[Item]], Sequence[Result]],
+    length: Callable[[Item], int],
+    most: int,
+) -> list[list[Result]]:
+    """The results of all items of all jobs, job by job; items of equal length share calls of at most ``most``."""
+    alike: dict[int, list[tuple[int, int]]] = {}
+    for i, job in enumerate(jobs):
+        for k, item in enumerate(job):
+            alike.setdefault(length(item), []).append((i, k))
+    found: dict[tuple[int, int], Result] = {}
+    for places in alike.values():
+        for first in range(0, len(places), most):
+            group = places[first : first + most]
+            results = run([jobs[i][k] for i, k in group])
+            found.update(zip(group, results, strict=False))  # a padded batch gives more
+    return [[found[i, k] for k in range(len(job))] for i, job in enumerate(jobs)]
 
 
 def _pad_batch(batch: Floats, fixed: bool) -> Floats:

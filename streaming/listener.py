@@ -90,6 +90,8 @@ class Listener:
             for start in range(0, whole, FRAME):
                 self._hear(self._pending[start : start + FRAME], events)
             self._pending = self._pending[whole:].copy()
+            if self._segment is not None:
+                self._segment.settle()
             if self.options.interim:
                 self._look(events)
             return events
@@ -156,10 +158,11 @@ class Listener:
         if self._segment is not None:
             if self._segment.length >= SEGMENT_SECONDS * self._rate:
                 self._split(events)
-            elif self._silence_end is None:
-                self._segment.advance(self._segment.length)
             else:
-                self._segment.advance(self._silence_end)
+                # A window that a seam may yet cut through stays open.
+                seam = int((SEGMENT_SECONDS - SEAM_SECONDS) * self._rate)
+                end = self._segment.length if self._silence_end is None else self._silence_end
+                self._segment.advance(min(end, seam))
         self._notice_silence(events)
 
     def _open(self, onset: int, events: list[Event]) -> None:

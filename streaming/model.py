@@ -11,11 +11,12 @@ import numpy.typing as npt
 from engines import manifest as manifests
 from engines.batching import Cancelled, Lane, Owner, Urgency
 from engines.gguf import Busy, Decoder, Rows
+from engines.manifest import AsrManifest
 from engines.onnx import Graph
 from engines.threads import budget, share
-from streaming.encoder import AudioEncoder
+from streaming.encoder import AudioEncoder, rows_of
 from streaming.endpoint import VoiceModel
-from streaming.listener import Listener
+from streaming.listener import SEGMENT_SECONDS, Listener
 from streaming.mel import CLAMP, LogMel, MelStream, load_filters
 from streaming.options import ListenOptions, OptionError
 from streaming.prompt import Prompt
@@ -25,10 +26,14 @@ Floats = npt.NDArray[np.float32]
 
 HEAD_ROWS: Final = 192
 """Prompt rows before the audio, keyterms included; longer lists are refused."""
-SEGMENT_ROWS: Final = 24 * 13
 TEXT_ROWS: Final = 264
 """Suffix and text of one segment; 24 s of fast speech with a small vocabulary stay below it."""
-SEQUENCE_ROWS: Final = HEAD_ROWS + SEGMENT_ROWS + TEXT_ROWS
+
+
+def sequence_rows(manifest: AsrManifest) -> int:
+    """KV rows of one session: prompt, the longest segment's audio, text."""
+    frames = int(SEGMENT_SECONDS * manifest.mel.sample_rate) // manifest.mel.hop_length
+    return HEAD_ROWS + rows_of(frames, manifest.encoder.chunk_frames, manifest.encoder.chunk_rows) + TEXT_ROWS
 
 
 class AsrModel:
@@ -69,7 +74,11 @@ class AsrModel:
         self.provider = body.provider
         self.encoder = AudioEncoder(spec, stem, body, self.encoder_lane, manifest.mel.bins)
         self.decoder = Decoder(
-            directory / manifest.decoder.file, sequences=sessions, rows=SEQUENCE_ROWS, threads=mine.threads, kv=kv
+            directory / manifest.decoder.file,
+            sequences=sessions,
+            rows=sequence_rows(manifest),
+            threads=mine.threads,
+            kv=kv,
         )
         self.prompt = Prompt.load(
             directory / manifest.tokenizer.file,

@@ -1,8 +1,8 @@
-"""One segment of speech: its audio so far, what of it is in the KV cache, and its hypotheses.
+"""The text half of a segment: what of its audio is in the KV cache, and its hypotheses (audio: streaming/windows.py).
 
 KV layout of the session's sequence::
 
-    head (prompt, context) | closed windows, 104 rows each | volatile: tail audio · suffix · text
+    head (prompt, context) | closed windows, one call each | volatile: tail audio · suffix · text
 
 Head and windows are evaluated once. A *tick* evaluates tail audio, suffix, committed text and the previous hypothesis
 as a draft in one call, keeps the agreeing prefix and decodes on from the first difference; the next evaluation begins
@@ -20,14 +20,12 @@ import numpy.typing as npt
 
 from engines.batching import Owner, Urgency
 from engines.gguf import Rows
-from engines.manifest import FixedFloor
 from streaming.bias import KeytermBias
 from streaming.context import recited, supported
-from streaming.encoder import rows_of
-from streaming.mel import MelStream, normalise, official_length
 from streaming.prompt import Answer
 from streaming.repetition import loop_period
 from streaming.stability import Heard, Stability
+from streaming.windows import Windows
 from streaming.work import Work
 
 if TYPE_CHECKING:
@@ -68,14 +66,6 @@ class Head:
     bias: KeytermBias
 
 
-@dataclass(slots=True)
-class _Chunk:
-    """Stem rows of a finished chunk of the open window, and the mel floor they were computed with."""
-
-    floor: float
-    rows: Floats
-
-
 class Segment:
     """The state of one open segment. Blocking; one thread at a time."""
 
@@ -91,160 +81,46 @@ class Segment:
     ) -> None:
         self._model, self._sequence, self._language = model, sequence, language
         self._owner, self._work = owner, work
-        self._mel_maximum = mel_maximum
         self._urgency = Urgency.DUE
-        self._mel = MelStream(model.log_mel)
-        self._samples = np.empty(0, np.float32)
-        self.length = 0
-        self._chunks: list[_Chunk] = []
-        self._windows = 0
+        self._windows = Windows(model, owner, work, mel_maximum)
         self._head = head
         self._rows = len(head.rows)
         self._closed: list[Floats] = []
         """Embeddings of the closed windows, kept only where a context may have to be taken back."""
         self._ctc: list[Floats] = []
-        self._peak = -np.inf
-        """Mel maximum (log10) of the closed windows."""
         self.hypothesis = EMPTY
         self.stability = Stability()
         self.ctc: Floats | None = None
 
     # ---------------------------------------------------------------- audio
 
+    @property
+    def length(self) -> int:
+        """Samples so far."""
+        return self._windows.length
+
     def extend(self, samples: Floats) -> None:
         """Append samples, float32 mono at the model's rate."""
-        need = self.length + len(samples)
-        if need > len(self._samples):
-            grown = np.empty(max(need, 2 * len(self._samples), 64_000), np.float32)
-            grown[: self.length] = self._samples[: self.length]
-            self._samples = grown
-        self._samples[self.length : need] = samples
-        self.length = need
-        began = time.perf_counter()
-        before = self._mel.stable
-        self._mel.feed(samples)
-        self._work.mel_frames += self._mel.stable - before
-        self._work.mel_seconds += time.perf_counter() - began
+        self._windows.extend(samples)
 
     def audio(self, start: int, stop: int) -> Floats:
         """A view of the samples ``start … stop`` of the segment."""
-        return self._samples[start : min(stop, self.length)]
+        return self._windows.audio(start, stop)
 
     def advance(self, limit: int) -> None:
-        """Compute what is final within the first ``limit`` samples: chunks through the stem, windows into the KV."""
-        spec = self._model.manifest.encoder
-        hop = self._model.manifest.mel.hop_length
-        chunks_a_window = spec.window_rows // spec.chunk_rows
-        half = self._model.manifest.mel.n_fft // 2
-        while True:
-            done = self._windows * chunks_a_window + len(self._chunks)
-            last = (done + 1) * spec.chunk_frames - 1
-            if last * hop + half > min(limit, self.length):
-                return
-            floor = self._floor(last + 1)
-            self._chunks.append(self._stem_chunk(done, floor))
-            self._work.stem_chunks += 1
-            if len(self._chunks) == chunks_a_window:
-                self._close_window(floor)
+        """Close the windows that the first ``limit`` samples complete; cheap, ``settle`` does the work."""
+        self._windows.close(limit)
 
-    def _stem_chunk(self, index: int, floor: float) -> _Chunk:
-        frames = self._model.manifest.encoder.chunk_frames
-        mel = normalise(self._mel.frames(index * frames, (index + 1) * frames), floor)
-        began = time.perf_counter()
-        rows = self._model.encoder.stem(mel, self._owner, self._urgency)
-        self._work.stem_seconds += time.perf_counter() - began
-        return _Chunk(floor, rows)
-
-    def _refresh(self, floor: float, count: int) -> None:
-        """Bring the open window's first ``count`` chunks to ``floor`` (other only where the running maximum rose)."""
-        first = self._windows * (self._model.manifest.encoder.window_rows // self._model.manifest.encoder.chunk_rows)
-        for i, chunk in enumerate(self._chunks[:count]):
-            if chunk.floor != floor:
-                self._chunks[i] = self._stem_chunk(first + i, floor)
-                self._work.stem_repeats += 1
-
-    def _floor(self, frames: int, edge: Floats | None = None) -> float:
-        """The mel floor, log10, for the first ``frames`` frames and the provisional ``edge`` frames after them."""
-        floor = self._model.manifest.mel.floor
-        if isinstance(floor, FixedFloor):
-            return floor.log10
-        if self._mel_maximum is not None:
-            return self._mel_maximum - floor.range
-        open_window = self._mel.frames(self._mel.kept_from, frames)
-        peaks = [float(part.max()) for part in (open_window, edge) if part is not None and part.size]
-        return max([self._peak, *peaks]) - floor.range
-
-    def _close_window(self, floor: float) -> None:
-        self._refresh(floor, len(self._chunks))
-        began = time.perf_counter()
-        encoded = self._model.encoder.body(np.concatenate([c.rows for c in self._chunks]), self._owner, self._urgency)
-        self._work.body_seconds += time.perf_counter() - began
-        self._evaluate(encoded.embeddings, self._rows, len(encoded.embeddings))
-        if self._head.keyterms:
-            self._closed.append(encoded.embeddings)
-        if encoded.ctc is not None:
-            self._ctc.append(encoded.ctc)
-        self._rows += len(encoded.embeddings)
-        self._work.window_rows += len(encoded.embeddings)
-        self._work.windows += 1
-        self._windows += 1
-        self._chunks.clear()
-        spec = self._model.manifest.encoder
-        next_window = self._windows * (spec.window_rows // spec.chunk_rows) * spec.chunk_frames
-        self._peak = max(self._peak, float(self._mel.frames(self._mel.kept_from, next_window).max()))
-        self._mel.drop(next_window)
-
-    def _tail(self, end: int, want_ctc: bool) -> Floats:
-        """Embeddings of the open window for the clip that ends at sample ``end``; sets ``ctc`` when wanted."""
-        spec, mel = self._model.manifest.encoder, self._model.manifest.mel
-        chunks_a_window = spec.window_rows // spec.chunk_rows
-        first_chunk = self._windows * chunks_a_window
-        total = official_length(end) // mel.hop_length
-        began = time.perf_counter()
-        sure = min(max(0, (end - mel.n_fft // 2) // mel.hop_length + 1), self._mel.stable, total)
-        edge = self._edge(end, sure, total)
-        self._work.mel_seconds += time.perf_counter() - began
-        floor = self._floor(sure, edge)
-        # A clip that ends before the newest audio (a seam) has fewer whole chunks than were computed.
-        whole = max(0, min(len(self._chunks), sure // spec.chunk_frames - first_chunk))
-        self._refresh(floor, whole)
-        rows = [c.rows for c in self._chunks[:whole]]
-        start = (first_chunk + whole) * spec.chunk_frames
-        while start < total:
-            stop = min(start + spec.chunk_frames, total)
-            parts = [self._mel.frames(start, min(stop, sure))] if start < sure else []
-            if stop > sure:
-                parts.append(edge[:, max(start - sure, 0) : stop - sure])
-            began = time.perf_counter()
-            rows.append(
-                self._model.encoder.stem(normalise(np.concatenate(parts, axis=1), floor), self._owner, self._urgency)
-            )
-            self._work.stem_seconds += time.perf_counter() - began
-            self._work.stem_tails += 1
-            start = stop
-        if not rows:
-            return np.empty((0, self._model.decoder.width), np.float32)
-        began = time.perf_counter()
-        window = np.concatenate(rows)
-        encoded = self._model.encoder.body(window, self._owner, self._urgency)
-        self._work.body_seconds += time.perf_counter() - began
-        self._work.body_tails += 1
-        if want_ctc and encoded.ctc is not None:
-            self.ctc = np.concatenate([*self._ctc, encoded.ctc])
-        assert self._windows * spec.window_rows + len(window) == rows_of(total, spec.chunk_frames, spec.chunk_rows)
-        return encoded.embeddings
-
-    def _edge(self, end: int, first: int, total: int) -> Floats:
-        """Frames ``first … total`` of the clip that ends at sample ``end``, whose windows reach over that end.
-
-        They are log10 energies [bins, frames] with the right edge reflected, after zeros up to the official length.
-        """
-        mel = self._model.manifest.mel
-        half = mel.n_fft // 2
-        start = first * mel.hop_length - half
-        clip = np.pad(self._samples[max(start, 0) : end], (0, official_length(end) - end))
-        padded = np.pad(clip, (-start if start < 0 else 0, half), mode="reflect")
-        return self._model.log_mel.frames(padded, total - first).T
+    def settle(self) -> None:
+        """Encode the closed windows and put them into the KV cache, each once, in a call of its own."""
+        for window in self._windows.take(self._urgency):
+            self._evaluate(window.embeddings, self._rows, len(window.embeddings))
+            if self._head.keyterms:
+                self._closed.append(window.embeddings)
+            if window.ctc is not None:
+                self._ctc.append(window.ctc)
+            self._rows += len(window.embeddings)
+            self._work.window_rows += len(window.embeddings)
 
     # ---------------------------------------------------------------- text
 
@@ -257,10 +133,11 @@ class Segment:
             self._urgency = Urgency.DUE
 
     def _look(self) -> Hypothesis:
+        self.settle()
         header = self.hypothesis.tokens[: len(self.hypothesis.tokens) - len(self.hypothesis.answer.body)]
         kept = (*header, *self.stability.tokens) if self.stability.tokens else ()
         draft = self.hypothesis.tokens[len(kept) :]
-        audio = self._tail(self.length, want_ctc=False)
+        audio = self._windows.tail(self.length, self._urgency).embeddings
         suffix = self._model.prompt.suffix(self._language)
         text = self._model.decoder.embed([*suffix, *kept, *draft])
         wanted = len(audio) + len(suffix) + len(kept) - 1
@@ -298,7 +175,12 @@ class Segment:
 
     def final(self, end: int) -> Hypothesis:
         """The segment's text for the clip that ends at sample ``end``; depends on those samples alone."""
-        audio = self._tail(end, want_ctc=True)
+        self.advance(end)
+        self.settle()
+        tail = self._windows.tail(end, self._urgency)
+        audio = tail.embeddings
+        ctc = [*self._ctc, *([] if tail.ctc is None else [tail.ctc])]
+        self.ctc = np.concatenate(ctc) if ctc else None
         hypothesis = self._decode(audio, end)
         if self._head.keyterms and self._leaks(hypothesis):
             self._work.context_redecoded += 1

@@ -13,7 +13,7 @@ class Work:
 
     mel_frames: int = 0
     stem_chunks: int = 0
-    """Finished 1 s chunks through the convolution stem, each counted once."""
+    """Finished chunks through the convolution stem, each counted once."""
     stem_repeats: int = 0
     """Chunks of an open window computed again because the running mel maximum rose (official floor only)."""
     stem_tails: int = 0
