@@ -2,6 +2,7 @@
 
 import argparse
 import lzma
+import time
 from itertools import islice
 from pathlib import Path
 
@@ -13,6 +14,17 @@ _CONFIG = Path(__file__).parent / "pocket-tts-en.toml"
 def _lines(path: Path) -> list[str]:
     data = lzma.open(path, "rt").read() if path.suffix == ".xz" else path.read_text()
     return data.splitlines()
+
+
+def _ending(stage: argparse.ArgumentParser) -> None:
+    """When a training stage ends: after a number of seconds or at a moment."""
+    end = stage.add_mutually_exclusive_group(required=True)
+    end.add_argument("--seconds", type=float)
+    end.add_argument("--until", type=float, help="seconds since the epoch")
+
+
+def _seconds(arguments: argparse.Namespace) -> float:
+    return float(arguments.seconds) if arguments.until is None else max(arguments.until - time.time(), 1.0)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -42,7 +54,8 @@ def _parser() -> argparse.ArgumentParser:
     codec = stages.add_parser("codec", help="train the codec for a number of seconds")
     codec.add_argument("--speech", type=Path, nargs="+", required=True, help="folders of shards")
     codec.add_argument("--out", type=Path, required=True)
-    codec.add_argument("--seconds", type=float, required=True)
+    _ending(codec)
+    codec.add_argument("--part", choices=["all", "codes", "decoder"], default="all", help="what is trained")
     codec.add_argument("--start", type=Path, help="codec.safetensors to begin from")
     codec.add_argument("--discriminators", type=Path, help="discriminators.safetensors to begin from")
     codec.add_argument("--hours", type=float, default=12.0, help="of synthetic speech at most")
@@ -60,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     talker.add_argument("--codes", type=Path, nargs="+", required=True)
     talker.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
     talker.add_argument("--out", type=Path, required=True)
-    talker.add_argument("--seconds", type=float, required=True)
+    _ending(talker)
     talker.add_argument("--start", type=Path, help="model.safetensors to begin from")
     talker.add_argument("--voice", help="fine-tune to this speaker")
     talker.add_argument("--steps", type=int, default=10**9)
@@ -91,6 +104,18 @@ def _parser() -> argparse.ArgumentParser:
     checkpoint.add_argument("--tokenizer", type=Path, required=True, help="folder")
     checkpoint.add_argument("--voices", nargs="+", help="speakers that may be asked for (default: all)")
     checkpoint.add_argument("--out", type=Path, required=True)
+
+    chain = stages.add_parser("chain", help="codec, talker and fine-tuning of one variant up to a moment")
+    chain.add_argument("--speech", type=Path, nargs="+", required=True)
+    chain.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
+    chain.add_argument("--out", type=Path, required=True)
+    chain.add_argument("--until", type=float, required=True, help="seconds since the epoch")
+    chain.add_argument("--voice", required=True, help="speaker to fine-tune to")
+    chain.add_argument("--start", type=Path, help="codec.safetensors to begin from")
+    chain.add_argument("--codec-gpu", type=int)
+    chain.add_argument("--talker-gpu", type=int)
+    chain.add_argument("--hours", type=float, default=12.0, help="of synthetic speech at most, for the codec")
+    chain.add_argument("--device", default="cuda")
 
     every = stages.add_parser("all", help="every stage up to the judge within a number of seconds")
     every.add_argument("tars", type=Path, nargs="+", help="the recorded voice")
@@ -130,11 +155,12 @@ def main() -> None:
         clips, hours = prepare(a.tars, a.root, config.voices.synthetic, a.out, a.workers)
         print(f"{clips} clips, {hours:.2f} h")
     elif a.stage == "codec":
-        from training.tts.codec_run import CodecRun, CodecTrainer
+        from training.tts.codec_run import CodecRun, CodecTrainer, Part
 
         run = CodecRun(
-            tuple(a.speech), a.out, a.seconds, a.start, a.discriminators, a.hours, a.steps, a.device, not a.eager
-        )
+            tuple(a.speech), a.out, _seconds(a), a.start, a.discriminators, a.hours, a.steps, a.device, not a.eager,
+            part=Part(a.part),
+        )  # fmt: skip
         CodecTrainer(config, run).train()
     elif a.stage == "encode":
         import torch
@@ -157,7 +183,7 @@ def main() -> None:
             tuple(a.codes),
             a.tokenizer,
             a.out,
-            a.seconds,
+            _seconds(a),
             a.start,
             a.voice,
             a.steps,
@@ -184,6 +210,15 @@ def main() -> None:
             config, load_codec(a.codec), load_talker(a.talker, config) if a.talker else None,
             Tokenizer.from_file(str(a.tokenizer)) if a.tokenizer else None, load_judge(a.judge) if a.judge else None,
             a.speech, a.out, a.clips, a.sentences,
+        )  # fmt: skip
+    elif a.stage == "chain":
+        from training.tts.chain import Chain, run_chain
+
+        run_chain(
+            Chain(
+                a.config, a.config.stem, tuple(a.speech), a.tokenizer, a.out, a.until, a.voice, a.start, a.codec_gpu,
+                a.talker_gpu, a.hours, a.device,
+            )
         )  # fmt: skip
     elif a.stage == "all":
         from training.tts.schedule import Schedule, run_all

@@ -1,14 +1,18 @@
 """A run of codec training: a number of seconds, three phases, checkpoints and a curve on the way.
 
 What stands in `out`: codec.safetensors (newest), codec-mel.safetensors (before the adversarial phase),
-discriminators.safetensors, codec.json (settings, history, held-out distances), codec.png.
+discriminators.safetensors, codec.json (settings, history, held-out distances), codec.png. Codes and decoder may be
+two runs: `Part.DECODER` leaves the codes of the weights it begins from as they are, so that a talker can learn them
+meanwhile.
 """
 
 import json
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from enum import Enum
 from pathlib import Path
 
 import torch
@@ -26,6 +30,14 @@ _SAVE_SECONDS = 60.0
 _HELD_OUT_FRAMES = 100
 
 
+class Part(Enum):
+    """What a run trains: both, or encoder, books and decoder together (codes), or the decoder alone."""
+
+    ALL = "all"
+    CODES = "codes"
+    DECODER = "decoder"
+
+
 @dataclass(frozen=True)
 class CodecRun:
     """What a run is given besides the configuration. start: a codec.safetensors to begin from."""
@@ -40,6 +52,7 @@ class CodecRun:
     device: str = "cuda"
     graphs: bool = True
     cpu_report: int = 5
+    part: Part = Part.ALL
 
 
 def rate_at(progress: float, step: int, peak: float, final: float, warmup: int) -> float:
@@ -52,9 +65,12 @@ class CodecTrainer:
     """Owns the codec, its step and the history of one run."""
 
     def __init__(self, config: Config, run: CodecRun) -> None:
+        if run.part is Part.DECODER and run.start is None:
+            raise ValueError("codec: the decoder alone needs --start: the codec whose codes it is to decode")
         self.config, self.run = config, run
         self.device = torch.device(run.device)
         self.began = time.monotonic()
+        run.out.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(config.codec_training.seed)
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         torch.backends.cudnn.benchmark = True
@@ -67,6 +83,7 @@ class CodecTrainer:
             place(human, self.device, held_out=False),
             t.human_share,
             t.speed,
+            t.gain,
         )
         self.held_out = {
             name: voice
@@ -84,6 +101,8 @@ class CodecTrainer:
         self.history: list[list[float]] = []
         self.scores: list[dict[str, float | str]] = []
         self._saved = 0.0
+        self._averages: list[torch.Tensor] = []
+        self._averaged: list[torch.Tensor] = []
 
     @property
     def seconds(self) -> float:
@@ -93,43 +112,71 @@ class CodecTrainer:
         print(f"[codec {self.seconds:.0f} s] {text}", flush=True)
 
     def train(self) -> None:
-        """All phases; always leaves a checkpoint."""
-        t, total = self.config.codec_training, self.run.seconds
-        turn = total * (1 - t.adversarial_share)
+        """The phases of the part; always leaves a checkpoint."""
+        t, total, part = self.config.codec_training, self.run.seconds, self.run.part
+        turn = total if part is Part.CODES else total * (1 - t.adversarial_share)
+        if part is not Part.DECODER:
+            self._train_codes(turn)
+            self.save("codec-mel.safetensors")
+        if part is not Part.CODES and (part is Part.DECODER or t.adversarial_share > 0):
+            self._train_decoder(total)
+            save_file(half(self.step.discriminators.state_dict()), self.run.out / "discriminators.safetensors")
+        self.save("codec.safetensors")
+
+    def _train_codes(self, until: float) -> None:
+        t = self.config.codec_training
         if t.unquantised_steps:
             warm = t.unquantised_steps
-            self._phase(Phase.UNQUANTISED, turn, lambda step: rate_at(0, step, t.rate, 1, t.warmup_steps), warm)
+            self._phase(Phase.UNQUANTISED, until, lambda step: rate_at(0, step, t.rate, 1, t.warmup_steps), warm)
             self.step.begin_codebooks()
             self.log("codebooks begun")
         begun = self.seconds
 
         def joint(step: int) -> float:
-            done = (self.seconds - begun) / max(turn - begun, 1e-3)
+            done = (self.seconds - begun) / max(until - begun, 1e-3)
             return rate_at(done, step, t.rate, t.final_rate, t.warmup_steps)
 
-        self._phase(Phase.JOINT, turn, joint, self.run.steps)
-        self.save("codec-mel.safetensors")
-        if t.adversarial_share > 0:
-            started = self.seconds
+        self._phase(Phase.JOINT, until, joint, self.run.steps)
 
-            def tune(step: int) -> float:
-                done = (self.seconds - started) / max(total - started, 1e-3)
-                return rate_at(done, step, t.rate * t.final_rate, 0.1, 3 * t.warmup_steps)
+    def _train_decoder(self, until: float) -> None:
+        t, started = self.config.codec_training, self.seconds
 
-            self._phase(Phase.ADVERSARIAL, total, tune, self.run.steps)
-            save_file(half(self.step.discriminators.state_dict()), self.run.out / "discriminators.safetensors")
-        self.save("codec.safetensors")
+        def tune(step: int) -> float:
+            self.step.adversarial_weight.fill_(t.adversarial_weight * min(1.0, step / max(t.adversarial_ramp, 1)))
+            done = (self.seconds - started) / max(until - started, 1e-3)
+            return rate_at(done, step, t.decoder_rate, 0.05, 3 * t.warmup_steps)
+
+        if t.average:
+            self._averages = [p.detach() for n, p in self.codec.decoder.named_parameters() if "quantizer" not in n]
+            self._averaged = [p.clone() for p in self._averages]
+        self._phase(Phase.ADVERSARIAL, until, tune, self.run.steps)
+
+    @contextmanager
+    def _mean_weights(self) -> Iterator[None]:
+        """The codec with the moving average of its decoder, where one is kept."""
+        own = [p.clone() for p in self._averages]
+        for p, mean in zip(self._averages, self._averaged, strict=True):
+            p.copy_(mean)
+        try:
+            yield
+        finally:
+            for p, value in zip(self._averages, own, strict=True):
+                p.copy_(value)
 
     def _phase(self, phase: Phase, until: float, rate: Callable[[int], float], steps: int) -> None:
         set_rate, step = self.step.phase(phase)
         self.log(f"{phase.value}: ready")
         first, began = self.count, time.monotonic()
         report = _REPORT if self.device.type == "cuda" else self.run.cpu_report
+        average = self.config.codec_training.average
         while self.count - first < steps and self.seconds < until:
-            value = rate(self.count - first)
-            set_rate(value)
+            done = self.count - first
+            set_rate(rate(done))
             step()
             self.count += 1
+            if self._averages:
+                # The mean of few steps is the steps themselves: it must not hold on to where they began.
+                torch._foreach_lerp_(self._averaged, self._averages, 1 - min(average, (1 + done) / (10 + done)))
             if self.device.type == "cuda" and self.count % 25 == 0:
                 torch.cuda.synchronize()  # the clock, not the queue, ends a phase
             if self.count % report == 0:
@@ -137,35 +184,45 @@ class CodecTrainer:
                 self.history.append([self.count, self.seconds, *measured])
                 speed = (self.count - first) / (time.monotonic() - began)
                 shown = " ".join(f"{name} {v:.3f}" for name, v in zip(MEASURES, measured, strict=True) if v)
-                self.log(f"{phase.value} {self.count} {speed:.1f}/s rate {value:.1e} {shown}")
+                self.log(f"{phase.value} {self.count} {speed:.1f}/s rate {rate(done):.1e} {shown}")
                 if self.seconds - self._saved > _SAVE_SECONDS:
+                    self._score(phase)
                     self.save("codec.safetensors")
         self._score(phase)
 
     @torch.no_grad()
     def _score(self, phase: Phase) -> None:
-        """Spectral distance of held-out speech through the codes (past them before the codebooks exist)."""
+        """Spectral distance of held-out speech through the codes, and past them (`unquantised`: what the same decoder
+        loses with no codebooks between).
+        """
         self.codec.eval()
-        for name, voice in self.held_out.items():
-            distances = [self._distance(wave, phase) for wave in pieces(voice, _HELD_OUT_FRAMES)]
-            if not distances:
-                continue
-            score = sum(distances) / len(distances)
-            self.scores.append({"step": self.count, "phase": phase.value, "voice": name, "distance": score})
-            self.log(f"{phase.value} held-out {name}: spectral distance {score:.4f} over {len(distances)} pieces")
+        with self._mean_weights():
+            for name, voice in self.held_out.items():
+                waves = list(pieces(voice, _HELD_OUT_FRAMES))
+                if not waves:
+                    continue
+                free = sum(self._distance(wave, bypass=True) for wave in waves) / len(waves)
+                score = free
+                if phase is not Phase.UNQUANTISED:
+                    score = sum(self._distance(wave, bypass=False) for wave in waves) / len(waves)
+                at: dict[str, float | str] = {"step": self.count, "seconds": self.seconds, "phase": phase.value}
+                self.scores.append(at | {"voice": name, "distance": score, "unquantised": free})
+                self.log(f"{phase.value} held-out {name}: spectral distance {score:.4f}, unquantised {free:.4f}")
         self.codec.train()
 
-    def _distance(self, wave: torch.Tensor, phase: Phase) -> float:
+    def _distance(self, wave: torch.Tensor, *, bypass: bool) -> float:
         decoder = self.codec.decoder
         z = self.codec.encoder(wave)
-        quantised = decoder.quantizer.bypass(z) if phase is Phase.UNQUANTISED else decoder.quantizer(z)
+        quantised = decoder.quantizer.bypass(z) if bypass else decoder.quantizer(z)
         return float(self.step.distance(decoder.vocode(decoder.latents(quantised.value)), wave))
 
+    @torch.no_grad()
     def save(self, name: str) -> None:
         """Weights, history and curve."""
         self._saved = self.seconds
         out = self.run.out
-        save_codec(self.codec, out / name)
+        with self._mean_weights():
+            save_codec(self.codec, out / name)
         about = {
             "config": asdict(self.config),
             "steps": self.count,
@@ -178,7 +235,7 @@ class CodecTrainer:
         self.log(f"saved {name} after {self.count} steps")
 
 
-def pieces(voice: Voice, frames: int, most: int = 60) -> Iterable[torch.Tensor]:
+def pieces(voice: Voice, frames: int, most: int = 24) -> Iterable[torch.Tensor]:
     """Pieces [1, 1, 1920 · frames] of a voice in their order."""
     size = frames * FRAME
     for start in range(0, min(voice.wave.numel() - size + 1, most * size), size):

@@ -69,7 +69,8 @@ class CodecStep:
     ) -> None:
         self.codec, self.training, self.crops, self.device, self._graphs = codec, training, crops, device, graphs
         self.discriminators = Discriminators().to(device)
-        self.distance = SpectralDistance().to(device)
+        self.distance = SpectralDistance(training.magnitude_weight).to(device)
+        self.adversarial_weight = torch.zeros((), device=device)  # grows while the discriminators learn
         self.measures = torch.zeros(len(MEASURES), device=device)
         judges = list(self.discriminators.parameters())
         self._judges, self._judge_optimizer = judges, adamw(judges, device, _BETAS, _DECAY)
@@ -82,6 +83,7 @@ class CodecStep:
         self._labels = torch.zeros(count, t.frames * (FRAME // LABEL), dtype=torch.long, device=device)
         self._start = torch.zeros(2 * count, dtype=torch.long, device=device)
         adversarial = phase is Phase.ADVERSARIAL
+        self.crops.human_share = t.adversarial_human_share if adversarial else t.human_share
         trained = self.codec.decoder.named_parameters() if adversarial else self.codec.named_parameters()
         weights = [p for name, p in trained if not (adversarial and name.startswith("quantizer"))]
         optimizer = adamw(weights, device, _BETAS, _DECAY)
@@ -152,7 +154,7 @@ class CodecStep:
             target = judges(real)
         adversarial, features = generator_loss(target, judges(decoded))
         self.measures[4], self.measures[5], self.measures[6] = judged.detach(), adversarial.detach(), features.detach()
-        return t.adversarial_weight * adversarial + t.feature_weight * features
+        return self.adversarial_weight * adversarial + t.feature_weight * features
 
     @torch.no_grad()
     def begin_codebooks(self, batches: int = 32) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from training.tts.codec import Codec
 from training.tts.config import FRAME
 from training.tts.graph import autocast
-from training.tts.speech import Utterance, load_shard
+from training.tts.speech import Utterance, read_ahead
 
 _BATCH_SECONDS = 800
 
@@ -65,8 +65,8 @@ def encode(codec: Codec, paths: list[Path], device: torch.device) -> Codes:
     """
     codec.to(device).eval()
     rows: list[tuple[Utterance, NDArray[np.int16]]] = []
-    for path in paths:
-        order = sorted(load_shard(path).pieces(), key=lambda piece: piece[0].frames)
+    for shard in read_ahead(paths):
+        order = sorted(shard.pieces(), key=lambda piece: piece[0].frames)
         at = 0
         while at < len(order):
             longest, count = order[at][0].frames, 1

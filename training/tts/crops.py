@@ -59,12 +59,13 @@ def place(shards: Iterable[Shard], device: torch.device, *, held_out: bool) -> V
 
 @dataclass
 class Crops:
-    """What a step reads: crops of the synthetic and of the recorded voice at random gain."""
+    """What a step reads: crops of the synthetic and of the recorded voice at random gain within 1 ± gain."""
 
     synthetic: Voice | None
     human: Voice | None
     human_share: float
     speed: float
+    gain: float = 0.0
 
     def take(self, count: int, frames: int) -> tuple[Tensor, Tensor]:
         """Waveforms float32 [count, 1, 1920 · frames] in [-1, 1] and labels int64 [count, 4 · frames] (255: not
@@ -79,5 +80,5 @@ class Crops:
         if not parts:
             raise ValueError("crops: no speech to train on")
         wave, labels = torch.cat([w for w, _ in parts]), torch.cat([x for _, x in parts])
-        gain = 0.5 + torch.rand(count, 1, device=wave.device)
+        gain = 1 + self.gain * (2 * torch.rand(count, 1, device=wave.device) - 1)
         return (wave * gain).clamp(-1, 1)[:, None], labels

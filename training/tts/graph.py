@@ -46,11 +46,19 @@ def apply(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter], clip
 def captured(
     step: Callable[[], None], fill: Callable[[], None], device: torch.device, *, graphs: bool, pool: object = None
 ) -> tuple[Callable[[], None], object]:
-    """`step` as a graph over the buffers that `fill` writes, and its memory pool; `step` itself on a CPU or without
-    `graphs`. The warm-up runs are training steps at the rate that is set.
+    """`step` as a graph over the buffers that `fill` writes, and its memory pool; `step` itself on a CPU, without
+    `graphs`, or (said aloud) where capture fails. The warm-up runs are training steps at the rate that is set.
     """
     if device.type != "cuda" or not graphs:
         return step, None
+    try:
+        return _capture(step, fill, pool)
+    except Exception as error:  # a step without a graph is slower, no step is no training
+        print(f"WARNING: no graph, steps run one kernel at a time: {error!r}"[:600], flush=True)
+        return step, None
+
+
+def _capture(step: Callable[[], None], fill: Callable[[], None], pool: object) -> tuple[Callable[[], None], object]:
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):

@@ -85,15 +85,16 @@ def make_rows(
     """
     text, ids = text_ids(tokenizer), codec_ids(config)
     longest = config.talker_training.lengths[-1]
-    encoded = tokenizer.encode_batch(codes.text)
+    named = set(ids.speakers) if speakers is None else speakers & set(ids.speakers)
+    wanted = [i for i, speaker in enumerate(codes.speaker) if speaker in named and codes.held_out[i] == held_out]
+    encoded = tokenizer.encode_batch([codes.text[i] for i in wanted])
     rows: list[Row] = []
     ends = codes.ends
-    for i, tokens in enumerate(encoded):
-        n, speaker = int(codes.lengths[i]), codes.speaker[i]
-        wanted = codes.held_out[i] == held_out and (speakers is None or speaker in speakers) and speaker in ids.speakers
-        if wanted and len(tokens.ids) <= n and n + 10 <= longest:
+    for i, tokens in zip(wanted, encoded, strict=True):
+        n = int(codes.lengths[i])
+        if len(tokens.ids) <= n and n + 10 <= longest:
             frames = codes.codes[ends[i] - n : ends[i]]
-            rows.append(lay_out(frames, tokens.ids, speaker, text, ids, language=i % 2 == 0))
+            rows.append(lay_out(frames, tokens.ids, codes.speaker[i], text, ids, language=i % 2 == 0))
     return rows
 
 

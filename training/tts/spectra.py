@@ -56,12 +56,13 @@ class LogMel(nn.Module):
 
 
 class SpectralDistance(nn.Module):
-    """Mean over `SCALES` of the L1 distance of log-mels, plus a part of square-root magnitudes: [B, 1, S] × 2 ->
-    scalar.
+    """Mean over `SCALES` of the L1 distance of log-mels, plus `magnitudes` × that of square-root magnitudes, which
+    weighs what is loud: [B, 1, S] × 2 -> scalar.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, magnitudes: float = 0.5) -> None:
         super().__init__()
+        self.magnitudes = magnitudes
         for size, bands in SCALES:
             self.register_buffer(f"window{size}", torch.hann_window(size), persistent=False)
             self.register_buffer(f"bank{size}", mel_bank(size, bands), persistent=False)
@@ -75,5 +76,5 @@ class SpectralDistance(nn.Module):
                 linear = magnitude(both, window, size // 4)
                 a, b = (bank @ linear + _FLOOR).log10().chunk(2)
                 p, q = linear.sqrt().chunk(2)
-                total = total + F.l1_loss(a, b) + 0.5 * F.l1_loss(p, q) / size**0.25
+                total = total + F.l1_loss(a, b) + self.magnitudes * F.l1_loss(p, q) / size**0.25
             return total / len(SCALES)

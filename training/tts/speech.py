@@ -4,7 +4,9 @@ A shard is `NAME.npz` (uncompressed): wave int16 [samples], labels uint8 [sample
 """
 
 import json
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -62,6 +64,18 @@ def load_shard(path: Path) -> Shard:
         return Shard(z["wave"], z["labels"], made)
 
 
+def read_ahead(paths: Sequence[Path], depth: int = 4) -> Iterator[Shard]:
+    """Shards of `paths` in their order, up to `depth` of them read meanwhile."""
+    with ThreadPoolExecutor(depth) as pool:
+        waiting: deque[Future[Shard]] = deque()
+        for path in paths:
+            waiting.append(pool.submit(load_shard, path))
+            if len(waiting) > depth:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
 def join(pieces: Iterable[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]]) -> Shard:
     """One shard of `pieces` as `Shard.pieces` gives them."""
     rows = list(pieces)
@@ -81,6 +95,8 @@ def load_speech(folders: Iterable[Path], synthetic: str, hours: float) -> tuple[
     recorded: list[Shard] = []
     left = hours * 3600 * RATE
     for path in shards(folders):
+        if left <= 0 and path.name.startswith(synthetic):
+            continue
         shard = load_shard(path)
         if shard.utterances[0].speaker != synthetic:
             recorded.append(shard)

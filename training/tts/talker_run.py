@@ -56,6 +56,7 @@ class TalkerTrainer:
         self.config, self.run = config, run
         self.device = torch.device(run.device)
         self.began = time.monotonic()
+        run.out.mkdir(parents=True, exist_ok=True)
         t = config.talker_training
         torch.manual_seed(t.seed)
         self._rng = np.random.default_rng(t.seed)

@@ -10,9 +10,11 @@ torch = pytest.importorskip("torch")
 
 from tests.training.tts.shapes import CONFIG, tone_shard  # noqa: E402
 from training.tts.codec import Codec, load_codec, save_codec  # noqa: E402
+from training.tts.codec_run import CodecRun, CodecTrainer, Part  # noqa: E402
 from training.tts.codec_step import CodecStep, Phase  # noqa: E402
 from training.tts.codes import encode, load_codes  # noqa: E402
 from training.tts.crops import Crops, place  # noqa: E402
+from training.tts.graph import captured  # noqa: E402
 from training.tts.quantizer import SplitResidualVectorQuantizer  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -144,3 +146,43 @@ def test_codes_come_back_as_they_were_saved(tmp_path: Path) -> None:
     assert np.array_equal(again.of(3), codes.of(3)) and again.of(3).shape == (5, 3)
     wave = torch.from_numpy(short.wave.astype(np.float32) / 32768)[None, None]
     assert np.array_equal(codec.encode(wave)[0].T.numpy(), again.of(3))
+
+
+@torch.inference_mode()
+def test_a_codec_grows_without_changing_what_it_computes(tmp_path: Path) -> None:
+    """A wider decoder that begins from a smaller one decodes alike where layers only add channels."""
+    codec = small()
+    save_codec(codec, tmp_path / "codec.safetensors")
+    again = load_codec(tmp_path / "codec.safetensors")
+    wider = load_codec(tmp_path / "codec.safetensors", replace(CONFIG.codec, decoder_dim=32))
+    codes = torch.randint(0, 32, (1, 3, 6))
+    assert wider.decoder.decoder[0].conv.weight.shape[0] == 32
+    assert torch.allclose(wider.decoder(codes), again.decoder(codes), atol=1e-4)
+
+
+def test_the_decoder_alone_leaves_codes_as_they_are(tmp_path: Path) -> None:
+    """Codes first, then the decoder: both runs leave a codec, and what was frozen is equal to the last bit."""
+    tone_shard("slt", frames=40).save(tmp_path / "speech/slt-0.npz")
+    tone_shard("slt", frames=40, held_out=True).save(tmp_path / "speech/slt-1.npz")
+    speech = (tmp_path / "speech",)
+    run = CodecRun(speech, tmp_path / "codes", 1e9, steps=5, device="cpu", part=Part.CODES)
+    CodecTrainer(CONFIG, run).train()
+    made = tmp_path / "codes/codec.safetensors"
+    with pytest.raises(ValueError, match="needs --start"):
+        CodecTrainer(CONFIG, replace(run, part=Part.DECODER))
+    CodecTrainer(CONFIG, replace(run, part=Part.DECODER, start=made, out=tmp_path / "decoder")).train()
+    before, after = load_codec(made).state_dict(), load_codec(tmp_path / "decoder/codec.safetensors").state_dict()
+    changed = {k for k in before if not torch.equal(before[k], after[k])}
+    assert changed and all(k.startswith("decoder.") and "quantizer" not in k for k in changed)
+    assert (tmp_path / "decoder/codec.png").exists()
+
+
+def test_a_step_that_cannot_be_captured_runs_without_a_graph(capsys: pytest.CaptureFixture[str]) -> None:
+    """Here there is no device at all: capture fails, which is said, and the step itself is given back."""
+    if torch.cuda.is_available():
+        pytest.skip("needs a machine where capture fails")
+    count: list[int] = []
+    step, pool = captured(lambda: count.append(1), lambda: None, torch.device("cuda"), graphs=True)
+    step()
+    assert count == [1] and pool is None
+    assert "WARNING: no graph" in capsys.readouterr().out

@@ -8,12 +8,13 @@ import pytest
 from tests.training.tts.shapes import CONFIG
 from training.tts.config import check, load_config
 
-SHIPPED = Path(__file__).parents[3] / "training/tts/pocket-tts-en.toml"
+FOLDER = Path(__file__).parents[3] / "training/tts"
 
 
-def test_the_shipped_file_is_sound_and_small_enough() -> None:
-    config = load_config(SHIPPED)
-    assert 12.5 * config.codec.num_quantizers * (config.codec.codebook_size.bit_length() - 1) <= 1000
+@pytest.mark.parametrize(("file", "rate"), [("pocket-tts-en.toml", 1000), ("pocket-tts-en-16.toml", 1800)])
+def test_the_files_are_sound_and_name_their_rate(file: str, rate: int) -> None:
+    codec = load_config(FOLDER / file).codec
+    assert 12.5 * codec.num_quantizers * (codec.codebook_size.bit_length() - 1) == rate
 
 
 def test_an_unknown_setting_is_named(tmp_path: Path) -> None:

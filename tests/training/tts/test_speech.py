@@ -3,12 +3,10 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from tests.training.tts.shapes import tone_shard
 from training.tts.phones import SILENCE, errors, spoken
-from training.tts.schedule import shares
-from training.tts.speech import LEVEL, join, levelled, load_shard, load_speech, trim
+from training.tts.speech import LEVEL, join, levelled, load_shard, load_speech, read_ahead, shards, trim
 
 
 def test_a_shard_comes_back_as_it_was_saved(tmp_path: Path) -> None:
@@ -51,7 +49,8 @@ def test_synthetic_speech_is_limited_in_hours_recordings_are_not(tmp_path: Path)
     assert len(made) == 2 and len(recorded) == 3
 
 
-def test_the_seconds_are_shared_out_or_refused() -> None:
-    assert sum(shares(1060.0)) == pytest.approx(1000.0)
-    with pytest.raises(ValueError, match="at least 90"):
-        shares(80.0)
+def test_read_ahead_keeps_the_order(tmp_path: Path) -> None:
+    for i in range(7):
+        tone_shard("slt", count=1, frames=10 + i).save(tmp_path / f"slt-{i}.npz")
+    read = read_ahead(shards([tmp_path]), depth=2)
+    assert [shard.utterances[0].frames for shard in read] == list(range(10, 17))
