@@ -11,13 +11,17 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from daemon import health, rest
+from daemon import catalogue, health, rest, speech
 from daemon.config import Settings
 from daemon.gate import Gate
 from daemon.hub import Hub
 from daemon.listen import Listen
 from daemon.refusal import Refused, refuse
+from daemon.speak import Speak
+from daemon.speak_stream import PATH as SPEAK
 from daemon.stream import PATH as LISTEN
+from daemon.voices import PATH as VOICES
+from daemon.voices import VoicesEndpoint
 
 Handler = Callable[[Hub, Request], Response]
 
@@ -25,8 +29,8 @@ _GET: Final[dict[str, Handler]] = {
     "/healthz": health.healthz,
     "/readyz": health.readyz,
     "/metrics": health.metrics,
-    "/v1/models": rest.models,
-    "/v1/models/{id}": rest.models,
+    "/v1/models": catalogue.models,
+    "/v1/models/{id}": catalogue.models,
 }
 
 
@@ -40,11 +44,17 @@ def create_app(settings: Settings, hub: Hub) -> ASGIApp:
         await hub.stop()
 
     listening, transcriptions = Listen(hub), rest.Transcriptions(hub)
+    speaking, voicing = Speak(hub), VoicesEndpoint(hub)
     routes = [
         *(Route(path, _endpoint(hub, handler), methods=["GET"]) for path, handler in _GET.items()),
         WebSocketRoute(LISTEN, listening),
         Route(LISTEN, listening),
         Route(rest.PATH, transcriptions),
+        WebSocketRoute(SPEAK, speaking),
+        Route(SPEAK, speaking),
+        Route(speech.PATH, speech.Speech(hub)),
+        Route(VOICES, voicing),
+        Route(VOICES + "/{id}", voicing),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http, Exception: _fault})
     app.router.default = _unknown

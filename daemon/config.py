@@ -42,6 +42,9 @@ class Settings:
     asr_model: str = _setting(
         "pocket-asr-en", "Hearing model: a name on the search path HEARSAY_MODELS, or a directory."
     )
+    tts_model: str = _setting(
+        "auto", "Speaking model: a name or a directory; `auto`: pocket-tts-en where it is installed; `none`: hear only."
+    )
     threads: int = _setting(
         0,
         "Threads that all model calls together compute on; 0: one for each CPU this process may use.",
@@ -51,6 +54,10 @@ class Settings:
     sessions: int = _setting(
         32, "Live streams and file transcriptions at the same time; one more is refused with 429.", low=1, high=256
     )
+    speakers: int = _setting(
+        16, "Texts being spoken at the same time, a `/v1/speak` stream each; one more is refused with 429.", low=1,
+        high=256,
+    )  # fmt: skip
     api_key: tuple[str, ...] = _setting(
         (), "Keys that open the daemon, any of them. Empty: no key is asked for. A flag shows in the process list; "
         "prefer the environment or the file."
@@ -73,14 +80,14 @@ class Settings:
         "1008.", low=1, high=3600,
     )  # fmt: skip
     max_outbound_bytes: int = _setting(
-        1 << 20, "Text of one stream that its client has not taken yet. Beyond: close 1013.", low=4096, high=1 << 26
+        1 << 20, "Messages of one stream that its client has not taken yet. Beyond: close 1013.", low=4096, high=1 << 26
     )
     send_timeout_seconds: float = _setting(
         20.0, "How long one message may wait for a client that does not read. Beyond: close 1013.", low=0.1, high=600
     )
     idle_seconds: float = _setting(
-        60.0, "A stream without audio or KeepAlive, or an upload that stands still, ends after this (close 1011, 408).",
-        low=0.5, high=86400,
+        60.0, "A stream that brings nothing (audio, text, KeepAlive) and has nothing to say, or an upload that stands "
+        "still, ends after this (close 1011, 408).", low=0.5, high=86400,
     )  # fmt: skip
     max_session_seconds: float = _setting(
         14400.0,
@@ -90,6 +97,9 @@ class Settings:
     )
     max_frame_bytes: int = _setting(1 << 20, "Largest WebSocket message. Beyond: close 1009.", low=1024, high=1 << 26)
     max_upload_bytes: int = _setting(256 << 20, "Largest request body. Beyond: 413.", low=1024, high=1 << 34)
+    max_text_characters: int = _setting(
+        4096, "Text of one request to `/v1/audio/speech`. Beyond: 400.", low=1, high=65536
+    )
     max_connections: int = _setting(
         1024, "Open TCP connections, sessions or not. Beyond: a new one is reset.", low=8, high=1 << 16
     )

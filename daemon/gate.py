@@ -22,7 +22,7 @@ from daemon.refusal import Refused, refuse
 OPEN: Final = frozenset({"/healthz", "/readyz"})
 """Paths that answer anyone: they tell nothing but whether the daemon lives."""
 
-SESSION_PATHS: Final = frozenset({"/v1/listen", "/v1/audio/transcriptions"})
+SESSION_PATHS: Final = frozenset({"/v1/listen", "/v1/audio/transcriptions", "/v1/speak", "/v1/audio/speech"})
 """Paths that need a place for as long as the request lasts."""
 
 _QUERY_KEYS: Final = frozenset({"api_key", "token"})

@@ -15,11 +15,11 @@ def healthz(hub: Hub, request: Request) -> Response:
 
 
 def readyz(hub: Hub, request: Request) -> Response:
-    """200 while new work is taken and gets on: model loaded and warm, no call to it hangs, no draining."""
+    """200 while new work is taken and gets on: models loaded and warm, no call to it hangs, no draining."""
     del request
     if hub.draining:
         return _status(503, "draining")
-    if hub.loaded is None:
+    if hub.models is None:
         return _status(503, "failed" if hub.failure else "loading")
     if hub.oldest_call() > hub.settings.stall_seconds:
         return _status(503, "stalled")

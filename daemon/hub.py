@@ -1,27 +1,31 @@
-"""What all protocols share: the model, the places, the worker threads, and whether the daemon takes work at all.
+"""What all protocols share: the models, the places, the worker threads, and whether the daemon takes work at all.
 
-The model is loaded in a thread, so that ``/healthz`` answers meanwhile. A *place* is the right to one session; there
-are ``settings.sessions`` of them, and the gate hands them out before a request reaches its protocol. A *hearing* is a
-listener together with its at most one call in flight; calls run in worker threads, never on the event loop.
+The models are loaded in a thread, so that ``/healthz`` answers meanwhile. A *place* is the right to one session: there
+are ``settings.sessions`` of them for hearing and ``settings.speakers`` for speaking, and the gate hands them out before
+a request reaches its protocol.
 """
 
 import asyncio
 import time
-import uuid
 from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from dataclasses import replace
+from functools import partial
+from typing import Final, TypeVar
 from weakref import WeakSet
 
+from codec.model import TtsModel
+from codec.options import OptionError as SpeakOptionError
+from codec.options import SpeakOptions
+from codec.speaker import Speaker
+from daemon.calls import Calls, Hearing, Speaking, opened
 from daemon.config import Settings
+from daemon.loading import Loaded, Models, load_models
 from daemon.metrics import Metrics
+from daemon.names import VOICE_ALIASES
 from daemon.refusal import Refused
-from engines import store
 from engines.gguf import Busy
-from engines.manifest import NAME
-from streaming.listener import Listener
 from streaming.model import AsrModel
 from streaming.options import ListenOptions, OptionError
 
@@ -30,69 +34,37 @@ T = TypeVar("T")
 _PATIENCE_SECONDS: Final = 0.25
 """How long a request waits for a place."""
 
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A model ready to hear, and what protocols tell about it."""
-
-    model: AsrModel
-    uuid: str
-    """Derived from the checksums of the model's files: the same files, the same uuid."""
-    created: int
-    """Unix time of its model.json."""
-
-    @classmethod
-    def of(cls, model: AsrModel) -> "Loaded":
-        """``model`` with its identity."""
-        sums = ",".join(sorted(file.sha256 for file in model.manifest.files.values()))
-        identity = uuid.uuid5(uuid.NAMESPACE_OID, f"{model.name}:{sums}")
-        return cls(model, str(identity), int((model.directory / NAME).stat().st_mtime))
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self.model.name
+SPEAKING_PATHS: Final = frozenset({"/v1/speak", "/v1/audio/speech", "/v1/audio/voices"})
+"""What needs a speaking model, and a place of its own kind."""
 
 
-def load_model(settings: Settings) -> Loaded:
-    """Find, load and warm the hearing model. Blocking.
+class Places:
+    """Rights to one session of a kind; ``setting`` names how many there are."""
 
-    Raises:
-        engines.store.ModelNotFound, engines.manifest.ManifestError: no usable model.
-    """
-    directory = store.find(settings.asr_model)
-    return Loaded.of(AsrModel.load(directory, sessions=settings.sessions, threads=settings.threads or None))
+    def __init__(self, capacity: int, setting: str) -> None:
+        self.capacity, self.setting = capacity, setting
+        self.taken = 0
+        """Places taken now."""
+        self._free = asyncio.Semaphore(capacity)
 
+    async def take(self) -> None:
+        """
+        Raises:
+            Refused: 429, all are taken and stay so for a moment: whoever ends one stream and opens the next is faster
+                than the clearing up between them.
+        """
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await self._free.acquire()
+        except TimeoutError:
+            everything = f"all {self.capacity} {self.setting} are taken ({self.setting})"
+            raise Refused(429, self.setting, everything, retry_after=5) from None
+        self.taken += 1
 
-class Hearing:
-    """A listener and its calls: one at a time, each in a worker thread. :meth:`close` is a must."""
-
-    def __init__(self, pool: ThreadPoolExecutor, listener: Listener) -> None:
-        self.listener: Final = listener
-        self.since: float | None = None
-        """``time.monotonic()`` at which the call in flight began."""
-        self._pool = pool
-        self._running: asyncio.Future[Any] | None = None
-
-    async def run(self, call: Callable[[], T]) -> T:
-        """``call()`` in a worker thread. Cancelling the waiter leaves the call running until :meth:`close` ends it."""
-        assert self._running is None or self._running.done(), "a call of this session is in flight"
-        future = asyncio.get_running_loop().run_in_executor(self._pool, call)
-        self._running, self.since = future, time.monotonic()
-        future.add_done_callback(self._rested)
-        return await asyncio.shield(future)
-
-    def _rested(self, _: object) -> None:
-        self.since = None
-
-    async def close(self) -> None:
-        """Give up what is in flight, wait until its thread is free, release the sequence. Never raises."""
-        loop = asyncio.get_running_loop()
-        closing = loop.run_in_executor(self._pool, self.listener.close)
-        calls: list[asyncio.Future[Any]] = [closing] if self._running is None else [closing, self._running]
-        # Shielded: whoever cancels the closer must not leave the sequence behind.
-        ended = asyncio.gather(*calls, return_exceptions=True)
-        await asyncio.shield(ended)
+    def give_back(self) -> None:
+        """Once for every :meth:`take`."""
+        self.taken -= 1
+        self._free.release()
 
 
 class Hub:
@@ -100,48 +72,54 @@ class Hub:
 
     Args:
         settings: of the daemon.
-        loader: what loads the model; tests that share one model among daemons hand in theirs.
-        owns_model: close the model in ``stop``.
+        loader: what loads the models; tests that share models among daemons hand in theirs.
+        owns_models: close the models in ``stop``.
     """
 
     def __init__(
-        self, settings: Settings, loader: Callable[[Settings], Loaded] = load_model, *, owns_model: bool = True
+        self, settings: Settings, loader: Callable[[Settings], Models] = load_models, *, owns_models: bool = True
     ) -> None:
         self.settings: Final = settings
         self.metrics: Final = Metrics()
-        self.loaded: Loaded | None = None
+        self.models: Models | None = None
         self.failure: Exception | None = None
         self.draining = False
-        self._places = asyncio.Semaphore(settings.sessions)
-        self.taken = 0
-        """Places taken now."""
+        self.listeners, self.speakers = Places(settings.sessions, "sessions"), Places(settings.speakers, "speakers")
         self.leave = asyncio.Event()
         """Set when the drain deadline passes: sessions finalise what they have and close with 1012."""
-        self._loader, self._owns = loader, owns_model
+        self._loader, self._owns = loader, owns_models
         # Each session has at most one call and one close at the same time.
-        self._pool = ThreadPoolExecutor(2 * settings.sessions + 1, "hearsay-worker")
+        self._pool = ThreadPoolExecutor(2 * (settings.sessions + settings.speakers) + 1, "hearsay-worker")
         self._loading: asyncio.Task[None] | None = None
-        self._hearings: WeakSet[Hearing] = WeakSet()
+        self._live: WeakSet[Calls] = WeakSet()
         self.metrics.oldest_call.set_function(self.oldest_call)
         self.metrics.capacity.set(settings.sessions)
+        self.metrics.speakers.set(settings.speakers)
+
+    @property
+    def taken(self) -> int:
+        """Places taken now, of both kinds."""
+        return self.listeners.taken + self.speakers.taken
 
     async def start(self) -> None:
-        """Begin to load the model; returns at once."""
+        """Begin to load the models; returns at once."""
         self._loading = asyncio.create_task(self._load())
 
     async def _load(self) -> None:
         try:
-            self.loaded = await asyncio.get_running_loop().run_in_executor(self._pool, self._loader, self.settings)
+            self.models = await self.run(partial(self._loader, self.settings))
         except Exception as error:  # told by whoever started the daemon, which then ends
             self.failure = error
         else:
             self.metrics.ready.set(1)
+            if self.models.speaking is not None:
+                self.metrics.watch_work(self.models.speaking.model)
 
     async def ready(self) -> bool:
-        """Wait until the model is loaded (True) or cannot be (False)."""
+        """Wait until the models are loaded (True) or cannot be (False)."""
         assert self._loading is not None, "start() comes first"
         await asyncio.shield(self._loading)
-        return self.loaded is not None
+        return self.models is not None
 
     def drain(self) -> None:
         """Take no new work from now on. Idempotent; thread-safe."""
@@ -150,55 +128,75 @@ class Hub:
         self.metrics.ready.set(0)
 
     async def stop(self) -> None:
-        """Release model and threads. Sessions must have ended."""
+        """Release models and threads. Sessions must have ended."""
         if self._loading is not None:
             await self._loading
-        loaded, self.loaded = self.loaded, None
-        if loaded is not None and self._owns:
-            await asyncio.get_running_loop().run_in_executor(self._pool, loaded.model.close)
+        models, self.models = self.models, None
+        if models is not None and self._owns:
+            await self.run(models.close)
         self._pool.shutdown(wait=True)
 
+    async def run(self, call: Callable[[], T]) -> T:
+        """``call()`` in a worker thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
     def oldest_call(self) -> float:
-        """Seconds since the oldest call to the model that is in flight began; 0 without one."""
-        begun = [hearing.since for hearing in list(self._hearings) if hearing.since is not None]
+        """Seconds since the oldest call to a model that is in flight began; 0 without one."""
+        begun = [calls.since for calls in list(self._live) if calls.since is not None]
         return time.monotonic() - min(begun) if begun else 0.0
 
-    def model(self) -> Loaded:
-        """The loaded model.
+    def loaded(self) -> Models:
+        """The loaded models.
 
         Raises:
-            Refused: 503 while it is being loaded, or could not be.
+            Refused: 503 while they are being loaded, or could not be.
         """
-        if self.loaded is None:
+        if self.models is None:
             reason = f"the model could not be loaded: {self.failure}" if self.failure else "the model is being loaded"
             raise Refused(503, "not_ready", reason, retry_after=2)
-        return self.loaded
+        return self.models
+
+    def hearing_model(self) -> Loaded[AsrModel]:
+        """The hearing model.
+
+        Raises:
+            Refused: as :meth:`loaded`.
+        """
+        return self.loaded().hearing
+
+    def speaking_model(self) -> Loaded[TtsModel]:
+        """The speaking model.
+
+        Raises:
+            Refused: as :meth:`loaded`; 404 where there is none.
+        """
+        speaking = self.loaded().speaking
+        if speaking is None:
+            raise Refused(404, "no_speaking_model", "no speaking model is loaded (tts_model)")
+        return speaking
 
     @asynccontextmanager
     async def place(self, path: str) -> AsyncGenerator[None]:
-        """One of the ``settings.sessions`` places, for the duration of a request.
+        """A place of the kind that ``path`` needs, for the duration of a request.
 
         Raises:
-            Refused: 503 while draining or loading, 429 when all places are taken and stay so for a moment: whoever ends
-                one stream and opens the next is faster than the clearing up between them.
+            Refused: 503 while draining or loading, 404 without a speaking model, 429 when all places are taken.
         """
         if self.draining:
             raise Refused(503, "draining", "the daemon is shutting down", retry_after=5)
-        self.model()
-        try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                await self._places.acquire()
-        except TimeoutError:
-            everything = f"all {self.settings.sessions} sessions are taken (sessions)"
-            raise Refused(429, "sessions", everything, retry_after=5) from None
-        self.taken += 1
+        if path in SPEAKING_PATHS:
+            self.speaking_model()
+            places = self.speakers
+        else:
+            self.hearing_model()
+            places = self.listeners
+        await places.take()
         self.metrics.sessions.labels(path).inc()
         self.metrics.opened.labels(path).inc()
         try:
             yield
         finally:
-            self._places.release()
-            self.taken -= 1
+            places.give_back()
             self.metrics.sessions.labels(path).dec()
 
     async def hear(self, options: ListenOptions) -> Hearing:
@@ -207,22 +205,40 @@ class Hub:
         Raises:
             Refused: 400 for an option the model cannot honour, 429 when it has no free sequence.
         """
-        model = self.model().model
-        opening: Future[Listener] = self._pool.submit(model.listener, options)
+        model = self.hearing_model().model
         try:
-            hearing = Hearing(self._pool, await asyncio.shield(asyncio.wrap_future(opening)))
-        except asyncio.CancelledError:
-            # The client left while its listener was being made: nobody else will close it.
-            opening.add_done_callback(_close_unused)
-            raise
+            hearing = Hearing(self._pool, await opened(self._pool, partial(model.listener, options)))
         except OptionError as error:
             raise Refused(400, "invalid_option", str(error), param=error.field) from None
         except Busy:
             raise Refused(429, "sessions", "all sequences of the model are taken", retry_after=5) from None
-        self._hearings.add(hearing)
+        self._live.add(hearing)
         return hearing
 
+    async def speak(self, options: SpeakOptions) -> Speaking:
+        """Open a speaker. The caller holds a place and closes the speaking.
 
-def _close_unused(opening: "Future[Listener]") -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().close()
+        Raises:
+            Refused: as :meth:`hear`.
+        """
+        model = self.speaking_model().model
+        try:
+            speaking = Speaking(self._pool, await opened(self._pool, partial(_speaker, model, options)))
+        except SpeakOptionError as error:
+            raise Refused(400, "invalid_option", str(error), param=error.field) from None
+        except Busy:
+            raise Refused(429, "speakers", "all sequences of the model are taken", retry_after=5) from None
+        self._live.add(speaking)
+        return speaking
+
+
+def _speaker(model: TtsModel, options: SpeakOptions) -> Speaker:
+    """In a worker thread: voices lie on disk."""
+    if options.voice is None or options.voice.lower() not in VOICE_ALIASES:
+        return model.speaker(options)
+    try:
+        return model.speaker(options)
+    except SpeakOptionError as error:
+        if error.field != "voice":
+            raise
+        return model.speaker(replace(options, voice=None))

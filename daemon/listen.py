@@ -20,7 +20,7 @@ class Listen:
         try:
             if scope["type"] != "websocket":
                 raise Refused(426, "upgrade", f"{PATH} is a WebSocket; files go to POST /v1/audio/transcriptions")
-            loaded = hub.model()
+            loaded = hub.hearing_model()
             request = parse(scope["query_string"], loaded.name)
             hearing = await hub.hear(request.options)
         except Refused as refused:
@@ -28,12 +28,12 @@ class Listen:
             await refuse(scope, send, refused)
             return
         try:
-            await Stream(hub, loaded, request, hearing, receive, send).run(_echoed(scope))
+            await Stream(hub, loaded, request, hearing, receive, send).run(echoed(scope))
         finally:
             await hearing.close()
 
 
-def _echoed(scope: Scope) -> str | None:
+def echoed(scope: Scope) -> str | None:
     """The subprotocol to confirm: the public half of a pair that brought a key. Browsers fail without."""
     public = ("token", "bearer", "realtime")
     return next((name for name in scope.get("subprotocols", []) if name.lower() in public), None)

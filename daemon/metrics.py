@@ -1,6 +1,6 @@
 """What the daemon counts. One registry a daemon, so that two in one process never share a number."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
 from prometheus_client import (
@@ -12,6 +12,10 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from codec.model import TtsModel
 
 disable_created_metrics()  # a second time series for each counter that nobody asked for
 
@@ -28,6 +32,7 @@ class Metrics:
         self.ready = Gauge("hearsay_ready", "1 while models are loaded and the daemon is not draining.", registry=r)
         self.draining = Gauge("hearsay_draining", "1 after the first SIGTERM.", registry=r)
         self.capacity = Gauge("hearsay_session_capacity", "Sessions that fit at the same time.", registry=r)
+        self.speakers = Gauge("hearsay_speaker_capacity", "Texts that can be spoken at the same time.", registry=r)
         self.sessions = Gauge("hearsay_sessions", "Sessions open now.", ["path"], registry=r)
         self.opened = Counter("hearsay_sessions_opened", "Sessions begun.", ["path"], registry=r)
         self.audio = Counter("hearsay_audio_seconds", "Seconds of audio heard.", ["path"], registry=r)
@@ -35,7 +40,7 @@ class Metrics:
             "hearsay_unheard_seconds", "Audio that arrived and waits, all streams together.", registry=r
         )
         self.outbound = Gauge(
-            "hearsay_outbound_bytes", "Text that waits for its clients, all streams together.", registry=r
+            "hearsay_outbound_bytes", "Messages that wait for their clients, all streams together.", registry=r
         )
         self.oldest_call = Gauge(
             "hearsay_oldest_call_seconds", "Age of the oldest call to the model in flight.", registry=r
@@ -55,6 +60,11 @@ class Metrics:
             "hearsay_final_lag_seconds", "Arrival of the newest audio given to the model → the final it led to.",
             buckets=_LAG, registry=r,
         )  # fmt: skip
+        self.spoken = Counter("hearsay_spoken_seconds", "Seconds of audio spoken.", ["path"], registry=r)
+        self.first_audio = Histogram(
+            "hearsay_first_audio_seconds", "Text for a speaker that was silent → its first audio.",
+            buckets=_LAG, registry=r,
+        )  # fmt: skip
         self.denials = Counter("hearsay_denials", "Requests refused.", ["code"], registry=r)
         self.closes = Counter(
             "hearsay_closes", "Streams ended, by close code; 1006: the client vanished.", ["code"], registry=r
@@ -64,6 +74,10 @@ class Metrics:
         self._watched: set[tuple[Callable[[], float], Callable[[], float]]] = set()
         self.unheard.set_function(lambda: sum(unheard() for unheard, _ in tuple(self._watched)))
         self.outbound.set_function(lambda: sum(outbound() for _, outbound in tuple(self._watched)))
+
+    def watch_work(self, model: TtsModel) -> None:
+        """Show what the speaking model has done, from now on."""
+        self.registry.register(_Work(model))
 
     @contextmanager
     def watch(self, unheard: Callable[[], float], outbound: Callable[[], float]) -> Generator[None]:
@@ -78,3 +92,26 @@ class Metrics:
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""
         return generate_latest(self.registry)
+
+
+class _Work(Collector):
+    """A speaking model's own counters, read when they are asked for."""
+
+    def __init__(self, model: TtsModel) -> None:
+        self._model = model
+
+    def collect(self) -> Iterable[Metric]:
+        """Prometheus' way in."""
+        work = self._model.work
+        for name, help, value in (
+            ("spoken_pieces", "Sentences, or parts of very long ones, begun.", work.pieces),
+            ("spoken_frames", "Frames of 80 ms made.", work.frames),
+            ("dropped_frames", "Frames made and then forgotten because of a Clear.", work.frames_dropped),
+            ("speech_stalls", "Times a speaker stood because its text was late.", work.stalls),
+            ("speech_clears", "Clears answered.", work.clears),
+        ):
+            yield CounterMetricFamily(f"hearsay_{name}", help, value=value)
+        stops = CounterMetricFamily("hearsay_speech_guard_stops", "Pieces ended by a guard.", labels=["guard"])
+        for guard in ("budget", "silence", "repetition", "cap"):
+            stops.add_metric([guard], getattr(work, f"{guard}_stops"))
+        yield stops

@@ -7,10 +7,10 @@ accepted and named in ``warnings`` where they ask for something; any other name 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import parse_qsl
 
-from daemon.names import check_model
-from daemon.refusal import Refused
+from daemon import parameters
+from daemon.names import HEARING_ALIASES, check_model
+from daemon.parameters import flag, whole, wrong
 from streaming.options import ListenOptions, OptionError
 from streaming.pcm import ENCODINGS, FormatError, PcmDecoder
 
@@ -29,8 +29,6 @@ NOT_HONOURED: Final = frozenset({
     "topics", "utt_split", "utterances",
 })  # fmt: skip
 """Deepgram's parameters that are accepted and change nothing. docs/protocol.md lists them."""
-
-_OFF: Final = frozenset({"", "false", "0", "none"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,75 +60,46 @@ def parse(query_string: bytes, model: str) -> ListenRequest:
     Raises:
         Refused: 400 naming the parameter and what it may be.
     """
-    given: dict[str, list[str]] = {}
-    for name, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
-        given.setdefault(name, []).append(value)
-    unknown = sorted(given.keys() - HONOURED - NOT_HONOURED)
-    if unknown:
-        raise _wrong(unknown[0], f"{', '.join(unknown)}: no such parameter")
-    for name, values in given.items():
-        if len(values) > 1 and name in HONOURED - _MANY:
-            raise _wrong(name, f"{name}: given {len(values)} times")
-    one = {name: values[-1] for name, values in given.items()}
-    check_model(one.get("model", ""), model, status=400)
+    given = parameters.read(query_string, HONOURED, NOT_HONOURED, _MANY)
+    one = parameters.last(given)
+    check_model(one.get("model", ""), model, HEARING_ALIASES, status=400)
     missing = [name for name in ("encoding", "sample_rate") if not one.get(name)]
     if missing:
-        raise _wrong(
+        raise wrong(
             missing[0],
             f"{' and '.join(missing)} missing: raw audio needs encoding ({', '.join(ENCODINGS)}) and sample_rate "
             "(in Hz). Files with a header go to POST /v1/audio/transcriptions",
         )
-    warnings = [
-        f"{name}: not honoured" for name in sorted(given.keys() & NOT_HONOURED) if given[name][-1].lower() not in _OFF
-    ]
+    warnings = parameters.not_honoured(given, NOT_HONOURED)
     if "keywords" in given:
         warnings.append("keywords: taken as keyterms, their intensifiers are ignored")
     try:
         request = ListenRequest(
             options=ListenOptions(
-                language=None if _flag(one, "detect_language", False) else language(one.get("language", "")),
+                language=None if flag(one, "detect_language", False) else language(one.get("language", "")),
                 keyterms=tuple(given.get("keyterm", ())) + tuple(k.split(":")[0] for k in given.get("keywords", ())),
-                interim=_flag(one, "interim_results", False),
+                interim=flag(one, "interim_results", False),
                 endpointing=_endpointing(one),
                 utterance_end=_milliseconds(one, "utterance_end_ms"),
             ),
             encoding=one["encoding"].lower(),
-            sample_rate=_whole(one, "sample_rate", 0),
-            channels=_whole(one, "channels", 1),
-            vad_events=_flag(one, "vad_events", False),
-            punctuate=_flag(one, "punctuate", True),
+            sample_rate=whole(one, "sample_rate", 0),
+            channels=whole(one, "channels", 1),
+            vad_events=flag(one, "vad_events", False),
+            punctuate=flag(one, "punctuate", True),
             warnings=tuple(warnings),
         )
         request.decoder(16_000)
     except OptionError as error:
         names = {"utterance_end": "utterance_end_ms", "keyterms": "keyterm"}
-        raise _wrong(names.get(error.field, error.field), str(error)) from None
+        raise wrong(names.get(error.field, error.field), str(error)) from None
     except FormatError as error:
-        raise _wrong(error.field, str(error)) from None
+        raise wrong(error.field, str(error)) from None
     return request
 
 
-def _wrong(name: str, message: str) -> Refused:
-    return Refused(400, "invalid_query", message, param=name)
-
-
-def _flag(one: Mapping[str, str], name: str, default: bool) -> bool:
-    text = one.get(name, str(default)).lower()
-    if text not in ("true", "false"):
-        raise _wrong(name, f"{name}: {one[name]!r} is not true or false")
-    return text == "true"
-
-
-def _whole(one: Mapping[str, str], name: str, default: int) -> int:
-    text = one.get(name, str(default))
-    # int() would also take "1_6", " 16" and other scripts' digits.
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise _wrong(name, f"{name}: {text!r} is not a whole number")
-    return int(text)
-
-
 def _milliseconds(one: Mapping[str, str], name: str) -> float | None:
-    return None if one.get(name, "false").lower() == "false" else _whole(one, name, 0) / 1000
+    return None if one.get(name, "false").lower() == "false" else whole(one, name, 0) / 1000
 
 
 def _endpointing(one: Mapping[str, str]) -> float | None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from starlette.types import Message, Scope, Send
 
-DEEPGRAM_PATHS: Final = frozenset({"/v1/listen"})
+DEEPGRAM_PATHS: Final = frozenset({"/v1/listen", "/v1/speak"})
 
 _ERR_CODES: Final = {
     400: "Bad Request",

@@ -1,26 +1,29 @@
-"""OpenAI's REST: ``POST /v1/audio/transcriptions``, ``GET /v1/models``, ``GET /v1/models/{id}``.
+"""OpenAI's ``POST /v1/audio/transcriptions``.
 
 A file is heard by a listener like a stream's, block after block in a worker thread; a client that leaves ends it.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any, Final
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from daemon import upload
-from daemon.hub import Hearing, Hub, Loaded
-from daemon.names import check_model
+from daemon.answer import json, unless_gone
+from daemon.calls import Hearing
+from daemon.hub import Hub
+from daemon.loading import Loaded
 from daemon.refusal import Refused, refuse
 from daemon.transcript import FileTranscript
 from daemon.upload import Upload
 from streaming.events import Event, Transcript
+from streaming.model import AsrModel
 from streaming.pcm import Samples
 from streaming.recording import RecordingError, samples
 
@@ -41,12 +44,12 @@ class Transcriptions:
         try:
             if scope["method"] != "POST":
                 raise Refused(405, "method", "POST a multipart form with a file")
-            loaded = hub.model()
+            loaded = hub.hearing_model()
             async with upload.read(scope, receive, hub.settings, loaded.name) as request:
                 hearing = await hub.hear(request.options)
                 try:
                     answer = self._stream if request.stream else self._answer
-                    await _unless_gone(receive, answer(request, loaded, hearing, scope, receive, send))
+                    await unless_gone(receive, answer(request, loaded, hearing, scope, receive, send))
                 finally:
                     await hearing.close()
         except ClientDisconnect:
@@ -60,16 +63,16 @@ class Transcriptions:
             await refuse(scope, send, error)
 
     async def _answer(
-        self, request: Upload, loaded: Loaded, hearing: Hearing, scope: Scope, receive: Receive, send: Send
+        self, request: Upload, loaded: Loaded[AsrModel], hearing: Hearing, scope: Scope, receive: Receive, send: Send
     ) -> None:
         heard = FileTranscript()
         async for _ in self._finals(request, loaded, hearing, heard):
             pass
         match request.response_format:
             case "json":
-                response = _json(heard.json())
+                response = json(heard.json())
             case "verbose_json":
-                response = _json(heard.verbose(words=request.words))
+                response = json(heard.verbose(words=request.words))
             case "text":
                 response = Response(heard.text + "\n", media_type="text/plain")
             case "srt":
@@ -80,7 +83,7 @@ class Transcriptions:
             await response(scope, receive, send)
 
     async def _stream(
-        self, request: Upload, loaded: Loaded, hearing: Hearing, scope: Scope, receive: Receive, send: Send
+        self, request: Upload, loaded: Loaded[AsrModel], hearing: Hearing, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Server-sent events. A delta is a segment's final text, so nothing said is ever taken back."""
         del scope, receive
@@ -113,7 +116,7 @@ class Transcriptions:
             await send({"type": "http.response.body", "body": body, "more_body": True})
 
     async def _finals(
-        self, request: Upload, loaded: Loaded, hearing: Hearing, heard: FileTranscript
+        self, request: Upload, loaded: Loaded[AsrModel], hearing: Hearing, heard: FileTranscript
     ) -> AsyncIterator[list[Transcript]]:
         """The finals that each block of the file brings; ``heard`` grows along."""
         settings, metrics = self._hub.settings, self._hub.metrics
@@ -141,41 +144,3 @@ def _hear_block(hearing: Hearing, blocks: Iterator[Samples]) -> tuple[list[Event
     if block is None:
         return hearing.listener.finish(), 0, True
     return hearing.listener.feed(block), block.size, False
-
-
-async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Run ``work``; cancel it when the client leaves."""
-
-    async def gone() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-    working, leaving = asyncio.create_task(work), asyncio.create_task(gone())
-    try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        leaving.cancel()
-        if not working.done():
-            working.cancel()
-        outcomes = await asyncio.gather(working, leaving, return_exceptions=True)
-    fault = outcomes[0]
-    if isinstance(fault, Exception):
-        raise fault
-
-
-def models(hub: Hub, request: Request) -> Response:
-    """``GET /v1/models`` and ``/v1/models/{id}``; an alias is found too, its ``root`` names the model behind it."""
-    loaded = hub.model()
-    asked: str | None = request.path_params.get("id")
-    if asked is None:
-        return _json({"object": "list", "data": [_card(loaded, loaded.name)]})
-    check_model(asked, loaded.name, status=404)
-    return _json(_card(loaded, asked))
-
-
-def _card(loaded: Loaded, name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": loaded.created, "owned_by": "hearsay", "root": loaded.name}
-
-
-def _json(body: object) -> Response:
-    return Response(msgspec.json.encode(body), media_type="application/json")

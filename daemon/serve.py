@@ -20,7 +20,8 @@ import uvicorn
 from daemon.app import create_app
 from daemon.config import Settings
 from daemon.connection import WebSocketConnection, http_connection
-from daemon.hub import Hub, Loaded, load_model
+from daemon.hub import Hub
+from daemon.loading import Models, load_models
 
 _LEAVE_SECONDS: Final = 10.0
 """After the drain deadline: time to finalise what is there."""
@@ -33,7 +34,7 @@ log: Final = logging.getLogger("hearsay.serve")
 class Server(uvicorn.Server):
     """uvicorn's server that drains.
 
-    ``listening`` is called once connections are taken, ``settled`` once the model is loaded or cannot be.
+    ``listening`` is called once connections are taken, ``settled`` once the models are loaded or cannot be.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ def _bind(settings: Settings) -> tuple[socket.socket, str]:
 def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int:
     """Run a daemon until a signal ends it; the process's exit status.
 
-    Two lines on stderr tell its address: ``hearsay listens on URL`` and, with the model loaded, ``hearsay is ready on
+    Two lines on stderr tell its address: ``hearsay listens on URL`` and, with the models loaded, ``hearsay is ready on
     URL``. ``ready`` is called with the URL at the second.
     """
     logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
@@ -143,15 +144,15 @@ def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int
     hub = Hub(settings)
 
     def settled() -> None:
-        if hub.loaded is not None:
-            _tell(f"hearsay is ready on {url} with {hub.loaded.name}")
+        if hub.models is not None:
+            _tell(f"hearsay is ready on {url} with {hub.models.names}")
             if ready is not None:
                 ready(url)
 
     server = _server(settings, hub, lambda: _tell(f"hearsay listens on {url}"), settled)
     asyncio.run(server.serve(sockets=[sock]))
     if hub.failure is not None:
-        _tell(f"hearsay ends: model {settings.asr_model}: {hub.failure}")
+        _tell(f"hearsay ends: {': '.join([*getattr(hub.failure, '__notes__', ()), str(hub.failure)])}")
         return 1
     return 0
 
@@ -163,9 +164,9 @@ class Background:
     """
 
     def __init__(
-        self, settings: Settings, loader: Callable[[Settings], Loaded] = load_model, *, owns_model: bool = True
+        self, settings: Settings, loader: Callable[[Settings], Models] = load_models, *, owns_models: bool = True
     ) -> None:
-        self.hub: Final = Hub(settings, loader, owns_model=owns_model)
+        self.hub: Final = Hub(settings, loader, owns_models=owns_models)
         self.url = ""
         self._ready = threading.Event()
         self._server = _server(settings, self.hub, lambda: None, self._ready.set)
@@ -173,7 +174,7 @@ class Background:
         self._fault: BaseException | None = None
 
     def __enter__(self) -> Self:
-        """Start, and wait until the model is loaded.
+        """Start, and wait until the models are loaded.
 
         Raises:
             OSError: the address is taken. Whatever the loader raises.

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from daemon.hub import Hearing
+from daemon.calls import Hearing
 from streaming.events import Event
 from streaming.pcm import PcmDecoder
 

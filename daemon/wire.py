@@ -141,7 +141,7 @@ _encoder: Final = msgspec.json.Encoder()
 _commands: Final = msgspec.json.Decoder(Command)
 
 
-def encode(message: Message) -> bytes:
+def encode(message: msgspec.Struct) -> bytes:
     """JSON text in UTF-8."""
     return _encoder.encode(message)
 

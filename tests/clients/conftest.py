@@ -1,7 +1,11 @@
 """A real daemon for the clients, on the model that the whole run shares."""
 
+import ctypes.util
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from daemon.config import Settings
-from daemon.hub import Loaded
+from daemon.loading import Loaded, Models
 from daemon.serve import Background
 from streaming.events import Transcript
 from streaming.model import AsrModel
@@ -18,15 +22,29 @@ from tests.clips import Clip
 
 Daemon = Callable[..., AbstractContextManager[Background]]
 
+ALSA = Path("/usr/share/alsa/alsa.conf")
+HERE = sys.platform == "linux" and ctypes.util.find_library("portaudio") is not None and ALSA.exists()
+virtual = pytest.mark.skipif(not HERE, reason="needs PortAudio and ALSA's configuration (apt install libportaudio2)")
+
+DEVICE = """
+pcm.virtual_sound {{
+    type file
+    slave.pcm null
+    file "{folder}/played.raw"
+    infile "{folder}/recorded.raw"
+    format raw
+}}
+"""
+
 
 @pytest.fixture(scope="session")
 def daemon(asr_model: AsrModel) -> Daemon:
     """Makes daemons: ``with daemon(port=0, …) as background`` takes any setting."""
-    loaded = Loaded.of(asr_model)
+    models = Models(Loaded.of(asr_model))
 
     def make(**settings: Any) -> Background:
         chosen = Settings(**{"port": 0, "sessions": 8, **settings})
-        return Background(chosen, lambda _: loaded, owns_model=False)
+        return Background(chosen, lambda _: models, owns_models=False)
 
     return make
 
@@ -58,3 +76,14 @@ def offline(asr_model: AsrModel, speech: bytes) -> list[str]:
     events = listener.feed(np.frombuffer(speech, "<i2").astype(np.float32) / np.float32(32768)) + listener.finish()
     listener.close()
     return [event.text for event in events if isinstance(event, Transcript) and event.is_final and event.text]
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """An environment with one sound device: what it records comes from a FIFO, what it plays goes to a file."""
+    (tmp_path / "asound.conf").write_text(DEVICE.format(folder=tmp_path))
+    os.mkfifo(tmp_path / "recorded.raw")
+    # ALSA opens the FIFO each time it looks at the device, and would wait for somebody to write.
+    held = os.open(tmp_path / "recorded.raw", os.O_RDWR)
+    yield {**os.environ, "ALSA_CONFIG_PATH": f"{ALSA}:{tmp_path / 'asound.conf'}", "FOLDER": str(tmp_path)}
+    os.close(held)

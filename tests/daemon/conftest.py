@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from daemon.hub import Loaded
+from codec.model import TtsModel
+from daemon.loading import Loaded, Models
 from daemon.serve import Background
 from streaming.model import AsrModel
 from tests.clips import Clip
@@ -15,21 +17,44 @@ from tests.daemon.support import RATE, Client, Counts, Speech, running
 
 
 @pytest.fixture(scope="session")
-def loaded(asr_model: AsrModel) -> Loaded:
+def models(asr_model: AsrModel) -> Models:
     """The model all daemons of these tests share."""
-    return Loaded.of(asr_model)
+    return Models(Loaded.of(asr_model))
 
 
 @pytest.fixture(scope="session")
-def start(loaded: Loaded) -> Callable[..., AbstractContextManager[Background]]:
+def start(models: Models) -> Callable[..., AbstractContextManager[Background]]:
     """A daemon with settings of one's own."""
-    return partial(running, loaded)
+    return partial(running, models)
 
 
 @pytest.fixture(scope="session")
-def daemon(loaded: Loaded) -> Iterator[Background]:
+def daemon(models: Models) -> Iterator[Background]:
     """A daemon with default settings."""
-    with running(loaded) as background:
+    with running(models) as background:
+        yield background
+
+
+@pytest.fixture(scope="session")
+def tts_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TtsModel]:
+    """A speaking model of random weights, small and quick: what it says is noise, how it says it is real."""
+    directory = Path(__file__).parents[1] / "golden" / "speaking"
+    model = TtsModel(directory, sessions=8, threads=1, voices=tmp_path_factory.mktemp("voices"))
+    yield model
+    model.close()
+
+
+@pytest.fixture(scope="session")
+def talk(models: Models, tts_model: TtsModel) -> Callable[..., AbstractContextManager[Background]]:
+    """A daemon that also speaks, with settings of one's own."""
+    both = Models(models.hearing, Loaded.of(tts_model))
+    return partial(running, both, speakers=8)
+
+
+@pytest.fixture(scope="session")
+def talker(talk: Callable[..., AbstractContextManager[Background]]) -> Iterator[Background]:
+    """A daemon that also speaks."""
+    with talk() as background:
         yield background
 
 

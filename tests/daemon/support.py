@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from websockets.sync.client import ClientConnection, connect
 
 from daemon.config import Settings
-from daemon.hub import Loaded
+from daemon.loading import Models
 from daemon.serve import Background
 from streaming.model import AsrModel
 from tests.clips import DATA, RATE, Clip
@@ -70,10 +70,10 @@ class Counts:
 
 
 @contextmanager
-def running(loaded: Loaded, **settings: Any) -> Generator[Background]:
-    """A daemon around a model that outlives it."""
+def running(models: Models, **settings: Any) -> Generator[Background]:
+    """A daemon around models that outlive it."""
     chosen = Settings(**{"port": 0, "sessions": 16, **settings})
-    with Background(chosen, lambda _: loaded, owns_model=False) as background:
+    with Background(chosen, lambda _: models, owns_models=False) as background:
         yield background
 
 

@@ -13,7 +13,7 @@ from websockets.sync.client import connect
 from websockets.typing import Origin, Subprotocol
 
 from daemon.config import Settings
-from daemon.hub import Loaded
+from daemon.loading import Models
 from daemon.serve import Background
 from tests.daemon.support import RATE, Client, eventually
 
@@ -177,15 +177,15 @@ def test_one_session_too_many_is_told_when_to_come_back(start: Start, silence: b
                 pass
 
 
-def test_health_answers_while_the_model_is_loaded(loaded: Loaded) -> None:
+def test_health_answers_while_the_model_is_loaded(models: Models) -> None:
     """The model comes in a thread: alive at once, ready when it is there."""
     go_on = threading.Event()
 
-    def slowly(_: Settings) -> Loaded:
+    def slowly(_: Settings) -> Models:
         go_on.wait(10)
-        return loaded
+        return models
 
-    background = Background(Settings(port=0), slowly, owns_model=False)
+    background = Background(Settings(port=0), slowly, owns_models=False)
     entering = threading.Thread(target=background.__enter__)
     entering.start()
     try:

@@ -264,8 +264,8 @@ def test_metrics_count_what_happened(start: Start, speech: Speech) -> None:
             )
 
 
-def test_documented_metrics_are_those_there_are(daemon: Background) -> None:
+def test_documented_metrics_are_those_there_are(talker: Background) -> None:
     documented = set(re.findall(r"`(hearsay_[a-z_]+)", (DOCS / "operations.md").read_text(encoding="utf-8")))
-    text = httpx.get(daemon.url + "/metrics").text
+    text = httpx.get(talker.url + "/metrics").text
     kinds = dict(line.split(" ")[2:4] for line in text.splitlines() if line.startswith("# TYPE hearsay_"))
     assert documented == set(kinds)

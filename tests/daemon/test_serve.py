@@ -21,7 +21,7 @@ import soundfile
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from daemon.config import Settings
-from daemon.hub import Loaded
+from daemon.loading import Models
 from daemon.serve import Background
 from engines.store import ModelNotFound
 from tests.daemon.support import RATE, Client, Counts, Speech, eventually, finals, send
@@ -160,13 +160,13 @@ def test_a_taken_port_and_a_missing_model_are_one_line_and_status_1(daemon: Back
 
 
 def test_background_starts_and_stops_without_a_trace(
-    loaded: Loaded, speech: Speech, count: Callable[[Background], Counts]
+    models: Models, speech: Speech, count: Callable[[Background], Counts]
 ) -> None:
     """Even with sessions open, which are finalised and sent away."""
-    background = Background(Settings(port=0), lambda _: loaded, owns_model=False)
+    background = Background(Settings(port=0), lambda _: models, owns_models=False)
     before = count(background)
     for _ in range(3):
-        background = Background(Settings(port=0), lambda _: loaded, owns_model=False)
+        background = Background(Settings(port=0), lambda _: models, owns_models=False)
         with background:
             client = Client(background.url)
             assert finals(client.transcribe(speech.pcm))
@@ -187,11 +187,11 @@ def test_background_raises_what_the_loader_raises(tmp_path: Path) -> None:
             pass
 
 
-def test_tls(loaded: Loaded) -> None:
+def test_tls(models: Models) -> None:
     """With a certificate made for this test alone."""
     certificate, key = Path(__file__).parent / "tls" / "certificate.pem", Path(__file__).parent / "tls" / "key.pem"
     settings = Settings(port=0, tls_certificate=str(certificate), tls_key=str(key))
-    with Background(settings, lambda _: loaded, owns_model=False) as background:
+    with Background(settings, lambda _: models, owns_models=False) as background:
         assert background.url.startswith("https://")
         trusting = ssl.create_default_context(cafile=certificate)
         assert httpx.get(background.url + "/readyz", verify=trusting).status_code == 200
@@ -221,13 +221,13 @@ def test_sigterm_lets_an_upload_finish(speech: Speech) -> None:
 
 
 def test_a_call_that_hangs_is_told(
-    start: Callable[..., AbstractContextManager[Background]], loaded: Loaded, speech: Speech
+    start: Callable[..., AbstractContextManager[Background]], models: Models, speech: Speech
 ) -> None:
     """The lane is held up for real: a stream's call does not come back until it is let go."""
     let_go = threading.Event()
     with start(stall_seconds=1) as background:
         client = Client(background.url)
-        holding = threading.Thread(target=lambda: loaded.model.lane.call(lambda: let_go.wait(20)))
+        holding = threading.Thread(target=lambda: models.hearing.model.lane.call(lambda: let_go.wait(20)))
         holding.start()
         try:
             with client.open() as socket:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daemon.hub import Hearing
+from daemon.calls import Hearing
 from daemon.session import GATHER_SECONDS, Batch, Mark, Session
 from streaming.events import Transcript
 from streaming.model import AsrModel

@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from daemon.hub import Loaded
+from daemon.loading import Loaded, Models
 from streaming.model import AsrModel
 from tests.clips import RATE, Clip
 from tests.daemon.support import Client, Counts, Speech, running
@@ -30,7 +30,7 @@ def test_a_thousand_abrupt_disconnects(asr_model: AsrModel, clips: list[Clip]) -
     """No thread, descriptor, listener, sequence or place is left; memory stays what a thousand before made it."""
     speech, count = Speech.among(clips), partial(Counts.of, asr_model)
     process = psutil.Process()
-    with running(Loaded.of(asr_model)) as background:
+    with running(Models(Loaded.of(asr_model))) as background:
         abrupt_disconnects(background, speech, count, DISCONNECTS)  # every thread's arena fills once
         before = process.memory_info().rss
         began = time.perf_counter()
@@ -46,7 +46,7 @@ def test_an_hour_over_the_wire(asr_model: AsrModel, clips: list[Clip]) -> None:
     pcm = (continuous(clips, 300) * 32767).astype("<i2").tobytes()
     process = psutil.Process()
     piece = 2 * RATE
-    with running(Loaded.of(asr_model), idle_seconds=600, max_session_seconds=604800) as background:
+    with running(Models(Loaded.of(asr_model)), idle_seconds=600, max_session_seconds=604800) as background:
         registry = background.hub.metrics.registry
         messages: list[dict[str, Any]] = []
         memory: list[int] = []

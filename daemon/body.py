@@ -1,0 +1,97 @@
+"""A request's body, bounded in size and time: forms and JSON."""
+
+import asyncio
+import time
+from typing import Final
+
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message, Receive, Scope
+
+from daemon.config import Settings
+from daemon.refusal import Refused
+
+_MAX_FIELDS: Final = 100
+_MAX_FIELD_BYTES: Final = 1 << 18
+_SLOWEST: Final = 1024
+"""Bytes a second that a body must bring on average, once it has had ``idle_seconds`` to begin."""
+
+
+async def form(scope: Scope, receive: Receive, settings: Settings, most: int, limit: str) -> FormData:
+    """Read a multipart form with at most one file; the caller closes it, which deletes the file.
+
+    Args:
+        most: bytes; ``limit`` says for people where that comes from.
+
+    Raises:
+        Refused: 400 a broken form, 408 standing still, 413 too large, 415 not a form.
+        ClientDisconnect: the client left.
+    """
+    request = _request(scope, receive, settings, most, limit)
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise Refused(415, "content_type", "the body must be multipart/form-data with a file")
+    try:
+        return await request.form(max_files=1, max_fields=_MAX_FIELDS, max_part_size=_MAX_FIELD_BYTES)
+    except HTTPException as error:  # starlette's word for a broken form
+        raise Refused(400, "invalid_form", f"the form is broken: {error.detail}") from None
+
+
+async def whole(scope: Scope, receive: Receive, settings: Settings, most: int, limit: str) -> bytes:
+    """Read a body into memory; arguments and errors as :func:`form`."""
+    return await _request(scope, receive, settings, most, limit).body()
+
+
+def text(form: FormData, name: str, default: str = "") -> str:
+    """A field of a form.
+
+    Raises:
+        Refused: 400, it is a file.
+    """
+    value = form.get(name, default)
+    if not isinstance(value, str):
+        raise wrong(name, f"{name}: a file where a text belongs")
+    return value or default
+
+
+def wrong(name: str, message: str) -> Refused:
+    """400 for the field ``name``."""
+    return Refused(400, "invalid_field", message, param=name)
+
+
+def _request(scope: Scope, receive: Receive, settings: Settings, most: int, limit: str) -> Request:
+    request = Request(scope, _bounded(receive, settings, most, limit))
+    length = request.headers.get("content-length", "")
+    if length.isdigit() and int(length) > most:
+        raise _too_large(most, limit)
+    return request
+
+
+def _bounded(receive: Receive, settings: Settings, most: int, limit: str) -> Receive:
+    """``receive`` that gives up on a body which is too large, stands still or trickles."""
+    taken, began = 0, time.monotonic()
+
+    async def bounded() -> Message:
+        nonlocal taken
+        try:
+            async with asyncio.timeout(settings.idle_seconds):
+                message = await receive()
+        except TimeoutError:
+            raise Refused(
+                408, "idle", f"the upload stood still for {settings.idle_seconds:g} s (idle_seconds)"
+            ) from None
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        taken += len(message.get("body", b""))
+        if taken > most:
+            raise _too_large(most, limit)
+        late = time.monotonic() - began - settings.idle_seconds
+        if message.get("more_body") and (taken < late * _SLOWEST or late > settings.max_session_seconds):
+            raise Refused(408, "slow", f"the upload is slower than {_SLOWEST} bytes a second (or max_session_seconds)")
+        return message
+
+    return bounded
+
+
+def _too_large(most: int, limit: str) -> Refused:
+    return Refused(413, "too_large", f"the body is larger than {most} bytes ({limit})", param="file")

@@ -1,0 +1,200 @@
+"""One WebSocket from accept to close: what ``/v1/listen`` and ``/v1/speak`` share.
+
+Four tasks: one always reads and never waits for a model, one works, one writes, one watches the clocks. Whatever ends a
+stream in good order goes the same way: the work winds up, an Error where there was one is written after what it still
+had to say, then comes the close code. A client that leaves or does not read ends it at once.
+"""
+
+import asyncio
+import logging
+import time
+import uuid
+from abc import ABC, abstractmethod
+from typing import Final, NamedTuple
+
+from starlette.types import Message, Receive, Send
+
+from daemon import wire
+from daemon.hub import Hub
+from daemon.outbox import Outbox
+
+_CLOSE_SECONDS: Final = 5.0
+"""How long a close frame may wait for a client that does not read."""
+
+log: Final = logging.getLogger("hearsay.stream")
+
+
+class Ending(NamedTuple):
+    """How a stream ends. ``variant`` and ``reason`` go into an Error, unless ``code`` is a good one."""
+
+    code: int
+    variant: str = ""
+    reason: str = ""
+
+
+_SLOW: Final = Ending(1013, reason="the client does not read (max_outbound_bytes, send_timeout_seconds)")
+
+
+class Duplex(ABC):
+    """A connection. Subclasses say what the messages mean and do the work."""
+
+    def __init__(self, hub: Hub, receive: Receive, send: Send) -> None:
+        self._hub, self._settings, self._metrics = hub, hub.settings, hub.metrics
+        self._receive, self._send = receive, send
+        self._outbox = Outbox(self._settings.max_outbound_bytes)
+        self._id = str(uuid.uuid4())
+        self._alive_at = time.monotonic()
+        self._ending: Ending | None = None
+        """Set once the stream is to end in good order."""
+
+    # ---------------------------------------------------------------------------------- what a protocol fills in
+
+    @abstractmethod
+    def _take_bytes(self, data: bytes) -> None:
+        """A binary message came."""
+
+    @abstractmethod
+    def _take_text(self, text: str) -> None:
+        """A text message came."""
+
+    @abstractmethod
+    async def _work(self) -> None:
+        """Say all there is to say until the stream's end."""
+
+    @abstractmethod
+    def _wind_up(self, ending: Ending) -> None:
+        """Let :meth:`_work` come to its end."""
+
+    def _last_words(self) -> None:
+        """Say what comes last, after an Error."""
+
+    @property
+    def _waiting(self) -> float:
+        """Seconds of audio that wait to be heard."""
+        return 0.0
+
+    @property
+    def _last_sign(self) -> float:
+        """``time.monotonic()`` from which the stream has been idle."""
+        return self._alive_at
+
+    # --------------------------------------------------------------------------------------------------- the course
+
+    async def run(self, subprotocol: str | None) -> None:
+        """Serve the connection until it is closed."""
+        await self._receive()  # websocket.connect
+        headers = [(b"dg-request-id", self._id.encode())]
+        await self._send({"type": "websocket.accept", "subprotocol": subprotocol, "headers": headers})
+        reading = asyncio.create_task(self._read())
+        writing = asyncio.create_task(self._write())
+        overflow = asyncio.create_task(self._outbox.overflow.wait())
+        # These two never return; they end the stream only by breaking.
+        working, watching = asyncio.create_task(self._work_to_the_end()), asyncio.create_task(self._watch())
+        tasks = (reading, writing, overflow, working, watching)
+        code = 1011
+        try:
+            with self._metrics.watch(lambda: self._waiting, lambda: self._outbox.size):
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            writing.cancel()  # nothing may follow the close
+            if reading in done:
+                code = reading.result()
+            elif writing in done:
+                code = await self._close(writing.result())
+            elif overflow in done:
+                code = await self._close(_SLOW)
+            for task in (working, watching):
+                if task in done:
+                    task.result()
+        except Exception:
+            log.exception("stream %s", self._id)
+            await self._close(Ending(1011, reason="a fault of the daemon"))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            # A client may close with any code above 3000: not a time series each.
+            self._metrics.closes.labels(str(code) if code < 3000 else "other").inc()
+            self._metrics.coalesced.inc(self._outbox.coalesced)
+
+    async def _read(self) -> int:
+        """Take everything the client sends; the close code it left with."""
+        while True:
+            try:
+                message = await self._receive()
+            except Exception:  # a server in front of us that breaks raises instead of telling
+                log.info("stream %s: receive failed", self._id, exc_info=True)
+                return 1006
+            if message["type"] == "websocket.disconnect":
+                return int(message.get("code") or 1005)
+            if (data := message.get("bytes")) is not None:
+                self._take_bytes(data)
+            else:
+                self._take_text(message["text"])
+
+    def _end(self, ending: Ending) -> None:
+        """Wind up, then close. The first cause decides."""
+        if self._ending is None:
+            self._ending = ending
+            self._wind_up(ending)
+
+    async def _work_to_the_end(self) -> None:
+        """Work, then leave the rest to the writer."""
+        try:
+            await self._work()
+        except Exception as error:
+            log.exception("stream %s: the work failed", self._id)
+            self._ending = Ending(1011, "Fault", f"the work failed: {type(error).__name__}")
+        if self._ending is not None and self._ending.variant:
+            self._say(wire.Error(self._ending.variant, self._ending.reason))
+        self._last_words()
+        self._outbox.close()
+        await asyncio.Event().wait()
+
+    def _say(self, message: wire.Message, *, revises: bool = False, revisable: bool = False) -> None:
+        self._outbox.put(wire.encode(message), revises=revises, revisable=revisable)
+
+    async def _write(self) -> Ending:
+        """Send what is said; how to close, once all of it is sent."""
+        while (message := await self._outbox.get()) is not None:
+            kind = "text" if isinstance(message, str) else "bytes"
+            try:
+                async with asyncio.timeout(self._settings.send_timeout_seconds):
+                    await self._send({"type": "websocket.send", kind: message})
+            except TimeoutError:
+                return _SLOW
+            except OSError:  # the client has gone; the reader is told so as well
+                return Ending(1006)
+        assert self._ending is not None
+        return self._ending
+
+    async def _close(self, ending: Ending) -> int:
+        reason = ending.reason.encode()[:120].decode(errors="ignore")
+        close: Message = {"type": "websocket.close", "code": ending.code, "reason": reason}
+        if ending.code != 1006:
+            try:
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await self._send(close)
+            except (TimeoutError, OSError):  # the server drops the connection once we return
+                pass
+        return ending.code
+
+    async def _watch(self) -> None:
+        """End the stream when it is idle or too long, or the daemon goes."""
+        idle, most = self._settings.idle_seconds, self._settings.max_session_seconds
+        over_at = time.monotonic() + most
+        while self._ending is None:
+            now, idle_at = time.monotonic(), self._last_sign + idle
+            if now >= over_at:
+                self._end(Ending(1008, "SessionLength", f"the stream is longer than {most:g} s (max_session_seconds)"))
+            elif now >= idle_at:
+                self._end(Ending(1011, "Idle", f"NET-0001: {self._nothing_came} for {idle:g} s (idle_seconds)"))
+            else:
+                try:
+                    async with asyncio.timeout(min(over_at, idle_at) - now):
+                        await self._hub.leave.wait()
+                    self._end(Ending(1012, reason="the daemon is shutting down"))
+                except TimeoutError:
+                    pass
+        await asyncio.Event().wait()
+
+    _nothing_came = "no audio and no KeepAlive"

@@ -1,0 +1,134 @@
+"""One stream of ``/v1/speak``, from accept to close.
+
+A client that reads more slowly than the model speaks holds the speaker back; one that does not read at all is closed.
+In good order: what was said is spoken to its end, then the close code (``daemon.duplex``).
+"""
+
+import time
+from typing import Final
+
+import msgspec
+from starlette.types import Receive, Send
+
+from codec.events import Cleared, Event, Flushed, PieceMark, Warning
+from codec.model import TtsModel
+from codec.options import OptionError
+from daemon import speak_wire, wire
+from daemon.duplex import Duplex, Ending
+from daemon.hub import Hub
+from daemon.loading import Loaded
+from daemon.narration import Narration, Sound
+from daemon.speak_query import SpeakRequest
+
+PATH: Final = "/v1/speak"
+
+_BACKLOG_BYTES: Final = 1 << 16
+"""Audio that may wait in the daemon before the speaker is held back: more than its largest group needs to be made."""
+
+
+class SpeakStream(Duplex):
+    """One connection, from accept to close."""
+
+    _nothing_came = "nothing to say and no KeepAlive"
+
+    def __init__(
+        self,
+        hub: Hub,
+        loaded: Loaded[TtsModel],
+        request: SpeakRequest,
+        narration: Narration,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        super().__init__(hub, receive, send)
+        self._request, self._narration = request, narration
+        speaker = narration.speaker
+        self._tell(
+            speak_wire.Metadata(
+                request_id=self._id,
+                model_name=loaded.name,
+                model_version="1",
+                model_uuid=loaded.uuid,
+                additional_model_uuids=[],
+                voice=speaker.options.voice or next(iter(loaded.model.manifest.voices), None),
+                encoding=request.encoding,
+                sample_rate=request.sample_rate,
+                seed=speaker.seed,
+                warnings=list(request.warnings),
+            )
+        )
+
+    @property
+    def _last_sign(self) -> float:
+        return max(self._alive_at, self._narration.busy_until)
+
+    # ------------------------------------------------------------------------------------------------- in
+
+    def _take_bytes(self, data: bytes) -> None:
+        self._tell(speak_wire.Warning(f"a binary message of {len(data)} bytes: text goes in Speak messages", "BINARY"))
+
+    def _take_text(self, text: str) -> None:
+        try:
+            command = speak_wire.command(text)
+        except msgspec.MsgspecError as error:
+            # The stream goes on, as Deepgram's does; but such text does not keep it from being idle.
+            known = "known are Speak, Flush, Clear, Close, KeepAlive"
+            self._tell(speak_wire.Warning(f"text message not understood: {error}; {known}", "NOT_UNDERSTOOD"))
+            return
+        if self._ending is not None:
+            return
+        self._alive_at = time.monotonic()
+        match command:
+            case speak_wire.Speak():
+                try:
+                    self._narration.say(command.text)
+                except OptionError as error:
+                    self._tell(speak_wire.Warning(f"{error}; this message was not taken", "TEXT_LIMIT"))
+            case speak_wire.Flush():
+                self._narration.flush()
+            case speak_wire.Clear():
+                self._forget()
+            case speak_wire.Close():
+                self._end(Ending(1000))
+            case speak_wire.KeepAlive():
+                pass
+
+    def _forget(self) -> None:
+        self._narration.clear()
+        self._outbox.forget_sound()
+
+    def _wind_up(self, ending: Ending) -> None:
+        """Speak to the end where the client asked for that; else stop."""
+        self._narration.finish()
+        if ending.code != 1000:
+            self._forget()
+
+    # ------------------------------------------------------------------------------------------------- out
+
+    async def _work(self) -> None:
+        """Speak until the stream's end."""
+        most = self._settings.max_outbound_bytes
+        async for batch in self._narration.batches():
+            for item in batch:
+                if isinstance(item, Sound):
+                    await self._outbox.room(min(_BACKLOG_BYTES, max(0, most - len(item.data))))
+                    if item.data and not self._narration.clearing:
+                        self._outbox.put_sound(item.data)
+                else:
+                    self._tell_event(item)
+
+    def _tell_event(self, event: Event) -> None:
+        match event:
+            case Flushed():
+                self._tell(speak_wire.Flushed(event.sequence))
+            case Cleared():
+                self._tell(speak_wire.Cleared(event.sequence))
+            case Warning():
+                self._tell(speak_wire.Warning(event.description, event.code.upper()))
+            case PieceMark() if self._request.marks:
+                self._tell(speak_wire.piece(event))
+            case _:
+                pass
+
+    def _tell(self, message: speak_wire.Message) -> None:
+        self._outbox.put(wire.encode(message))

@@ -1,0 +1,101 @@
+"""Deepgram's messages of ``/v1/speak``, one struct each.
+
+Field names and which of them are required follow the types of deepgram-sdk 7 (``deepgram/speak/v1/types``). Extra keys
+of ours: ``voice``, ``encoding``, ``sample_rate``, ``seed`` and ``warnings`` on Metadata; ``KeepAlive`` and ``Piece``.
+"""
+
+from typing import Final
+
+import msgspec
+
+from codec.events import PieceMark
+
+
+class Metadata(msgspec.Struct, tag="Metadata", tag_field="type"):
+    """The stream's first message."""
+
+    request_id: str
+    model_name: str
+    model_version: str
+    model_uuid: str
+    additional_model_uuids: list[str]
+    voice: str | None
+    encoding: str
+    sample_rate: int
+    seed: int
+    """The same text with this seed sounds the same."""
+    warnings: list[str]
+
+
+class Flushed(msgspec.Struct, tag="Flushed", tag_field="type"):
+    """All audio of the text before the ``sequence_id``-th Flush (0, 1, …) has been sent."""
+
+    sequence_id: int
+
+
+class Cleared(msgspec.Struct, tag="Cleared", tag_field="type"):
+    """No audio of the text before the ``sequence_id``-th Clear (0, 1, …) follows."""
+
+    sequence_id: int
+
+
+class Warning(msgspec.Struct, tag="Warning", tag_field="type"):
+    """Something went otherwise than asked; the stream goes on."""
+
+    description: str
+    code: str
+
+
+class Piece(msgspec.Struct, tag="Piece", tag_field="type"):
+    """With ``marks=true``: when a piece was spoken (seconds of the stream's audio), and which characters it was."""
+
+    text: str
+    start: float
+    end: float
+    start_char: int
+    end_char: int
+
+
+class Speak(msgspec.Struct, tag="Speak", tag_field="type"):
+    """Text to append."""
+
+    text: str
+
+
+class Flush(msgspec.Struct, tag="Flush", tag_field="type"):
+    """The text so far is complete: speak it to its end."""
+
+
+class Clear(msgspec.Struct, tag="Clear", tag_field="type"):
+    """Forget the text so far and stop speaking it."""
+
+
+class Close(msgspec.Struct, tag="Close", tag_field="type"):
+    """No more text; close when all of it is spoken."""
+
+
+class KeepAlive(msgspec.Struct, tag="KeepAlive", tag_field="type"):
+    """The client is still there, without text."""
+
+
+Command = Speak | Flush | Clear | Close | KeepAlive
+Message = Metadata | Flushed | Cleared | Warning | Piece
+
+_commands: Final = msgspec.json.Decoder(Command)
+
+
+def command(text: str) -> Command:
+    """Read a client's text message.
+
+    Raises:
+        msgspec.MsgspecError: not JSON, or not one of the commands.
+    """
+    try:
+        return _commands.decode(text)
+    except RecursionError:
+        raise msgspec.ValidationError("nested too deeply") from None
+
+
+def piece(mark: PieceMark) -> Piece:
+    """``mark`` as a message."""
+    return Piece(mark.text, round(mark.start, 4), round(mark.end, 4), mark.start_char, mark.end_char)
