@@ -1,18 +1,41 @@
 """The loudspeaker, through PortAudio: 16-bit pieces, played in order as they come.
 
-sounddevice is imported when a loudspeaker is opened, as for the microphone.
+sounddevice is imported when a loudspeaker is opened, as for the microphone. Silence goes before the first piece
+(``clients.clock``), so that those after it may be a little late; at most ``MAX_SECONDS`` wait to be played.
 """
 
 import asyncio
 import queue
 import threading
+import time
 from types import TracebackType
 from typing import Any, Self
 
+from clients.clock import PlaybackClock
 from clients.microphone import SoundError, portaudio
 
-MAX_WAITING = 200
-"""Pieces that may wait to be played; ``write`` waits beyond."""
+SLICE_SECONDS = 0.05
+"""Audio handed to PortAudio at a time: a loudspeaker that is stopped falls silent within it."""
+MAX_SECONDS = 10.0
+"""Audio that may wait to be played; ``write`` waits beyond."""
+
+
+def playable_rate(wished: int, channels: int = 1, device: int | str | None = None) -> int:
+    """``wished`` Hz where the device plays that, else the device's own rate.
+
+    Raises:
+        SoundError: no PortAudio, or no device that plays.
+    """
+    sound = portaudio()
+    try:
+        own = round(sound.query_devices(device, "output")["default_samplerate"])
+    except (ValueError, sound.PortAudioError) as error:
+        raise _missing(device, error) from None
+    try:
+        sound.check_output_settings(device=device, channels=channels, dtype="int16", samplerate=wished)
+        return wished
+    except (ValueError, sound.PortAudioError):
+        return own
 
 
 class Loudspeaker:
@@ -34,17 +57,42 @@ class Loudspeaker:
                 samplerate=sample_rate, channels=channels, dtype="int16", device=device
             )
         except (ValueError, self._sound.PortAudioError) as error:
-            raise SoundError(f"no loudspeaker{'' if device is None else f' {device!r}'}: {error}") from None
-        self._pieces: queue.Queue[bytes | None] = queue.Queue(MAX_WAITING)
+            raise _missing(device, error) from None
+        self.sample_rate = sample_rate
+        self.clock = PlaybackClock()
+        """What waits to be played, and how often the next piece was late."""
+        self._frame = 2 * channels
+        self._slice = self._frame * round(sample_rate * SLICE_SECONDS)
+        self._slices: queue.Queue[bytes | None] = queue.Queue(round(MAX_SECONDS / SLICE_SECONDS))
         self._thread = threading.Thread(target=self._play, name="hearsay-loudspeaker", daemon=True)
         self._stopped = False
+        self._fault: Exception | None = None
 
     async def write(self, piece: bytes) -> None:
-        """Play ``piece`` after what waits; returns when it waits itself."""
-        await asyncio.to_thread(self._pieces.put, piece)
+        """Play ``piece`` after what waits; returns when it waits itself.
+
+        Raises:
+            SoundError: the device is gone.
+        """
+        if self._fault is not None:
+            raise self._gone()
+        silence = self.clock.add(len(piece) / (self._frame * self.sample_rate), time.monotonic())
+        await asyncio.to_thread(self._put, bytes(self._frame * round(self.sample_rate * silence)) + piece)
+
+    def pause(self) -> None:
+        """All that was promised is written: if the next piece is late, that is no under-run."""
+        self.clock.pause()
+
+    @property
+    def buffered(self) -> float:
+        """Seconds that wait to be played."""
+        return self.clock.buffered(time.monotonic())
 
     async def __aenter__(self) -> Self:
-        self._stream.start()
+        try:
+            self._stream.start()
+        except self._sound.PortAudioError as error:
+            raise SoundError(f"the loudspeaker does not open: {error}") from None
         self._thread.start()
         return self
 
@@ -54,15 +102,40 @@ class Loudspeaker:
         self._stopped = kind is not None
         await asyncio.to_thread(self._end)
 
+    def _put(self, piece: bytes) -> None:
+        for start in range(0, len(piece), self._slice):
+            if self._stopped:
+                return
+            self._slices.put(piece[start : start + self._slice])
+
     def _end(self) -> None:
-        self._pieces.put(None)
+        self._slices.put(None)
         self._thread.join()
-        # stop() plays what PortAudio holds, close() alone would not.
-        if not self._stopped:
-            self._stream.stop()
-        self._stream.close()
+        try:
+            # stop() plays what PortAudio holds, abort() drops it.
+            if self._stopped or self._fault is not None:
+                self._stream.abort()
+            else:
+                self._stream.stop()
+        except self._sound.PortAudioError as error:
+            self._fault = self._fault or error
+        finally:
+            self._stream.close()
+        if self._fault is not None and not self._stopped:
+            raise self._gone()
+
+    def _gone(self) -> SoundError:
+        return SoundError(f"the loudspeaker stopped: {self._fault}")
 
     def _play(self) -> None:
-        while (piece := self._pieces.get()) is not None:
-            if not self._stopped:
+        while (piece := self._slices.get()) is not None:
+            if self._stopped or self._fault is not None:
+                continue
+            try:
                 self._stream.write(piece)
+            except self._sound.PortAudioError as error:
+                self._fault = error  # told by the next write; what waits is dropped meanwhile
+
+
+def _missing(device: int | str | None, error: Exception) -> SoundError:
+    return SoundError(f"no loudspeaker{'' if device is None else f' {device!r}'}: {error}")

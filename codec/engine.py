@@ -6,6 +6,7 @@ are one batch.
 
 import hashlib
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -98,6 +99,8 @@ class Engine:
         )
         self._predictor = Predictor(manifest.predictor, directory, self._small, self.codes)
         self.prompt = Prompt.load(manifest, directory, self.codes)
+        self.talker_seconds = self.predictor_seconds = 0.0
+        """Wall time of all their calls for frames so far; the lane adds to them."""
         self._lock = threading.Lock()
 
     @property
@@ -162,7 +165,9 @@ class Engine:
         return self.codec.steps(work)
 
     def _frames(self, steps: Sequence[TalkerStep]) -> list[list[int] | None]:
+        began = time.perf_counter()
         drawn = self._talker.step(steps)
+        drew = time.perf_counter()
         going = [i for i, d in enumerate(drawn) if d.code is not None]
         starts = [
             FrameStart(drawn[i].hidden, drawn[i].code or 0, steps[i].utterance.sampling, steps[i].utterance.random)
@@ -172,4 +177,6 @@ class Engine:
         for i, codes in zip(going, self._predictor.run(starts), strict=True):
             steps[i].utterance.row = self.codes.frame(codes)
             frames[i] = codes
+        self.talker_seconds += drew - began
+        self.predictor_seconds += time.perf_counter() - drew
         return frames

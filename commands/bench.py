@@ -44,6 +44,29 @@ def asr(
     )
 
 
+@app.command(epilog="Example: hearsay bench tts --model pocket-tts-en --frames 125 --threads 2 --json")
+def tts(
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="NAME|DIR",
+            help="Speaking model: a name (hearsay models list) or a directory.",
+            show_default=False,
+        ),
+    ] = None,
+    frames: Annotated[int, typer.Option("--frames", min=1, help="Frames of 80 ms to speak.")] = 125,
+    threads: Threads = None,
+    voice: Annotated[str | None, typer.Option("--voice", help="Whose voice.", show_default=False)] = None,
+    as_json: Json = False,
+) -> None:
+    """Seconds of each part of speaking, first audio, real-time factor, resident memory, and a probe of the machine."""
+    from bench.tts import measure
+    from commands.speech import speaking_model
+
+    _print(measure(speaking_model(model), frames=frames, threads=threads, voice=voice), as_json)
+
+
 @app.command(epilog="Example: hearsay bench sessions --count 24 --seconds 60 --json")
 def sessions(
     count: Annotated[int, typer.Option("--count", min=1, max=256, help="Live sessions at the same time.")] = 24,
@@ -85,7 +108,7 @@ def evaluate(
 ) -> None:
     """Word error rate of each corpus of the test split, through the listener that the daemon uses."""
     from bench.clips import shards
-    from bench.eval import measure
+    from bench.corpora import measure
 
     if data is None or not shards(data):
         place = f"{data} holds no speech/*-test-*.tar" if data else "no data directory given"

@@ -17,6 +17,8 @@ _EXPECTED = {
     "clients.events.ListenError": FAILED,
     "clients.microphone.SoundError": FAILED,
     "streaming.recording.RecordingError": FAILED,
+    "codec.options.OptionError": MISUSED,
+    "codec.voices.CannotClone": MISUSED,
     "daemon.config.ConfigError": MISUSED,
     "engines.gguf.GgufError": FAILED,
     "engines.manifest.ManifestError": FAILED,
@@ -35,6 +37,15 @@ Model = Annotated[
         "--model",
         metavar="NAME|DIR",
         help="Hearing model: a name (hearsay models list) or a directory.",
+        show_default=False,
+    ),
+]
+TtsModel = Annotated[
+    str | None,
+    typer.Option(
+        "--tts-model",
+        metavar="NAME|DIR",
+        help="Speaking model: a name (hearsay models list) or a directory.",
         show_default=False,
     ),
 ]

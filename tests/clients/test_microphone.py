@@ -1,33 +1,18 @@
 """The microphone and the loudspeaker: through PortAudio and a virtual device where there is PortAudio, and without."""
 
 import asyncio
-import ctypes.util
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from clients.microphone import SoundError, portaudio
-
-ALSA = Path("/usr/share/alsa/alsa.conf")
-HERE = sys.platform == "linux" and ctypes.util.find_library("portaudio") is not None and ALSA.exists()
-virtual = pytest.mark.skipif(not HERE, reason="needs PortAudio and ALSA's configuration (apt install libportaudio2)")
-
-DEVICE = """
-pcm.virtual_sound {{
-    type file
-    slave.pcm null
-    file "{folder}/played.raw"
-    infile "{folder}/recorded.raw"
-    format raw
-}}
-"""
+from tests.clients.conftest import virtual
 
 
 @pytest.mark.parametrize(
@@ -43,17 +28,6 @@ def test_without_portaudio_one_sentence_says_what_to_install(
     with pytest.raises(SoundError, match=remedy) as caught:
         portaudio()
     assert "\n" not in str(caught.value)
-
-
-@pytest.fixture
-def sound(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """An environment with one sound device: what it records comes from a FIFO, what it plays goes to a file."""
-    (tmp_path / "asound.conf").write_text(DEVICE.format(folder=tmp_path))
-    os.mkfifo(tmp_path / "recorded.raw")
-    # ALSA opens the FIFO each time it looks at the device, and would wait for somebody to write.
-    held = os.open(tmp_path / "recorded.raw", os.O_RDWR)
-    yield {**os.environ, "ALSA_CONFIG_PATH": f"{ALSA}:{tmp_path / 'asound.conf'}", "FOLDER": str(tmp_path)}
-    os.close(held)
 
 
 def speak(path: Path, audio: bytes, stop: threading.Event) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.conftest import daemon, offline, speech, url  # noqa: F401  (fixtures)
+from tests.clients.conftest import daemon, offline, sound, speech, url  # noqa: F401  (fixtures)
+from tests.codec.conftest import tts_directory  # noqa: F401  (a fixture)
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -38,13 +39,18 @@ def hearsay(environment: dict[str, str]) -> Run:
 
 @pytest.fixture
 def start(environment: dict[str, str]) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """``start("verb", …)`` starts the command; whatever still runs at the end is killed."""
+    """``start("verb", …)`` starts the command, ``stdin=True`` with a pipe to it; what runs at the end is killed."""
     running: list[subprocess.Popen[str]] = []
 
-    def begin(*arguments: object) -> subprocess.Popen[str]:
+    def begin(*arguments: object, stdin: bool = False, **variables: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "commands.main", *map(str, arguments)]
         pipe = subprocess.PIPE
-        running.append(subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment))
+        given = pipe if stdin else None
+        running.append(
+            subprocess.Popen(
+                command, stdin=given, stdout=pipe, stderr=pipe, text=True, env={**environment, **variables}
+            )
+        )
         return running[-1]
 
     yield begin

@@ -15,10 +15,10 @@ from engines.store import ModelNotFound
 from tests.commands.conftest import Run
 
 VERBS = {
-    "serve", "transcribe", "captions", "demo", "doctor",
+    "serve", "transcribe", "captions", "say", "demo", "doctor",
     "models list", "models verify", "models path", "models pull", "models remove",
     "export run", "export inspect", "export verify",
-    "bench asr", "bench sessions", "bench eval", "bench words", "bench stability", "bench size",
+    "bench asr", "bench tts", "bench sessions", "bench eval", "bench words", "bench stability", "bench size",
 }  # fmt: skip
 
 

@@ -1,0 +1,155 @@
+"""``hearsay say``: text to speech, aloud while it is made or into a file, in this process or through a daemon."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from commands.console import MISUSED, Failure, Key, Threads, TtsModel, Url, complain, prose
+
+if TYPE_CHECKING:
+    from commands.sink import Sink
+    from commands.speech import Speech
+
+HELP = prose("""
+Say TEXT, `-` for standard input, or a file with -f: aloud while it is made, or into the file that -o names.
+
+Standard input is spoken as it arrives, word by word: the output of a language model can be piped in. Ctrl-C stops at
+once; a file then holds what was said so far. Without --url a model is loaded in this process.
+""")
+EPILOG = "Example: hearsay say 'Good evening.' -o evening.wav"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command("say", help=HELP, epilog=EPILOG)(say)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What ``--json`` prints. Seconds."""
+
+    file: str | None
+    seconds: float
+    """Of audio."""
+    first_audio: float
+    """From the first text to the first audio."""
+    wall: float
+    """From the first text to the last audio (played, where it is played)."""
+    before_text_ended: float
+    """Audio that was there when the last of the text came."""
+    under_runs: int
+    """How often a listener had to wait for audio; 0 for a file."""
+    sample_rate: int
+    seed: int | None
+    """The one that was drawn, unless one was given."""
+
+
+def say(
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="What to say; - is standard input.", show_default=False)
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("-f", "--file", metavar="FILE", help="Say a text file (UTF-8).", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write it: .wav, .flac, .ogg, .opus or .mp3.", show_default=False
+        ),
+    ] = None,
+    model: TtsModel = None,
+    voice: Annotated[str | None, typer.Option("--voice", help="Whose voice (hearsay voices list).")] = None,
+    language: Annotated[str | None, typer.Option("--language", metavar="CODE", help="Language of the text.")] = None,
+    instructions: Annotated[
+        str | None, typer.Option("--instructions", help="How to say it, for models that follow instructions.")
+    ] = None,
+    speed: Annotated[float, typer.Option("--speed", help="2 is twice as fast, 0.5 half as fast.")] = 1.0,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="The same seed, the same speech [default: a new one].")
+    ] = None,
+    url: Url = None,
+    key: Key = None,
+    threads: Threads = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="Loudspeaker: number or part of its name.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="In the end one JSON object: times, seed.")] = False,
+) -> None:
+    """See HELP."""
+    from commands import text as texts
+    from commands.sink import Aloud, File, check_output
+    from commands.speech import RATE, Local, Manner, Remote, speaking_model
+
+    if (text is None) == (file is None):
+        raise Failure("say what? One of TEXT, - (standard input) or -f FILE", MISUSED)
+    if url is not None and threads is not None:
+        raise Failure("--threads is for speaking in this process, without --url", MISUSED)
+    player = int(device) if device is not None and device.isdigit() else device
+    # Before the model: a missing loudspeaker, or a name that is no sound file's, should not take seconds to say.
+    aloud = Aloud(RATE, player) if output is None else None
+    if output is not None:
+        check_output(output)
+    rate = aloud.sample_rate if aloud else None
+    manner = Manner(voice=voice, language=language, instructions=instructions, speed=speed, seed=seed, sample_rate=rate)
+    speech = Remote(url, key, model, manner) if url is not None else Local(speaking_model(model), manner, threads)
+    sink = aloud or File(output or Path(), speech.sample_rate)
+    stream = texts.whole(text) if text not in (None, "-") else texts.arriving(file if file is not None else 0)
+    said = asyncio.run(speak(speech, stream, sink))
+    if as_json:
+        print(json.dumps(asdict(said), ensure_ascii=False))
+    elif sys.stderr.isatty():
+        late = f", {said.under_runs} under-runs" if said.under_runs else ""
+        print(f"{said.seconds:.1f} s, first audio after {1000 * said.first_audio:.0f} ms{late}", file=sys.stderr)
+
+
+async def speak(speech: "Speech", text: AsyncGenerator[str], sink: "Sink") -> Said:
+    """Say ``text`` into ``sink``; the two go at the same time.
+
+    Raises:
+        Failure: there was nothing in it to say.
+    """
+    from commands.speech import Awaiting, Remark, Sound
+
+    began = first = None
+    size = size_then = 0
+
+    async def tell() -> None:
+        nonlocal began, size_then
+        async for delta in text:
+            began = began or time.perf_counter()
+            size_then = size
+            await speech.say(delta)
+        await speech.finish()
+
+    async with speech, sink, asyncio.TaskGroup() as tasks:
+        tasks.create_task(tell())
+        async for heard in speech.heard(lambda: sink.buffered):
+            match heard:
+                case Sound():
+                    first = first or time.perf_counter()
+                    size += len(heard.pcm)
+                    await sink.write(heard.pcm)
+                case Remark():
+                    complain(heard.text)
+                case Awaiting():
+                    sink.pause()
+    if first is None or began is None:
+        raise Failure("nothing was said: the text holds nothing that can be spoken")
+    per_second = 2 * speech.sample_rate
+    return Said(
+        file=sink.name,
+        seconds=round(size / per_second, 3),
+        first_audio=round(first - began, 4),
+        wall=round(time.perf_counter() - began, 4),
+        before_text_ended=round(size_then / per_second, 3),
+        under_runs=sink.under_runs,
+        sample_rate=speech.sample_rate,
+        seed=speech.seed,
+    )

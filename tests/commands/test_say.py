@@ -1,0 +1,232 @@
+"""hearsay say, in this process: real text, a real model, real files, a virtual loudspeaker."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import soundfile
+
+from commands.console import Failure
+from commands.speech import speaking_model
+from engines import store
+from tests.clients.conftest import virtual
+from tests.commands.conftest import Run
+
+TEXT = "The museum opens at ten and closes at five."
+NAMES = ("argument", "file", "piped")
+WORDS = "A cold wind blew in from the sea and the old man fed the birds in the park.".split()
+
+
+@pytest.fixture
+def say(hearsay: Run, tts_directory: Path) -> Run:
+    """``hearsay say …`` with the speaking model of the tests."""
+
+    def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+        return hearsay("say", *arguments, "--tts-model", tts_directory, **options)
+
+    return run
+
+
+def facts(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """What ``--json`` printed."""
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def same(one: npt.NDArray[np.int16], other: npt.NDArray[np.int16]) -> bool:
+    """Whether samples are the same; the last bit may differ, since the codec's calls may be cut differently."""
+    return len(one) == len(other) and int(np.abs(one.astype(int) - other).max()) <= 1
+
+
+def test_a_text_becomes_a_file(say: Run, tmp_path: Path):
+    """Whole frames of sound; the JSON object tells what the file holds; nothing is printed without it."""
+    path = tmp_path / "a.wav"
+    found = facts(say(TEXT, "-o", path, "--json", "--seed", 7))
+    samples, rate = soundfile.read(path, dtype="int16")
+    assert rate == found["sample_rate"] == 24000 and len(samples) % 1920 == 0 and samples.any()
+    assert found["seconds"] == pytest.approx(len(samples) / rate, abs=1e-3) and found["file"] == str(path)
+    assert 0 < found["first_audio"] < found["wall"] and found["seed"] == 7
+    quiet = say(TEXT, "-o", tmp_path / "b.wav", "--seed", 7)
+    assert quiet.returncode == 0 and quiet.stdout == ""
+    assert (tmp_path / "b.wav").read_bytes() == path.read_bytes()
+
+
+def test_another_seed_another_speech(say: Run, tmp_path: Path):
+    """Without a seed one is drawn, told, and gives the same again."""
+    first = facts(say(TEXT, "-o", tmp_path / "a.wav", "--json"))
+    second = facts(say(TEXT, "-o", tmp_path / "b.wav", "--json"))
+    again = facts(say(TEXT, "-o", tmp_path / "c.wav", "--json", "--seed", first["seed"]))
+    files = [(tmp_path / name).read_bytes() for name in ("a.wav", "b.wav", "c.wav")]
+    assert first["seed"] == again["seed"] != second["seed"]
+    assert files[0] == files[2] != files[1]
+
+
+def test_the_suffix_says_the_format(say: Run, tmp_path: Path):
+    """Each is what it claims to be and as long as the WAV."""
+    expected = {".wav": "WAV", ".flac": "FLAC", ".ogg": "OGG", ".opus": "OGG", ".mp3": "MP3"}
+    for suffix, kind in expected.items():
+        path = tmp_path / f"a{suffix}"
+        seconds = facts(say(TEXT, "-o", path, "--json", "--seed", 3))["seconds"]
+        found = soundfile.info(path)
+        assert found.format == kind
+        assert found.duration == pytest.approx(seconds, abs=0.11), suffix  # lossy codecs pad
+
+
+def test_speed_shortens(say: Run, tmp_path: Path):
+    """Twice as fast, half as long."""
+    slow = facts(say(TEXT, "-o", tmp_path / "a.wav", "--json", "--seed", 3))
+    fast = facts(say(TEXT, "-o", tmp_path / "b.wav", "--json", "--seed", 3, "--speed", 2))
+    assert fast["seconds"] == pytest.approx(slow["seconds"] / 2, rel=0.1)
+
+
+def test_a_file_and_standard_input_say_what_the_argument_says(
+    say: Run,
+    start: Callable[..., subprocess.Popen[str]],
+    tts_directory: Path,
+    tmp_path: Path,
+):
+    """However the text arrives: the same samples. Letters of two bytes are cut by the pipe, too."""
+    text = TEXT + " Café, naïve, façade: twelve boats. "
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    say(text, "-o", tmp_path / "argument.wav", "--seed", 1)
+    say("-f", tmp_path / "text.txt", "-o", tmp_path / "file.wav", "--seed", 1)
+    piped = start("say", "-", "-o", tmp_path / "piped.wav", "--seed", 1, "--tts-model", tts_directory, stdin=True)
+    assert piped.stdin is not None
+    for byte in text.encode():
+        os.write(piped.stdin.fileno(), bytes([byte]))
+        time.sleep(0.002)
+    _, errors = piped.communicate(timeout=60)
+    assert piped.returncode == 0, errors
+    expected, file, piped_in = (soundfile.read(tmp_path / f"{name}.wav", dtype="int16")[0] for name in NAMES)
+    assert same(file, expected) and same(piped_in, expected)
+
+
+@virtual
+def test_words_are_heard_while_they_are_still_being_written(
+    sound: dict[str, str],
+    start: Callable[..., subprocess.Popen[str]],
+    tts_directory: Path,
+):
+    """Five words a second into the pipe, no line end: the loudspeaker sounds long before the last one is written."""
+    played = Path(sound["FOLDER"]) / "played.raw"
+    process = start(
+        "say", "-", "--seed", 1, "--tts-model", tts_directory, "--device", "virtual_sound", "--json",
+        stdin=True, ALSA_CONFIG_PATH=sound["ALSA_CONFIG_PATH"],
+    )  # fmt: skip
+    assert process.stdin is not None
+    heard_after = None
+    for number, word in enumerate(WORDS, 1):
+        os.write(process.stdin.fileno(), f"{word} ".encode())
+        time.sleep(0.2)
+        if heard_after is None and played.exists() and played.read_bytes().strip(b"\0"):
+            heard_after = number
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert heard_after is not None and heard_after < len(WORDS)
+    found = json.loads(out)
+    assert 0 < found["before_text_ended"] < found["seconds"]
+
+
+@virtual
+def test_the_loudspeaker_plays_what_the_file_holds(sound: dict[str, str], say: Run, tmp_path: Path):
+    """Sample by sample, with silence before it only; nobody waits in the middle of a text that is all there."""
+    say(TEXT, "-o", tmp_path / "a.wav", "--seed", 4)
+    found = facts(say(TEXT, "--seed", 4, "--device", "virtual_sound", "--json", **_alsa(sound)))
+    played = np.fromfile(Path(sound["FOLDER"]) / "played.raw", "<i2")
+    expected = soundfile.read(tmp_path / "a.wav", dtype="int16")[0]
+    start = np.flatnonzero(played)[0] - np.flatnonzero(expected)[0]
+    assert start >= 0.1 * 24000 and not played[start + len(expected) :].any()
+    assert same(played[start : start + len(expected)], expected)
+    assert found["under_runs"] == 0 and found["file"] is None
+
+
+def test_without_a_device_a_file_is_recommended(say: Run):
+    """No such loudspeaker, or no PortAudio at all: one line, before any model is loaded."""
+    done = say(TEXT, "--device", "no-such-loudspeaker")
+    assert done.returncode == 1 and done.stdout == ""
+    assert re.fullmatch(r"hearsay: no (loudspeaker|sound).*\(-o FILE\.wav writes a file instead\)\n", done.stderr)
+
+
+def test_without_a_speaking_model_the_message_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch):
+    """The default's name, how to name another, where models come from."""
+    monkeypatch.setitem(store.DEFAULTS, "tts", "no-such-model")
+    with pytest.raises(Failure, match="no-such-model is not here.*--tts-model.*export.*pull"):
+        speaking_model(None)
+    with pytest.raises(store.ModelNotFound, match="another"):
+        speaking_model("another")
+
+
+@pytest.mark.parametrize("source", ["a long file", "a pipe that waits"])
+def test_ctrl_c_leaves_a_valid_file(
+    start: Callable[..., subprocess.Popen[str]], tts_directory: Path, tmp_path: Path, source: str
+):
+    """In the middle of 130 kB, read as they are spoken, and while text is awaited: at once, with what was said."""
+    path, long = tmp_path / "a.wav", tmp_path / "long.txt"
+    long.write_text(f"{TEXT} " * 3000)
+    what = ["-f", long] if source == "a long file" else ["-"]
+    process = start("say", *what, "-o", path, "--tts-model", tts_directory, stdin=True)
+    assert process.stdin is not None and process.stderr is not None
+    os.write(process.stdin.fileno(), f"{TEXT} ".encode())
+    deadline = time.monotonic() + 60
+    while not (path.exists() and path.stat().st_size > 20_000):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    pressed = time.monotonic()
+    errors = process.stderr.read()
+    assert process.wait(timeout=30) == 130 and "Traceback" not in errors, errors
+    assert time.monotonic() - pressed < 5
+    samples, _ = soundfile.read(path, dtype="int16")
+    assert samples.any() and 44 + samples.nbytes == path.stat().st_size
+
+
+def test_text_without_words_leaves_no_file(say: Run, tmp_path: Path):
+    """Nothing, spaces, control characters, marks: one reason, exit code 1."""
+    for text in ("", "   ", "\x00\x1b\x07", "…!?"):
+        path = tmp_path / "a.wav"
+        done = say(text, "-o", path) if "\0" not in text else _through_a_file(say, text, path)
+        assert done.returncode == 1 and not path.exists()
+        assert done.stderr.splitlines()[-1].startswith("hearsay: nothing was said"), text
+
+
+def test_what_cannot_be_read_or_written_is_one_line(say: Run, tmp_path: Path):
+    """Not UTF-8, no such file, no such directory, no model."""
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9 au lait. " * 5)
+    out = tmp_path / "a.wav"
+    for arguments, code, message in (
+        (["-f", tmp_path / "latin.txt", "-o", out], 1, "latin.txt is not UTF-8 text.*byte 3"),
+        (["-f", tmp_path / "none.txt", "-o", out], 1, "none.txt cannot be read"),
+        ([TEXT, "-o", tmp_path / "none" / "a.wav"], 1, "there is no directory"),
+        ([TEXT, "-o", tmp_path / "a.xyz"], 2, "suffix.*\\.wav"),
+        ([TEXT, "-o", out, "--voice", "nobody"], 2, "voice: .*'nobody'"),
+        ([TEXT, "-o", out, "--speed", "9"], 2, "speed: 9"),
+        ([TEXT, "-o", out, "--seed", "-1"], 2, "seed: -1"),
+        ([TEXT, "-o", out, "--language", "tlh"], 2, "language: "),
+        (["-o", out], 2, "say what"),
+        ([TEXT, "-f", tmp_path / "latin.txt"], 2, "say what"),
+        ([TEXT, "-o", out, "--url", "http://127.0.0.1:9", "--threads", "1"], 2, "--threads"),
+    ):
+        done = say(*arguments)
+        assert done.returncode == code, (arguments, done.stderr)
+        assert done.stdout == "" and re.search(message, done.stderr), (arguments, done.stderr)
+        assert "Traceback" not in done.stderr
+
+
+def _alsa(sound: dict[str, str]) -> dict[str, str]:
+    return {"ALSA_CONFIG_PATH": sound["ALSA_CONFIG_PATH"]}
+
+
+def _through_a_file(say: Run, text: str, path: Path) -> subprocess.CompletedProcess[str]:
+    file = path.with_suffix(".txt")
+    file.write_text(text)
+    return say("-f", file, "-o", path)
