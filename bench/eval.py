@@ -1,116 +1,106 @@
-"""Word error rate of a model on the test split, corpus by corpus, through the listener that the daemon uses."""
+"""``make eval``: every row of the evaluation, whatever was reached. Exit code 2 without data, 0 otherwise."""
 
 import argparse
-import io
+import json
 import os
 import sys
 import time
-from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
-from bench.clips import Clip, pcm16, read_shard, samples_of, shards
-from bench.figures import lines
-from bench.wer import distance, normalize
-from engines import store
-from streaming.events import Transcript
-from streaming.model import AsrModel
-from streaming.options import ListenOptions
+# Before numpy: the thread budget belongs to the model calls (commands/main.py).
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
 
-SESSIONS = 4
-"""Clips heard side by side: their single rows share llama.cpp calls. A text is the same alone and in a crowd."""
+from bench import clips  # noqa: E402
+from bench.codec_quality import codec_rows  # noqa: E402
+from bench.commitment import commitment_row  # noqa: E402
+from bench.corpora import error_rows, quantised_row  # noqa: E402
+from bench.keyterms import keyterm_rows  # noqa: E402
+from bench.material import Material  # noqa: E402
+from bench.row import NotMeasured, Row, table  # noqa: E402
+from bench.speaking import speaking_rows  # noqa: E402
+from bench.weights import size_rows  # noqa: E402
+from bench.wordless import wordless_rows  # noqa: E402
+from engines.manifest import ManifestError  # noqa: E402
+from engines.store import ModelNotFound  # noqa: E402
 
-
-def measure(
-    data: Path,
-    model: str | None = None,
-    *,
-    threads: int | None = None,
-    corpora: list[str] | None = None,
-    limit: int | None = None,
-) -> dict[str, object]:
-    """Hear every clip of the test shards below ``data``.
-
-    Args:
-        model: name or directory, the default without.
-        corpora: only these; all without.
-        limit: most clips of a corpus.
-
-    Raises:
-        ModelNotFound, ManifestError: no usable model.
-    """
-    directory = store.find(model or store.default())
-    asr = AsrModel.load(directory, sessions=SESSIONS, threads=threads)
-    chosen = defaultdict[str, list[Clip]](list)
-    for shard in shards(data):
-        for clip in read_shard(shard):
-            if (not corpora or clip.corpus in corpora) and (limit is None or len(chosen[clip.corpus]) < limit):
-                chosen[clip.corpus].append(clip)
-    result: dict[str, object] = {}
-    seconds = 0.0
-    began = time.perf_counter()
-    try:
-        with ThreadPoolExecutor(SESSIONS) as pool:
-            for corpus, clips in sorted(chosen.items()):
-                texts = list(pool.map(partial(hear, asr), clips))
-                result[corpus] = _score(clips, texts)
-                seconds += sum(clip.seconds for clip in clips)
-        wall = time.perf_counter() - began
-        return {
-            "model": asr.name,
-            "encoder": asr.manifest.encoder.precision,
-            "decoder": asr.manifest.decoder.quantization,
-            "corpora": result,
-            "audio_hours": round(seconds / 3600, 3),
-            "times_real_time": round(seconds / max(wall, 1e-9), 1),
-        }
-    finally:
-        asr.close()
-
-
-def hear(asr: AsrModel, clip: Clip) -> str:
-    """The final text of one clip."""
-    listener = asr.listener(ListenOptions(interim=False))
-    try:
-        events = [
-            event
-            for part in samples_of(*pcm16(io.BytesIO(clip.audio)), asr.sample_rate)
-            for event in listener.feed(part)
-        ]
-        events += listener.finish()
-    finally:
-        listener.close()
-    return " ".join(event.text for event in events if isinstance(event, Transcript) and event.is_final and event.text)
-
-
-def _score(clips: list[Clip], texts: list[str]) -> dict[str, object]:
-    word_errors = words = character_errors = characters = 0
-    for clip, text in zip(clips, texts, strict=True):
-        reference, heard = normalize(clip.text), normalize(text)
-        word_errors += distance(reference, heard)
-        words += len(reference)
-        character_errors += distance(list(" ".join(reference)), list(" ".join(heard)))
-        characters += len(" ".join(reference))
-    return {
-        "wer": round(word_errors / max(words, 1), 4),
-        "cer": round(character_errors / max(characters, 1), 4),
-        "clips": len(clips),
-        "words": words,
-    }
+GROUPS: Final[dict[str, Callable[[Material], list[Row]]]] = {
+    "words": error_rows,
+    "wordless": wordless_rows,
+    "committed": commitment_row,
+    "keyterms": keyterm_rows,
+    "quantised": quantised_row,
+    "size": size_rows,
+    "speaking": speaking_rows,
+    "codec": codec_rows,
+}
+"""Name for ``--rows`` → what measures those rows."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """``python -m bench.eval --data DIR``: what ``hearsay bench eval`` prints, and exit code 2 without data."""
-    parser = argparse.ArgumentParser(prog="bench.eval", description="Word error rate on the test split.")
-    parser.add_argument("--data", default=os.environ.get("HEARSAY_DATA"), help="directory with speech/*-test-*.tar")
-    given = parser.parse_args(arguments)
-    if not given.data or not shards(Path(given.data)):
-        place = f"{given.data} holds no speech/*-test-*.tar" if given.data else "no data directory given"
+    """``python -m bench.eval --data DIR``."""
+    given = _parser().parse_args(arguments)
+    data = Path(given.data) if given.data else None
+    shards = [Path(path) for path in given.shards] or (clips.shards(data) if data else [])
+    if data is None or not shards:
+        place = f"{data} holds no speech/*-test-*.tar" if data else "no data directory given"
         print(f"{place}: make eval DATA=DIR, where DIR/speech holds the shards, or set HEARSAY_DATA", file=sys.stderr)
         return 2
-    lines(measure(Path(given.data)))
+    chosen = given.rows.split(",") if given.rows else list(GROUPS)
+    if wrong := [name for name in chosen if name not in GROUPS]:
+        print(f"--rows: no rows named {', '.join(wrong)}; there are {', '.join(GROUPS)}", file=sys.stderr)
+        return 2
+    material = Material(
+        data,
+        shards,
+        only=frozenset(given.only.read_text(encoding="utf-8").split()) if given.only else None,
+        hearing=given.asr_model,
+        speaking=given.tts_model,
+        reference=given.reference,
+        threads=given.threads,
+        limit=given.limit,
+        spoken=given.spoken,
+    )
+    rows = [row for name in chosen for row in _measure(name, material)]
+    print(table(rows))
+    if given.json:
+        content = [
+            {"row": r.name, "reached": r.reached, "goal": r.goal, "status": r.status, "notes": r.notes, **r.details}
+            for r in rows
+        ]
+        given.json.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def _measure(name: str, material: Material) -> list[Row]:
+    """The rows of a group; one that says why, where it cannot be measured here."""
+    began = time.monotonic()
+    print(f"{name} …", file=sys.stderr, flush=True)
+    try:
+        rows = GROUPS[name](material)
+    except (NotMeasured, ModelNotFound, ManifestError) as reason:
+        rows = [Row(name, "not measured", "", False, (str(reason),))]
+    print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    return rows
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bench.eval", description="Everything that is promised of the small models.")
+    add = parser.add_argument
+    add("--data", default=os.environ.get("HEARSAY_DATA"), help="directory with speech/*-test-*.tar and text/*.txt.xz")
+    add("--rows", help=f"only these, by commas: {','.join(GROUPS)}")
+    add("--shards", nargs="+", default=[], help="tars to hear instead of the test splits")
+    add("--only", type=Path, help="file with the names of the clips to hear")
+    add("--limit", type=int, help="at most so many clips of a corpus")
+    add("--asr-model", help="name or directory of the hearing model")
+    add("--tts-model", help="name or directory of the speaking model")
+    add("--reference", type=Path, help="directory of the same hearing model in fp32 and f32")
+    add("--threads", type=int, help="thread budget of model calls")
+    add("--spoken", type=Path, help="folder for the sentences that the speaking model says, as WAV files")
+    add("--json", type=Path, help="file for all rows with the texts and figures behind them")
+    return parser
 
 
 if __name__ == "__main__":

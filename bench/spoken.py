@@ -1,0 +1,112 @@
+"""Sentences said by the speaking model, and how it ended each."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import soxr
+
+from bench.material import Material, progress
+from bench.sentences import Sentence, sentences
+from bench.wer import normalize
+from codec.events import AudioChunk, PieceMark
+from codec.model import TtsModel
+from codec.options import SpeakOptions
+
+Floats = npt.NDArray[np.float32]
+_soxr: Any = soxr  # incompletely typed
+
+RATE: Final = 16_000
+"""What both ears are given."""
+SPEAKERS: Final = 4
+LENGTHS: Final = (0.6, 1.67)
+"""Of the usual length for so many letters: outside, something was left out or went on."""
+OVERHEAD: Final = 8
+"""Letters' worth of time that every sentence takes beside its letters: silence, and the lengthened end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """One sentence as it was said.
+
+    Attributes:
+        text: what was spoken: numbers as words.
+        wave: float32 [n] at :data:`RATE`.
+        guards: why pieces ended that did not end by themselves.
+    """
+
+    sentence: Sentence
+    text: str
+    wave: Floats
+    guards: tuple[str, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Length of the audio."""
+        return len(self.wave) / RATE
+
+    @property
+    def pace(self) -> float:
+        """Seconds a letter."""
+        return self.seconds / (OVERHEAD + sum(len(word) for word in normalize(self.text)))
+
+
+def say_all(material: Material) -> tuple[list[Spoken], str]:
+    """All sentences, said by the model's first voice, each with its own seed; and that voice's name.
+
+    Raises:
+        ModelNotFound, ManifestError: no usable speaking model.
+    """
+    texts = sentences()[: material.limit]
+    model = TtsModel(material.speaking_model, sessions=SPEAKERS, threads=material.threads)
+    try:
+        done = list[Spoken]()
+        with ThreadPoolExecutor(SPEAKERS) as pool, progress("speaking") as report:
+            for one in pool.map(partial(_say, model), texts, range(len(texts))):
+                done.append(one)
+                report(len(done) / len(texts))
+        voice = model.voices.listed()[0].name
+    finally:
+        model.close()
+    if material.spoken is not None:
+        _keep(done, material.spoken)
+    return done, voice
+
+
+def _say(model: TtsModel, sentence: Sentence, seed: int) -> Spoken:
+    chunks, texts, guards = list[Floats](), list[str](), list[str]()
+    with closing(model.speaker(SpeakOptions(seed=seed))) as speaker:
+        speaker.say(sentence.text)
+        speaker.finish()
+        for event in speaker.events():
+            if isinstance(event, AudioChunk):
+                chunks.append(event.samples)
+            elif isinstance(event, PieceMark):
+                texts.append(event.text)
+                if event.reason != "end":
+                    guards.append(event.reason)
+        rate = speaker.sample_rate
+    wave = np.concatenate(chunks) if chunks else np.zeros(0, np.float32)
+    if len(wave) and rate != RATE:
+        wave = np.asarray(_soxr.resample(wave, rate, RATE), dtype=np.float32)
+    return Spoken(sentence, " ".join(texts), wave, tuple(guards))
+
+
+def odd_lengths(spoken: list[Spoken]) -> set[int]:
+    """Places of those far from the median pace."""
+    middle = float(np.median([one.pace for one in spoken])) if spoken else 0.0
+    low, high = LENGTHS
+    return {i for i, one in enumerate(spoken) if not low * middle <= one.pace <= high * middle}
+
+
+def _keep(spoken: list[Spoken], folder: Path) -> None:
+    import soundfile
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, one in enumerate(spoken):
+        soundfile.write(str(folder / f"{i:03d}-{one.sentence.kind}.wav"), one.wave, RATE)  # pyright: ignore[reportUnknownMemberType]

@@ -1,0 +1,54 @@
+"""Words that come out where nobody spoke: ten minutes each of silence, generated noise, and music. Promised: none."""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from bench import music, noise
+from bench.ear import Ear, array_sound
+from bench.material import Material, progress
+from bench.row import Row
+from bench.wer import normalize
+
+Floats = npt.NDArray[np.float32]
+
+MINUTES: Final = 10.0
+PIECE_SECONDS: Final = 60.0
+"""Every sound is heard in sessions of at most that length, as a client would that reconnects."""
+
+
+def wordless_rows(material: Material) -> list[Row]:
+    """A row for each of silence, noise and music."""
+    seconds = 60 * MINUTES
+    recorded, packages = music.tracks()
+    notes = list[str]()
+    if recorded:
+        sources = "; ".join(f"{p.name} ({p.author}, {p.licence})" for p in packages)
+        notes.append(f"recordings of the Debian packages {sources}")
+        played = music.excerpt(recorded, seconds)
+    else:
+        notes.append("generated: no Debian package with music is installed, cached or can be fetched here")
+        played = noise.melodies(seconds)
+    kinds = {"silence": noise.silences(seconds), "noise": noise.noises(seconds), "music": played}
+    with Ear(material.hearing_model, material.threads) as ear:
+        return [_row(ear, kind, sounds, notes if kind == "music" else []) for kind, sounds in kinds.items()]
+
+
+def _row(ear: Ear, kind: str, sounds: dict[str, Floats], notes: list[str]) -> Row:
+    size = round(PIECE_SECONDS * noise.RATE)
+    pieces = [(name, wave[at : at + size]) for name, wave in sounds.items() for at in range(0, len(wave), size)]
+    with progress(kind) as report:
+        texts = ear.texts([array_sound(wave, noise.RATE) for _, wave in pieces], progress=report)
+    heard = {name: " / ".join(t for (n, _), t in zip(pieces, texts, strict=True) if n == name and t) for name in sounds}
+    words = {name: len(normalize(text)) for name, text in heard.items() if text}
+    minutes = sum(len(wave) for wave in sounds.values()) / noise.RATE / 60
+    notes = notes + [f"{words[name]} words on {name}: {_shortened(heard[name])}" for name in words]
+    total = sum(words.values())
+    reached = f"{total} words in {minutes:.1f} min"
+    details = {"words": words, "texts": {name: text for name, text in heard.items() if text}}
+    return Row(f"words on {kind}", reached, "0", total == 0, tuple(notes), details)
+
+
+def _shortened(text: str, most: int = 120) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"

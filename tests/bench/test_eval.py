@@ -1,0 +1,133 @@
+"""``make eval``: every row is printed, what it counts is right, and without data it says so."""
+
+import ast
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import recordings
+from bench.eval import GROUPS, main
+from bench.material import Material
+from bench.row import Row, at_most, percent, table
+from bench.sentences import COUNTS, sentences
+from bench.vocabulary import rare_words
+from bench.weights import model_bytes
+from engines.store import BUNDLED
+from tests.bench.conftest import pick, write_shard
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def rows_of(data: Path, *arguments: object) -> dict[str, dict[str, Any]]:
+    """The rows that an evaluation wrote as JSON."""
+    out = data / "rows.json"
+    assert main(["--data", str(data), "--json", str(out), *map(str, arguments)]) == 0
+    return {row["row"]: row for row in json.loads(out.read_text(encoding="utf-8"))}
+
+
+@pytest.mark.parametrize("arguments", [[], ["--data", "/nowhere"]])
+def test_without_data_it_says_so_and_exits_with_2(arguments: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.eval", *arguments], cwd=ROOT, capture_output=True, text=True, env={"PATH": ""}
+    )
+    assert done.returncode == 2 and not done.stdout
+    assert "make eval DATA=DIR" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_unknown_rows_are_named(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--data", str(data), "--rows", "size,colour"]) == 2
+    assert "no rows named colour" in capsys.readouterr().err
+
+
+def test_damaged_clips_are_counted_as_they_are_and_mended(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The damaged clip of two adds errors; mended it adds none that the whole clip does not have."""
+    found = rows_of(data, "--rows", "words")
+    cut, whole = (found[f"WER speechocean762, speakers held out{end}"] for end in ("", ", mended"))
+    assert cut["wer"] > whole["wer"] and whole["status"] in ("met", "open")
+    assert "1 of 6 clips change their Ogg serial number" in capsys.readouterr().out
+    assert "WER LJSpeech, mended" not in found and found["WER LJSpeech"]["clips"] == 2
+    write_shard(data / "speech" / "en-test-00.tar", pick("speechocean", 2, 3.0))
+    again = rows_of(data, "--rows", "words")
+    assert again["WER speechocean762, speakers held out"]["wer"] == whole["wer"]
+
+
+def test_clips_can_be_chosen_by_name_and_by_shard(data: Path) -> None:
+    rows = pick("ljspeech", 2, 0, 7)
+    other = data / "another.tar"
+    write_shard(other, rows)
+    names = data / "names.txt"
+    names.write_text(Path(rows[1]["file"]).name + "\n", encoding="utf-8")
+    found = rows_of(data, "--rows", "words", "--shards", other, "--only", names)
+    assert {name: row["clips"] for name, row in found.items()} == {"WER LJSpeech": 1}
+
+
+def test_a_model_against_itself_loses_nothing(data: Path) -> None:
+    found = rows_of(data, "--rows", "quantised,size", "--limit", 1, "--reference", BUNDLED / "pocket-asr-en")
+    row = next(row for name, row in found.items() if "against" in name)
+    assert row["shipped"] == row["reference"] and row["reached"].startswith("+0.00") and row["status"] == "met"
+    assert found["size on disk, hearing"]["status"] == "met"
+
+
+def test_rows_that_cannot_be_measured_say_why(data: Path) -> None:
+    found = rows_of(data, "--rows", "quantised,keyterms,committed")
+    assert "--reference" in found["quantised"]["notes"][0]
+    assert "rare words" in found["keyterms"]["notes"][0]
+    assert "tests/data" in found["committed"]["notes"][0]
+    assert all(row["reached"] == "not measured" and row["status"] == "open" for row in found.values())
+
+
+def test_every_row_of_the_table_has_a_group() -> None:
+    assert list(GROUPS) == ["words", "wordless", "committed", "keyterms", "quantised", "size", "speaking", "codec"]
+
+
+def test_rare_words_are_rare(data: Path) -> None:
+    """None is in the text or in training clips, names come first, every clip gives one."""
+    material = Material(data, [data / "speech" / "en-test-00.tar"])
+    found = rare_words(material.clips, data, 50)
+    assert found and len({rare.clip.file for rare in found}) == len(found) == len({rare.word for rare in found})
+    assert all(rare.written == 0 and rare.trained == 0 for rare in found)
+    assert not {"house", "river", "stood"} & {rare.word for rare in found}
+    assert [rare.name for rare in found] == sorted((rare.name for rare in found), reverse=True)
+    write_shard(data / "speech" / "en-train-00.tar", pick("speechocean", 2, 3.0))
+    trained = rare_words([c for c in material.clips if "speechocean" not in c.corpus], data, 50)
+    spoken = " ".join(row["text"] for row in pick("speechocean", 2, 3.0)).lower().split()
+    assert not set(spoken) & {rare.word for rare in trained}
+
+
+def test_sentences_are_500_different_ones_and_always_the_same() -> None:
+    first = sentences()
+    assert first == sentences() and len({one.text for one in first}) == len(first) == 500
+    assert Counter(one.kind for one in first) == {"everyday": 200, **COUNTS}
+    assert all(one.text[-1] in ".?!" for one in first)
+    assert not any(c.isdigit() for one in first if one.kind != "numbers" for c in one.text)
+
+
+def test_the_voice_is_held_out_as_training_does_it() -> None:
+    source = ast.parse((ROOT / "training" / "tts" / "voice.py").read_text(encoding="utf-8"))
+    constants = {
+        target.id: node.value.value
+        for node in source.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    assert constants["_HELD_OUT_EVERY"] == recordings.EVERY
+
+
+def test_a_model_weighs_what_its_files_weigh() -> None:
+    directory = BUNDLED / "pocket-asr-en"
+    files = [path for path in directory.iterdir() if path.name != "README.md"]
+    assert model_bytes(directory) == sum(path.stat().st_size for path in files)
+
+
+def test_the_table_has_columns_of_one_width_and_notes_below() -> None:
+    rows = [at_most("errors", 0.184, 0.2, notes=("counted",)), Row("size", "3 MB"), at_most("lost", 0.004, 0.002)]
+    lines = table(rows).splitlines()
+    assert len({len(line) for line in lines[:5]}) == 1 and lines[5:] == ["", "errors: counted"]
+    assert [line.split("|")[-2].strip() for line in lines[2:5]] == ["met", "–", "open"]
+    assert percent(0.004) == "0.40 %" and percent(0.184) == "18.4 %" and percent(0) == "0.0 %"
