@@ -30,7 +30,7 @@ def texts(waves: Sequence[Floats], progress: Progress = no_progress) -> list[str
         raise NotMeasured("needs pocketsphinx: pip install 'hearsay[eval]'")
     found = list[str]()
     with ProcessPoolExecutor(budget(None), get_context("spawn")) as pool:
-        for text in pool.map(_text, waves, chunksize=4):
+        for text in pool.map(_text, waves):
             found.append(text)
             progress(len(found) / len(waves))
     return found

@@ -5,3 +5,4 @@ cd "$(dirname "$0")/.."
 lock() { uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate -q "$@"; }
 lock -o requirements/runtime.txt
 lock --extra dev --extra media -c requirements/runtime.txt -o requirements/dev.txt
+lock --extra eval -c requirements/runtime.txt -o requirements/eval.txt
