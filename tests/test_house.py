@@ -16,7 +16,7 @@ MAY_KNOW = {
     "export": {"engines", "streaming", "codec"},  # verify drives the real runtime
     "training": {"engines"},
     "models": set[str](),
-    "bench": {"engines", "streaming", "codec", "daemon", "clients"},
+    "bench": {"engines", "streaming", "codec", "daemon", "clients", "training"},  # mends clips as training does
     "commands": {"engines", "streaming", "codec", "daemon", "clients", "export", "bench"},
 }
 """Room → the rooms it may import. Talking over the wire needs no import; commands are the top floor."""
