@@ -98,6 +98,12 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--clips", type=int, default=24, help="through the codec, a voice")
     evaluate.add_argument("--sentences", type=int, default=60, help="by the talker, a voice")
 
+    held = stages.add_parser("held-out", help="codes of the held-out recordings, for measuring a shipped codec")
+    held.add_argument("tars", type=Path, nargs="+", help="the recorded voice")
+    held.add_argument("--codec", type=Path, required=True)
+    held.add_argument("--voice", required=True)
+    held.add_argument("--out", type=Path, required=True, help="held-out.npz")
+
     checkpoint = stages.add_parser("checkpoint", help="official-layout folder of codec, talker and tokenizer")
     checkpoint.add_argument("--codec", type=Path, required=True)
     checkpoint.add_argument("--talker", type=Path, required=True)
@@ -211,6 +217,11 @@ def main() -> None:
             Tokenizer.from_file(str(a.tokenizer)) if a.tokenizer else None, load_judge(a.judge) if a.judge else None,
             a.speech, a.out, a.clips, a.sentences,
         )  # fmt: skip
+    elif a.stage == "held-out":
+        from training.tts.codec import load_codec
+        from training.tts.held_out import encode_held_out
+
+        print(f"{encode_held_out(load_codec(a.codec), a.tars, a.voice, a.out)} recordings")
     elif a.stage == "chain":
         from training.tts.chain import Chain, run_chain
 

@@ -78,11 +78,15 @@ def _piece(row: tuple[dict[str, str], bytes], held_out: set[str]) -> Piece | Non
     return made, samples, transfer(samples, synthetic, labels)
 
 
+def held_out_prompts(index: Sequence[dict[str, str]]) -> set[str]:
+    """Texts that are never trained on, out of all index rows of a voice."""
+    return set(sorted({row["text"] for row in index})[::_HELD_OUT_EVERY])
+
+
 def prepare(tars: Sequence[Path], root: Path, voice: str, out: Path, workers: int) -> tuple[int, float]:
     """Write the shards of all clips in `tars`; returns (clips, hours). All takes of every 27th prompt are held out."""
     rows = [row for tar in tars for row in read_index(tar)]
-    prompts = sorted({index["text"] for index, _ in rows})
-    held_out = set(prompts[::_HELD_OUT_EVERY])
+    held_out = held_out_prompts([index for index, _ in rows])
     with ProcessPoolExecutor(workers, get_context("spawn"), _start, (root, voice)) as pool:
         made = list(pool.map(partial(_piece, held_out=held_out), rows, chunksize=8))
     pieces = [piece for piece in made if piece is not None]
