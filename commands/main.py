@@ -15,7 +15,7 @@ import sys  # noqa: E402
 
 import typer  # noqa: E402
 
-from commands import bench, captions, demo, doctor, export, models, say, serve, transcribe  # noqa: E402
+from commands import bench, captions, demo, doctor, export, models, say, serve, transcribe, voices  # noqa: E402
 from commands.console import complain, culprit, is_expected, version  # noqa: E402
 
 app = typer.Typer(
@@ -49,6 +49,7 @@ captions.add_to(app)
 say.add_to(app)
 demo.add_to(app)
 doctor.add_to(app)
+app.add_typer(voices.app, name="voices")
 app.add_typer(models.app, name="models")
 app.add_typer(export.app, name="export")
 app.add_typer(bench.app, name="bench")

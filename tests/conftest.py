@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.store import find
+from engines.store import ModelNotFound, find
 from streaming.model import AsrModel
 from tests.clips import DATA, Clip, read_clip
 
@@ -46,6 +46,15 @@ def asr_model(model_directory: Path) -> Iterator[AsrModel]:
     model = AsrModel(model_directory, sessions=20)
     yield model
     model.close()
+
+
+@pytest.fixture(scope="session")
+def tts_directory() -> Path:
+    """The embedded speaking model; until there is one, one of its shape with random weights (tests/codec/tiny.py)."""
+    try:
+        return find("pocket-tts-en")
+    except ModelNotFound:
+        return Path(__file__).parent / "golden" / "speaking"
 
 
 @pytest.fixture(scope="session")

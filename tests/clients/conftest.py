@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from codec.model import TtsModel
 from daemon.config import Settings
 from daemon.loading import Loaded, Models
 from daemon.serve import Background
@@ -53,6 +54,27 @@ def daemon(asr_model: AsrModel) -> Daemon:
 def url(daemon: Daemon) -> Iterator[str]:
     """A daemon with default settings, for the whole run."""
     with daemon() as background:
+        yield background.url
+
+
+@pytest.fixture(scope="session")
+def talking(asr_model: AsrModel, tts_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """Makes daemons that also speak; stored voices in a directory of the tests."""
+    speaking = TtsModel(tts_directory, sessions=8, voices=tmp_path_factory.mktemp("voices"))
+    models = Models(Loaded.of(asr_model), Loaded.of(speaking))
+
+    def make(**settings: Any) -> Background:
+        chosen = Settings(**{"port": 0, "sessions": 8, "speakers": 8, **settings})
+        return Background(chosen, lambda _: models, owns_models=False)
+
+    yield make
+    speaking.close()
+
+
+@pytest.fixture(scope="session")
+def talking_url(talking: Daemon) -> Iterator[str]:
+    """A daemon that hears and speaks, with default settings, for the whole run."""
+    with talking() as background:
         yield background.url
 
 

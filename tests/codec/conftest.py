@@ -7,20 +7,10 @@ import pytest
 from hypothesis import settings
 
 from codec.model import TtsModel
-from engines.store import ModelNotFound, find
 
 # Examples run real models on shared cores: their time says nothing about their correctness.
 settings.register_profile("speaking", deadline=None)
 settings.load_profile("speaking")
-
-
-@pytest.fixture(scope="session")
-def tts_directory() -> Path:
-    """The embedded speaking model; until there is one, one of its shape with random weights (tiny.py)."""
-    try:
-        return find("pocket-tts-en")
-    except ModelNotFound:
-        return Path(__file__).parent.parent / "golden" / "speaking"
 
 
 @pytest.fixture(scope="session")

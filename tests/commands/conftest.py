@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.conftest import daemon, offline, sound, speech, url  # noqa: F401  (fixtures)
-from tests.codec.conftest import tts_directory  # noqa: F401  (a fixture)
+from tests.clients.conftest import (  # noqa: F401  (fixtures)
+    daemon,
+    offline,
+    sound,
+    speech,
+    talking,
+    talking_url,
+    url,
+)
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

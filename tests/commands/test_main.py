@@ -16,6 +16,7 @@ from tests.commands.conftest import Run
 
 VERBS = {
     "serve", "transcribe", "captions", "say", "demo", "doctor",
+    "voices list", "voices add", "voices remove",
     "models list", "models verify", "models path", "models pull", "models remove",
     "export run", "export inspect", "export verify",
     "bench asr", "bench tts", "bench sessions", "bench eval", "bench words", "bench stability", "bench size",

@@ -1,0 +1,123 @@
+"""One HTTP request to a daemon: connect, send, read the answer, and how each of them fails."""
+
+import http.client
+import json
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from clients.events import ListenError, ProtocolError
+from clients.handshake import Refused, user_agent
+
+CONNECT_SECONDS = 10.0
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A multipart form: fields, and a file that goes up block by block under the name ``field``."""
+
+    fields: Sequence[tuple[str, str]]
+    field: str
+    path: Path
+
+
+def request(url: str, method: str, path: str, *, key: str | None = None, form: Form | None = None) -> Any:
+    """Ask the daemon at ``url``; its JSON answer.
+
+    Args:
+        path: below the daemon's root, e.g. ``/v1/models``.
+        key: of the daemon, where it asks for one.
+
+    Raises:
+        Refused: no daemon there, or it said no (``status``, and its own words in the message).
+        ListenError: the connection broke before the answer.
+        ProtocolError: the answer is not JSON.
+        OSError: the form's file cannot be read.
+    """
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname:
+        raise Refused(f"{url!r} is no daemon's address: expected http://HOST:PORT", 400)
+    kind = http.client.HTTPSConnection if parts.scheme in ("https", "wss") else http.client.HTTPConnection
+    connection = kind(parts.hostname, parts.port, timeout=CONNECT_SECONDS)
+    try:
+        try:
+            connection.connect()
+        except OSError as error:
+            raise Refused(f"no daemon answers at {parts.netloc}: {error}") from error
+        assert connection.sock is not None
+        connection.sock.settimeout(None)  # a long recording takes its time; a dead peer is the kernel's to notice
+        return _exchange(connection, method, parts.path.rstrip("/").removesuffix("/v1") + path, key, form)
+    finally:
+        connection.close()
+
+
+def _exchange(
+    connection: http.client.HTTPConnection, method: str, path: str, key: str | None, form: Form | None
+) -> Any:
+    headers = {"User-Agent": user_agent(), "Accept": "application/json"}
+    headers |= {"Authorization": f"Bearer {key}"} if key else {}
+    body: Iterator[bytes] | None = None
+    if form is not None:
+        body, described = _encoded(form)
+        headers |= described
+    try:
+        try:
+            connection.request(method, path, body, headers)
+        except BrokenPipeError:
+            pass  # the daemon answered before it read everything (413, 401): its answer says why
+        answer = connection.getresponse()
+        content = answer.read()
+    except (http.client.HTTPException, ConnectionError) as error:
+        raise ListenError(f"the connection broke before the answer: {error or type(error).__name__}") from error
+    if not 200 <= answer.status < 300:
+        raise Refused(f"the daemon refused with HTTP {answer.status}: {_explanation(content)}", answer.status)
+    try:
+        return json.loads(content)
+    except ValueError as error:
+        raise unreadable(content) from error
+
+
+def unreadable(content: object) -> ProtocolError:
+    """The error for an answer that is not what the protocol says."""
+    return ProtocolError(f"unreadable answer from the daemon: {content!r:.200}")
+
+
+def _encoded(form: Form) -> tuple[Iterator[bytes], dict[str, str]]:
+    """The form as a body, block by block, and the headers that describe it."""
+    boundary = secrets.token_hex(16)
+    head = b"".join(_field(boundary, name, value) for name, value in form.fields)
+    name = form.path.name.replace("\\", "_").replace('"', "_").replace("\r", "_").replace("\n", "_")
+    head += (
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{form.field}"; filename="{name}"\r\n'
+        "Content-Type: application/octet-stream\r\n\r\n"
+    ).encode()
+    tail = f"\r\n--{boundary}--\r\n".encode()
+    headers = {
+        "Content-Type": f"multipart/form-data; boundary={boundary}",
+        "Content-Length": str(len(head) + form.path.stat().st_size + len(tail)),
+    }
+    return _body(head, form.path, tail), headers
+
+
+def _field(boundary: str, name: str, value: str) -> bytes:
+    return f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+
+
+def _body(head: bytes, path: Path, tail: bytes) -> Iterator[bytes]:
+    yield head
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            yield block
+    yield tail
+
+
+def _explanation(content: bytes) -> str:
+    try:
+        data: Any = json.loads(content)
+        return str(data["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return content[:200].decode("utf-8", "replace").strip() or "no reason given"

@@ -1,0 +1,126 @@
+"""``hearsay voices``: whose voices a speaking model has, and how a voice of one's own is made from a recording."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from commands.console import Failure, Key, TtsModel, Url
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from codec.voices import Voices
+
+app = typer.Typer(
+    help="The voices of a speaking model, here or of a daemon. Without a verb: list.",
+    epilog="Example: hearsay voices list --url http://127.0.0.1:8750",
+    add_completion=False,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a voice.")]
+
+
+@app.callback(invoke_without_command=True)
+def _without_a_verb(
+    context: typer.Context, model: TtsModel = None, url: Url = None, key: Key = None, as_json: Json = False
+) -> None:
+    if context.invoked_subcommand is None:
+        list_voices(model, url, key, as_json)
+
+
+@app.command("list", epilog="Example: hearsay voices list --tts-model pocket-tts-en")
+def list_voices(model: TtsModel = None, url: Url = None, key: Key = None, as_json: Json = False) -> None:
+    """List presets, then cloned voices: the id that --voice takes, kind, name."""
+    from clients.voices import Voice, voices
+
+    found = voices(url, key=key) if url is not None else [Voice(v.id, v.name, v.kind) for v in _stored(model).listed()]
+    for voice in found:
+        if as_json:
+            print(json.dumps(asdict(voice), ensure_ascii=False))
+        else:
+            print(f"{voice.id:<24} {voice.kind:<8} {voice.name}")
+
+
+@app.command("add", epilog="Example: hearsay voices add grandma grandma.flac --text 'What she says in it.'")
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its id from then on: a-z, 0-9, _ and -.")],
+    recording: Annotated[Path, typer.Argument(metavar="FILE", help="1 to 30 s of one person speaking.")],
+    text: Annotated[
+        str | None,
+        typer.Option("--text", help="What is said in it (up to 15 s): a closer likeness.", show_default=False),
+    ] = None,
+    model: TtsModel = None,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """Make a voice from a recording, with a model that can clone; one of that name is replaced."""
+    from clients.voices import add_voice
+
+    if url is not None:
+        made = add_voice(url, name, recording, text, key=key).id
+    else:
+        made = _clone(model, name, recording, text)
+    print(f"added {made}")
+
+
+@app.command("remove", epilog="Example: hearsay voices remove grandma")
+def remove(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A cloned voice.")],
+    model: TtsModel = None,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """Forget a cloned voice. Presets stay."""
+    from clients.voices import remove_voice
+
+    if url is not None:
+        remove_voice(url, name, key=key)
+    else:
+        _stored(model).delete(name)
+    print(f"removed {name}")
+
+
+def _stored(model: str | None) -> "Voices":
+    """The voices of a model here; its weights are not needed."""
+    from codec.voices import Voices
+    from commands.speech import speaking_model
+    from engines.manifest import read_tts
+
+    return Voices(read_tts(speaking_model(model)))
+
+
+def _clone(model: str | None, name: str, recording: Path, text: str | None) -> str:
+    from codec.model import TtsModel as Model
+    from commands.speech import speaking_model
+
+    # Before the weights: a model that cannot should not take seconds to say so.
+    _stored(model).require_cloning(with_text=text is not None)
+    speaking = Model(speaking_model(model), sessions=1)
+    try:
+        heard = _beginning(recording, speaking.sample_rate)
+        return speaking.clone(name, heard, speaking.sample_rate, text).id
+    finally:
+        speaking.close()
+
+
+def _beginning(recording: Path, rate: int) -> "npt.NDArray[np.float32]":
+    """A recording at ``rate``; of one that is too long only so much that this can be told."""
+    import numpy as np
+
+    from codec.clone import LONGEST_SECONDS
+    from streaming.recording import RecordingError, samples
+
+    blocks, taken = list[Any](), 0
+    try:
+        for block in samples(recording, rate):
+            blocks.append(block)
+            taken += len(block)
+            if taken > (LONGEST_SECONDS + 1) * rate:
+                break
+    except RecordingError as error:
+        raise Failure(f"{recording}: {error}") from None
+    return np.concatenate(blocks) if blocks else np.empty(0, np.float32)
