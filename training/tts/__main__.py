@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     codec.add_argument("--hours", type=float, default=12.0, help="of synthetic speech at most")
     codec.add_argument("--steps", type=int, default=10**9)
     codec.add_argument("--device", default="cuda")
-    codec.add_argument("--eager", action="store_true", help="no CUDA graphs")
+    codec.add_argument("--eager", action="store_true", help="no CUDA graphs, nothing compiled")
 
     encode = stages.add_parser("encode", help="speech -> codes")
     encode.add_argument("--codec", type=Path, required=True)

@@ -92,7 +92,7 @@ class CodecTrainer:
         }
         for name, voice in (("synthetic", crops.synthetic), ("recorded", crops.human)):
             self.log(f"{name}: {voice.hours if voice else 0:.2f} h")
-        self.log(f"snake compiled: {compile_snake(self.device)}")
+        self.log(f"snake compiled: {run.graphs and compile_snake(self.device)}")
         self.step = CodecStep(self.codec, t, crops, self.device, graphs=run.graphs)
         if run.discriminators:
             weights = {k: v.float() for k, v in load_file(run.discriminators).items()}
