@@ -37,7 +37,7 @@ class Codes:
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(".part.npz")
-        np.savez_compressed(
+        np.savez(
             temporary, codes=self.codes, lengths=self.lengths, held_out=self.held_out,
             text=np.array("\n".join(self.text)), speaker=np.array("\n".join(self.speaker)),
         )  # fmt: skip
@@ -74,11 +74,11 @@ def encode(codec: Codec, paths: list[Path], device: torch.device) -> Codes:
                 longest = order[at + count][0].frames
                 count += 1
             group = order[at : at + count]
-            wave = np.zeros((count, longest * FRAME), np.float32)
+            wave = np.zeros((count, longest * FRAME), np.int16)
             for row, (_, samples, _) in zip(wave, group, strict=True):
-                row[: len(samples)] = samples / np.float32(32768)
+                row[: len(samples)] = samples
             with autocast(device):
-                z = codec.encoder(torch.from_numpy(wave).to(device)[:, None])
+                z = codec.encoder(torch.from_numpy(wave).to(device)[:, None].float() / 32768)
             codes = codec.decoder.quantizer(z.float()).codes.to(torch.int16).cpu().numpy()
             rows += [(u, codes[i, :, : u.frames].T) for i, (u, _, _) in enumerate(group)]
             at += count
