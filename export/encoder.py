@@ -66,7 +66,11 @@ class Convolution(nn.Module):
 
 
 class Stem(nn.Module):
-    """mel [N, bins, chunk_frames] → rows [N, chunk_rows, width], the chunk's own positions added."""
+    """mel [N, bins, T ≤ chunk_frames] → rows [N, ⌈T / 8⌉, width], the chunk's own positions added.
+
+    A chunk that is cut after T frames, T a multiple of 8, gives the rows that it gives uncut: row r sees the frames up
+    to 8 r + 7 and so nothing of the padding at a right edge.
+    """
 
     def __init__(self, dims: EncoderDims, read: Read, dtype: torch.dtype) -> None:
         super().__init__()
@@ -83,7 +87,9 @@ class Stem(nn.Module):
             x = convolution(x)
         # [N, channels, bands, rows] → [N, rows, channels · bands]: the feature index is channel-major (:710).
         x = x.permute(0, 3, 1, 2).flatten(2)
-        return self.out(x) + self.positions
+        x = self.out(x)
+        # As many positions as there are rows, counted along them: a cut by a computed end is what DirectML refuses.
+        return x + self.positions[count_along(x[:, :, 0]) - 1]
 
 
 def sinusoids(rows: int, width: int) -> Tensor:

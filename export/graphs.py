@@ -39,9 +39,10 @@ class GraphError(RuntimeError):
 
 
 def stem_graph(stem: Stem, dims: EncoderDims, dtype: torch.dtype) -> onnx.ModelProto:
-    """The chunk graph: ``mel [N, bins, chunk_frames] → rows``."""
-    mel = torch.zeros(2, dims.bins, dims.chunk_frames, dtype=dtype)
-    return trace(stem, {"mel": mel}, {"mel": {0: Dim("chunks")}}, ("rows",))
+    """The chunk graph: ``mel [N, bins, T ≤ chunk_frames] → rows``."""
+    mel = torch.zeros(2, dims.bins, dims.chunk_frames - 1, dtype=dtype)
+    frames = Dim("frames", min=1, max=dims.chunk_frames)
+    return trace(stem, {"mel": mel}, {"mel": {0: Dim("chunks"), 2: frames}}, ("rows",))
 
 
 def body_graph(body: Body, dims: EncoderDims, dtype: torch.dtype) -> onnx.ModelProto:

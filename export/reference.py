@@ -5,6 +5,7 @@ trained; the original package attends over the whole clip unless FlashAttention 
 are float32 whatever the checkpoint holds.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,16 @@ from transformers import (
     Qwen3ASRForTokenClassification,
     Qwen3ASRProcessor,
 )
+from transformers.models.qwen3_asr import modeling_qwen3_asr as official_code
 
 from export.checkpoint import Checkpoint
 from export.dims import Dims
 from export.mel import SAMPLE_RATE
 
 Floats = NDArray[np.float32]
+
+PUBLISHED_ROWS = 13
+"""Rows of a chunk of the published checkpoints, which transformers has as a literal where it counts rows."""
 
 CHAT_TEMPLATE = """\
 {%- set turn = namespace(context='', audio='') -%}
@@ -73,6 +78,8 @@ class Reference:
             self.model.load_state_dict(state_of(checkpoint, dims), strict=True)
         self.model.eval()
         self.extractor = Qwen3ASRFeatureExtractor(feature_size=dims.encoder.bins)
+        if dims.encoder.chunk_rows != PUBLISHED_ROWS:
+            count_rows_of_any_chunk()
 
     def features(self, samples: Floats) -> tuple[torch.Tensor, torch.Tensor]:
         """Official features [1, bins, frames padded to chunks] and their mask [1, frames]."""
@@ -131,7 +138,7 @@ class Reference:
         fast = PreTrainedTokenizerFast(
             tokenizer_file=str(tokenizer), eos_token="<|im_end|>", pad_token="<|im_end|>", extra_special_tokens=names
         )
-        return Qwen3ASRProcessor(self.extractor, fast, chat_template=template_of(self.checkpoint.directory))
+        return AnyChunkProcessor(self.extractor, fast, chat_template=template_of(self.checkpoint.directory))
 
     def prompt(self, tokenizer: Path, samples: Floats, language: str | None, context: str | None) -> list[int]:
         """The official prompt's ids, audio placeholders expanded."""
@@ -142,6 +149,36 @@ class Reference:
             processor_kwargs={"audio_kwargs": {"n_window": self.dims.encoder.chunk_frames // 2}},
         )
         return batch["input_ids"][0].tolist()
+
+
+def rows_after_convolutions(lengths: torch.Tensor, n_window: int = 50) -> torch.Tensor:
+    """Encoder rows of clips of ``lengths`` frames, a chunk's by the official encoder's own count."""
+    chunk, count = 2 * n_window, official_code.Qwen3ASREncoder._post_cnn_length
+    return lengths // chunk * count(torch.tensor(chunk)) + count(lengths % chunk)
+
+
+def count_rows_of_any_chunk() -> None:
+    """Have the official encoder divide windows by the rows its convolutions give, not by 13 a chunk.
+
+    With another ``n_window`` the literal makes windows that end in mid-chunk and fewer placeholders than rows. The same
+    function, chunks of 100 frames included.
+    """
+    replaced: dict[str, Callable[..., torch.Tensor]] = {"_get_feat_extract_output_lengths": rows_after_convolutions}
+    for name, function in replaced.items():
+        if not hasattr(official_code, name):
+            raise RuntimeError(f"transformers has no {name} any more: look how it counts rows now")
+        setattr(official_code, name, function)
+
+
+class AnyChunkProcessor(Qwen3ASRProcessor):
+    """The official processor; placeholders are counted for any chunk."""
+
+    def _get_audio_token_length(self, audio_lengths: torch.Tensor, n_window: int = 50) -> NDArray[np.int64]:
+        own = super()._get_audio_token_length(audio_lengths, n_window)
+        rows = rows_after_convolutions(audio_lengths, n_window).numpy()
+        if 2 * n_window == 100 and not np.array_equal(own, rows):
+            raise RuntimeError(f"the official count {own} of placeholders is not {rows}")
+        return rows
 
 
 def template_of(directory: Path) -> str:

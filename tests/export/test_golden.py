@@ -24,8 +24,8 @@ from export.sound import sound
 from streaming.encoder import AudioEncoder
 from streaming.mel import LogMel, load_filters, official_length
 from streaming.prompt import Prompt
+from tests.golden_models import GOLDEN, longer_chunks
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "asr"
 OFFICIAL = np.load(GOLDEN / "official.npz")
 CLIPS = ((0.3, 0), (2.0, 1), (9.7, 2))
 
@@ -48,13 +48,14 @@ def manifest() -> AsrManifest:
 def encode(directory: Path, number: int) -> Floats:
     """Embeddings of a golden clip by the runtime's encoder."""
     manifest = manifests.read_asr(directory)
+    frames, window = manifest.encoder.chunk_frames, manifest.encoder.window_rows
     spec, lane = manifest.encoder, Lane("golden")
     try:
         graphs = [Graph(directory / name, threads=1, provider="cpu") for name in (spec.stem, spec.body)]
         encoder = AudioEncoder(spec, graphs[0], graphs[1], lane, manifest.mel.bins)
         mel = features(manifest, number)
-        rows = np.concatenate([encoder.stem(mel[:, at : at + 100]) for at in range(0, mel.shape[1], 100)])
-        return np.concatenate([encoder.body(rows[at : at + 104]).embeddings for at in range(0, len(rows), 104)])
+        rows = np.concatenate([encoder.stem(mel[:, at : at + frames]) for at in range(0, mel.shape[1], frames)])
+        return np.concatenate([encoder.body(rows[at : at + window]).embeddings for at in range(0, len(rows), window)])
     finally:
         lane.close()
 
@@ -91,6 +92,20 @@ def test_encoder(number: int, name: str, limit: float, cosine: float) -> None:
     assert np.abs(ours - theirs).max() / np.sqrt((theirs**2).mean()) < limit
     cosines = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
     assert cosines.min() > cosine
+
+
+@pytest.mark.parametrize("frames", [200, 400])
+def test_encoder_of_longer_chunks(frames: int, tmp_path: Path) -> None:
+    """Two windows, chunks of 2 s or 4 s: the official windowed encoder's rows, nearly, in 8 bits."""
+    ours = encode(longer_chunks(tmp_path, frames), 2)
+    theirs = OFFICIAL[f"embeddings2_{frames}"]
+    assert ours.shape == theirs.shape == (-(-970 // 8), 64)
+    assert np.abs(ours - theirs).max() / np.sqrt((theirs**2).mean()) < 0.3
+    cosines = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+    assert cosines.min() > 0.995
+    # And no other chunk length's.
+    other = OFFICIAL[f"embeddings2_{600 - frames}"]
+    assert np.abs(other - theirs).max() / np.sqrt((theirs**2).mean()) > 1
 
 
 @pytest.mark.parametrize("name", ["fp32", "int8"])

@@ -22,7 +22,7 @@ if WANTED == "asr":
     from export.dims import read_dims
     from export.parity import Exported
     from export.reference import Reference
-    from tests.reference.official import OTHER, TINY, write_checkpoint
+    from tests.reference.official import OTHER, TINY, longer, write_checkpoint
 
     torch.set_num_threads(2)
 
@@ -49,6 +49,14 @@ if WANTED == "asr":
     def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
         """The original layout in shards, slow tokenizer, every dimension another, a head of its own, windows of 4 s."""
         case = Case(tmp_path_factory.mktemp("other"), OTHER, layout="original", seed=4)
+        yield case
+        case.exported.close()
+
+    @pytest.fixture(scope="session", params=[(100, "transformers", 6), (200, "original", 8)], ids=["2 s", "4 s"])
+    def long_chunks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
+        """Chunks of 2 s and of 4 s, in which positions count on further."""
+        n_window, layout, seed = request.param
+        case = Case(tmp_path_factory.mktemp("long"), longer(n_window, TINY), layout=layout, seed=seed)
         yield case
         case.exported.close()
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import torch
 
 from export import api
@@ -23,7 +24,7 @@ from export.dims import read_dims
 from export.reference import Reference
 from export.sound import sound
 from streaming.prompt import LANGUAGES
-from tests.reference.official import write_checkpoint
+from tests.reference.official import longer, write_checkpoint
 
 SHAPE: Mapping[str, Any] = {
     "audio_config": {
@@ -42,6 +43,9 @@ SHAPE: Mapping[str, Any] = {
 CLIPS = ((0.3, 0), (2.0, 1), (9.7, 2))
 """Seconds and seed: one that the extractor pads, one window, two windows."""
 
+CHUNKS = (200, 400)
+"""Frames of longer chunks. Only the stem knows how long a chunk is, so it is all that is written for them."""
+
 TOKENS = 64
 SEED = 0
 PROMPTS: tuple[tuple[str | None, tuple[str, ...]], ...] = (
@@ -53,7 +57,8 @@ PROMPTS: tuple[tuple[str | None, tuple[str, ...]], ...] = (
 
 
 def write(directory: Path) -> None:
-    """Write the golden directory: ``fp32``, ``int8`` (model directories), ``official.npz``, ``prompts.json``."""
+    """Write the golden directory: ``fp32``, ``int8`` (model directories), ``official.npz``, ``prompts.json``, and
+    ``stem-200.onnx`` …: the int8 stems of longer chunks, complete in themselves."""
     torch.set_num_threads(2)
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
@@ -82,6 +87,8 @@ def write(directory: Path) -> None:
             f"margins{number}": (best[:, -1] - best[:, -2]) / generated.logits.std(1),
             f"logits{number}": generated.logits[::16],
         }
+    for frames in CHUNKS:
+        arrays |= write_longer(directory, frames)
     np.savez_compressed(directory / "official.npz", **arrays)
     prompts = [
         {"language": code, "keyterms": terms,
@@ -89,6 +96,24 @@ def write(directory: Path) -> None:
         for code, terms in PROMPTS
     ]  # fmt: skip
     (directory / "prompts.json").write_text(json.dumps(prompts))
+
+
+def write_longer(directory: Path, frames: int) -> dict[str, Any]:
+    """The stem for chunks of ``frames``; the official embeddings of the longest clip under that chunk length."""
+    with tempfile.TemporaryDirectory() as folder:
+        shape = longer(frames // 2, SHAPE)
+        checkpoint = write_checkpoint(Path(folder) / "golden", shape, layout="original", seed=SEED)
+        model = api.run(
+            checkpoint, Path(folder) / "model", encoder="int8", decoder="q8_0", clip=False, name="golden-int8"
+        )
+        onnx.save(onnx.load(model / "stem.onnx"), directory / f"stem-{frames}.onnx")
+        for file in ("decoder.gguf", "tokenizer.json", "mel.npy"):
+            if (model / file).read_bytes() != (directory / "int8" / file).read_bytes():
+                raise RuntimeError(f"{file} depends on the chunk length: the golden model cannot be put together")
+        opened = open_checkpoint(checkpoint)
+        reference = Reference(opened, read_dims(opened))
+    features, mask = reference.features(sound(*CLIPS[-1]))
+    return {f"embeddings{len(CLIPS) - 1}_{frames}": reference.encode(features, mask)}
 
 
 if __name__ == "__main__":

@@ -51,6 +51,13 @@ OTHER: Mapping[str, Any] = {
 }  # fmt: skip
 """Another value for everything: own head, windows of 4 s, 80 mel bands, no grouped heads, other RoPE and epsilon."""
 
+
+def longer(n_window: int, shape: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``shape`` with chunks of ``2 · n_window`` frames; the released models have 100."""
+    audio = {"n_window": n_window, "max_position_embeddings": -(-2 * n_window // 8)}
+    return dict(shape) | {"audio_config": shape["audio_config"] | audio}
+
+
 FULL: Mapping[str, Any] = {
     "audio_config": {
         "num_mel_bins": 128, "encoder_layers": 18, "encoder_attention_heads": 14, "encoder_ffn_dim": 3584,

@@ -13,6 +13,7 @@ from export import api, parity
 from export.parity import SECONDS, Exported, compared, decode, error
 from export.sound import sound
 from export.table import Row
+from streaming.encoder import rows_of
 from tests.reference.official import TINY, write_checkpoint
 
 pytestmark = pytest.mark.reference
@@ -52,13 +53,14 @@ def test_encoder_from_samples(case: Any) -> None:
 
 def test_a_batch_of_clips_of_different_length(case: Any) -> None:
     """The whole-clip graph masks each clip by its own valid rows."""
+    spec = case.exported.manifest.encoder
     clips = [case.reference.features(sound(seconds, 5))[0][0].numpy() for seconds in (9.3, 2.5)]
     valid = [int(case.reference.features(sound(seconds, 5))[1].sum()) for seconds in (9.3, 2.5)]
     frames = max(clip.shape[1] for clip in clips)
     batch = np.stack([np.pad(clip, ((0, 0), (0, frames - clip.shape[1]))) for clip in clips])
-    rows = np.array([-(-(count % 100) // 8) + count // 100 * 13 for count in valid])
+    rows = np.array([rows_of(count, spec.chunk_frames, spec.chunk_rows) for count in valid])
     together = case.exported.clip.run({"mel": batch, "valid_rows": rows})[0]
-    assert together.shape[1] == 13 * frames // 100
+    assert together.shape[1] == spec.chunk_rows * frames // spec.chunk_frames
     for index, clip in enumerate(clips):
         alone = case.exported.encode_clip(clip[:, : valid[index]])
         assert error(together[index, : rows[index]], alone)[0] < 1e-5
@@ -95,6 +97,34 @@ def test_forced_aligner(tmp_path: Path, layout: str) -> None:
     print(table)
     assert table.passed
     assert any(row.measure == "same time classes" for row in table.rows)
+
+
+def test_longer_chunks(long_chunks: Any) -> None:
+    """Chunks of 2 s and 4 s, windows of 8 s: everything the released chunk length is held to."""
+    case = long_chunks
+    spec = case.exported.manifest.encoder
+    assert (spec.chunk_rows, spec.window_rows) == (spec.chunk_frames // 8, 100)
+    assert spec.chunk_frames in (200, 400)
+    hold(parity.mel_rows(case.exported, case.reference, SECONDS))
+    edges = (1.99, 2.0, 2.01, 3.99, 4.0, 4.01)
+    hold(parity.encoder_rows(case.exported, case.reference, (*SECONDS, *edges)))
+    test_encoder_from_samples(case)
+    test_a_batch_of_clips_of_different_length(case)
+    test_prompts(case)
+    test_greedy_decoding(case)
+
+
+def test_positions_of_longer_chunks_matter(long_chunks: Any) -> None:
+    """One per cent on the positions beyond the thirteenth row breaks the limit."""
+    position = dict(case_buffers(long_chunks))["audio_tower.positional_embedding.positional_embedding"][13:]
+    with changed(position):
+        rows = list(parity.encoder_rows(long_chunks.exported, long_chunks.reference, (7.99,)))
+    assert any(not row.passed for row in rows), [str(row) for row in rows]
+
+
+def case_buffers(case: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """Buffers of the official model by name."""
+    return case.reference.model.model.named_buffers()
 
 
 @contextmanager

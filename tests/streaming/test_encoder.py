@@ -1,17 +1,23 @@
 """The two graphs: rows counted as the convolutions count them, windows that nobody beside them can change."""
 
 import threading
+from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.encoder import rows_of
+from engines.batching import Lane
+from engines.manifest import read_asr
+from engines.onnx import Graph
+from streaming.encoder import AudioEncoder, rows_of
 from streaming.model import AsrModel
+from tests.golden_models import GOLDEN, longer_chunks
 
 
-@given(st.integers(0, 5000))
-def test_rows_are_counted_as_three_convolutions_count_them(frames: int) -> None:
+@given(st.integers(0, 5000), st.sampled_from([(100, 13), (200, 25), (400, 50), (60, 8)]))
+def test_rows_are_counted_as_three_convolutions_count_them(frames: int, spec: tuple[int, int]) -> None:
     """Each halves a chunk's length, rounding up; 100 frames give 13."""
 
     def convolved(length: int) -> int:
@@ -19,9 +25,10 @@ def test_rows_are_counted_as_three_convolutions_count_them(frames: int) -> None:
             length = (length + 1) // 2
         return length
 
-    whole, rest = divmod(frames, 100)
-    assert rows_of(frames, 100, 13) == whole * convolved(100) + convolved(rest)
-    assert convolved(100) == 13
+    chunk_frames, chunk_rows = spec
+    whole, rest = divmod(frames, chunk_frames)
+    assert rows_of(frames, chunk_frames, chunk_rows) == whole * convolved(chunk_frames) + convolved(rest)
+    assert convolved(chunk_frames) == chunk_rows
 
 
 def chunk(model: AsrModel, frames: int, seed: int, scale: float = 1.0) -> np.ndarray:
@@ -31,15 +38,42 @@ def chunk(model: AsrModel, frames: int, seed: int, scale: float = 1.0) -> np.nda
 
 
 def test_an_unfinished_chunk_gives_the_rows_of_its_frames(asr_model: AsrModel) -> None:
-    """Zero-padded to 100 frames inside, cut to the valid rows outside."""
-    for frames in (1, 8, 9, 57, 99, 100):
-        assert len(asr_model.encoder.stem(chunk(asr_model, frames, 1))) == rows_of(frames, 100, 13)
+    """Zero-padded inside, cut to the valid rows outside."""
+    spec = asr_model.manifest.encoder
+    for frames in (1, 8, 9, 57, 99, spec.chunk_frames):
+        expected = rows_of(frames, spec.chunk_frames, spec.chunk_rows)
+        assert len(asr_model.encoder.stem(chunk(asr_model, frames, 1))) == expected
+
+
+@pytest.mark.parametrize("frames", [100, 200, 400])
+def test_a_cut_chunk_gives_the_rows_of_the_padded_one(frames: int, tmp_path: Path) -> None:
+    """Bit for bit at every length: a row sees no frame of the padding that is left out."""
+    directory = GOLDEN / "int8" if frames == 100 else longer_chunks(tmp_path, frames)
+    manifest = read_asr(directory)
+    spec = manifest.encoder
+    stem, body = (Graph(directory / name, threads=2, provider="cpu") for name in (spec.stem, spec.body))
+    assert stem.is_dynamic("mel", 2)
+    lane = Lane("cut")
+    try:
+        encoder = AudioEncoder(spec, stem, body, lane, manifest.mel.bins)
+        values = np.random.default_rng(5).uniform(-0.6, 1.4, (manifest.mel.bins, frames)).astype(np.float32)
+        for length in range(1, frames + 1):
+            padded = np.pad(values[:, :length], ((0, 0), (0, frames - length)))
+            whole = stem.run({"mel": padded[None]})[0][0][: rows_of(length, frames, spec.chunk_rows)]
+            np.testing.assert_array_equal(encoder.stem(values[:, :length]), whole)
+        # The frames are seen: the last of a cut chunk matters to its last row.
+        other = values[:, :57].copy()
+        other[:, 56] += 1
+        assert not np.array_equal(encoder.stem(other)[-1], encoder.stem(values[:, :57])[-1])
+    finally:
+        lane.close()
 
 
 def test_a_window_is_the_same_alone_and_beside_louder_ones(asr_model: AsrModel) -> None:
     """Stem and body: eight windows of different loudness that share a call, each bit-equal to itself alone."""
     model = asr_model
-    stems = [model.encoder.stem(chunk(model, 100, i, 1.0 + i)) for i in range(8)]
+    frames = model.manifest.encoder.chunk_frames
+    stems = [model.encoder.stem(chunk(model, frames, i, 1.0 + i)) for i in range(8)]
     windows = [np.concatenate([stems[i], stems[(i + 1) % 8] * (1 + 4 * (i % 2))]) for i in range(8)]
     alone = [model.encoder.body(w) for w in windows]
     together: dict[int, tuple[np.ndarray, np.ndarray]] = {}
@@ -49,7 +83,7 @@ def test_a_window_is_the_same_alone_and_beside_louder_ones(asr_model: AsrModel) 
     before = model.encoder_lane.batches
 
     def one(i: int) -> None:
-        together[i] = (model.encoder.stem(chunk(model, 100, i, 1.0 + i)), model.encoder.body(windows[i]).embeddings)
+        together[i] = (model.encoder.stem(chunk(model, frames, i, 1.0 + i)), model.encoder.body(windows[i]).embeddings)
 
     threads = [threading.Thread(target=one, args=(i,)) for i in range(8)]
     for thread in threads:
@@ -63,3 +97,19 @@ def test_a_window_is_the_same_alone_and_beside_louder_ones(asr_model: AsrModel) 
     for i in range(8):
         np.testing.assert_array_equal(together[i][0], stems[i])
         np.testing.assert_array_equal(together[i][1], alone[i].embeddings)
+
+
+def test_many_at_once_are_what_they_are_alone(asr_model: AsrModel) -> None:
+    """Chunks and windows of different lengths, asked for in one call."""
+    spec = asr_model.manifest.encoder
+    chunks = [chunk(asr_model, frames, i) for i, frames in enumerate((spec.chunk_frames, 17, spec.chunk_frames, 64, 1))]
+    stems = asr_model.encoder.stems(chunks)
+    for alone, together in zip(map(asr_model.encoder.stem, chunks), stems, strict=True):
+        np.testing.assert_array_equal(together, alone)
+    windows = [np.concatenate(stems), stems[0], np.concatenate(stems[:4]), stems[2]]
+    for window, together in zip(windows, asr_model.encoder.bodies(windows), strict=True):
+        alone = asr_model.encoder.body(window)
+        assert len(together.embeddings) == len(window)
+        np.testing.assert_array_equal(together.embeddings, alone.embeddings)
+        assert together.ctc is not None and alone.ctc is not None
+        np.testing.assert_array_equal(together.ctc, alone.ctc)

@@ -1,0 +1,123 @@
+"""The audio half of a segment: every chunk and window once, the same rows however they were asked for, any chunk."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engines import manifest as manifests
+from engines.batching import Owner
+from streaming.encoder import rows_of
+from streaming.listener import SEAM_SECONDS, SEGMENT_SECONDS
+from streaming.mel import official_length
+from streaming.model import AsrModel, sequence_rows
+from streaming.options import ListenOptions
+from streaming.windows import Windows
+from streaming.work import Work
+from tests.clips import RATE, Clip
+from tests.golden_models import GOLDEN, longer_chunks
+from tests.streaming.test_listener import continuous, finals, listen
+
+
+@pytest.fixture(scope="module", params=[100, 200, 400])
+def any_chunk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsrModel]:
+    """Random weights, the official floor, chunks of 1, 2 and 4 s."""
+    frames = request.param
+    directory = GOLDEN / "int8" if frames == 100 else longer_chunks(tmp_path_factory.mktemp("chunks"), frames)
+    model = AsrModel(directory, sessions=3, threads=2)
+    yield model
+    model.close()
+
+
+def tone(seconds: float) -> np.ndarray:
+    """A sound that grows louder, so that the official floor rises with it."""
+    time = np.arange(int(seconds * RATE)) / RATE
+    noise = np.random.default_rng(3).standard_normal(len(time))
+    return (np.exp(0.3 * time - 6) * (np.sin(2 * np.pi * 300 * time) + 0.3 * noise)).astype(np.float32)
+
+
+def heard(model: AsrModel, samples: np.ndarray, looks: list[float]) -> tuple[np.ndarray, Work]:
+    """All embeddings of ``samples`` as one segment, with a look at the tail at each of ``looks`` (seconds)."""
+    work = Work()
+    windows = Windows(model, Owner(), work)
+    found: list[np.ndarray] = []
+    at = 0
+    for stop in [*(int(look * RATE) for look in looks), len(samples)]:
+        windows.extend(samples[at:stop])
+        windows.close(windows.length)
+        found += [window.embeddings for window in windows.take()]
+        rows = windows.tail(windows.length).embeddings
+        at = stop
+    return np.concatenate([*found, rows]), work
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.3, 1.0, 3.99, 4.01, 7.99, 8.0, 8.01, 9.7, 23.9])
+def test_rows_do_not_depend_on_looks(any_chunk: AsrModel, seconds: float) -> None:
+    """Bit for bit, with a rising floor, and as many rows as the official model has."""
+    samples, spec = tone(seconds), any_chunk.manifest.encoder
+    alone, work = heard(any_chunk, samples, [])
+    looks = [look for look in np.arange(0.3, 24, 0.7).tolist() if look < seconds]
+    looked_at, more = heard(any_chunk, samples, looks)
+    np.testing.assert_array_equal(alone, looked_at)
+    frames = official_length(len(samples)) // 160
+    assert len(alone) == rows_of(frames, spec.chunk_frames, spec.chunk_rows)
+    # Without looks every chunk is convolved once, whatever the floor does; looks see it rise.
+    sure = (len(samples) - 200) // 160 + 1
+    assert work.stem_chunks == more.stem_chunks == sure // spec.chunk_frames
+    assert work.stem_repeats == 0
+    assert work.windows == more.windows == sure // 800
+    assert work.stem_tails <= 1 + (frames // spec.chunk_frames > sure // spec.chunk_frames)
+    if len(looks) > 12:
+        assert more.stem_repeats > 0
+
+
+@pytest.mark.parametrize("cuts", [[160, 7001], [4800], [51_000, 512]])
+def test_live_is_offline_with_any_chunk(any_chunk: AsrModel, clips: list[Clip], cuts: list[int]) -> None:
+    """Finals of a session with interims, in any pieces, are those of the file."""
+    samples = np.concatenate([clips[cuts[0] % len(clips)].samples, continuous(clips[30:], 10)])
+    live = finals(listen(any_chunk, samples, ListenOptions(language="en"), cuts))
+    offline = finals(listen(any_chunk, samples, ListenOptions(language="en", interim=False), [len(samples)]))
+    assert live == offline
+    assert all(final.text for final in live)
+
+
+def test_nothing_finished_is_computed_twice_with_any_chunk(any_chunk: AsrModel, clips: list[Clip]) -> None:
+    """Chunks, windows and rows of live speech without a pause, counted."""
+    samples = continuous(clips, 30)
+    spec = any_chunk.manifest.encoder
+    listener = any_chunk.listener(ListenOptions(endpointing=None))
+    for at in range(0, len(samples), 4800):
+        listener.feed(samples[at : at + 4800])
+    work = listener.work
+    heard_chunks = len(samples) * 100 // RATE // spec.chunk_frames + 1
+    looks = work.ticks + work.finals
+    assert work.ticks > 40
+    assert work.stem_chunks <= heard_chunks + SEAM_SECONDS * 100 // spec.chunk_frames + 1
+    assert work.stem_tails <= 2 * looks
+    assert work.window_rows == work.windows * spec.window_rows
+    assert work.windows <= len(samples) // (8 * RATE)
+    assert work.tail_rows <= looks * spec.window_rows
+    assert len(finals(listener.finish())) == 1
+    assert any_chunk.decoder.rows >= sequence_rows(any_chunk.manifest)
+    longest = rows_of(int(SEGMENT_SECONDS * 100), spec.chunk_frames, spec.chunk_rows)
+    assert sequence_rows(any_chunk.manifest) > longest >= 300
+
+
+def test_a_window_that_a_seam_may_cut_stays_open(tmp_path: Path, clips: list[Clip]) -> None:
+    """Windows shorter than the seam's stretch: live is still offline, and no audio is lost."""
+    import msgspec
+
+    directory = longer_chunks(tmp_path, 200)
+    manifest = manifests.read_asr(directory)
+    short = msgspec.structs.replace(manifest, encoder=msgspec.structs.replace(manifest.encoder, window_rows=25))
+    manifests.write(short, directory)
+    model = AsrModel(directory, sessions=2, threads=1)
+    try:
+        samples = continuous(clips, 27)
+        options = ListenOptions(language="en", interim=False, endpointing=None)
+        offline = finals(listen(model, samples, options, [len(samples)]))
+        assert offline == finals(listen(model, samples, ListenOptions(language="en", endpointing=None), [7000]))
+        assert offline[0].end == offline[1].start
+    finally:
+        model.close()
