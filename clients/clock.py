@@ -5,6 +5,8 @@ from dataclasses import dataclass
 LEAD_SECONDS = 0.1
 """Silence before the first piece, and before the next wherever all was played out: what the pieces after it may be late
 by (the jitter)."""
+MAX_LEAD_SECONDS = 1.6
+"""An under-run doubles the lead, up to this: text that is written more slowly than a voice reads makes late audio."""
 
 
 @dataclass(slots=True)
@@ -12,6 +14,7 @@ class PlaybackClock:
     """The player's clock, without a player. Times are seconds of one monotonic clock.
 
     Attributes:
+        lead: seconds of silence before the next piece that begins after silence.
         under_runs: how often a piece came after all before it was played out. What comes after :meth:`pause` is no
             under-run: nobody had promised it yet.
         silent_seconds: how long the listener heard nothing because of them.
@@ -31,6 +34,7 @@ class PlaybackClock:
             self._end, gap = now, self.lead
         elif now > self._end:
             if not self._paused:
+                self.lead = max(self.lead, min(2 * self.lead, MAX_LEAD_SECONDS))
                 self.under_runs += 1
                 self.silent_seconds += now - self._end + self.lead
             self._end, gap = now, self.lead

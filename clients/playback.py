@@ -44,8 +44,13 @@ class Loudspeaker:
     Leaving the block waits until everything is played; where an error or a cancellation leaves it, it stops at once.
     """
 
-    def __init__(self, sample_rate: int, channels: int = 1, device: int | str | None = None) -> None:
+    def __init__(
+        self, sample_rate: int, channels: int = 1, device: int | str | None = None, *, lead: float | None = None
+    ) -> None:
         """Pieces are 16-bit little endian, channels interleaved.
+
+        Args:
+            lead: seconds of silence before the first piece; None for the clock's own.
 
         Raises:
             SoundError: no PortAudio, or no device that plays this.
@@ -59,7 +64,7 @@ class Loudspeaker:
         except (ValueError, self._sound.PortAudioError) as error:
             raise _missing(device, error) from None
         self.sample_rate = sample_rate
-        self.clock = PlaybackClock()
+        self.clock = PlaybackClock() if lead is None else PlaybackClock(lead)
         """What waits to be played, and how often the next piece was late."""
         self._frame = 2 * channels
         self._slice = self._frame * round(sample_rate * SLICE_SECONDS)

@@ -35,6 +35,7 @@ class SpeechOptions:
         voice: id of a voice, as ``GET /v1/audio/voices`` lists them.
         speed: 1 as the model speaks, 2 twice as fast.
         seed: the same seed, text and options give the same speech.
+        marks: have each piece's text and times told: ``Piece``.
     """
 
     model: str | None = None
@@ -45,6 +46,7 @@ class SpeechOptions:
     sample_rate: int = 24000
     speed: float | None = None
     seed: int | None = None
+    marks: bool = False
 
     @property
     def bytes_per_second(self) -> int:
@@ -63,6 +65,7 @@ class SpeechOptions:
             "instructions": self.instructions,
             "speed": self.speed,
             "seed": self.seed,
+            "marks": "true" if self.marks else None,
         }
         return urlencode({name: value for name, value in chosen.items() if value is not None})
 
@@ -101,6 +104,18 @@ class Cleared:
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """A sentence, or a part of a long one, is complete: its text as it was spoken, seconds of the session's audio, and
+    where it stood in the text sent, in characters."""
+
+    text: str
+    start: float
+    end: float
+    start_char: int
+    end_char: int
+
+
+@dataclass(frozen=True, slots=True)
 class SpeechWarning:
     """Something that may be heard, or was not taken; the session goes on."""
 
@@ -108,7 +123,7 @@ class SpeechWarning:
     message: str
 
 
-SpeechEvent = Audio | SpeechMetadata | Flushed | Cleared | SpeechWarning | Fault
+SpeechEvent = Audio | SpeechMetadata | Piece | Flushed | Cleared | SpeechWarning | Fault
 
 
 class AsyncSpeech(AsyncSession[SpeechEvent]):
@@ -170,6 +185,14 @@ def parse(message: str | bytes) -> SpeechEvent | None:
                 return Flushed(int(data["sequence_id"]))
             case "Cleared":
                 return Cleared(int(data["sequence_id"]))
+            case "Piece":
+                return Piece(
+                    str(data["text"]),
+                    float(data["start"]),
+                    float(data["end"]),
+                    int(data["start_char"]),
+                    int(data["end_char"]),
+                )
             case "Warning":
                 return SpeechWarning(
                     str(data.get("code") or data.get("warn_code") or ""),

@@ -113,8 +113,12 @@ def version() -> str:
 
 
 @contextmanager
-def own_daemon(model: str | None, threads: int | None = None, sessions: int = 4) -> Generator[str]:
+def own_daemon(
+    model: str | None, threads: int | None = None, sessions: int = 4, *, tts_model: str | None = "none"
+) -> Generator[str]:
     """A daemon of this process on a free loopback port, for as long as the block lasts; yields its address.
+
+    ``tts_model``: None for the default speaking model where it is installed, ``none`` for none.
 
     Settings from the environment do not reach it: nobody else is meant to use it.
     """
@@ -122,6 +126,12 @@ def own_daemon(model: str | None, threads: int | None = None, sessions: int = 4)
     from daemon.serve import Background
     from engines import store
 
-    settings = Settings(port=0, asr_model=model or store.default(), threads=threads or 0, sessions=sessions)
+    settings = Settings(
+        port=0,
+        asr_model=model or store.default(),
+        tts_model=tts_model or "auto",
+        threads=threads or 0,
+        sessions=sessions,
+    )
     with Background(settings) as background:
         yield background.url

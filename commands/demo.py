@@ -1,4 +1,4 @@
-"""``hearsay demo``: a bundled recording, played at its own pace through a real daemon and a real WebSocket."""
+"""``hearsay demo``: a bundled recording, heard at its own pace by a real daemon over a real WebSocket, said again."""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from commands.console import Failure, Key, Model, Threads, Url, own_daemon, prose
+from commands.console import Failure, Key, Model, Threads, TtsModel, Url, own_daemon, prose
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 PIECE_SECONDS = 0.05
 
 HELP = prose("""
-Show what hearsay does: a recording becomes captions while it plays.
+Show what hearsay does: a recording becomes captions while it plays, then what was heard is said again, and heard.
 
-It goes at real-time pace through a daemon (one of its own on a free loopback port, without --url) and over a real
-WebSocket. Live captions, the final text, the reference text, the word error rate and the latencies are printed. Needs
-neither a microphone nor a sound library nor a terminal.
+It goes at real-time pace through a daemon (one of its own on a free loopback port, without --url) and over real
+WebSockets. Live captions, the final text, the reference text, the word error rate and the latencies are printed; then,
+with a speaking model, how much of what was said is heard again. Needs neither a microphone nor a sound library nor a
+terminal.
 """)
 EPILOG = "Example: hearsay demo --model pocket-asr-en"
 
@@ -41,6 +42,7 @@ def demo(
         Path | None, typer.Option("--file", help="Another recording [default: the bundled one].", show_default=False)
     ] = None,
     model: Model = None,
+    tts_model: TtsModel = None,
     threads: Threads = None,
     url: Url = None,
     key: Key = None,
@@ -63,14 +65,15 @@ def demo(
     )
     console = Console(highlight=False)
     console.print(f"{recording.name}, {recording.seconds:.1f} s" + (f", {chosen.credit}" if chosen else ""))
-    loudspeaker = _loudspeaker(recording, sound, console)
+    loudspeaker = _loudspeaker(recording.sample_rate, recording.channels, sound, console)
     began = time.perf_counter()
-    with nullcontext(url) if url else own_daemon(model, threads) as address:
+    with nullcontext(url) if url else own_daemon(model, threads, tts_model=tts_model) as address:
         console.print(f"daemon at {address}, ready after {time.perf_counter() - began:.2f} s")
         if not console.is_terminal:
             console.print("(seconds ~ unfinished text: committed | unstable, = final text)")
         texts, meter = asyncio.run(_play(address, key, recording, options, console, loudspeaker))
-    _report(" ".join(texts), chosen.text if chosen else None, meter)
+        _report(" ".join(texts), chosen.text if chosen else None, meter)
+        _say_again(address, key, texts, console, sound)
 
 
 async def _play(
@@ -103,15 +106,17 @@ async def _play(
     return texts, meter
 
 
-def _loudspeaker(recording: "Recording", wanted: bool | None, console: "Console") -> "Loudspeaker | None":
-    """One that plays the recording, None where it is not wanted or, unless asked for, not there."""
+def _loudspeaker(
+    rate: int, channels: int, wanted: bool | None, console: "Console", lead: float | None = None
+) -> "Loudspeaker | None":
+    """One that plays so, None where it is not wanted or, unless asked for, not there."""
     from clients.microphone import SoundError
     from clients.playback import Loudspeaker
 
     if wanted is False or (wanted is None and not console.is_terminal):
         return None
     try:
-        return Loudspeaker(recording.sample_rate, recording.channels)
+        return Loudspeaker(rate, channels, lead=lead)
     except SoundError:
         if wanted:
             raise
@@ -160,3 +165,37 @@ def _report(text: str, reference: str | None, meter: "LagMeter") -> None:
             print(f"{name + ':':<12} p50 {p50}, p95 {p95} over {len(lags)} {counted} ({meaning})")
     if not text:
         raise Failure("the daemon heard no words")
+
+
+def _say_again(url: str, key: str | None, texts: list[str], console: "Console", sound: bool | None) -> None:
+    """The second half, where the daemon speaks; a remark where it does not."""
+    from clients.handshake import Refused
+    from clients.voices import voices
+    from commands.echo import LEAD_SECONDS, RATE, WORDS_PER_SECOND, echo
+
+    print()
+    try:
+        voice = next((found.id for found in voices(url, key=key)), "its own voice")
+    except Refused as refused:
+        if refused.status != 404:
+            raise
+        print("no speaking model is installed, so this is not said again (docs/speaking.md)")
+        return
+    print(f"said again by {voice}, {WORDS_PER_SECOND:g} words a second as they are written, and heard:")
+    # A final ends where someone paused: a sentence, as far as the voice needs one.
+    text = " ".join(text if text[-1] in ".!?" else f"{text}." for text in texts)
+    loudspeaker = _loudspeaker(RATE, 1, sound, console, LEAD_SECONDS)
+    found = asyncio.run(echo(url, key, text, console, loudspeaker=loudspeaker))
+    print()
+    print(f"said:           {text}")
+    print(f"heard again:    {' '.join(found.heard) or '(nothing)'}")
+    print(f"word agreement: {100 * found.agreement:.1f} %")
+    print(
+        f"first audio:    {1000 * found.first_audio:.0f} ms after the first of {found.words} words was written, "
+        f"{found.words_before_audio} were by then"
+    )
+    print(
+        f"under-runs:     {found.under_runs} in {found.seconds:.1f} s, played {LEAD_SECONDS:g} s behind the first audio"
+    )
+    for warning in found.warnings:
+        print(f"the daemon warns: {warning}")

@@ -57,7 +57,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Awaiting:
-    """All that can be spoken of the text so far has been given: silence from here is the text's."""
+    """A piece is complete, and the next may not have been told yet: a silence here is nobody's fault."""
 
 
 Heard = Sound | Remark | Awaiting
@@ -146,9 +146,9 @@ class Local:
 
     async def heard(self, buffered: Callable[[], float]) -> AsyncIterator[Heard]:
         """Everything until the finished text is spoken."""
-        from codec.events import AudioChunk, Warning
+        from codec.events import AudioChunk, PieceMark, PieceStarted, Warning
 
-        speaker = self._speaker
+        speaker, in_piece = self._speaker, False
         while not speaker.finished:
             events = await asyncio.to_thread(speaker.step, buffered())
             self._stepped.set()
@@ -158,10 +158,13 @@ class Local:
                         yield Sound(pcm16(event.samples))
                     case Warning():
                         yield Remark(event.description)
+                    case PieceStarted() | PieceMark():
+                        in_piece = isinstance(event, PieceStarted)
                     case _:
                         pass
             if not events and not speaker.finished:
-                yield Awaiting()
+                if not in_piece:
+                    yield Awaiting()
                 await asyncio.to_thread(speaker.wait)
 
     async def __aenter__(self) -> Self:
@@ -190,6 +193,7 @@ class Remote:
             speed=manner.speed if manner.speed != 1 else None,
             seed=manner.seed,
             sample_rate=manner.sample_rate or RATE,
+            marks=True,
         )
         self._speech = AsyncSpeech(url, options, key=key)
         self._flushes = self._answered = self._since_flush = 0
@@ -227,15 +231,15 @@ class Remote:
     async def heard(self, buffered: Callable[[], float]) -> AsyncIterator[Heard]:
         """Everything until the finished text is spoken."""
         from clients.events import Fault
-        from clients.speech import Audio, Flushed, SpeechMetadata, SpeechWarning
+        from clients.speech import Audio, Flushed, Piece, SpeechMetadata, SpeechWarning
 
         del buffered  # the daemon reckons it from what it has sent
         async for event in self._speech:
             match event:
                 case Audio():
                     yield Sound(event.data)
-                    if not self._finished:
-                        yield Awaiting()  # a silence may be the text's: only the daemon knows
+                case Piece():
+                    yield Awaiting()
                 case SpeechMetadata():
                     self.seed = event.seed
                     for warning in event.warnings:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.clock import PlaybackClock
+from clients.clock import MAX_LEAD_SECONDS, PlaybackClock
 
 
 def test_audio_that_comes_in_time_is_no_under_run():
@@ -18,12 +18,17 @@ def test_audio_that_comes_in_time_is_no_under_run():
 
 
 def test_a_late_piece_is_counted_with_its_silence():
-    """All was played out: the listener heard nothing until the piece came, nor while the lead was filled again."""
+    """All was played out: the listener heard nothing until the piece came, nor during the lead, which grows."""
     clock = PlaybackClock(lead=0.1)
     clock.add(0.4, 0.0)
-    assert clock.add(0.4, 0.75) == 0.1
-    assert clock.under_runs == 1 and clock.silent_seconds == pytest.approx(0.25 + 0.1)
-    assert clock.buffered(0.75) == pytest.approx(0.5)
+    assert clock.add(0.4, 0.75) == 0.2
+    assert clock.under_runs == 1 and clock.silent_seconds == pytest.approx(0.25 + 0.2)
+    assert clock.buffered(0.75) == pytest.approx(0.6)
+    now = 0.75
+    for _ in range(9):
+        now += clock.buffered(now) + 1
+        clock.add(0.4, now)
+    assert clock.under_runs == 10 and clock.lead == MAX_LEAD_SECONDS
 
 
 def test_nobody_waits_in_a_pause():
@@ -55,6 +60,8 @@ def test_every_second_is_played_silent_or_waiting(pieces: list[tuple[float, floa
         if start is None or end is None:
             start = end = now
         silence += now - end if late else 0.0
+        if late and not paused:
+            lead = max(lead, min(2 * lead, MAX_LEAD_SECONDS))
         gap = clock.add(seconds, now)
         silence += gap
         audio += seconds
