@@ -19,7 +19,7 @@ GOALS: Final[dict[str, tuple[str, float | None]]] = {
     "ljspeech": ("LJSpeech", 0.18),
     "CMU AN4": ("AN4", None),
     "kathleen": ("Kathleen", None),
-    "Common Voice": ("Common Voice, newer samples", None),
+    "Common Voice": ("Common Voice, other samples", None),
 }
 """Beginning of a corpus's name → what the table calls it, and the error rate that was promised, if any."""
 QUANTISED_LIMIT: Final = 0.003
@@ -68,7 +68,7 @@ def by_corpus(clips: Sequence[Clip]) -> dict[str, list[Clip]]:
 def _place(corpus: str) -> tuple[int, str]:
     """Where a corpus stands in the table, and its name there: goals in their order, other corpora after them."""
     for place, (start, (name, _)) in enumerate(GOALS.items()):
-        if corpus.startswith(start):
+        if corpus.lower().startswith(start.lower()):
             return place, name
     return len(GOALS), corpus
 

@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     material = Material(
         data,
         shards,
-        only=frozenset(given.only.read_text(encoding="utf-8").split()) if given.only else None,
+        only=_names(given.only) if given.only else None,
         hearing=given.asr_model,
         speaking=given.tts_model,
         reference=given.reference,
@@ -86,13 +86,23 @@ def _measure(name: str, material: Material) -> list[Row]:
     return rows
 
 
+def _names(path: Path) -> frozenset[str]:
+    """The names of clips in a file: one a line, or the ``dev`` list of a training run's run.json."""
+    content = path.read_text(encoding="utf-8")
+    return frozenset(json.loads(content)["dev"] if path.suffix == ".json" else content.split())
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench.eval", description="Everything that is promised of the small models.")
     add = parser.add_argument
     add("--data", default=os.environ.get("HEARSAY_DATA"), help="directory with speech/*-test-*.tar and text/*.txt.xz")
     add("--rows", help=f"only these, by commas: {','.join(GROUPS)}")
     add("--shards", nargs="+", default=[], help="tars to hear instead of the test splits")
-    add("--only", type=Path, help="file with the names of the clips to hear")
+    add(
+        "--only",
+        type=Path,
+        help="file with names of clips, or a training run's run.json: its dev clips",
+    )
     add("--limit", type=int, help="at most so many clips of a corpus")
     add("--asr-model", help="name or directory of the hearing model")
     add("--tts-model", help="name or directory of the speaking model")

@@ -43,16 +43,20 @@ def speaking_rows(material: Material) -> list[Row]:
         with progress("pocketsphinx") as report:
             theirs = sphinx.texts(waves, report)
     except NotMeasured as reason:
-        return [*_intelligible(spoken, recorded, Both(ours, []), voice), _unheard(str(reason))]
+        return [*intelligible_rows(spoken, recorded, Both(ours, []), voice), _unheard(str(reason))]
     both = Both(ours, theirs)
-    return [*_intelligible(spoken, recorded, both, voice), _failures(spoken, recorded, both)]
+    return [*intelligible_rows(spoken, recorded, both, voice), failure_row(spoken, recorded, both)]
 
 
 def _unheard(reason: str) -> Row:
     return Row("by pocketsphinx; sentences that fail", "not measured", "", False, (reason,))
 
 
-def _intelligible(spoken: list[Spoken], recorded: HeldOut, both: Both, voice: str) -> list[Row]:
+def intelligible_rows(spoken: list[Spoken], recorded: HeldOut, both: Both, voice: str) -> list[Row]:
+    """Errors on unseen sentences against those on recordings; ``both`` has the sentences' texts, then the recordings'.
+
+    Without texts by pocketsphinx, our ear's row alone.
+    """
     unseen = [i for i, one in enumerate(spoken) if one.sentence.kind == UNSEEN]
     clips = [*recorded.tests, *recorded.takes]
     first = len(spoken)
@@ -86,7 +90,8 @@ def _row(ear: str, said: float, base: float, factor: float, count: int, clips: i
     return Row(name, reached, f"≤ {factor} ×", ratio <= factor, notes, {"said": said, "recorded": base})
 
 
-def _failures(spoken: list[Spoken], recorded: HeldOut, both: Both) -> Row:
+def failure_row(spoken: list[Spoken], recorded: HeldOut, both: Both) -> Row:
+    """Sentences without an end, of odd length, or with words that both ears miss or hear twice."""
     odd = odd_lengths(spoken)
     failed, kinds = dict[int, str](), Counter[str]()
     for i, one in enumerate(spoken):

@@ -38,12 +38,15 @@ def wordless_rows(material: Material) -> list[Row]:
 def _row(ear: Ear, kind: str, sounds: dict[str, Floats], notes: list[str]) -> Row:
     size = round(PIECE_SECONDS * noise.RATE)
     pieces = [(name, wave[at : at + size]) for name, wave in sounds.items() for at in range(0, len(wave), size)]
+    before = ear.model.work.finals
     with progress(kind) as report:
         texts = ear.texts([array_sound(wave, noise.RATE) for _, wave in pieces], progress=report)
     heard = {name: " / ".join(t for (n, _), t in zip(pieces, texts, strict=True) if n == name and t) for name in sounds}
     words = {name: len(normalize(text)) for name, text in heard.items() if text}
     minutes = sum(len(wave) for wave in sounds.values()) / noise.RATE / 60
-    notes = notes + [f"{words[name]} words on {name}: {_shortened(heard[name])}" for name in words]
+    passed = ear.model.work.finals - before
+    notes = [f"{passed} stretches passed the voice gate", *notes]
+    notes += [f"{words[name]} words on {name}: {_shortened(heard[name])}" for name in words]
     total = sum(words.values())
     reached = f"{total} words in {minutes:.1f} min"
     details = {"words": words, "texts": {name: text for name, text in heard.items() if text}}

@@ -60,10 +60,12 @@ def test_clips_can_be_chosen_by_name_and_by_shard(data: Path) -> None:
     rows = pick("ljspeech", 2, 0, 7)
     other = data / "another.tar"
     write_shard(other, rows)
-    names = data / "names.txt"
-    names.write_text(Path(rows[1]["file"]).name + "\n", encoding="utf-8")
-    found = rows_of(data, "--rows", "words", "--shards", other, "--only", names)
-    assert {name: row["clips"] for name, row in found.items()} == {"WER LJSpeech": 1}
+    name = Path(rows[1]["file"]).name
+    (data / "names.txt").write_text(name + "\n", encoding="utf-8")
+    (data / "run.json").write_text(json.dumps({"dev": [name], "steps": 3}), encoding="utf-8")
+    for names in ("names.txt", "run.json"):
+        found = rows_of(data, "--rows", "words", "--shards", other, "--only", data / names)
+        assert {row: entry["clips"] for row, entry in found.items()} == {"WER LJSpeech": 1}
 
 
 def test_a_model_against_itself_loses_nothing(data: Path) -> None:

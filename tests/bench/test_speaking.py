@@ -1,0 +1,131 @@
+"""What is counted of speech: errors against those on recordings, ends, lengths, slips; and the codec on known codes."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from bench import codec_quality, recordings
+from bench.material import Material
+from bench.recordings import HeldOut
+from bench.row import NotMeasured
+from bench.sentences import Sentence
+from bench.speaking import Both, failure_row, intelligible_rows
+from bench.spoken import RATE, Spoken, odd_lengths, say_all
+from bench.wer import normalize
+from tests.bench.conftest import pick, write_shard
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "speaking"
+TEXTS = ["the driver stopped to let the ducks cross the road", "my sister keeps three rabbits in the back yard"]
+
+
+def said(text: str, kind: str = "everyday", seconds: float = 3.0, guards: tuple[str, ...] = ()) -> Spoken:
+    return Spoken(Sentence(text, kind), text, np.zeros(round(RATE * seconds), np.float32), guards)
+
+
+@pytest.fixture
+def voice(tmp_path: Path) -> Path:
+    """A data directory with recordings of the voice in the test split, and 40 prompts of its own."""
+    write_shard(tmp_path / "speech" / "en-test-00.tar", [*pick("kathleen", 3), *pick("ljspeech", 1)])
+    takes = [{**row, "text": f"prompt {i:02d}", "speaker": "kathleen"} for i, row in enumerate(pick("", 40))]
+    write_shard(tmp_path / "speech" / "en-voice-00.tar", takes)
+    return tmp_path
+
+
+def test_held_out_recordings_are_the_voice_s_own(voice: Path) -> None:
+    """Of the test split the voice's clips only; of its own shard every 27th prompt."""
+    found = recordings.held_out(Material(voice, []))
+    assert [clip.speaker for clip in found.tests] == ["kathleen"] * 3
+    assert [clip.text for clip in found.takes] == ["prompt 00", "prompt 27"]
+    wave = recordings.wave(found.takes[0], 24_000)
+    assert wave.dtype == np.float32 and len(wave) == pytest.approx(found.takes[0].seconds * 24_000, rel=0.1)
+
+
+def test_intelligibility_is_a_multiple_of_that_on_recordings(voice: Path) -> None:
+    """Hard sentences do not count; our ear is compared on the test split alone, the other on all recordings."""
+    recorded = recordings.held_out(Material(voice, []))
+    clips = [*recorded.tests, *recorded.takes]
+    wrong = [f"{clip.text} more" for clip in clips]
+    spoken = [said(TEXTS[0]), said(TEXTS[1]), said("forty two", "numbers")]
+    both = Both([TEXTS[0], "my sister", "nothing", *wrong], [TEXTS[0], TEXTS[1], "", *wrong])
+    ours, theirs = intelligible_rows(spoken, recorded, both, "anna")
+    words = sum(len(normalize(clip.text)) for clip in recorded.tests)
+    assert ours.details["said"] == pytest.approx(7 / 19) and ours.details["recorded"] == pytest.approx(3 / words)
+    assert not ours.met and "3 recordings" in ours.name and "anna" in ours.notes[0]
+    assert theirs.met and theirs.details["said"] == 0 and "5 recordings" in theirs.name
+    assert ours.details["our_wer_by_kind"] == {"everyday": pytest.approx(7 / 19), "numbers": 1.0}
+
+
+def test_a_sentence_fails_once_whatever_is_wrong_with_it() -> None:
+    """One runs on, one is far too long, one lacks words for both ears, one is fine; a recording is never a failure."""
+    spoken = [said(TEXTS[0], guards=("budget",)), said(TEXTS[0], seconds=9.0), said(TEXTS[0]), said(TEXTS[0])]
+    spoken += [said(TEXTS[1])] * 3
+    lacking = "the driver stopped to let cross the road"
+    ours = [TEXTS[0], TEXTS[0], lacking, lacking, *[TEXTS[1]] * 3]
+    theirs = [TEXTS[0], lacking, lacking, TEXTS[0], *[TEXTS[1]] * 3]
+    row = failure_row(spoken, HeldOut([], []), Both(ours, theirs))
+    assert row.reached == "3" and row.met
+    assert row.notes[0].startswith("1 without an end, 1 of odd length, 1 with words")
+    assert [line.split(" ")[0] for line in row.details["failed"]] == ["0", "1", "2"]
+    assert "skipped: the ducks" in row.details["failed"][2]
+
+
+def test_lengths_are_odd_for_their_letters() -> None:
+    """The same pace is fine at any length; twice it or half of it is not."""
+    spoken = [said("abcdefghij" * n, seconds=0.1 * (8 + 10 * n)) for n in range(1, 6)]
+    assert odd_lengths(spoken) == set()
+    spoken += [said("abcdefghij", seconds=3.6), said("abcdefghij", seconds=0.9)]
+    assert odd_lengths(spoken) == {5, 6}
+
+
+def test_the_model_says_what_is_asked(tmp_path: Path) -> None:
+    """Two sentences by the small random model: audio of both, numbers as words, files kept."""
+    material = Material(tmp_path, [], speaking=str(GOLDEN), limit=2, spoken=tmp_path / "wav")
+    spoken, voice = say_all(material)
+    assert voice and [one.sentence.kind for one in spoken] == ["everyday", "everyday"]
+    assert all(one.seconds > 0.5 and one.text.startswith(one.sentence.text.split()[0].lower()) for one in spoken)
+    assert len(list((tmp_path / "wav").glob("*.wav"))) == 2
+    again, _ = say_all(material)
+    np.testing.assert_array_equal(spoken[0].wave, again[0].wave)
+
+
+def codes_file(path: Path, codes: list[npt.NDArray[np.int16]]) -> None:
+    frames = np.array([len(one) for one in codes])
+    names = np.array([f"{i}.opus" for i in range(len(codes))])
+    np.savez(path, files=names, starts=np.arange(len(codes)), frames=frames, codes=np.concatenate(codes))
+
+
+def test_codes_come_back_as_they_were_written(tmp_path: Path) -> None:
+    chance = np.random.default_rng(3)
+    codes = [chance.integers(0, 9, (n, 4)).astype(np.int16) for n in (3, 1, 7)]
+    codes_file(tmp_path / "codes.npz", codes)
+    found = codec_quality.read_codes(tmp_path / "codes.npz")
+    assert [one.file for one in found] == ["0.opus", "1.opus", "2.opus"] and [one.start for one in found] == [0, 1, 2]
+    for one, expected in zip(found, codes, strict=True):
+        np.testing.assert_array_equal(one.codes, expected)
+
+
+def test_codes_of_recordings_that_are_not_there_are_named(voice: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pesq")
+    pytest.importorskip("pystoi")
+    model = tmp_path / "model"
+    shutil.copytree(GOLDEN, model)
+    material = Material(voice, [], speaking=str(model))
+    with pytest.raises(NotMeasured, match="held-out.npz"):
+        codec_quality.codec_rows(material)
+    codes_file(model / codec_quality.CODES, [np.zeros((30, 8), np.int16)])
+    with pytest.raises(NotMeasured, match=r"0\.opus"):
+        codec_quality.codec_rows(material)
+
+
+def test_a_recording_is_like_itself_and_unlike_noise(voice: Path) -> None:
+    pytest.importorskip("pesq")
+    pytest.importorskip("pystoi")
+    clip = recordings.wave(recordings.held_out(Material(voice, [])).tests[0], 24_000)
+    same = codec_quality.likeness(clip, clip, 24_000)
+    noise = np.random.default_rng(0).normal(0, 0.1, len(clip)).astype(np.float32)
+    other = codec_quality.likeness(clip, noise, 24_000)
+    assert same[0] > 0.999 and same[1] > 4.5
+    assert other[0] < 0.4 and other[1] < 1.5
