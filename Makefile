@@ -8,7 +8,7 @@ DATA ?= $(HEARSAY_DATA)
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo serve test reference lint bench soak eval size export-check clean environment
+.PHONY: demo serve test reference lint bench bench-official soak eval size export-check clean environment
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -60,6 +60,11 @@ export-check: $(VENV)/dev.stamp  ## export parity at true 0.6B dimensions (long)
 
 bench: environment  ## every published speed
 	@$(BIN)/python -m bench
+
+OFFICIAL ?= .envs/qwen3-tts-0.6b-random
+bench-official: $(VENV)/dev.stamp  ## speaking at Qwen3-TTS 0.6B's dimensions (random weights; installs torch, 4 GB of disk)
+	@test -f "$(OFFICIAL)/q4_k_m/model.json" || bash tests/reference/tts/run.sh --true-models "$(OFFICIAL)"
+	@$(BIN)/hearsay bench tts --model "$(OFFICIAL)/q4_k_m" --frames 100 --threads 2
 
 soak: $(VENV)/dev.stamp  ## an hour of speech, a thousand disconnects: is anything left behind?
 	@$(BIN)/python -m pytest -q -s tests/soak

@@ -12,12 +12,13 @@ from typing import Any
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from bench import asr, sessions, stability, words  # noqa: E402
+from bench import asr, sessions, stability, tts, voices, words  # noqa: E402
 from bench.figures import lines  # noqa: E402
-from engines.store import BUNDLED  # noqa: E402
+from engines.store import BUNDLED, ModelNotFound, default, find  # noqa: E402
 
 SESSIONS = (1, 8, 24)
 SESSION_SECONDS = 30.0
+VOICES = (1, 6, 8)
 SYNTHETIC = Path(__file__).parent.parent / "tests" / "synthetic"
 CLIPS = SYNTHETIC.parent / "data"
 """In a clone, not in an installed package."""
@@ -30,7 +31,7 @@ def alone(measure: Callable[..., dict[str, object]], *arguments: Any, **options:
 
 
 def main() -> int:
-    """Print word times, committed words, hearing at once, hearing in ticks, and live sessions."""
+    """Print word times, committed words, hearing at once, hearing in ticks, live sessions, speaking, live voices."""
     recording = BUNDLED / "samples" / "demo.opus"
     timed = SYNTHETIC if SYNTHETIC.exists() else None
     if timed is not None:
@@ -42,6 +43,15 @@ def main() -> int:
     for count in SESSIONS:
         found = alone(sessions.measure, [recording], count=count, seconds=SESSION_SECONDS, timed=timed)
         lines({f"{count} live sessions": found})
+    try:
+        model = find(default("tts"))
+    except ModelNotFound as error:
+        print(f"speaking: not measured, {error}")
+        return 0
+    lines({"speaking": alone(tts.measure, model)})
+    for count in VOICES:
+        found = alone(voices.measure, model, count=count, seconds=SESSION_SECONDS)
+        lines({f"{count} live voices": found})
     return 0
 
 

@@ -7,16 +7,8 @@ each session begins at its own moment, so that ticks do not fall together.
 
 import asyncio
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +18,7 @@ import soxr
 
 from bench.clips import pcm16
 from bench.probe import cpu_seconds, machine, resident_bytes
+from bench.served import served
 from bench.wer import normalize
 from clients.events import ListenError, Results, Word
 from clients.lag import LagMeter, percentile
@@ -104,17 +97,20 @@ def measure(
     if url is not None:
         load = asyncio.run(_run(url, speech, count, seconds))
         return _result(load, count, seconds, threads)
-    with _daemon(model, threads, count) as (address, process, ready_seconds):
-        before, own_before, began = cpu_seconds(process), time.process_time(), time.perf_counter()
-        load = asyncio.run(_run(address, speech, count, seconds))
+    flags = ["--sessions", str(count), "--tts-model", "none"]
+    flags += ["--asr-model", model] if model else []
+    flags += ["--threads", str(threads)] if threads else []
+    with served(flags) as daemon:
+        before, own_before, began = cpu_seconds(daemon.process), time.process_time(), time.perf_counter()
+        load = asyncio.run(_run(daemon.url, speech, count, seconds))
         wall = time.perf_counter() - began
-        after, resident = cpu_seconds(process), resident_bytes(process)
+        after, resident = cpu_seconds(daemon.process), resident_bytes(daemon.process)
         result = _result(load, count, seconds, threads)
         result |= {
             "daemon_cores": round((after - before) / wall, 3) if before is not None and after is not None else None,
             "generator_cores": round((time.process_time() - own_before) / wall, 3),
             "daemon_resident_bytes": resident,
-            "ready_seconds": round(ready_seconds, 2),
+            "ready_seconds": round(daemon.ready_seconds, 2),
         }
     result["machine"] = machine(threads or budget())
     return result
@@ -217,38 +213,3 @@ def _timed_speech(directory: Path) -> "_Speech":
         parts.append(_joined([directory / row["file"]]))
         position += len(parts[-1]) / (2 * RATE)
     return _Speech(b"".join(parts), words)
-
-
-@contextmanager
-def _daemon(model: str | None, threads: int | None, sessions: int) -> Generator[tuple[str, int, float]]:
-    """A daemon process on a free loopback port; yields its address, process number and seconds until it was ready."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "commands.main", "serve", "--port", str(port), "--sessions", str(sessions)]
-    command += ["--asr-model", model] if model else []
-    command += ["--threads", str(threads)] if threads else []
-    began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "HEARSAY_API_KEY": ""})
-    try:
-        url = f"http://127.0.0.1:{port}"
-        while not _is_ready(url):
-            if process.poll() is not None or time.perf_counter() - began > 120:
-                raise RuntimeError(f"the daemon did not become ready (exit code {process.poll()})")
-            time.sleep(0.02)
-        yield url, process.pid, time.perf_counter() - began
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(40)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _is_ready(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=2) as answer:
-            return answer.status == 200
-    except (urllib.error.URLError, OSError):
-        return False

@@ -15,6 +15,15 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+SpeakingModel = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME|DIR",
+        help="Speaking model: a name (hearsay models list) or a directory.",
+        show_default=False,
+    ),
+]
 
 
 @app.command(
@@ -46,15 +55,7 @@ def asr(
 
 @app.command(epilog="Example: hearsay bench tts --model pocket-tts-en --frames 125 --threads 2 --json")
 def tts(
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="NAME|DIR",
-            help="Speaking model: a name (hearsay models list) or a directory.",
-            show_default=False,
-        ),
-    ] = None,
+    model: SpeakingModel = None,
     frames: Annotated[int, typer.Option("--frames", min=1, help="Frames of 80 ms to speak.")] = 125,
     threads: Threads = None,
     voice: Annotated[str | None, typer.Option("--voice", help="Whose voice.", show_default=False)] = None,
@@ -65,6 +66,21 @@ def tts(
     from commands.speech import speaking_model
 
     _print(measure(speaking_model(model), frames=frames, threads=threads, voice=voice), as_json)
+
+
+@app.command(epilog="Example: hearsay bench voices --model pocket-tts-en --count 6 --seconds 30 --json")
+def voices(
+    model: SpeakingModel = None,
+    count: Annotated[int, typer.Option("--count", min=1, max=256, help="Voices at the same time.")] = 6,
+    seconds: Annotated[float, typer.Option("--seconds", min=5, help="Length of each.")] = 30.0,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Many live voices on one daemon, each with a listener: first audio, under-runs, CPU and memory of the daemon."""
+    from bench.voices import measure
+    from commands.speech import speaking_model
+
+    _print(measure(speaking_model(model), count=count, seconds=seconds, threads=threads), as_json)
 
 
 @app.command(epilog="Example: hearsay bench sessions --count 24 --seconds 60 --json")

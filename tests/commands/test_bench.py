@@ -78,6 +78,36 @@ def test_sessions_on_no_daemon_are_all_lost(hearsay: Run):
     assert found["lost_sessions"] == 2 and "no daemon answers" in found["lost_because"][0]
 
 
+def test_speaking_is_measured_part_by_part(hearsay: Run, tts_directory: Path):
+    """Frames, audio and calls agree; every part took time and their sum is within the whole; the machine was probed."""
+    found = run_json(hearsay, "tts", "--model", tts_directory, "--frames", 60, "--threads", 1)
+    counts, seconds = found["counts"], found["seconds"]
+    assert 60 <= counts["frames"] < 60 + 12 and counts["codec_calls"] <= counts["frames"]
+    assert found["audio_seconds"] == pytest.approx(counts["frames"] * 0.08, abs=0.001)
+    assert found["real_time_factor"] == pytest.approx(found["wall_seconds"] / found["audio_seconds"], rel=0.01)
+    assert set(seconds) == {"prefill", "talker", "predictor", "codec"} and all(part > 0 for part in seconds.values())
+    assert sum(seconds.values()) + found["other_seconds"] == pytest.approx(found["wall_seconds"], abs=0.001)
+    assert found["other_seconds"] > -0.001
+    for name, milliseconds in found["ms_per_frame"].items():
+        assert milliseconds == pytest.approx(1000 * seconds[name] / counts["frames"], abs=0.01)
+    assert set(found["codec_ms_per_frame"]) == {"1", "4", "12"} and all(found["codec_ms_per_frame"].values())
+    for first in found["first_audio_ms"].values():
+        assert 0 < first["p50"] <= first["worst"]
+    assert found["resident_bytes"] > 50e6 and found["machine"]["threads"] == 1
+
+
+def test_live_voices_are_counted_and_timed(hearsay: Run, tts_directory: Path):
+    """Two listeners on one daemon: none lost, audio for the time they listened, nobody made it wait for long."""
+    found = run_json(hearsay, "voices", "--model", tts_directory, "--count", 2, "--seconds", 6)
+    assert found["lost_voices"] == 0, found["lost_because"]
+    assert 2 * 4 < found["audio_seconds"] < 2 * 6 * 3
+    first = found["first_audio_ms"]
+    assert 0 < first["p50"] <= first["p95"] <= first["worst"]
+    assert found["voices_with_under_runs"] <= found["under_runs"]
+    assert (found["silent_seconds"] > 0) == (found["under_runs"] > 0)
+    assert 0 < found["daemon_cores"] and found["daemon_resident_bytes"] > 50e6
+
+
 def test_eval_counts_each_corpus(hearsay: Run, tmp_path: Path):
     """A shard of two corpora: their clips, and the error rates of the texts that transcribe gives."""
     rows = [json.loads(line) for line in (DATA / "index.jsonl").read_text().splitlines()]

@@ -19,7 +19,8 @@ VERBS = {
     "voices list", "voices add", "voices remove",
     "models list", "models verify", "models path", "models pull", "models remove",
     "export run", "export inspect", "export verify",
-    "bench asr", "bench tts", "bench sessions", "bench eval", "bench words", "bench stability", "bench size",
+    "bench asr", "bench sessions", "bench tts", "bench voices", "bench eval", "bench words", "bench stability",
+    "bench size",
 }  # fmt: skip
 
 

@@ -36,5 +36,9 @@ if [[ ${1:-} == --true-dims ]]; then
   shift
   exec "$REFERENCE_TTS_PYTHON" -W ignore -m tests.reference.tts.true_dims "$@"
 fi
+if [[ ${1:-} == --true-models ]]; then
+  shift
+  exec "$REFERENCE_TTS_PYTHON" -W ignore -m tests.reference.tts.true_models "$@"
+fi
 HEARSAY_REFERENCE=tts HEARSAY_ORT124=${ORT124_PYTHON:-} \
   "$REFERENCE_TTS_PYTHON" -m pytest -q -W default -p no:logging --disable-warnings tests/reference/tts "$@"
