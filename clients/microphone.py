@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 PIECE = 0.05
 """Seconds of audio in a piece."""
@@ -26,7 +26,7 @@ class SoundError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device that records."""
+    """A device that records, or one that plays."""
 
     index: int
     name: str
@@ -48,20 +48,19 @@ def portaudio() -> Any:
     return sounddevice
 
 
-def devices() -> list[Device]:
-    """Every device that can record.
+def devices(direction: Literal["input", "output"] = "input") -> list[Device]:
+    """Every device that can record (``input``) or play (``output``).
 
     Raises:
         SoundError: PortAudio is missing.
     """
     sound = portaudio()
-    default = sound.default.device[0]
+    default = sound.default.device[0 if direction == "input" else 1]
+    channels = f"max_{direction}_channels"
     return [
-        Device(
-            index, str(entry["name"]), entry["max_input_channels"], round(entry["default_samplerate"]), index == default
-        )
+        Device(index, str(entry["name"]), entry[channels], round(entry["default_samplerate"]), index == default)
         for index, entry in enumerate(sound.query_devices())
-        if entry["max_input_channels"] > 0
+        if entry[channels] > 0
     ]
 
 

@@ -25,7 +25,7 @@ EPILOG = "Example: hearsay doctor --json"
 
 NEEDED = (
     "numpy", "onnxruntime", "llama-cpp-python", "tokenizers", "soxr", "soundfile", "sounddevice", "starlette",
-    "uvicorn", "websockets", "python-multipart", "msgspec", "typer", "rich", "prometheus-client", "huggingface_hub",
+    "uvicorn", "websockets", "python-multipart", "msgspec", "num2words", "typer", "rich", "prometheus-client", "huggingface_hub",
 )  # fmt: skip
 EXTRAS = {"media": ("av",), "export": ("torch", "onnx", "onnxscript", "gguf", "safetensors", "transformers")}
 
@@ -123,18 +123,17 @@ def _models() -> list[Finding]:
             )
             continue
         size = sum(file.bytes for file in manifest.files.values())
-        default = ", the default" if model.name == store.default() else ""
+        default = ", the default" if model.name in store.DEFAULTS.values() else ""
         findings.append(
             Finding("model", "ok", f"{model.name} ({size / 1e6:.1f} MB, {model.origin}{default}): {model.path}")
         )
-    try:
-        store.find(store.default())
-    except store.ModelNotFound as error:
-        findings.append(
-            Finding(
-                "model", "missing", str(error), f"pull or export one and put it on {store.SEARCH_PATH}, or reinstall"
-            )
-        )
+    lacking: dict[str, State] = {"asr": "missing", "tts": "optional"}
+    for kind, state in lacking.items():
+        try:
+            store.find(store.default(kind))
+        except store.ModelNotFound as error:
+            remedy = f"pull or export one and put it on {store.SEARCH_PATH}, or reinstall"
+            findings.append(Finding("model", state, str(error), remedy))
     return findings
 
 
@@ -142,22 +141,22 @@ def _sound() -> list[Finding]:
     from clients.microphone import SoundError, devices
 
     try:
-        found = devices()
+        kinds = (("records", devices(), "captions"), ("plays", devices("output"), "saying it aloud"))
     except SoundError as error:
         message, _, remedy = str(error).partition(". ")
-        return [Finding("sound", "optional", f"{message} (only captions need it)", remedy)]
-    if not found:
-        remedy = "plug in a microphone, or in a container pass the sound device through"
-        return [Finding("sound", "optional", "PortAudio is here, but no device that records", remedy)]
-    return [
-        Finding(
-            "sound",
-            "ok",
-            f"{device.index}: {device.name}, {device.channels} channels, {device.sample_rate} Hz"
-            + (", the default" if device.is_default else ""),
-        )
-        for device in found
-    ]
+        return [Finding("sound", "optional", f"{message} (only captions and saying aloud need it)", remedy)]
+    findings = list[Finding]()
+    for does, found, verb in kinds:
+        if not found:
+            remedy = "plug one in, or in a container pass the sound device through"
+            findings.append(
+                Finding("sound", "optional", f"PortAudio is here, but no device that {does} ({verb})", remedy)
+            )
+        for device in found:
+            default = ", the default" if device.is_default else ""
+            facts = f"{device.channels} channels, {device.sample_rate} Hz{default}"
+            findings.append(Finding("sound", "ok", f"{does}: {device.index}: {device.name}, {facts}"))
+    return findings
 
 
 def _extras() -> list[Finding]:

@@ -46,12 +46,12 @@ def list_models(as_json: Annotated[bool, typer.Option("--json", help="One JSON o
                 "decoder": decoder.quantization,
                 "bytes": size,
                 "licence": manifest.licence,
-                "default": model.name == store.default(),
+                "default": model.name in store.DEFAULTS.values(),
             }
             print(json.dumps(entry, ensure_ascii=False))
         else:
             languages = ",".join(manifest.languages[:4]) + (",..." if len(manifest.languages) > 4 else "")
-            mark = "*" if model.name == store.default() else " "
+            mark = "*" if model.name in store.DEFAULTS.values() else " "
             weights = f"{graph.precision}+{decoder.quantization}"
             facts = f"{languages:<12} {weights:<14} {size / 1e6:8.1f} MB  {model.origin:<11}"
             print(f"{mark} {model.name:<28} {facts} {model.path}")

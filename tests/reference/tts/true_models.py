@@ -1,7 +1,8 @@
 """Speaking models of Qwen3-TTS-12Hz-0.6B's true dimensions with random weights, for `hearsay bench tts`.
 
 Weights are drawn by the official classes and go through the exporter; a speed does not depend on what they are. The
-text vocabulary is a small one: rows of it are looked up, not computed. Two minutes, 8 GB of memory; on disk 2.8 GB and 0.7 GB a model.
+text vocabulary is a small one: rows of it are looked up, not computed. Two minutes, 8 GB of memory, 2.8 GB of disk and
+0.9 GB a model.
 
 usage: bash tests/reference/tts/run.sh --true-models DIR [--decoder q4_k_m …] [--codec fp32]
 then:  hearsay bench tts --model DIR/q4_k_m --frames 100 --threads 2
