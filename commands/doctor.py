@@ -25,7 +25,8 @@ EPILOG = "Example: hearsay doctor --json"
 
 NEEDED = (
     "numpy", "onnxruntime", "llama-cpp-python", "tokenizers", "soxr", "soundfile", "sounddevice", "starlette",
-    "uvicorn", "websockets", "python-multipart", "msgspec", "num2words", "typer", "rich", "prometheus-client", "huggingface_hub",
+    "uvicorn", "websockets", "python-multipart", "msgspec", "num2words", "typer", "rich", "prometheus-client",
+    "huggingface_hub",
 )  # fmt: skip
 EXTRAS = {"media": ("av",), "export": ("torch", "onnx", "onnxscript", "gguf", "safetensors", "transformers")}
 
