@@ -2,7 +2,8 @@
 
 One voice speaks plain sentences until so many frames are made, to a listener who plays at once: groups of frames are
 as large as its buffer allows, as in a live session. A model that ends a sentence goes on with the next; one with random
-weights is stopped by a guard, which costs the same. Seconds are wall time; there is one session, so nobody waits.
+weights is stopped by a guard, which costs the same. Seconds are wall time; there is one session, so nobody waits. CPU
+time, all threads together, tells how busy the machine was otherwise.
 """
 
 import time
@@ -89,7 +90,7 @@ def _speak(tts: TtsModel, options: SpeakOptions, frames: int) -> dict[str, objec
     engine, clock = tts.engine, PlaybackClock()
     speaker = tts.speaker(options)
     talker, predictor, samples = engine.talker_seconds, engine.predictor_seconds, 0
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     try:
         while speaker.work.codec_frames < frames:
             if speaker.pending < len(TEXT):
@@ -98,7 +99,7 @@ def _speak(tts: TtsModel, options: SpeakOptions, frames: int) -> dict[str, objec
                 if isinstance(event, AudioChunk):
                     samples += len(event.samples)
                     clock.add(len(event.samples) / speaker.sample_rate, time.perf_counter())
-        wall = time.perf_counter() - began
+        wall, cpu = time.perf_counter() - began, time.process_time() - cpu
         work = speaker.work
     finally:
         speaker.close()
@@ -109,6 +110,7 @@ def _speak(tts: TtsModel, options: SpeakOptions, frames: int) -> dict[str, objec
     return {
         "audio_seconds": round(audio, 3),
         "wall_seconds": round(wall, 4),
+        "cpu_seconds": round(cpu, 4),
         "real_time_factor": round(wall / audio, 4),
         "seconds": {name: round(seconds, 4) for name, seconds in parts.items()},
         "other_seconds": round(wall - sum(parts.values()), 4),
