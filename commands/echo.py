@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WORDS_PER_SECOND = 5.0
 RATE = 24_000
-LEAD_SECONDS = 1.2
+LEAD_SECONDS = 1.5
 """How far the listener is behind the first audio. A voice reads one token of text a frame, 12.5 a second; words at that
 pace bring nine. So audio comes more slowly than it plays until a long sentence is written to its end."""
 PIECE_SECONDS = 0.05
