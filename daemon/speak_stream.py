@@ -121,7 +121,7 @@ class SpeakStream(Duplex):
         match event:
             case Flushed():
                 self._tell(speak_wire.Flushed(event.sequence))
-            case Cleared():
+            case Cleared() if self._ending is None or self._ending.code == 1000:
                 self._tell(speak_wire.Cleared(event.sequence))
             case Warning():
                 self._tell(speak_wire.Warning(event.description, event.code.upper()))

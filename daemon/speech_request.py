@@ -21,7 +21,8 @@ _MAX_BYTES: Final = 1 << 20
 _RATE: Final = 24_000
 """Hz, of every format: what OpenAI's pcm has."""
 
-_FIELD: Final = re.compile(r"`\$\.(\w+)|field `(\w+)`")
+_PLACE: Final = re.compile(r"at `\$\.(\w+)")
+_FIELD: Final = re.compile(r"field `(\w+)`")
 
 
 class VoiceId(msgspec.Struct, forbid_unknown_fields=True):
@@ -69,8 +70,8 @@ async def read(scope: Scope, receive: Receive, settings: Settings, model: str) -
     try:
         asked = _decoder.decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        found = _FIELD.search(str(error))
-        name = (found[1] or found[2]) if found else None
+        found = _PLACE.search(str(error)) or _FIELD.search(str(error))
+        name = found[1] if found else None
         prefix = f"{name}: " if name else "the body must be a JSON object: "
         raise Refused(400, "invalid_body", f"{prefix}{error}", param=name) from None
     check_model(asked.model, model, SPEAKING_ALIASES, status=404)

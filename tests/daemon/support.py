@@ -1,17 +1,21 @@
 """Plain clients of real daemons, and what several of these tests ask."""
 
 import gc
+import io
 import json
 import os
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import numpy as np
+import numpy.typing as npt
+from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import ClientConnection, connect
 
 from daemon.config import Settings
@@ -126,3 +130,78 @@ def eventually(check: Callable[[], bool], seconds: float = 10.0) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def decoded(data: bytes, name: str) -> tuple[npt.NDArray[np.float32], int]:
+    """(mono samples, rate) of a file, by FFmpeg; ``pcm`` has no header."""
+    if name == "pcm":
+        whole = len(data) // 2 * 2
+        return np.frombuffer(data[:whole], "<i2").astype(np.float32) / np.float32(32768), 24_000
+    import av
+
+    with av.open(io.BytesIO(data)) as container:
+        stream = container.streams.audio[0]
+        resampler = av.AudioResampler(format="flt", layout="mono", rate=stream.rate)
+        frames = [out for frame in container.decode(audio=0) for out in resampler.resample(frame)]
+        return np.concatenate([frame.to_ndarray()[0] for frame in frames]), stream.rate
+
+
+class Voice:
+    """A plain client of one daemon's /v1/speak."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.socket_url = url.replace("http", "ws", 1) + "/v1/speak"
+
+    def open(self, **query: Any) -> AbstractContextManager[ClientConnection]:
+        """A connection; ``options`` go to the client library."""
+        options = query.pop("options", {})
+        return connect(f"{self.socket_url}?{urlencode({'seed': 1, **query})}", proxy=None, **options)
+
+    def speak(self, *texts: str, **query: Any) -> tuple[bytes, list[dict[str, Any]]]:
+        """All audio and all messages of a stream that says ``texts`` and closes."""
+        with self.open(**query) as socket:
+            for text in texts:
+                tell(socket, "Speak", text=text)
+            tell(socket, "Close")
+            audio, messages = taken(socket)
+            assert socket.close_code == 1000, socket.close_reason
+            return audio, messages
+
+
+def tell(socket: ClientConnection, kind: str, **fields: Any) -> None:
+    """Send a message of that type."""
+    socket.send(json.dumps({"type": kind, **fields}))
+
+
+def taken(socket: Iterable[str | bytes]) -> tuple[bytes, list[dict[str, Any]]]:
+    """Everything until the stream's end, whatever its code: audio, and messages."""
+    audio: list[bytes] = []
+    messages: list[dict[str, Any]] = []
+    with suppress(ConnectionClosedError):
+        for message in socket:
+            if isinstance(message, bytes):
+                audio.append(message)
+            else:
+                messages.append(json.loads(message))
+    return b"".join(audio), messages
+
+
+def until(socket: ClientConnection, kind: str, timeout: float = 20) -> tuple[bytes, list[dict[str, Any]]]:
+    """Audio and messages up to the next one of that type, which is the last."""
+    audio: list[bytes] = []
+    messages: list[dict[str, Any]] = []
+    deadline = time.monotonic() + timeout
+    while not messages or messages[-1]["type"] != kind:
+        message = socket.recv(max(0.01, deadline - time.monotonic()))
+        if isinstance(message, bytes):
+            audio.append(message)
+        else:
+            messages.append(json.loads(message))
+    return b"".join(audio), messages
+
+
+def same(one: bytes, other: bytes) -> bool:
+    """Whether two linear16 are the same sound: groups follow the clock, and rounding follows the groups."""
+    a, b = np.frombuffer(one, "<i2").astype(int), np.frombuffer(other, "<i2").astype(int)
+    return a.size == b.size > 0 and int(np.abs(a - b).max()) <= 2

@@ -1,0 +1,205 @@
+"""The real SDKs speak, as their users write it, against the real daemon."""
+
+import asyncio
+import base64
+import io
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+import soundfile
+from deepgram import AsyncDeepgramClient, DeepgramClient
+from deepgram.core.api_error import ApiError
+from deepgram.core.events import EventType
+from deepgram.environment import DeepgramClientEnvironment
+from deepgram.speak.v1.types import (
+    SpeakV1Flushed,
+    SpeakV1Metadata,
+    SpeakV1Text,
+    SpeakV1Warning,
+)
+from websockets.exceptions import InvalidStatus
+
+from daemon.serve import Background
+from tests.daemon.support import decoded, same
+
+Start = Callable[..., AbstractContextManager[Background]]
+
+pytestmark = [
+    # deepgram-sdk 7 still uses these; they are its own affair.
+    pytest.mark.filterwarnings("ignore:websockets.*deprecated:DeprecationWarning"),
+]
+
+KEY = "key-of-the-sdk-tests"
+TEXT = "The boats came home at nine."
+
+
+@pytest.fixture(scope="module")
+def guarded(talk: Start) -> Iterator[Background]:
+    with talk(api_key=(KEY,)) as background:
+        yield background
+
+
+@pytest.fixture(scope="module")
+def client(guarded: Background) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(api_key=KEY, base_url=guarded.url + "/v1", max_retries=0) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def pcm(client: openai.OpenAI) -> bytes:
+    """What the SDK gets as pcm."""
+    return client.audio.speech.create(
+        model="tts-1", voice="alloy", input=TEXT, response_format="pcm", extra_body={"seed": 1}
+    ).content
+
+
+def environment(background: Background) -> DeepgramClientEnvironment:
+    socket = background.url.replace("http", "ws", 1)
+    return DeepgramClientEnvironment(base=background.url, production=socket, agent=socket, agent_rest=background.url)
+
+
+@pytest.mark.parametrize("name", ["mp3", "opus", "aac", "flac", "wav", "pcm"])
+def test_openai_every_format(client: openai.OpenAI, pcm: bytes, name: Any) -> None:
+    answer = client.audio.speech.create(
+        model="gpt-4o-mini-tts", voice="coral", input=TEXT, response_format=name, extra_body={"seed": 1}
+    )
+    samples, rate = decoded(answer.content, name)
+    assert samples.size / rate == pytest.approx(len(pcm) / 48_000, abs=0.1)
+
+
+def test_openai_streams_to_a_file(client: openai.OpenAI, pcm: bytes, tmp_path: Path) -> None:
+    with client.audio.speech.with_streaming_response.create(
+        model="tts-1", voice={"id": "slt"}, input=TEXT, response_format="wav", speed=1.0, extra_body={"seed": 1}
+    ) as answer:
+        answer.stream_to_file(tmp_path / "speech.wav")
+    info = soundfile.info(tmp_path / "speech.wav")
+    assert (info.samplerate, info.channels, info.subtype) == (24_000, 1, "PCM_16")
+    assert info.frames > 1920
+
+
+def test_openai_sse(client: openai.OpenAI, pcm: bytes) -> None:
+    with client.audio.speech.with_streaming_response.create(
+        model="gpt-4o-mini-tts", voice="alloy", input=TEXT, response_format="pcm", stream_format="sse",
+        extra_body={"seed": 1},
+    ) as answer:  # fmt: skip
+        lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line]
+    events = [json.loads(line) for line in lines if line != "[DONE]"]
+    audio = b"".join(base64.b64decode(event["audio"]) for event in events if event["type"] == "speech.audio.delta")
+    assert len(audio) == len(pcm)
+    assert events[-1]["type"] == "speech.audio.done"
+
+
+def test_openai_async(guarded: Background, pcm: bytes) -> None:
+    async def run() -> bytes:
+        async with openai.AsyncOpenAI(api_key=KEY, base_url=guarded.url + "/v1", max_retries=0) as opened:
+            async with opened.audio.speech.with_streaming_response.create(
+                model="tts-1-hd", voice="alloy", input=TEXT, response_format="pcm", extra_body={"seed": 1}
+            ) as answer:
+                return b"".join([chunk async for chunk in answer.iter_bytes(4096)])
+
+    assert len(asyncio.run(run())) == len(pcm)
+
+
+def test_openai_errors(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as error:
+        client.audio.speech.create(model="tts-1", voice="nobody", input=TEXT)
+    assert error.value.param == "voice"
+    with pytest.raises(openai.BadRequestError) as error:
+        client.audio.speech.create(model="tts-1", voice="alloy", input="")
+    assert error.value.param == "input"
+    with pytest.raises(openai.BadRequestError) as error:
+        client.audio.speech.create(model="tts-1", voice="alloy", input=TEXT, instructions="Whisper.")
+    assert error.value.param == "instructions"
+    with pytest.raises(openai.NotFoundError):
+        client.audio.speech.create(model="whisper-1", voice="alloy", input=TEXT)
+    assert [model.id for model in client.models.list()] == ["pocket-asr-en", "pocket-tts-en"]
+    file = io.BytesIO(b"RIFF")
+    with pytest.raises(openai.BadRequestError) as error:
+        client.audio.voices.create(name="me", audio_sample=("me.wav", file), consent="cons_1")
+    assert error.value.code == "cannot_clone"
+
+
+def test_deepgram_speaks(guarded: Background, pcm: bytes) -> None:
+    deepgram = DeepgramClient(api_key=KEY, environment=environment(guarded))
+    messages: list[Any] = []
+    flushed = threading.Event()
+
+    def take(message: Any) -> None:
+        messages.append(message)
+        if isinstance(message, SpeakV1Flushed):
+            flushed.set()
+
+    with deepgram.speak.v1.connect(
+        model="aura-2-thalia-en", encoding="linear16", sample_rate="24000", mip_opt_out="true",
+        request_options={"additional_query_parameters": {"seed": "1"}},
+    ) as connection:  # fmt: skip
+        connection.on(EventType.MESSAGE, take)
+        listening = threading.Thread(target=connection.start_listening)
+        listening.start()
+        for word in TEXT.split():
+            connection.send_text(SpeakV1Text(text=word + " "))
+        connection.send_flush()
+        assert flushed.wait(20)
+        heard = b"".join(message for message in messages if isinstance(message, bytes))
+        connection.send_text(SpeakV1Text(text=TEXT * 50))
+        connection.send_clear()
+        connection.send_close()
+        listening.join(20)
+        assert not listening.is_alive()
+    assert same(heard, pcm)
+    assert isinstance(messages[0], SpeakV1Metadata)
+    assert messages[0].model_name == "pocket-tts-en"
+    answers = [message for message in messages[1:] if not isinstance(message, bytes)]
+    # The SDK tells Cleared from Flushed by their type alone: both become the same class.
+    assert [(message.type, message.sequence_id) for message in answers] == [("Flushed", 0), ("Cleared", 0)]
+
+
+def test_deepgram_async(guarded: Background) -> None:
+    async def run() -> list[Any]:
+        deepgram = AsyncDeepgramClient(access_token=KEY, environment=environment(guarded))
+        messages: list[Any] = []
+        async with deepgram.speak.v1.connect(model="aura-2", encoding="mulaw", sample_rate="8000") as connection:
+            connection.on(EventType.MESSAGE, messages.append)
+            listening = asyncio.create_task(connection.start_listening())
+            await connection.send_text(SpeakV1Text(text="x" * 65_537))
+            await connection.send_text(SpeakV1Text(text=TEXT))
+            await connection.send_close()
+            await asyncio.wait_for(listening, 30)
+        return messages
+
+    messages = asyncio.run(run())
+    assert isinstance(messages[0], SpeakV1Metadata)
+    assert isinstance(messages[1], SpeakV1Warning)
+    assert messages[1].code == "TEXT_LIMIT"
+    assert sum(len(message) for message in messages if isinstance(message, bytes)) > 640
+
+
+def test_deepgram_without_a_key(guarded: Background) -> None:
+    deepgram = DeepgramClient(api_key="wrong-key", environment=environment(guarded))
+    # The SDK makes an ApiError of it only with websockets older than 14.
+    with pytest.raises((ApiError, InvalidStatus), match="401"):
+        with deepgram.speak.v1.connect(model="aura-2"):
+            pass
+
+
+def test_the_documented_examples_run(
+    talker: Background, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    examples = [text for text in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "The tide" in text]
+    assert len(examples) == 2
+    monkeypatch.chdir(tmp_path)
+    for example in examples:
+        names: dict[str, Any] = {}
+        exec(example.replace("127.0.0.1:8750", talker.url.removeprefix("http://")), names)
+        if isinstance(names["client"], openai.OpenAI):
+            names["client"].close()  # the garbage collector may come to its socket first
+    assert float(capsys.readouterr().out.split()[0]) > 0.08
+    assert soundfile.info("speech.wav").frames > 1920
