@@ -13,8 +13,12 @@ from bench.wer import alignment, normalize
 
 LONG_WORD: Final = 6
 """Letters from which both ears' missing a single word counts."""
+SPLIT_WORD: Final = 5
+"""Letters from which a misheard word may come out as three."""
 NEAR: Final = 1
 """Words by which the ears may disagree about where something was inserted."""
+
+Pairs = Sequence[tuple[int | None, int | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +50,32 @@ def slips(reference: str, one: str, other: str) -> Slips:
     lost = [{i for i, j in pair if i is not None and j is None} for pair in pairs]
     missing = lost[0] & lost[1]
     skipped = [i for i in sorted(missing) if {i - 1, i + 1} & missing or len(words[i]) >= LONG_WORD]
-    first, second = (_added(ear, pair) for ear, pair in zip(ears, pairs, strict=True))
+    first, second = (_added(words, ear, pair) for ear, pair in zip(ears, pairs, strict=True))
     added = sorted(i for i in first if any(abs(i - k) <= NEAR for k in second))
     return Slips(tuple(skipped), tuple(added))
 
 
-def _added(heard: Sequence[str], pairs: Sequence[tuple[int | None, int | None]]) -> set[int]:
-    """Places where an ear has two words more, or one that equals its neighbour (a word said twice)."""
-    places, run, at = set[int](), list[int](), 0
-    for i, j in [*pairs, (len(pairs), None)]:
-        if i is None and j is not None:
-            run.append(j)
+def _added(words: Sequence[str], heard: Sequence[str], pairs: Pairs) -> set[int]:
+    """Places where an ear has two words more, or one that equals its neighbour (a word said twice).
+
+    Two more beside a misheard long word are that word in pieces ("Fatima", "for team a") and do not count.
+    """
+    places = set[int]()
+    start = 0
+    while start < len(pairs):
+        if pairs[start][0] is not None:
+            start += 1
             continue
+        end = start
+        while end < len(pairs) and pairs[end][0] is None:
+            end += 1
+        run = [j for _, j in pairs[start:end] if j is not None]
+        around = [*pairs[max(start - 1, 0) : start], *pairs[end : end + 1]]
+        pieces = any(
+            i is not None and j is not None and words[i] != heard[j] and len(words[i]) >= SPLIT_WORD for i, j in around
+        )
         twice = any(heard[k] == heard[n] for k in run for n in (k - 1, k + 1) if 0 <= n < len(heard))
-        if len(run) >= 2 or (run and twice):
-            places.add(at)
-        run = []
-        if i is not None:
-            at = i + 1
+        if twice or len(run) >= (3 if pieces else 2):
+            places.add(sum(i is not None for i, _ in pairs[:start]))
+        start = end
     return places

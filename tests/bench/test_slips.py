@@ -37,6 +37,13 @@ def test_words_said_twice_are_added() -> None:
     assert slips(SAID, stutter, stutter).added
 
 
+def test_a_long_word_in_pieces_is_no_addition() -> None:
+    said = "how many letters did fatima bring"
+    assert not slips(said, said.replace("fatima", "for team a"), said.replace("fatima", "fat team her"))
+    again = said.replace("fatima", "fatima did fatima")
+    assert slips(said, again, again).added
+
+
 def test_words_after_the_end_are_added() -> None:
     longer = SAID + " and more"
     assert slips(SAID, longer, longer).told(SAID) == "added before: the end"
