@@ -73,11 +73,15 @@ def write_encoder(checkpoint: Checkpoint, dims: Dims, out: Path, precision: Prec
 
     from export import graphs, rules
     from export.encoder import Clip, build
-    from export.quantize import quantize_graph
+    from export.quantize import WIDE, quantize_graph
 
     stem, body = build(checkpoint, dims.encoder, half=precision == "fp16")
     dtype = torch.float16 if precision == "fp16" else torch.float32
-    models = {STEM: graphs.stem_graph(stem, dims.encoder, dtype), BODY: graphs.body_graph(body, dims.encoder, dtype)}
+    whole = precision == "int8" and dims.encoder.channels >= WIDE
+    models = {
+        STEM: graphs.stem_graph(stem, dims.encoder, dtype, whole=whole),
+        BODY: graphs.body_graph(body, dims.encoder, dtype),
+    }
     if clip:
         models[CLIP] = graphs.clip_graph(Clip(dims.encoder, stem, body), dims.encoder, dtype)
     with graphs.WeightFile(out / WEIGHTS) as weights:

@@ -38,11 +38,13 @@ class GraphError(RuntimeError):
     """A graph could not be brought into the form that the rules ask for."""
 
 
-def stem_graph(stem: Stem, dims: EncoderDims, dtype: torch.dtype) -> onnx.ModelProto:
-    """The chunk graph: ``mel [N, bins, T ≤ chunk_frames] → rows``."""
-    mel = torch.zeros(2, dims.bins, dims.chunk_frames - 1, dtype=dtype)
-    frames = Dim("frames", min=1, max=dims.chunk_frames)
-    return trace(stem, {"mel": mel}, {"mel": {0: Dim("chunks"), 2: frames}}, ("rows",))
+def stem_graph(stem: Stem, dims: EncoderDims, dtype: torch.dtype, *, whole: bool = False) -> onnx.ModelProto:
+    """The chunk graph: ``mel [N, bins, T ≤ chunk_frames] → rows``; ``whole``: T is chunk_frames."""
+    mel = torch.zeros(2, dims.bins, dims.chunk_frames - (not whole), dtype=dtype)
+    axes: dict[int, Dim] = {0: Dim("chunks")}
+    if not whole:
+        axes[2] = Dim("frames", min=1, max=dims.chunk_frames)
+    return trace(stem, {"mel": mel}, {"mel": axes}, ("rows",))
 
 
 def body_graph(body: Body, dims: EncoderDims, dtype: torch.dtype) -> onnx.ModelProto:

@@ -17,6 +17,7 @@ from engines import manifest as manifests
 from engines.store import find
 from export import api
 from export.checkpoint import CheckpointError
+from export.quantize import WIDE
 from export.sound import sound
 from tests.reference.official import TINY, write_checkpoint
 
@@ -30,6 +31,18 @@ def int8(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """8-bit encoder, q8_0 decoder."""
     out = tmp_path_factory.mktemp("int8") / "model"
     return api.run(tiny.checkpoint, out, encoder="int8", decoder="q8_0", clip=True, name=None)
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """As many channels as make 8-bit convolutions worth it; a float32 and an int8 export."""
+    root = tmp_path_factory.mktemp("wide")
+    shape = TINY | {"audio_config": TINY["audio_config"] | {"downsample_hidden_size": WIDE}}
+    checkpoint = write_checkpoint(root / "checkpoint", shape, layout="transformers", seed=9)
+    return tuple(
+        api.run(checkpoint, root / encoder, encoder=encoder, decoder=decoder, clip=True, name=None)
+        for encoder, decoder in (("fp32", "f32"), ("int8", "q8_0"))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +129,32 @@ def test_a_window_is_bit_equal_alone_padded_and_beside_a_loud_one(
         assert np.array_equal(both[:1], alone)
 
 
+def test_wide_convolutions_are_products_in_8_bits(wide: Any) -> None:
+    """No float convolution but the first; near the float ones; a chunk the same alone and beside a loud one."""
+    plain, rounded = wide
+    operators = [[node.op_type for node in onnx.load(model / "stem.onnx").graph.node] for model in wide]
+    assert [each.count("Conv") for each in operators] == [3, 1]
+    assert [each.count("MatMulInteger") for each in operators] == [0, 3]
+    chunks = np.clip(np.random.default_rng(1).standard_normal((4, 128, 100)) * 0.4, -0.6, 1.4).astype(np.float32)
+    chunks[1] *= 5
+    chunks[2, :, 37:] = 0
+    exact, near = (session(model / "stem.onnx").run(None, {"mel": chunks})[0] for model in wide)
+    stem = session(rounded / "stem.onnx")
+    for index in range(len(chunks)):
+        distance = np.sqrt(((near[index] - exact[index]) ** 2).mean() / (exact[index] ** 2).mean())
+        assert 1e-4 < distance < 0.04, distance
+        assert np.array_equal(stem.run(None, {"mel": chunks[index : index + 1]})[0][0], near[index])
+    from export.parity import Exported
+
+    exported = Exported(rounded)
+    try:
+        features = np.random.default_rng(2).uniform(-0.6, 1.4, (128, 930)).astype(np.float32)
+        assert np.array_equal(exported.encode(features)[0], exported.encode_clip(features))
+    finally:
+        exported.close()
+    assert plain != rounded
+
+
 @pytest.mark.parametrize(("precision", "limit"), [("fp16", 5e-3), ("int8", 5e-2)])
 def test_rounded_encoders_stay_near_the_official_one(
     tiny: Any, int8: Path, fp16: Path, precision: str, limit: float
@@ -143,13 +182,13 @@ def test_8_bit_weights_are_a_quarter(tiny: Any, int8: Path) -> None:
     assert ours < 0.4 * whole
 
 
-@pytest.mark.parametrize("name", ["tiny", "other", "fp16", "int8"])
+@pytest.mark.parametrize("name", ["tiny", "other", "fp16", "int8", "wide"])
 def test_every_graph_runs_on_the_newest_directml_version(
     request: pytest.FixtureRequest, name: str, tmp_path: Path
 ) -> None:
     """onnxruntime 1.24.4, in its own environment, gives what this one gives."""
     made = request.getfixturevalue(name)
-    directory = made if isinstance(made, Path) else made.model
+    directory = made[-1] if isinstance(made, tuple) else made if isinstance(made, Path) else made.model
     script, outputs = Path(__file__).with_name("ort124.py"), tmp_path / "outputs.npz"
     subprocess.run([sys.executable, script, directory, outputs], check=True)
     command = [os.environ["HEARSAY_ORT124"], script, directory, outputs]
