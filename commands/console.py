@@ -132,6 +132,7 @@ def own_daemon(
         tts_model=tts_model or "auto",
         threads=threads or 0,
         sessions=sessions,
+        speakers=sessions,
     )
     with Background(settings) as background:
         yield background.url
