@@ -5,7 +5,7 @@ from dataclasses import dataclass
 LEAD_SECONDS = 0.1
 """Silence before the first piece, and before the next wherever all was played out: what the pieces after it may be late
 by (the jitter)."""
-MAX_LEAD_SECONDS = 1.6
+MAX_LEAD_SECONDS = 1.5
 """An under-run doubles the lead, up to this: text that is written more slowly than a voice reads makes late audio."""
 
 
