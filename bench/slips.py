@@ -1,8 +1,8 @@
 """Slips of speech: words skipped or said twice, told apart from an ear's mistakes by asking two ears.
 
 An ear that mishears drops words that were said. What counts here is only what both ears miss, or hear twice, at the
-same place: two words in a row, or a single long one. The same count on recordings of a person says how often this
-method accuses speech that is right.
+same place: two words in a row, or one of at least four letters. The same count on recordings of a person says how
+often this method accuses speech that is right. docs/evaluation.md says how much it finds.
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from typing import Final
 
 from bench.wer import alignment, normalize
 
-LONG_WORD: Final = 6
+LONG_WORD: Final = 4
 """Letters from which both ears' missing a single word counts."""
 SPLIT_WORD: Final = 5
 """Letters from which a misheard word may come out as three."""
 NEAR: Final = 1
-"""Words by which the ears may disagree about where something was inserted."""
+"""Words by which the ears may disagree about where something is missing or was added."""
 
 Pairs = Sequence[tuple[int | None, int | None]]
 
@@ -48,11 +48,19 @@ def slips(reference: str, one: str, other: str) -> Slips:
     ears = [normalize(one), normalize(other)]
     pairs = [alignment(words, ear) for ear in ears]
     lost = [{i for i, j in pair if i is not None and j is None} for pair in pairs]
-    missing = lost[0] & lost[1]
-    skipped = [i for i in sorted(missing) if {i - 1, i + 1} & missing or len(words[i]) >= LONG_WORD]
+    skipped = [_skipped(words, _near(one, other)) for one, other in (lost, lost[::-1])]
     first, second = (_added(words, ear, pair) for ear, pair in zip(ears, pairs, strict=True))
-    added = sorted(i for i in first if any(abs(i - k) <= NEAR for k in second))
-    return Slips(tuple(skipped), tuple(added))
+    return Slips(skipped[0] if skipped[1] else (), tuple(sorted(_near(first, second))))
+
+
+def _near(places: set[int], others: set[int]) -> set[int]:
+    """Those of ``places`` that have one of ``others`` near."""
+    return {i for i in places if any(abs(i - k) <= NEAR for k in others)}
+
+
+def _skipped(words: Sequence[str], missing: set[int]) -> tuple[int, ...]:
+    """Of the missing words those that cannot have been slurred: in a row, or long enough."""
+    return tuple(i for i in sorted(missing) if {i - 1, i + 1} & missing or len(words[i]) >= LONG_WORD)
 
 
 def _added(words: Sequence[str], heard: Sequence[str], pairs: Pairs) -> set[int]:
