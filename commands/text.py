@@ -29,22 +29,24 @@ async def arriving(source: Path | int) -> AsyncGenerator[str]:
     Raises:
         Failure: it cannot be read, or is not UTF-8.
     """
-    try:
-        descriptor = os.open(source, os.O_RDONLY) if isinstance(source, Path) else source
-    except OSError as error:
-        raise Failure(f"{source} cannot be read: {error.strerror or error}") from None
     name = str(source) if isinstance(source, Path) else "standard input"
-    reader = _Reader(descriptor, owned=isinstance(source, Path))
+    try:
+        descriptor = os.open(source, os.O_RDONLY) if isinstance(source, Path) else os.dup(source)
+    except OSError as error:
+        raise Failure(f"{name} cannot be read: {error.strerror or error}") from None
+    reader = _Reader(descriptor)
     decoder = codecs.getincrementaldecoder("utf-8")()
     position = 0
     while True:
         block = await reader.next()
         if isinstance(block, OSError):
             raise Failure(f"{name} cannot be read: {block.strerror or block}")
+        held = len(decoder.getstate()[0])  # the beginning of a letter of several bytes
         try:
             text = decoder.decode(block, final=not block)
         except UnicodeDecodeError as error:
-            raise Failure(f"{name} is not UTF-8 text: {error.reason} near byte {position + error.start}") from None
+            place = position - held + error.start
+            raise Failure(f"{name} is not UTF-8 text: {error.reason} at byte {place}") from None
         position += len(block)
         if text:
             yield text
@@ -58,8 +60,9 @@ class _Reader:
     ``os.read`` and not ``sys.stdin``: its lock, held by such a thread, would stop the interpreter from ending.
     """
 
-    def __init__(self, descriptor: int, *, owned: bool) -> None:
-        self._descriptor, self._owned = descriptor, owned
+    def __init__(self, descriptor: int) -> None:
+        """``descriptor`` is closed in the end."""
+        self._descriptor = descriptor
         self._loop = asyncio.get_running_loop()
         self._blocks: asyncio.Queue[bytes | OSError] = asyncio.Queue(_WAITING)
         threading.Thread(target=self._run, name="hearsay-text", daemon=True).start()
@@ -78,5 +81,4 @@ class _Reader:
                 except OSError as error:
                     block = error
                 asyncio.run_coroutine_threadsafe(self._blocks.put(block), self._loop).result()
-        if self._owned:
-            os.close(self._descriptor)
+        os.close(self._descriptor)

@@ -204,7 +204,7 @@ def test_what_cannot_be_read_or_written_is_one_line(say: Run, tmp_path: Path):
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9 au lait. " * 5)
     out = tmp_path / "a.wav"
     for arguments, code, message in (
-        (["-f", tmp_path / "latin.txt", "-o", out], 1, "latin.txt is not UTF-8 text.*byte 3"),
+        (["-f", tmp_path / "latin.txt", "-o", out], 1, "latin.txt is not UTF-8 text.*at byte 3"),
         (["-f", tmp_path / "none.txt", "-o", out], 1, "none.txt cannot be read"),
         ([TEXT, "-o", tmp_path / "none" / "a.wav"], 1, "there is no directory"),
         ([TEXT, "-o", tmp_path / "a.xyz"], 2, "suffix.*\\.wav"),
