@@ -1,10 +1,10 @@
-"""``/healthz`` and ``/readyz``, open to anyone and telling nothing else; ``/metrics``, behind the gate."""
+"""``/healthz`` and ``/readyz``, open to anyone and telling little else; ``/metrics``, behind the gate."""
 
-import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import Response
 
+from daemon.answer import json
 from daemon.hub import Hub
 
 
@@ -15,7 +15,7 @@ def healthz(hub: Hub, request: Request) -> Response:
 
 
 def readyz(hub: Hub, request: Request) -> Response:
-    """200 while new work is taken and gets on: models loaded and warm, no call to it hangs, no draining."""
+    """200 while new work is taken and gets on: models loaded and warm, no call to them hangs, no draining."""
     del request
     if hub.draining:
         return _status(503, "draining")
@@ -23,7 +23,7 @@ def readyz(hub: Hub, request: Request) -> Response:
         return _status(503, "failed" if hub.failure else "loading")
     if hub.oldest_call() > hub.settings.stall_seconds:
         return _status(503, "stalled")
-    return _status(200, "ready")
+    return _status(200, "ready", speaking=hub.models.speaking is not None)
 
 
 def metrics(hub: Hub, request: Request) -> Response:
@@ -32,5 +32,5 @@ def metrics(hub: Hub, request: Request) -> Response:
     return Response(hub.metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
-def _status(code: int, status: str) -> Response:
-    return Response(msgspec.json.encode({"status": status}), code, media_type="application/json")
+def _status(code: int, status: str, **more: bool) -> Response:
+    return json({"status": status, **more}, code)

@@ -280,6 +280,11 @@ def test_a_daemon_without_a_voice_says_so(daemon: Background) -> None:
         assert answer.status_code == 404
         assert answer.json()["error"]["code"] == "no_speaking_model"
     assert [card["does"] for card in httpx.get(daemon.url + "/v1/models").json()["data"]] == ["hearing"]
+    assert httpx.get(daemon.url + "/readyz").json() == {"status": "ready", "speaking": False}
+
+
+def test_readiness_tells_that_it_speaks(talker: Background) -> None:
+    assert httpx.get(talker.url + "/readyz").json() == {"status": "ready", "speaking": True}
 
 
 def test_what_is_not_understood_is_answered_and_the_stream_goes_on(voice: Voice, offline: Callable[..., bytes]) -> None:
