@@ -32,11 +32,11 @@ def broken(audio: bytes) -> bytes:
     return b"".join(pages)
 
 
-def write_shard(path: Path, rows: Rows, *, damaged: Sequence[str] = ()) -> None:
-    """A tar of clips of tests/data under their plain names; ``damaged``: names whose stream is to break."""
+def write_shard(path: Path, rows: Rows, *, damaged: Sequence[str] = (), root: Path = DATA) -> None:
+    """A tar of clips below ``root`` under their plain names; ``damaged``: names whose stream is to break."""
     path.parent.mkdir(parents=True, exist_ok=True)
     named = [{**row, "file": Path(row["file"]).name} for row in rows]
-    content = {new["file"]: (DATA / old["file"]).read_bytes() for old, new in zip(rows, named, strict=True)}
+    content = {new["file"]: (root / old["file"]).read_bytes() for old, new in zip(rows, named, strict=True)}
     content = {name: broken(audio) if name in damaged else audio for name, audio in content.items()}
     content["index.jsonl"] = "".join(json.dumps(row) + "\n" for row in named).encode()
     with tarfile.open(path, "w") as tar:

@@ -18,7 +18,8 @@ from bench.sentences import COUNTS, sentences
 from bench.vocabulary import rare_words
 from bench.weights import model_bytes
 from engines.store import BUNDLED
-from tests.bench.conftest import pick, write_shard
+from tests.bench.conftest import index, pick, write_shard
+from tests.clips import DATA
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -99,6 +100,31 @@ def test_rare_words_are_rare(data: Path) -> None:
     trained = rare_words([c for c in material.clips if "speechocean" not in c.corpus], data, 50)
     spoken = " ".join(row["text"] for row in pick("speechocean", 2, 3.0)).lower().split()
     assert not set(spoken) & {rare.word for rare in trained}
+
+
+def test_keyterms_lead_to_their_words_and_unspoken_ones_seldom_come(data: Path) -> None:
+    """Every word that the short clips hold is rare for the small text: with keyterms more of them come out."""
+    short = sorted((row for row in index() if row["seconds"] < 4), key=lambda row: row["seconds"])[-50:]
+    write_shard(data / "speech" / "en-test-00.tar", short)
+    recall, unspoken = rows_of(data, "--rows", "keyterms").values()
+    words = recall["words"]
+    assert 40 <= len(words) <= 50
+    assert sum(word["with"] for word in words) >= sum(word["without"] for word in words) > 0
+    assert all(word["word"] in word["said"].lower() for word in words)
+    for entry in unspoken["inserted"]:
+        assert entry["term"] in entry["heard"] and entry["term"] not in entry["said"].lower()
+    assert len(unspoken["inserted"]) <= 5 and "utterances" in unspoken["row"]
+
+
+def test_committed_words_are_counted_on_clips_that_nothing_was_chosen_on(data: Path) -> None:
+    """Three sentences of a synthesiser; what is committed is what the listeners counted."""
+    root = DATA.parent / "synthetic"
+    rows = [json.loads(line) for line in (root / "index.jsonl").read_text(encoding="utf-8").splitlines()]
+    unknown = [{"corpus": "synthetic", **row} for row in rows if row["seconds"] > 5][:3]
+    write_shard(data / "speech" / "en-test-00.tar", pick("ljspeech", 1))
+    write_shard(data / "speech" / "en-test-01.tar", unknown, root=root)
+    found = rows_of(data, "--rows", "committed")["committed words that the final lacks"]
+    assert "on 3 clips" in found["notes"][0]
 
 
 def test_sentences_are_500_different_ones_and_always_the_same() -> None:
