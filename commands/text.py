@@ -2,8 +2,6 @@
 
 import asyncio
 import codecs
-import concurrent.futures
-import contextlib
 import os
 import threading
 from collections.abc import AsyncGenerator
@@ -35,6 +33,14 @@ async def arriving(source: Path | int) -> AsyncGenerator[str]:
     except OSError as error:
         raise Failure(f"{name} cannot be read: {error.strerror or error}") from None
     reader = _Reader(descriptor)
+    try:
+        async for delta in _decoded(reader, name):
+            yield delta
+    finally:
+        reader.leave()
+
+
+async def _decoded(reader: "_Reader", name: str) -> AsyncGenerator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")()
     position = 0
     while True:
@@ -64,21 +70,34 @@ class _Reader:
         """``descriptor`` is closed in the end."""
         self._descriptor = descriptor
         self._loop = asyncio.get_running_loop()
-        self._blocks: asyncio.Queue[bytes | OSError] = asyncio.Queue(_WAITING)
+        self._blocks: asyncio.Queue[bytes | OSError] = asyncio.Queue()
+        self._room = threading.Semaphore(_WAITING)
+        self._left = False
         threading.Thread(target=self._run, name="hearsay-text", daemon=True).start()
 
     async def next(self) -> bytes | OSError:
         """The next block, empty at the end, or why there is none."""
-        return await self._blocks.get()
+        block = await self._blocks.get()
+        self._room.release()
+        return block
+
+    def leave(self) -> None:
+        """Nobody wants more."""
+        self._left = True
+        self._room.release()
 
     def _run(self) -> None:
-        # Whoever wanted the text may be gone: its loop is closed then, or the waiting put is cancelled.
-        with contextlib.suppress(RuntimeError, concurrent.futures.CancelledError):
-            block: bytes | OSError = b" "
-            while block and not isinstance(block, OSError):
-                try:
-                    block = os.read(self._descriptor, BLOCK_BYTES)
-                except OSError as error:
-                    block = error
-                asyncio.run_coroutine_threadsafe(self._blocks.put(block), self._loop).result()
+        block: bytes | OSError = b" "
+        while block and not isinstance(block, OSError):
+            self._room.acquire()
+            if self._left:
+                break
+            try:
+                block = os.read(self._descriptor, BLOCK_BYTES)
+            except OSError as error:
+                block = error
+            try:
+                self._loop.call_soon_threadsafe(self._blocks.put_nowait, block)
+            except RuntimeError:  # the loop has ended meanwhile
+                break
         os.close(self._descriptor)
