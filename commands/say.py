@@ -84,8 +84,10 @@ def say(
 ) -> None:
     """See HELP."""
     from commands import text as texts
+    from commands.local import Local
+    from commands.remote import RATE, Remote
     from commands.sink import Aloud, File, check_output
-    from commands.speech import RATE, Local, Manner, Remote, speaking_model
+    from commands.speech import Manner, speaking_model
 
     if (text is None) == (file is None):
         raise Failure("say what? One of TEXT, - (standard input) or -f FILE", MISUSED)

@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clients.events import ListenError
-from commands import speech
-from commands.speech import Awaiting, Local, Manner, Remark, Remote, Sound, Speech, last_break
+from commands import local, remote
+from commands.local import Local
+from commands.remote import Remote, last_break
+from commands.speech import Awaiting, Manner, Remark, Sound, Speech
 from tests.clients.conftest import Daemon
 from tests.commands.conftest import Run
 
@@ -70,7 +72,8 @@ async def test_nobody_runs_far_ahead_of_the_voice(
     tts_directory: Path, talking_url: str, monkeypatch: pytest.MonkeyPatch, where: str
 ):
     """Text that is told at once waits at the teller, and all of it is spoken: as many sentences as it has."""
-    monkeypatch.setattr(speech, "MAX_AHEAD", 100)
+    monkeypatch.setattr(local, "MAX_AHEAD", 100)
+    monkeypatch.setattr(remote, "MAX_AHEAD", 100)
     session: Speech
     if where == "here":
         session = Local(tts_directory, Manner(seed=1, speed=4))
