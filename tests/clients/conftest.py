@@ -35,7 +35,22 @@ pcm.virtual_sound {{
     infile "{folder}/recorded.raw"
     format raw
 }}
+pcm.paced_sound {{
+    type file
+    slave.pcm null
+    file "| {python} {folder}/paced.py {folder}/paced.raw"
+    format raw
+}}
 """
+PACED = """
+import os, sys, time
+played, start, count = open(sys.argv[1], "wb", buffering=0), time.monotonic(), 0
+while piece := os.read(0, 4800):
+    played.write(piece)
+    count += len(piece)
+    time.sleep(max(0, start + count / 48000 - time.monotonic()))
+"""
+"""Takes audio of 24 kHz no faster than a loudspeaker would."""
 
 
 @pytest.fixture(scope="session")
@@ -102,8 +117,10 @@ def offline(asr_model: AsrModel, speech: bytes) -> list[str]:
 
 @pytest.fixture
 def sound(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """An environment with one sound device: what it records comes from a FIFO, what it plays goes to a file."""
-    (tmp_path / "asound.conf").write_text(DEVICE.format(folder=tmp_path))
+    """An environment with two sound devices: what one records comes from a FIFO, what it plays goes to a file at once;
+    the other plays into a file at the pace of a loudspeaker."""
+    (tmp_path / "asound.conf").write_text(DEVICE.format(folder=tmp_path, python=sys.executable))
+    (tmp_path / "paced.py").write_text(PACED)
     os.mkfifo(tmp_path / "recorded.raw")
     # ALSA opens the FIFO each time it looks at the device, and would wait for somebody to write.
     held = os.open(tmp_path / "recorded.raw", os.O_RDWR)

@@ -60,7 +60,7 @@ def test_what_the_microphone_records_arrives_bit_for_bit(sound: dict[str, str]):
         "            if len(got) >= 48000: break\n"
         "        assert microphone.sample_rate == 16000 and microphone.dropped == 0, microphone.dropped\n"
         "    sys.stdout.buffer.write(got[:48000])\n"
-        "assert [device.name for device in devices()] == ['virtual_sound']\n"
+        "assert 'virtual_sound' in [device.name for device in devices()]\n"
         "asyncio.run(main())\n"
     )
     with subprocess.Popen(

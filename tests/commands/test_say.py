@@ -149,6 +149,29 @@ def test_the_loudspeaker_plays_what_the_file_holds(sound: dict[str, str], say: R
     assert found["under_runs"] == 0 and found["file"] is None
 
 
+@virtual
+def test_aloud_takes_its_time_and_stops_at_once(
+    sound: dict[str, str], start: Callable[..., subprocess.Popen[str]], tts_directory: Path, tmp_path: Path
+):
+    """A text of hours on a device that takes audio at its pace: the voice waits for it, and Ctrl-C does not."""
+    (tmp_path / "long.txt").write_text(f"{TEXT} " * 3000)
+    process = start(
+        "say", "-f", tmp_path / "long.txt", "--tts-model", tts_directory, "--device", "paced_sound", **_alsa(sound)
+    )
+    played = Path(sound["FOLDER"]) / "paced.raw"
+    deadline = time.monotonic() + 60
+    while not (played.exists() and played.stat().st_size > 48_000):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    pressed = time.monotonic()
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130 and "Traceback" not in errors
+    # The pipe before the device holds 1.4 s.
+    assert time.monotonic() - pressed < 6 and played.stat().st_size < 48_000 * 8
+
+
 def test_without_a_device_a_file_is_recommended(say: Run):
     """No such loudspeaker, or no PortAudio at all: one line, before any model is loaded."""
     done = say(TEXT, "--device", "no-such-loudspeaker")
