@@ -73,7 +73,7 @@ def demo(
             console.print("(seconds ~ unfinished text: committed | unstable, = final text)")
         texts, meter = asyncio.run(_play(address, key, recording, options, console, loudspeaker))
         _report(" ".join(texts), chosen.text if chosen else None, meter)
-        _say_again(address, key, texts, console, sound)
+        _say_again(address, key, texts, console, sound, tts_model if url else None)
 
 
 async def _play(
@@ -167,7 +167,9 @@ def _report(text: str, reference: str | None, meter: "LagMeter") -> None:
         raise Failure("the daemon heard no words")
 
 
-def _say_again(url: str, key: str | None, texts: list[str], console: "Console", sound: bool | None) -> None:
+def _say_again(
+    url: str, key: str | None, texts: list[str], console: "Console", sound: bool | None, model: str | None
+) -> None:
     """The second half, where the daemon speaks; a remark where it does not."""
     from clients.handshake import Refused
     from clients.voices import voices
@@ -185,7 +187,7 @@ def _say_again(url: str, key: str | None, texts: list[str], console: "Console", 
     # A final ends where someone paused: a sentence, as far as the voice needs one.
     text = " ".join(text if text[-1] in ".!?" else f"{text}." for text in texts)
     loudspeaker = _loudspeaker(RATE, 1, sound, console, LEAD_SECONDS)
-    found = asyncio.run(echo(url, key, text, console, loudspeaker=loudspeaker))
+    found = asyncio.run(echo(url, key, text, console, model=model, loudspeaker=loudspeaker))
     print()
     print(f"said:           {text}")
     print(f"heard again:    {' '.join(found.heard) or '(nothing)'}")

@@ -89,9 +89,18 @@ class _Tape:
 
 
 async def echo(
-    url: str, key: str | None, text: str, console: "Console", *, loudspeaker: "Loudspeaker | None" = None
+    url: str,
+    key: str | None,
+    text: str,
+    console: "Console",
+    *,
+    model: str | None = None,
+    loudspeaker: "Loudspeaker | None" = None,
 ) -> Echo:
     """Say ``text`` (sentences with their marks) through the daemon at ``url``, and hear it.
+
+    Args:
+        model: name of the speaking model to ask for; the daemon's own without.
 
     Raises:
         Refused: no daemon there, or it does not speak.
@@ -108,7 +117,7 @@ async def echo(
     found, tape = Echo(text, len(text.split())), _Tape()
     async with (
         loudspeaker or nullcontext(),
-        AsyncSpeech(url, SpeechOptions(sample_rate=RATE), key=key) as speech,
+        AsyncSpeech(url, SpeechOptions(model=model, sample_rate=RATE), key=key) as speech,
         AsyncStream(url, StreamOptions(sample_rate=RATE), key=key) as stream,
         asyncio.TaskGroup() as tasks,
     ):
