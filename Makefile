@@ -62,7 +62,10 @@ bench: environment  ## every published speed
 	@$(BIN)/python -m bench
 
 OFFICIAL ?= .envs/qwen3-tts-0.6b-random
-bench-official: $(VENV)/dev.stamp  ## speaking at Qwen3-TTS 0.6B's dimensions (random weights; installs torch, 4 GB of disk)
+export OFFICIAL_ASR ?= .envs/qwen3-asr-0.6b-random
+bench-official: $(VENV)/dev.stamp  ## hearing and speaking at Qwen3's 0.6B dimensions (random weights; installs torch, 9 GB of disk)
+	@test -f "$(OFFICIAL_ASR)/q4_k_m/model.json" || bash tests/reference/run.sh --true-models "$(OFFICIAL_ASR)"
+	@$(BIN)/python -m bench.official "$(OFFICIAL_ASR)/q8_0" "$(OFFICIAL_ASR)/q4_k_m"
 	@test -f "$(OFFICIAL)/q4_k_m/model.json" || bash tests/reference/tts/run.sh --true-models "$(OFFICIAL)"
 	@$(BIN)/hearsay bench tts --model "$(OFFICIAL)/q4_k_m" --frames 100 --threads 2
 

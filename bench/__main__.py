@@ -12,8 +12,9 @@ from typing import Any
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from bench import asr, sessions, stability, tts, voices, words  # noqa: E402
+from bench import asr, official, sessions, stability, tts, voices, words  # noqa: E402
 from bench.figures import lines  # noqa: E402
+from engines.manifest import NAME  # noqa: E402
 from engines.store import BUNDLED, ModelNotFound, default, find  # noqa: E402
 
 SESSIONS = (1, 8, 24)
@@ -22,6 +23,8 @@ VOICES = (1, 6, 8)
 SYNTHETIC = Path(__file__).parent.parent / "tests" / "synthetic"
 CLIPS = SYNTHETIC.parent / "data"
 """In a clone, not in an installed package."""
+OFFICIAL = Path(os.environ.get("OFFICIAL_ASR", ".envs/qwen3-asr-0.6b-random"))
+"""Where `make bench-official` leaves models of the released dimensions."""
 
 
 def alone(measure: Callable[..., dict[str, object]], *arguments: Any, **options: Any) -> dict[str, object]:
@@ -40,6 +43,11 @@ def main() -> int:
         lines({"committed words": alone(stability.measure, CLIPS)})
     lines({"hearing a file": alone(asr.measure, recording, None)})
     lines({"hearing live, a tick every 0.3 s": alone(asr.measure, recording, None, tick=0.3)})
+    measured = [path for path in sorted(OFFICIAL.glob("q*")) if (path / NAME).exists()]
+    for path in measured:
+        lines({f"hearing at released dimensions, {path.name}": alone(official.measure, path)})
+    if not measured:
+        print("hearing at released dimensions: not measured, `make bench-official` makes a model of random weights")
     for count in SESSIONS:
         found = alone(sessions.measure, [recording], count=count, seconds=SESSION_SECONDS, timed=timed)
         lines({f"{count} live sessions": found})

@@ -3,11 +3,16 @@
 The recording is heard as one segment after another of at most 24 s, without voice activity, so that every sample is
 computed and the counts follow from the length alone. ``tick`` hears it as live audio: a hypothesis every so many
 seconds, then the final. Seconds of a phase are wall time; a phase waits for nobody, there is one session.
+
+Random weights say nothing and never stop, so a model that has them is measured with ``force_tokens``: what is done for
+a hypothesis stays the same (tail, suffix and text so far in one call, then token by token), but the text grows by a
+fixed number of tokens a tick.
 """
 
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,26 +24,33 @@ from engines import store
 from engines.batching import Owner
 from engines.gguf import Rows
 from streaming.bias import KeytermBias
-from streaming.encoder import rows_of
 from streaming.listener import SEGMENT_SECONDS
-from streaming.mel import official_length
 from streaming.model import AsrModel
 from streaming.recognizer import Head, Segment
 from streaming.work import Work
 
 Floats = npt.NDArray[np.float32]
 
+UNCERTAIN: Final = 5
+"""Readings after which a forced token counts as committed: as many as agree before a word does (docs/streaming.md)."""
+
 
 def measure(
-    audio: Path, model: str | None, *, threads: int | None = None, tick: float | None = None, force_tokens: int = 0
+    audio: Path,
+    model: str | None,
+    *,
+    threads: int | None = None,
+    tick: float | None = None,
+    force_tokens: int = 0,
+    seconds: float | None = None,
 ) -> dict[str, object]:
     """Hear ``audio`` and say what it cost.
 
     Args:
         model: name or directory, the default without.
         tick: seconds of audio between two hypotheses; None: the finals only.
-        force_tokens: tokens decoded beyond what the model said, each segment, with ``tick`` each tick: random weights
-            say nothing, or never stop.
+        force_tokens: not 0: so many tokens are decoded each segment, with ``tick`` each tick, whatever the model says.
+        seconds: how much of the recording; None: all of it.
 
     Raises:
         ModelNotFound, ManifestError: no usable model.
@@ -49,7 +61,9 @@ def measure(
     asr = AsrModel.load(directory, sessions=1, threads=threads)
     load_seconds = time.perf_counter() - began
     samples = np.concatenate(list(samples_of(*pcm16(audio), asr.sample_rate)))
-    work, forced, ticks = Work(), _Forced(asr), list[float]()
+    if seconds is not None:
+        samples = samples[: round(seconds * asr.sample_rate)]
+    work, forced, ticks = Work(), _Forced(asr, force_tokens), list[float]()
     began = time.perf_counter()
     text = [
         _hear(
@@ -59,22 +73,21 @@ def measure(
             tick,
             ticks,
             forced,
-            force_tokens,
         )
         for start in range(0, len(samples), int(SEGMENT_SECONDS * asr.sample_rate))
     ]
     wall = time.perf_counter() - began
-    seconds = len(samples) / asr.sample_rate
+    heard = len(samples) / asr.sample_rate
     result: dict[str, object] = {
         "model": asr.name,
         "encoder": asr.manifest.encoder.precision,
         "decoder": asr.manifest.decoder.quantization,
         "provider": asr.provider,
-        "audio_seconds": round(seconds, 3),
+        "audio_seconds": round(heard, 3),
         "text": " ".join(text).strip(),
         "load_seconds": round(load_seconds, 3),
         "wall_seconds": round(wall, 4),
-        "times_real_time": round(seconds / wall, 2),
+        "times_real_time": round(heard / wall, 2),
         "phases": _phases(work, forced),
         "counts": {name: count for name, count in asdict(work).items() if not name.endswith("_seconds")},
         "resident_bytes": resident_bytes(),
@@ -95,19 +108,23 @@ def measure(
 
 
 class _Forced:
-    """Tokens decoded whatever the model says, and the time that took."""
+    """A segment whose text grows by a fixed number of tokens at each reading, and the time that took."""
 
-    def __init__(self, asr: AsrModel) -> None:
-        self._asr = asr
+    def __init__(self, asr: AsrModel, count: int) -> None:
+        self._asr, self.count = asr, count
         self.tokens = 0
         self.seconds = 0.0
+        self.text: list[int] = []
 
-    def decode(self, sequence: int, position: int, count: int, owner: Owner) -> None:
-        """``count`` greedy steps of ``sequence`` from ``position`` on, beginning with the first token of all."""
+    def read(self, segment: Segment, sequence: int, owner: Owner) -> None:
+        """Evaluate tail, suffix and text with logits on the last ``UNCERTAIN`` readings' tokens; ``count`` steps."""
+        known = max(0, len(self.text) - UNCERTAIN * self.count)
+        logits, position = segment.read(segment.length, self.text, known)
         began = time.perf_counter()
-        token = 0
-        count = min(count, self._asr.decoder.rows - position)
+        token = int(logits[-1].argmax())
+        count = min(self.count, self._asr.decoder.rows - position)
         for step in range(count):
+            self.text.append(token)
             row = self._asr.embed([token])
             token = int(self._asr.evaluate(Rows(sequence, position + step, row, 0), owner)[0].argmax())
         self.tokens += count
@@ -121,12 +138,12 @@ def _hear(
     tick: float | None,
     ticks: list[float],
     forced: _Forced,
-    force_tokens: int,
 ) -> str:
     """One segment; returns its text."""
     owner = Owner()
     sequence = asr.acquire(owner)
     language = asr.forced_language(None)
+    forced.text.clear()
     try:
         head = asr.embed(asr.prompt.head(()))
         began = time.perf_counter()
@@ -140,24 +157,15 @@ def _hear(
             segment.extend(samples[start : start + step])
             segment.advance(segment.length)
             segment.settle()
-            if tick is not None:
+            if forced.count:
+                forced.read(segment, sequence, owner)
+            elif tick is not None:
                 segment.tick()
-                forced.decode(sequence, _text_start(asr, len(head), segment.length, language), force_tokens, owner)
+            if tick is not None:
                 ticks.append(time.perf_counter() - began)
-        hypothesis = segment.final(segment.length)
-        if tick is None:
-            forced.decode(sequence, _text_start(asr, len(head), segment.length, language), force_tokens, owner)
-        return hypothesis.answer.text
+        return "" if forced.count else segment.final(segment.length).answer.text
     finally:
         asr.release(sequence)
-
-
-def _text_start(asr: AsrModel, head_rows: int, length: int, language: str | None) -> int:
-    """The position after head, audio and suffix of a segment of ``length`` samples: where its text begins."""
-    spec = asr.manifest.encoder
-    frames = official_length(length) // asr.manifest.mel.hop_length
-    audio_rows = rows_of(frames, spec.chunk_frames, spec.chunk_rows)
-    return head_rows + audio_rows + len(asr.prompt.suffix(language))
 
 
 def _phases(work: Work, forced: _Forced) -> dict[str, object]:

@@ -40,7 +40,7 @@ def asr(
         typer.Option(
             "--force-tokens",
             min=0,
-            help="Decode so many tokens a segment (a tick, with --stream) more, whatever the model says.",
+            help="Decode so many tokens a segment (a tick, with --stream), whatever the model says.",
         ),
     ] = None,
     as_json: Json = False,
@@ -72,7 +72,7 @@ def tts(
 def voices(
     model: SpeakingModel = None,
     count: Annotated[int, typer.Option("--count", min=1, max=256, help="Voices at the same time.")] = 6,
-    seconds: Annotated[float, typer.Option("--seconds", min=5, help="Length of each.")] = 30.0,
+    seconds: Annotated[float, typer.Option("--seconds", min=5, max=600, help="Length of each.")] = 30.0,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:

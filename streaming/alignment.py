@@ -107,8 +107,8 @@ def row_edges(
     """Where the encoder's rows begin, and where the last ends, in seconds: float64 [rows + 1].
 
     Rows begin every 8 frames of their chunk. Where that leaves a rest they are not evenly spaced: a chunk of 100 frames
-    gives 13 rows, the last of which has 4 frames (its other half is padding), so row 13 begins at 1.00 s, not at 1.04 s;
-    chunks of 200 or 400 frames give 25 or 50 even rows.
+    gives 13 rows, the last of which has 4 frames (its other half is padding), so row 13 begins at 1.00 s, not at
+    1.04 s; chunks of 200 or 400 frames give 25 or 50 even rows.
 
     Args:
         chunk_rows, chunk_frames: of the encoder's manifest.

@@ -316,17 +316,18 @@ class Listener:
     ) -> list[tuple[float, float]] | None:
         """Times of the words by the CTC head, None where the model has none or the text cannot be aligned."""
         spec, mel = self._model.manifest.encoder, self._model.manifest.mel
-        if segment.ctc is None or spec.ctc_blank is None:
+        ctc = segment.ctc
+        if ctc is None or spec.ctc_blank is None:
             return None
         edges = row_edges(
-            len(segment.ctc),
+            len(ctc),
             chunk_rows=spec.chunk_rows,
             chunk_frames=spec.chunk_frames,
             frame_seconds=mel.hop_length / mel.sample_rate,
             offset=start,
         )
         spans = [(a, b) for _, a, b in found]
-        return word_times(segment.ctc, hypothesis.answer.body, spans, spec.ctc_blank, edges, end)
+        return word_times(ctc, hypothesis.answer.body, spans, spec.ctc_blank, edges, end)
 
     def _event(
         self,

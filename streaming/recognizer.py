@@ -12,6 +12,7 @@ its text is the same, bit for bit (engines/gguf.py says what that rests on).
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -88,9 +89,9 @@ class Segment:
         self._closed: list[Floats] = []
         """Embeddings of the closed windows, kept only where a context may have to be taken back."""
         self._ctc: list[Floats] = []
+        self._tail_ctc: Floats | None = None
         self.hypothesis = EMPTY
         self.stability = Stability()
-        self.ctc: Floats | None = None
 
     # ---------------------------------------------------------------- audio
 
@@ -98,6 +99,12 @@ class Segment:
     def length(self) -> int:
         """Samples so far."""
         return self._windows.length
+
+    @property
+    def ctc(self) -> Floats | None:
+        """CTC log-probabilities [rows, vocabulary + 1] of the last clip that was read; None without such a head."""
+        parts = [*self._ctc, *([] if self._tail_ctc is None else [self._tail_ctc])]
+        return np.concatenate(parts) if parts else None
 
     def extend(self, samples: Floats) -> None:
         """Append samples, float32 mono at the model's rate."""
@@ -132,18 +139,36 @@ class Segment:
         finally:
             self._urgency = Urgency.DUE
 
-    def _look(self) -> Hypothesis:
+    def read(self, end: int, text: Sequence[int], known: int = 0) -> tuple[Floats, int]:
+        """Evaluate the clip that ends at sample ``end`` and ``text`` after it, in one call: tail audio · suffix · text.
+
+        Returns:
+            The logits that choose the token after ``text[:known]`` and each later one of ``text``, and the token after
+            it: float32 [len(text) - known + 1, vocabulary]; and the position of that token's row.
+        """
+        return self._evaluate_text(self._tail(end), text, known)
+
+    def _tail(self, end: int) -> Floats:
+        """Embeddings after the closed windows for the clip that ends at sample ``end``."""
         self.settle()
+        tail = self._windows.tail(end, self._urgency)
+        self._tail_ctc = tail.ctc
+        return tail.embeddings
+
+    def _evaluate_text(self, audio: Floats, text: Sequence[int], known: int) -> tuple[Floats, int]:
+        suffix = self._model.prompt.suffix(self._language)
+        after = self._model.decoder.embed([*suffix, *text])
+        rows = np.concatenate([audio, after])
+        logits = self._evaluate(rows, self._rows, len(audio) + len(suffix) + known - 1)
+        self._work.tail_rows += len(audio)
+        self._work.text_rows += len(after)
+        return logits, self._rows + len(rows)
+
+    def _look(self) -> Hypothesis:
         header = self.hypothesis.tokens[: len(self.hypothesis.tokens) - len(self.hypothesis.answer.body)]
         kept = (*header, *self.stability.tokens) if self.stability.tokens else ()
         draft = self.hypothesis.tokens[len(kept) :]
-        audio = self._windows.tail(self.length, self._urgency).embeddings
-        suffix = self._model.prompt.suffix(self._language)
-        text = self._model.decoder.embed([*suffix, *kept, *draft])
-        wanted = len(audio) + len(suffix) + len(kept) - 1
-        logits = self._evaluate(np.concatenate([audio, text]), self._rows, wanted)
-        self._work.tail_rows += len(audio)
-        self._work.text_rows += len(text)
+        logits, position = self.read(self.length, [*kept, *draft], len(kept))
         if self.stability.tokens:
             # Committed words are whole: what follows begins a word (or ends the text).
             follows = self._model.prompt.after_word(self.hypothesis.answer.language, logits.shape[1])
@@ -160,7 +185,7 @@ class Segment:
         tokens = [*kept, *draft[:accepted]]
         known = self.hypothesis.probabilities[: len(kept)]
         probabilities = [*known, *(_probability(logits[i], draft[i]) for i in range(accepted))]
-        position = self._rows + wanted + 1 + accepted
+        position -= len(draft) - accepted
         self._continue(tokens, probabilities, logits[accepted], position, kept=len(kept))
         self.hypothesis = self._hypothesis(tokens, probabilities)
         words = self._model.prompt.words(self.hypothesis.answer.body, self.hypothesis.answer.language)
@@ -176,11 +201,7 @@ class Segment:
     def final(self, end: int) -> Hypothesis:
         """The segment's text for the clip that ends at sample ``end``; depends on those samples alone."""
         self.advance(end)
-        self.settle()
-        tail = self._windows.tail(end, self._urgency)
-        audio = tail.embeddings
-        ctc = [*self._ctc, *([] if tail.ctc is None else [tail.ctc])]
-        self.ctc = np.concatenate(ctc) if ctc else None
+        audio = self._tail(end)
         hypothesis = self._decode(audio, end)
         if self._head.keyterms and self._leaks(hypothesis):
             self._work.context_redecoded += 1
@@ -195,15 +216,11 @@ class Segment:
 
     def _decode(self, audio: Floats, end: int) -> Hypothesis:
         """Greedy text of the closed windows and the tail rows ``audio``, decoded afresh."""
-        suffix = self._model.decoder.embed(self._model.prompt.suffix(self._language))
-        rows = np.concatenate([audio, suffix])
-        logits = self._evaluate(rows, self._rows, len(rows) - 1)
-        self._work.tail_rows += len(audio)
-        self._work.text_rows += len(suffix)
+        logits, position = self._evaluate_text(audio, (), 0)
         tokens: list[int] = []
         probabilities: list[float] = []
         self._head.bias.apply(logits[0], tokens)
-        self._continue(tokens, probabilities, logits[0], self._rows + len(rows), end=end)
+        self._continue(tokens, probabilities, logits[0], position, end=end)
         return self._hypothesis(tokens, probabilities)
 
     def _leaks(self, hypothesis: Hypothesis) -> bool:
@@ -214,9 +231,10 @@ class Segment:
         if run is None:
             return False
         blank = self._model.manifest.encoder.ctc_blank
-        if self.ctc is None or blank is None:
+        ctc = self.ctc
+        if ctc is None or blank is None:
             return True
-        return not supported(self.ctc, body, (found[run.start][1], found[run.stop - 1][2]), blank)
+        return not supported(ctc, body, (found[run.start][1], found[run.stop - 1][2]), blank)
 
     def _replay(self) -> None:
         """Fill the cache with the head and the closed windows again, in the partition they came in."""

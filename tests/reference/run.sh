@@ -44,6 +44,10 @@ if [[ -z ${REFERENCE_PYTHON:-} ]]; then
 fi
 
 export ORT124_PYTHON
+if [[ ${1:-} == --true-models ]]; then
+  shift
+  exec "$REFERENCE_PYTHON" -W ignore -m tests.reference.true_models "$@"
+fi
 if [[ ${1:-} == --true-dims ]]; then
   shift
   "$REFERENCE_PYTHON" -W ignore -m tests.reference.true_dims --ort124 "$ORT124_PYTHON" "$@"
