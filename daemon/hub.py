@@ -24,6 +24,7 @@ from daemon.config import Settings
 from daemon.loading import Loaded, Models, load_models
 from daemon.metrics import Metrics
 from daemon.names import VOICE_ALIASES
+from daemon.pace import Crowd
 from daemon.refusal import Refused
 from engines.gguf import Busy
 from streaming.model import AsrModel
@@ -85,6 +86,8 @@ class Hub:
         self.failure: Exception | None = None
         self.draining = False
         self.listeners, self.speakers = Places(settings.sessions, "sessions"), Places(settings.speakers, "speakers")
+        self.crowd: Final = Crowd()
+        """Who is spoken to, and how much they have to play."""
         self.leave = asyncio.Event()
         """Set when the drain deadline passes: sessions finalise what they have and close with 1012."""
         self._loader, self._owns = loader, owns_models

@@ -9,14 +9,19 @@ the next one, holds the speaker back: nothing is made ahead of it.
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from codec.events import AudioChunk, Cleared, Event, Finished
 from daemon.calls import Speaking
 from daemon.encoder import Encoder
 from daemon.metrics import Metrics
-from daemon.pace import Pace
+from daemon.pace import Crowd, Pace
+
+_TURN_SECONDS: Final = 0.05
+"""How often one who waits for others looks whether they still need it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +43,15 @@ class Narration:
         speaking: opened for this session; the caller closes it.
         encoder: of the wire format; the caller closes it.
         path: whose metrics it counts in.
+        crowd: the others.
     """
 
-    def __init__(self, speaking: Speaking, encoder: Encoder, metrics: Metrics, path: str) -> None:
+    def __init__(self, speaking: Speaking, encoder: Encoder, metrics: Metrics, path: str, crowd: Crowd) -> None:
         self.speaker = speaking.speaker
         self._speaking, self._encoder = speaking, encoder
         self._first_audio, self._spoken = metrics.first_audio, metrics.spoken.labels(path)
-        self._pace = Pace()
+        self._pace, self._crowd = Pace(), crowd
+        crowd.join(self._pace)
         self._wake = asyncio.Event()
         self._asked_at: float | None = None
         """When text came that is not answered by audio yet, to a speaker that had nothing to say."""
@@ -99,8 +106,13 @@ class Narration:
     async def batches(self) -> AsyncIterator[list[Item]]:
         """What is spoken, group by group; ends with the batch that holds ``Finished``. Raises what the speaker does."""
         while True:
+            await self._turn()
             self._wake.clear()
-            items = self._given(await self._speaking.run(partial(self._step, self._pace.buffered)))
+            self._pace.making = True
+            try:
+                items = self._given(await self._speaking.run(partial(self._step, self._pace.buffered)))
+            finally:
+                self._pace.making = False
             if items:
                 yield items
                 if isinstance(items[-1], Finished):
@@ -109,6 +121,14 @@ class Narration:
                 self._idle = True
                 await self._wake.wait()
                 self._idle = False
+
+    async def _turn(self) -> None:
+        """Let those go first who have nothing to play. A clear does not wait: then there is nothing to play here."""
+        while self._crowd.comes_before(self._pace):
+            self._wake.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_TURN_SECONDS):
+                    await self._wake.wait()
 
     def _step(self, buffered: float) -> list[Item]:
         """In a worker thread."""

@@ -32,7 +32,7 @@ class Speak:
             return
         wire = encoder.raw(request.encoding, request.sample_rate)
         try:
-            narration = Narration(speaking, wire, hub.metrics, PATH)
+            narration = Narration(speaking, wire, hub.metrics, PATH, hub.crowd)
             await SpeakStream(hub, loaded, request, narration, receive, send).run(echoed(scope))
         finally:
             await speaking.close()

@@ -88,7 +88,7 @@ class Speech:
 
     async def _pieces(self, request: SpeechRequest, speaking: Speaking, file: Encoder) -> AsyncGenerator[bytes]:
         """The file's bytes; nothing at all where nothing was spoken. The first may be empty: audio is under way."""
-        narration = Narration(speaking, file, self._hub.metrics, PATH)
+        narration = Narration(speaking, file, self._hub.metrics, PATH, self._hub.crowd)
         narration.say(request.text)
         narration.finish()
         spoken = False

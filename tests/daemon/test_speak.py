@@ -18,7 +18,6 @@ from websockets.sync.client import ClientConnection, connect
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from daemon.encoder import RAW
-from daemon.pace import Pace
 from daemon.serve import Background
 from streaming.pcm import PcmDecoder
 from tests.daemon.support import Voice, eventually, same, taken, tell, until
@@ -156,23 +155,6 @@ def test_the_first_message_is_one_frame(voice: Voice) -> None:
     assert sizes[0] == 3840
     assert max(sizes) >= 4 * 3840
     assert all(size % 2 == 0 for size in sizes)
-
-
-def test_pace_counts_what_is_left_to_play() -> None:
-    now = 100.0
-    pace = Pace(lambda: now)
-    assert pace.buffered == 0
-    pace.sent(1.0)
-    now += 0.25
-    assert pace.buffered == 0.75
-    pace.sent(1.0)
-    assert pace.buffered == 1.75
-    now += 10
-    assert pace.buffered == 0, "a client that had nothing to play waits"
-    pace.sent(1.0)
-    assert pace.buffered == 1.0
-    pace.clear()
-    assert pace.buffered == 0
 
 
 # ------------------------------------------------------------------------------------------------------- barge-in
