@@ -1,12 +1,15 @@
 """Settings and the model of the speaking tests."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from codec.model import TtsModel
+from codec.talker import TalkerStep
+from engines.batching import Owner
+from tests.codec.talking import Codes
 
 # Examples run real models on shared cores: their time says nothing about their correctness.
 settings.register_profile("speaking", deadline=None)
@@ -19,3 +22,18 @@ def tts_model(tts_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     model = TtsModel(tts_directory, sessions=10, voices=tmp_path_factory.mktemp("voices"))
     yield model
     model.close()
+
+
+@pytest.fixture
+def spoken(tts_model: TtsModel, monkeypatch: pytest.MonkeyPatch) -> Codes:
+    """Codes of every frame made, by the owner (the session)."""
+    found: Codes = {}
+    frame: Callable[[TalkerStep, Owner], list[int] | None] = tts_model.engine.frame
+
+    def watched(step: TalkerStep, owner: Owner) -> list[int] | None:
+        codes = frame(step, owner)
+        found.setdefault(owner, []).append(codes or [])
+        return codes
+
+    monkeypatch.setattr(tts_model.engine, "frame", watched)
+    return found

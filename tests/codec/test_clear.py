@@ -1,0 +1,130 @@
+"""What a clear stops, how soon, and that nothing of the old text is in the new one."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from codec.events import Cleared, Finished, Flushed, PieceMark
+from codec.model import TtsModel
+from codec.options import SpeakOptions
+from codec.talker import TalkerStep
+from engines.batching import Owner
+from tests.codec.talking import SHORT_TEXT, TEXT, Codes, heard, run, say
+
+
+def test_clear_stops_within_a_frame(tts_model: TtsModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clear that comes while a group is made: not one more frame, none of its audio, then Cleared."""
+    speaker = tts_model.speaker(SpeakOptions(seed=5))
+    frame, frames = tts_model.engine.frame, 0
+
+    def interrupted(step: TalkerStep, owner: Owner) -> list[int] | None:
+        nonlocal frames
+        frames += 1
+        codes = frame(step, owner)
+        if frames == 5:
+            assert speaker.clear() == 0
+        return codes
+
+    monkeypatch.setattr(tts_model.engine, "frame", interrupted)
+    speaker.say(TEXT)
+    assert len(heard(speaker.step(buffered=9.0))) > 0
+    events = speaker.step(buffered=9.0)
+    assert events == [Cleared(0)]
+    assert frames == 5
+    assert speaker.work.frames_dropped == 4
+    assert speaker.step() == []
+    assert speaker.pending == 0
+    speaker.close()
+
+
+def test_after_a_clear_the_next_text_is_spoken_as_if_first(tts_model: TtsModel, spoken: Codes) -> None:
+    """Nothing of the old text is in the new one: the same codes and samples as in a fresh session."""
+    fresh = heard(say(tts_model, SHORT_TEXT, SpeakOptions(seed=9)))
+    expected = next(iter(spoken.values()))
+    spoken.clear()
+    speaker = tts_model.speaker(SpeakOptions(seed=9))
+    speaker.say("Something else that will never be said to its en")
+    speaker.step()
+    speaker.step()
+    speaker.flush()
+    made = len(next(iter(spoken.values())))
+    speaker.clear()
+    speaker.say(SHORT_TEXT)
+    speaker.finish()
+    events = run(speaker)
+    assert events[0] == Cleared(0)
+    assert not any(isinstance(e, Flushed) for e in events)
+    assert next(iter(spoken.values()))[made:] == expected
+    np.testing.assert_array_equal(heard(events), fresh)
+    mark = next(e for e in events if isinstance(e, PieceMark))
+    assert (mark.start_char, mark.end_char - mark.start_char) == (48, len(SHORT_TEXT))
+    speaker.close()
+
+
+def test_text_said_right_after_a_clear_is_not_lost(tts_model: TtsModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clear and new text arrive together, in the middle of a frame: the new text is spoken whole."""
+    expected = heard(say(tts_model, SHORT_TEXT, SpeakOptions(seed=9)))
+    speaker = tts_model.speaker(SpeakOptions(seed=9))
+    frame, frames = tts_model.engine.frame, 0
+
+    def interrupted(step: TalkerStep, owner: Owner) -> list[int] | None:
+        nonlocal frames
+        frames += 1
+        if frames == 4:
+            speaker.clear()
+            speaker.say(SHORT_TEXT)
+            speaker.finish()
+        return frame(step, owner)
+
+    monkeypatch.setattr(tts_model.engine, "frame", interrupted)
+    speaker.say(TEXT)
+    events = run(speaker)
+    after = events[events.index(Cleared(0)) :]
+    np.testing.assert_array_equal(heard(after), expected)
+    speaker.close()
+
+
+def test_a_clear_after_finish_ends_the_session(tts_model: TtsModel) -> None:
+    """The rest is not spoken; Cleared and Finished still come, once each."""
+    speaker = tts_model.speaker(SpeakOptions(seed=9))
+    speaker.say(TEXT)
+    speaker.finish()
+    assert heard(speaker.step()).size
+    speaker.clear()
+    assert run(speaker) == [Cleared(0), Finished()]
+    speaker.clear()
+    assert speaker.step() == [Cleared(1)]
+    assert speaker.step() == []
+    speaker.close()
+
+
+def test_the_engine_is_free_soon_after_a_clear(tts_model: TtsModel) -> None:
+    """From another thread, in mid-speech, over and over: Cleared comes within a frame's time, and nothing is left."""
+    speaker = tts_model.speaker(SpeakOptions(seed=5))
+    waits: list[float] = []
+    asked = 0.0
+
+    def drive() -> None:
+        while not speaker.finished:
+            for event in speaker.step(buffered=0.5):
+                if isinstance(event, Cleared):
+                    waits.append(time.perf_counter() - asked)
+            speaker.wait(0.2)
+
+    thread = threading.Thread(target=drive)
+    thread.start()
+    for i in range(12):
+        speaker.say(TEXT)
+        time.sleep(0.003 * i)
+        asked = time.perf_counter()
+        number = speaker.clear()
+        while len(waits) <= number:
+            time.sleep(0.001)
+    speaker.finish()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert len(waits) == 12
+    assert sorted(waits)[6] < 0.1
+    speaker.close()

@@ -1,0 +1,66 @@
+"""Sessions side by side: capacity, closing from another thread, and that everything is given back."""
+
+import threading
+import time
+
+import pytest
+
+from codec.model import TtsModel
+from codec.options import SpeakOptions
+from codec.speaker import Speaker
+from engines.batching import Cancelled
+from engines.gguf import Busy
+from tests.codec.talking import TEXT
+
+
+def test_nothing_is_left_behind(tts_model: TtsModel) -> None:
+    """Sequences, sessions and threads are given back however a session ends."""
+    taken, live, threads = tts_model.taken, tts_model.live, threading.active_count()
+    for i in range(12):
+        speaker = tts_model.speaker(SpeakOptions(seed=i))
+        speaker.say(TEXT)
+        for _ in range(i % 3):
+            speaker.step()
+        if i % 4 == 0:
+            speaker.clear()
+        speaker.close()
+        speaker.close()
+        with pytest.raises(Cancelled):
+            speaker.step()
+        with pytest.raises(Cancelled):
+            speaker.say("more")
+    assert (tts_model.taken, tts_model.live, threading.active_count()) == (taken, live, threads)
+
+
+def test_closing_from_another_thread_stops_a_running_step(tts_model: TtsModel) -> None:
+    """A disconnect cancels the work of that session only, and wakes who waits."""
+    outcome: list[str] = []
+
+    def drive(speaker: Speaker) -> None:
+        try:
+            while True:
+                speaker.step(buffered=9.0)
+                speaker.wait()
+        except Cancelled:
+            outcome.append("cancelled")
+
+    for text in (TEXT * 20, ""):
+        speaker = tts_model.speaker()
+        speaker.say(text)
+        thread = threading.Thread(target=drive, args=(speaker,))
+        thread.start()
+        time.sleep(0.05)
+        speaker.close()
+        thread.join(5)
+        assert not thread.is_alive()
+    assert outcome == ["cancelled", "cancelled"]
+
+
+def test_one_session_too_many_is_refused(tts_model: TtsModel) -> None:
+    """Capacity is what was asked for at load."""
+    open_ones = [tts_model.speaker() for _ in range(tts_model.sessions - tts_model.live)]
+    with pytest.raises(Busy, match="sessions are taken"):
+        tts_model.speaker()
+    for speaker in open_ones:
+        speaker.close()
+    tts_model.speaker().close()
