@@ -81,6 +81,8 @@ def vanish(url: str, how: random.Random) -> None:
     body = json.dumps({"input": LONG[:4000], "response_format": how.choice(["mp3", "opus", "flac", "wav", "aac"])})
     post = f"POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
     speak = masked(json.dumps({"type": "Speak", "text": LONG}))
+    for _ in range(how.randrange(3)):
+        speak += masked('{"type": "Clear"}' + " " * 120) + masked(json.dumps({"type": "Speak", "text": LONG}))
     with raw_socket(url) as raw:
         request = post
         if how.random() < 0.5:
@@ -105,28 +107,32 @@ def leave(url: str, how: random.Random) -> None:
         vanish(url, how)
 
 
+def abrupt_ends(background: Background, model: TtsModel, many: int) -> None:
+    """``many`` clients vanish, six at a time, beside a voice that says the same as alone."""
+    voice = Voice(background.url)
+    alone, _ = voice.speak(SHORT)
+    assert eventually(lambda: background.hub.taken == 0)
+    before = Left.of(model, background)
+    stop, heard = threading.Event(), list[bytes]()
+
+    def stay() -> None:
+        while not stop.is_set():
+            heard.append(voice.speak(SHORT)[0])
+
+    staying = threading.Thread(target=stay)
+    staying.start()
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda i: leave(background.url, random.Random(i)), range(many)))
+    stop.set()
+    staying.join(60)
+    assert len(heard) > 1 and set(map(len, heard)) == {len(alone)}
+    clean = eventually(lambda: Left.of(model, background) <= before, 30)
+    assert clean, (before, Left.of(model, background))
+
+
 def test_vanishing_at_any_byte_leaves_nothing(talk: Start, tts_model: TtsModel) -> None:
-    """Eight at a time, beside a stream that says the same as alone."""
     with talk(speakers=8) as background:
-        voice = Voice(background.url)
-        alone, _ = voice.speak(SHORT)
-        assert eventually(lambda: background.hub.taken == 0)
-        before = Left.of(tts_model, background)
-        stop, heard = threading.Event(), list[bytes]()
-
-        def stay() -> None:
-            while not stop.is_set():
-                heard.append(voice.speak(SHORT)[0])
-
-        staying = threading.Thread(target=stay)
-        staying.start()
-        with ThreadPoolExecutor(6) as pool:
-            list(pool.map(lambda i: leave(background.url, random.Random(i)), range(DISCONNECTS)))
-        stop.set()
-        staying.join(60)
-        assert len(heard) > 1 and set(map(len, heard)) == {len(alone)}
-        clean = eventually(lambda: Left.of(tts_model, background) <= before, 30)
-        assert clean, (before, Left.of(tts_model, background))
+        abrupt_ends(background, tts_model, DISCONNECTS)
 
 
 def test_a_client_that_leaves_ends_the_work_at_once(talk: Start, tts_model: TtsModel) -> None:
