@@ -12,7 +12,7 @@ from typing import Any
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from bench import asr, official, sessions, stability, tts, voices, words  # noqa: E402
+from bench import asr, identity, official, sessions, stability, tts, voices, words  # noqa: E402
 from bench.figures import lines  # noqa: E402
 from engines.manifest import NAME  # noqa: E402
 from engines.store import BUNDLED, ModelNotFound, default, find  # noqa: E402
@@ -41,6 +41,7 @@ def main() -> int:
         lines({"word times": alone(words.measure, timed)})
     if CLIPS.exists():
         lines({"committed words": alone(stability.measure, CLIPS)})
+        lines({"live against file": alone(identity.measure, CLIPS)})
     lines({"hearing a file": alone(asr.measure, recording, None)})
     lines({"hearing live, a tick every 0.3 s": alone(asr.measure, recording, None, tick=0.3)})
     measured = [path for path in sorted(OFFICIAL.glob("q*")) if (path / NAME).exists()]

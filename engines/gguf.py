@@ -75,7 +75,8 @@ def _log(level: int, text: bytes, _user: ctypes.c_void_p) -> None:  # errors rea
     return None
 
 
-def _start_backend() -> None:
+def start_backend() -> None:
+    """Start llama.cpp and keep its log off the terminal. Idempotent."""
     global _backend_ready
     with _backend_lock:
         if not _backend_ready:
@@ -134,7 +135,7 @@ class Decoder:
         """
         if not 1 <= sequences <= _SEQUENCE_LIMIT:
             raise GgufError(f"sequences: {sequences} lies outside 1…{_SEQUENCE_LIMIT}")
-        _start_backend()
+        start_backend()
         model_params = llama.llama_model_default_params()
         model_params.n_gpu_layers = gpu_layers
         self._model: Any = llama.llama_model_load_from_file(str(path).encode(), model_params)
