@@ -38,6 +38,7 @@ def texts(waves: Sequence[Floats], progress: Progress = no_progress) -> list[str
 
 def _text(wave: Floats) -> str:
     decoder = _loaded()
+    decoder.reinit_feat()  # forgets the cepstral mean of what was heard before: a text is the same in any order
     decoder.start_utt()
     decoder.process_raw(np.clip(wave * 32767, -32768, 32767).astype("<i2").tobytes(), full_utt=True)
     decoder.end_utt()

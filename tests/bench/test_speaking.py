@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from bench import codec_quality, recordings
+from bench import codec_quality, recordings, sphinx
 from bench.material import Material
 from bench.recordings import HeldOut
 from bench.row import NotMeasured
@@ -129,3 +129,13 @@ def test_a_recording_is_like_itself_and_unlike_noise(voice: Path) -> None:
     other = codec_quality.likeness(clip, noise, 24_000)
     assert same[0] > 0.999 and same[1] > 4.5
     assert other[0] < 0.4 and other[1] < 1.5
+
+
+def test_the_other_ear_hears_each_recording_by_itself(voice: Path) -> None:
+    """In any order, beside others or alone; silence is no text."""
+    pytest.importorskip("pocketsphinx")
+    waves = [recordings.wave(clip, RATE) for clip in recordings.held_out(Material(voice, [])).tests]
+    silence = np.zeros(RATE, np.float32)
+    forward = sphinx.texts([silence, *waves])
+    assert forward[0] == "" and all(forward[1:])
+    assert sphinx.texts([*waves[::-1], silence]) == forward[::-1]
