@@ -1,9 +1,9 @@
 """One TOML file configures one model: shape, data, optimisation. Every field has its unit in its comment or name."""
 
-import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from training.settings import read_settings
 
 
 @dataclass(frozen=True)
@@ -103,22 +103,6 @@ class Config:
     voices: dict[str, float] = field(default_factory=dict[str, float])  # relative weight of each synthesiser
 
 
-def _section(kind: type[Any], values: dict[str, Any], where: str) -> Any:
-    known = {f.name for f in fields(kind)}
-    for key in values:
-        if key not in known:
-            raise ValueError(f"{where}.{key}: unknown setting; known are {', '.join(sorted(known))}")
-    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
-
-
 def load_config(path: Path) -> Config:
     """Read a configuration file; an unknown key is an error that names it."""
-    raw = tomllib.loads(path.read_text())
-    sections = {
-        "shape": Shape,
-        "regularisation": Regularisation,
-        "batches": Batches,
-        "optimisation": Optimisation,
-    }
-    made = {k: _section(sections[k], v, k) if k in sections else v for k, v in raw.items()}
-    return _section(Config, made, path.name)
+    return read_settings(Config, path)

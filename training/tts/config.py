@@ -3,10 +3,10 @@
 Fields that exist in the official config.json carry its names; every other field has its unit in its comment or name.
 """
 
-import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from training.settings import read_settings
 
 RATE = 24_000  # samples a second of everything in this package
 FRAME = 1920  # samples a codec frame: 12.5 frames a second
@@ -135,26 +135,9 @@ class Config:
     voices: Voices = field(default_factory=Voices)
 
 
-_SECTIONS: dict[str, type[Any]] = {
-    "codec": CodecShape, "talker": TalkerShape, "voices": Voices,
-    "codec_training": CodecTraining, "talker_training": TalkerTraining,
-}  # fmt: skip
-
-
-def _section(kind: type[Any], values: dict[str, Any], where: str) -> Any:
-    known = {f.name for f in fields(kind)}
-    for key in values:
-        if key not in known:
-            raise ValueError(f"{where}.{key}: unknown setting; known are {', '.join(sorted(known))}")
-    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
-
-
 def load_config(path: Path) -> Config:
     """Read a configuration file. An unknown key or an impossible shape is an error that names it."""
-    raw = tomllib.loads(path.read_text())
-    config: Config = _section(
-        Config, {k: _section(_SECTIONS[k], v, k) if k in _SECTIONS else v for k, v in raw.items()}, path.name
-    )
+    config = read_settings(Config, path)
     check(config)
     return config
 
