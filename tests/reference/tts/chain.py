@@ -26,7 +26,7 @@ class Prompt:
 class Chain:
     """One speaker at a time; float32 KV."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, threads: int = 1) -> None:
         self.manifest = manifests.read_tts(directory)
         self.codebooks, self.entries = self.manifest.codec.codebooks, self.manifest.codec.entries
         self.text = np.load(directory / self.manifest.text_rows).astype(np.float32)
@@ -37,10 +37,10 @@ class Chain:
         self.bias = None if small.bias is None else np.load(directory / small.bias)
         self.small = self.enter(self.code) if small.rows is None else np.load(directory / small.rows).astype(np.float32)
         self.talker = Decoder(
-            directory / self.manifest.talker.file, sequences=1, rows=512, threads=1, kv="f32", hidden=True
+            directory / self.manifest.talker.file, sequences=1, rows=512, threads=threads, kv="f32", hidden=True
         )
         self.predictor = Decoder(
-            directory / small.decoder.file, sequences=1, rows=256, threads=1, kv="f32", hidden=True
+            directory / small.decoder.file, sequences=1, rows=256, threads=threads, kv="f32", hidden=True
         )
         self.talker.acquire(), self.predictor.acquire()
         self.tokenizer = Tokenizer.from_file(str(directory / self.manifest.tokenizer.file))

@@ -238,6 +238,26 @@ def codec_model(decoder: dict[str, Any], seed: int = 1) -> Qwen3TTSTokenizerV2Mo
     return model
 
 
+def kept_rows(model: Qwen3TTSTokenizerV2Model, codes: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Un-rotated keys and values [heads, frames, head_dim] of every layer for ``codes`` [1, Q, frames], by the name of
+    the exported state."""
+    rows: dict[str, torch.Tensor] = {}
+    hooks = []
+    heads = model.config.decoder_config.num_key_value_heads
+    for index, layer in enumerate(model.decoder.pre_transformer.layers):
+        for kind, module in (("key", layer.self_attn.k_proj), ("value", layer.self_attn.v_proj)):
+
+            def keep(_m: Any, _i: Any, output: torch.Tensor, name: str = f"past_{kind}_{index}") -> None:
+                rows[name] = output[0].unflatten(-1, (heads, -1)).transpose(0, 1)
+
+            hooks.append(module.register_forward_hook(keep))
+    with torch.no_grad():
+        model.decoder(codes)
+    for hook in hooks:
+        hook.remove()
+    return rows
+
+
 def save_codec(model: Qwen3TTSTokenizerV2Model, directory: Path) -> Path:
     """A ``speech_tokenizer`` directory in the published layout."""
     directory.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,6 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -124,22 +123,11 @@ def test_kept_rows_are_the_official_keys_and_values(
     tiny: Case, whole: tuple[Floats, list[Floats]], stepper: Stepper
 ) -> None:
     """The KV state after 300 frames: the official projections of the last 71, un-rotated, to 1e-6 of the peak."""
-    caught: dict[str, Floats] = {}
-    hooks = []
-    for index, layer in enumerate(tiny.codec.decoder.pre_transformer.layers):
-        for kind, module in (("key", layer.self_attn.k_proj), ("value", layer.self_attn.v_proj)):
-
-            def keep(_m: Any, _i: Any, output: torch.Tensor, name: str = f"past_{kind}_{index}") -> None:
-                caught[name] = output[0].unflatten(-1, (4, -1)).transpose(0, 1).numpy()
-
-            hooks.append(module.register_forward_hook(keep))
-    with torch.no_grad():
-        tiny.codec.decoder(torch.from_numpy(CODES.T[None]))
-    for hook in hooks:
-        hook.remove()
+    caught = official.kept_rows(tiny.codec, torch.from_numpy(CODES.T[None]))
     kept = {each.input: value[0] for each, value in zip(stepper.codec.states, whole[1], strict=True)}
     assert len(caught) == 4
-    for name, rows in caught.items():
+    for name, tensor in caught.items():
+        rows = tensor.numpy()
         error = float(np.abs(kept[name] - rows[:, -71:]).max() / np.abs(rows).max())
         print(f"{name}: largest error over the peak {error:.1e}")
         assert error <= 1e-6

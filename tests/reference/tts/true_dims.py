@@ -1,10 +1,10 @@
 """Speaking exports at Qwen3-TTS-12Hz-0.6B's true dimensions: part of `make export-check`. Minutes, 12 GB of memory.
 
 Random weights of the official classes. The codec decoder: several cuttings against the official decoder over 300
-frames, then milliseconds a frame. Talker and predictor: greedy frames of the f32 GGUFs against the official code, then
-milliseconds a step of the quantised ones.
+frames, the rows it keeps, then milliseconds a frame. Talker and predictor: 50 greedy frames of the f32 GGUFs against
+the official code; first divergence, teacher-forced agreement and milliseconds a step of the rounded ones.
 
-usage: python -m tests.reference.tts.true_dims [--codec-only] [--keep DIR] [--threads N]
+usage: python -m tests.reference.tts.true_dims [--codec-only | --talker-only] [--keep DIR] [--threads N]
 """
 
 import argparse
@@ -27,10 +27,12 @@ from export.tts.codec_dims import CodecDims, read_codec_dims
 from export.tts.dims import read_tts_dims
 from export.tts.directory import write_codec
 from export.tts.state import states
-from export.tts.talker import PREDICTOR, TALKER, write_predictor, write_talker
+from export.tts.talker import PREDICTOR, TALKER, write_predictor, write_tables, write_talker
 from tests.reference.tts import official
+from tests.reference.tts.chain import Chain, Codes, Prompt
 from tests.reference.tts.stepper import Stepper
 
+TEXT = "The king is singing: 27 songs, one by one, until the morning."
 TALKER_06B = {
     "hidden_size": 1024, "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
     "intermediate_size": 3072, "text_hidden_size": 2048, "rope_theta": 1000000, "max_position_embeddings": 32768,
@@ -39,7 +41,10 @@ PREDICTOR_06B = {
     "hidden_size": 1024, "num_hidden_layers": 5, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
     "intermediate_size": 3072, "rope_theta": 1000000, "max_position_embeddings": 65536,
 }  # fmt: skip
-FRAMES, OFFICIAL_ERROR, CHUNK_ERROR = 300, 4.2e-4, 1e-4
+FRAMES, OFFICIAL_ERROR, CHUNK_ERROR, KEPT_ERROR = 300, 4.2e-4, 1e-4, 1e-6
+SPOKEN, DISTINCT = 50, 20
+"""Greedy frames, and how many codes of the first codebook must be distinct for equality to say something."""
+ROUNDED = ("f16", "q8_0", "q6_k", "q4_k_m")
 CUTS = {
     "1": [(1, 0)],
     "4": [(4, 0)],
@@ -65,7 +70,14 @@ def check_codec(root: Path, threads: int) -> bool:
     dims = read_codec_dims(opened)
     write_codec(opened, dims, out, "fp32")
     stepper = Stepper(out, describe(dims), threads)
-    once, _ = stepper.decode(codes, [(FRAMES, 0)])
+    once, last = stepper.decode(codes, [(FRAMES, 0)])
+    states_by_name = {each.input: value[0] for each, value in zip(stepper.codec.states, last, strict=True)}
+    kept = 0.0
+    for name, tensor in official.kept_rows(model, torch.from_numpy(codes.T[None])).items():
+        rows = tensor.numpy()
+        kept = max(kept, float(np.abs(states_by_name[name] - rows[:, -71:]).max() / np.abs(rows).max()))
+    passed &= kept <= KEPT_ERROR
+    print(f"keys and values kept after {FRAMES} frames: {kept:.1e} of their peak from the official ones")
     for name, cuts in CUTS.items():
         wave, _ = stepper.decode(codes, cuts)
         error, seam = float(np.abs(wave - theirs).max()), float(np.abs(wave - once).max()) / level
@@ -106,41 +118,58 @@ def time_stack(path: Path, rows: int, threads: int) -> str:
 
 
 def check_talker(root: Path, threads: int) -> bool:
-    """Greedy frames of talker and predictor, then their times."""
-    from tests.reference.tts.chain import Chain
-
+    """Greedy frames of talker and predictor; then the rounded formats, how near and how fast."""
     config = official.tts_config(TALKER_06B, PREDICTOR_06B, official.TRUE_CODEC, "custom_voice", "0b6")
     model = official.tts_model(config)
     checkpoint = official.save_tts(model, official.codec_model(official.TRUE_CODEC), root / "checkpoint")
     out = api.run(checkpoint, root / "model", codec="fp32", decoder="f32")
-    chain = Chain(out)
-    text = "The king is singing."
-    prompt = chain.prompt(text, voice="ryan", language="en")
-    ids = torch.tensor([chain.ids(f"<|im_start|>assistant\n{text}<|im_end|>\n<|im_start|>assistant\n")])
+    chain = Chain(out, threads)
+    prompt = chain.prompt(TEXT, voice="ryan", language="en")
+    ids = torch.tensor([chain.ids(f"<|im_start|>assistant\n{TEXT}<|im_end|>\n<|im_start|>assistant\n")])
     with torch.no_grad():
-        theirs, _ = model.generate(
+        generated, _ = model.generate(
             input_ids=[ids], languages=["english"], speakers=["ryan"], do_sample=False, subtalker_dosample=False,
-            max_new_tokens=13,
+            max_new_tokens=SPOKEN + 1,
         )  # fmt: skip
-    theirs = theirs[0].numpy()[:12]
-    ours, close = chain.frames(prompt, 12)
+    theirs = generated[0].numpy()[:SPOKEN]
+    del model
+    ours, close = chain.frames(prompt, SPOKEN)
     chain.close()
-    same = bool(np.array_equal(ours, theirs))
-    print(f"12 greedy frames of 16 codes: {'identical' if same else 'NOT identical'}; {close.sum()} near ties")
+    same, distinct = bool(np.array_equal(ours, theirs)), len(set(theirs[:, 0].tolist()))
+    verdict = f"{'identical' if same else 'NOT identical'}; {distinct} distinct first codes, {close.sum()} near ties"
+    print(f"{SPOKEN} greedy frames of {theirs.shape[1]} codes, f32: {verdict}", flush=True)
     opened = open_tts(checkpoint)
     dims = read_tts_dims(opened)
-    for quantization in ("q8_0", "q4_k_m"):
-        write_talker(opened.model, dims, root, quantization, name="timed")
-        write_predictor(opened.model, dims, root, quantization, name="timed")
-        print(f"talker step, {quantization}: {time_stack(root / TALKER, 40, threads)}")
-        print(f"predictor step (15 a frame, heads apart), {quantization}: {time_stack(root / PREDICTOR, 2, threads)}")
-    return same
+    write_tables(opened.model, dims, out, half=True)
+    for quantization in ROUNDED:
+        write_talker(opened.model, dims, out, quantization, name="rounded")
+        write_predictor(opened.model, dims, out, quantization, name="rounded")
+        print(f"{quantization}: {rounded(out, prompt, theirs, threads)}", flush=True)
+        print(f"talker step, {quantization}: {time_stack(out / TALKER, 40, threads)}")
+        print(f"predictor step (15 a frame, heads apart), {quantization}: {time_stack(out / PREDICTOR, 2, threads)}")
+    return same and distinct >= DISTINCT
+
+
+def rounded(out: Path, prompt: Prompt, theirs: Codes, threads: int) -> str:
+    """How near a model directory's frames are to the official ones."""
+    chain = Chain(out, threads)
+    try:
+        ours, _ = chain.frames(prompt, len(theirs))
+        agreed = (chain.frames(prompt, len(theirs), forced=theirs)[0] == theirs).mean(0)
+    finally:
+        chain.close()
+    differs = np.flatnonzero((ours != theirs).any(1))
+    first = int(differs[0]) if len(differs) else len(theirs)
+    agreement = f"teacher-forced agreement {agreed.mean():.3f} of all codes, {agreed[0]:.2f} of the talker's"
+    return f"first divergence at frame {first} of {len(theirs)}, {agreement}"
 
 
 def main() -> int:
     """Run the parts; 1 if a limit is broken."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--codec-only", action="store_true")
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--codec-only", action="store_true")
+    part.add_argument("--talker-only", action="store_true")
     parser.add_argument("--keep", type=Path, help="work here and leave everything")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
@@ -149,7 +178,9 @@ def main() -> int:
     with nullcontext(arguments.keep) if arguments.keep else tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         root.mkdir(exist_ok=True)
-        parts: list[Callable[[], bool]] = [lambda: check_codec(root, arguments.threads)]
+        parts: list[Callable[[], bool]] = []
+        if not arguments.talker_only:
+            parts.append(lambda: check_codec(root, arguments.threads))
         if not arguments.codec_only:
             parts.append(lambda: check_talker(root, arguments.threads))
         passed = all([part() for part in parts])
