@@ -1,10 +1,12 @@
 """What a session made the machine do: counters that tests, benches and metrics read."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+
+from engines.counts import Counts
 
 
 @dataclass(slots=True)
-class Work:
+class Work(Counts):
     """Counts since the session began, and seconds spent in each phase (waiting for the lane included)."""
 
     pieces: int = 0
@@ -25,8 +27,3 @@ class Work:
     prefill_seconds: float = 0.0
     frame_seconds: float = 0.0
     codec_seconds: float = 0.0
-
-    def add(self, other: "Work") -> None:
-        """Sum ``other`` into this one."""
-        for f in fields(Work):
-            setattr(self, f.name, getattr(self, f.name) + getattr(other, f.name))

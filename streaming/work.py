@@ -4,11 +4,13 @@ They prove the bounded-work promises: no finished chunk or closed window is comp
 evaluates only the tail, the prompt's suffix and text.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+
+from engines.counts import Counts
 
 
 @dataclass(slots=True)
-class Work:
+class Work(Counts):
     """Counts since the session began, and seconds spent in each phase (waiting for the lane included)."""
 
     mel_frames: int = 0
@@ -45,8 +47,3 @@ class Work:
     body_seconds: float = 0.0
     prefill_seconds: float = 0.0
     step_seconds: float = 0.0
-
-    def add(self, other: "Work") -> None:
-        """Sum ``other`` into this one."""
-        for f in fields(Work):
-            setattr(self, f.name, getattr(self, f.name) + getattr(other, f.name))
