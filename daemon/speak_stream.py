@@ -26,6 +26,10 @@ _BACKLOG_BYTES: Final = 1 << 16
 """Audio that may wait in the daemon before the speaker is held back: more than its largest group needs to be made."""
 
 
+_MOST_FLUSHES: Final = 1000
+"""That may wait for their answer: each keeps its place in the text."""
+
+
 class SpeakStream(Duplex):
     """One connection, from accept to close."""
 
@@ -42,6 +46,8 @@ class SpeakStream(Duplex):
     ) -> None:
         super().__init__(hub, receive, send)
         self._request, self._narration = request, narration
+        self._flushes = 0
+        """Not answered yet."""
         speaker = narration.speaker
         self._tell(
             speak_wire.Metadata(
@@ -75,25 +81,34 @@ class SpeakStream(Duplex):
             known = "known are Speak, Flush, Clear, Close, KeepAlive"
             self._tell(speak_wire.Warning(f"text message not understood: {error}; {known}", "NOT_UNDERSTOOD"))
             return
-        if self._ending is not None:
-            return
         self._alive_at = time.monotonic()
         match command:
+            case speak_wire.Clear():  # also of what is spoken to its end because of a Close
+                self._forget()
+            case _ if self._ending is not None:
+                pass
             case speak_wire.Speak():
                 try:
                     self._narration.say(command.text)
                 except OptionError as error:
                     self._tell(speak_wire.Warning(f"{error}; this message was not taken", "TEXT_LIMIT"))
             case speak_wire.Flush():
-                self._narration.flush()
-            case speak_wire.Clear():
-                self._forget()
+                self._flush()
             case speak_wire.Close():
                 self._end(Ending(1000))
             case speak_wire.KeepAlive():
                 pass
 
+    def _flush(self) -> None:
+        if self._flushes >= _MOST_FLUSHES:
+            reason = f"{self._flushes} Flush messages wait for their answer, which is the limit"
+            self._tell(speak_wire.Warning(f"{reason}; this message was not taken", "FLUSH_LIMIT"))
+            return
+        self._flushes += 1
+        self._narration.flush()
+
     def _forget(self) -> None:
+        self._flushes = 0
         self._narration.clear()
         self._outbox.forget_sound()
 
@@ -120,6 +135,7 @@ class SpeakStream(Duplex):
     def _tell_event(self, event: Event) -> None:
         match event:
             case Flushed():
+                self._flushes = max(0, self._flushes - 1)  # a Clear may have forgotten it meanwhile
                 self._tell(speak_wire.Flushed(event.sequence))
             case Cleared() if self._ending is None or self._ending.code == 1000:
                 self._tell(speak_wire.Cleared(event.sequence))

@@ -190,6 +190,32 @@ def test_clear_takes_waiting_flushes_with_it(voice: Voice) -> None:
         assert socket.close_code == 1000
 
 
+def test_clear_ends_what_close_would_speak(voice: Voice) -> None:
+    with voice.open() as socket:
+        tell(socket, "Speak", text=LONG)
+        tell(socket, "Close")
+        tell(socket, "Clear")
+        tell(socket, "Speak", text=SHORT)  # too late
+        tell(socket, "Flush")
+        audio, messages = taken(socket)
+        assert [m["type"] for m in messages] == ["Metadata", "Cleared"]
+        assert len(audio) < 48_000 * 10
+        assert socket.close_code == 1000
+
+
+def test_flushes_that_wait_are_bounded(voice: Voice) -> None:
+    with voice.open() as socket:
+        tell(socket, "Speak", text=LONG)
+        for _ in range(1001):
+            tell(socket, "Flush")
+        _, messages = until(socket, "Warning")
+        assert messages[-1]["code"] == "FLUSH_LIMIT"
+        tell(socket, "Clear")
+        until(socket, "Cleared")
+        tell(socket, "Flush")
+        assert until(socket, "Flushed")[1][-1]["sequence_id"] == 1000
+
+
 def test_clear_frees_the_engine(voice: Voice) -> None:
     """From ``Clear`` to ``Cleared`` in the middle of a long text: a frame's work, not the group's or the text's."""
     took: list[float] = []
