@@ -49,16 +49,24 @@ def transcribe(
             "many words differ from a live session's.",
         ),
     ] = False,
+    aligner: Annotated[
+        str | None,
+        typer.Option(
+            "--aligner",
+            metavar="NAME|DIR",
+            help="A Qwen3-ForcedAligner for the word times: a name or a directory [default: the model's own times].",
+        ),
+    ] = None,
     url: Url = None,
     key: Key = None,
 ) -> None:
     """See HELP."""
-    if url is not None and (exact_floor or threads is not None):
-        raise Failure("--exact-floor and --threads are for transcribing in this process, without --url", 2)
+    if url is not None and (exact_floor or threads is not None or aligner is not None):
+        raise Failure("--exact-floor, --threads and --aligner are for transcribing in this process, without --url", 2)
     hear = (
         _through_daemon(url, key, model, language, keyterm)
         if url
-        else _here(model, language, keyterm, threads, exact_floor)
+        else _here(model, language, keyterm, threads, exact_floor, aligner)
     )
     failed = False
     for file in files:
@@ -93,7 +101,12 @@ def _through_daemon(
 
 
 def _here(
-    name: str | None, language: str | None, keyterms: list[str] | None, threads: int | None, exact_floor: bool
+    name: str | None,
+    language: str | None,
+    keyterms: list[str] | None,
+    threads: int | None,
+    exact_floor: bool,
+    aligner: str | None,
 ) -> "Callable[[Path, Progress], Heard]":
     from engines import store
     from streaming.model import AsrModel
@@ -102,7 +115,8 @@ def _here(
 
     # Interims change no final; without them nothing is decoded twice.
     options = ListenOptions(language=language, keyterms=tuple(keyterms or ()), interim=False)
-    model = AsrModel.load(store.find(name or store.default()), sessions=1, threads=threads)
+    beside = None if aligner is None else store.find(aligner)
+    model = AsrModel.load(store.find(name or store.default()), sessions=1, threads=threads, aligner=beside)
     model.forced_language(language)  # before the first file rather than once a file
 
     def hear(file: Path, progress: Progress) -> "Heard":

@@ -42,6 +42,10 @@ class Settings:
     asr_model: str = _setting(
         "pocket-asr-en", "Hearing model: a name on the search path HEARSAY_MODELS, or a directory."
     )
+    aligner: str = _setting(
+        "none", "Qwen3-ForcedAligner that tells the word times of finals: a name or a directory; `none`: the hearing "
+        "model's own."
+    )  # fmt: skip
     tts_model: str = _setting(
         "auto", "Speaking model: a name or a directory; `auto`: pocket-tts-en where it is installed; `none`: hear only."
     )

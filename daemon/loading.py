@@ -73,8 +73,12 @@ def load_models(settings: Settings) -> Models:
             names it.
     """
     threads = settings.threads or None
+    with _named(settings.aligner):
+        aligner = None if settings.aligner == NONE else store.find(settings.aligner)
     with _named(settings.asr_model):
-        hearing = AsrModel.load(store.find(settings.asr_model), sessions=settings.sessions, threads=threads)
+        hearing = AsrModel.load(
+            store.find(settings.asr_model), sessions=settings.sessions, threads=threads, aligner=aligner
+        )
     try:
         with _named(settings.tts_model):
             directory = _speaking_directory(settings.tts_model)

@@ -75,7 +75,7 @@ class AudioEncoder:
             width = spec.chunk_frames if self._whole else -(-chunk.shape[1] // ROW_FRAMES) * ROW_FRAMES
             width = min(width, spec.chunk_frames)
             padded.append(np.pad(chunk, ((0, 0), (0, width - chunk.shape[1]))) if chunk.shape[1] < width else chunk)
-        key = ("stem", frozenset(chunk.shape[1] for chunk in padded))
+        key = (id(self), "stem", frozenset(chunk.shape[1] for chunk in padded))
         found = self._lane.submit(padded, self._run_stem, key=key, owner=owner, urgency=urgency)
         counts = [rows_of(chunk.shape[1], spec.chunk_frames, spec.chunk_rows) for chunk in chunks]
         return [rows[:count] for rows, count in zip(found, counts, strict=True)]
@@ -89,7 +89,7 @@ class AudioEncoder:
     ) -> list[Encoded]:
         """Embeddings of windows, each from its stem rows [≤ window_rows, stem_width]."""
         payload = [self._padded(rows) for rows in windows]
-        key = ("body", frozenset(len(mask) for _, mask in payload))
+        key = (id(self), "body", frozenset(len(mask) for _, mask in payload))
         found = self._lane.submit(payload, self._run_body, key=key, owner=owner, urgency=urgency)
         return [
             Encoded(each.embeddings[:count], None if each.ctc is None else each.ctc[:count])

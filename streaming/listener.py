@@ -293,7 +293,8 @@ class Listener:
     ) -> Transcript:
         start_time, end_time = self._times(end)
         found = self._model.prompt.words(hypothesis.answer.body, hypothesis.answer.language)
-        times = self._aligned(segment, hypothesis, found, start_time, end_time)
+        times = self._marked(segment, hypothesis, found, end) if self._model.aligner is not None else None
+        times = self._aligned(segment, hypothesis, found, start_time, end_time) if times is None else times
         approximate = times is None
         times = _shared(found, start_time, end_time) if times is None else times
         event = self._event(segment, hypothesis, found, times, end, approximate=approximate)
@@ -310,6 +311,16 @@ class Listener:
             confidence=event.confidence,
             retracted_words=segment.stability.retracted([w.text for w in event.words]),
         )
+
+    def _marked(
+        self, segment: Segment, hypothesis: Hypothesis, found: list[tuple[str, int, int]], end: int
+    ) -> list[tuple[float, float]] | None:
+        """Times of the words by the aligner beside the model, None where it cannot tell."""
+        assert self._model.aligner is not None
+        words = [text for text, _, _ in found]
+        times = self._model.aligner.times(segment.audio(0, end), words, hypothesis.answer.language, self._owner)
+        offset = self._segment_start / self._rate
+        return None if times is None else [(offset + a, offset + b) for a, b in times]
 
     def _aligned(
         self, segment: Segment, hypothesis: Hypothesis, found: list[tuple[str, int, int]], start: float, end: float

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from engines import manifest as manifests
 from engines.batching import Cancelled, Lane, Owner, Urgency
 from engines.gguf import Busy, Decoder, Rows
-from engines.manifest import AsrManifest
+from engines.manifest import AsrManifest, ManifestError
 from engines.onnx import Graph
 from engines.threads import budget, share
+from streaming.aligner import ForcedAligner
 from streaming.encoder import AudioEncoder, rows_of
 from streaming.endpoint import VoiceModel
 from streaming.listener import SEGMENT_SECONDS, Listener
@@ -47,6 +48,7 @@ class AsrModel:
         threads: int | None = None,
         provider: str = "auto",
         kv: Literal["f16", "f32"] = "f16",
+        aligner: Path | None = None,
     ) -> None:
         """Load the model directory ``directory`` and warm it.
 
@@ -55,12 +57,17 @@ class AsrModel:
             threads: the thread budget of all model calls, None for the CPUs this process may use.
             provider: ONNX Runtime execution provider: auto, cpu, dml, cuda or coreml.
             kv: type of the KV cache.
+            aligner: directory of a Qwen3-ForcedAligner, which then tells the word times of finals.
 
         Raises:
-            ManifestError: the directory is no hearing model.
+            ManifestError: the directory is no hearing model, or ``aligner`` no aligner.
             GgufError, ProviderError: the engines refuse it.
         """
         manifest = manifests.read_asr(directory)
+        if manifest.aligner is not None:
+            raise ManifestError(
+                f"{directory} holds {manifest.name}, which aligns words and hears none: a hearing model"
+            )
         self.manifest = manifest
         self.directory = directory
         self.sample_rate = manifest.mel.sample_rate
@@ -86,6 +93,7 @@ class AsrModel:
             languages=manifest.languages,
         )
         self.log_mel = LogMel(manifest.mel, load_filters(directory / manifest.mel.filters))
+        self.aligner = None if aligner is None else self._load_aligner(aligner, mine.threads, provider)
         self.voice = VoiceModel.load()
         self.sessions = sessions
         self._lock = threading.Lock()
@@ -102,9 +110,16 @@ class AsrModel:
         threads: int | None = None,
         provider: str = "auto",
         kv: Literal["f16", "f32"] = "f16",
+        aligner: Path | None = None,
     ) -> "AsrModel":
         """Same as the constructor."""
-        return cls(directory, sessions=sessions, threads=threads, provider=provider, kv=kv)
+        return cls(directory, sessions=sessions, threads=threads, provider=provider, kv=kv, aligner=aligner)
+
+    def _load_aligner(self, directory: Path, threads: int, provider: str) -> ForcedAligner:
+        aligner = ForcedAligner(directory, lane=self.lane, threads=threads, seconds=SEGMENT_SECONDS, provider=provider)
+        if aligner.manifest.mel.sample_rate != self.sample_rate:
+            raise ManifestError(f"{directory}: {aligner.manifest.mel.sample_rate} Hz, {self.name} {self.sample_rate}")
+        return aligner
 
     @property
     def name(self) -> str:
@@ -184,6 +199,8 @@ class AsrModel:
         self.encoder_lane.close()
         self.lane.close()
         self.decoder.close()
+        if self.aligner is not None:
+            self.aligner.close()
 
     # ------------------------------------------------------- calls into the decoder, from any thread
 

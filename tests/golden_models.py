@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from engines import manifest as manifests
 
@@ -22,4 +23,18 @@ def longer_chunks(folder: Path, frames: int) -> Path:
         manifest.encoder, chunk_frames=frames, chunk_rows=rows, window_rows=rows * (800 // frames), clip=None
     )
     manifests.write(msgspec.structs.replace(manifest, encoder=encoder), folder)
+    return folder
+
+
+def aligner(folder: Path) -> Path:
+    """The golden int8 model as a ForcedAligner with a random time head, put together in the empty ``folder``."""
+    manifest = manifests.read_asr(GOLDEN / "int8")
+    for name in manifest.files:
+        (folder / name).write_bytes((GOLDEN / "int8" / name).read_bytes())
+    head = np.random.default_rng(4).standard_normal((300, manifest.decoder.width)).astype(np.float32)
+    np.save(folder / "aligner.npy", head)
+    entry = manifests.Aligner(len(head), 0.08, "aligner.npy")
+    manifests.write(
+        msgspec.structs.replace(manifest, architecture="qwen3-forced-aligner", name="aligner", aligner=entry), folder
+    )
     return folder

@@ -17,6 +17,7 @@ from websockets.asyncio.client import connect
 from tests.clients.conftest import pcm
 from tests.clips import DATA, Clip
 from tests.commands.conftest import Run
+from tests.golden_models import aligner
 
 
 def objects(output: str) -> list[dict[str, Any]]:
@@ -164,3 +165,18 @@ def test_interrupting_is_quiet(start: Callable[..., Popen[str]]):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
+
+
+def test_an_aligner_tells_the_word_times(hearsay: Run, short: list[Clip], tmp_path: Path):
+    """--aligner: the same words, other times; a directory that holds none is named."""
+    file = DATA / "clips" / short[0].name
+    plain, aligned = (
+        objects(hearsay("transcribe", "--json", file, *option).stdout)[0]
+        for option in ((), ("--aligner", aligner(tmp_path)))
+    )
+    assert [word["word"] for word in plain["words"]] == [word["word"] for word in aligned["words"]]
+    assert [word["start"] for word in plain["words"]] != [word["start"] for word in aligned["words"]]
+    refused = hearsay("transcribe", file, "--aligner", "pocket-asr-en")
+    assert refused.returncode != 0 and "aligns no words" in refused.stderr
+    misused = hearsay("transcribe", file, "--aligner", tmp_path, "--url", "http://127.0.0.1:1")
+    assert misused.returncode == 2 and "--aligner" in misused.stderr
