@@ -95,6 +95,7 @@ def measure(
             before = asr.work
             late = [heard(asr, sound, LATE_PIECES, seed) for seed, sound in enumerate(sounds)]
             skipped = asr.work.ticks_skipped - before.ticks_skipped
+            calls = asr.lane.jobs - asr.lane.batches
             with ThreadPoolExecutor(sessions) as pool:
                 crowd = list(pool.map(heard, repeat(asr), sounds, repeat(PIECES), range(len(sounds))))
             return {
@@ -104,7 +105,11 @@ def measure(
                 "words": sum(len(text.split()) for texts in files for text in texts),
                 "live": {"ticks": ticks, **compared(asr, files, live, notes)},
                 "live, ticks skipped": {"skipped": skipped, **compared(asr, files, late, notes)},
-                f"live among {sessions}": compared(asr, files, crowd, notes),
+                f"live among {sessions}": {
+                    "rows_that_shared_a_call": asr.lane.jobs - asr.lane.batches - calls,
+                    **compared(asr, files, crowd, notes),
+                },
+                "margins": spread([margin for noted in notes for text in noted for _, margin in text]),
             }
         finally:
             asr.close()
@@ -140,6 +145,15 @@ def compared(
         "clips_that_differ": clips,
         "words_that_differ": words,
         "margins_there": " ".join(f"{margin:.3f}" for margin in sorted(margins)) or "-",
+    }
+
+
+def spread(margins: list[float]) -> dict[str, object]:
+    """How near the second best token ever was: the least margins, and how many lie where rounding may decide."""
+    return {
+        "tokens": len(margins),
+        "least": " ".join(f"{margin:.3f}" for margin in sorted(margins)[:5]),
+        "below_0.1": sum(margin < 0.1 for margin in margins),
     }
 
 

@@ -40,6 +40,8 @@ def test_live_is_the_file_alone_and_with_skipped_ticks() -> None:
     assert rounded["live"]["ticks"] > 20 and rounded["live, ticks skipped"]["skipped"] > 10
     for name in ("live", "live, ticks skipped"):
         assert rounded[name]["words_that_differ"] == rounded[name]["clips_that_differ"] == 0
+    assert rounded["live among 4"]["rows_that_shared_a_call"] > 0
+    assert rounded["margins"]["tokens"] > rounded["words"]
     own: Any = measure(limit=5, sessions=4, as_it_is=True)
     assert own["decoder"] == "q8_0"
     assert [own[name]["words_that_differ"] for name in own if name.startswith("live")] == [0, 0, 0]
