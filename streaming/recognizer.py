@@ -200,7 +200,6 @@ class Segment:
 
     def final(self, end: int) -> Hypothesis:
         """The segment's text for the clip that ends at sample ``end``; depends on those samples alone."""
-        self.advance(end)
         audio = self._tail(end)
         hypothesis = self._decode(audio, end)
         if self._head.keyterms and self._leaks(hypothesis):

@@ -114,10 +114,16 @@ def test_a_window_that_a_seam_may_cut_stays_open(tmp_path: Path, clips: list[Cli
     manifests.write(short, directory)
     model = AsrModel(directory, sessions=2, threads=1)
     try:
-        samples = continuous(clips, 27)
+        # A pause late in the segment: live the final is decoded in advance there, then speech goes on.
+        speech = continuous(clips, 26.5)
+        samples = np.concatenate(
+            [speech[: int(21.8 * RATE)], np.zeros(RATE // 2, np.float32), speech[int(21.8 * RATE) :]]
+        )
         options = ListenOptions(language="en", interim=False, endpointing=None)
         offline = finals(listen(model, samples, options, [len(samples)]))
-        assert offline == finals(listen(model, samples, ListenOptions(language="en", endpointing=None), [7000]))
+        before = model.work.finals_discarded
+        assert offline == finals(listen(model, samples, ListenOptions(language="en", endpointing=None), [1600]))
+        assert model.work.finals_discarded > before
         assert offline[0].end == offline[1].start
     finally:
         model.close()
