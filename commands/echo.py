@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from clients.speech import AsyncSpeech
     from clients.stream import AsyncStream
 
+SEED = 1
+"""The demo says the same in the same way each time."""
 WORDS_PER_SECOND = 5.0
 RATE = 24_000
 LEAD_SECONDS = 1.5
@@ -117,7 +119,7 @@ async def echo(
     found, tape = Echo(text, len(text.split())), _Tape()
     async with (
         loudspeaker or nullcontext(),
-        AsyncSpeech(url, SpeechOptions(model=model, sample_rate=RATE), key=key) as speech,
+        AsyncSpeech(url, SpeechOptions(model=model, sample_rate=RATE, seed=SEED), key=key) as speech,
         AsyncStream(url, StreamOptions(sample_rate=RATE), key=key) as stream,
         asyncio.TaskGroup() as tasks,
     ):
