@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from bench.size import dependencies
 from bench.wer import distance, normalize, rate
 from commands.samples import sample
+from engines.manifest import read_asr
+from engines.store import default, find
 from tests.clips import DATA
 from tests.commands.conftest import Run
 
@@ -31,9 +33,11 @@ def test_hearing_at_once_counts_every_phase(hearsay: Run):
     seconds = found["audio_seconds"]
     phases, counts = found["phases"], found["counts"]
     assert seconds == pytest.approx(14.91, abs=0.01)
-    assert phases["stem"]["chunks"] == int(seconds) and phases["stem"]["tails"] == 1
+    spec = read_asr(find(default())).encoder
+    frames = int(seconds * 100)
+    assert phases["stem"]["chunks"] == frames // spec.chunk_frames and phases["stem"]["tails"] == 1
     assert phases["body"] == {**phases["body"], "windows": 1, "tails": 1}
-    audio_rows = 13 * int(seconds) + math.ceil(int(seconds % 1 * 100) / 8)
+    audio_rows = frames // spec.chunk_frames * spec.chunk_rows + math.ceil(frames % spec.chunk_frames / 8)
     assert counts["window_rows"] + counts["tail_rows"] == audio_rows
     assert phases["prefill"]["rows"] == audio_rows + counts["head_rows"] + counts["text_rows"]
     assert phases["decode"]["forced"] == 10 and phases["decode"]["tokens"] == 10 + counts["steps"]
@@ -47,7 +51,8 @@ def test_hearing_in_ticks_computes_each_chunk_once(hearsay: Run):
     """--stream: as many ticks as the tick's length gives, finished chunks and windows still once, tails each time."""
     found = run_json(hearsay, "asr", "--audio", sample("demo").path, "--stream", "--tick", 1.0)
     assert found["ticks"]["count"] == math.ceil(found["audio_seconds"])
-    assert found["phases"]["stem"]["chunks"] == int(found["audio_seconds"])
+    chunk = read_asr(find(default())).encoder.chunk_frames
+    assert found["phases"]["stem"]["chunks"] == int(found["audio_seconds"] * 100) // chunk
     assert found["phases"]["body"]["windows"] == 1
     assert found["counts"]["ticks"] == found["ticks"]["count"]
     assert found["ticks"]["p50_ms"] <= found["ticks"]["p95_ms"] <= found["ticks"]["worst_ms"]
