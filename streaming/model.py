@@ -13,7 +13,7 @@ from engines.batching import Cancelled, Lane, Owner, Urgency
 from engines.gguf import Busy, Decoder, Rows
 from engines.manifest import AsrManifest, ManifestError
 from engines.onnx import Graph
-from engines.threads import budget, share
+from engines.threads import budget, is_small, share
 from streaming.aligner import ForcedAligner
 from streaming.encoder import AudioEncoder, rows_of
 from streaming.endpoint import VoiceModel
@@ -71,7 +71,9 @@ class AsrModel:
         self.manifest = manifest
         self.directory = directory
         self.sample_rate = manifest.mel.sample_rate
-        mine = share(sum(f.bytes for f in manifest.files.values()), budget(threads))
+        weights = sum(f.bytes for f in manifest.files.values())
+        mine = share(weights, budget(threads))
+        self.small = is_small(weights)
         self.threads = mine.threads
         self.lane = Lane("hearsay-decoder")
         self.encoder_lane = Lane("hearsay-encoder") if mine.side_by_side else self.lane

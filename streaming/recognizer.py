@@ -23,6 +23,7 @@ from engines.batching import Owner, Urgency
 from engines.gguf import Rows
 from streaming.bias import KeytermBias
 from streaming.context import recited, supported
+from streaming.doubt import Draft, choose, doubts
 from streaming.prompt import Answer
 from streaming.repetition import loop_period
 from streaming.stability import Heard, Stability
@@ -186,8 +187,9 @@ class Segment:
         known = self.hypothesis.probabilities[: len(kept)]
         probabilities = [*known, *(_probability(logits[i], draft[i]) for i in range(accepted))]
         position -= len(draft) - accepted
-        self._continue(tokens, probabilities, logits[accepted], position, kept=len(kept))
-        self.hypothesis = self._hypothesis(tokens, probabilities)
+        draft_now = Draft(tokens, probabilities)
+        self._continue(draft_now, logits[accepted], position, kept=len(kept))
+        self.hypothesis = self._hypothesis(draft_now)
         words = self._model.prompt.words(self.hypothesis.answer.body, self.hypothesis.answer.language)
         body = self.hypothesis.answer.body
         before = len(self.stability.words)
@@ -214,13 +216,33 @@ class Segment:
         return hypothesis
 
     def _decode(self, audio: Floats, end: int) -> Hypothesis:
-        """Greedy text of the closed windows and the tail rows ``audio``, decoded afresh."""
+        """The text of the closed windows and the tail rows ``audio``, decoded afresh."""
         logits, position = self._evaluate_text(audio, (), 0)
-        tokens: list[int] = []
-        probabilities: list[float] = []
-        self._head.bias.apply(logits[0], tokens)
-        self._continue(tokens, probabilities, logits[0], position, end=end)
-        return self._hypothesis(tokens, probabilities)
+        draft = Draft()
+        self._head.bias.apply(logits[0], draft.tokens)
+        self._continue(draft, logits[0], position, end=end)
+        return self._hypothesis(self._reconsider(draft, position, end) if self._model.small else draft)
+
+    def _reconsider(self, first: Draft, position: int, end: int) -> Draft:
+        """The likeliest of ``first``, whose tokens begin at ``position``, and what follows from its runner-ups."""
+        if not first.ended or first.looped:
+            return first
+        answer = self._model.prompt.answer(first.tokens, self._language)
+        best = first
+        for at in doubts(first.choices, len(first.tokens) - len(answer.body)):
+            draft, token = first.until(at), first.choices[at].runner_up
+            if token in self._model.prompt.stop:
+                draft.ended = True
+            else:
+                draft.tokens.append(token)
+                draft.probabilities.append(float(np.exp(first.choices[at].runner_up_log)))
+                logits = self._step(token, position + at)
+                self._head.bias.apply(logits, draft.tokens)
+                self._continue(draft, logits, position + at + 1, end=end)
+                self._work.doubts += 1
+            if draft.ended and not draft.looped and draft.total > best.total:
+                best = draft
+        return best
 
     def _leaks(self, hypothesis: Hypothesis) -> bool:
         """Whether the text recites the context where the CTC head (if there is one) heard something else."""
@@ -245,20 +267,20 @@ class Segment:
 
     def _continue(
         self,
-        tokens: list[int],
-        probabilities: list[float],
+        draft: Draft,
         logits: Floats,
         position: int,
         *,
         kept: int = 0,
         end: int | None = None,
     ) -> None:
-        """Decode greedily from ``logits`` on, appending to ``tokens``; ``position`` is the next free one.
+        """Decode greedily from ``logits`` on, appending to ``draft``; ``position`` is the next free one.
 
         A loop is cut back to its first turn. A final (``end`` given) then goes on with another token than the one that
         began the second turn, so what was said after the loop is still heard; an interim stops there, after the first
         ``kept`` tokens at the earliest.
         """
+        tokens, probabilities = draft.tokens, draft.probabilities
         seconds = (self.length if end is None else end) / self._model.sample_rate
         budget = min(int(seconds * TOKENS_PER_SECOND) + TOKENS_EXTRA, len(tokens) + self._model.decoder.rows - position)
         first_position = position - len(tokens)
@@ -272,13 +294,17 @@ class Segment:
             for token in banned.get(len(tokens), ()):
                 logits[token] = -np.inf
             best = int(logits.argmax())
+            if end is not None and self._model.small:
+                draft.choices.append(choose(logits, best))
             if best in self._model.prompt.stop:
+                draft.ended = True
                 return
             tokens.append(best)
             probabilities.append(_probability(logits, best))
             period = loop_period(tokens)
             if period:
                 self._work.loops_broken += 1
+                draft.looped = True
                 bans += 1
                 # Back to the end of the loop's first turn; its second turn may not begin there again.
                 cut = period.start + period.length
@@ -307,8 +333,9 @@ class Segment:
         self._work.prefill_seconds += time.perf_counter() - began
         return logits
 
-    def _hypothesis(self, tokens: list[int], probabilities: list[float]) -> Hypothesis:
-        return Hypothesis(tuple(tokens), tuple(probabilities), self._model.prompt.answer(tokens, self._language))
+    def _hypothesis(self, draft: Draft) -> Hypothesis:
+        answer = self._model.prompt.answer(draft.tokens, self._language)
+        return Hypothesis(tuple(draft.tokens), tuple(draft.probabilities), answer)
 
 
 def _probability(logits: Floats, token: int) -> float:

@@ -32,6 +32,8 @@ class Work(Counts):
     """Suffix, committed and draft rows evaluated together with a tail."""
     steps: int = 0
     """Tokens decoded one at a time."""
+    doubts: int = 0
+    """Runner-ups of a final that were followed to their end."""
     draft_accepted: int = 0
     ticks: int = 0
     ticks_skipped: int = 0
