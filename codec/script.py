@@ -5,6 +5,7 @@ nor memory in advance. Not thread-safe: the speaker's lock is held around every 
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from codec.prompt import Prompt
@@ -37,7 +38,7 @@ class Script:
         self._tokens: deque[int] = deque()
         self._said: list[Fragment] = []
         """Fragments of the piece being spoken."""
-        self._heard = self._voiced = False
+        self._heard = self._voiced = self._behind = False
         self.in_vain = False
         """Whether the last mark closed text in which there was nothing to speak."""
 
@@ -71,14 +72,21 @@ class Script:
         self._queue.clear()
         self._tokens.clear()
         self._said.clear()
-        self._heard = self._voiced = False
+        self._heard = self._voiced = self._behind = False
 
     # ---------------------------------------------------------------- out
 
+    @property
+    def behind(self) -> bool:
+        """Whether the last look found nothing, but only because it ended before the raw text did: look again.
+
+        Whoever adds text waits for the lock meanwhile, and a long text may hold nothing that can be spoken.
+        """
+        return self._behind and bool(self._raw)
+
     def next_mark(self) -> Mark | None:
         """The mark that is due now, removed; None where text or nothing is next."""
-        self._drop_ends()
-        if self._fill() and isinstance(self._queue[0], int | FinishMark):
+        if self._drop_ends() and isinstance(self._queue[0], int | FinishMark):
             mark = self._queue.popleft()
             assert isinstance(mark, int | FinishMark)
             self.in_vain = self._heard and not self._voiced
@@ -88,13 +96,9 @@ class Script:
 
     def has_text(self, *, whole: bool) -> bool:
         """Whether a piece can begin; ``whole``: whether all of its text is there."""
-        self._drop_ends()
-        if not self._fill() or not isinstance(self._queue[0], Fragment):
+        if not self._drop_ends() or not isinstance(self._queue[0], Fragment):
             return False
-        while whole and not any(isinstance(item, PieceEnd) for item in self._queue):
-            if not self._draw():
-                return False
-        return True
+        return not whole or self._draw_until(lambda: any(isinstance(item, PieceEnd) for item in self._queue))
 
     def next_token(self) -> int | None:
         """The next token of the piece being spoken, END after its last, None where the text is late."""
@@ -128,8 +132,17 @@ class Script:
     # ---------------------------------------------------------------- raw text → queue
 
     def _fill(self) -> bool:
-        """Whether the queue has an item, after normalising as much as that takes."""
-        while not self._queue:
+        """Whether the queue has an item, after normalising what that takes."""
+        return self._draw_until(lambda: bool(self._queue))
+
+    def _draw_until(self, enough: Callable[[], bool]) -> bool:
+        """Normalise until ``enough()``; False where the raw text ends before, or a slice of it was not enough."""
+        self._behind = False
+        least = self._raw_chars - SLICE
+        while not enough():
+            if self._raw_chars <= least:
+                self._behind = True
+                return False
             if not self._draw():
                 return False
         return True
@@ -151,7 +164,10 @@ class Script:
         self._queue.extend(self._stream.feed(first))
         return True
 
-    def _drop_ends(self) -> None:
-        """Between pieces an end of a piece says nothing."""
-        while self._fill() and isinstance(self._queue[0], PieceEnd):
+    def _drop_ends(self) -> bool:
+        """Whether the queue has an item, without the ends of pieces, which say nothing between pieces."""
+        while self._fill():
+            if not isinstance(self._queue[0], PieceEnd):
+                return True
             self._queue.popleft()
+        return False

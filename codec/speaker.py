@@ -178,7 +178,8 @@ class Speaker:
     # ---------------------------------------------------------------- the stepping thread
 
     def step(self, buffered: float | None = None) -> list[Event]:
-        """Speak one group of frames, or do what else is due; no events when text is awaited (then :meth:`wait`).
+        """Speak one group of frames, or do what else is due; no events when text is awaited, or where long text held
+        nothing to say so far (:meth:`wait` tells).
 
         Args:
             buffered: seconds of audio that the client holds unplayed; the group is made to fit. None: groups grow.
@@ -194,8 +195,8 @@ class Speaker:
             given, frames = self._given, self.work.frames
             try:
                 self._advance(made, buffered, epoch)
-                with self._current(epoch):
-                    self._idle = self._idle and not made
+                with self._current(epoch) as script:
+                    self._idle = self._idle and not made and not script.behind
                     self.finished = self.finished or (bool(made) and isinstance(made[-1], Finished))
                     return events + made
             except _Overtaken:
@@ -243,7 +244,7 @@ class Speaker:
         while self._piece is None:
             with self._current(epoch) as script:
                 mark = script.next_mark()
-                begin = mark is None and script.has_text(whole=self._whole)
+                begin = mark is None and not script.behind and script.has_text(whole=self._whole)
                 in_vain = mark is not None and script.in_vain
             if in_vain:
                 events.append(Warning("nothing_to_speak", "the text holds nothing that can be spoken"))

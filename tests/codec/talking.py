@@ -25,7 +25,7 @@ def heard(events: list[Event]) -> npt.NDArray[np.float32]:
 def run(speaker: Speaker, buffered: float | None = None) -> list[Event]:
     """Step until text is awaited or the session has finished."""
     events: list[Event] = []
-    while new := speaker.step(buffered):
+    while (new := speaker.step(buffered)) or speaker.wait(0):
         events += new
         if speaker.finished:
             break

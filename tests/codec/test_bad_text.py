@@ -1,12 +1,14 @@
 """Text without words, too much of it, control characters; options that the model cannot honour."""
 
 import time
+from itertools import pairwise
 
 import pytest
 
-from codec.events import Flushed, PieceMark, Warning
+from codec.events import Event, Flushed, PieceMark, Warning
 from codec.model import TtsModel
 from codec.options import OptionError, SpeakOptions
+from codec.script import SLICE
 from codec.speaker import MAX_PENDING
 from tests.codec.talking import heard, run, say
 
@@ -37,6 +39,24 @@ def test_too_much_text_is_refused_whole(tts_model: TtsModel) -> None:
     speaker.step()
     assert time.perf_counter() - began < 2.0  # only as much is normalised as is spoken
     speaker.close()
+
+
+@pytest.mark.parametrize("before", ["", "Hello there "])
+def test_a_long_text_without_words_is_read_a_little_at_a_step(tts_model: TtsModel, before: str) -> None:
+    """Whoever adds text waits for a step's look at it: that must not grow with the text. What follows is still said."""
+    speaker = tts_model.speaker(SpeakOptions(seed=3))
+    speaker.say(before + "\ufdfa " * 2000 + "and good morning.")
+    left = [speaker.pending]
+    events: list[Event] = []
+    while (new := speaker.step()) or speaker.wait(0):
+        events += new
+        left.append(speaker.pending)
+    assert max(was - now for was, now in pairwise(left)) <= 4 * SLICE
+    speaker.finish()
+    events += run(speaker)
+    speaker.close()
+    text = " ".join(e.text for e in events if isinstance(e, PieceMark))
+    assert text.replace(".", "") == (before.lower() + "and good morning")
 
 
 def test_control_characters_do_no_harm(tts_model: TtsModel) -> None:
