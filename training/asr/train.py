@@ -192,7 +192,7 @@ class Training:
             print(f"[{time.time() - self._began:7.1f} s] {text}", flush=True)
 
     def _guard(self, what: str, do: Callable[[], None]) -> None:
-        """Side work (evaluation, alignment) must not end a run that costs a lease."""
+        """Side work (evaluation, alignment) must not end a run."""
         try:
             do()
         except Exception as error:

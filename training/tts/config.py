@@ -59,7 +59,7 @@ class TalkerShape:
 
 @dataclass(frozen=True)
 class CodecTraining:
-    """Optimisation of the codec. The schedule runs on wall-clock, because leases do."""
+    """Optimisation of the codec. The schedule runs on wall-clock: a machine is there for so long."""
 
     batch: int = 12  # crops a step
     frames: int = 80  # of a crop
