@@ -78,8 +78,7 @@ class Batches:
 
 @dataclass(frozen=True)
 class Optimisation:
-    """Muon on layer matrices, AdamW on the rest; the schedule runs on wall-clock: a machine is there for so long, not for so many
-    steps."""
+    """Muon on layer matrices, AdamW on the rest; the schedule runs on wall-clock: a machine is there for so long."""
 
     muon_rate: float = 3e-3
     adam_rate: float = 1.5e-3
