@@ -43,8 +43,9 @@ TOKENS, FORCED = 64, 256
 """Tokens decoded greedily, and tokens of the official text on which teacher-forced logits are compared: of fewer, one
 near-tie that rounding decides would be more than half a per cent."""
 
-LOGIT_ERROR = 5e-4
-"""Largest error over the standard deviation of the logits, float32 against float32."""
+LOGIT_ERROR = 2e-4
+"""Largest error over the standard deviation of the logits, float32 against float32. Two runs of the official code are
+6.6e-5 apart at 0.6B dimensions; 1 % on one tensor makes 7e-3 and more (tests/reference/noise.py)."""
 
 F16_AGREEMENT = 0.995
 DISTINCT = 20

@@ -50,7 +50,7 @@ if [[ ${1:-} == --true-models ]]; then
 fi
 if [[ ${1:-} == --true-dims ]]; then
   shift
-  "$REFERENCE_PYTHON" -W ignore -m tests.reference.true_dims --ort124 "$ORT124_PYTHON" "$@"
+  "$REFERENCE_PYTHON" -W ignore -m tests.reference.true_dims --noise --ort124 "$ORT124_PYTHON" "$@"
   exec bash tests/reference/tts/run.sh --true-dims
 fi
 
