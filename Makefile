@@ -8,7 +8,7 @@ DATA ?= $(HEARSAY_DATA)
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo serve test reference lint bench bench-official soak eval size export-check clean environment
+.PHONY: eval-extra demo serve test reference lint bench bench-official soak eval size export-check clean environment
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -71,6 +71,8 @@ bench-official: $(VENV)/dev.stamp  ## hearing and speaking at Qwen3's 0.6B dimen
 
 soak: $(VENV)/dev.stamp  ## an hour of speech, a thousand disconnects: is anything left behind?
 	@$(BIN)/python -m pytest -q -s tests/soak
+
+eval-extra: $(VENV)/eval.stamp
 
 eval: $(VENV)/eval.stamp  ## all that is promised of the small models: make eval DATA=DIR [EVAL="--rows words"]
 	@$(BIN)/python -m bench.eval $(if $(DATA),--data "$(DATA)") $(EVAL)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import soxr
 
 from bench.material import Material, progress
+from bench.recordings import VOICE
 from bench.sentences import Sentence, sentences
 from bench.wer import normalize
 from codec.events import AudioChunk, PieceMark
@@ -57,7 +58,7 @@ class Spoken:
 
 
 def say_all(material: Material) -> tuple[list[Spoken], str]:
-    """All sentences, said by the model's first voice, each with its own seed; and that voice's name.
+    """All sentences, said by one voice, each with its own seed; and that voice's name.
 
     Raises:
         ModelNotFound, ManifestError: no usable speaking model.
@@ -65,12 +66,13 @@ def say_all(material: Material) -> tuple[list[Spoken], str]:
     texts = sentences()[: material.limit]
     model = TtsModel(material.speaking_model, sessions=SPEAKERS, threads=material.threads)
     try:
+        names = [one.id for one in model.voices.listed()]
+        voice = material.voice or (VOICE if VOICE in names else names[0])
         done = list[Spoken]()
         with ThreadPoolExecutor(SPEAKERS) as pool, progress("speaking") as report:
-            for one in pool.map(partial(_say, model), texts, range(len(texts))):
+            for one in pool.map(partial(_say, model, voice), texts, range(len(texts))):
                 done.append(one)
                 report(len(done) / len(texts))
-        voice = model.voices.listed()[0].name
     finally:
         model.close()
     if material.spoken is not None:
@@ -78,9 +80,9 @@ def say_all(material: Material) -> tuple[list[Spoken], str]:
     return done, voice
 
 
-def _say(model: TtsModel, sentence: Sentence, seed: int) -> Spoken:
+def _say(model: TtsModel, voice: str, sentence: Sentence, seed: int) -> Spoken:
     chunks, texts, guards = list[Floats](), list[str](), list[str]()
-    with closing(model.speaker(SpeakOptions(seed=seed))) as speaker:
+    with closing(model.speaker(SpeakOptions(voice=voice, seed=seed))) as speaker:
         speaker.say(sentence.text)
         speaker.finish()
         for event in speaker.events():

@@ -1,21 +1,18 @@
 """What is counted of speech: errors against those on recordings, ends, lengths, slips; and the codec on known codes."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from bench import codec_quality, recordings, sphinx
+from bench import codec_quality, recordings
 from bench.material import Material
 from bench.recordings import HeldOut
-from bench.row import NotMeasured
 from bench.sentences import Sentence
 from bench.speaking import Both, failure_row, intelligible_rows
 from bench.spoken import RATE, Spoken, odd_lengths, say_all
 from bench.wer import normalize
-from tests.bench.conftest import pick, write_shard
+from tests.bench.conftest import codes_file
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "speaking"
 TEXTS = ["the driver stopped to let the ducks cross the road", "my sister keeps three rabbits in the back yard"]
@@ -23,15 +20,6 @@ TEXTS = ["the driver stopped to let the ducks cross the road", "my sister keeps 
 
 def said(text: str, kind: str = "everyday", seconds: float = 3.0, guards: tuple[str, ...] = ()) -> Spoken:
     return Spoken(Sentence(text, kind), text, np.zeros(round(RATE * seconds), np.float32), guards)
-
-
-@pytest.fixture
-def voice(tmp_path: Path) -> Path:
-    """A data directory with recordings of the voice in the test split, and 40 prompts of its own."""
-    write_shard(tmp_path / "speech" / "en-test-00.tar", [*pick("kathleen", 3), *pick("ljspeech", 1)])
-    takes = [{**row, "text": f"prompt {i:02d}", "speaker": "kathleen"} for i, row in enumerate(pick("", 40))]
-    write_shard(tmp_path / "speech" / "en-voice-00.tar", takes)
-    return tmp_path
 
 
 def test_held_out_recordings_are_the_voice_s_own(voice: Path) -> None:
@@ -91,12 +79,6 @@ def test_the_model_says_what_is_asked(tmp_path: Path) -> None:
     np.testing.assert_array_equal(spoken[0].wave, again[0].wave)
 
 
-def codes_file(path: Path, codes: list[npt.NDArray[np.int16]]) -> None:
-    frames = np.array([len(one) for one in codes])
-    names = np.array([f"{i}.opus" for i in range(len(codes))])
-    np.savez(path, files=names, starts=np.arange(len(codes)), frames=frames, codes=np.concatenate(codes))
-
-
 def test_codes_come_back_as_they_were_written(tmp_path: Path) -> None:
     chance = np.random.default_rng(3)
     codes = [chance.integers(0, 9, (n, 4)).astype(np.int16) for n in (3, 1, 7)]
@@ -105,37 +87,3 @@ def test_codes_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert [one.file for one in found] == ["0.opus", "1.opus", "2.opus"] and [one.start for one in found] == [0, 1, 2]
     for one, expected in zip(found, codes, strict=True):
         np.testing.assert_array_equal(one.codes, expected)
-
-
-def test_codes_of_recordings_that_are_not_there_are_named(voice: Path, tmp_path: Path) -> None:
-    pytest.importorskip("pesq")
-    pytest.importorskip("pystoi")
-    model = tmp_path / "model"
-    shutil.copytree(GOLDEN, model)
-    material = Material(voice, [], speaking=str(model))
-    with pytest.raises(NotMeasured, match="held-out.npz"):
-        codec_quality.codec_rows(material)
-    codes_file(model / codec_quality.CODES, [np.zeros((30, 8), np.int16)])
-    with pytest.raises(NotMeasured, match=r"0\.opus"):
-        codec_quality.codec_rows(material)
-
-
-def test_a_recording_is_like_itself_and_unlike_noise(voice: Path) -> None:
-    pytest.importorskip("pesq")
-    pytest.importorskip("pystoi")
-    clip = recordings.wave(recordings.held_out(Material(voice, [])).tests[0], 24_000)
-    same = codec_quality.likeness(clip, clip, 24_000)
-    noise = np.random.default_rng(0).normal(0, 0.1, len(clip)).astype(np.float32)
-    other = codec_quality.likeness(clip, noise, 24_000)
-    assert same[0] > 0.999 and same[1] > 4.5
-    assert other[0] < 0.4 and other[1] < 1.5
-
-
-def test_the_other_ear_hears_each_recording_by_itself(voice: Path) -> None:
-    """In any order: what came before leaves nothing behind."""
-    pytest.importorskip("pocketsphinx")
-    waves = [recordings.wave(clip, RATE) for clip in recordings.held_out(Material(voice, [])).tests]
-    noise = np.random.default_rng(0).normal(0, 0.2, RATE).astype(np.float32)
-    forward = sphinx.texts([noise, *waves])
-    assert all(forward[1:])
-    assert sphinx.texts([*waves[::-1], noise]) == forward[::-1]

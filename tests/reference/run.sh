@@ -59,6 +59,13 @@ HEARSAY_REFERENCE=asr HEARSAY_ORT124=$ORT124_PYTHON \
   "$REFERENCE_PYTHON" -m pytest -q -W default -p no:logging --disable-warnings tests/reference "$@"
 # The recipes' own tests need torch too.
 "$REFERENCE_PYTHON" -m pytest -q -W default --disable-warnings tests/training
+# The judges of `make eval` (compiled here) have tests too.
+make -s eval-extra
+if .venv/bin/python -c 'import pesq, pystoi, pocketsphinx' 2>/dev/null; then
+  .venv/bin/python -m pytest -q tests/bench/test_judges.py
+else
+  echo "The judges of make eval could not be installed here: tests/bench/test_judges.py was not run."
+fi
 if [[ -f tests/reference/tts/run.sh ]]; then
   bash tests/reference/tts/run.sh
 fi
