@@ -21,13 +21,13 @@ SHIPPED = ROOT / "models" / "pocket-asr-en"
 @pytest.mark.skipif(not (SHIPPED / "decoder.gguf").exists(), reason="the shipped model is not in this checkout")
 def test_the_shipped_model_gives_every_tensor_back() -> None:
     weights = shipped_weights(SHIPPED)
-    model = PocketASR(load_config(ROOT / "training" / "asr" / "pocket-asr-en.toml").shape)
+    model = PocketASR(load_config(ROOT / "training" / "asr" / "pocket-asr-en-3.toml").shape)
     model.load_state_dict(weights)
     for name, value in weights.items():
         assert bool(value.isfinite().all()) and float(value.std()) > 0 or value.dim() == 1, name
     # Trained tensors keep the order of size they were drawn with: a wrong scale would be a hundred times off.
     stem = weights["thinker.audio_tower.conv_out.weight"]
-    assert 0.01 < float(stem.std()) < 1 and stem.shape == (320, 1536)
+    assert 0.01 < float(stem.std()) < 1 and stem.shape == (384, 1536)
 
 
 def test_integer_products_are_multiplied_out(tmp_path: Path) -> None:
