@@ -37,13 +37,8 @@ class Share:
     side_by_side: bool
 
 
-def is_small(weight_bytes: int) -> bool:
-    """Whether a model of ``weight_bytes`` on disk is small: its calls are short, a few more of them matter little."""
-    return weight_bytes < SMALL_BYTES
-
-
 def share(weight_bytes: int, threads: int) -> Share:
     """The share of a model of ``weight_bytes`` on disk in a budget of ``threads``."""
-    if is_small(weight_bytes):
+    if weight_bytes < SMALL_BYTES:
         return Share(1, threads > 1)
     return Share(threads, False)

@@ -13,8 +13,9 @@ from engines.batching import Cancelled, Lane, Owner, Urgency
 from engines.gguf import Busy, Decoder, Rows
 from engines.manifest import AsrManifest, ManifestError
 from engines.onnx import Graph
-from engines.threads import budget, is_small, share
+from engines.threads import budget, share
 from streaming.aligner import ForcedAligner
+from streaming.doubt import affordable
 from streaming.encoder import AudioEncoder, rows_of
 from streaming.endpoint import VoiceModel
 from streaming.listener import SEGMENT_SECONDS, Listener
@@ -71,9 +72,8 @@ class AsrModel:
         self.manifest = manifest
         self.directory = directory
         self.sample_rate = manifest.mel.sample_rate
-        weights = sum(f.bytes for f in manifest.files.values())
-        mine = share(weights, budget(threads))
-        self.small = is_small(weights)
+        mine = share(sum(f.bytes for f in manifest.files.values()), budget(threads))
+        self.doubts = affordable(manifest.decoder)
         self.threads = mine.threads
         self.lane = Lane("hearsay-decoder")
         self.encoder_lane = Lane("hearsay-encoder") if mine.side_by_side else self.lane

@@ -221,7 +221,7 @@ class Segment:
         draft = Draft()
         self._head.bias.apply(logits[0], draft.tokens)
         self._continue(draft, logits[0], position, end=end)
-        return self._hypothesis(self._reconsider(draft, position, end) if self._model.small else draft)
+        return self._hypothesis(self._reconsider(draft, position, end) if self._model.doubts else draft)
 
     def _reconsider(self, first: Draft, position: int, end: int) -> Draft:
         """The likeliest of ``first``, whose tokens begin at ``position``, and what follows from its runner-ups."""
@@ -238,7 +238,8 @@ class Segment:
                 draft.probabilities.append(float(np.exp(first.choices[at].runner_up_log)))
                 logits = self._step(token, position + at)
                 self._head.bias.apply(logits, draft.tokens)
-                self._continue(draft, logits, position + at + 1, end=end)
+                # A loop ends it: going back before the doubt would change the cache under those still to come.
+                self._continue(draft, logits, position + at + 1, end=end, bans=0)
                 self._work.doubts += 1
             if draft.ended and not draft.looped and draft.total > best.total:
                 best = draft
@@ -273,19 +274,19 @@ class Segment:
         *,
         kept: int = 0,
         end: int | None = None,
+        bans: int = MAX_BANS,
     ) -> None:
         """Decode greedily from ``logits`` on, appending to ``draft``; ``position`` is the next free one.
 
         A loop is cut back to its first turn. A final (``end`` given) then goes on with another token than the one that
-        began the second turn, so what was said after the loop is still heard; an interim stops there, after the first
-        ``kept`` tokens at the earliest.
+        began the second turn, so what was said after the loop is still heard, at most ``bans`` times; an interim stops
+        there, after the first ``kept`` tokens at the earliest.
         """
         tokens, probabilities = draft.tokens, draft.probabilities
         seconds = (self.length if end is None else end) / self._model.sample_rate
         budget = min(int(seconds * TOKENS_PER_SECOND) + TOKENS_EXTRA, len(tokens) + self._model.decoder.rows - position)
         first_position = position - len(tokens)
         banned: dict[int, set[int]] = {}
-        bans = 0
         biased = True  # the caller's logits are
         while len(tokens) < budget:
             if not biased:
@@ -294,7 +295,7 @@ class Segment:
             for token in banned.get(len(tokens), ()):
                 logits[token] = -np.inf
             best = int(logits.argmax())
-            if end is not None and self._model.small:
+            if end is not None and self._model.doubts:
                 draft.choices.append(choose(logits, best))
             if best in self._model.prompt.stop:
                 draft.ended = True
@@ -305,12 +306,12 @@ class Segment:
             if period:
                 self._work.loops_broken += 1
                 draft.looped = True
-                bans += 1
                 # Back to the end of the loop's first turn; its second turn may not begin there again.
                 cut = period.start + period.length
-                if end is None or bans > MAX_BANS:
+                if end is None or bans == 0:
                     del tokens[max(cut, kept) :], probabilities[max(cut, kept) :]
                     return
+                bans -= 1
                 banned.setdefault(cut, set()).add(tokens[cut])
                 del tokens[cut:], probabilities[cut:]
                 position = first_position + cut - 1

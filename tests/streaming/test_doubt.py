@@ -1,16 +1,23 @@
 """Second thoughts: what is doubted, and that following it changes finals for the likelier."""
 
+from itertools import pairwise
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import streaming.doubt
+from engines.batching import Owner, Urgency
+from engines.gguf import Rows
+from engines.manifest import Decoder
 from engines.store import find
-from streaming.doubt import DOUBTS, SURE, Choice, Draft, choose, doubts
+from streaming.doubt import DOUBTS, SURE, Choice, Draft, affordable, choose, doubts
 from streaming.events import Transcript
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
+from streaming.repetition import Period
 from tests.clips import DATA, read_clip
 
 logarithms = st.floats(-12, -1e-6)
@@ -70,3 +77,44 @@ def test_finals_of_the_shipped_model_change_where_they_were_unsure(monkeypatch: 
     finally:
         with_model.close()
     assert len(heard[0]) == len(heard[DOUBTS]) and heard[0] != heard[DOUBTS]
+
+
+@pytest.mark.parametrize(("layers", "width", "expected"), [(4, 320, True), (28, 1024, False)])
+def test_dimensions_decide_whether_finals_doubt(layers: int, width: int, expected: bool) -> None:
+    """The embedded decoder's and the released 0.6B's, whatever the precision."""
+    decoder = Decoder("f", "f32", layers, width, heads=6, kv_heads=2, head_dim=64, vocabulary=768, context=4096)
+    assert affordable(decoder) is expected
+
+
+def test_a_loop_behind_a_doubt_leaves_the_cache_before_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A doubt relies on the rows before it being the first text's; a loop there must not lead back over them."""
+    model = AsrModel.load(find("pocket-asr-en"), sessions=1)
+    starts: list[int] = []
+    """Positions of the rows that one final evaluated alone, in order."""
+    evaluate = model.evaluate
+
+    def noted(rows: Rows, owner: Owner, urgency: Urgency = Urgency.DUE) -> npt.NDArray[np.float32]:
+        if len(rows.rows) > 1:
+            starts.clear()
+        else:
+            starts.append(rows.start)
+        return evaluate(rows, owner, urgency)
+
+    def looping(tokens: list[int]) -> Period | None:
+        """Every text that follows a doubt is found to loop; going back would lead to its second token."""
+        following = any(b <= a for a, b in pairwise(starts))
+        return Period(0, 1) if following and len(tokens) > 2 else None
+
+    monkeypatch.setattr(model, "evaluate", noted)
+    monkeypatch.setattr("streaming.recognizer.loop_period", looping)
+    try:
+        listener = model.listener(ListenOptions(language="en", interim=False))
+        for path in sorted((DATA / "clips").glob("*.opus"))[:6]:
+            list(listener.feed(read_clip(path).samples))
+            listener.finalize()
+            back = [b for a, b in pairwise(starts) if b <= a]
+            assert back == sorted(set(back), reverse=True), "a doubt was followed over rows that had changed"
+        assert listener.work.loops_broken > 0
+        listener.close()
+    finally:
+        model.close()
