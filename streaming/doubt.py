@@ -67,10 +67,19 @@ def affordable(decoder: Decoder) -> bool:
     return 12 * decoder.layers * decoder.width**2 <= AFFORDABLE
 
 
-def choose(logits: npt.NDArray[np.float32], token: int) -> Choice:
-    """The choice of ``token`` from ``logits`` [vocabulary]; banned ones are -inf."""
+def inverse(logits: npt.NDArray[np.float32], token: int) -> np.float32:
+    """The reciprocal of the softmax probability of ``token`` from ``logits`` [vocabulary]; banned ones are -inf."""
     top = float(logits[token])
-    whole = top + float(np.log(np.exp(logits - top).sum()))
+    return np.exp(logits - top).sum() if np.isfinite(top) else np.float32(np.inf)
+
+
+def choose(logits: npt.NDArray[np.float32], token: int, reciprocal: np.float32 | None = None) -> Choice:
+    """The choice of ``token`` from ``logits`` [vocabulary]; banned ones are -inf.
+
+    ``reciprocal``: :func:`inverse` of both, where the caller has it.
+    """
+    top = float(logits[token])
+    whole = top + float(np.log(inverse(logits, token) if reciprocal is None else reciprocal))
     others = logits.copy()
     others[token] = -np.inf
     second = int(others.argmax())

@@ -7,7 +7,7 @@ KV layout of the session's sequence::
 Head and windows are evaluated once. A *tick* evaluates tail audio, suffix, committed text and the previous hypothesis
 as a draft in one call, keeps the agreeing prefix and decodes on from the first difference; the next evaluation begins
 where the volatile rows begin, which forgets them. A *final* is decoded from the samples alone: tail and suffix in one
-call, then token by token. Its calls have the same shapes however the audio arrived and whether ticks ran or not, so
+call, then token by token (streaming/decoding.py). Its calls have the same shapes however the audio arrived and whether ticks ran or not, so
 its text is the same, bit for bit (engines/gguf.py says what that rests on).
 """
 
@@ -23,9 +23,9 @@ from engines.batching import Owner, Urgency
 from engines.gguf import Rows
 from streaming.bias import KeytermBias
 from streaming.context import recited, supported
-from streaming.doubt import Draft, choose, doubts
+from streaming.decoding import Decoding
+from streaming.doubt import Draft, inverse
 from streaming.prompt import Answer
-from streaming.repetition import loop_period
 from streaming.stability import Heard, Stability
 from streaming.windows import Windows
 from streaming.work import Work
@@ -34,12 +34,6 @@ if TYPE_CHECKING:
     from streaming.model import AsrModel
 
 Floats = npt.NDArray[np.float32]
-
-TOKENS_PER_SECOND: Final = 16
-"""Text tokens a second of audio may cost before decoding stops: twice the rate of fast speech."""
-TOKENS_EXTRA: Final = 12
-MAX_BANS: Final = 4
-"""Repetition loops broken within one final before it is taken as it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +79,7 @@ class Segment:
         self._owner, self._work = owner, work
         self._urgency = Urgency.DUE
         self._windows = Windows(model, owner, work, mel_maximum)
+        self._decoding = Decoding(model, sequence, language, owner, work)
         self._head = head
         self._rows = len(head.rows)
         self._closed: list[Floats] = []
@@ -185,10 +180,10 @@ class Segment:
         self._work.draft_accepted += accepted
         tokens = [*kept, *draft[:accepted]]
         known = self.hypothesis.probabilities[: len(kept)]
-        probabilities = [*known, *(_probability(logits[i], draft[i]) for i in range(accepted))]
+        probabilities = [*known, *(float(1.0 / inverse(logits[i], draft[i])) for i in range(accepted))]
         position -= len(draft) - accepted
         draft_now = Draft(tokens, probabilities)
-        self._continue(draft_now, logits[accepted], position, kept=len(kept))
+        self._decoding.interim(draft_now, logits[accepted], position, self.length, self._head.bias, kept=len(kept))
         self.hypothesis = self._hypothesis(draft_now)
         words = self._model.prompt.words(self.hypothesis.answer.body, self.hypothesis.answer.language)
         body = self.hypothesis.answer.body
@@ -218,32 +213,7 @@ class Segment:
     def _decode(self, audio: Floats, end: int) -> Hypothesis:
         """The text of the closed windows and the tail rows ``audio``, decoded afresh."""
         logits, position = self._evaluate_text(audio, (), 0)
-        draft = Draft()
-        self._head.bias.apply(logits[0], draft.tokens)
-        self._continue(draft, logits[0], position, end=end)
-        return self._hypothesis(self._reconsider(draft, position, end) if self._model.doubts else draft)
-
-    def _reconsider(self, first: Draft, position: int, end: int) -> Draft:
-        """The likeliest of ``first``, whose tokens begin at ``position``, and what follows from its runner-ups."""
-        if not first.ended or first.looped:
-            return first
-        answer = self._model.prompt.answer(first.tokens, self._language)
-        best = first
-        for at in doubts(first.choices, len(first.tokens) - len(answer.body)):
-            draft, token = first.until(at), first.choices[at].runner_up
-            if token in self._model.prompt.stop:
-                draft.ended = True
-            else:
-                draft.tokens.append(token)
-                draft.probabilities.append(float(np.exp(first.choices[at].runner_up_log)))
-                logits = self._step(token, position + at)
-                self._head.bias.apply(logits, draft.tokens)
-                # A loop ends it: going back before the doubt would change the cache under those still to come.
-                self._continue(draft, logits, position + at + 1, end=end, bans=0)
-                self._work.doubts += 1
-            if draft.ended and not draft.looped and draft.total > best.total:
-                best = draft
-        return best
+        return self._hypothesis(self._decoding.final(logits[0], position, end, self._head.bias))
 
     def _leaks(self, hypothesis: Hypothesis) -> bool:
         """Whether the text recites the context where the CTC head (if there is one) heard something else."""
@@ -266,68 +236,6 @@ class Segment:
             self._evaluate(embeddings, self._rows, len(embeddings))
             self._rows += len(embeddings)
 
-    def _continue(
-        self,
-        draft: Draft,
-        logits: Floats,
-        position: int,
-        *,
-        kept: int = 0,
-        end: int | None = None,
-        bans: int = MAX_BANS,
-    ) -> None:
-        """Decode greedily from ``logits`` on, appending to ``draft``; ``position`` is the next free one.
-
-        A loop is cut back to its first turn. A final (``end`` given) then goes on with another token than the one that
-        began the second turn, so what was said after the loop is still heard, at most ``bans`` times; an interim stops
-        there, after the first ``kept`` tokens at the earliest.
-        """
-        tokens, probabilities = draft.tokens, draft.probabilities
-        seconds = (self.length if end is None else end) / self._model.sample_rate
-        budget = min(int(seconds * TOKENS_PER_SECOND) + TOKENS_EXTRA, len(tokens) + self._model.decoder.rows - position)
-        first_position = position - len(tokens)
-        banned: dict[int, set[int]] = {}
-        biased = True  # the caller's logits are
-        while len(tokens) < budget:
-            if not biased:
-                self._head.bias.apply(logits, tokens)
-            biased = False
-            for token in banned.get(len(tokens), ()):
-                logits[token] = -np.inf
-            best = int(logits.argmax())
-            if end is not None and self._model.doubts:
-                draft.choices.append(choose(logits, best))
-            if best in self._model.prompt.stop:
-                draft.ended = True
-                return
-            tokens.append(best)
-            probabilities.append(_probability(logits, best))
-            period = loop_period(tokens)
-            if period:
-                self._work.loops_broken += 1
-                draft.looped = True
-                # Back to the end of the loop's first turn; its second turn may not begin there again.
-                cut = period.start + period.length
-                if end is None or bans == 0:
-                    del tokens[max(cut, kept) :], probabilities[max(cut, kept) :]
-                    return
-                bans -= 1
-                banned.setdefault(cut, set()).add(tokens[cut])
-                del tokens[cut:], probabilities[cut:]
-                position = first_position + cut - 1
-                logits = self._step(tokens[-1], position)
-            else:
-                logits = self._step(best, position)
-            position += 1
-
-    def _step(self, token: int, position: int) -> Floats:
-        began = time.perf_counter()
-        row = self._model.decoder.embed([token])
-        logits = self._model.evaluate(Rows(self._sequence, position, row, 0), self._owner)
-        self._work.steps += 1
-        self._work.step_seconds += time.perf_counter() - began
-        return logits[0]
-
     def _evaluate(self, rows: Floats, start: int, logits_from: int) -> Floats:
         began = time.perf_counter()
         logits = self._model.evaluate(Rows(self._sequence, start, rows, logits_from), self._owner, self._urgency)
@@ -337,9 +245,3 @@ class Segment:
     def _hypothesis(self, draft: Draft) -> Hypothesis:
         answer = self._model.prompt.answer(draft.tokens, self._language)
         return Hypothesis(tuple(draft.tokens), tuple(draft.probabilities), answer)
-
-
-def _probability(logits: Floats, token: int) -> float:
-    """Softmax probability of ``token``; banned (-inf) entries count as nothing."""
-    top = float(logits[token])
-    return float(1.0 / np.exp(logits - top).sum()) if np.isfinite(top) else 0.0

@@ -106,7 +106,7 @@ def test_a_loop_behind_a_doubt_leaves_the_cache_before_it_alone(monkeypatch: pyt
         return Period(0, 1) if following and len(tokens) > 2 else None
 
     monkeypatch.setattr(model, "evaluate", noted)
-    monkeypatch.setattr("streaming.recognizer.loop_period", looping)
+    monkeypatch.setattr("streaming.decoding.loop_period", looping)
     try:
         listener = model.listener(ListenOptions(language="en", interim=False))
         for path in sorted((DATA / "clips").glob("*.opus"))[:6]:
