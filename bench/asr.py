@@ -24,9 +24,9 @@ from engines import store
 from engines.batching import Owner
 from engines.gguf import Rows
 from streaming.bias import KeytermBias
-from streaming.listener import SEGMENT_SECONDS
 from streaming.model import AsrModel
 from streaming.recognizer import Head, Segment
+from streaming.seam import SEGMENT_SECONDS
 from streaming.work import Work
 
 Floats = npt.NDArray[np.float32]

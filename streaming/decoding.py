@@ -51,7 +51,7 @@ class Decoding:
         self._follow(draft, logits, position, samples, bias, kept=kept)
 
     def final(self, logits: Floats, position: int, samples: int, bias: KeytermBias) -> Draft:
-        """The text of a clip of ``samples``: its first token is chosen by ``logits`` [vocabulary], its row ``position``."""
+        """The text of a clip of ``samples``; ``logits`` [vocabulary] choose its first token, of row ``position``."""
         draft, doubting = Draft(), self._model.doubts
         bias.apply(logits, draft.tokens)
         self._follow(draft, logits, position, samples, bias, bans=MAX_BANS, weigh=doubting)

@@ -15,12 +15,13 @@ import numpy.typing as npt
 
 from engines.batching import Cancelled, Owner
 from engines.gguf import Rows
-from streaming.alignment import row_edges, share, word_times
 from streaming.bias import KeytermBias
 from streaming.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence, VoiceActivity
-from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd, Word
+from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
 from streaming.options import ListenOptions
 from streaming.recognizer import Head, Hypothesis, Segment
+from streaming.seam import SEAM_SECONDS, SEGMENT_SECONDS, quietest
+from streaming.transcripts import Transcripts
 from streaming.work import Work
 
 if TYPE_CHECKING:
@@ -36,9 +37,6 @@ PREROLL_SECONDS: Final = 0.3
 """Audio kept before a detected onset: plosives and breaths come before voice activity."""
 HANG_SECONDS: Final = 0.25
 """Audio kept after a silence began. The final's audio ends there, so it can be decoded before the endpoint is sure."""
-SEGMENT_SECONDS: Final = 24.0
-SEAM_SECONDS: Final = 4.0
-"""A full segment closes at the quietest point of this stretch at its end."""
 
 
 class Listener:
@@ -50,6 +48,7 @@ class Listener:
         self.work = Work()
         self._model, self._language = model, language
         self._owner = Owner()
+        self._transcripts = Transcripts(model, self._owner)
         self._rate = model.sample_rate
         self._endpointer = Endpointer(VoiceActivity(model.voice), options.endpointing)
         self._pending = np.empty(0, np.float32)
@@ -211,7 +210,7 @@ class Listener:
         assert segment is not None
         length = segment.length
         rest_is_silent = self._silence_end is not None and self._silence_end <= length
-        cut = self._silence_end if rest_is_silent and self._silence_end else _quietest(segment, self._rate)
+        cut = self._silence_end if rest_is_silent and self._silence_end else quietest(segment, self._rate)
         rest = segment.audio(cut, length).copy()
         start = self._segment_start + cut
         self._finish_segment(events, cut, speech_final=False)
@@ -243,7 +242,9 @@ class Listener:
         assert segment is not None
         early = self._early if self._silence_end is not None and end == self._silence_end else None
         hypothesis = early or segment.final(end)
-        event = self._final_event(segment, hypothesis, end, speech_final, from_finalize)
+        event = self._transcripts.final(
+            segment, hypothesis, self._segment_start, end, speech_final=speech_final, from_finalize=from_finalize
+        )
         self.work.retracted_words += event.retracted_words
         self._covered = self._segment_start + end
         self._segment = self._silence_end = self._early = None
@@ -271,7 +272,7 @@ class Listener:
         if self._silence_end is not None:
             if self._early is None and segment.length >= self._silence_end:
                 self._early = segment.final(self._silence_end)
-                interim = self._interim_event(segment, self._early, self._silence_end)
+                interim = self._transcripts.interim(segment, self._early, self._segment_start, self._silence_end)
                 if segment.stability.keeps([w.text for w in interim.words]):
                     events.append(interim)
             return
@@ -280,111 +281,8 @@ class Listener:
             return
         self.work.ticks_skipped += int(due / TICK_SECONDS) - 1
         self._ticked = segment.length
-        events.append(self._interim_event(segment, segment.tick(), segment.length))
-
-    def _interim_event(self, segment: Segment, hypothesis: Hypothesis, end: int) -> Transcript:
-        start_time, end_time = self._times(end)
-        found = self._model.prompt.words(hypothesis.answer.body, hypothesis.answer.language)
-        times = _shared(found, start_time, end_time)
-        return self._event(segment, hypothesis, found, times, end, approximate=True)
-
-    def _final_event(
-        self, segment: Segment, hypothesis: Hypothesis, end: int, speech_final: bool, from_finalize: bool
-    ) -> Transcript:
-        start_time, end_time = self._times(end)
-        found = self._model.prompt.words(hypothesis.answer.body, hypothesis.answer.language)
-        times = self._marked(segment, hypothesis, found, end) if self._model.aligner is not None else None
-        times = self._aligned(segment, hypothesis, found, start_time, end_time) if times is None else times
-        approximate = times is None
-        times = _shared(found, start_time, end_time) if times is None else times
-        event = self._event(segment, hypothesis, found, times, end, approximate=approximate)
-        return Transcript(
-            event.start,
-            event.end,
-            event.text,
-            event.words,
-            len(event.words),
-            event.language,
-            is_final=True,
-            speech_final=speech_final,
-            from_finalize=from_finalize,
-            confidence=event.confidence,
-            retracted_words=segment.stability.retracted([w.text for w in event.words]),
-        )
-
-    def _marked(
-        self, segment: Segment, hypothesis: Hypothesis, found: list[tuple[str, int, int]], end: int
-    ) -> list[tuple[float, float]] | None:
-        """Times of the words by the aligner beside the model, None where it cannot tell."""
-        assert self._model.aligner is not None
-        words = [text for text, _, _ in found]
-        times = self._model.aligner.times(segment.audio(0, end), words, hypothesis.answer.language, self._owner)
-        offset = self._segment_start / self._rate
-        return None if times is None else [(offset + a, offset + b) for a, b in times]
-
-    def _aligned(
-        self, segment: Segment, hypothesis: Hypothesis, found: list[tuple[str, int, int]], start: float, end: float
-    ) -> list[tuple[float, float]] | None:
-        """Times of the words by the CTC head, None where the model has none or the text cannot be aligned."""
-        spec, mel = self._model.manifest.encoder, self._model.manifest.mel
-        ctc = segment.ctc
-        if ctc is None or spec.ctc_blank is None:
-            return None
-        edges = row_edges(
-            len(ctc),
-            chunk_rows=spec.chunk_rows,
-            chunk_frames=spec.chunk_frames,
-            frame_seconds=mel.hop_length / mel.sample_rate,
-            offset=start,
-        )
-        spans = [(a, b) for _, a, b in found]
-        return word_times(ctc, hypothesis.answer.body, spans, spec.ctc_blank, edges, end)
-
-    def _event(
-        self,
-        segment: Segment,
-        hypothesis: Hypothesis,
-        found: list[tuple[str, int, int]],
-        times: list[tuple[float, float]],
-        end: int,
-        *,
-        approximate: bool,
-    ) -> Transcript:
-        start_time, end_time = self._times(end)
-        sure = hypothesis.body_probabilities
-        words = tuple(
-            Word(text, round(a, 3), round(b, 3), round(float(np.mean(sure[i:j])), 4), approximate)
-            for (text, i, j), (a, b) in zip(found, times, strict=True)
-        )
-        confidence = round(float(np.mean(sure)), 4) if sure else 0.0
-        return Transcript(
-            start_time,
-            end_time,
-            hypothesis.answer.text.strip(),
-            words,
-            min(len(segment.stability.words), len(words)),
-            hypothesis.answer.language,
-            confidence=confidence,
-        )
-
-    def _times(self, end: int) -> tuple[float, float]:
-        return self._segment_start / self._rate, (self._segment_start + end) / self._rate
-
-
-def _shared(found: list[tuple[str, int, int]], start: float, end: float) -> list[tuple[float, float]]:
-    """The time from ``start`` to ``end`` shared out over the words."""
-    return share([text for text, _, _ in found], start, end)
-
-
-def _quietest(segment: Segment, rate: int) -> int:
-    """The middle of the quietest 100 ms in the segment's last seconds, in segment samples."""
-    stop = int(SEGMENT_SECONDS * rate)
-    start = stop - int(SEAM_SECONDS * rate)
-    hop = rate // 100
-    blocks = segment.audio(start, stop).astype(np.float64) ** 2
-    energy = blocks[: len(blocks) // hop * hop].reshape(-1, hop).sum(axis=1)
-    smooth = np.convolve(energy, np.ones(10), "valid")
-    return start + (int(smooth.argmin()) + 5) * hop
+        hypothesis = segment.tick()
+        events.append(self._transcripts.interim(segment, hypothesis, self._segment_start, segment.length))
 
 
 __all__ = ["Cancelled", "Listener"]

@@ -18,10 +18,11 @@ from streaming.aligner import ForcedAligner
 from streaming.doubt import affordable
 from streaming.encoder import AudioEncoder, rows_of
 from streaming.endpoint import VoiceModel
-from streaming.listener import SEGMENT_SECONDS, Listener
+from streaming.listener import Listener
 from streaming.mel import CLAMP, LogMel, MelStream, load_filters
 from streaming.options import ListenOptions, OptionError
 from streaming.prompt import Prompt
+from streaming.seam import SEGMENT_SECONDS
 from streaming.work import Work
 
 Floats = npt.NDArray[np.float32]

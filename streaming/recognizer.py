@@ -7,8 +7,8 @@ KV layout of the session's sequence::
 Head and windows are evaluated once. A *tick* evaluates tail audio, suffix, committed text and the previous hypothesis
 as a draft in one call, keeps the agreeing prefix and decodes on from the first difference; the next evaluation begins
 where the volatile rows begin, which forgets them. A *final* is decoded from the samples alone: tail and suffix in one
-call, then token by token (streaming/decoding.py). Its calls have the same shapes however the audio arrived and whether ticks ran or not, so
-its text is the same, bit for bit (engines/gguf.py says what that rests on).
+call, then token by token (streaming/decoding.py). Its calls have the same shapes however the audio arrived and whether
+ticks ran or not, so its text is the same, bit for bit (engines/gguf.py says what that rests on).
 """
 
 import time

@@ -9,10 +9,10 @@ import pytest
 from engines import manifest as manifests
 from engines.batching import Owner
 from streaming.encoder import rows_of
-from streaming.listener import SEAM_SECONDS, SEGMENT_SECONDS
 from streaming.mel import official_length
 from streaming.model import AsrModel, sequence_rows
 from streaming.options import ListenOptions
+from streaming.seam import SEAM_SECONDS, SEGMENT_SECONDS
 from streaming.windows import Windows
 from streaming.work import Work
 from tests.clips import RATE, Clip
