@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-from engines.store import ModelNotFound, find
+from engines.store import find
 from streaming.model import AsrModel
 from tests.clips import DATA, Clip, read_clip
+
+# Examples run real models, on machines that are busy or slow: how long one takes says nothing about it.
+settings.register_profile("hearsay", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("hearsay")
 
 APART = ("soak", "reference")
 """Folders that run only when they are named: they take long, or need torch."""
@@ -50,11 +55,8 @@ def asr_model(model_directory: Path) -> Iterator[AsrModel]:
 
 @pytest.fixture(scope="session")
 def tts_directory() -> Path:
-    """The embedded speaking model; until there is one, one of its shape with random weights (tests/codec/tiny.py)."""
-    try:
-        return find("pocket-tts-en")
-    except ModelNotFound:
-        return Path(__file__).parent / "golden" / "speaking"
+    """The embedded speaking model."""
+    return find("pocket-tts-en")
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from engines.batching import Cancelled, Lane, Owner
+from tests.lanes import held, until_waiting
 
 
 def test_calls_run_one_at_a_time() -> None:
@@ -34,26 +35,22 @@ def test_calls_run_one_at_a_time() -> None:
 def test_jobs_of_one_key_share_a_call() -> None:
     """What waits together under one key is one batch, and each caller gets its own result."""
     lane = Lane()
-    gate = threading.Event()
     sizes: list[int] = []
 
     def double(batch: list[int]) -> list[int]:
         sizes.append(len(batch))
         return [2 * x for x in batch]
 
-    blocker = threading.Thread(target=lambda: lane.call(gate.wait))
-    blocker.start()
     results: dict[int, int] = {}
     callers = [
         threading.Thread(target=lambda i=i: results.__setitem__(i, lane.submit(i, double, key="double")))
         for i in range(6)
     ]
+    with held(lane):
+        for caller in callers:
+            caller.start()
+        until_waiting(lane, 6)
     for caller in callers:
-        caller.start()
-    while lane.waiting < 6:
-        time.sleep(0.001)
-    gate.set()
-    for caller in [*callers, blocker]:
         caller.join()
     lane.close()
     assert sizes == [6]
@@ -79,7 +76,6 @@ def test_an_error_reaches_its_caller_and_the_lane_lives_on() -> None:
 def test_a_cancelled_owner_gets_nothing_more() -> None:
     """Waiting and new jobs of a cancelled owner raise; other owners' jobs run."""
     lane = Lane()
-    gate = threading.Event()
     owner, other = Owner(), Owner()
     ran: list[str] = []
     outcome: list[str] = []
@@ -90,18 +86,12 @@ def test_a_cancelled_owner_gets_nothing_more() -> None:
         except Cancelled:
             outcome.append("raised")
 
-    blocker = threading.Thread(target=lambda: lane.call(gate.wait))
-    blocker.start()
-    while lane.jobs == 0 and lane.waiting:
-        time.sleep(0.001)
     waiter = threading.Thread(target=waiting)
-    waiter.start()
-    while not lane.waiting:
-        time.sleep(0.001)
-    owner.cancel()
-    gate.set()
+    with held(lane):
+        waiter.start()
+        until_waiting(lane, 1)
+        owner.cancel()
     waiter.join()
-    blocker.join()
     lane.call(lambda: ran.append("other"), owner=other)
     with pytest.raises(Cancelled):
         lane.call(lambda: ran.append("late"), owner=owner)
@@ -113,7 +103,6 @@ def test_a_cancelled_owner_gets_nothing_more() -> None:
 def test_closing_cancels_what_waits_and_ends_the_thread() -> None:
     """No thread is left and no caller hangs."""
     lane = Lane("closing")
-    gate = threading.Event()
     outcome: list[str] = []
 
     def waiting() -> None:
@@ -122,18 +111,15 @@ def test_closing_cancels_what_waits_and_ends_the_thread() -> None:
         except Cancelled:
             outcome.append("raised")
 
-    blocker = threading.Thread(target=lambda: lane.call(gate.wait))
-    blocker.start()
-    time.sleep(0.01)
-    waiter = threading.Thread(target=waiting)
-    waiter.start()
-    while not lane.waiting:
-        time.sleep(0.001)
-    closer = threading.Thread(target=lane.close)
-    closer.start()
-    gate.set()
-    for thread in (blocker, waiter, closer):
-        thread.join(5)
+    waiter, closer = threading.Thread(target=waiting), threading.Thread(target=lane.close)
+    with held(lane):
+        waiter.start()
+        until_waiting(lane, 1)
+        closer.start()
+        while not lane._closed:
+            time.sleep(0.001)
+    for thread in (waiter, closer):
+        thread.join(60)
     assert outcome == ["raised"]
     assert not any(t.name == "closing" for t in threading.enumerate())
     with pytest.raises(Cancelled):

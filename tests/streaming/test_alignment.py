@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -129,18 +130,27 @@ def test_wrong_input_is_refused(shape: tuple[int, ...], tokens: list[int], messa
         align(np.zeros(shape, np.float32), tokens, BLANK)
 
 
-def test_it_is_fast() -> None:
-    """A full segment, 312 rows and 120 tokens, is aligned in far less than a tick (about 2 ms alone)."""
+def test_a_row_costs_a_few_operations_on_vectors() -> None:
+    """A full segment, 312 rows and 120 tokens: no Python loop over tokens. Measured against such operations, in one
+    run, by this thread's own time: machines differ, ratios do not."""
     random = np.random.default_rng(2)
     log_probs = rows_saying(random.integers(0, 1024, 312).tolist(), 3, width=1025)
     tokens = random.integers(0, 1024, 120).tolist()
-    align(log_probs, tokens, 1024)
-    best = np.inf
-    for _ in range(20):
-        begun = time.perf_counter()
-        align(log_probs, tokens, 1024)
-        best = min(best, time.perf_counter() - begun)
-    assert best < 0.01
+    states = np.zeros(2 * len(tokens) + 1)
+
+    def ten_operations_a_row() -> None:
+        for _ in range(10 * len(log_probs)):
+            np.maximum(states, states)
+
+    def best(work: Callable[[], object]) -> float:
+        times: list[float] = []
+        for _ in range(20):
+            begun = time.thread_time()
+            work()
+            times.append(time.thread_time() - begun)
+        return min(times)
+
+    assert best(lambda: align(log_probs, tokens, 1024)) < 5 * best(ten_operations_a_row)
 
 
 def seconds(rows: int, offset: float = 0.0) -> npt.NDArray[np.float64]:

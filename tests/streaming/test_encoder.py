@@ -14,6 +14,7 @@ from engines.onnx import Graph
 from streaming.encoder import AudioEncoder, rows_of
 from streaming.model import AsrModel
 from tests.golden_models import GOLDEN, longer_chunks
+from tests.lanes import held, until_waiting
 
 
 @given(st.integers(0, 5000), st.sampled_from([(100, 13), (200, 25), (400, 50), (60, 8)]))
@@ -77,21 +78,17 @@ def test_a_window_is_the_same_alone_and_beside_louder_ones(asr_model: AsrModel) 
     windows = [np.concatenate([stems[i], stems[(i + 1) % 8] * (1 + 4 * (i % 2))]) for i in range(8)]
     alone = [model.encoder.body(w) for w in windows]
     together: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-    gate = threading.Event()
-    blocker = threading.Thread(target=lambda: model.encoder_lane.call(gate.wait))
-    blocker.start()
     before = model.encoder_lane.batches
 
     def one(i: int) -> None:
         together[i] = (model.encoder.stem(chunk(model, frames, i, 1.0 + i)), model.encoder.body(windows[i]).embeddings)
 
     threads = [threading.Thread(target=one, args=(i,)) for i in range(8)]
+    with held(model.encoder_lane):
+        for thread in threads:
+            thread.start()
+        until_waiting(model.encoder_lane, 8)
     for thread in threads:
-        thread.start()
-    while model.encoder_lane.waiting < 8:
-        pass
-    gate.set()
-    for thread in [*threads, blocker]:
         thread.join()
     assert model.encoder_lane.batches - before < 1 + 16  # some did share a call
     for i in range(8):

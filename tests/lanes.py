@@ -1,0 +1,33 @@
+"""A lane that is busy for as long as a test wants, so that what meets in its queue meets whatever the machine does."""
+
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from engines.batching import Lane
+
+
+@contextmanager
+def held(lane: Lane) -> Generator[None]:
+    """The lane works on a job of ours from the block's first line to its end, and on nothing else."""
+    begun, gate = threading.Event(), threading.Event()
+
+    def job() -> None:
+        begun.set()
+        gate.wait()
+
+    blocker = threading.Thread(target=lambda: lane.call(job))
+    blocker.start()
+    begun.wait()
+    try:
+        yield
+    finally:
+        gate.set()
+        blocker.join()
+
+
+def until_waiting(lane: Lane, jobs: int) -> None:
+    """Return when at least so many jobs wait in the lane's queue."""
+    while lane.waiting < jobs:
+        time.sleep(0.001)
