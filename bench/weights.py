@@ -6,7 +6,7 @@ from typing import Final
 
 from bench.material import Material
 from bench.row import Row
-from engines import store
+from engines import integrity
 from engines.manifest import NAME
 from engines.store import ModelNotFound
 
@@ -34,7 +34,7 @@ def model_bytes(directory: Path) -> int:
     Raises:
         ManifestError: the manifest or a file that it names is missing.
     """
-    manifest = store.load_manifest(directory)
+    manifest = integrity.load_manifest(directory)
     return (directory / NAME).stat().st_size + sum(
-        store.member(directory, name).stat().st_size for name in manifest.files
+        integrity.member(directory, name).stat().st_size for name in manifest.files
     )

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from engines import manifest as manifests
 from engines.batching import Owner, Urgency
-from engines.gguf import start_backend
+from engines.llama import start_backend
 from streaming.encoder import AudioEncoder, Encoded
 
 Floats = npt.NDArray[np.float32]

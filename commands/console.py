@@ -20,7 +20,7 @@ _EXPECTED = {
     "codec.options.OptionError": MISUSED,
     "codec.voices.CannotClone": MISUSED,
     "daemon.config.ConfigError": MISUSED,
-    "engines.gguf.GgufError": FAILED,
+    "engines.llama.GgufError": FAILED,
     "engines.manifest.ManifestError": FAILED,
     "engines.onnx.ProviderError": FAILED,
     "engines.store.ModelNotFound": MISUSED,

@@ -111,13 +111,13 @@ def _threads() -> list[Finding]:
 
 
 def _models() -> list[Finding]:
-    from engines import store
+    from engines import integrity, store
     from engines.manifest import ManifestError
 
     findings = list[Finding]()
     for model in store.available():
         try:
-            manifest = store.verify(model.path)
+            manifest = integrity.verify(model.path)
         except ManifestError as error:
             findings.append(
                 Finding("model", "missing", str(error), "export or pull it again: hearsay models pull --help")

@@ -20,13 +20,13 @@ Name = Annotated[str, typer.Argument(metavar="NAME|DIR", help="A model's name or
 @app.command("list", epilog="Example: HEARSAY_MODELS=/srv/models hearsay models list --json")
 def list_models(as_json: Annotated[bool, typer.Option("--json", help="One JSON object a model.")] = False) -> None:
     """List the models that a name reaches: on HEARSAY_MODELS, in the user's directory, bundled."""
-    from engines import store
+    from engines import integrity, store
     from engines.manifest import ManifestError, TtsManifest
 
     broken = False
     for model in store.available():
         try:
-            manifest = store.load_manifest(model.path)
+            manifest = integrity.load_manifest(model.path)
         except ManifestError as error:
             complain(str(error))
             broken = True
@@ -62,10 +62,10 @@ def list_models(as_json: Annotated[bool, typer.Option("--json", help="One JSON o
 @app.command(epilog="Example: hearsay models verify pocket-asr-en")
 def verify(name: Name) -> None:
     """Compare size and SHA-256 of every file with the manifest; exit 1 naming the first that differs."""
-    from engines import store
+    from engines import integrity, store
 
     path = store.find(name)
-    manifest = store.verify(path)
+    manifest = integrity.verify(path)
     size = sum(file.bytes for file in manifest.files.values())
     print(f"{manifest.name}: {len(manifest.files)} files, {size} bytes, all as the manifest says ({path})")
 

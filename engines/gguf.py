@@ -11,31 +11,24 @@ calls. Another partition of the same rows rounds differently; so whoever needs r
 Not thread-safe: one thread at a time may call in (engines/batching.Lane is that thread).
 """
 
-import ctypes
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import gguf
-import llama_cpp.llama_cpp
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
+from engines.embeddings import EmbeddingTable
+from engines.llama import GgufError, llama, start_backend
 
-llama: Any = llama_cpp.llama_cpp  # ctypes bindings, untyped
+Floats = npt.NDArray[np.float32]
 
 CALL_ROWS: Final = 256
 """Most rows of one llama_decode call. A longer item is evaluated in several calls, cut at multiples of this."""
 
 _KV_TYPES: Final = {"f16": 1, "f32": 0}  # ggml_type ids
 _SEQUENCE_LIMIT: Final = 256  # llama.cpp's LLAMA_MAX_SEQ
-
-
-class GgufError(RuntimeError):
-    """The GGUF cannot be loaded or llama.cpp refused a call; the message says which."""
 
 
 class Busy(RuntimeError):
@@ -64,44 +57,6 @@ class Output:
     """float32 [n, vocabulary]."""
     hidden: Floats
     """float32 [n, width]: the state after the last norm; [0, width] where the decoder was not asked to keep it."""
-
-
-_backend_lock = threading.Lock()
-_backend_ready = False
-
-
-@llama.llama_log_callback
-def _log(level: int, text: bytes, _user: ctypes.c_void_p) -> None:  # errors reach the caller as exceptions
-    return None
-
-
-def start_backend() -> None:
-    """Start llama.cpp and keep its log off the terminal. Idempotent."""
-    global _backend_ready
-    with _backend_lock:
-        if not _backend_ready:
-            llama.llama_log_set(_log, ctypes.c_void_p(0))
-            llama.llama_backend_init()
-            _backend_ready = True
-
-
-class EmbeddingTable:
-    """The token embeddings of a GGUF, dequantised a row at a time (the whole table in float32 can be 600 MB)."""
-
-    def __init__(self, path: Path) -> None:
-        reader = gguf.GGUFReader(path)
-        tensor = next((t for t in reader.tensors if t.name == "token_embd.weight"), None)
-        if tensor is None:
-            raise GgufError(f"{path} holds no token_embd.weight")
-        self._type = tensor.tensor_type
-        self._data: npt.NDArray[Any] = tensor.data  # memory-mapped, [vocabulary, bytes or values]
-
-    def rows(self, tokens: Sequence[int]) -> Floats:
-        """Embeddings of ``tokens``: float32 [n, width]."""
-        picked = np.ascontiguousarray(self._data[np.asarray(tokens, dtype=np.int64)])
-        if self._type == gguf.GGMLQuantizationType.F32:
-            return picked.astype(np.float32, copy=False)
-        return gguf.quants.dequantize(picked, self._type).astype(np.float32, copy=False)
 
 
 class Decoder:

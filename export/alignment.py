@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from engines.gguf import EmbeddingTable
+from engines.embeddings import EmbeddingTable
 from export.decoder import keep_log
 from export.parity import LOGIT_ERROR, Exported
 from export.reference import Reference

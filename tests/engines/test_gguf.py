@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from engines import manifest as manifests
-from engines.gguf import CALL_ROWS, Busy, Decoder, GgufError, Rows
+from engines.gguf import CALL_ROWS, Busy, Decoder, Rows
+from engines.llama import GgufError
 
 
 @pytest.fixture(scope="module")

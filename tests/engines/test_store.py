@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines import store
+from engines import integrity, store
 from engines.manifest import (
     AsrManifest,
     Decoder,
@@ -74,7 +74,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
 def test_a_whole_model_verifies(tmp_path: Path):
     """verify reads every listed file, in folders too, and returns the manifest."""
     written = build(tmp_path / "tiny")
-    assert store.verify(tmp_path / "tiny") == written
+    assert integrity.verify(tmp_path / "tiny") == written
 
 
 def test_the_first_place_of_the_search_order_wins(places: dict[str, Path]):
@@ -130,7 +130,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str, fault: str):
     else:
         (path / name).write_bytes(content[:-1] if fault == "shorter" else bytes([content[0] ^ 1]) + content[1:])
     with pytest.raises(ManifestError, match=name):
-        store.verify(path)
+        integrity.verify(path)
 
 
 @pytest.mark.parametrize(
@@ -139,10 +139,10 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str, fault: str):
 def test_names_that_leave_the_directory_are_refused(tmp_path: Path, name: str):
     """A manifest from elsewhere cannot make the store read or write outside its directory."""
     with pytest.raises(ManifestError, match="leaves the model directory"):
-        store.member(tmp_path, name)
+        integrity.member(tmp_path, name)
     build(tmp_path / "evil", files={name: File(1, "00")})
     with pytest.raises(ManifestError, match="leaves the model directory"):
-        store.load_manifest(tmp_path / "evil")
+        integrity.load_manifest(tmp_path / "evil")
 
 
 @given(st.text(max_size=30))
@@ -150,7 +150,7 @@ def test_a_member_never_lies_outside(name: str):
     """Whatever the name: an error, or a path below the directory."""
     root = Path("/models/tiny")
     try:
-        path = store.member(root, name)
+        path = integrity.member(root, name)
     except ManifestError:
         return
     assert Path(os.path.normpath(path)).is_relative_to(root) and os.path.normpath(path) != str(root)
@@ -160,7 +160,7 @@ def test_a_reference_outside_the_list_is_refused(tmp_path: Path):
     """A file that the manifest uses but does not checksum is an error of the manifest."""
     build(tmp_path / "tiny", tokenizer=Tokenizer("other.json"))
     with pytest.raises(ManifestError, match="tokenizer.file names 'other.json'"):
-        store.load_manifest(tmp_path / "tiny")
+        integrity.load_manifest(tmp_path / "tiny")
 
 
 def test_only_the_users_models_are_removed(places: dict[str, Path]):

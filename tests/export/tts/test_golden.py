@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.store import verify
+from engines.integrity import verify
 from tests.reference.tts.chain import Chain
 from tests.reference.tts.stepper import Stepper
 

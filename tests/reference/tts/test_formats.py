@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engines import manifest as manifests
-from engines.store import verify
+from engines.integrity import verify
 from export import rules
 from export.directory import Precision
 from export.tts.checkpoint import open_codec

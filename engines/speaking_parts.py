@@ -1,0 +1,133 @@
+"""The parts of model.json that only speaking models have (engines/manifest.py)."""
+
+from typing import Literal
+
+import msgspec
+
+from engines.parts import Decoder
+
+
+class CodecState(msgspec.Struct, frozen=True):
+    """One tensor that a codec decoder hands to its next call: graph input, graph output, shape without the batch.
+
+    Zero-filled before the first call. An axis of 0 starts empty and grows (in graphs made elsewhere; ours are static).
+    """
+
+    input: str
+    output: str
+    shape: tuple[int, ...]
+
+
+class CodecDecoder(msgspec.Struct, frozen=True):
+    """Stateful codec decoder graph.
+
+    ``codes`` [B, N ≥ 1, codebooks] int64, padded on the right with −1; ``last`` [1] float; ``states`` →
+    ``wave`` [B, N · frame_samples], ``samples`` int64 [B] (or [1]) valid samples, and every state's output.
+    Float inputs and outputs are float16 where ``precision`` is fp16, else float32. ``lookahead``: frames that the graph
+    holds back until ``last`` is 1; 0 in our graphs, where ``last`` has no effect.
+    """
+
+    file: str
+    precision: Literal["fp32", "fp16", "int8"]
+    codebooks: int
+    entries: int
+    frame_samples: int
+    sample_rate: int
+    states: tuple[CodecState, ...]
+    codes: str = "audio_codes"
+    last: str | None = "is_last"
+    wave: str = "final_wav"
+    samples: str = "valid_samples"
+    lookahead: int = 0
+
+
+class Predictor(msgspec.Struct, frozen=True):
+    """Code predictor: codebooks 1 … of a frame, one pass each, positions from 0 in every frame.
+
+    ``rows`` is a .npy file, float [talker vocabulary + (codebooks − 1) · entries, predictor width]: the rows that go
+    in, laid out as ``TtsManifest.code_rows`` (it may be that file); None in small models, which leave it to the reader
+    to put the code rows through ``weight`` and ``bias`` once. ``heads``: .npy, float [codebooks − 1, entries,
+    width]; the logits of codebook g are ``heads[g − 1] @ hidden``, where hidden is the GGUF's state after its last norm
+    (its own output matrix is a stub). ``weight`` [talker width, width] and ``bias`` [width]: .npy, what the talker's
+    hidden state goes through before it goes in (``hidden @ weight + bias``); None where it goes in as it is.
+    """
+
+    decoder: Decoder
+    rows: str | None
+    heads: str
+    weight: str | None = None
+    bias: str | None = None
+
+
+class TtsTokens(msgspec.Struct, frozen=True):
+    """Special ids. ``role`` and ``tts_*`` are text ids, ``codec_*`` ids of the talker's vocabulary."""
+
+    role: tuple[int, ...]
+    tts_pad: int
+    tts_bos: int
+    tts_eos: int
+    codec_pad: int
+    codec_bos: int
+    codec_eos: int
+    codec_nothink: int
+    codec_think_bos: int
+    codec_think_eos: int
+    codec_think: int | None = None
+
+
+class Voice(msgspec.Struct, frozen=True):
+    """A preset speaker: its id in the talker's vocabulary; its dialect (a key of ``language_ids``), if any."""
+
+    id: int
+    dialect: str | None = None
+
+
+class TtsSampling(msgspec.Struct, frozen=True):
+    """The checkpoint's own sampling (generation_config.json over qwen-tts' defaults)."""
+
+    temperature: float = 0.9
+    top_k: int = 50
+    top_p: float = 1.0
+    repetition_penalty: float = 1.05
+    predictor_temperature: float = 0.9
+    predictor_top_k: int = 50
+    predictor_top_p: float = 1.0
+    max_frames: int = 2048
+    min_frames: int = 2
+
+
+class SpeakerEncoder(msgspec.Struct, frozen=True):
+    """``mels`` [B, T, bins] float32 → ``embedding`` [B, talker width] float32.
+
+    Mel: reflect padding of (n_fft − hop)/2, Hann window, magnitude √(|·|² + 1e-9), ``filters`` (.npy, float32
+    [bins, n_fft/2 + 1]), natural log of at least 1e-5.
+    """
+
+    file: str
+    filters: str
+    sample_rate: int
+    n_fft: int
+    hop_length: int
+    bins: int
+
+
+class CodecEncoder(msgspec.Struct, frozen=True):
+    """``audio`` float32 [B, T], T = frames · ``frame_samples`` → ``codes`` int64 [B, frames, codebooks]."""
+
+    file: str
+    sample_rate: int
+    frame_samples: int
+
+
+class TextRules(msgspec.Struct, frozen=True):
+    """What the model's text may hold, where it was trained on less than all of Unicode (config.json "hearsay".text).
+
+    ``alphabet``: the letters and inner marks it knows (``abcdefghijklmnopqrstuvwxyz'``), None for any; text is folded
+    to lower case first where that has no capitals. ``marks``: the punctuation it knows. ``ends``: one of these marks
+    ends every text. ``longest``: most characters that it speaks in one go.
+    """
+
+    alphabet: str | None = None
+    marks: str = ",.?!;:"
+    ends: str = ""
+    longest: int = 400
