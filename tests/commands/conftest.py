@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,16 @@ from tests.clients.conftest import (  # noqa: F401  (fixtures)
 )
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def eventually(check: Callable[[], bool], seconds: float = 120.0) -> bool:
+    """Whether ``check`` holds within a time that no working machine needs."""
+    deadline = time.monotonic() + seconds
+    while not check():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 @pytest.fixture
@@ -38,7 +49,7 @@ def hearsay(environment: dict[str, str]) -> Run:
     def run(*arguments: object, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "commands.main", *map(str, arguments)]
         return subprocess.run(
-            command, capture_output=True, text=True, timeout=120, cwd=cwd, env={**environment, **variables}
+            command, capture_output=True, text=True, timeout=600, cwd=cwd, env={**environment, **variables}
         )
 
     return run

@@ -32,10 +32,10 @@ def test_it_says_where_it_is_ready_and_ends_cleanly(start: Callable[..., Popen[s
     for number in (signal.SIGTERM, signal.SIGINT):
         process = start("serve", "--port", "0")
         url = address(process)
-        with urllib.request.urlopen(f"{url}/v1/models", timeout=10) as answer:
+        with urllib.request.urlopen(f"{url}/v1/models", timeout=120) as answer:
             assert json.load(answer)["data"][0]["id"]
         process.send_signal(number)
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
 
 
 def test_flags_win_over_environment_and_file(start: Callable[..., Popen[str]], environment: dict[str, str], tmp_path):
@@ -44,10 +44,10 @@ def test_flags_win_over_environment_and_file(start: Callable[..., Popen[str]], e
     file.write_text("sessions = 1\nport = 0\n")
     environment["HEARSAY_SESSIONS"] = "2"
     process = start("serve", "--config", file, "--sessions", "3", "--no-key-in-query")
-    with urllib.request.urlopen(f"{address(process)}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"{address(process)}/metrics", timeout=120) as answer:
         lines = answer.read().decode().splitlines()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    assert process.wait(120) == 0
     assert any(line.endswith(" 3.0") and "capacity" in line for line in lines), lines
 
 
