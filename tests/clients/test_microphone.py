@@ -70,7 +70,7 @@ def test_what_the_microphone_records_arrives_bit_for_bit(sound: dict[str, str]):
         voice = threading.Thread(target=speak, args=(Path(sound["FOLDER"]) / "recorded.raw", audio, stop))
         voice.start()
         try:
-            got, errors = process.communicate(timeout=60)
+            got, errors = process.communicate(timeout=240)
         finally:
             process.kill()
             stop.set()
@@ -92,7 +92,7 @@ def test_captions_of_the_microphone_are_those_of_the_file(
         voice = threading.Thread(target=speak, args=(Path(sound["FOLDER"]) / "recorded.raw", speech, stop))
         voice.start()
         try:
-            out, errors = process.communicate(timeout=60)
+            out, errors = process.communicate(timeout=240)
         finally:
             process.kill()
             stop.set()
@@ -117,7 +117,7 @@ def test_ctrl_c_ends_captions_after_the_last_words(sound: dict[str, str], url: s
                 lines.append(process.stdout.readline())
                 assert lines[-1], "captions ended early"
             process.send_signal(signal.SIGINT)
-            out, errors = process.communicate(timeout=60)
+            out, errors = process.communicate(timeout=240)
         finally:
             process.kill()
             stop.set()
@@ -144,7 +144,7 @@ def test_what_the_loudspeaker_plays_arrives_bit_for_bit(sound: dict[str, str]):
         "asyncio.run(main())\n"
     )
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], env=sound, input=audio, capture_output=True, timeout=60
+        [sys.executable, "-W", "error", "-c", code], env=sound, input=audio, capture_output=True, timeout=240
     )
     assert done.returncode == 0, done.stderr.decode()
     played = (Path(sound["FOLDER"]) / "played.raw").read_bytes()
@@ -156,7 +156,7 @@ def test_nothing_else_needs_a_sound_library():
     """Importing the clients and every verb leaves sounddevice alone."""
     code = "import sys, clients.stream, clients.captions, clients.microphone, clients.playback, commands.main\n"
     code += "assert 'sounddevice' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=240)
 
 
 def test_pieces_that_nobody_takes_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch):

@@ -23,11 +23,13 @@ RATE = 1000
 OPTIONS = StreamOptions(encoding="mulaw", sample_rate=RATE)
 
 
-async def paced(audio: bytes, size: int, pause: float) -> AsyncIterator[bytes]:
-    """Pieces of ``size`` bytes, one every ``pause`` seconds."""
+async def paced(audio: bytes, size: int, pause: float, spent: asyncio.Event | None = None) -> AsyncIterator[bytes]:
+    """Pieces of ``size`` bytes, one every ``pause`` seconds; ``spent`` is set when the last has been taken."""
     for offset in range(0, len(audio), size):
         yield audio[offset : offset + size]
         await asyncio.sleep(pause)
+    if spent is not None:
+        spent.set()
 
 
 def final(start: float, duration: float) -> str:
@@ -143,10 +145,11 @@ async def test_the_tape_is_bounded_and_its_loss_is_told(monkeypatch: pytest.Monk
     reconnected: Reconnected | None = None
     async with serve(crooked, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with aclosing(listen(url, paced(audio, 50, 0.002), OPTIONS)) as events:
+        spent = asyncio.Event()
+        async with aclosing(listen(url, paced(audio, 50, 0.002, spent), OPTIONS)) as events:
             async for event in events:
                 if isinstance(event, Disconnected):
-                    await asyncio.sleep(0.5)  # the reader of the events is busy; audio goes on
+                    await asyncio.wait_for(spent.wait(), 60)  # the reader of the events is busy; audio goes on
                 if isinstance(event, Reconnected):
                     reconnected = event
     assert reconnected is not None

@@ -1,6 +1,5 @@
 """Text without words, too much of it, control characters; options that the model cannot honour."""
 
-import time
 from itertools import pairwise
 
 import pytest
@@ -34,10 +33,9 @@ def test_too_much_text_is_refused_whole(tts_model: TtsModel) -> None:
         speaker.say("word " * 20_000)
     assert speaker.pending == 1000
     speaker.clear()
-    began = time.perf_counter()
     speaker.say("word " * 12_000)
     speaker.step()
-    assert time.perf_counter() - began < 2.0  # only as much is normalised as is spoken
+    assert speaker.pending > 59_000, "only as much is normalised as is spoken"
     speaker.close()
 
 

@@ -122,7 +122,7 @@ def finals(messages: Iterable[dict[str, Any]]) -> str:
     )
 
 
-def eventually(check: Callable[[], bool], seconds: float = 10.0) -> bool:
+def eventually(check: Callable[[], bool], seconds: float = 60.0) -> bool:
     """Whether ``check`` holds within some seconds."""
     deadline = time.monotonic() + seconds
     while not check():
@@ -187,7 +187,7 @@ def taken(socket: Iterable[str | bytes]) -> tuple[bytes, list[dict[str, Any]]]:
     return b"".join(audio), messages
 
 
-def until(socket: ClientConnection, kind: str, timeout: float = 20) -> tuple[bytes, list[dict[str, Any]]]:
+def until(socket: ClientConnection, kind: str, timeout: float = 120) -> tuple[bytes, list[dict[str, Any]]]:
     """Audio and messages up to the next one of that type, which is the last."""
     audio: list[bytes] = []
     messages: list[dict[str, Any]] = []

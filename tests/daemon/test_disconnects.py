@@ -44,11 +44,16 @@ def vanish(url: str, pcm: bytes, how: random.Random) -> None:
             raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_LINGER, struct.pack("ii", 1, 0))
 
 
+def workers() -> set[threading.Thread]:
+    """Threads of the pools of all daemons in this process."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("hearsay-worker")}
+
+
 def abrupt_disconnects(
     background: Background, speech: Speech, count: Callable[[Background], Counts], many: int
 ) -> None:
     """``many`` clients vanish, eight at a time, beside one that stays."""
-    client = Client(background.url)
+    client, others = Client(background.url), workers()
     alone = finals(client.transcribe(speech.pcm, interim_results=True))
     assert eventually(lambda: background.hub.taken == 0)
     before = count(background)
@@ -69,10 +74,10 @@ def abrupt_disconnects(
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda i: vanish(background.url, speech.pcm, random.Random(i)), range(many)))
     stop.set()
-    staying.join(60)
+    staying.join(120)
     assert heard == [alone]
-    workers = [thread for thread in threading.enumerate() if thread.name.startswith("hearsay-worker")]
-    assert len(workers) <= 2 * background.hub.settings.sessions + 1
+    settings = background.hub.settings
+    assert len(workers() - others) <= 2 * (settings.sessions + settings.speakers) + 1
     clean = eventually(lambda: count(background) <= before, 30)
     assert clean, (before, count(background))
 

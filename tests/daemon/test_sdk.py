@@ -98,7 +98,7 @@ def test_deepgram_async_with_an_access_token(guarded: Background, speech: Speech
             listening = asyncio.create_task(connection.start_listening())
             await connection.send_media(speech.pcm)
             await connection.send_close_stream()
-            await asyncio.wait_for(listening, 30)
+            await asyncio.wait_for(listening, 120)
         return messages
 
     messages = asyncio.run(run())

@@ -50,11 +50,11 @@ class Process:
 
     def url(self) -> str:
         """Its address, once it is ready."""
-        assert eventually(lambda: any("is ready on" in line for line in self.lines), 60), self.lines
+        assert eventually(lambda: any("is ready on" in line for line in self.lines), 120), self.lines
         line = next(line for line in self.lines if "is ready on" in line)
         return line.split(" on ")[1].split(" with ")[0]
 
-    def wait(self, seconds: float = 30) -> int:
+    def wait(self, seconds: float = 120) -> int:
         """Its exit status."""
         status = self.process.wait(seconds)
         self._reading.join()
@@ -119,8 +119,8 @@ def test_at_the_drain_deadline_sessions_are_finalised_and_sent_away(speech: Spee
             messages: list[dict[str, Any]] = []
             with pytest.raises(ConnectionClosed) as error:
                 while True:
-                    messages.append(json.loads(socket.recv(timeout=20)))
-            assert 0.9 < time.monotonic() - began < 10
+                    messages.append(json.loads(socket.recv(timeout=60)))
+            assert 0.9 < time.monotonic() - began < 60
             assert error.value.rcvd is not None
             assert (error.value.rcvd.code, error.value.rcvd.reason) == (1012, "the daemon is shutting down")
         assert messages[-1]["type"] == "Metadata"
@@ -136,16 +136,14 @@ def test_a_second_signal_ends_at_once(speech: Speech) -> None:
             running.process.send_signal(signal.SIGINT)
             assert eventually(lambda: any("a second signal ends them" in line for line in running.lines))
             running.process.send_signal(signal.SIGINT)
-            assert running.wait(10) == 0
+            assert running.wait(60) == 0
 
 
 def test_an_idle_daemon_ends_with_the_first_signal() -> None:
-    with process() as running:
+    with process(drain_seconds="600") as running:
         running.url()
-        began = time.monotonic()
         running.process.send_signal(signal.SIGTERM)
-        assert running.wait(20) == 0
-        assert time.monotonic() - began < 10
+        assert running.wait(60) == 0
 
 
 def test_a_taken_port_and_a_missing_model_are_one_line_and_status_1(daemon: Background) -> None:
@@ -175,7 +173,7 @@ def test_background_starts_and_stops_without_a_trace(
             socket.send(speech.pcm)
         with pytest.raises(ConnectionClosed) as error:
             while True:
-                socket.recv(timeout=10)
+                socket.recv(timeout=60)
         assert error.value.rcvd is not None and error.value.rcvd.code == 1012
         opened.__exit__(None, None, None)
     assert eventually(lambda: count(background) == before), (before, count(background))

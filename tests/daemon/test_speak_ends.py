@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import astuple, dataclass
 
 import pytest
+from websockets.exceptions import InvalidStatus
 
 from codec.model import TtsModel
 from daemon.serve import Background
@@ -116,15 +117,18 @@ def abrupt_ends(background: Background, model: TtsModel, many: int) -> None:
     stop, heard = threading.Event(), list[bytes]()
 
     def stay() -> None:
-        while not stop.is_set():
-            heard.append(voice.speak(SHORT)[0])
+        while not stop.is_set() or len(heard) < 2:
+            try:
+                heard.append(voice.speak(SHORT)[0])
+            except InvalidStatus as refused:  # who has just vanished may hold a place for a moment
+                assert refused.response.status_code == 429
 
     staying = threading.Thread(target=stay)
     staying.start()
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda i: leave(background.url, random.Random(i)), range(many)))
     stop.set()
-    staying.join(60)
+    staying.join(120)
     assert len(heard) > 1 and set(map(len, heard)) == {len(alone)}
     clean = eventually(lambda: Left.of(model, background) <= before, 30)
     assert clean, (before, Left.of(model, background))
@@ -136,20 +140,19 @@ def test_vanishing_at_any_byte_leaves_nothing(talk: Start, tts_model: TtsModel) 
 
 
 def test_a_client_that_leaves_ends_the_work_at_once(talk: Start, tts_model: TtsModel) -> None:
-    """From the closing to the free sequence: a frame's work, not the text's."""
+    """Of ten long texts next to nothing is made, though nobody waits for a client to play."""
     with talk() as background:
-        took: list[float] = []
+        before = tts_model.work.frames
+        Voice(background.url).speak(SHORT)
+        whole = 10 * 100 * (tts_model.work.frames - before)
+        before = tts_model.work.frames
         for _ in range(10):
             with Voice(background.url).open() as socket:
                 tell(socket, "Speak", text=LONG)
-                while not isinstance(socket.recv(20), bytes):
+                while not isinstance(socket.recv(120), bytes):
                     pass
-                frames = tts_model.work.frames
-            began = time.perf_counter()
             assert eventually(lambda: tts_model.taken == 0)
-            took.append(time.perf_counter() - began)
-        assert sorted(took)[5] < 0.1, took
-        assert tts_model.work.frames - frames < 100
+        assert tts_model.work.frames - before < whole / 10
 
 
 @pytest.mark.parametrize("way", ["socket", "post"])
@@ -174,7 +177,7 @@ def test_a_client_that_never_reads_holds_the_model_back_and_is_cut_off(
                 raw.sendall((head + body).encode())
             assert eventually(lambda: background.hub.taken == 1)
             assert len(voice.speak(SHORT)[0]) == len(wanted), "the others do not notice"
-            assert eventually(lambda: background.hub.taken == 0, 20)
+            assert eventually(lambda: background.hub.taken == 0)
             made = tts_model.work.frames - before
             assert made < 4_000, "a whole speech would be ten times that"
             if way == "socket":

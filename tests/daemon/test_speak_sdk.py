@@ -151,7 +151,7 @@ def test_deepgram_speaks(guarded: Background, pcm: bytes) -> None:
         connection.send_text(SpeakV1Text(text=TEXT * 50))
         connection.send_clear()
         connection.send_close()
-        listening.join(20)
+        listening.join(120)
         assert not listening.is_alive()
     assert same(heard, pcm)
     assert isinstance(messages[0], SpeakV1Metadata)
@@ -171,7 +171,7 @@ def test_deepgram_async(guarded: Background) -> None:
             await connection.send_text(SpeakV1Text(text="x" * 65_537))
             await connection.send_text(SpeakV1Text(text=TEXT))
             await connection.send_close()
-            await asyncio.wait_for(listening, 30)
+            await asyncio.wait_for(listening, 120)
         return messages
 
     messages = asyncio.run(run())
