@@ -36,10 +36,11 @@ def measure(model: Path, audio: Path = RECORDING, *, threads: int = 2) -> dict[s
     Raises:
         As ``asr.measure``.
     """
-    clip: Any = asr.measure(audio, str(model), threads=threads, force_tokens=4 * TICK_TOKENS, seconds=CLIP_SECONDS)
+    # The stream first: what stays resident after it is its own.
     live: Any = asr.measure(
         audio, str(model), threads=threads, tick=TICK_SECONDS, force_tokens=TICK_TOKENS, seconds=STREAM_SECONDS
     )
+    clip: Any = asr.measure(audio, str(model), threads=threads, force_tokens=4 * TICK_TOKENS, seconds=CLIP_SECONDS)
     phases = clip["phases"]
     encoder = sum(phases[name]["seconds"] for name in ("mel", "stem", "body"))
     ours = {

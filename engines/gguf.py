@@ -130,6 +130,7 @@ class Decoder:
     def close(self) -> None:
         """Free context and model. Idempotent."""
         if self._context:
+            self._table.close()
             llama.llama_batch_free(self._batch)
             llama.llama_free(self._context)
             llama.llama_model_free(self._model)
