@@ -35,7 +35,7 @@ def alone(measure: Callable[..., dict[str, object]], *arguments: Any, **options:
 
 def main() -> int:
     """Print word times, committed words, hearing at once, hearing in ticks, live sessions, speaking, live voices."""
-    recording = BUNDLED / "samples" / "demo.opus"
+    recording = BUNDLED / "samples" / "reading.opus"
     timed = SYNTHETIC if SYNTHETIC.exists() else None
     if timed is not None:
         lines({"word times": alone(words.measure, timed)})

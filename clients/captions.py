@@ -23,6 +23,11 @@ _HARMLESS = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), "\N{REPLACEMENT CH
 """Control characters, which a daemon must not send to anybody's terminal."""
 
 
+def harmless(text: str) -> str:
+    """``text`` without its control characters."""
+    return text.translate(_HARMLESS)
+
+
 def split(results: Results) -> tuple[str, str]:
     """The committed and the unstable part of a transcript; the two joined are the whole text, spaces included."""
     if results.is_final:
@@ -82,7 +87,7 @@ class Captions:
             self._live = None
 
     def _results(self, results: Results) -> None:
-        committed, unstable = (part.translate(_HARMLESS) for part in split(results))
+        committed, unstable = (harmless(part) for part in split(results))
         if self._live is None:
             self._line(results, committed, unstable)
         elif results.is_final:

@@ -89,7 +89,7 @@ def sessions(
     seconds: Annotated[float, typer.Option("--seconds", min=5, help="Length of each.")] = 60.0,
     audio: Annotated[
         list[Path] | None,
-        typer.Option("--audio", metavar="FILE", help="Recordings to speak; repeatable [default: the demo's]."),
+        typer.Option("--audio", metavar="FILE", help="Recordings to speak; repeatable [default: a bundled one]."),
     ] = None,
     timed: Annotated[
         Path | None,
@@ -104,7 +104,7 @@ def sessions(
     from bench.sessions import measure
     from commands.samples import sample
 
-    files = audio or [sample("demo").path]
+    files = audio or [sample("reading").path]
     _print(measure(files, count=count, seconds=seconds, model=model, threads=threads, url=url, timed=timed), as_json)
 
 

@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from streaming.recording import Recording
 
 PIECE_SECONDS = 0.05
+LEGEND = "seconds ~ words so far: those that stay | those that may still change, = final text"
+"""What the lines of captions mean where there is no terminal."""
 
 HELP = prose("""
 Show what hearsay does: a recording becomes captions while it plays, then what was heard is said again, and heard.
 
 It goes at real-time pace through a daemon (one of its own on a free loopback port, without --url) and over real
-WebSockets. Live captions, the final text, the reference text, the word error rate and the latencies are printed; then,
-with a speaking model, how much of what was said is heard again. Needs neither a microphone nor a sound library nor a
-terminal.
+WebSockets. Captions are printed as they come, then what was spoken beside what was heard, and how late it was; with a
+speaking model the same of what it says. Needs neither a microphone nor a sound library nor a terminal.
 """)
 EPILOG = "Example: hearsay demo --model pocket-asr-en"
 
@@ -64,16 +65,21 @@ def demo(
         sample_rate=recording.sample_rate, channels=recording.channels, model=model if url else None
     )
     console = Console(highlight=False)
-    console.print(f"{recording.name}, {recording.seconds:.1f} s" + (f", {chosen.credit}" if chosen else ""))
     loudspeaker = _loudspeaker(recording.sample_rate, recording.channels, sound, console)
     began = time.perf_counter()
     with nullcontext(url) if url else own_daemon(model, threads, tts_model=tts_model) as address:
-        console.print(f"daemon at {address}, ready after {time.perf_counter() - began:.2f} s")
-        if not console.is_terminal:
-            console.print("(seconds ~ unfinished text: committed | unstable, = final text)")
+        ready = "" if url else f", ready after {time.perf_counter() - began:.1f} s: nothing leaves this machine"
+        console.print(f"The daemon is at {address}{ready}.", soft_wrap=True)
+        source = f" from {chosen.credit}" if chosen else ""
+        how = "plain words stay, dim ones may still change" if console.is_terminal else LEGEND
+        _headline(console, f"It hears {recording.name}, {recording.seconds:.0f} s{source}, as it is played ({how}):")
         texts, meter = asyncio.run(_play(address, key, recording, options, console, loudspeaker))
-        _report(" ".join(texts), chosen.text if chosen else None, meter)
+        _report(console, " ".join(texts), chosen.text if chosen else None, meter)
         _say_again(address, key, texts, console, sound, tts_model if url else None)
+
+
+def _headline(console: "Console", text: str) -> None:
+    console.print(text, style="bold", soft_wrap=not console.is_terminal)
 
 
 async def _play(
@@ -142,29 +148,27 @@ async def _send(
     await stream.close_stream()
 
 
-def _report(text: str, reference: str | None, meter: "LagMeter") -> None:
-    from bench.wer import rate
-    from clients.lag import percentile
+def _report(console: "Console", heard: str, spoken: str | None, meter: "LagMeter") -> None:
+    """What was heard beside what was spoken, where that is known, and how late it was."""
+    from rich.text import Text
 
-    print()
-    print(f"final text:  {text or '(nothing)'}")
-    if reference is not None:
-        print(f"reference:   {reference}")
-        print(f"word errors: {100 * rate([(reference, text)]):.1f} %")
-    for name, lags, counted, meaning in (
-        ("partial lag", meter.partial, "words", "a word's last sample sent -> first caption that has it"),
-        (
-            "final lag",
-            meter.final,
-            "utterances",
-            "last word's last sample sent -> final text, endpointing silence included",
-        ),
+    from clients.captions import harmless
+    from clients.lag import percentile
+    from commands.comparison import errors, marked, show
+
+    if not heard:
+        raise Failure("the daemon heard no words")
+    lines: list[tuple[str, str | Text]] = [("heard", Text(harmless(heard)))]
+    if spoken is not None:
+        lines = [("spoken", spoken), ("heard", marked(spoken, heard)), ("errors", errors(spoken, heard))]
+    for name, lags, meaning in (
+        ("captions", meter.partial, "after a word was spoken it is there"),
+        ("finals", meter.final, "after the last word, the pause that shows it was the last included"),
     ):
         if lags:
-            p50, p95 = (f"{1000 * percentile(lags, share):.0f} ms" for share in (0.5, 0.95))
-            print(f"{name + ':':<12} p50 {p50}, p95 {p95} over {len(lags)} {counted} ({meaning})")
-    if not text:
-        raise Failure("the daemon heard no words")
+            half, most = (f"{1000 * percentile(lags, share):.0f} ms" for share in (0.5, 0.95))
+            lines.append((name, f"{half} {meaning} (median; 95 % within {most})"))
+    show(console, lines)
 
 
 def _say_again(
@@ -173,31 +177,33 @@ def _say_again(
     """The second half, where the daemon speaks; a remark where it does not."""
     from clients.handshake import Refused
     from clients.voices import voices
+    from commands.comparison import errors, marked, show
     from commands.echo import LEAD_SECONDS, RATE, WORDS_PER_SECOND, echo
 
-    print()
+    console.print()
     try:
         voice = next((found.id for found in voices(url, key=key)), "its own voice")
     except Refused as refused:
         if refused.status != 404:
             raise
-        print("no speaking model is installed, so this is not said again (docs/speaking.md)")
+        console.print("This daemon does not speak, so that was all: no speaking model is installed.", soft_wrap=True)
         return
-    print(f"said again by {voice}, {WORDS_PER_SECOND:g} words a second as they are written, and heard:")
+    _headline(
+        console,
+        f"Now {voice} says it again, while it is being written ({WORDS_PER_SECOND:g} words a second), and hearsay "
+        "listens to itself:",
+    )
     # A final ends where someone paused: a sentence, as far as the voice needs one.
     text = " ".join(text if text[-1] in ".!?" else f"{text}." for text in texts)
     loudspeaker = _loudspeaker(RATE, 1, sound, console, LEAD_SECONDS)
     found = asyncio.run(echo(url, key, text, console, model=model, loudspeaker=loudspeaker))
-    print()
-    print(f"said:           {text}")
-    print(f"heard again:    {' '.join(found.heard) or '(nothing)'}")
-    print(f"word agreement: {100 * found.agreement:.1f} %")
-    print(
-        f"first audio:    {1000 * found.first_audio:.0f} ms after the first of {found.words} words was written, "
-        f"{found.words_before_audio} were by then"
-    )
-    print(
-        f"under-runs:     {found.under_runs} in {found.seconds:.1f} s, played {LEAD_SECONDS:g} s behind the first audio"
-    )
-    for warning in found.warnings:
-        print(f"the daemon warns: {warning}")
+    heard = " ".join(found.heard)
+    gaps = "without a gap" if not found.under_runs else f"with {found.under_runs} gaps"
+    lines = [
+        ("said", text),
+        ("heard", marked(text, heard) if heard else "(nothing)"),
+        ("errors", f"{errors(text, heard)}, of voice and ear together"),
+        ("first sound", f"{1000 * found.first_audio:.0f} ms after the first word was written"),
+        ("played", f"{found.seconds:.1f} s {gaps}, {LEAD_SECONDS:g} s behind the first sound"),
+    ]
+    show(console, [*lines, *(("warning", warning) for warning in found.warnings)])

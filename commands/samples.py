@@ -1,4 +1,4 @@
-"""The recordings that ship with hearsay, for the demo: ``models/samples/samples.json`` and the files it names."""
+"""The recordings that ship with hearsay: ``models/samples/samples.json`` and the files it names."""
 
 import json
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def sample(name: str) -> Sample:
         entries: Any = json.loads(index.read_text(encoding="utf-8"))
         entry = next(entry for entry in entries if Path(entry["file"]).stem == name)
         path = DIRECTORY / Path(entry["file"]).name
-        return Sample(path, str(entry["text"]), f"{entry['corpus']}, {entry['licence']}")
+        return Sample(path, str(entry["text"]), str(entry["credit"]))
     except OSError as error:
         raise Failure(f"the bundled recordings are missing: {error}") from None
     except (StopIteration, ValueError, KeyError, TypeError) as error:

@@ -29,7 +29,7 @@ def run_json(hearsay: Run, *arguments: object) -> dict[str, Any]:
 
 def test_hearing_at_once_counts_every_phase(hearsay: Run):
     """Frames, chunks, windows and rows follow from the length; every phase took time; the machine was probed."""
-    found = run_json(hearsay, "asr", "--audio", sample("demo").path, "--threads", 1, "--force-tokens", 10)
+    found = run_json(hearsay, "asr", "--audio", sample("reading").path, "--threads", 1, "--force-tokens", 10)
     seconds = found["audio_seconds"]
     phases, counts = found["phases"], found["counts"]
     assert seconds == pytest.approx(14.91, abs=0.01)
@@ -49,7 +49,7 @@ def test_hearing_at_once_counts_every_phase(hearsay: Run):
 
 def test_hearing_in_ticks_computes_each_chunk_once(hearsay: Run):
     """--stream: as many ticks as the tick's length gives, finished chunks and windows still once, tails each time."""
-    found = run_json(hearsay, "asr", "--audio", sample("demo").path, "--stream", "--tick", 1.0)
+    found = run_json(hearsay, "asr", "--audio", sample("reading").path, "--stream", "--tick", 1.0)
     assert found["ticks"]["count"] == math.ceil(found["audio_seconds"])
     chunk = read_asr(find(default())).encoder.chunk_frames
     assert found["phases"]["stem"]["chunks"] == int(found["audio_seconds"] * 100) // chunk

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.clips import DATA
+from tests.test_data import ROWS
 
 pty = pytest.importorskip("pty", reason="needs pseudo-terminals (not on Windows)")
 
@@ -64,12 +65,13 @@ def test_transcribe_shows_a_bar_and_takes_it_away(environment: dict[str, str], r
     assert drawn.count("\x1b[?25l") == drawn.count("\x1b[?25h")  # the cursor is shown as often as it is hidden
 
 
-def test_the_demo_redraws_and_leaves_the_final_text(environment: dict[str, str]):
+def test_the_demo_redraws_and_leaves_what_it_heard(environment: dict[str, str]):
     """Thirty columns are enough; after it the cursor is back."""
-    code, drawn = on_terminal(["demo", "--no-sound"], environment)
+    short = str(DATA / next(row["file"] for row in ROWS if 2 < row["seconds"] < 4))
+    code, drawn = on_terminal(["demo", "--no-sound", "--file", short], environment)
     assert code == 0, drawn
     assert "\x1b[2m" in drawn or "NO_COLOR" in environment
-    assert "final text:" in drawn and "partial lag" in drawn
+    assert "heard" in drawn and "captions" in drawn and "first sound" in drawn
     assert drawn.rfind("\x1b[?25h") > drawn.rfind("\x1b[?25l") >= 0
 
 
@@ -77,5 +79,5 @@ def test_ctrl_c_ends_the_demo_at_once(environment: dict[str, str]):
     """Exit code 130, no traceback, the cursor is back; the recording is not heard to its end."""
     code, drawn = on_terminal(["demo", "--no-sound"], environment, interrupt_after="\x1b[?25l")
     assert code == 130, drawn
-    assert "Traceback" not in drawn and "final text" not in drawn
+    assert "Traceback" not in drawn and "finals" not in drawn
     assert drawn.rfind("\x1b[?25h") >= drawn.rfind("\x1b[?25l")
