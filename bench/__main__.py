@@ -8,14 +8,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-# Before numpy: the thread budget belongs to the model calls (commands/main.py).
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
-
-from bench import asr, identity, official, sessions, stability, tts, voices, words  # noqa: E402
-from bench.figures import lines  # noqa: E402
-from engines.manifest import NAME  # noqa: E402
-from engines.store import BUNDLED, ModelNotFound, default, find  # noqa: E402
+from bench import asr, identity, official, sessions, stability, tts, voices, words
+from bench.figures import lines
+from engines.manifest import NAME
+from engines.store import BUNDLED, ModelNotFound, default, find
 
 SESSIONS = (1, 8, 24)
 SESSION_SECONDS = 30.0

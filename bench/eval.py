@@ -9,22 +9,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-# Before numpy: the thread budget belongs to the model calls (commands/main.py).
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
-
-from bench import clips  # noqa: E402
-from bench.codec_quality import codec_rows  # noqa: E402
-from bench.commitment import commitment_row  # noqa: E402
-from bench.corpora import error_rows, quantised_row  # noqa: E402
-from bench.keyterms import keyterm_rows  # noqa: E402
-from bench.material import Material  # noqa: E402
-from bench.row import NotMeasured, Row, table  # noqa: E402
-from bench.speaking import speaking_rows  # noqa: E402
-from bench.weights import size_rows  # noqa: E402
-from bench.wordless import wordless_rows  # noqa: E402
-from engines.manifest import ManifestError  # noqa: E402
-from engines.store import ModelNotFound  # noqa: E402
+from bench import clips
+from bench.codec_quality import codec_rows
+from bench.commitment import commitment_row
+from bench.corpora import error_rows, quantised_row
+from bench.keyterms import keyterm_rows
+from bench.material import Material
+from bench.row import NotMeasured, Row, table
+from bench.speaking import speaking_rows
+from bench.weights import size_rows
+from bench.wordless import wordless_rows
+from engines.manifest import ManifestError
+from engines.store import ModelNotFound
 
 GROUPS: Final[dict[str, Callable[[Material], list[Row]]]] = {
     "words": error_rows,

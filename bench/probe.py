@@ -13,7 +13,7 @@ import numpy as np
 def gemm_gflops(threads: int, size: int = 768, seconds: float = 0.4) -> float:
     """Float32 matrix products in ``threads`` threads side by side, 10⁹ operations a second.
 
-    NumPy's BLAS is held to one thread (commands/main.py); it releases the interpreter, so the threads run in parallel.
+    NumPy's BLAS is held to one thread (bench/__init__.py); it releases the interpreter, so the threads run in parallel.
     """
 
     def work(seed: int) -> float:

@@ -5,18 +5,12 @@ model name) or cannot be asked for here; 130 interrupted.
 """
 
 import os
+import sys
 
-# One thread budget for the process, and it belongs to the model calls: BLAS threads beside llama.cpp's or ONNX
-# Runtime's cost both a factor of two to four. Must stand before anything imports numpy.
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
+import typer
 
-import sys  # noqa: E402
-
-import typer  # noqa: E402
-
-from commands import bench, captions, demo, doctor, export, models, say, serve, transcribe, voices  # noqa: E402
-from commands.console import complain, culprit, is_expected, version  # noqa: E402
+from commands import bench, captions, demo, doctor, export, models, say, serve, transcribe, voices
+from commands.console import complain, culprit, is_expected, version
 
 app = typer.Typer(
     name="hearsay",

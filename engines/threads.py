@@ -29,6 +29,13 @@ def budget(asked: int | None = None) -> int:
     return os.cpu_count() or 1
 
 
+def hold_blas() -> None:
+    """Keep BLAS and OpenMP to one thread, unless the environment says otherwise: beside llama.cpp's or ONNX Runtime's
+    threads theirs cost both a factor of two to four. Only before numpy is first imported: they look once."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
 @dataclass(frozen=True, slots=True)
 class Share:
     """How a model uses the budget: threads of one call, and whether encoder and decoder run side by side."""
