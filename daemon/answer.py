@@ -1,12 +1,52 @@
-"""What answers over HTTP share."""
+"""What the endpoints share: how they begin, how they answer, and what becomes of what goes wrong."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+import logging
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Final
 
 import msgspec
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.types import Receive
+from starlette.types import Receive, Scope, Send
+
+from daemon.hub import Hub
+from daemon.refusal import Refused, refuse
+
+log: Final = logging.getLogger("hearsay.answer")
+
+
+class SlowReader(Exception):
+    """The client does not take its answer (send_timeout_seconds)."""
+
+
+@asynccontextmanager
+async def answering(hub: Hub, scope: Scope, send: Send) -> AsyncGenerator[None]:
+    """The block answers the request. What it refuses is counted and told; who has gone is told nothing."""
+    try:
+        yield
+    except ClientDisconnect:
+        log.info("%s: the client left during the request", scope["path"])
+    except SlowReader:  # uvicorn drops a connection whose answer is incomplete
+        log.info("%s: the client does not read its answer (send_timeout_seconds)", scope["path"])
+    except Refused as refused:
+        hub.metrics.denials.labels(refused.code).inc()
+        await refuse(scope, send, refused)
+
+
+@asynccontextmanager
+async def in_time(seconds: float) -> AsyncGenerator[None]:
+    """The block sends a part of an answer.
+
+    Raises:
+        SlowReader: that takes longer.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise SlowReader from None
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:

@@ -1,9 +1,11 @@
 """A request's body, bounded in size and time: forms and JSON."""
 
 import asyncio
+import re
 import time
-from typing import Final
+from typing import Final, TypeVar
 
+import msgspec
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -12,6 +14,10 @@ from starlette.types import Message, Receive, Scope
 from daemon.config import Settings
 from daemon.refusal import Refused
 
+B = TypeVar("B")
+
+_PLACE: Final = re.compile(r"at `\$\.(\w+)")
+_FIELD: Final = re.compile(r"field `(\w+)`")
 _MAX_FIELDS: Final = 100
 _MAX_FIELD_BYTES: Final = 1 << 18
 _SLOWEST: Final = 1024
@@ -40,6 +46,21 @@ async def form(scope: Scope, receive: Receive, settings: Settings, most: int, li
 async def whole(scope: Scope, receive: Receive, settings: Settings, most: int, limit: str) -> bytes:
     """Read a body into memory; arguments and errors as :func:`form`."""
     return await _request(scope, receive, settings, most, limit).body()
+
+
+def decoded(data: bytes, decoder: "msgspec.json.Decoder[B]") -> B:
+    """A JSON body.
+
+    Raises:
+        Refused: 400 naming the field that is wrong.
+    """
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        found = _PLACE.search(str(error)) or _FIELD.search(str(error))
+        name = found[1] if found else None
+        prefix = f"{name}: " if name else "the body must be a JSON object: "
+        raise Refused(400, "invalid_body", f"{prefix}{error}", param=name) from None
 
 
 def text(form: FormData, name: str, default: str = "") -> str:

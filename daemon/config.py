@@ -102,7 +102,7 @@ class Settings:
     max_frame_bytes: int = _setting(1 << 20, "Largest WebSocket message. Beyond: close 1009.", low=1024, high=1 << 26)
     max_upload_bytes: int = _setting(256 << 20, "Largest request body. Beyond: 413.", low=1024, high=1 << 34)
     max_text_characters: int = _setting(
-        4096, "Text of one request to `/v1/audio/speech`. Beyond: 400.", low=1, high=65536
+        4096, "Text of one request to `/v1/audio/speech` or `POST /v1/speak`. Beyond: 400.", low=1, high=65536
     )
     max_connections: int = _setting(
         1024, "Open TCP connections, sessions or not. Beyond: a new one is reset.", low=8, high=1 << 16

@@ -39,6 +39,11 @@ _SET_OGG_PAGE_LATENCY_MS: Final = 0x1302
 _SPOOL_BYTES: Final = 1 << 20
 _PIECE_BYTES: Final = 1 << 16
 _AAC_BITS: Final = 64_000
+_MPEG2: Final = (8_000, 160_000)
+_OPUS: Final = (6_000, 256_000)
+"""Bit rates between which libsndfile's levels of compression lie: mp3 below 32 kHz, opus."""
+_WAV: Final = {"linear16": (1, 2), "float32": (3, 4), "alaw": (6, 1), "mulaw": (7, 1)}
+"""Tag in a WAV header, and bytes of a sample."""
 
 
 class NoEncoder(ValueError):
@@ -65,8 +70,17 @@ def raw(encoding: str, rate: int) -> Encoder:
     return _Streamed(rate, "RAW", RAW[encoding])
 
 
-def file(name: str, rate: int) -> Encoder:
+def wav(encoding: str, rate: int) -> Encoder:
+    """A WAV whose length is not known; ``encoding`` is one of ``RAW``."""
+    return _Streamed(rate, "RAW", RAW[encoding], header=_wav_header(encoding, rate))
+
+
+def file(name: str, rate: int, bit_rate: int | None = None) -> Encoder:
     """A file in the format ``name`` of ``MEDIA_TYPES``.
+
+    Args:
+        bit_rate: bits a second of mp3 (32 000 to 160 000, at 16 kHz and above), opus (6 000 to 256 000) and aac; the
+            others have none.
 
     Raises:
         NoEncoder: see there.
@@ -75,20 +89,28 @@ def file(name: str, rate: int) -> Encoder:
         case "pcm":
             return raw("linear16", rate)
         case "wav":
-            return _Streamed(rate, "RAW", "PCM_16", header=_wav_header(rate))
+            return wav("linear16", rate)
         case "mp3":
             # Constant rate: a variable one needs a table of contents at the beginning, known only at the end.
-            return _Streamed(rate, "MP3", "MPEG_LAYER_III", bitrate_mode="CONSTANT", compression_level=0.4)
+            level = 0.4 if bit_rate is None else _level(bit_rate, *((32_000, 320_000) if rate >= 32_000 else _MPEG2))
+            return _Streamed(rate, "MP3", "MPEG_LAYER_III", bitrate_mode="CONSTANT", compression_level=level)
         case "opus":
-            return _Streamed(rate, "OGG", "OPUS")
+            given: dict[str, Any] = {} if bit_rate is None else {"compression_level": _level(bit_rate, *_OPUS)}
+            return _Streamed(rate, "OGG", "OPUS", **given)
         case "flac":
             return _Whole(rate, "FLAC", "PCM_16")
         case _:
-            return _Aac(rate)
+            return _Aac(rate, bit_rate or _AAC_BITS)
 
 
-def _wav_header(rate: int) -> bytes:
-    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, rate, 2 * rate, 2, 16)
+def _level(bit_rate: int, least: int, most: int) -> float:
+    """libsndfile asks for a level of compression, from 0 for the highest bit rate to (just below) 1 for the lowest."""
+    return min(max((most - bit_rate) / (most - least), 0.0), 0.999)
+
+
+def _wav_header(encoding: str, rate: int) -> bytes:
+    tag, size = _WAV[encoding]
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, tag, 1, rate, size * rate, size, 8 * size)
     return struct.pack("<4sI4s", b"RIFF", _UNKNOWN, b"WAVE") + form + struct.pack("<4sI", b"data", _UNKNOWN)
 
 
@@ -174,7 +196,7 @@ class _Whole(Encoder):
 class _Aac(Encoder):
     """FFmpeg's AAC in ADTS frames."""
 
-    def __init__(self, rate: int) -> None:
+    def __init__(self, rate: int, bit_rate: int) -> None:
         if importlib.util.find_spec("av") is None:
             raise NoEncoder("aac needs the extra media: pip install 'hearsay[media]'")
         import av
@@ -184,7 +206,7 @@ class _Aac(Encoder):
         self._drain, self._rate, self._at = _Drain(), rate, 0
         self._container: Any = module.open(self._drain, "w", format="adts")
         self._stream: Any = self._container.add_stream("aac", rate=rate, layout="mono")
-        self._stream.bit_rate = _AAC_BITS
+        self._stream.bit_rate = bit_rate
 
     def feed(self, samples: Floats) -> bytes:
         """See :class:`Encoder`."""

@@ -2,9 +2,10 @@
 
 from starlette.types import Receive, Scope, Send
 
+from daemon.answer import answering
 from daemon.hub import Hub
 from daemon.query import parse
-from daemon.refusal import Refused, refuse
+from daemon.refusal import Refused
 from daemon.stream import PATH, Stream
 
 
@@ -17,20 +18,16 @@ class Listen:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the request, open a listener, run the stream."""
         hub = self._hub
-        try:
+        async with answering(hub, scope, send):
             if scope["type"] != "websocket":
                 raise Refused(426, "upgrade", f"{PATH} is a WebSocket; files go to POST /v1/audio/transcriptions")
             loaded = hub.hearing_model()
             request = parse(scope["query_string"], loaded.name)
             hearing = await hub.hear(request.options)
-        except Refused as refused:
-            hub.metrics.denials.labels(refused.code).inc()
-            await refuse(scope, send, refused)
-            return
-        try:
-            await Stream(hub, loaded, request, hearing, receive, send).run(echoed(scope))
-        finally:
-            await hearing.close()
+            try:
+                await Stream(hub, loaded, request, hearing, receive, send).run(echoed(scope))
+            finally:
+                await hearing.close()
 
 
 def echoed(scope: Scope) -> str | None:

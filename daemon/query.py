@@ -63,6 +63,10 @@ def parse(query_string: bytes, model: str) -> ListenRequest:
     given = parameters.read(query_string, HONOURED, NOT_HONOURED, _MANY)
     one = parameters.last(given)
     check_model(one.get("model", ""), model, HEARING_ALIASES, status=400)
+    encoding = one.get("encoding", "")
+    if encoding and encoding.lower() not in ENCODINGS:  # said first: with a sample rate it would be as unknown
+        files = "compressed audio goes to POST /v1/audio/transcriptions"
+        raise wrong("encoding", f"encoding: {encoding!r} is none of {', '.join(ENCODINGS)}; {files}")
     missing = [name for name in ("encoding", "sample_rate") if not one.get(name)]
     if missing:
         raise wrong(
@@ -82,7 +86,7 @@ def parse(query_string: bytes, model: str) -> ListenRequest:
                 endpointing=_endpointing(one),
                 utterance_end=_milliseconds(one, "utterance_end_ms"),
             ),
-            encoding=one["encoding"].lower(),
+            encoding=encoding.lower(),
             sample_rate=whole(one, "sample_rate", 0),
             channels=whole(one, "channels", 1),
             vad_events=flag(one, "vad_events", False),

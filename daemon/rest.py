@@ -3,23 +3,20 @@
 A file is heard by a listener like a stream's, block after block in a worker thread; a client that leaves ends it.
 """
 
-import asyncio
-import logging
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any, Final
 
 import msgspec
-from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from daemon import upload
-from daemon.answer import json, unless_gone
+from daemon.answer import answering, in_time, json, unless_gone
 from daemon.calls import Hearing
 from daemon.hub import Hub
 from daemon.loading import Loaded
-from daemon.refusal import Refused, refuse
+from daemon.refusal import Refused
 from daemon.transcript import FileTranscript
 from daemon.upload import Upload
 from streaming.events import Event, Transcript
@@ -28,8 +25,6 @@ from streaming.pcm import Samples
 from streaming.recording import RecordingError, samples
 
 PATH: Final = "/v1/audio/transcriptions"
-
-log: Final = logging.getLogger("hearsay.rest")
 
 
 class Transcriptions:
@@ -41,7 +36,7 @@ class Transcriptions:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the form, hear the file, answer."""
         hub = self._hub
-        try:
+        async with answering(hub, scope, send):
             if scope["method"] != "POST":
                 raise Refused(405, "method", "POST a multipart form with a file")
             loaded = hub.hearing_model()
@@ -50,17 +45,10 @@ class Transcriptions:
                 try:
                     answer = self._stream if request.stream else self._answer
                     await unless_gone(receive, answer(request, loaded, hearing, scope, receive, send))
+                except RecordingError as error:
+                    raise Refused(400, "invalid_file", f"file: {error}", param="file") from None
                 finally:
                     await hearing.close()
-        except ClientDisconnect:
-            log.info("the client left during the upload")
-        except TimeoutError:  # uvicorn drops a connection whose answer is incomplete
-            log.info("the client does not read its answer")
-        except (Refused, RecordingError) as error:
-            if not isinstance(error, Refused):
-                error = Refused(400, "invalid_file", f"file: {error}", param="file")
-            hub.metrics.denials.labels(error.code).inc()
-            await refuse(scope, send, error)
 
     async def _answer(
         self, request: Upload, loaded: Loaded[AsrModel], hearing: Hearing, scope: Scope, receive: Receive, send: Send
@@ -79,7 +67,7 @@ class Transcriptions:
                 response = Response(heard.srt(), media_type="application/x-subrip")
             case _:
                 response = Response(heard.vtt(), media_type="text/vtt")
-        async with asyncio.timeout(self._hub.settings.send_timeout_seconds):
+        async with in_time(self._hub.settings.send_timeout_seconds):
             await response(scope, receive, send)
 
     async def _stream(
@@ -112,7 +100,7 @@ class Transcriptions:
 
     async def _send_event(self, send: Send, event: dict[str, Any]) -> None:
         body = b"data: " + msgspec.json.encode(event) + b"\n\n"
-        async with asyncio.timeout(self._hub.settings.send_timeout_seconds):
+        async with in_time(self._hub.settings.send_timeout_seconds):
             await send({"type": "http.response.body", "body": body, "more_body": True})
 
     async def _finals(

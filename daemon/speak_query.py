@@ -2,6 +2,7 @@
 
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +25,7 @@ RATES: Final = {"linear16": 24_000, "float32": 24_000, "mulaw": 8_000, "alaw": 8
 SEED_BITS: Final = 53
 """Of the seeds we draw: what every JSON reader keeps exactly."""
 
-_FILES: Final = "; files come from POST /v1/audio/speech"
+_FILES: Final = "; files come from POST /v1/speak and POST /v1/audio/speech"
 _AURA: Final = re.compile(r"aura(-\d+)?-[a-z]+-([a-z]{2})")
 
 
@@ -48,17 +49,26 @@ def parse(query_string: bytes, model: str) -> SpeakRequest:
     """
     given = parameters.read(query_string, HONOURED, NOT_HONOURED)
     one = parameters.last(given)
-    asked = one.get("model", "")
-    check_model(asked, model, SPEAKING_ALIASES, status=400)
+    check_model(one.get("model", ""), model, SPEAKING_ALIASES, status=400)
     encoding = one.get("encoding", "linear16").lower()
     if encoding not in RAW:
         raise wrong("encoding", f"encoding: {encoding!r} is none of {', '.join(RAW)}{_FILES}")
     if one.get("container", "none").lower() != "none":
         raise wrong("container", f"container: a stream is raw audio (none){_FILES}")
-    aura = _AURA.fullmatch(asked.lower())
     rate = whole(one, "sample_rate", RATES[encoding])
+    warnings = parameters.not_honoured(given, NOT_HONOURED)
+    return SpeakRequest(speak_options(one, rate), encoding, rate, flag(one, "marks", False), tuple(warnings))
+
+
+def speak_options(one: Mapping[str, str], rate: int) -> SpeakOptions:
+    """What the parameters ask of the model, which itself checks voice and language.
+
+    Raises:
+        Refused: 400 naming the parameter and what it may be.
+    """
+    aura = _AURA.fullmatch(one.get("model", "").lower())
     try:
-        options = SpeakOptions(
+        return SpeakOptions(
             voice=one.get("voice") or None,
             language=one.get("language") or (aura[2] if aura else None),
             instructions=one.get("instructions") or None,
@@ -69,5 +79,3 @@ def parse(query_string: bytes, model: str) -> SpeakRequest:
         )
     except OptionError as error:
         raise wrong(error.field, str(error)) from None
-    warnings = parameters.not_honoured(given, NOT_HONOURED)
-    return SpeakRequest(options, encoding, rate, flag(one, "marks", False), tuple(warnings))

@@ -1,6 +1,5 @@
 """``/v1/audio/voices``: presets and cloned voices of the speaking model. GET and POST; GET and DELETE of ``/{id}``."""
 
-import asyncio
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from functools import partial
@@ -8,7 +7,6 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 from starlette.datastructures import FormData, UploadFile
-from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from codec.clone import LONGEST_SECONDS, SHORTEST_SECONDS
@@ -16,10 +14,10 @@ from codec.model import TtsModel
 from codec.options import OptionError
 from codec.voices import CannotClone, VoiceInfo
 from daemon import body
-from daemon.answer import json
+from daemon.answer import answering, in_time, json
 from daemon.hub import Hub
 from daemon.names import SPEAKING_ALIASES, check_model
-from daemon.refusal import Refused, refuse
+from daemon.refusal import Refused
 from streaming.pcm import Samples
 from streaming.recording import RecordingError, open_recording, samples
 
@@ -41,7 +39,7 @@ class VoicesEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request."""
         hub = self._hub
-        try:
+        async with answering(hub, scope, send):
             model = hub.speaking_model().model
             asked: str | None = scope.get("path_params", {}).get("id")
             match scope["method"], asked:
@@ -59,14 +57,8 @@ class VoicesEndpoint:
                 case _:
                     allowed = "GET or POST" if asked is None else "GET or DELETE"
                     raise Refused(405, "method", f"{allowed} {scope['path']}")
-        except ClientDisconnect:
-            return
-        except Refused as refused:
-            hub.metrics.denials.labels(refused.code).inc()
-            await refuse(scope, send, refused)
-            return
-        async with asyncio.timeout(hub.settings.send_timeout_seconds):
-            await answer(scope, receive, send)
+            async with in_time(hub.settings.send_timeout_seconds):
+                await answer(scope, receive, send)
 
     async def _clone(self, model: TtsModel, scope: Scope, receive: Receive) -> VoiceInfo:
         settings = self._hub.settings

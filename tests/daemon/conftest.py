@@ -4,16 +4,18 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from codec.model import TtsModel
+from codec.options import SpeakOptions
 from daemon.loading import Loaded, Models
 from daemon.serve import Background
 from streaming.model import AsrModel
 from tests.clips import Clip
-from tests.daemon.support import RATE, Client, Counts, Speech, running
+from tests.daemon.support import RATE, Client, Counts, Speech, Voice, running
 
 
 @pytest.fixture(scope="session")
@@ -81,3 +83,24 @@ def silence() -> bytes:
 def count(asr_model: AsrModel) -> Callable[[Background], Counts]:
     """Count what is in use now."""
     return partial(Counts.of, asr_model)
+
+
+@pytest.fixture(scope="session")
+def voice(talker: Background) -> Voice:
+    """A client of the daemon that also speaks."""
+    return Voice(talker.url)
+
+
+@pytest.fixture(scope="session")
+def offline(tts_model: TtsModel) -> Callable[..., bytes]:
+    """What the model says in this process, as linear16."""
+
+    def speak(text: str, **options: Any) -> bytes:
+        speaker = tts_model.speaker(SpeakOptions(**{"seed": 1, "sample_rate": 24_000, **options}))
+        speaker.say(text)
+        speaker.finish()
+        samples = np.concatenate([e.samples for e in speaker.events() if hasattr(e, "samples")])
+        speaker.close()
+        return np.clip(np.rint(samples * 32768), -32768, 32767).astype("<i2").tobytes()
+
+    return speak

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import openai
 import pytest
 import soundfile
@@ -18,6 +19,7 @@ from deepgram import AsyncDeepgramClient, DeepgramClient
 from deepgram.core.api_error import ApiError
 from deepgram.core.events import EventType
 from deepgram.environment import DeepgramClientEnvironment
+from deepgram.errors import BadRequestError
 from deepgram.speak.v1.types import (
     SpeakV1Flushed,
     SpeakV1Metadata,
@@ -189,17 +191,68 @@ def test_deepgram_without_a_key(guarded: Background) -> None:
             pass
 
 
+@pytest.fixture
+def rest(guarded: Background) -> Iterator[DeepgramClient]:
+    with httpx.Client(timeout=120) as own:  # the SDK never closes one that it has made itself
+        yield DeepgramClient(api_key=KEY, environment=environment(guarded), httpx_client=own)
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "rate"),
+    [
+        ({}, "mp3", 22_050),
+        ({"encoding": "linear16"}, "wav", 24_000),
+        ({"encoding": "linear16", "container": "none"}, "pcm", 24_000),
+        ({"encoding": "mulaw", "container": "wav"}, "wav", 8_000),
+        ({"encoding": "opus", "container": "ogg", "bit_rate": 24_000}, "opus", 48_000),
+        ({"encoding": "flac", "sample_rate": 16_000}, "flac", 16_000),
+        ({"encoding": "aac", "bit_rate": 48_000}, "aac", 22_050),
+    ],
+)
+def test_deepgram_makes_files(rest: DeepgramClient, pcm: bytes, asked: dict[str, Any], name: str, rate: int) -> None:
+    chunks = rest.speak.v1.audio.generate(
+        text=TEXT, model="aura-2-thalia-en", **asked, request_options={"additional_query_parameters": {"seed": 1}}
+    )
+    samples, heard_rate = decoded(b"".join(chunks), name)
+    assert heard_rate == rate
+    assert samples.size / rate == pytest.approx(len(pcm) / 48_000, abs=0.1)
+
+
+def test_deepgram_file_errors_and_headers(rest: DeepgramClient) -> None:
+    with pytest.raises(BadRequestError) as error:
+        list(rest.speak.v1.audio.generate(text=""))
+    assert error.value.body["err_msg"] == "text: empty"
+    with rest.speak.v1.audio.with_raw_response.generate(text=TEXT, speed=2.0, tag=["a", "b"]) as answer:
+        assert b"".join(answer.data)
+        assert answer.headers["content-type"] == "audio/mpeg"
+        assert answer.headers["dg-model-name"] == "pocket-tts-en"
+        assert answer.headers["dg-char-count"] == str(len(TEXT))
+        assert len(answer.headers["dg-request-id"]) == len(answer.headers["dg-model-uuid"]) == 36
+
+
+def test_deepgram_files_async(guarded: Background) -> None:
+    async def run() -> bytes:
+        async with httpx.AsyncClient(timeout=120) as own:
+            deepgram = AsyncDeepgramClient(api_key=KEY, environment=environment(guarded), httpx_client=own)
+            return b"".join([chunk async for chunk in deepgram.speak.v1.audio.generate(text=TEXT, encoding="alaw")])
+
+    assert soundfile.info(io.BytesIO(asyncio.run(run()))).subtype == "ALAW"
+
+
 def test_the_documented_examples_run(
     talker: Background, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
     examples = [text for text in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "The tide" in text]
-    assert len(examples) == 2
+    assert len(examples) == 3
     monkeypatch.chdir(tmp_path)
     for example in examples:
         names: dict[str, Any] = {}
         exec(example.replace("127.0.0.1:8750", talker.url.removeprefix("http://")), names)
         if isinstance(names["client"], openai.OpenAI):
             names["client"].close()  # the garbage collector may come to its socket first
+        else:
+            names["client"]._client_wrapper.httpx_client.httpx_client.close()
     assert float(capsys.readouterr().out.split()[0]) > 0.08
     assert soundfile.info("speech.wav").frames > 1920
+    assert soundfile.info("speech.mp3").frames > 1920
