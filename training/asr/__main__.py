@@ -93,7 +93,8 @@ def _dispatch(a: argparse.Namespace) -> None:
 
         synthesise(a.root, a.text, a.out, a.workers, a.seconds, a.seed, a.hours)
     elif a.stage == "train":
-        from training.asr.train import Run, Training
+        from training.asr.run import Run
+        from training.asr.train import Training
 
         run = Run(
             shards=tuple(a.shards),

@@ -5,14 +5,10 @@ curve.png; and state.pt, everything needed to go on with the same run.
 """
 
 import json
-import math
 import os
 import time
-import zlib
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -24,103 +20,40 @@ from training.asr.augment import generated_music
 from training.asr.checkpoint import load_weights, save_weights
 from training.asr.config import Config
 from training.asr.evaluate import score
+from training.asr.material import rare_words, split, vocabulary
 from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer, averaged
-from training.asr.phones import Phones
 from training.asr.plan import MUSIC
 from training.asr.pool import Pool
 from training.asr.prompt import Prompt
+from training.asr.run import Run, schedule
 from training.asr.spectrogram import LogMel
 from training.asr.step import Step, compile_layers
 from training.curves import draw_curves
 from training.shards import RATE, Clip, read_shards
-from training.transcript import transcript
 
 _REPORT = 100  # steps
 _AVERAGE_FROM = 1000  # steps: the average of a fresh run forgets what was before
 _ALL = 100_000  # clips
-_WITH_SPEAKERS = ("librispeech", "speechocean762", "an4")
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a run is given besides the configuration of the model."""
-
-    shards: tuple[Path, ...]
-    test: tuple[Path, ...]
-    text: Path
-    tokenizer: Path
-    out: Path
-    seconds: float
-    until: float = 0.0  # or: end at this time (seconds since the epoch), whatever loading took
-    synthetic: Path | None = None
-    phones: Path | None = None  # where espeak-ng is unpacked: the inner CTC loss then is of phones
-    start: Path | None = None  # checkpoint folder to begin from
-    resume: Path | None = None  # state.pt to go on from
-    rate: float = 1.0  # of the configured rates
-    evaluate_every: float = 240.0
-    align_at: tuple[float, ...] = (0.3, 0.6)
-    processes: int = 2
-    device: str = "cuda"
-    graphs: bool = True
-    compile: bool = True
-    quick: int = 120  # clips a set while training
-
-
-def schedule(progress: float, step: int, config: Config) -> float:
-    """Warm-up by steps, then constant, then a cosine on the wall clock: 0..1."""
-    o = config.optimisation
-    late = max(0.0, (progress - o.constant_until) / (1 - o.constant_until))
-    cosine = o.final_rate + (1 - o.final_rate) * 0.5 * (1 + math.cos(math.pi * min(late, 1.0)))
-    return min(1.0, (step + 1) / o.warmup_steps) * cosine
-
-
-def rare_words(text: Path, clips: list[Clip]) -> list[str]:
-    """Words that occur, but seldom: what keyterms are made of."""
-    counts: Counter[str] = Counter()
-    for line in text.read_text().splitlines():
-        counts.update(transcript(line).split())
-    for clip in clips:
-        counts.update(transcript(clip.text).split())
-    return sorted(w for w, n in counts.items() if n < 30 and len(w) > 3)
-
-
-def vocabulary(root: Path, text: Path, clips: list[Clip]) -> Phones:
-    """Pronunciations of all words that occur."""
-    words = {w for line in text.read_text().splitlines() for w in transcript(line).split()}
-    return Phones(root, words | {w for clip in clips for w in transcript(clip.text).split()})
-
-
-def split(clips: list[Clip], every: int) -> tuple[list[Clip], list[Clip]]:
-    """(held out, kept): one speaker in `every`, or one sentence in `every` of corpora that do not tell speakers apart;
-    by a hash, so that every run holds out the same. 0 holds out nothing."""
-    if not every:
-        return [], clips
-    held_out: list[Clip] = []
-    kept: list[Clip] = []
-    for clip in clips:
-        by_text = clip.source not in _WITH_SPEAKERS
-        name = f"{clip.source} {transcript(clip.text) if by_text else clip.speaker}"
-        (held_out if zlib.crc32(name.encode()) % every == 0 else kept).append(clip)
-    return held_out, kept
 
 
 class _Log:
     """Sums since the last line of the log."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, began: float) -> None:
         self.total = torch.zeros(6, device=device)
         self.heard = self.waited = 0.0
-        self.began = time.time()
+        self.began = began
 
 
 class Training:
     """One process of a run."""
 
-    def __init__(self, config: Config, run: Run) -> None:
-        self._config, self._run = config, run
+    def __init__(self, config: Config, run: Run, now: Callable[[], float] = time.time) -> None:
+        """``now``: the clock, in seconds since the epoch, that the run's length and schedule follow."""
+        self._config, self._run, self._now = config, run, now
         self._rank, self._world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-        self._began = time.time()
+        self._began = self._now()
         clips = read_shards(run.shards, run.processes)
         self._sets: dict[str, list[Clip]] = {}
         held_out, clips = split(clips, config.batches.dev_every)
@@ -189,7 +122,7 @@ class Training:
 
     def _say(self, text: str) -> None:
         if self._rank == 0:
-            print(f"[{time.time() - self._began:7.1f} s] {text}", flush=True)
+            print(f"[{self._now() - self._began:7.1f} s] {text}", flush=True)
 
     def _guard(self, what: str, do: Callable[[], None]) -> None:
         """Side work (evaluation, alignment) must not end a run."""
@@ -207,21 +140,21 @@ class Training:
             compile_layers(self._model)
         self._pool.begin()
         self._model.train()
-        start = time.time() - self._spent
+        start = self._now() - self._spent
         seconds = run.until - start if run.until else run.seconds
-        log = _Log(self._device)
-        evaluated, aligned = time.time(), 0
+        log = _Log(self._device, self._now())
+        evaluated, aligned = self._now(), 0
         # A run from weights knows the words already: aligned spans are wanted at once.
         align_at = run.align_at if self._fresh else (0.0, *run.align_at)
-        while (spent := time.time() - start) < seconds:
+        while (spent := self._now() - start) < seconds:
             progress = spent / seconds
             if aligned < len(align_at) and progress >= align_at[aligned]:
                 aligned += 1
                 self._guard("alignment", self._align)
             self._set(step, progress)
-            before = time.time()
+            before = self._now()
             plan = self._pool.next()
-            log.waited += time.time() - before
+            log.waited += self._now() - before
             report = step.gradients(plan)
             if self._world > 1:
                 dist.all_reduce(self._optimizer.gradient, dist.ReduceOp.AVG)
@@ -234,17 +167,17 @@ class Training:
                 self._optimizer.restart_average()
             if self._step % _REPORT:
                 continue
-            self._log(log, time.time() - start)
+            self._log(log, self._now() - start)
             if run.synthetic is not None:
                 self._pool.take_synthetic(run.synthetic)
             if (run.out / "until").exists():  # moves the end of a run that is under way
                 seconds = float((run.out / "until").read_text()) - start
-            if time.time() - evaluated > run.evaluate_every and seconds - spent > 60:
-                self._spent = time.time() - start
+            if self._now() - evaluated > run.evaluate_every and seconds - spent > 60:
+                self._spent = self._now() - start
                 self._guard("evaluation", lambda: self._evaluate(run.quick))
-                evaluated = time.time()
-            log.began = time.time()
-        self._spent = time.time() - start
+                evaluated = self._now()
+            log.began = self._now()
+        self._spent = self._now() - start
         self._say(f"{self._step} steps, {self._heard:.0f} h heard in {self._spent:.0f} s")
         self._guard("saving", self._save)
         self._guard("evaluation", lambda: self._evaluate(_ALL))
@@ -265,7 +198,7 @@ class Training:
 
     def _log(self, log: "_Log", spent: float) -> None:
         mean = (log.total / _REPORT).tolist()
-        elapsed = time.time() - log.began
+        elapsed = self._now() - log.began
         self._history.append([self._step, spent, *mean])
         if self._step % (5 * _REPORT) == 0 or self._step <= 5 * _REPORT:
             made = sum(self._pool.hours.get(v, 0.0) for v in self._config.voices)
@@ -280,15 +213,15 @@ class Training:
         log.heard = log.waited = 0.0
 
     def _align(self) -> None:
-        began = time.time()
+        began = self._now()
         self._pool.align(word_cuts(self._model, self._mel, self._prompt, self._pool.audio, self._pool.real))
-        self._say(f"aligned {len(self._pool.real)} real utterances in {time.time() - began:.1f} s")
+        self._say(f"aligned {len(self._pool.real)} real utterances in {self._now() - began:.1f} s")
 
     def _evaluate(self, limit: int) -> None:
         """Score the averaged weights (and, in the last evaluation, the present ones too) on the test sets; save."""
         if self._rank:
             return
-        began = time.time()
+        began = self._now()
         mine = {k: v.detach().clone() for k, v in self._model.state_dict().items()}
         sets = {k: v[:limit] for k, v in self._sets.items()}
         self._model.load_state_dict(averaged(self._model, self._optimizer.average))
@@ -312,7 +245,7 @@ class Training:
             for reference, text in some[:2]:
                 print(f"    {name}: {reference[:100]}\n    {' ' * len(name)}  {text[:100]}")
         self._save()
-        self._say(f"evaluated and saved in {time.time() - began:.1f} s")
+        self._say(f"evaluated and saved in {self._now() - began:.1f} s")
 
     def _save(self) -> None:
         if self._rank:

@@ -1,0 +1,41 @@
+"""What a training run makes of its clips and texts: who is held out, which words are rare, how all are pronounced."""
+
+import zlib
+from collections import Counter
+from pathlib import Path
+
+from training.asr.phones import Phones
+from training.shards import Clip
+from training.transcript import transcript
+
+_WITH_SPEAKERS = ("librispeech", "speechocean762", "an4")
+
+
+def rare_words(text: Path, clips: list[Clip]) -> list[str]:
+    """Words that occur, but seldom: what keyterms are made of."""
+    counts: Counter[str] = Counter()
+    for line in text.read_text().splitlines():
+        counts.update(transcript(line).split())
+    for clip in clips:
+        counts.update(transcript(clip.text).split())
+    return sorted(w for w, n in counts.items() if n < 30 and len(w) > 3)
+
+
+def vocabulary(root: Path, text: Path, clips: list[Clip]) -> Phones:
+    """Pronunciations of all words that occur."""
+    words = {w for line in text.read_text().splitlines() for w in transcript(line).split()}
+    return Phones(root, words | {w for clip in clips for w in transcript(clip.text).split()})
+
+
+def split(clips: list[Clip], every: int) -> tuple[list[Clip], list[Clip]]:
+    """(held out, kept): one speaker in `every`, or one sentence in `every` of corpora that do not tell speakers apart;
+    by a hash, so that every run holds out the same. 0 holds out nothing."""
+    if not every:
+        return [], clips
+    held_out: list[Clip] = []
+    kept: list[Clip] = []
+    for clip in clips:
+        by_text = clip.source not in _WITH_SPEAKERS
+        name = f"{clip.source} {transcript(clip.text) if by_text else clip.speaker}"
+        (held_out if zlib.crc32(name.encode()) % every == 0 else kept).append(clip)
+    return held_out, kept
