@@ -54,7 +54,7 @@ def codec_rows(material: Material) -> list[Row]:
     """STOI and PESQ of the shipped decoder."""
     for package in ("pystoi", "pesq"):
         if importlib.util.find_spec(package) is None:
-            raise NotMeasured(f"needs {package}: pip install 'hearsay[eval]'")
+            raise NotMeasured(f"needs {package}: pip install -e '.[eval]'")
     directory = material.speaking_model
     path = directory / CODES
     if not path.is_file():

@@ -27,7 +27,7 @@ def texts(waves: Sequence[Floats], progress: Progress = no_progress) -> list[str
         NotMeasured: it is not installed.
     """
     if importlib.util.find_spec("pocketsphinx") is None:
-        raise NotMeasured("needs pocketsphinx: pip install 'hearsay[eval]'")
+        raise NotMeasured("needs pocketsphinx: pip install -e '.[eval]'")
     found = list[str]()
     with ProcessPoolExecutor(budget(None), get_context("spawn")) as pool:
         for text in pool.map(_text, waves):

@@ -98,7 +98,8 @@ def _providers() -> list[Finding]:
         "win32": "onnxruntime-directml serves every GPU: pip install onnxruntime-directml==1.24.4",
         "darwin": "the plain onnxruntime wheel brings CoreML: pip install --force-reinstall onnxruntime",
     }.get(sys.platform, "for an NVIDIA GPU: pip install onnxruntime-gpu in place of onnxruntime")
-    short = ", ".join(name.removesuffix("ExecutionProvider") for name in names)
+    # Azure's forwards to a service in the network; nothing here asks for it.
+    short = ", ".join(name.removesuffix("ExecutionProvider") for name in names if not name.startswith("Azure"))
     return [Finding("providers", "ok", short) if gpu else Finding("providers", "optional", f"{short} (no GPU)", hint)]
 
 
@@ -165,7 +166,7 @@ def _extras() -> list[Finding]:
     for extra, modules in EXTRAS.items():
         lack = [name for name in modules if importlib.util.find_spec(name) is None]
         if lack:
-            remedy = f"pip install 'hearsay[{extra}]'"
+            remedy = f"pip install -e '.[{extra}]'"
             findings.append(Finding("extra", "optional", f"{extra}: {', '.join(lack)} not installed", remedy))
         else:
             findings.append(

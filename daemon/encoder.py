@@ -198,7 +198,7 @@ class _Aac(Encoder):
 
     def __init__(self, rate: int, bit_rate: int) -> None:
         if importlib.util.find_spec("av") is None:
-            raise NoEncoder("aac needs the extra media: pip install 'hearsay[media]'")
+            raise NoEncoder("aac needs the extra media: pip install -e '.[media]'")
         import av
 
         module: Any = av

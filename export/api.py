@@ -28,7 +28,7 @@ def require(*packages: str) -> None:
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
         raise ExportUnavailable(
-            f"exporting needs {', '.join(missing)}: install the extra with `pip install 'hearsay[export]'`."
+            f"exporting needs {', '.join(missing)}: install the extra with `pip install -e '.[export]'`."
         )
 
 

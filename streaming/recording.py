@@ -158,7 +158,7 @@ def _open_av(source: Source, error: Exception) -> Recording:
     if importlib.util.find_spec("av") is None:
         raise RecordingError(
             "libsndfile does not know it as audio; containers beyond WAV, FLAC, Ogg and MP3 need the extra media: "
-            "pip install 'hearsay[media]'"
+            "pip install -e '.[media]'"
         ) from error
     import av
     import av.error

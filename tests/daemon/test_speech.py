@@ -194,7 +194,7 @@ def test_aac_without_its_extra_is_refused(http: httpx.Client, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "av", None)
     answer = ask(http, response_format="aac")
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "no_encoder")
-    assert "hearsay[media]" in answer.json()["error"]["message"]
+    assert ".[media]" in answer.json()["error"]["message"]
 
 
 # --------------------------------------------------------------------------------------------------------- voices
