@@ -86,7 +86,7 @@ class Microphone:
         try:
             own = round(self._sound.query_devices(device, "input")["default_samplerate"])
         except (ValueError, self._sound.PortAudioError) as error:
-            raise SoundError(f"no microphone{'' if device is None else f' {device!r}'}: {error}") from None
+            raise missing("microphone", device, error) from None
         try:
             self._sound.check_input_settings(device=device, channels=1, dtype="int16", samplerate=WISHED_RATE)
             self.sample_rate = WISHED_RATE
@@ -131,6 +131,13 @@ class Microphone:
             self._pieces.get_nowait()
             self.dropped += 1
         self._pieces.put_nowait(piece)
+
+
+def missing(what: str, device: int | str | None, error: Exception) -> SoundError:
+    """That there is no such device. What PortAudio says where there is none at all is "Error querying device -1"."""
+    if device is None:
+        return SoundError(f"no {what} was found" if "device -1" in str(error) else f"no {what}: {error}")
+    return SoundError(f"no {what} {device!r}: {error}")
 
 
 def _remedy() -> str:

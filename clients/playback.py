@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from clients.clock import PlaybackClock
-from clients.microphone import SoundError, portaudio
+from clients.microphone import SoundError, missing, portaudio
 
 SLICE_SECONDS = 0.05
 """Audio handed to PortAudio at a time: a loudspeaker that is stopped falls silent within it."""
@@ -30,7 +30,7 @@ def playable_rate(wished: int, channels: int = 1, device: int | str | None = Non
     try:
         own = round(sound.query_devices(device, "output")["default_samplerate"])
     except (ValueError, sound.PortAudioError) as error:
-        raise _missing(device, error) from None
+        raise missing("loudspeaker", device, error) from None
     try:
         sound.check_output_settings(device=device, channels=channels, dtype="int16", samplerate=wished)
         return wished
@@ -62,7 +62,7 @@ class Loudspeaker:
                 samplerate=sample_rate, channels=channels, dtype="int16", device=device
             )
         except (ValueError, self._sound.PortAudioError) as error:
-            raise _missing(device, error) from None
+            raise missing("loudspeaker", device, error) from None
         self.sample_rate = sample_rate
         self.clock = PlaybackClock() if lead is None else PlaybackClock(lead)
         """What waits to be played, and how often the next piece was late."""
@@ -140,7 +140,3 @@ class Loudspeaker:
                 self._stream.write(piece)
             except self._sound.PortAudioError as error:
                 self._fault = error  # told by the next write; what waits is dropped meanwhile
-
-
-def _missing(device: int | str | None, error: Exception) -> SoundError:
-    return SoundError(f"no loudspeaker{'' if device is None else f' {device!r}'}: {error}")
