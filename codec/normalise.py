@@ -33,7 +33,6 @@ UNITS: Final = {
     "°f": "degree fahrenheit", "°": "degree", "km2": "square kilometer", "m2": "square meter", "m3": "cubic meter",
     "%": "percent",
 }  # fmt: skip
-_SAME: Final = ("percent", "hertz")
 _SPACED_UNITS: Final = UNITS.keys() - {"in", "m", "s", "h", "l", "v", "w", "g"}
 """Units after a space: single letters and "in" are more often something else ("5 in the room")."""
 
@@ -47,6 +46,8 @@ ABBREVIATIONS: Final = {
     "mt": "mount", "ft": "fort", "min": "minute", "max": "maximum", "ph.d": "p h d",
 }  # fmt: skip
 """Read so when a full stop follows."""
+ROADS: Final = {"st": "street", "dr": "drive"}
+"""What two of them mean where no name follows."""
 BEFORE_NAMES: Final = frozenset(
     "mr mrs ms dr prof st capt col gen sgt rev hon lt gov pres no fig vol mt e.g i.e vs approx".split()
 )
@@ -69,7 +70,7 @@ Rule = Callable[[re.Match[str]], str]
 def _unit(amount: str, unit: str) -> str:
     name = UNITS[unit.lower()]
     said = numbers.quantity(amount)
-    if amount.lstrip("-−+") == "1" or name in _SAME:
+    if amount.lstrip("-−+") == "1" or name.endswith(("percent", "hertz")):
         return f"{said} {name}"
     first, _, rest = name.partition(" per ")
     first = "feet" if first == "foot" else first + "es" if first == "inch" else first + "s"
@@ -115,6 +116,7 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"(\d{1,2})/(\d{1,2})/(\d{4}|\d{2})", _slashed),
     (r"(\d{1,2}):(\d{2})(?::\d{2})?([ap]\.?m\.?)?", lambda m: numbers.clock(m[1], m[2], m[3])),
     (r"(\d{1,2})([ap]\.?m\.?)", lambda m: numbers.clock(m[1], None, m[2])),
+    (r"(\d{1,3}):(\d)", lambda m: f"{numbers.cardinal(m[1])} to {numbers.cardinal(m[2])}"),
     (rf"([$€£¥₹])({_N}(?:\.\d+)?)(k|mn?|bn?)?",
      lambda m: numbers.money(m[1], m[2], SCALES.get((m[3] or "").lower()))),
     (rf"({_N}(?:\.\d+)?)([$€£¥₹])", lambda m: numbers.money(m[2], m[1], None)),

@@ -12,7 +12,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
-from codec import normalise
+from codec import letters, normalise
 from codec.words import Word, Words
 from engines.manifest import TextRules
 
@@ -166,9 +166,11 @@ class TextStream:
         if found is not None and found in normalise.ABBREVIATIONS:
             ends = _ends_here(found, following)
             said = normalise.ABBREVIATIONS[found]
-            if found == "st" and not (following and following.text[:1].isupper()):
-                said = "street"
-            return lead + said + (tail if ends or "," in tail else "")
+            if found in normalise.ROADS and core[0].isupper() and ("," in tail or not _capital(following)):
+                said = normalise.ROADS[found]
+            return lead + said + (tail[1:] if "," in tail else tail if ends else "")
+        if self._rules.alphabet is not None:
+            core = letters.spelled(core)
         parts = [p for p in re.split(r"[—…]|\.\.\.|--", core) if p] if not core.isalpha() else [core]
         return lead + ", ".join(normalise.say_word(part) for part in parts) + tail
 
@@ -200,11 +202,11 @@ class TextStream:
         if not any(c.isupper() for c in alphabet):
             kept = kept.casefold()
         folded = unicodedata.normalize("NFKD", kept.replace("’", "'").replace("‘", "'").translate(_PLAIN_MARKS))
-        letters = "".join(
+        plain = "".join(
             c if c in alphabet or c in self._rules.marks else "" if unicodedata.combining(c) else " " for c in folded
         )
         # Apostrophes are letters inside a word only; of several marks the last counts.
-        inner = re.sub(r"(?<![^\W_])'|'(?![^\W_])", " ", letters)
+        inner = re.sub(r"(?<![^\W_])'|'(?![^\W_])", " ", plain)
         marks = re.escape(self._rules.marks)
         single = re.sub(rf"[{marks}](?=[{marks} ]*[{marks}])", "", inner)
         return re.sub(rf"([{marks}])(?=[^\s{marks}])", r"\1 ", re.sub(rf" +([{marks}])", r"\1", single))
@@ -273,6 +275,10 @@ def _abbreviation(text: str) -> str | None:
     if core.lower() in normalise.ABBREVIATIONS or _INITIAL.fullmatch(core):
         return core.lower()
     return None
+
+
+def _capital(following: Word | None) -> bool:
+    return following is not None and following.text[:1].isupper()
 
 
 def _ends_here(abbreviation: str, following: Word | None) -> bool:

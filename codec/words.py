@@ -39,7 +39,7 @@ def _glued(held: Sequence[str], c: str) -> bool:
         and held[-2].islower()
         and held[-3].isalpha()
         and not {"/", "@", "_"}.intersection(held)
-        and "".join(held[:4]).lower() != "www."
+        and "".join(held[:4]).lower() not in ("www.", "ph.")
     )
 
 
