@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from codec.decoder import CodecDecoder, CodecState, Decode
-from codec.predictor import FrameStart, Predictor
+from codec.frame_graph import FrameGraph
+from codec.predictor import Entry, FrameMaker, FrameStart, Predictor
 from codec.prompt import HEAD_ROWS, Prompt
 from codec.rows import CodeTable
 from codec.talker import Talker, TalkerStep
@@ -82,22 +83,28 @@ class Engine:
             kv=kv,
             hidden=True,
         )
-        self._small = Decoder(
-            directory / manifest.predictor.decoder.file,
-            sequences=min(sessions, PREDICTOR_BATCH),
-            rows=spec.codebooks,
-            threads=mine.threads,
-            kv=kv,
-            hidden=True,
-            shared_rows=2,
-        )
+        entry = Entry(manifest.predictor, directory, self.codes)
+        self._small: Decoder | None = None
+        if manifest.predictor.graph is not None:
+            frame = Graph(directory / manifest.predictor.graph, threads=mine.threads, provider="cpu")
+            self._predictor: FrameMaker = FrameGraph(frame, entry)
+        else:
+            self._small = Decoder(
+                directory / manifest.predictor.decoder.file,
+                sequences=min(sessions, PREDICTOR_BATCH),
+                rows=spec.codebooks,
+                threads=mine.threads,
+                kv=kv,
+                hidden=True,
+                shared_rows=2,
+            )
+            self._predictor = Predictor(manifest.predictor, directory, self._small, entry)
         self._talker = Talker(
             self._decoder,
             entries=spec.entries,
             end=manifest.tokens.codec_eos,
             min_frames=manifest.sampling.min_frames,
         )
-        self._predictor = Predictor(manifest.predictor, directory, self._small, self.codes)
         self.prompt = Prompt.load(manifest, directory, self.codes)
         self.talker_seconds = self.predictor_seconds = 0.0
         """Wall time of all their calls for frames so far; the lane adds to them."""
@@ -118,7 +125,8 @@ class Engine:
         self.codec_lane.close()
         self.lane.close()
         self._decoder.close()
-        self._small.close()
+        if self._small is not None:
+            self._small.close()
 
     def acquire(self, owner: Owner) -> int:
         """An empty sequence of the talker."""

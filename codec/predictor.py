@@ -9,6 +9,7 @@ of a frame outlives it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -31,16 +32,15 @@ class FrameStart:
     random: np.random.Generator
 
 
-class Predictor:
-    """Not thread-safe: the lane calls in."""
+class Entry:
+    """What goes into a predictor: rows of codes, and the talker's hidden state in its width."""
 
-    def __init__(self, spec: PredictorSpec, directory: Path, decoder: Decoder, code_rows: CodeTable) -> None:
+    def __init__(self, spec: PredictorSpec, directory: Path, code_rows: CodeTable) -> None:
         """``code_rows``: the talker's table, from which small models' rows are made.
 
         Raises:
             ValueError: a file of the model is of another shape than the manifest says.
         """
-        self._decoder = decoder
         self._weight = _optional(directory, spec.weight)
         self._bias = _optional(directory, spec.bias)
         if spec.rows is not None:
@@ -54,11 +54,40 @@ class Predictor:
             rows = code_rows.through(self._weight, self._bias)
         else:
             rows = code_rows
-        self._rows = rows
+        if rows.width != spec.decoder.width:
+            raise ValueError(f"predictor: rows of {rows.width}, expected {spec.decoder.width}")
+        self.rows = rows
+
+    def project(self, hidden: Floats) -> Floats:
+        """The talker's hidden state [talker width] in the predictor's width."""
+        if self._weight is None:
+            return hidden
+        out: Floats = hidden @ self._weight
+        return out if self._bias is None else out + self._bias
+
+
+class FrameMaker(Protocol):
+    """Makes the later codes of frames: a :class:`Predictor`, or a ``codec.frame_graph.FrameGraph``."""
+
+    def run(self, starts: Sequence[FrameStart]) -> list[list[int]]:
+        """All codes of each frame, code 0 included."""
+        ...
+
+
+class Predictor:
+    """llama.cpp, a call a pass. Not thread-safe: the lane calls in."""
+
+    def __init__(self, spec: PredictorSpec, directory: Path, decoder: Decoder, entry: Entry) -> None:
+        """
+        Raises:
+            ValueError: a file of the model is of another shape than the manifest says.
+        """
+        self._decoder, self._entry = decoder, entry
+        self._rows = rows = entry.rows
         self._heads: Floats = np.ascontiguousarray(np.load(directory / spec.heads), dtype=np.float32)
         expected = (rows.codebooks - 1, rows.entries, spec.decoder.width)
-        if self._heads.shape != expected or rows.width != spec.decoder.width:
-            raise ValueError(f"predictor: heads {self._heads.shape} and rows of {rows.width}, expected {expected}")
+        if self._heads.shape != expected:
+            raise ValueError(f"predictor: heads {self._heads.shape}, expected {expected}")
         self._sequences = [decoder.acquire() for _ in range(decoder.sequences)]
 
     def run(self, starts: Sequence[FrameStart]) -> list[list[int]]:
@@ -70,7 +99,7 @@ class Predictor:
 
     def _batch(self, starts: Sequence[FrameStart]) -> list[list[int]]:
         frames = [[start.code] for start in starts]
-        rows = [np.stack([self._project(s.hidden), self._rows([s.code])[0]]) for s in starts]
+        rows = [np.stack([self._entry.project(s.hidden), self._rows([s.code])[0]]) for s in starts]
         position = 0
         for g, head in enumerate(self._heads, 1):
             items = [
@@ -94,13 +123,6 @@ class Predictor:
                 )
             rows = [self._rows([self._rows.index(g, frame[g])]) for frame in frames]
         return frames
-
-    def _project(self, hidden: Floats) -> Floats:
-        """The talker's hidden state in the predictor's width."""
-        if self._weight is None:
-            return hidden
-        out: Floats = hidden @ self._weight
-        return out if self._bias is None else out + self._bias
 
 
 def _optional(directory: Path, name: str | None) -> Floats | None:

@@ -24,6 +24,8 @@ class Table:
         self._rows: npt.NDArray[Any] = np.load(rows, mmap_mode="r") if isinstance(rows, Path) else rows
         if self._rows.ndim != 2 or self._rows.dtype.kind != "f":
             raise ValueError(f"{rows}: {self._rows.dtype} {self._rows.shape} is no matrix of floats")
+        self.values: npt.NDArray[Any] = self._rows
+        """The matrix as it lies, float16 or float32."""
         self.size: int = self._rows.shape[0]
         self.width: int = self._rows.shape[1]
 

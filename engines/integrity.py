@@ -93,7 +93,12 @@ def _speaking_references(manifest: TtsManifest) -> Iterator[tuple[str, str]]:
     yield "talker.file", manifest.talker.file
     yield "predictor.decoder.file", predictor.decoder.file
     yield "predictor.heads", predictor.heads
-    for field, name in (("rows", predictor.rows), ("weight", predictor.weight), ("bias", predictor.bias)):
+    for field, name in (
+        ("rows", predictor.rows),
+        ("weight", predictor.weight),
+        ("bias", predictor.bias),
+        ("graph", predictor.graph),
+    ):
         if name is not None:
             yield f"predictor.{field}", name
     yield "text_rows", manifest.text_rows

@@ -78,6 +78,8 @@ class Graph:
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Outputs in the graph's order; float16 outputs come back as float32, float16 inputs are cast."""
-        cast = {name: value.astype(np.float16) if name in self._half else value for name, value in feeds.items()}
+        cast = {
+            name: value.astype(np.float16, copy=False) if name in self._half else value for name, value in feeds.items()
+        }
         outputs: list[Array] = self._session.run(None, cast)
         return [o.astype(np.float32) if o.dtype == np.float16 else o for o in outputs]

@@ -50,6 +50,8 @@ class Predictor(msgspec.Struct, frozen=True):
     width]; the logits of codebook g are ``heads[g − 1] @ hidden``, where hidden is the GGUF's state after its last norm
     (its own output matrix is a stub). ``weight`` [talker width, width] and ``bias`` [width]: .npy, what the talker's
     hidden state goes through before it goes in (``hidden @ weight + bias``); None where it goes in as it is.
+    ``graph``: an ONNX graph that makes a whole frame in one call (export/tts/frame_graph.py); it is then run instead of
+    the GGUF.
     """
 
     decoder: Decoder
@@ -57,6 +59,7 @@ class Predictor(msgspec.Struct, frozen=True):
     heads: str
     weight: str | None = None
     bias: str | None = None
+    graph: str | None = None
 
 
 class TtsTokens(msgspec.Struct, frozen=True):

@@ -88,6 +88,7 @@ def describe(
             heads=talker.HEADS,
             weight=talker.WEIGHT if dims.projected else None,
             bias=talker.BIAS if dims.projected else None,
+            graph=talker.FRAME if (out / talker.FRAME).exists() else None,
         ),
         text_rows=talker.TEXT_ROWS,
         code_rows=talker.CODE_ROWS,

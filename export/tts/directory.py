@@ -30,7 +30,7 @@ from export.tts.description import (
 )
 from export.tts.dims import TtsDims
 
-CODEC_WEIGHTS, CLONING_WEIGHTS = "codec.weights", "cloning.weights"
+CODEC_WEIGHTS, CLONING_WEIGHTS, FRAME_WEIGHTS = "codec.weights", "cloning.weights", "predictor.weights"
 
 
 def write_tts(
@@ -70,6 +70,8 @@ def write_tts(
         talker.write_tables(checkpoint.model, dims, scratch, half=decoder != "f32")
         talker.write_talker(checkpoint.model, dims, scratch, decoder, name=label)
         talker.write_predictor(checkpoint.model, dims, scratch, small, name=label)
+        if small == "q4_k_m":
+            write_frame_graph(checkpoint.model, dims, scratch, half=decoder != "f32")
         manifest.write(describe(checkpoint, dims, scratch, codec, decoder, small, label, extra), scratch)
         scratch.chmod(0o777 & ~umask())
         if out.exists():
@@ -98,6 +100,16 @@ def write_codec(codec: Checkpoint, dims: CodecDims, out: Path, precision: Precis
     rules.check(model, CODEC)
     with WeightFile(out / CODEC_WEIGHTS) as weights:
         weights.save(model, out / CODEC)
+
+
+def write_frame_graph(model: Checkpoint, dims: TtsDims, out: Path, *, half: bool) -> None:
+    """Write the predictor's frame graph beside its GGUF; ``half``: tables of rows are float16."""
+    from export.graphs import WeightFile
+    from export.tts.frame_graph import frame_graph
+
+    read = talker.projects(dims) or not dims.projected  # a small projected table is float32, made by who reads it
+    with WeightFile(out / FRAME_WEIGHTS) as weights:
+        weights.save(frame_graph(model, dims, half=half and read), out / talker.FRAME)
 
 
 def write_cloning(checkpoint: TtsCheckpoint, dims: TtsDims, out: Path) -> None:

@@ -21,7 +21,7 @@ from export.tts.dims import TtsDims, predictor_view, talker_view
 
 Floats = NDArray[np.float32]
 
-TALKER, PREDICTOR = "talker.gguf", "predictor.gguf"
+TALKER, PREDICTOR, FRAME = "talker.gguf", "predictor.gguf", "predictor_frame.onnx"
 TEXT_ROWS, CODE_ROWS, PREDICTOR_ROWS = "text_rows.npy", "code_rows.npy", "predictor_rows.npy"
 HEADS, WEIGHT, BIAS = "predictor_heads.npy", "predictor_weight.npy", "predictor_bias.npy"
 

@@ -17,6 +17,9 @@ import torch
 from tokenizers import Tokenizer
 
 from export.tts import api
+from export.tts.checkpoint import open_tts
+from export.tts.dims import read_tts_dims
+from export.tts.frame_graph import frame_graph
 from tests.reference.tts import official
 
 CODEC = official.TINY_CODEC | {
@@ -37,7 +40,7 @@ SEED = 11
 
 
 def write(directory: Path) -> None:
-    """Write ``model`` (a float32 model directory) and ``official.npz`` into ``directory``."""
+    """Write ``model`` (a float32 model directory), its predictor as ``frame.onnx``, and ``official.npz``."""
     torch.set_num_threads(2)
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
@@ -46,6 +49,9 @@ def write(directory: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = official.save_tts(model, codec, Path(folder) / "golden")
         made = api.run(checkpoint, directory / "model", codec="fp32", decoder="f32", name="golden-tts")
+        opened = open_tts(checkpoint)
+        graph = frame_graph(opened.model, read_tts_dims(opened), half=False, exact=True)
+        (directory / "frame.onnx").write_bytes(graph.SerializeToString())
     np.savez_compressed(directory / "official.npz", **outputs(model, codec, made))
 
 

@@ -1,0 +1,270 @@
+"""The code predictor as one ONNX graph that makes a whole frame: all its passes, heads and draws in one call.
+
+A pass of the predictor is short, and a llama.cpp call a pass pays for meeting threads after every operator, for Python
+between the passes and for float32 heads. Here the passes are written out one after another, sharing the weights: 4-bit
+matrices in blocks of 32 (``MatMulNBits``), heads in 8 bits, everything else in float32. It uses ONNX Runtime's own
+operators, so it is for CPUs only, as the GGUF is; codec/frame_graph.py runs it.
+
+inputs: ``hidden`` float [B, width], the talker's state as it goes in; ``first`` float [B, width], the row of code 0;
+``rows`` the table of rows, as wide; ``uniform`` float [B, G] in [0, 1), one draw each, 0 for the likeliest;
+``temperature`` and ``top_p`` float [B, 1]; ``top_k`` int64 [1]. Output: ``codes`` int64 [B, G].
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from export.checkpoint import Checkpoint
+from export.dims import DecoderDims
+from export.rules import IR_VERSION, OPSET
+from export.tts.dims import TtsDims, predictor_view
+
+Floats = NDArray[np.float32]
+
+BLOCK = 32
+"""Values that share a scale."""
+CANDIDATES = np.linspace(0.80, 1.05, 11, dtype=np.float32)
+"""Scales tried for a block, as parts of the one that reaches its largest value."""
+CONTRIB = "com.microsoft"
+ACCURACY = 4
+"""Products of 8-bit integers: a row's values are rounded in the same blocks."""
+
+
+def rounded(weight: Floats, bits: int) -> tuple[NDArray[np.uint8], Floats]:
+    """A matrix [n, k] in blocks along k: codes [n, k / BLOCK, BLOCK · bits / 8], low bits first, and scales.
+
+    The scale of a block is the one of ``CANDIDATES`` that loses least. The zero point is in the middle.
+    """
+    n, k = weight.shape
+    middle = 1 << bits - 1
+    blocks = weight.reshape(n, k // BLOCK, BLOCK)
+    place = np.abs(blocks).argmax(-1, keepdims=True)
+    full = np.take_along_axis(blocks, place, -1) / np.float32(-middle)
+    best_error = np.full(full.shape, np.inf, np.float32)
+    best = np.zeros_like(full)
+    for part in CANDIDATES if bits < 8 else CANDIDATES[-3:-2]:
+        scale = np.where(full == 0, np.float32(1), full * part)
+        codes = np.clip(np.rint(blocks / scale), -middle, middle - 1)
+        error = ((codes * scale - blocks) ** 2).sum(-1, keepdims=True)
+        best = np.where(error < best_error, scale, best)
+        best_error = np.minimum(error, best_error)
+    codes = (np.clip(np.rint(blocks / best), -middle, middle - 1) + middle).astype(np.uint8)
+    if bits == 4:
+        codes = codes[..., 0::2] | (codes[..., 1::2] << 4)
+    return np.ascontiguousarray(codes), best[..., 0]
+
+
+Matrix = Callable[[str], str]
+"""``rows @ weight.T``: takes the name of the rows, gives that of the product."""
+
+
+class Writer:
+    """Nodes and weights of the graph that is being written."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: list[TensorProto] = []
+        self._count = 0
+        self._kept: set[str] = set()
+
+    def weight(self, name: str, value: NDArray[np.generic]) -> str:
+        """Keep a tensor; one of that name only once."""
+        if name in self._kept:
+            return name
+        self._kept.add(name)
+        self.weights.append(numpy_helper.from_array(np.array(value, order="C"), name))
+        return name
+
+    def op(
+        self,
+        kind: str,
+        *inputs: str,
+        outputs: int = 1,
+        unused: Collection[int] = (),
+        domain: str = "",
+        **attributes: Any,
+    ) -> list[str]:
+        """Add a node; the names of its outputs, empty for those in ``unused``."""
+        self._count += 1
+        names = [f"{kind.lower()}_{self._count}_{i}" if i not in unused else "" for i in range(outputs)]
+        self.nodes.append(helper.make_node(kind, list(inputs), names, domain=domain, **attributes))
+        return names
+
+    def one(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        """Add a node with one output; its name."""
+        return self.op(kind, *inputs, domain=domain, **attributes)[0]
+
+    def matrix(self, name: str, weight: Floats, bits: int) -> Matrix:
+        """Keep a matrix [n, k], rounded to 4 or 8 ``bits``, or as it is with 32."""
+        if bits == 32:
+            plain = self.weight(name, weight.T)
+            return lambda rows: self.one("MatMul", rows, plain)
+        codes, scales = rounded(weight, bits)
+        names = self.weight(f"{name}.codes", codes), self.weight(f"{name}.scales", scales)
+        shape = {"N": weight.shape[0], "K": weight.shape[1], "bits": bits, "block_size": BLOCK}
+        return lambda rows: self.one("MatMulNBits", rows, *names, domain=CONTRIB, accuracy_level=ACCURACY, **shape)
+
+
+class Layer:
+    """A layer of the stack, written once for every pass."""
+
+    def __init__(self, writer: Writer, index: int, model: Checkpoint, dims: DecoderDims, bits: int) -> None:
+        self._writer, self._dims = writer, dims
+
+        def read(name: str) -> Floats:
+            return model.tensors[f"model.layers.{index}.{name}.weight"].read()
+
+        projections = [read(f"self_attn.{each}_proj") for each in ("q", "k", "v")]
+        self._entry = writer.matrix(f"{index}.qkv", np.concatenate(projections), bits)
+        self._exit = writer.matrix(f"{index}.o", read("self_attn.o_proj"), bits)
+        self._rise = writer.matrix(f"{index}.up", np.concatenate([read("mlp.gate_proj"), read("mlp.up_proj")]), bits)
+        self._fall = writer.matrix(f"{index}.down", read("mlp.down_proj"), bits)
+        self._norms = {
+            name: writer.weight(f"{index}.{name}", read(name))
+            for name in ("input_layernorm", "post_attention_layernorm", "self_attn.q_norm", "self_attn.k_norm")
+        }
+        q, kv = dims.heads * dims.head_dim, dims.kv_heads * dims.head_dim
+        self._parts = writer.weight(f"{index}.qkv.parts", np.array([q, kv, kv], np.int64))
+        self._shapes = {
+            name: writer.weight(f"{index}.{name}.shape", np.array(shape, np.int64))
+            for name, shape in (
+                ("q", [0, 0, dims.heads, dims.head_dim]),
+                ("k", [0, 0, dims.kv_heads, dims.head_dim]),
+                ("flat q", [0, 0, q]),
+                ("flat k", [0, 0, kv]),
+            )
+        }
+        self._past: tuple[str, str] = ("", "")
+
+    @property
+    def first_norm(self) -> str:
+        """Weight of the norm before it."""
+        return self._norms["input_layernorm"]
+
+    def __call__(self, state: str, normal: str, lengths: tuple[str, str], tables: tuple[str, str]) -> tuple[str, str]:
+        """(state, normed state) → (state before the MLP's sum, what the MLP adds)."""
+        w, dims = self._writer, self._dims
+        q, k, v = w.op("Split", self._entry(normal), self._parts, outputs=3, axis=-1)
+        q, k = self._per_head(q, "q"), self._per_head(k, "k")
+        mixed, *past = w.op(
+            "GroupQueryAttention", q, k, v, *self._past, *lengths, *tables, outputs=3, domain=CONTRIB,
+            num_heads=dims.heads, kv_num_heads=dims.kv_heads, do_rotary=1, rotary_interleaved=0,
+        )  # fmt: skip
+        self._past = past[0], past[1]
+        normal, _, _, state = w.op(
+            "SkipSimplifiedLayerNormalization", state, self._exit(mixed), self._norms["post_attention_layernorm"],
+            outputs=4, unused=(1, 2), domain=CONTRIB, epsilon=dims.epsilon,
+        )  # fmt: skip
+        gate, up = w.op("Split", self._rise(normal), outputs=2, axis=-1, num_outputs=2)
+        return state, self._fall(w.one("Mul", w.one("QuickGelu", gate, domain=CONTRIB, alpha=1.0), up))
+
+    def _per_head(self, rows: str, name: str) -> str:
+        """Queries or keys, normed head by head."""
+        heads = self._writer.one("Reshape", rows, self._shapes[name])
+        return self._writer.one("Reshape", self._norm(heads, f"self_attn.{name}_norm"), self._shapes[f"flat {name}"])
+
+    def _norm(self, rows: str, name: str) -> str:
+        return self._writer.one(
+            "SimplifiedLayerNormalization", rows, self._norms[name], axis=-1, epsilon=self._dims.epsilon
+        )
+
+
+class Draw:
+    """A code of each row's logits, as ``codec.sampling.draw`` takes it: temperature, top-k, top-p, a uniform number."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._axis = writer.weight("draw.axis", np.array(1, np.int64))
+        self._axes = writer.weight("draw.axes", np.array([1], np.int64))
+        self._none = writer.weight("draw.none", np.array([1e30], np.float32))
+        self._one = writer.weight("draw.one", np.array([1], np.int64))
+
+    def __call__(self, logits: str, uniform: str) -> str:
+        """``logits`` [B, E] and ``uniform`` [B, 1] → codes int64 [B, 1]."""
+        w = self._writer
+        best, places = w.op("TopK", w.one("Div", logits, "temperature"), "top_k", outputs=2, axis=1)
+        mass = w.one("CumSum", w.one("Softmax", best, axis=1), self._axis)
+        whole = w.one("ReduceMax", mass, self._axes, keepdims=1)
+        # The smallest set whose mass reaches top_p: nothing is drawn beyond its last member.
+        beyond = w.one("GreaterOrEqual", mass, w.one("Mul", whole, "top_p"))
+        kept = w.one("ReduceMin", w.one("Where", beyond, mass, self._none), self._axes, keepdims=1)
+        below = w.one("LessOrEqual", mass, w.one("Mul", uniform, w.one("Min", kept, whole)))
+        place = w.one("ReduceSum", w.one("Cast", below, to=TensorProto.INT64), self._axes, keepdims=1)
+        last = w.one("Sub", "top_k", self._one)
+        return w.one("GatherElements", places, w.one("Min", place, last), axis=1)
+
+
+def frame_graph(model: Checkpoint, dims: TtsDims, *, half: bool, exact: bool = False) -> onnx.ModelProto:
+    """The graph of a checkpoint's predictor.
+
+    Args:
+        half: the table of rows is float16.
+        exact: leave all weights in float32, for tests.
+    """
+    small, groups = dims.predictor, dims.codec.codebooks - 1
+    w, view = Writer(), predictor_view(model)
+    layers = [Layer(w, index, view, small, 32 if exact else 4) for index in range(small.layers)]
+    heads = [
+        w.matrix(f"head.{g}", model.tensors[f"talker.code_predictor.lm_head.{g}.weight"].read(), 32 if exact else 8)
+        for g in range(groups)
+    ]
+    final = w.weight("norm", view.tensors["model.norm.weight"].read())
+    tables = rotations(w, small, groups + 1)
+    draw, middle = Draw(w), w.weight("middle", np.array([1], np.int64))
+    batch = w.one("Shape", "hidden", start=0, end=1)
+    state = w.one("Concat", *(w.one("Unsqueeze", name, middle) for name in ("hidden", "first")), axis=1)
+    last = w.weight("last", np.array(-1, np.int64))
+    codes: list[str] = []
+    for g in range(groups):
+        count = g + 2  # positions so far, these included
+        seen = w.one("Expand", w.weight(f"seen.{g}", np.array([count - 1], np.int32)), batch)
+        lengths = seen, w.weight(f"count.{g}", np.array(count, np.int32))
+        normal = w.one("SimplifiedLayerNormalization", state, layers[0].first_norm, axis=-1, epsilon=small.epsilon)
+        for layer, following in zip(layers, [*(each.first_norm for each in layers[1:]), final], strict=True):
+            state, more = layer(state, normal, lengths, tables)
+            normal, _, _, state = w.op(
+                "SkipSimplifiedLayerNormalization", state, more, following, outputs=4, unused=(1, 2), domain=CONTRIB,
+                epsilon=small.epsilon,
+            )  # fmt: skip
+        logits = heads[g](w.one("Gather", normal, last, axis=1))
+        ends = (w.weight(f"draw.{place}", np.array([place], np.int64)) for place in (g, g + 1))
+        codes.append(draw(logits, w.one("Slice", "uniform", *ends, middle)))
+        if g + 1 < groups:
+            table_start = np.array([dims.talker.vocabulary + g * dims.codec.entries], np.int64)
+            place = w.one("Add", codes[-1], w.weight(f"table.{g}", table_start))
+            state = w.one("Gather", "rows", place, axis=0)
+            state = w.one("Cast", state, to=TensorProto.FLOAT) if half else state
+    w.nodes.append(helper.make_node("Concat", codes, ["codes"], axis=1))
+    table = TensorProto.FLOAT16 if half else TensorProto.FLOAT
+    entry = [
+        helper.make_tensor_value_info(name, kind, shape)
+        for name, kind, shape in (
+            ("hidden", TensorProto.FLOAT, ["batch", small.width]),
+            ("first", TensorProto.FLOAT, ["batch", small.width]),
+            ("rows", table, ["table", small.width]),
+            ("uniform", TensorProto.FLOAT, ["batch", groups]),
+            ("temperature", TensorProto.FLOAT, ["batch", 1]),
+            ("top_p", TensorProto.FLOAT, ["batch", 1]),
+            ("top_k", TensorProto.INT64, [1]),
+        )
+    ]
+    exits = [helper.make_tensor_value_info("codes", TensorProto.INT64, ["batch", groups])]
+    graph = helper.make_graph(w.nodes, "frame", entry, exits, w.weights)
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)]
+    made = helper.make_model(graph, opset_imports=opsets)
+    made.ir_version = IR_VERSION
+    return made
+
+
+def rotations(writer: Writer, dims: DecoderDims, positions: int) -> tuple[str, str]:
+    """Cosines and sines of the rotary embedding: [positions, head_dim / 2] each."""
+    steps = dims.rope_theta ** (-np.arange(0, dims.head_dim, 2, dtype=np.float64) / dims.head_dim)
+    angles = np.arange(positions)[:, None] * steps
+    return (
+        writer.weight("cosines", np.cos(angles).astype(np.float32)),
+        writer.weight("sines", np.sin(angles).astype(np.float32)),
+    )
