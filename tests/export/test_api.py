@@ -50,7 +50,7 @@ def test_a_missing_package_gives_one_sentence(tmp_path: Path, monkeypatch: pytes
         lambda: api.run(directory, tmp_path / "out", encoder="fp32", decoder="f32", clip=False, name=None),
         lambda: api.verify(tmp_path, directory),
     ):
-        with pytest.raises(api.ExportUnavailable, match=r"torch.*hearsay\[export\]") as caught:
+        with pytest.raises(api.ExportUnavailable, match=r"torch.*\.\[export\]") as caught:
             call()
         assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()

@@ -93,7 +93,7 @@ def test_without_the_extra_a_sentence_names_it(tmp_path: Path, monkeypatch: pyte
     path.write_bytes(b"\0\0\0\x20ftypM4A " + bytes(100))
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "av" else found(name))
-    with pytest.raises(RecordingError, match=r"pip install 'hearsay\[media\]'"):
+    with pytest.raises(RecordingError, match=r"pip install -e '\.\[media\]'"):
         open_recording(path)
 
 
