@@ -18,7 +18,7 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "hearsay needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Try: make demo PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "Python's venv is missing (Debian, Ubuntu: apt install python3-venv)."; exit 1; }
 
-$(VENV)/llama.stamp: requirements/runtime.txt tools/llama_wheel.py | $(BIN)/python
+$(VENV)/llama.stamp: requirements/runtime.txt tools/llama_wheel.py $(wildcard tools/llama/*) | $(BIN)/python
 	@$(BIN)/python tools/llama_wheel.py --cache "$(CACHE)/wheels"
 	@touch $@
 

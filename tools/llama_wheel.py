@@ -1,13 +1,16 @@
 """Install llama-cpp-python as pinned in requirements/runtime.txt, from a wheel kept in a cache directory.
 
 It has no wheels on the index and compiles for about five minutes, for this very CPU; so the wheel is kept under a name
-that says Python, platform and the CPU's features, and a machine compiles it once. Run by the Makefile.
+that says Python, platform, the CPU's features and what is added to it, and a machine compiles it once. Run by the
+Makefile. Added: tools/llama, faster products of q8_0, which change no bit.
 """
 
 import argparse
 import hashlib
+import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,6 +18,7 @@ import tempfile
 from pathlib import Path
 
 PACKAGE = "llama-cpp-python"
+ADDED = Path(__file__).resolve().parent / "llama"
 
 
 def pinned(requirements: Path) -> str:
@@ -37,7 +41,8 @@ def cpu_features() -> str:
 
 def key(line: str) -> str:
     """Directory name for a wheel built from ``line`` on this machine."""
-    seed = "\n".join([line, sys.version.split()[0], platform.platform(), cpu_features()])
+    added = [file.read_text() for file in sorted(ADDED.iterdir())]
+    seed = "\n".join([line, sys.version.split()[0], platform.platform(), cpu_features(), *added])
     return hashlib.sha256(seed.encode()).hexdigest()[:16]
 
 
@@ -57,10 +62,18 @@ def compiler_missing() -> str | None:
     return f"llama.cpp is compiled on this machine, and {', '.join(missing)} is missing ({how})."
 
 
+def cmake_arguments() -> str:
+    """CMAKE_ARGS for the build: what the environment says, and our file behind ggml's project()."""
+    hook = f"-DCMAKE_PROJECT_ggml_INCLUDE={(ADDED / 'q8_0.cmake').as_posix()}"
+    return f"{os.environ.get('CMAKE_ARGS', '')} {shlex.quote(hook)}".strip()
+
+
 def pip(*arguments: str) -> int:
     """Run this environment's pip."""
     return subprocess.run(
-        [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments], check=False
+        [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments],
+        env={**os.environ, "CMAKE_ARGS": cmake_arguments()},
+        check=False,
     ).returncode
 
 
@@ -85,7 +98,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             wanted = Path(scratch) / "llama.txt"
             wanted.write_text(line + "\n")
-            if pip("wheel", "-q", "--no-deps", "--require-hashes", "-r", str(wanted), "-w", scratch):
+            # Not from pip's cache of wheels: that does not know what is added here.
+            if pip("wheel", "-q", "--no-cache-dir", "--no-deps", "--require-hashes", "-r", str(wanted), "-w", scratch):
                 sys.exit("llama-cpp-python could not be built; the compiler's output is above.")
             wheel = next(Path(scratch).glob("*.whl"))
             shutil.move(wheel, folder / wheel.name)
