@@ -6,6 +6,7 @@ weights is stopped by a guard, which costs the same. Seconds are wall time; ther
 time, all threads together, tells how busy the machine was otherwise.
 """
 
+import threading
 import time
 from pathlib import Path
 
@@ -14,9 +15,10 @@ import numpy as np
 from bench.probe import machine, peak_resident_bytes, resident_bytes
 from clients.clock import PlaybackClock
 from clients.lag import percentile
-from codec.events import AudioChunk
+from codec.events import AudioChunk, Cleared
 from codec.model import TtsModel
 from codec.options import SpeakOptions
+from codec.output import MOST_FRAMES
 
 TEXT = (
     "The museum opens at ten and closes at five. My neighbour planted roses along the fence. He counted eleven boats "
@@ -24,6 +26,7 @@ TEXT = (
 )
 FIRST_WORDS = "The museum opens "
 FIRST_TRIALS = 7
+CLEAR_TRIALS = 20
 CALLS = (1, 4, 12)
 """Frames of a codec call whose time is published."""
 CALL_TRIALS = 9
@@ -60,6 +63,7 @@ def measure(
                 "prompt_prepared": _spread(prepared),
             },
             **_speak(tts, options, frames),
+            "clear_ms": _clear_ms(tts, options),
             "codec_ms_per_frame": {str(count): _codec_ms(tts, count) for count in CALLS},
             "resident_bytes": resident_bytes(),
             "peak_resident_bytes": peak_resident_bytes(),
@@ -83,6 +87,42 @@ def _first_audio(tts: TtsModel, options: SpeakOptions, *, prepared: bool) -> flo
         return time.perf_counter() - began
     finally:
         speaker.close()
+
+
+def _clear_ms(tts: TtsModel, options: SpeakOptions) -> dict[str, float]:
+    """From a clear in mid-sentence to the step that answers it: by then the engine is free for others.
+
+    The clears come at moments spread over the making of a group, when it is as large as it gets.
+    """
+    speaker, answered, times = tts.speaker(options), threading.Semaphore(0), list[float]()
+    talking = threading.Event()
+
+    def drive() -> None:
+        while not speaker.finished:
+            for event in speaker.step(float(MOST_FRAMES)):
+                if isinstance(event, AudioChunk):
+                    talking.set()
+                elif isinstance(event, Cleared):
+                    answered.release()
+            speaker.wait(1.0)
+
+    driving = threading.Thread(target=drive)
+    driving.start()
+    try:
+        for trial in range(CLEAR_TRIALS):
+            speaker.say(TEXT)
+            talking.clear()
+            talking.wait()  # one frame is out; a whole group is being made
+            time.sleep(trial * tts.frame_samples / tts.sample_rate / 8)
+            began = time.perf_counter()
+            speaker.clear()
+            answered.acquire()
+            times.append(time.perf_counter() - began)
+        speaker.finish()
+        driving.join()
+    finally:
+        speaker.close()
+    return {"p95": round(1000 * percentile(times, 0.95), 1), **_spread(times)}
 
 
 def _speak(tts: TtsModel, options: SpeakOptions, frames: int) -> dict[str, object]:

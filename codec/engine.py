@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from codec.decoder import CodecDecoder, CodecState, Decode
 from codec.frame_graph import FrameGraph
+from codec.output import MOST_FRAMES, MOST_FRAMES_LARGE
 from codec.predictor import Entry, FrameMaker, FrameStart, Predictor
 from codec.prompt import HEAD_ROWS, Prompt
 from codec.rows import CodeTable
@@ -26,7 +27,7 @@ from engines.batching import Cancelled, Lane, Owner
 from engines.gguf import Decoder
 from engines.manifest import TtsManifest
 from engines.onnx import CPU, Graph
-from engines.threads import budget, share
+from engines.threads import SMALL_BYTES, budget, share
 
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
@@ -58,7 +59,10 @@ class Engine:
         spec = manifest.codec
         self.manifest = manifest
         self.sample_rate, self.frame_samples = spec.sample_rate, spec.frame_samples
-        mine = share(sum(file.bytes for file in manifest.files.values()), budget(threads))
+        weights = sum(file.bytes for file in manifest.files.values())
+        mine = share(weights, budget(threads))
+        self.most_frames = MOST_FRAMES if weights < SMALL_BYTES else MOST_FRAMES_LARGE
+        """Of a group: what cannot be broken off must be short."""
         self.threads = mine.threads
         self.lane = Lane("hearsay-talker")
         self.codec_lane = Lane("hearsay-codec") if mine.side_by_side else self.lane

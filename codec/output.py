@@ -13,6 +13,9 @@ Floats = npt.NDArray[np.float32]
 FIRST_FRAMES: Final = 1
 MOST_FRAMES: Final = 12
 """Frames of one codec call: the first call one, so that sound starts; then more, because a call costs less a frame."""
+MOST_FRAMES_LARGE: Final = 4
+"""The same of a large model: a call cannot be broken off, and a clear waits at most for one (12 frames of the released
+codec would be 200 ms on two cores; a frame in a call of 4 costs 8 % more than in one of 12)."""
 BUFFER_SHARE: Final = 0.5
 """Of what the client has buffered, a group may take at most this long to play: it is made before the rest runs out."""
 
@@ -52,16 +55,17 @@ class Output:
         return np.asarray(self._resampler.resample_chunk(samples, last=last), dtype=np.float32)
 
 
-def group_frames(made: int, buffered: float | None, frame_seconds: float) -> int:
+def group_frames(made: int, buffered: float | None, frame_seconds: float, most: int = MOST_FRAMES) -> int:
     """How many frames the next group should have.
 
     Args:
         made: groups given out since the session (or its last clear) began.
         buffered: seconds of audio the client holds unplayed; None where nobody knows: groups then grow by themselves.
         frame_seconds: playing time of a frame.
+        most: frames that a group may have at all.
     """
     if made == 0:
         return FIRST_FRAMES
     if buffered is None:
-        return min(2 ** (made // 2), MOST_FRAMES)
-    return min(max(int(buffered * BUFFER_SHARE / frame_seconds), FIRST_FRAMES), MOST_FRAMES)
+        return min(2 ** (made // 2), most)
+    return min(max(int(buffered * BUFFER_SHARE / frame_seconds), FIRST_FRAMES), most)

@@ -2,8 +2,8 @@
 
 ``say``, ``flush``, ``clear``, ``finish`` and ``close`` return at once and may come from any thread;
 :meth:`Speaker.step` blocks for model calls and belongs to one thread at a time. A step speaks one group of frames, at
-most twelve, and looks for a ``clear`` after every frame. Late text stalls the talker: it is never fed padding before
-the text's end.
+most twelve (four of a large model), and looks for a ``clear`` after every frame. Late text stalls the talker: it is
+never fed padding before the text's end.
 
 The codes of a piece depend on its text, the options and the seed: not on how the text was cut or when it came, nor on
 other sessions (with f16, f32 and q8_0 weights; engines/gguf.py says what that rests on).
@@ -319,7 +319,9 @@ class Speaker:
                 return script.next_token()
 
         engine = self._engine
-        group = piece.speak(group_frames(self._groups, buffered, engine.frame_samples / engine.sample_rate), next_token)
+        frame_seconds = engine.frame_samples / engine.sample_rate
+        wanted = group_frames(self._groups, buffered, frame_seconds, engine.most_frames)
+        group = piece.speak(wanted, next_token)
         if group.frames:
             self._groups += 1
             self._give(self._output.feed(group.samples), events)

@@ -83,4 +83,6 @@ def test_groups_begin_with_one_frame_and_fit_the_buffer() -> None:
     """One frame first whatever is buffered; then at most half of what the client still has to play."""
     assert group_frames(0, 30.0, 0.08) == 1
     assert [group_frames(made, None, 0.08) for made in range(10)] == [1, 1, 2, 2, 4, 4, 8, 8, 12, 12]
+    assert [group_frames(made, None, 0.08, 4) for made in range(8)] == [1, 1, 2, 2, 4, 4, 4, 4]
+    assert [group_frames(1, buffered, 0.08, 4) for buffered in (0.0, 0.5, 10.0)] == [1, 3, 4]
     assert [group_frames(1, buffered, 0.08) for buffered in (0.0, 0.2, 0.5, 1.0, 10.0)] == [1, 1, 3, 6, 12]
