@@ -15,7 +15,8 @@ import numpy.typing as npt
 from engines.batching import Owner
 from engines.gguf import Rows
 from streaming.bias import KeytermBias
-from streaming.doubt import Draft, choose, doubts, inverse
+from streaming.branch import Branch
+from streaming.doubt import DOUBTS, ROWS, Agenda, Draft, best_of, choose, inverse
 from streaming.repetition import loop_period
 from streaming.work import Work
 
@@ -50,34 +51,51 @@ class Decoding:
         """
         self._follow(draft, logits, position, samples, bias, kept=kept)
 
-    def final(self, logits: Floats, position: int, samples: int, bias: KeytermBias) -> Draft:
-        """The text of a clip of ``samples``; ``logits`` [vocabulary] choose its first token, of row ``position``."""
+    def final(self, logits: Floats, position: int, samples: int, bias: KeytermBias, ctc: Floats | None = None) -> Draft:
+        """The text of a clip of ``samples``; ``logits`` [vocabulary] choose its first token, of row ``position``.
+
+        ``ctc``: the CTC head's log-probabilities of the clip [rows, vocabulary + 1], where the model has one.
+        """
         draft, doubting = Draft(), self._model.doubts
         bias.apply(logits, draft.tokens)
         self._follow(draft, logits, position, samples, bias, bans=MAX_BANS, weigh=doubting)
-        return self._reconsider(draft, position, samples, bias) if doubting else draft
+        if not doubting or not draft.ended or draft.looped:
+            return draft
+        start = len(draft.tokens) - len(self._model.prompt.answer(draft.tokens, self._language).body)
+        # One job: some thirty short calls that each waited for their turn would be late on a busy machine.
+        drafts = self._model.lane.call(
+            lambda: self._reconsider(draft, start, position, samples, bias), owner=self._owner
+        )
+        return best_of(drafts, start, ctc, self._model.manifest.encoder.ctc_blank)
 
-    def _reconsider(self, first: Draft, position: int, samples: int, bias: KeytermBias) -> Draft:
-        """The likeliest of ``first``, whose tokens begin at ``position``, and what follows from its runner-ups."""
-        if not first.ended or first.looped:
-            return first
-        answer = self._model.prompt.answer(first.tokens, self._language)
-        best = first
-        for at in doubts(first.choices, len(first.tokens) - len(answer.body)):
-            draft, token = first.until(at), first.choices[at].runner_up
-            if token in self._model.prompt.stop:
+    def _reconsider(self, first: Draft, start: int, position: int, samples: int, bias: KeytermBias) -> list[Draft]:
+        """``first``, whose tokens' rows begin at ``position``, and the texts that its second thoughts lead to, from its
+        token ``start`` on. Runs in the lane."""
+        began = time.perf_counter()
+        branch = Branch(self._model, self._sequence, position, self._budget(samples, position), bias, first.tokens)
+        agenda, found, texts = Agenda(), [first], {tuple(first.tokens)}
+        agenda.add(first, start)
+        followed = 0
+        while followed < DOUBTS and branch.rows < ROWS and (doubt := agenda.next()) is not None:
+            draft = doubt.begun()
+            if doubt.token in self._model.prompt.stop:
                 draft.ended = True
             else:
-                draft.tokens.append(token)
-                draft.probabilities.append(float(np.exp(first.choices[at].runner_up_log)))
-                logits = self._step(token, position + at)
-                bias.apply(logits, draft.tokens)
-                # A loop ends it: going back before the doubt would change the cache under those still to come.
-                self._follow(draft, logits, position + at + 1, samples, bias, weigh=True)
-                self._work.doubts += 1
-            if draft.ended and not draft.looped and draft.total > best.total:
-                best = draft
-        return best
+                followed += 1
+                branch.follow(draft, doubt)
+            if draft.ended and tuple(draft.tokens) not in texts:
+                texts.add(tuple(draft.tokens))
+                found.append(draft)
+                agenda.add(draft, doubt.position + 1)
+        self._work.doubts += followed
+        self._work.doubt_rows += branch.rows
+        self._work.doubt_seconds += time.perf_counter() - began
+        return found
+
+    def _budget(self, samples: int, first_position: int) -> int:
+        """Tokens that the text of a clip of ``samples`` may have, its first one's row at ``first_position``."""
+        budget = int(samples / self._model.sample_rate * TOKENS_PER_SECOND) + TOKENS_EXTRA
+        return min(budget, self._model.decoder.rows - first_position)
 
     def _follow(
         self,
@@ -97,9 +115,8 @@ class Decoding:
         goes on with another token than the one that began the second turn. ``weigh``: keep the draft's choices.
         """
         tokens, probabilities = draft.tokens, draft.probabilities
-        seconds = samples / self._model.sample_rate
-        budget = min(int(seconds * TOKENS_PER_SECOND) + TOKENS_EXTRA, len(tokens) + self._model.decoder.rows - position)
         first_position = position - len(tokens)
+        budget = self._budget(samples, first_position)
         banned: dict[int, set[int]] = {}
         biased = True  # the caller's logits are
         while len(tokens) < budget:

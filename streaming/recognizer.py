@@ -213,7 +213,7 @@ class Segment:
     def _decode(self, audio: Floats, end: int) -> Hypothesis:
         """The text of the closed windows and the tail rows ``audio``, decoded afresh."""
         logits, position = self._evaluate_text(audio, (), 0)
-        return self._hypothesis(self._decoding.final(logits[0], position, end, self._head.bias))
+        return self._hypothesis(self._decoding.final(logits[0], position, end, self._head.bias, self.ctc))
 
     def _leaks(self, hypothesis: Hypothesis) -> bool:
         """Whether the text recites the context where the CTC head (if there is one) heard something else."""

@@ -33,7 +33,9 @@ class Work(Counts):
     steps: int = 0
     """Tokens decoded one at a time."""
     doubts: int = 0
-    """Runner-ups of a final that were followed to their end."""
+    """Other tokens of a final that were followed."""
+    doubt_rows: int = 0
+    """Rows that took."""
     draft_accepted: int = 0
     ticks: int = 0
     ticks_skipped: int = 0
@@ -49,3 +51,4 @@ class Work(Counts):
     body_seconds: float = 0.0
     prefill_seconds: float = 0.0
     step_seconds: float = 0.0
+    doubt_seconds: float = 0.0

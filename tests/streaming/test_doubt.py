@@ -1,82 +1,100 @@
-"""Second thoughts: what is doubted, and that following it changes finals for the likelier."""
-
-from itertools import pairwise
+"""Second thoughts: what is doubted, in which order, and which text is kept."""
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import streaming.doubt
-from engines.batching import Owner, Urgency
-from engines.gguf import Rows
 from engines.manifest import Decoder
-from engines.store import find
-from streaming.doubt import DOUBTS, SURE, Choice, Draft, affordable, choose, doubts
-from streaming.events import Transcript
-from streaming.model import AsrModel
-from streaming.options import ListenOptions
-from streaming.repetition import Period
-from tests.clips import DATA, read_clip
+from streaming.doubt import CTC, CUT, LEAST, OTHERS, PER_TOKEN, Agenda, Choice, Draft, affordable, best_of, choose
 
-logarithms = st.floats(-12, -1e-6)
+logarithms = st.floats(-6, -1e-6)
 
 
 @given(st.lists(st.floats(-30, 30), min_size=2, max_size=40, unique=True), st.data())
-def test_a_choice_tells_its_probability_and_the_runner_up(values: list[float], data: st.DataObject) -> None:
+def test_a_choice_tells_its_probability_and_the_likeliest_others(values: list[float], data: st.DataObject) -> None:
     logits = np.array(values, np.float32)
     token = data.draw(st.integers(0, len(values) - 1))
     choice = choose(logits, token)
     whole = np.log(np.exp(logits.astype(np.float64)).sum())
     assert choice.log == pytest.approx(float(logits[token]) - whole, abs=1e-3)
-    assert choice.runner_up != token
-    assert logits[choice.runner_up] == max(x for i, x in enumerate(logits) if i != token)
-    assert choice.runner_up_log == pytest.approx(float(logits[choice.runner_up]) - whole, abs=1e-3)
+    assert len(choice.others) <= OTHERS
+    others = [other for other, _ in choice.others]
+    assert token not in others and len(set(others)) == len(others)
+    logs = [log for _, log in choice.others]
+    assert logs == sorted(logs, reverse=True)
+    for other, log in choice.others:
+        assert log == pytest.approx(float(logits[other]) - whole, abs=1e-3) and log >= LEAST - 1e-3
+    for i in set(range(len(values))) - {token, *others}:
+        full = len(others) == OTHERS and logits[i] <= min(logits[other] for other in others)
+        assert full or logits[i] - whole < LEAST + 1e-3
 
 
-def test_a_banned_token_is_no_runner_up() -> None:
-    assert choose(np.array([1.0, -np.inf, 0.5, 2.0], np.float32), 3).runner_up == 0
+def test_a_banned_token_is_no_other() -> None:
+    choice = choose(np.array([1.0, -np.inf, 0.5, 2.0], np.float32), 3)
+    assert [token for token, _ in choice.others] == [0, 2]
 
 
-@given(st.lists(st.tuples(logarithms, logarithms), max_size=40), st.integers(0, 45))
-def test_the_closest_calls_are_doubted_last_one_first(logs: list[tuple[float, float]], start: int) -> None:
-    choices = [Choice(a, 0, b) for a, b in logs]
-    found = doubts(choices, start)
-    assert len(found) <= DOUBTS and found == sorted(set(found), reverse=True)
-    assert all(i >= start and np.exp(choices[i].log) < SURE for i in found)
-    gaps = [choices[i].log - choices[i].runner_up_log for i in found]
-    for i in set(range(start, len(choices))) - set(found):
-        unsure = np.exp(choices[i].log) < SURE
-        assert not unsure or (len(found) == DOUBTS and choices[i].log - choices[i].runner_up_log >= max(gaps))
+def drafts_of(logs: list[tuple[float, float]]) -> Draft:
+    choices = [Choice(a, ((7, b),)) for a, b in logs]
+    return Draft([5] * (len(logs) - 1), [0.5] * (len(logs) - 1), choices, ended=True)
 
 
-def test_a_draft_is_cut_before_the_doubted_token() -> None:
-    draft = Draft([5, 6, 7], [0.9, 0.4, 0.8], [Choice(-0.1, 1, -3.0), Choice(-0.9, 2, -1.0), Choice(-0.2, 3, -2.0)])
-    cut = draft.until(1)
-    assert cut.tokens == [5] and cut.probabilities == [0.9]
-    assert [c.log for c in cut.choices] == [-0.1, -1.0]
-    assert draft.tokens == [5, 6, 7] and len(draft.choices) == 3
+@given(st.lists(st.lists(st.tuples(logarithms, logarithms), min_size=1, max_size=12), min_size=1, max_size=4))
+def test_doubts_come_by_what_they_promise(texts: list[list[tuple[float, float]]]) -> None:
+    agenda, drafts = Agenda(), [drafts_of(logs) for logs in texts]
+    for draft in drafts:
+        agenda.add(draft, 0)
+    promised = list[float]()
+    while (doubt := agenda.next()) is not None:
+        promised.append(doubt.draft.total - doubt.draft.choices[doubt.position].log + doubt.log)
+    best = max(draft.total for draft in drafts)
+    every = sorted((d.total - c.log + c.others[0][1] for d in drafts for c in d.choices), reverse=True)
+    assert promised == pytest.approx([each for each in every if each >= best - CUT])
 
 
-def test_finals_of_the_shipped_model_change_where_they_were_unsure(monkeypatch: pytest.MonkeyPatch) -> None:
-    heard: dict[int, list[str]] = {}
-    with_model = AsrModel.load(find("pocket-asr-en"), sessions=1)
-    try:
-        for most in (0, DOUBTS):
-            monkeypatch.setattr(streaming.doubt, "DOUBTS", most)
-            followed, texts = 0, list[str]()
-            for path in sorted((DATA / "clips").glob("*.opus"))[:12]:
-                listener = with_model.listener(ListenOptions(language="en", interim=False))
-                events = [*listener.feed(read_clip(path).samples), *listener.finish()]
-                texts += [e.text for e in events if isinstance(e, Transcript) and e.is_final]
-                followed += listener.work.doubts
-                listener.close()
-            assert (followed > 0) == (most > 0)
-            heard[most] = texts
-    finally:
-        with_model.close()
-    assert len(heard[0]) == len(heard[DOUBTS]) and heard[0] != heard[DOUBTS]
+def test_nothing_before_the_start_is_doubted() -> None:
+    agenda = Agenda()
+    agenda.add(drafts_of([(-1.0, -0.5)] * 4), 3)
+    doubt = agenda.next()
+    assert doubt is not None and doubt.position == 3 and agenda.next() is None
+
+
+def test_a_doubt_begins_with_what_stood_before_it() -> None:
+    draft = Draft([5, 6, 7], [0.9, 0.4, 0.8], [Choice(-0.1), Choice(-0.9, ((2, -1.0),)), Choice(-0.2), Choice(-0.3)])
+    agenda = Agenda()
+    agenda.add(draft, 0)
+    doubt = agenda.next()
+    assert doubt is not None and (doubt.position, doubt.token) == (1, 2)
+    begun = doubt.begun()
+    assert begun.tokens == [5] and begun.probabilities == [0.9] and not begun.ended
+    assert [c.log for c in begun.choices] == [-0.1, -1.0]
+    assert draft.tokens == [5, 6, 7] and len(draft.choices) == 4
+
+
+def scored(tokens: list[int], log: float) -> Draft:
+    return Draft(tokens, [0.5] * len(tokens), [Choice(log - PER_TOKEN * len(tokens))], ended=True)
+
+
+def test_the_ctc_head_decides_between_texts_that_the_decoder_finds_alike() -> None:
+    heard = np.log(np.array([[0.9, 0.05, 0.05], [0.05, 0.05, 0.9]], np.float32))
+    said, other = scored([0], -2.0), scored([1], -1.9)
+    assert best_of([said, other], 0) is other
+    assert best_of([said, other], 0, heard, 2) is said
+    sure = scored([1], -2.0 + CTC * 10)
+    assert best_of([said, sure], 0, heard, 2) is sure
+
+
+def test_the_ctc_head_reads_the_text_alone() -> None:
+    """Tokens before ``start`` name the language; the head has never seen them."""
+    heard = np.log(np.array([[0.9, 0.05, 0.05], [0.05, 0.05, 0.9]], np.float32))
+    said, other = scored([1, 0], -2.0), scored([1, 1], -1.9)
+    assert best_of([said, other], 1, heard, 2) is said
+
+
+def test_texts_that_no_path_spells_are_left_to_the_decoder() -> None:
+    heard = np.log(np.full((1, 3), 1 / 3, np.float32))
+    assert best_of([scored([0, 0], -2.0), better := scored([1, 1], -1.0)], 0, heard, 2) is better
 
 
 @pytest.mark.parametrize(("layers", "width", "expected"), [(4, 320, True), (28, 1024, False)])
@@ -84,37 +102,3 @@ def test_dimensions_decide_whether_finals_doubt(layers: int, width: int, expecte
     """The embedded decoder's and the released 0.6B's, whatever the precision."""
     decoder = Decoder("f", "f32", layers, width, heads=6, kv_heads=2, head_dim=64, vocabulary=768, context=4096)
     assert affordable(decoder) is expected
-
-
-def test_a_loop_behind_a_doubt_leaves_the_cache_before_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A doubt relies on the rows before it being the first text's; a loop there must not lead back over them."""
-    model = AsrModel.load(find("pocket-asr-en"), sessions=1)
-    starts: list[int] = []
-    """Positions of the rows that one final evaluated alone, in order."""
-    evaluate = model.evaluate
-
-    def noted(rows: Rows, owner: Owner, urgency: Urgency = Urgency.DUE) -> npt.NDArray[np.float32]:
-        if len(rows.rows) > 1:
-            starts.clear()
-        else:
-            starts.append(rows.start)
-        return evaluate(rows, owner, urgency)
-
-    def looping(tokens: list[int]) -> Period | None:
-        """Every text that follows a doubt is found to loop; going back would lead to its second token."""
-        following = any(b <= a for a, b in pairwise(starts))
-        return Period(0, 1) if following and len(tokens) > 2 else None
-
-    monkeypatch.setattr(model, "evaluate", noted)
-    monkeypatch.setattr("streaming.decoding.loop_period", looping)
-    try:
-        listener = model.listener(ListenOptions(language="en", interim=False))
-        for path in sorted((DATA / "clips").glob("*.opus"))[:6]:
-            list(listener.feed(read_clip(path).samples))
-            listener.finalize()
-            back = [b for a, b in pairwise(starts) if b <= a]
-            assert back == sorted(set(back), reverse=True), "a doubt was followed over rows that had changed"
-        assert listener.work.loops_broken > 0
-        listener.close()
-    finally:
-        model.close()
