@@ -77,8 +77,8 @@ eval-extra: $(VENV)/eval.stamp
 eval: $(VENV)/eval.stamp  ## all that is promised of the small models: make eval DATA=DIR [EVAL="--rows words"]
 	@$(BIN)/python -m bench.eval $(if $(DATA),--data "$(DATA)") $(EVAL)
 
-size: environment  ## bytes downloaded and unpacked
-	@$(BIN)/python -m bench.size
+size: environment  ## megabytes of each package, unpacked and downloaded, and of the bundled models
+	@$(BIN)/python -m bench.size --download
 
 clean:  ## remove environments and caches of this folder
 	rm -rf $(VENV) .envs .pytest_cache .ruff_cache .hypothesis build dist
