@@ -11,17 +11,17 @@ other sessions (with f16, f32 and q8_0 weights; engines/gguf.py says what that r
 
 import threading
 import time
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from codec.decoder import CALL_FRAMES
 from codec.events import AudioChunk, Cleared, Event, Finished, Flushed, PieceMark, PieceStarted, Reason, Warning
-from codec.options import OptionError, SpeakOptions
+from codec.inbox import Inbox, Overtaken
+from codec.options import SpeakOptions
 from codec.output import MOST_FRAMES, Output, group_frames
 from codec.piece import Piece
 from codec.sampling import Sampling, generator
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float32]
 
-MAX_PENDING: Final = 65_536
-"""Characters said and not yet spoken; an hour of speech."""
-
 
 @dataclass(frozen=True, slots=True)
 class Voicing:
@@ -52,10 +49,6 @@ class Voicing:
     """Of a cloned voice; its pieces begin once their text is all there."""
 
 
-class _Overtaken(Exception):
-    """A clear came while a group was made."""
-
-
 class Speaker:
     """One live session."""
 
@@ -65,14 +58,8 @@ class Speaker:
         self._model, self._engine, self._voicing = model, model.engine, voicing
         self._owner = Owner()
         self._output = Output(options.speed, model.sample_rate, self.sample_rate)
-        self._script = Script(model.engine.prompt, model.manifest, english=voicing.english)
+        self._inbox = Inbox(Script(model.engine.prompt, model.manifest, english=voicing.english))
         self._whole = voicing.reference is not None or "stream" not in model.manifest.layouts
-        self._inbox = threading.Condition()
-        """Guards what other threads touch: the script's inbox, the counters of clears, ``_idle`` and ``_closed``."""
-        self._clears: list[int] = []
-        self._flushes = self._clear_count = 0
-        self._epoch = 0
-        self._idle = self._closed = self._finishing = False
         self._stepping = threading.Lock()
         self._piece: Piece | None = None
         self._pieces = 0
@@ -81,7 +68,6 @@ class Speaker:
         self._sequence: int | None = None
         self._groups = 0
         self._given = 0
-        self.finished = False
 
     # ---------------------------------------------------------------- any thread
 
@@ -92,55 +78,27 @@ class Speaker:
             OptionError: more than ``MAX_PENDING`` characters would wait; nothing is taken.
             Cancelled: the session is closed; ValueError: it was finished.
         """
-        with self._inbox:
-            self._check_open()
-            waiting = self._script.pending + len(text)
-            if waiting > MAX_PENDING:
-                raise OptionError("text", f"{waiting} characters would wait to be spoken, the limit is {MAX_PENDING}")
-            self._script.say(text)
-            self._stir()
+        self._inbox.say(text)
 
     def flush(self) -> int:
         """What was said is complete: speak it to its end. Returns the number that ``Flushed`` will carry."""
-        with self._inbox:
-            self._check_open()
-            number, self._flushes = self._flushes, self._flushes + 1
-            self._script.mark(number)
-            self._stir()
-            return number
+        return self._inbox.flush()
 
     def clear(self) -> int:
         """Forget everything said so far; stops within a frame. Returns the number that ``Cleared`` will carry.
 
         Flushes that wait are forgotten too: their ``Flushed`` does not come. After :meth:`finish`, ``Finished`` does.
         """
-        with self._inbox:
-            if self._closed:
-                raise Cancelled
-            number, self._clear_count = self._clear_count, self._clear_count + 1
-            self._clears.append(number)
-            self._epoch += 1
-            self._script.clear()
-            if self._finishing and not self.finished:
-                self._script.finish()
-            self._stir()
-            return number
+        return self._inbox.clear()
 
     def finish(self) -> None:
         """No more text follows: what was said is spoken to its end, then ``Finished`` comes. Idempotent."""
-        with self._inbox:
-            if not self._closed:
-                self._finishing = True
-                self._script.finish()
-                self._stir()
+        self._inbox.finish()
 
     def close(self) -> None:
         """Give everything back. Idempotent; a ``step`` running elsewhere stops at its next model call."""
         self._owner.cancel()
-        with self._inbox:
-            already, self._closed = self._closed, True
-            self._inbox.notify_all()
-        if already:
+        if self._inbox.close():
             return
         with self._stepping:
             self._piece = None
@@ -156,24 +114,17 @@ class Speaker:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until a step has something to do (True), or ``timeout`` seconds have passed (False)."""
-        with self._inbox:
-            return self._inbox.wait_for(lambda: not self._idle or self._closed, timeout)
+        return self._inbox.wait(timeout)
 
     @property
     def pending(self) -> int:
         """Characters said and not yet handed to the talker."""
-        with self._inbox:
-            return self._script.pending
+        return self._inbox.pending
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise Cancelled
-        if self._finishing:
-            raise ValueError("the session was finished: no more text can follow")
-
-    def _stir(self) -> None:
-        self._idle = False
-        self._inbox.notify_all()
+    @property
+    def finished(self) -> bool:
+        """``Finished`` has been given out: no step is due any more."""
+        return self._inbox.finished
 
     # ---------------------------------------------------------------- the stepping thread
 
@@ -188,18 +139,17 @@ class Speaker:
             Cancelled: the session is closed.
         """
         with self._stepping:
-            if self._closed:
+            if self._inbox.closed:
                 raise Cancelled
             events, epoch = self._settle()
             made: list[Event] = []
             given, frames = self._given, self.work.frames
             try:
                 self._advance(made, buffered, epoch)
-                with self._current(epoch) as script:
-                    self._idle = self._idle and not made and not script.behind
-                    self.finished = self.finished or (bool(made) and isinstance(made[-1], Finished))
-                    return events + made
-            except _Overtaken:
+                finished = bool(made) and isinstance(made[-1], Finished)
+                self._inbox.rest(epoch, busy=bool(made), finished=finished)
+                return events + made
+            except Overtaken:
                 self._given = given
                 self.work.frames_dropped += self.work.frames - frames
                 return events + self._settle()[0]
@@ -222,9 +172,7 @@ class Speaker:
 
     def _settle(self) -> tuple[list[Event], int]:
         """Answer the clears that came, and begin a new turn."""
-        with self._inbox:
-            numbers, self._clears = self._clears, []
-            epoch, self._idle = self._epoch, not numbers  # say() and the like unset it
+        numbers, epoch = self._inbox.settle()
         if numbers:
             self._piece = None
             self._output.reset()
@@ -232,17 +180,9 @@ class Speaker:
             self.work.clears += len(numbers)
         return [Cleared(number) for number in numbers], epoch
 
-    @contextmanager
-    def _current(self, epoch: int) -> Generator[Script]:
-        """The script, locked; :class:`_Overtaken` where a clear came since ``epoch``: it holds newer text then."""
-        with self._inbox:
-            if self._epoch != epoch:
-                raise _Overtaken
-            yield self._script
-
     def _advance(self, events: list[Event], buffered: float | None, epoch: int) -> None:
         while self._piece is None:
-            with self._current(epoch) as script:
+            with self._inbox.current(epoch) as script:
                 mark = script.next_mark()
                 begin = mark is None and not script.behind and script.has_text(whole=self._whole)
                 in_vain = mark is not None and script.in_vain
@@ -282,7 +222,7 @@ class Speaker:
             random=generator(self.seed, self._takes),
         )
         if self._whole:
-            with self._current(epoch) as script:
+            with self._inbox.current(epoch) as script:
                 ids = script.whole()
             body = engine.prompt.cloned(ids, voicing.reference) if voicing.reference else engine.prompt.whole(ids)
             engine.prefill(sequence, utterance.position, body.rows, self._owner)
@@ -315,7 +255,7 @@ class Speaker:
         """One group of frames of ``piece``."""
 
         def next_token() -> int | None:
-            with self._current(epoch) as script:
+            with self._inbox.current(epoch) as script:
                 return script.next_token()
 
         engine = self._engine
@@ -336,7 +276,7 @@ class Speaker:
     def _end(self, piece: Piece, reason: Reason, events: list[Event], epoch: int) -> None:
         self._give(self._output.feed(piece.rest()), events)
         self._give(self._output.flush(), events)
-        with self._current(epoch) as script:
+        with self._inbox.current(epoch) as script:
             text, first, last = script.end_piece()
         events.append(PieceMark(piece.index, text, first, last, piece.start, self._given / self.sample_rate, reason))
         if reason != "end":
@@ -344,6 +284,3 @@ class Speaker:
             setattr(self.work, name, getattr(self.work, name) + 1)
             events.append(Warning("piece_ended_by_guard", f"piece {piece.index} was ended by the {reason} guard"))
         self._piece = None
-
-
-__all__ = ["Cancelled", "Speaker"]

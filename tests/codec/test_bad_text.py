@@ -8,7 +8,7 @@ from codec.events import Event, Flushed, PieceMark, Warning
 from codec.model import TtsModel
 from codec.options import OptionError, SpeakOptions
 from codec.script import SLICE
-from codec.speaker import MAX_PENDING
+from codec.inbox import MAX_PENDING
 from tests.codec.talking import heard, run, say
 
 
