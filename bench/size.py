@@ -1,4 +1,4 @@
-"""What a run-time install weighs: the packages that hearsay needs, unpacked and as downloads, and the bundled models."""
+"""What a run-time install weighs: the packages that hearsay needs, unpacked and downloaded, and the bundled models."""
 
 import argparse
 import re
