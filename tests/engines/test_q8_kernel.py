@@ -1,0 +1,118 @@
+"""The q8_0 kernel that is compiled into llama.cpp, against its arithmetic restated in NumPy: bit for bit.
+
+llama.cpp's own kernels keep 8 partial sums of each output: a lane's 4 products of bytes are summed exactly, times the
+product of both scales, added by one fused multiply-add a block; the lanes are summed 4, 2, 1 apart.
+"""
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+SOURCE = Path(__file__).parents[2] / "tools" / "llama"
+FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "f16c")
+BLOCK = np.dtype([("scale", "<f2"), ("values", "i1", 32)])
+GLUE = """
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+#include <cstdint>
+struct block_q8_0 { uint16_t d; int8_t qs[32]; };
+#include "q8_0.h"
+extern "C" int available() {
+#ifdef HEARSAY_Q8_0
+    return 1;
+#else
+    return 0;
+#endif
+}
+extern "C" int product(int64_t m, int64_t n, int64_t k, const block_q8_0 * a, const block_q8_0 * b, float * c,
+                       int nth) {
+#ifdef HEARSAY_Q8_0
+    for (int ith = 0; ith < nth; ith++)
+        if (!hearsay::q8_0(m, n, k, a, k, b, k, c, m, ith, nth)) return 0;
+    return 1;
+#else
+    return 0;
+#endif
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The header compiled alone, for this processor, as llama.cpp is."""
+    folder = tmp_path_factory.mktemp("kernel")
+    (folder / "glue.cpp").write_text(GLUE)
+    library = folder / "kernel.so"
+    flags = ["-O3", "-march=native", "-std=c++17", "-shared", "-fPIC", f"-I{SOURCE}"]
+    subprocess.run(["g++", *flags, "-o", str(library), str(folder / "glue.cpp")], check=True)
+    return ctypes.CDLL(str(library))
+
+
+def blocks(rng: np.random.Generator, rows: int, k: int) -> npt.NDArray[np.void]:
+    """Random q8_0 rows [rows, k], extreme bytes and scales of every size among them."""
+    made = np.zeros((rows, k), BLOCK)
+    made["values"] = rng.integers(-128, 128, (rows, k, 32))
+    made["scale"] = (rng.normal(size=(rows, k)) * 10.0 ** rng.integers(-4, 2, (rows, k))).astype(np.float16)
+    return made
+
+
+def restated(a: npt.NDArray[np.void], b: npt.NDArray[np.void]) -> npt.NDArray[np.float32]:
+    """c[j, i] = a[i] · b[j], in the order of llama.cpp's kernels."""
+    left, right = a["values"].astype(np.int64), b["values"].astype(np.int64)
+    lanes = np.zeros((len(b), len(a), 8), np.float32)
+    for block in range(a.shape[1]):
+        whole = np.einsum("ixy,jxy->jix", left[:, block].reshape(-1, 8, 4), right[:, block].reshape(-1, 8, 4))
+        scale = a["scale"][None, :, block].astype(np.float32) * b["scale"][:, None, block].astype(np.float32)
+        # The product is exact in a long double, and so, but for one case in millions, is the sum: one rounding.
+        exact = scale[..., None].astype(np.longdouble) * whole + lanes
+        lanes = exact.astype(np.float32)
+    four = lanes[..., 4:] + lanes[..., :4]
+    two = four[..., :2] + four[..., 2:]
+    return np.asarray(two[..., 0] + two[..., 1], np.float32)
+
+
+def multiply(
+    kernel: ctypes.CDLL, a: npt.NDArray[np.void], b: npt.NDArray[np.void], threads: int
+) -> npt.NDArray[np.float32] | None:
+    """The kernel's c[j, i], or None where it leaves the product to llama.cpp."""
+    c = np.full((len(b), len(a)), np.nan, np.float32)
+    sizes = [ctypes.c_int64(x) for x in (len(a), len(b), a.shape[1])]
+    pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, c)]
+    return c if kernel.product(*sizes, *pointers, ctypes.c_int(threads)) else None
+
+
+def test_it_is_there_where_the_processor_has_what_it_wants(kernel: ctypes.CDLL) -> None:
+    """Elsewhere nothing of it is compiled."""
+    info = Path("/proc/cpuinfo")
+    features = set(info.read_text().split()) if info.exists() else set[str]()
+    assert bool(kernel.available()) == features.issuperset(FEATURES)
+
+
+@settings(max_examples=40)
+@given(
+    tiles=st.integers(1, 5), n=st.integers(1, 11), k=st.integers(1, 6), threads=st.integers(1, 3), seed=st.integers(0)
+)
+def test_every_output_has_the_bits_of_llama_cpp(
+    kernel: ctypes.CDLL, tiles: int, n: int, k: int, threads: int, seed: int
+) -> None:
+    """However many columns there are and whoever computes which rows: alone and among others the same."""
+    rng = np.random.default_rng(seed)
+    a, b = blocks(rng, 8 * tiles, k), blocks(rng, n, k)
+    c = multiply(kernel, a, b, threads)
+    assert (c is not None) == bool(kernel.available())
+    if c is not None:
+        assert np.array_equal(c.view(np.int32), restated(a, b).view(np.int32))
+        alone = multiply(kernel, a, b[:1], 1)
+        assert alone is not None and np.array_equal(c[:1], alone)
+
+
+def test_rows_that_make_no_whole_tile_are_left_to_llama_cpp(kernel: ctypes.CDLL) -> None:
+    rng = np.random.default_rng(1)
+    assert multiply(kernel, blocks(rng, 12, 2), blocks(rng, 3, 2), 1) is None
