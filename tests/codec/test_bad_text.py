@@ -5,10 +5,10 @@ from itertools import pairwise
 import pytest
 
 from codec.events import Event, Flushed, PieceMark, Warning
+from codec.inbox import MAX_PENDING
 from codec.model import TtsModel
 from codec.options import OptionError, SpeakOptions
 from codec.script import SLICE
-from codec.inbox import MAX_PENDING
 from tests.codec.talking import heard, run, say
 
 
