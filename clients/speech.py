@@ -202,5 +202,5 @@ def parse(message: str | bytes) -> SpeechEvent | None:
                 return Fault(str(data.get("description") or data.get("message") or data.get("err_msg") or data))
             case _:
                 return None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, OverflowError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise ProtocolError(f"unreadable message from the daemon ({error!r}): {message[:200]!r}") from error

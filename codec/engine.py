@@ -64,8 +64,6 @@ class Engine:
         self.most_frames = MOST_FRAMES if weights < SMALL_BYTES else MOST_FRAMES_LARGE
         """Of a group: what cannot be broken off must be short."""
         self.threads = mine.threads
-        self.lane = Lane("hearsay-talker")
-        self.codec_lane = Lane("hearsay-codec") if mine.side_by_side else self.lane
         self.asked = provider
         graph = Graph(directory / spec.file, threads=mine.threads, provider=provider)
         self.provider = graph.provider
@@ -113,6 +111,9 @@ class Engine:
         self.talker_seconds = self.predictor_seconds = 0.0
         """Wall time of all their calls for frames so far; the lane adds to them."""
         self._lock = threading.Lock()
+        # Last: their threads would outlive a load that fails.
+        self.lane = Lane("hearsay-talker")
+        self.codec_lane = Lane("hearsay-codec") if mine.side_by_side else self.lane
 
     @property
     def max_frames(self) -> int:
@@ -166,7 +167,9 @@ class Engine:
             if key in self._primed:
                 self._primed.move_to_end(key)
                 return self._primed[key]
-        _, state = self.decode(reference.codes, self.codec.start(), owner)
+        state = self.codec.start()
+        for first in range(0, len(reference.codes), self.most_frames):  # others' calls go between
+            _, state = self.decode(reference.codes[first : first + self.most_frames], state, owner)
         with self._lock:
             self._primed[key] = state
             if len(self._primed) > PRIMED:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from daemon import upload
 from daemon.answer import answering, in_time, json, unless_gone
@@ -80,7 +80,7 @@ class Transcriptions:
         # A file that is no audio is still refused with a status: that shows with the first block.
         first = await anext(texts, None)
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._put(send, {"type": "http.response.start", "status": 200, "headers": headers})
         try:
             said = False
             while first is not None:
@@ -96,12 +96,15 @@ class Transcriptions:
                 "error": {"message": f"file: {error}", "type": "invalid_request_error", "param": "file", "code": None}
             }
         await self._send_event(send, done)
-        await send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
+        await self._put(send, {"type": "http.response.body", "body": b"data: [DONE]\n\n"})
 
     async def _send_event(self, send: Send, event: dict[str, Any]) -> None:
         body = b"data: " + msgspec.json.encode(event) + b"\n\n"
+        await self._put(send, {"type": "http.response.body", "body": body, "more_body": True})
+
+    async def _put(self, send: Send, message: Message) -> None:
         async with in_time(self._hub.settings.send_timeout_seconds):
-            await send({"type": "http.response.body", "body": body, "more_body": True})
+            await send(message)
 
     async def _finals(
         self, request: Upload, loaded: Loaded[AsrModel], hearing: Hearing, heard: FileTranscript

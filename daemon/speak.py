@@ -4,6 +4,7 @@ from starlette.types import Receive, Scope, Send
 
 from daemon import encoder, speak_file_request
 from daemon.answer import answering
+from daemon.encoder import Encoder
 from daemon.hub import Hub
 from daemon.listen import echoed
 from daemon.narration import Narration
@@ -37,10 +38,12 @@ class Speak:
         loaded = hub.speaking_model()
         request = parse(scope["query_string"], loaded.name)
         speaking = await hub.speak(request.options)
-        wire = encoder.raw(request.encoding, request.sample_rate)
+        wire: Encoder | None = None
         try:
+            wire = encoder.raw(request.encoding, request.sample_rate)
             narration = Narration(speaking, wire, hub.metrics, PATH, hub.crowd)
             await SpeakStream(hub, loaded, request, narration, receive, send).run(echoed(scope))
         finally:
             await speaking.close()
-            wire.close()
+            if wire is not None:
+                wire.close()

@@ -200,6 +200,13 @@ def test_messages_become_events():
     assert parse('{"type":"SomethingNew"}') is None
 
 
+@pytest.mark.parametrize("message", ['{"type":"Flushed","sequence_id":Infinity}', '{"type":' + "[" * 100_000])
+def test_numbers_and_depths_that_python_cannot_take_are_protocol_errors(message: str):
+    """JSON that json.loads reads, or does not get to the end of."""
+    with pytest.raises(ProtocolError, match="unreadable"):
+        parse(message)
+
+
 FIELDS = st.none() | st.integers() | st.text() | st.lists(st.none(), max_size=2) | st.just({})
 KINDS = st.sampled_from(["Metadata", "Flushed", "Cleared", "Piece", "Warning", "Error", "New"])
 NAMES = ("request_id", "seed", "warnings", "sequence_id", "text", "start", "end", "start_char", "description", "code")
