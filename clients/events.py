@@ -86,7 +86,7 @@ def parse(message: str | bytes) -> Event | None:
     try:
         data: Any = json.loads(message)
         return _parse(data)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except (ValueError, OverflowError, RecursionError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise ProtocolError(f"unreadable message from the daemon ({error!r}): {message[:200]!r}") from error
 
 
