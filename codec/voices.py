@@ -144,7 +144,7 @@ class Voices:
         path = self._directory / f"{name.lower()}.npz"
         if not LEGAL_ID.fullmatch(name.lower()) or not path.is_file():
             raise OptionError("voice", f"no stored voice {name[:80]!r}")
-        path.unlink()
+        path.unlink(missing_ok=True)
 
     @property
     def width(self) -> int:
@@ -158,7 +158,7 @@ class Voices:
                 reference = None
                 if "codes" in stored:
                     reference = Reference(str(stored["text"]), np.asarray(stored["codes"], dtype=np.int64))
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise OptionError("voice", f"{path.stem} cannot be read ({type(error).__name__}); store it again") from None
         if embedding.shape != (self.width,):
             raise OptionError("voice", f"{path.stem} has {embedding.shape} values, the model takes {self.width}")
