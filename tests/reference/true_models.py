@@ -7,6 +7,7 @@ usage: bash tests/reference/run.sh --true-models DIR [--decoder q8_0 …] [--enc
 """
 
 import argparse
+import shutil
 from pathlib import Path
 
 import torch
@@ -24,8 +25,11 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(2)
     checkpoint = arguments.directory / "checkpoint"
-    if not (checkpoint / "config.json").exists():
-        write_checkpoint(checkpoint, FULL, layout="original", seed=1, sharpness=1.22, spread=0.43)
+    if not checkpoint.exists():
+        begun = checkpoint.with_suffix(".part")  # a run that was broken off leaves this, and the next begins again
+        shutil.rmtree(begun, ignore_errors=True)
+        write_checkpoint(begun, FULL, layout="original", seed=1, sharpness=1.22, spread=0.43)
+        begun.rename(checkpoint)
     for decoder in arguments.decoder:
         out = arguments.directory / decoder
         print(api.run(checkpoint, out, encoder=arguments.encoder, decoder=decoder, clip=False, name=None))
