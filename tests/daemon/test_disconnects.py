@@ -20,6 +20,12 @@ DISCONNECTS = 300
 
 def vanish(url: str, pcm: bytes, how: random.Random) -> None:
     """Open a stream, send some audio, and go without a word: mostly with a reset, at times half way into a frame."""
+    while not vanished(url, pcm, how):  # those who went before may hold all places for a moment
+        time.sleep(0.05)
+
+
+def vanished(url: str, pcm: bytes, how: random.Random) -> bool:
+    """Whether there was a place to vanish from."""
     host, port = url.removeprefix("http://").split(":")
     with sockets.create_connection((host, int(port)), timeout=30) as raw:
         query = f"encoding=linear16&sample_rate={RATE}&interim_results=true"
@@ -28,10 +34,10 @@ def vanish(url: str, pcm: bytes, how: random.Random) -> None:
             "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
         )
         if how.random() < 0.1:  # not even waiting for the answer
-            return
+            return True
         answer = raw.recv(4096)
         if b" 429 " in answer:
-            return
+            return False
         assert b" 101 " in answer, answer
         start = how.randrange(0, len(pcm) // 2, 2)
         audio = pcm[start : start + how.randrange(2, len(pcm) // 2)]
@@ -42,6 +48,7 @@ def vanish(url: str, pcm: bytes, how: random.Random) -> None:
         time.sleep(how.random() * 0.1)
         if how.random() < 0.7:
             raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_LINGER, struct.pack("ii", 1, 0))
+        return True
 
 
 def workers() -> set[threading.Thread]:
