@@ -167,6 +167,7 @@ def test_a_client_that_never_reads_holds_the_model_back_and_is_cut_off(
         wanted, _ = voice.speak(SHORT)
         before = tts_model.work.frames
         with raw_socket(background.url, 4096) as raw:
+            raw.settimeout(60)
             if way == "socket":
                 raw.sendall(UPGRADE)
                 assert raw.recv(12) == b"HTTP/1.1 101"
