@@ -19,7 +19,7 @@ from engines.manifest import TextRules
 SHORT: Final = 16
 """Characters of a piece below which a sentence end does not end it: models run on after "Hi."."""
 CLAUSE_SHARE: Final = 0.6
-"""Of the longest piece; from there on a clause ends it too."""
+"""Of the longest piece; from there on a clause ends it too, where the model's rules name no length of their own."""
 MAX_GROUP: Final = 6
 
 _OPENING: Final = "\"'“‘«([{<*_`~#"
@@ -65,6 +65,7 @@ class TextStream:
         """
         self._rules, self._english = rules, english
         self._longest = longest or rules.longest
+        self._clause = rules.clause if rules.clause is not None else CLAUSE_SHARE * self._longest
         self._words = Words(compatible=english)
         self._group: list[Word] = []
         self._length = 0
@@ -190,7 +191,7 @@ class TextStream:
             self._speak(text, word.start, end, items)
         if ends and self._length >= SHORT:
             self._end(items)
-        elif clause and self._length >= CLAUSE_SHARE * self._longest:
+        elif clause and self._length >= self._clause:
             self._end(items)
 
     def _allowed(self, said: str) -> str:

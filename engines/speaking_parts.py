@@ -127,10 +127,12 @@ class TextRules(msgspec.Struct, frozen=True):
 
     ``alphabet``: the letters and inner marks it knows (``abcdefghijklmnopqrstuvwxyz'``), None for any; text is folded
     to lower case first where that has no capitals. ``marks``: the punctuation it knows. ``ends``: one of these marks
-    ends every text. ``longest``: most characters that it speaks in one go.
+    ends every text. ``longest``: most characters that it speaks in one go. ``clause``: from so many on, the end of a
+    clause ends a piece too; None for the runtime's share of ``longest``.
     """
 
     alphabet: str | None = None
     marks: str = ",.?!;:"
     ends: str = ""
     longest: int = 400
+    clause: int | None = None

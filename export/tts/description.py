@@ -166,7 +166,8 @@ def text_rules(extra: Mapping[str, Any]) -> manifest.TextRules:
         alphabet=text.get("alphabet", letters),
         marks=text.get("marks", ""),
         ends=text.get("ends", text.get("ends_with", "")),
-        longest=text.get("longest", 180),  # what the small models' sentences were held to
+        longest=text.get("longest", 120),  # small models were trained on up to 190, and skip less in what is shorter
+        clause=text.get("clause", 40),
     )
 
 

@@ -19,8 +19,8 @@ def test_a_text_is_spoken_from_start_to_finish(tts_model: TtsModel) -> None:
     marks = [e for e in events if isinstance(e, PieceMark)]
     assert [m.index for m in marks] == list(range(len(marks)))
     assert [TEXT[m.start_char : m.end_char] for m in marks] == [
-        "The quick brown fox jumps over the lazy dog, twice.",
-        "It costs $5.50 on March 3, 2024.",
+        "The quick brown fox jumps over the lazy dog,",  # a clause of more than 40 characters
+        "twice. It costs $5.50 on March 3, 2024.",
     ]
     assert "five dollars and fifty cents" in marks[1].text
     assert isinstance(events[-1], Finished)

@@ -12,7 +12,7 @@ from codec.text import SHORT, Fragment, Item, PieceEnd, TextStream, spoken_text
 from engines.manifest import TextRules
 
 ANY = TextRules()
-SMALL = TextRules("abcdefghijklmnopqrstuvwxyz'", ",.?!;:", ".?!", 180)
+SMALL = TextRules("abcdefghijklmnopqrstuvwxyz'", ",.?!;:", ".?!", 120, 40)
 """The rules of the embedded model."""
 
 
@@ -64,7 +64,8 @@ def joined(items: list[Item]) -> list[str]:
         ("e.g. this, etc. and that", "for example this, et cetera and that"),
         ("No. 5 of v2.3.1", "number five of two point three point one"),
         ("3 1/2 cups, 1/4 cup", "three and a half cups, one quarter cup"),
-        ("call 555-123-4567", "call five five five, one two three, four five six seven"),
+        ("call 555-123-4567", "call five five five, one two three, four five, six seven"),
+        ("or 555-8832", "or five five five, eight eight, three two"),
         ("me@example.com", "me at example dot com"),
         ("salt & pepper", "salt and pepper"),
         ("pages 3-5", "pages three to five"),
@@ -95,6 +96,18 @@ def test_a_small_alphabet_gets_only_its_letters_and_marks() -> None:
     for piece in pieces("A, b; c: d? e! f... g -- h's 'quoted' words.\n\nNew paragraph, without end", SMALL):
         assert set(piece) <= set(SMALL.alphabet or "") | set(SMALL.marks) | {" "}
         assert piece[0] == " " and piece[-1] in SMALL.ends
+
+
+def test_a_model_may_name_the_length_from_which_a_clause_ends_a_piece() -> None:
+    """Clauses shorter than that stay together; a model that names none gets a share of its longest piece."""
+    text = "The wine is cool, but our plane landed ten minutes early, so we waited, and it rained."
+    assert pieces(text, SMALL) == [
+        " the wine is cool, but our plane landed ten minutes early.",
+        " so we waited, and it rained.",
+    ]
+    for clause, longest, count in ((None, 120, 1), (None, 80, 2), (10, 120, 4), (90, 120, 1)):
+        rules = TextRules(SMALL.alphabet, SMALL.marks, SMALL.ends, longest, clause)
+        assert len(pieces(text, rules)) == count
 
 
 def test_letters_are_read_one_by_one_where_the_model_knows_small_ones_only() -> None:
