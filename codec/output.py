@@ -13,7 +13,7 @@ Floats = npt.NDArray[np.float32]
 FIRST_FRAMES: Final = 1
 MOST_FRAMES: Final = 12
 """Frames of one codec call: the first call one, so that sound starts; then more, because a call costs less a frame."""
-MOST_FRAMES_LARGE: Final = 4
+MOST_FRAMES_LARGE: Final = 3
 """The same of a large model: a call cannot be broken off, and a clear waits at most for one (12 frames of the released
 codec would be 200 ms on two cores; a frame in a call of 4 costs 8 % more than in one of 12)."""
 BUFFER_SHARE: Final = 0.5
