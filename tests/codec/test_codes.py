@@ -1,8 +1,8 @@
 """What codes depend on, and what not: seed, voice and text; neither how the text arrived nor who else speaks."""
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +14,7 @@ from codec.sampling import Sampling
 from codec.talker import TalkerStep
 from engines.batching import Owner
 from tests.codec.talking import SHORT_TEXT, Codes, heard, say
+from tests.lanes import held, until_waiting
 
 
 def test_a_seed_names_the_audio(tts_model: TtsModel, spoken: Codes) -> None:
@@ -67,26 +68,25 @@ def test_alone_and_among_eight_the_codes_are_the_same(
     lane, frame, met = engine.lane, engine.frame, threading.Barrier(8)
     before = lane.batches, lane.jobs
     first = set[Owner]()
-    holding = threading.Event()
-
-    def hold() -> None:
-        holding.set()
-        late = time.monotonic() + 60
-        while lane.waiting < 8 and time.monotonic() < late:
-            time.sleep(0.001)
+    holding, held_back = threading.Event(), ExitStack()
 
     def together(step: TalkerStep, owner: Owner) -> list[int] | None:
         """The first frames of all eight are in the queue before the lane takes one; later ones as it happens."""
         if owner not in first:
             first.add(owner)
             if met.wait(60) == 0:
-                threading.Thread(target=lane.call, args=(hold,)).start()
+                held_back.enter_context(held(lane))
+                holding.set()
             assert holding.wait(60)
         return frame(step, owner)
 
     monkeypatch.setattr(engine, "frame", together)
     with ThreadPoolExecutor(8) as pool:
-        for done in [pool.submit(one) for one in say_one]:
+        saying = [pool.submit(one) for one in say_one]
+        assert holding.wait(60)
+        until_waiting(lane, 8)
+        held_back.close()
+        for done in saying:
             done.result()
     crowd = list(spoken.values())
     assert sorted(crowd) == sorted(alone)

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,16 +19,6 @@ from tests.clients.conftest import (  # noqa: F401  (fixtures)
 )
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def eventually(check: Callable[[], bool], seconds: float = 120.0) -> bool:
-    """Whether ``check`` holds within a time that no working machine needs."""
-    deadline = time.monotonic() + seconds
-    while not check():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 @pytest.fixture

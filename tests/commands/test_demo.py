@@ -51,7 +51,9 @@ def test_the_demo_shows_captions_and_what_was_spoken(demo: tuple[str, str]):
     found = facts(demo[0])
     assert len(interims) > 5 and len(finals) > 1 and sum(" | " in line for line in interims) > 3
     assert found["heard"] == " ".join(finals) and found["spoken"] == sample("demo").text
-    wrong, words, share = re.match(r"(\d+) of (\d+) words \(([\d.]+) %\)", found["errors"]).groups()  # type: ignore[union-attr]
+    counted = re.match(r"(\d+) of (\d+) words \(([\d.]+) %\)", found["errors"])
+    assert counted is not None
+    wrong, words, share = counted.groups()
     expected = rate([(found["spoken"], found["heard"])])
     assert int(words) == len(normalize(found["spoken"])) and float(share) == pytest.approx(100 * expected, abs=0.06)
     assert int(wrong) == round(expected * int(words)) and expected < 0.3

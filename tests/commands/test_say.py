@@ -19,7 +19,8 @@ from commands.console import Failure
 from commands.speech import speaking_model
 from engines import store
 from tests.clients.conftest import virtual
-from tests.commands.conftest import Run, eventually
+from tests.commands.conftest import Run
+from tests.daemon.support import eventually
 
 TEXT = "The museum opens at ten and closes at five."
 FRAME = 1920
@@ -143,7 +144,7 @@ def test_words_are_heard_while_they_are_still_being_written(
     for word in before:
         os.write(process.stdin.fileno(), f"{word} ".encode())
         time.sleep(0.02)
-    assert eventually(lambda: played.exists() and played.read_bytes().strip(b"\0") != b"")
+    assert eventually(lambda: played.exists() and played.read_bytes().strip(b"\0") != b"", seconds=120)
     os.write(process.stdin.fileno(), last.encode())
     out, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
@@ -173,7 +174,7 @@ def test_aloud_takes_its_time_and_stops_at_once(
         "say", "-f", tmp_path / "long.txt", "--tts-model", tts_directory, "--device", "paced_sound", **_alsa(sound)
     )
     played = Path(sound["FOLDER"]) / "paced.raw"
-    assert eventually(lambda: played.exists() and played.stat().st_size > 48_000)
+    assert eventually(lambda: played.exists() and played.stat().st_size > 48_000, seconds=120)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in errors
@@ -207,7 +208,7 @@ def test_ctrl_c_leaves_a_valid_file(
     process = start("say", *what, "-o", path, "--tts-model", tts_directory, stdin=True)
     assert process.stdin is not None and process.stderr is not None
     os.write(process.stdin.fileno(), f"{TEXT} ".encode())
-    assert eventually(lambda: path.exists() and path.stat().st_size > 20_000)
+    assert eventually(lambda: path.exists() and path.stat().st_size > 20_000, seconds=120)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)  # the text would take longer to say, the pipe would wait for ever
     assert process.returncode == 130 and "Traceback" not in errors, errors

@@ -19,7 +19,8 @@ from commands.local import Local
 from commands.remote import Remote, last_break
 from commands.speech import Awaiting, Manner, Remark, Sound, Speech
 from tests.clients.conftest import Daemon
-from tests.commands.conftest import Run, eventually
+from tests.commands.conftest import Run
+from tests.daemon.support import eventually
 
 pytestmark = pytest.mark.anyio
 
