@@ -9,13 +9,14 @@ time, all threads together, tells how busy the machine was otherwise.
 import threading
 import time
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 import numpy as np
 
 from bench.probe import machine, peak_resident_bytes, resident_bytes
 from clients.clock import PlaybackClock
 from clients.lag import percentile
-from codec.events import AudioChunk, Cleared
+from codec.events import AudioChunk, Cleared, Event, Finished
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.output import MOST_FRAMES
@@ -27,6 +28,8 @@ TEXT = (
 FIRST_WORDS = "The museum opens "
 FIRST_TRIALS = 7
 CLEAR_TRIALS = 20
+CLEAR_LIMIT = 60.0
+"""Seconds that a clear's audio or answer may take before the measurement gives up."""
 CALLS = (1, 4, 12)
 """Frames of a codec call whose time is published."""
 CALL_TRIALS = 9
@@ -63,7 +66,7 @@ def measure(
                 "prompt_prepared": _spread(prepared),
             },
             **_speak(tts, options, frames),
-            "clear_ms": _clear_ms(tts, options),
+            "clear_ms": clear_ms(tts, options),
             "codec_ms_per_frame": {str(count): _codec_ms(tts, count) for count in CALLS},
             "resident_bytes": resident_bytes(),
             "peak_resident_bytes": peak_resident_bytes(),
@@ -89,40 +92,56 @@ def _first_audio(tts: TtsModel, options: SpeakOptions, *, prepared: bool) -> flo
         speaker.close()
 
 
-def _clear_ms(tts: TtsModel, options: SpeakOptions) -> dict[str, float]:
+def clear_ms(tts: TtsModel, options: SpeakOptions) -> dict[str, float]:
     """From a clear in mid-sentence to the step that answers it: by then the engine is free for others.
 
     The clears come at moments spread over the making of a group, when it is as large as it gets.
+
+    Raises:
+        TimeoutError: what should come next did not come for ``CLEAR_LIMIT`` seconds. What a step raised, too.
     """
-    speaker, answered, times = tts.speaker(options), threading.Semaphore(0), list[float]()
-    talking = threading.Event()
+    speaker, came, times = tts.speaker(options), SimpleQueue[Event | Exception](), list[float]()
 
     def drive() -> None:
-        while not speaker.finished:
-            for event in speaker.step(float(MOST_FRAMES)):
-                if isinstance(event, AudioChunk):
-                    talking.set()
-                elif isinstance(event, Cleared):
-                    answered.release()
-            speaker.wait(1.0)
+        try:
+            while not speaker.finished:
+                for event in speaker.step(float(MOST_FRAMES)):
+                    came.put(event)
+                speaker.wait(1.0)
+        except Exception as error:
+            came.put(error)
 
     driving = threading.Thread(target=drive)
     driving.start()
     try:
         for trial in range(CLEAR_TRIALS):
             speaker.say(TEXT)
-            talking.clear()
-            talking.wait()  # one frame is out; a whole group is being made
+            _await(AudioChunk, came)  # one frame is out; a whole group is being made
             time.sleep(trial * tts.frame_samples / tts.sample_rate / 8)
             began = time.perf_counter()
             speaker.clear()
-            answered.acquire()
+            _await(Cleared, came)
             times.append(time.perf_counter() - began)
         speaker.finish()
-        driving.join()
+        _await(Finished, came)
     finally:
         speaker.close()
+        driving.join()
     return {"p95": round(1000 * percentile(times, 0.95), 1), **_spread(times)}
+
+
+def _await(wanted: type[Event], came: "SimpleQueue[Event | Exception]") -> None:
+    """Take what came up to the first event that is ``wanted``; raises as ``clear_ms``."""
+    until = time.perf_counter() + CLEAR_LIMIT
+    while True:
+        try:
+            event = came.get(timeout=max(0.0, until - time.perf_counter()))
+        except Empty:
+            raise TimeoutError(f"no {wanted.__name__} came for {CLEAR_LIMIT:g} s") from None
+        if isinstance(event, Exception):
+            raise event
+        if isinstance(event, wanted):
+            return
 
 
 def _speak(tts: TtsModel, options: SpeakOptions, frames: int) -> dict[str, object]:
