@@ -33,7 +33,8 @@ THEIRS: Final = {
 GOALS: Final = {"encoder_ms": 6.0, "prefill_ms_per_row": 3.0, "decode_ms_per_token": 3.0, "tick_ms": 4.0}
 """How many times as fast as theirs ours is to be."""
 RESIDENT_GOAL: Final = 1.2e9
-"""Bytes; promised of int8 and q8_0."""
+"""Bytes, of an encoder and a decoder of ``RESIDENT_OF``; nothing is promised of others."""
+RESIDENT_OF: Final = ("int8", "q8_0")
 
 
 def measure(model: Path, audio: Path = RECORDING, *, threads: int = 2) -> dict[str, object]:
@@ -67,18 +68,14 @@ def measure(model: Path, audio: Path = RECORDING, *, threads: int = 2) -> dict[s
 
 
 def promised(measured: dict[str, Any]) -> list[Row]:
-    """A row for each goal, with what ``measure`` gave."""
+    """A row for each goal, with what ``measure`` gave, and one of memory."""
     rows = [_row(name, measured["times_antirez"][name], goal, measured[name]) for name, goal in GOALS.items()]
     resident = measured["resident_bytes"]
-    return [
-        *rows,
-        Row(
-            "resident",
-            f"{resident / 1e9:.3f} GB{_gap(resident / RESIDENT_GOAL)}",
-            "≤ 1.2 GB",
-            resident <= RESIDENT_GOAL,
-        ),
-    ]
+    reached = f"{resident / 1e9:.3f} GB"
+    if (measured["encoder"], measured["decoder"]) != RESIDENT_OF:
+        return [*rows, Row("resident", reached)]
+    goal = f"≤ {RESIDENT_GOAL / 1e9:g} GB"
+    return [*rows, Row("resident", reached + _gap(resident / RESIDENT_GOAL), goal, resident <= RESIDENT_GOAL)]
 
 
 def _row(name: str, times: float, goal: float, milliseconds: float) -> Row:
