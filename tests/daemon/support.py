@@ -24,6 +24,13 @@ from daemon.serve import Background
 from streaming.model import AsrModel
 from tests.clips import DATA, RATE, Clip
 
+SHORT = "The boats came home at nine."
+"""What is said, where it does not matter what."""
+LONG = " ".join([SHORT] * 30)
+"""Long enough to be interrupted."""
+LONGEST = " ".join([SHORT] * 100)
+"""So long that it is not over before somebody vanishes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Speech:

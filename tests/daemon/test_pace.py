@@ -14,8 +14,7 @@ from daemon.calls import Speaking
 from daemon.metrics import Metrics
 from daemon.narration import Narration, Sound
 from daemon.pace import PLENTY_SECONDS, STARVING_SECONDS, Crowd, Pace
-
-LONG = " ".join(["The boats came home at nine."] * 12)
+from tests.daemon.support import LONG
 
 
 class Clock:

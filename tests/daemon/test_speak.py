@@ -13,12 +13,9 @@ from websockets.sync.client import connect
 from daemon.encoder import RAW
 from daemon.serve import Background
 from streaming.pcm import PcmDecoder
-from tests.daemon.support import Voice, same, taken, tell, until
+from tests.daemon.support import LONG, SHORT, Voice, same, taken, tell, until
 
 Start = Callable[..., AbstractContextManager[Background]]
-
-SHORT = "The boats came home at nine."
-LONG = " ".join([SHORT] * 30)
 
 
 def test_a_text_is_spoken_as_the_model_speaks_it(voice: Voice, offline: Callable[..., bytes]) -> None:

@@ -10,12 +10,9 @@ from codec.speaker import Speaker
 from codec.talker import TalkerStep
 from daemon.serve import Background
 from engines.batching import Owner
-from tests.daemon.support import Voice, same, taken, tell, until
+from tests.daemon.support import LONG, SHORT, Voice, same, taken, tell, until
 
 Start = Callable[..., AbstractContextManager[Background]]
-
-SHORT = "The boats came home at nine."
-LONG = " ".join([SHORT] * 30)
 
 
 def test_after_cleared_no_old_audio_comes(voice: Voice, offline: Callable[..., bytes]) -> None:

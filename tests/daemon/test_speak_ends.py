@@ -18,13 +18,11 @@ from websockets.exceptions import InvalidStatus
 
 from codec.model import TtsModel
 from daemon.serve import Background
-from tests.daemon.support import Voice, eventually, taken, tell
+from tests.daemon.support import LONGEST, SHORT, Voice, eventually, taken, tell
 
 Start = Callable[..., AbstractContextManager[Background]]
 
 DISCONNECTS = 120
-SHORT = "The boats came home at nine."
-LONG = " ".join([SHORT] * 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +77,11 @@ UPGRADE = (
 
 def vanish(url: str, how: random.Random) -> None:
     """Ask for a long speech by one of the two ways, and go at any byte of the request or of the answer."""
-    body = json.dumps({"input": LONG[:4000], "response_format": how.choice(["mp3", "opus", "flac", "wav", "aac"])})
+    body = json.dumps({"input": LONGEST[:4000], "response_format": how.choice(["mp3", "opus", "flac", "wav", "aac"])})
     post = f"POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-    speak = masked(json.dumps({"type": "Speak", "text": LONG}))
+    speak = masked(json.dumps({"type": "Speak", "text": LONGEST}))
     for _ in range(how.randrange(3)):
-        speak += masked('{"type": "Clear"}' + " " * 120) + masked(json.dumps({"type": "Speak", "text": LONG}))
+        speak += masked('{"type": "Clear"}' + " " * 120) + masked(json.dumps({"type": "Speak", "text": LONGEST}))
     with raw_socket(url) as raw:
         request = post
         if how.random() < 0.5:
@@ -148,7 +146,7 @@ def test_a_client_that_leaves_ends_the_work_at_once(talk: Start, tts_model: TtsM
         before = tts_model.work.frames
         for _ in range(10):
             with Voice(background.url).open() as socket:
-                tell(socket, "Speak", text=LONG)
+                tell(socket, "Speak", text=LONGEST)
                 while not isinstance(socket.recv(120), bytes):
                     pass
             assert eventually(lambda: tts_model.taken == 0)
@@ -171,9 +169,9 @@ def test_a_client_that_never_reads_holds_the_model_back_and_is_cut_off(
             if way == "socket":
                 raw.sendall(UPGRADE)
                 assert raw.recv(12) == b"HTTP/1.1 101"
-                raw.sendall(masked(json.dumps({"type": "Speak", "text": " ".join([LONG] * 10)})))
+                raw.sendall(masked(json.dumps({"type": "Speak", "text": " ".join([LONGEST] * 10)})))
             else:
-                body = json.dumps({"input": " ".join([LONG] * 10), "response_format": "wav"})
+                body = json.dumps({"input": " ".join([LONGEST] * 10), "response_format": "wav"})
                 head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
                 raw.sendall((head + body).encode())
             assert eventually(lambda: background.hub.taken == 1)

@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.serve import Background
-from tests.daemon.support import Voice, decoded, eventually, same
-
-TEXT = "The boats came home at nine."
+from tests.daemon.support import SHORT, Voice, decoded, eventually, same
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +21,7 @@ def http(talker: Background) -> Iterator[httpx.Client]:
 
 def ask(http: httpx.Client, body: Any = None, **query: Any) -> httpx.Response:
     """POST a text with seed 1."""
-    return http.post("/v1/speak", params={"seed": 1, **query}, json={"text": TEXT} if body is None else body)
+    return http.post("/v1/speak", params={"seed": 1, **query}, json={"text": SHORT} if body is None else body)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +31,7 @@ def pcm(http: httpx.Client) -> bytes:
 
 
 def test_it_is_what_the_stream_says(talker: Background, pcm: bytes) -> None:
-    assert same(Voice(talker.url).speak(TEXT)[0], pcm)
+    assert same(Voice(talker.url).speak(SHORT)[0], pcm)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +73,7 @@ def test_the_bit_rate_is_the_one_asked_for(
     http: httpx.Client, encoding: str, rate: int, bit_rates: tuple[int, ...]
 ) -> None:
     for bit_rate in bit_rates:
-        answer = ask(http, {"text": TEXT * 4}, encoding=encoding, sample_rate=rate, bit_rate=bit_rate)
+        answer = ask(http, {"text": SHORT * 4}, encoding=encoding, sample_rate=rate, bit_rate=bit_rate)
         samples, heard_rate = decoded(answer.content, encoding)
         assert heard_rate == rate
         assert 8 * len(answer.content) / (samples.size / rate) == pytest.approx(bit_rate, rel=0.25)

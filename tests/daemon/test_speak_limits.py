@@ -13,12 +13,9 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection
 
 from daemon.serve import Background
-from tests.daemon.support import Voice, eventually, taken, tell, until
+from tests.daemon.support import LONG, SHORT, Voice, eventually, taken, tell, until
 
 Start = Callable[..., AbstractContextManager[Background]]
-
-SHORT = "The boats came home at nine."
-LONG = " ".join([SHORT] * 30)
 
 
 def test_an_idle_stream_is_closed_but_not_while_it_speaks_or_plays(talk: Start) -> None:

@@ -11,12 +11,9 @@ from hypothesis import strategies as st
 from websockets.exceptions import InvalidStatus
 
 from daemon.serve import Background
-from tests.daemon.support import Voice, same, taken, tell, until
+from tests.daemon.support import SHORT, Voice, same, taken, tell, until
 
 Start = Callable[..., AbstractContextManager[Background]]
-
-SHORT = "The boats came home at nine."
-LONG = " ".join([SHORT] * 30)
 
 
 @pytest.mark.parametrize(

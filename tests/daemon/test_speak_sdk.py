@@ -29,7 +29,7 @@ from deepgram.speak.v1.types import (
 from websockets.exceptions import InvalidStatus
 
 from daemon.serve import Background
-from tests.daemon.support import decoded, same
+from tests.daemon.support import SHORT, decoded, same
 
 Start = Callable[..., AbstractContextManager[Background]]
 
@@ -39,7 +39,6 @@ pytestmark = [
 ]
 
 KEY = "key-of-the-sdk-tests"
-TEXT = "The boats came home at nine."
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +57,7 @@ def client(guarded: Background) -> Iterator[openai.OpenAI]:
 def pcm(client: openai.OpenAI) -> bytes:
     """What the SDK gets as pcm."""
     return client.audio.speech.create(
-        model="tts-1", voice="alloy", input=TEXT, response_format="pcm", extra_body={"seed": 1}
+        model="tts-1", voice="alloy", input=SHORT, response_format="pcm", extra_body={"seed": 1}
     ).content
 
 
@@ -70,7 +69,7 @@ def environment(background: Background) -> DeepgramClientEnvironment:
 @pytest.mark.parametrize("name", ["mp3", "opus", "aac", "flac", "wav", "pcm"])
 def test_openai_every_format(client: openai.OpenAI, pcm: bytes, name: Any) -> None:
     answer = client.audio.speech.create(
-        model="gpt-4o-mini-tts", voice="coral", input=TEXT, response_format=name, extra_body={"seed": 1}
+        model="gpt-4o-mini-tts", voice="coral", input=SHORT, response_format=name, extra_body={"seed": 1}
     )
     samples, rate = decoded(answer.content, name)
     assert samples.size / rate == pytest.approx(len(pcm) / 48_000, abs=0.1)
@@ -78,7 +77,7 @@ def test_openai_every_format(client: openai.OpenAI, pcm: bytes, name: Any) -> No
 
 def test_openai_streams_to_a_file(client: openai.OpenAI, pcm: bytes, tmp_path: Path) -> None:
     with client.audio.speech.with_streaming_response.create(
-        model="tts-1", voice={"id": "slt"}, input=TEXT, response_format="wav", speed=1.0, extra_body={"seed": 1}
+        model="tts-1", voice={"id": "slt"}, input=SHORT, response_format="wav", speed=1.0, extra_body={"seed": 1}
     ) as answer:
         answer.stream_to_file(tmp_path / "speech.wav")
     info = soundfile.info(tmp_path / "speech.wav")
@@ -88,7 +87,7 @@ def test_openai_streams_to_a_file(client: openai.OpenAI, pcm: bytes, tmp_path: P
 
 def test_openai_sse(client: openai.OpenAI, pcm: bytes) -> None:
     with client.audio.speech.with_streaming_response.create(
-        model="gpt-4o-mini-tts", voice="alloy", input=TEXT, response_format="pcm", stream_format="sse",
+        model="gpt-4o-mini-tts", voice="alloy", input=SHORT, response_format="pcm", stream_format="sse",
         extra_body={"seed": 1},
     ) as answer:  # fmt: skip
         lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line]
@@ -102,7 +101,7 @@ def test_openai_async(guarded: Background, pcm: bytes) -> None:
     async def run() -> bytes:
         async with openai.AsyncOpenAI(api_key=KEY, base_url=guarded.url + "/v1", max_retries=0) as opened:
             async with opened.audio.speech.with_streaming_response.create(
-                model="tts-1-hd", voice="alloy", input=TEXT, response_format="pcm", extra_body={"seed": 1}
+                model="tts-1-hd", voice="alloy", input=SHORT, response_format="pcm", extra_body={"seed": 1}
             ) as answer:
                 return b"".join([chunk async for chunk in answer.iter_bytes(4096)])
 
@@ -111,16 +110,16 @@ def test_openai_async(guarded: Background, pcm: bytes) -> None:
 
 def test_openai_errors(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as error:
-        client.audio.speech.create(model="tts-1", voice="nobody", input=TEXT)
+        client.audio.speech.create(model="tts-1", voice="nobody", input=SHORT)
     assert error.value.param == "voice"
     with pytest.raises(openai.BadRequestError) as error:
         client.audio.speech.create(model="tts-1", voice="alloy", input="")
     assert error.value.param == "input"
     with pytest.raises(openai.BadRequestError) as error:
-        client.audio.speech.create(model="tts-1", voice="alloy", input=TEXT, instructions="Whisper.")
+        client.audio.speech.create(model="tts-1", voice="alloy", input=SHORT, instructions="Whisper.")
     assert error.value.param == "instructions"
     with pytest.raises(openai.NotFoundError):
-        client.audio.speech.create(model="whisper-1", voice="alloy", input=TEXT)
+        client.audio.speech.create(model="whisper-1", voice="alloy", input=SHORT)
     assert [model.id for model in client.models.list()] == ["pocket-asr-en", "pocket-tts-en"]
     file = io.BytesIO(b"RIFF")
     with pytest.raises(openai.BadRequestError) as error:
@@ -145,12 +144,12 @@ def test_deepgram_speaks(guarded: Background, pcm: bytes) -> None:
         connection.on(EventType.MESSAGE, take)
         listening = threading.Thread(target=connection.start_listening)
         listening.start()
-        for word in TEXT.split():
+        for word in SHORT.split():
             connection.send_text(SpeakV1Text(text=word + " "))
         connection.send_flush()
         assert flushed.wait(20)
         heard = b"".join(message for message in messages if isinstance(message, bytes))
-        connection.send_text(SpeakV1Text(text=TEXT * 50))
+        connection.send_text(SpeakV1Text(text=SHORT * 50))
         connection.send_clear()
         connection.send_close()
         listening.join(120)
@@ -171,7 +170,7 @@ def test_deepgram_async(guarded: Background) -> None:
             connection.on(EventType.MESSAGE, messages.append)
             listening = asyncio.create_task(connection.start_listening())
             await connection.send_text(SpeakV1Text(text="x" * 65_537))
-            await connection.send_text(SpeakV1Text(text=TEXT))
+            await connection.send_text(SpeakV1Text(text=SHORT))
             await connection.send_close()
             await asyncio.wait_for(listening, 120)
         return messages
@@ -211,7 +210,7 @@ def rest(guarded: Background) -> Iterator[DeepgramClient]:
 )
 def test_deepgram_makes_files(rest: DeepgramClient, pcm: bytes, asked: dict[str, Any], name: str, rate: int) -> None:
     chunks = rest.speak.v1.audio.generate(
-        text=TEXT, model="aura-2-thalia-en", **asked, request_options={"additional_query_parameters": {"seed": 1}}
+        text=SHORT, model="aura-2-thalia-en", **asked, request_options={"additional_query_parameters": {"seed": 1}}
     )
     samples, heard_rate = decoded(b"".join(chunks), name)
     assert heard_rate == rate
@@ -222,11 +221,11 @@ def test_deepgram_file_errors_and_headers(rest: DeepgramClient) -> None:
     with pytest.raises(BadRequestError) as error:
         list(rest.speak.v1.audio.generate(text=""))
     assert error.value.body["err_msg"] == "text: empty"
-    with rest.speak.v1.audio.with_raw_response.generate(text=TEXT, speed=2.0, tag=["a", "b"]) as answer:
+    with rest.speak.v1.audio.with_raw_response.generate(text=SHORT, speed=2.0, tag=["a", "b"]) as answer:
         assert b"".join(answer.data)
         assert answer.headers["content-type"] == "audio/mpeg"
         assert answer.headers["dg-model-name"] == "pocket-tts-en"
-        assert answer.headers["dg-char-count"] == str(len(TEXT))
+        assert answer.headers["dg-char-count"] == str(len(SHORT))
         assert len(answer.headers["dg-request-id"]) == len(answer.headers["dg-model-uuid"]) == 36
 
 
@@ -234,7 +233,7 @@ def test_deepgram_files_async(guarded: Background) -> None:
     async def run() -> bytes:
         async with httpx.AsyncClient(timeout=120) as own:
             deepgram = AsyncDeepgramClient(api_key=KEY, environment=environment(guarded), httpx_client=own)
-            return b"".join([chunk async for chunk in deepgram.speak.v1.audio.generate(text=TEXT, encoding="alaw")])
+            return b"".join([chunk async for chunk in deepgram.speak.v1.audio.generate(text=SHORT, encoding="alaw")])
 
     assert soundfile.info(io.BytesIO(asyncio.run(run()))).subtype == "ALAW"
 

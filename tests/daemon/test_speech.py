@@ -25,12 +25,9 @@ from daemon.loading import Loaded, Models
 from daemon.serve import Background
 from engines.batching import Owner
 from tests.daemon.encoders import cloner
-from tests.daemon.support import Voice, decoded, eventually, running, same
+from tests.daemon.support import LONG, SHORT, Voice, decoded, eventually, running, same
 
 Start = Callable[..., AbstractContextManager[Background]]
-
-TEXT = "The boats came home at nine."
-LONG = " ".join([TEXT] * 100)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +38,7 @@ def http(talker: Background) -> Iterator[httpx.Client]:
 
 def ask(http: httpx.Client, **fields: Any) -> httpx.Response:
     """POST a text; seed 1 unless told otherwise, None leaves a field out."""
-    body = {"input": TEXT, "seed": 1, **fields}
+    body = {"input": SHORT, "seed": 1, **fields}
     return http.post("/v1/audio/speech", json={key: value for key, value in body.items() if value is not None})
 
 
@@ -63,7 +60,7 @@ def test_every_format_is_the_same_speech(http: httpx.Client, pcm: bytes, name: s
 
 
 def test_it_is_what_the_stream_says(http: httpx.Client, talker: Background, pcm: bytes) -> None:
-    assert same(Voice(talker.url).speak(TEXT)[0], pcm)
+    assert same(Voice(talker.url).speak(SHORT)[0], pcm)
 
 
 def test_mp3_is_the_default_and_libsndfile_reads_it(http: httpx.Client, pcm: bytes) -> None:
@@ -241,7 +238,7 @@ def test_a_voice_is_added_heard_and_deleted(cloning: httpx.Client) -> None:
     }
     assert len(set(said.values())) == 3
     assert min(map(len, said.values())) > 3840
-    again, messages = Voice(str(cloning.base_url).rstrip("/")).speak(TEXT, voice="aunt-may")
+    again, messages = Voice(str(cloning.base_url).rstrip("/")).speak(SHORT, voice="aunt-may")
     assert messages[0]["voice"] == "aunt-may"
     assert same(again, said["aunt-may"])
     for voice in ("aunt-may", "bob"):
