@@ -71,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
 
     talker = stages.add_parser("talker", help="train talker and predictor on codes for a number of seconds")
     talker.add_argument("--codes", type=Path, nargs="+", required=True)
+    talker.add_argument("--more", type=Path, nargs="*", default=[], help="codes that appear while it trains")
     talker.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
     talker.add_argument("--out", type=Path, required=True)
     _ending(talker)
@@ -196,6 +197,7 @@ def main() -> None:
             a.evaluate_every,
             a.device,
             not a.eager,
+            tuple(a.more),
         )
         TalkerTrainer(config, settings).train()
     elif a.stage == "judge":

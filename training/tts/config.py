@@ -104,6 +104,11 @@ class TalkerTraining:
     final_rate: float = 0.02
     dropout: float = 0.1
     code_noise: float = 0.05  # input codes replaced at random, mean share
+    own_share: float = 0.0  # at most so many frames of a row hold the model's own likeliest codes; 0: the recorded ones
+    own_rows: float = 0.5  # rows of a step that such frames are put into
+    own_first: float = 0.0  # of such frames, how many take codebook 0 from the talker too
+    own_steps: int = 3000  # from scratch the share grows from nothing over them
+    book_weights: tuple[float, ...] = ()  # of the losses of books 1..K-1; none: their mean
     guide_layer: int = 2
     guide_steps: int = 3000  # the diagonal attention guide decays over them
     weight_decay: float = 0.05
@@ -160,6 +165,13 @@ def check(config: Config) -> None:
         raise ValueError(
             f"talker.num_key_value_heads: {t.num_key_value_heads} does not divide {t.num_attention_heads} heads"
         )
+    weights = config.talker_training.book_weights
+    if weights and len(weights) != c.num_quantizers - 1:
+        raise ValueError(
+            f"talker_training.book_weights: {len(weights)}, must be {c.num_quantizers - 1}: one a book after the first"
+        )
+    if not 0 <= config.talker_training.own_rows <= 1:
+        raise ValueError(f"talker_training.own_rows: {config.talker_training.own_rows}, must lie in 0..1")
     if t.control_ids < 8 + len(config.voices.speakers):
         raise ValueError(
             f"talker.control_ids: {t.control_ids} do not hold 8 tags and {len(config.voices.speakers)} speakers"

@@ -112,6 +112,20 @@ class Talker(nn.Module):
             x = layer(x, past[i] if past is not None else None, probe if i == probe_layer else None)
         return self.model.norm(x)
 
+    @torch.no_grad()
+    def likeliest(self, hidden: Tensor, first: Tensor) -> Tensor:
+        """The predictor's own greedy codes of books 1..K-1: hidden [N, hidden], codebook 0 int64 [N] -> int64 [N, K -
+        1]. Shapes are static and nothing is read back, so it may stand in a captured graph.
+        """
+        predictor = self.code_predictor
+        past = [Past() for _ in predictor.model.layers]
+        given = torch.stack([hidden, self.model.codec_embedding(first)], 1)
+        found: list[Tensor] = []
+        for table, head in zip(predictor.model.codec_embedding, predictor.lm_head, strict=True):
+            found.append(head(predictor(given, past)[:, -1]).argmax(-1))
+            given = table(found[-1])[:, None]
+        return torch.stack(found, 1)
+
     def predict(self, hidden: Tensor, codes: Tensor) -> Tensor:
         """Teacher-forced logits of books 1..K-1: hidden [N, hidden], codes int64 [N, K] -> [N, K - 1, entries]."""
         tables = self.code_predictor.model.codec_embedding

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from training.tts.checkpoint import load_talker, save_talker
 from training.tts.codec_run import rate_at
-from training.tts.codes import concatenate, load_codes
+from training.tts.codes import Codes, concatenate, load_codes
 from training.tts.config import Config
 from training.tts.curves import draw_curves
 from training.tts.graph import autocast
@@ -30,7 +30,7 @@ _TEST_ROWS = 200
 @dataclass(frozen=True)
 class TalkerRun:
     """What a run is given besides the configuration. voice: the speaker to fine-tune to (None: train on the
-    synthetic voice).
+    synthetic voice). more: codes that may still be in the making; what appears is trained on from then on.
     """
 
     codes: tuple[Path, ...]
@@ -43,6 +43,7 @@ class TalkerRun:
     evaluate_every: int = 1500
     device: str = "cuda"
     graphs: bool = True
+    more: tuple[Path, ...] = ()
 
 
 class TalkerTrainer:
@@ -62,15 +63,12 @@ class TalkerTrainer:
         self._rng = np.random.default_rng(t.seed)
         torch.backends.cuda.matmul.allow_tf32 = True
         tokenizer = Tokenizer.from_file(str(run.tokenizer))
+        self._tokenizer, self._awaited = tokenizer, list(run.more)
         codes = concatenate([load_codes(path) for path in run.codes])
         synthetic = config.voices.synthetic
 
-        def buckets(speaker: str) -> list[Bucket]:
-            rows = make_rows(codes, config, tokenizer, held_out=False, speakers={speaker})
-            return make_buckets(rows, config, tokenizer, self.device)
-
-        self.synthetic = buckets(synthetic)
-        self.human = buckets(run.voice) if run.voice else []
+        self.synthetic = self._buckets(codes, synthetic)
+        self.human = self._buckets(codes, run.voice) if run.voice else []
         if not self.synthetic or (run.voice and not self.human):
             raise ValueError(f"codes: no rows of {run.voice if self.synthetic else synthetic}")
         self.tests = {
@@ -91,6 +89,23 @@ class TalkerTrainer:
         self.history: list[list[float]] = []
         self.scores: list[dict[str, object]] = []
         self._best = float("inf")
+
+    def _buckets(self, codes: Codes, speaker: str) -> list[Bucket]:
+        rows = make_rows(codes, self.config, self._tokenizer, held_out=False, speakers={speaker})
+        return make_buckets(rows, self.config, self._tokenizer, self.device)
+
+    def take_more(self) -> None:
+        """Add the synthetic rows of awaited codes that are there by now. A length that no row had before stays out: it
+        has no captured step.
+        """
+        for path in [p for p in self._awaited if p.exists()]:
+            self._awaited.remove(path)
+            here = {b.length: b for b in self.synthetic}
+            found = self._buckets(load_codes(path), self.config.voices.synthetic)
+            for bucket in found:
+                if bucket.length in here:
+                    here[bucket.length].extend(bucket)
+            self.log(f"{path.name}: rows by length now { {n: b.rows for n, b in here.items()} }")
 
     @property
     def seconds(self) -> float:
@@ -116,12 +131,15 @@ class TalkerTrainer:
             done = max((self.seconds - begun) / max(run.seconds - begun, 1e-3), self.count / run.steps)
             self.step.rate(rate_at(done, self.count, peak, t.final_rate, t.warmup_steps))
             self.step.guide_weight.fill_(max(0.0, 1 - self.count / t.guide_steps) if guided else 0.0)
+            grown = min(1.0, self.count / max(t.own_steps, 1)) if guided else 1.0
+            self.step.own_share.fill_(t.own_share * grown)
             self.step.run(self._choose())
             self.count += 1
             if self.device.type == "cuda" and self.count % 25 == 0:
                 torch.cuda.synchronize()
             if self.count % report == 0:
                 self._report(done)
+                self.take_more()
             if self.count % run.evaluate_every == 0:
                 waited = 0 if self._evaluate() else waited + (run.voice is not None)
         self._evaluate()
@@ -134,8 +152,8 @@ class TalkerTrainer:
 
     @torch.no_grad()
     def _evaluate(self) -> bool:
-        """Teacher-forced scores of held-out speech; saves. While fine-tuning, only what is better than before on the
-        voice.
+        """Scores of held-out speech, teacher-forced and looking back on the model's own codes; saves. While
+        fine-tuning, only what is better than before on the voice.
         """
         self.talker.eval()
         scores: dict[str, dict[str, object]] = {}
@@ -143,10 +161,13 @@ class TalkerTrainer:
             found = [(b.rows, self._score(b)) for b in buckets]
             rows = sum(n for n, _ in found)
             mean = [sum(n * s[i] for n, s in found) / rows for i in range(len(found[0][1]))]
-            scores[name] = {"first": mean[0], "rest": mean[1], "accuracy": [round(v, 4) for v in mean[2:]]}
-            self.log(
-                f"held-out {name}: CE {mean[0]:.3f} + {mean[1]:.3f}, accuracy {' '.join(f'{v:.3f}' for v in mean[2:])}"
-            )
+            half = len(mean) // 2
+            for told, values in (("", mean[:half]), (" on own codes", mean[half:])):
+                scores[name + told] = {
+                    "first": values[0], "rest": values[1], "accuracy": [round(v, 4) for v in values[2:]],
+                }  # fmt: skip
+                hits = " ".join(f"{v:.3f}" for v in values[2:])
+                self.log(f"held-out {name}{told}: CE {values[0]:.3f} + {values[1]:.3f}, accuracy {hits}")
         self.talker.train()
         self.scores.append({"step": self.count, "scores": scores})
         judged = scores.get(self.run.voice or self.config.voices.synthetic)
@@ -168,6 +189,9 @@ class TalkerTrainer:
 
     def _score(self, bucket: Bucket) -> list[float]:
         batch = bucket.batch(torch.arange(bucket.rows, device=self.device), None)
-        with autocast(self.device):
-            found = losses(self.talker, batch, self.config.talker_training, noise=False)
-        return [float(found.first), float(found.rest), *found.hits.tolist()]
+        scores: list[float] = []
+        for own in (None, torch.ones(len(batch.text), device=self.device)):
+            with autocast(self.device):
+                found = losses(self.talker, batch, self.config.talker_training, noise=False, own=own)
+            scores += [float(found.first), float(found.rest), *found.hits.tolist()]
+        return scores

@@ -14,16 +14,21 @@ from training.tts.prompt import IGNORE
 from training.tts.rows import Batch, Bucket
 from training.tts.talker import Talker
 
-MEASURES = ("cross-entropy 0", "cross-entropy rest", "guide", "gradient norm", "accuracy 0", "accuracy rest")
+MEASURES = (
+    "cross-entropy 0", "cross-entropy rest", "guide", "gradient norm", "accuracy 0", "accuracy 1", "accuracy rest",
+)  # fmt: skip
 _BETAS = (0.9, 0.95)
 _GUIDE_WIDTH, _GUIDE_MARGIN = 0.08, 1.5  # of the text's length, tokens: how far from the diagonal attention is free
 
 
 class Losses(NamedTuple):
-    """first, rest, guide: scalars; hits float32 [K]: accuracy of every book."""
+    """first, rest, guide: scalars; rest: mean of the books after the first, weighted: their sum by `book_weights` (the
+    mean where there are none); hits float32 [K]: accuracy of every book.
+    """
 
     first: Tensor
     rest: Tensor
+    weighted: Tensor
     guide: Tensor
     hits: Tensor
 
@@ -40,28 +45,66 @@ def guide_loss(weights: Tensor, batch: Batch) -> Tensor:
     return ((weights * penalty).sum(-1) * counted).sum() / counted.sum().clamp(min=1)
 
 
-def losses(talker: Talker, batch: Batch, training: TalkerTraining, *, noise: bool) -> Losses:
-    """Teacher-forced losses. noise: replace input codes at random and drop parts of the input, as training does."""
+def embed(talker: Talker, batch: Batch, given: Tensor) -> Tensor:
+    """Input [B, S, hidden] of rows whose codes are `given`, int64 [B, S, K]."""
+    spoken = (batch.codec >= 0)[..., None]
+    x = talker.embed_text(batch.text) + talker.model.codec_embedding(given[..., 0].clamp(min=0)) * spoken
+    return x + talker.embed_rest(given[..., 1:]) * batch.frame[..., None]
+
+
+@torch.no_grad()
+def with_own(talker: Talker, batch: Batch, given: Tensor, share: Tensor, first_share: float) -> Tensor:
+    """`given` int64 [B, S, K], where the model's own likeliest codes stand in a `share` (float32 [R], R <= B) of the
+    frames of the first R rows: books 1..K-1, in `first_share` of those frames codebook 0 too. It is what the talker
+    looks back on when it speaks; the recorded codes alone would teach it to rely on what it will never see.
+    """
+    rows, (_, size, books) = len(share), given.shape
+    part = Batch(*(t if t is batch.chosen else t[:rows] for t in batch.tensors()))
+    trained = talker.training
+    talker.eval()
+    hidden = talker.backbone(embed(talker, part, given[:rows]))[:, :-1]
+    own = torch.rand(rows, size - 1, device=given.device) < share[:, None]
+    own &= part.frame[:, 1:]
+    first = given[:rows, 1:, 0]
+    if first_share:
+        guess = talker.codec_head(hidden)[..., : talker.size].argmax(-1)
+        first = torch.where(own & (torch.rand_like(own, dtype=torch.float32) < first_share), guess, first)
+    rest = talker.likeliest(hidden.flatten(0, 1), first.clamp(min=0).flatten()).view(rows, size - 1, books - 1)
+    talker.train(trained)
+    made = torch.where(own[..., None], torch.cat([first[..., None], rest], -1), given[:rows, 1:])
+    changed = given.clone()
+    changed[:rows, 1:] = made
+    return changed
+
+
+def losses(talker: Talker, batch: Batch, training: TalkerTraining, *, noise: bool, own: Tensor | None = None) -> Losses:
+    """Losses against the recorded codes. noise: replace input codes at random and drop parts of the input, as training
+    does. own: shares of the frames that hold the model's own codes, as `with_own` takes them (None: teacher-forced).
+    """
     codes = torch.cat([batch.codec[..., None], batch.rest], -1)
     given = codes
     if noise:
         share = training.code_noise * 2 * torch.rand(codes.shape[0], 1, 1, device=codes.device)
         bad = (torch.rand(codes.shape, device=codes.device) < share) & batch.frame[..., None]
         given = torch.where(bad, torch.randint(0, talker.size, codes.shape, device=codes.device), codes)
-    spoken = (batch.codec >= 0)[..., None]
-    x = talker.embed_text(batch.text) + talker.model.codec_embedding(given[..., 0].clamp(min=0)) * spoken
-    x = x + talker.embed_rest(given[..., 1:]) * batch.frame[..., None]
+    if own is not None:
+        given = with_own(talker, batch, given, own, training.own_first if noise else 0.0)
+    x = embed(talker, batch, given)
     probe = Probe()
     hidden = talker.backbone(F.dropout(x, training.dropout, noise), None, probe, training.guide_layer)
     logits = talker.codec_head(hidden).float()
     first = F.cross_entropy(logits.flatten(0, 1), batch.label.flatten(), ignore_index=IGNORE)
     target = codes[:, 1:].flatten(0, 1)[batch.chosen]
     predicted = talker.predict(hidden[:, :-1].flatten(0, 1)[batch.chosen], target).float()
-    rest = F.cross_entropy(predicted.flatten(0, 1), target[:, 1:].flatten())
+    books = F.cross_entropy(predicted.flatten(0, 1), target[:, 1:].flatten(), reduction="none")
+    books = books.view(len(target), -1).mean(0)
+    rest = weighted = books.mean()
+    if training.book_weights:
+        weighted = torch.stack([w * loss for w, loss in zip(training.book_weights, books, strict=True)]).sum()
     known = batch.label != IGNORE
     hit = ((logits.argmax(-1) == batch.label) & known).sum() / known.sum()
     hits = torch.cat([hit[None].float(), (predicted.argmax(-1) == target[:, 1:]).float().mean(0)])
-    return Losses(first, rest, guide_loss(probe.weights[0], batch), hits.detach())
+    return Losses(first, rest, weighted, guide_loss(probe.weights[0], batch), hits.detach())
 
 
 class TalkerStep:
@@ -79,6 +122,7 @@ class TalkerStep:
         self.optimizer = adamw(groups, device, _BETAS, training.weight_decay)
         self._weights = matrices + vectors
         self.guide_weight = torch.ones((), device=device)
+        self.own_share = torch.zeros((), device=device)  # at most so many frames of a row hold the model's own codes
         self.measures = torch.zeros(len(MEASURES), device=device)
         self.rate(1e-5)
         self._pool: object = None
@@ -110,12 +154,16 @@ class TalkerStep:
         return batch, step
 
     def _step(self, batch: Batch) -> None:
+        own = None
+        if self.training.own_share:
+            rows = max(1, round(self.training.own_rows * len(batch.text)))
+            own = self.own_share * torch.rand(rows, device=self.device)
         with autocast(self.device):
-            found = losses(self.talker, batch, self.training, noise=True)
-            loss = found.first + found.rest + self.guide_weight * found.guide
+            found = losses(self.talker, batch, self.training, noise=True, own=own)
+            loss = found.first + found.weighted + self.guide_weight * found.guide
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         norm = apply(self.optimizer, self._weights, self.training.clip)
-        values = (found.first, found.rest, found.guide, norm, found.hits[0], found.hits[1:].mean())
+        values = (found.first, found.rest, found.guide, norm, *found.hits[:2], found.hits[1:].mean())
         for i, value in enumerate(values):
             self.measures[i] = value.detach()

@@ -14,9 +14,10 @@ from training.tts.checkpoint import load_talker, save_checkpoint  # noqa: E402
 from training.tts.codec import Codec  # noqa: E402
 from training.tts.generate import Sampling, generate  # noqa: E402
 from training.tts.prompt import codec_ids, lay_out  # noqa: E402
-from training.tts.rows import Bucket, make_buckets, make_rows  # noqa: E402
+from training.tts.rows import Batch, Bucket, make_buckets, make_rows  # noqa: E402
 from training.tts.talker import Talker  # noqa: E402
-from training.tts.talker_step import TalkerStep, guide_loss, losses  # noqa: E402
+from training.tts.talker_run import TalkerRun, TalkerTrainer  # noqa: E402
+from training.tts.talker_step import TalkerStep, embed, guide_loss, losses, with_own  # noqa: E402
 from training.tts.tokenizer import text_ids  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -43,19 +44,123 @@ def test_generation_is_the_training_layout_read_forwards(tmp_path: Path, languag
     assert found.hits[0] >= (len(codes)) / (len(codes) + 1) - 1e-6  # the end was not reached
 
 
-def test_rows_are_learnt(tmp_path: Path) -> None:
-    """A few hundred positions that follow their text are learnt by heart in a few steps."""
+@pytest.mark.parametrize("own", [0.0, 1.0])
+def test_rows_are_learnt(tmp_path: Path, own: float) -> None:
+    """A few hundred positions that follow their text are learnt by heart in a few steps; so they are by a model that
+    looks back on its own codes.
+    """
     rows = make_rows(random_codes(), CONFIG, tokenizer(tmp_path), held_out=False)
     talker = small().train()
-    training = replace(CONFIG.talker_training, dropout=0.0, code_noise=0.0)
+    training = replace(CONFIG.talker_training, dropout=0.0, code_noise=0.0, own_share=own, book_weights=(1.0, 0.5))
     buckets = make_buckets(rows, CONFIG, tokenizer(tmp_path), CPU)
     step = TalkerStep(talker, training, buckets, CPU, graphs=False)
     step.rate(5e-3)
+    step.own_share.fill_(own)
     seen = []
     for _ in range(60):
         step.run(buckets[0])
         seen.append((step.measures[0] + step.measures[1]).item())
     assert np.mean(seen[-5:]) < 0.6 * np.mean(seen[:5])
+
+
+def drawn(folder: Path) -> Batch:
+    rows = make_rows(random_codes(), CONFIG, tokenizer(folder), held_out=False)
+    bucket = make_buckets(rows, CONFIG, tokenizer(folder), CPU)[0]
+    return bucket.batch(torch.arange(4), None)
+
+
+@torch.inference_mode()
+def test_the_predictors_own_codes_are_what_it_finds_likeliest_book_by_book() -> None:
+    talker = small()
+    hidden, first = torch.randn(9, CONFIG.talker.hidden_size), torch.arange(9)
+    own = talker.likeliest(hidden, first)
+    again = talker.predict(hidden, torch.cat([first[:, None], own], 1)).argmax(-1)
+    assert torch.equal(own, again) and len(own.unique()) > 1
+
+
+def test_a_share_of_the_frames_holds_the_models_own_codes(tmp_path: Path) -> None:
+    """Only frames of the first rows change, all of them at share 1; books 1 up are then what the predictor says."""
+    talker, batch = small().train(), drawn(tmp_path)
+    given = torch.cat([batch.codec[..., None], batch.rest], -1)
+    made = with_own(talker, batch, given, torch.tensor([1.0, 0.5]), 0.0)
+    assert talker.training
+    differs = (made != given).any(-1)
+    assert not differs[2:].any() and not differs[~batch.frame].any() and torch.equal(made[..., 0], given[..., 0])
+    share = differs[:2].sum(1) / batch.frame[:2].sum(1)
+    assert share[0] > 0.9 and 0.2 < share[1] < 0.8
+    hidden = talker.eval().backbone(embed(talker, batch, given))
+    at = batch.frame[0, 1:].nonzero()[:, 0]
+    assert torch.equal(made[0, at + 1, 1:], talker.likeliest(hidden[0, at], given[0, at + 1, 0]))
+    with_first = with_own(talker, batch, given, torch.ones(4), 1.0)
+    guess = talker.codec_head(hidden)[0, at, : talker.size].argmax(-1)
+    assert torch.equal(with_first[0, at + 1, 0], guess) and (guess != given[0, at + 1, 0]).any()
+
+
+def test_own_codes_are_looked_back_on_and_the_recorded_ones_asked_for(tmp_path: Path) -> None:
+    talker, batch = small(), drawn(tmp_path)
+    t = CONFIG.talker_training
+    given = torch.cat([batch.codec[..., None], batch.rest], -1)
+    made = with_own(talker, batch, given, torch.ones(4), 0.0)
+    plain, none = losses(talker, batch, t, noise=False), losses(talker, batch, t, noise=False, own=torch.zeros(4))
+    fed = losses(talker, batch, t, noise=False, own=torch.ones(4))
+    assert torch.allclose(plain.first, none.first) and torch.allclose(plain.rest, none.rest)
+    hidden = talker.backbone(embed(talker, batch, made))
+    first = torch.nn.functional.cross_entropy(talker.codec_head(hidden).flatten(0, 1), batch.label.flatten())
+    assert torch.allclose(fed.first, first) and abs(fed.first - plain.first) > 1e-4
+    target = given[:, 1:].flatten(0, 1)[batch.chosen]
+    logits = talker.predict(hidden[:, :-1].flatten(0, 1)[batch.chosen], target).flatten(0, 1)
+    assert torch.allclose(fed.rest, torch.nn.functional.cross_entropy(logits, target[:, 1:].flatten()))
+
+
+def test_books_are_weighted_as_configured(tmp_path: Path) -> None:
+    talker, batch = small(), drawn(tmp_path)
+    found = [
+        losses(talker, batch, replace(CONFIG.talker_training, book_weights=w), noise=False)
+        for w in ((), (1.0, 0.0), (0.0, 1.0), (0.5, 0.25))
+    ]
+    mean, one, two, both = (f.weighted.item() for f in found)
+    assert mean == pytest.approx((one + two) / 2) and one != pytest.approx(two)
+    assert both == pytest.approx(one / 2 + two / 4) and found[3].rest.item() == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_training_looks_back_on_own_codes_only_where_configured(tmp_path: Path, share: float) -> None:
+    """The step's own share reaches the input: without dropout and noise it alone can change the losses."""
+    rows = make_rows(random_codes(), CONFIG, tokenizer(tmp_path), held_out=False)
+    training = replace(CONFIG.talker_training, dropout=0.0, code_noise=0.0, own_share=share, own_rows=1.0)
+    step = TalkerStep(
+        small().train(), training, make_buckets(rows, CONFIG, tokenizer(tmp_path), CPU), CPU, graphs=False
+    )
+    bucket = make_buckets(rows, CONFIG, tokenizer(tmp_path), CPU)[0]
+    found: list[float] = []
+    for own in (0.0, 1.0):
+        step.own_share.fill_(own)
+        step.rate(0.0)
+        torch.manual_seed(3)  # the same rows
+        step.run(bucket)
+        found.append(step.measures[0].item())
+    assert (abs(found[0] - found[1]) > 1e-5) == (share > 0)
+
+
+def test_codes_that_appear_later_are_trained_on(tmp_path: Path) -> None:
+    tokenizer(tmp_path)
+    random_codes().save(tmp_path / "a.npz")
+    run = TalkerRun(
+        (tmp_path / "a.npz",), tmp_path / "tokenizer.json", tmp_path / "out", 600.0, device="cpu", steps=2,
+        more=(tmp_path / "b.npz",),
+    )  # fmt: skip
+    config = replace(CONFIG, talker_training=replace(CONFIG.talker_training, own_share=1.0, own_first=0.2))
+    trainer = TalkerTrainer(config, run)
+    before = sum(b.rows for b in trainer.synthetic)
+    trainer.take_more()
+    assert sum(b.rows for b in trainer.synthetic) == before
+    random_codes().save(tmp_path / "b.npz")
+    trainer.take_more()
+    trainer.take_more()  # once is enough
+    assert sum(b.rows for b in trainer.synthetic) == 2 * before
+    trainer.train()
+    about = json.loads((tmp_path / "out/talker.json").read_text())
+    assert about["steps"] == 2 and {"slt", "slt on own codes"} <= set(about["scores"][-1]["scores"])
 
 
 def test_held_out_and_foreign_speakers_stay_outside(tmp_path: Path) -> None:
