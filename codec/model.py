@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 from typing import Final, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -77,16 +78,7 @@ class TtsModel:
     @property
     def sampling(self) -> Sampling:
         """The model's own sampling."""
-        s = self.manifest.sampling
-        return Sampling(
-            temperature=s.temperature,
-            top_k=s.top_k,
-            top_p=s.top_p,
-            repetition_penalty=s.repetition_penalty,
-            predictor_temperature=s.predictor_temperature,
-            predictor_top_k=s.predictor_top_k,
-            predictor_top_p=s.predictor_top_p,
-        )
+        return msgspec.convert(self.manifest.sampling, Sampling, from_attributes=True)
 
     def speaker(self, options: SpeakOptions | None = None) -> Speaker:
         """A new session.

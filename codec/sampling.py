@@ -5,52 +5,22 @@ numbers); the order is that of transformers' generate. A draw uses one uniform n
 so it does not depend on who else is in the batch.
 """
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+
+from engines.manifest import CodeSampling
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-MIN_NEW_TOKENS: Final = 2
-"""Frames before the end of speech may be drawn."""
 
+class Sampling(CodeSampling, frozen=True):
+    """How a session's codes are drawn. ``greedy`` takes the likeliest code and ignores the rest but the penalty."""
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How codes are drawn. ``greedy`` takes the likeliest code and ignores the rest but the penalty.
-
-    Attributes:
-        temperature, top_k, top_p: of codebook 0; ``top_k`` 0 for all.
-        repetition_penalty: divides positive and multiplies negative logits of every code 0 drawn before in the piece.
-        predictor_temperature, predictor_top_k, predictor_top_p: of the other codebooks, which have no penalty.
-
-    Raises:
-        ValueError: a number outside its range; the message names it.
-    """
-
-    temperature: float = 0.9
-    top_k: int = 50
-    top_p: float = 1.0
-    repetition_penalty: float = 1.05
-    predictor_temperature: float = 0.9
-    predictor_top_k: int = 50
-    predictor_top_p: float = 1.0
     greedy: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("temperature", "predictor_temperature", "repetition_penalty"):
-            if not 0 < getattr(self, name) <= 10:
-                raise ValueError(f"{name}: {getattr(self, name):g} lies outside 0 (exclusive)…10")
-        for name in ("top_p", "predictor_top_p"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"{name}: {getattr(self, name):g} lies outside 0 (exclusive)…1")
-        for name in ("top_k", "predictor_top_k"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: {getattr(self, name)} is negative")
 
 
 def generator(seed: int, piece: int) -> np.random.Generator:

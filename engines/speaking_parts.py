@@ -85,8 +85,17 @@ class Voice(msgspec.Struct, frozen=True):
     dialect: str | None = None
 
 
-class TtsSampling(msgspec.Struct, frozen=True):
-    """The checkpoint's own sampling (generation_config.json over qwen-tts' defaults)."""
+class CodeSampling(msgspec.Struct, frozen=True):
+    """How codes are drawn.
+
+    Attributes:
+        temperature, top_k, top_p: of codebook 0; ``top_k`` 0 for all.
+        repetition_penalty: divides positive and multiplies negative logits of every code 0 drawn before in the piece.
+        predictor_temperature, predictor_top_k, predictor_top_p: of the other codebooks, which have no penalty.
+
+    Raises:
+        ValueError: a number outside its range; the message names it.
+    """
 
     temperature: float = 0.9
     top_k: int = 50
@@ -95,6 +104,22 @@ class TtsSampling(msgspec.Struct, frozen=True):
     predictor_temperature: float = 0.9
     predictor_top_k: int = 50
     predictor_top_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("temperature", "predictor_temperature", "repetition_penalty"):
+            if not 0 < getattr(self, name) <= 10:
+                raise ValueError(f"{name}: {getattr(self, name):g} lies outside 0 (exclusive)…10")
+        for name in ("top_p", "predictor_top_p"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(f"{name}: {getattr(self, name):g} lies outside 0 (exclusive)…1")
+        for name in ("top_k", "predictor_top_k"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: {getattr(self, name)} is negative")
+
+
+class TtsSampling(CodeSampling, frozen=True):
+    """The checkpoint's own sampling (generation_config.json over qwen-tts' defaults), and frames of a piece."""
+
     max_frames: int = 2048
     min_frames: int = 2
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
+
 from engines import manifest
 from export.checkpoint import Checkpoint, CheckpointError, read_json
 from export.dims import DecoderDims
@@ -245,7 +247,15 @@ def tokens(model: Checkpoint, dims: TtsDims, tokenizer: Path) -> manifest.TtsTok
 
 
 def sampling(model: Checkpoint) -> manifest.TtsSampling:
-    """generation_config.json over the official code's defaults (qwen3_tts_model.py:319-330)."""
+    """generation_config.json over the official code's defaults (qwen3_tts_model.py:319-330).
+
+    Raises:
+        CheckpointError: a number is none, or outside its range; names it as the manifest does.
+    """
     path = model.directory / "generation_config.json"
     values = read_json(path) if path.exists() else {}
-    return manifest.TtsSampling(**{ours: values[theirs] for theirs, ours in SAMPLING.items() if theirs in values})
+    chosen = {ours: values[theirs] for theirs, ours in SAMPLING.items() if theirs in values}
+    try:
+        return msgspec.convert(chosen, manifest.TtsSampling)
+    except msgspec.ValidationError as error:
+        raise CheckpointError(f"{path}: {error}") from None

@@ -1,11 +1,11 @@
 """The runtime on the golden model gives what the official code gave: prompt rows, greedy frames, samples."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from codec.events import AudioChunk
 from codec.model import TtsModel

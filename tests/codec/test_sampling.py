@@ -1,5 +1,7 @@
 """Drawing codes: the official order, and what a seed promises."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from codec.guards import FRAMES_A_BYTE, FRAMES_A_DIGIT, FRAMES_BASE, LOOP_FRAMES, SILENT_FRAMES, Guard, loops
 from codec.sampling import Sampling, draw, generator, penalise
+from engines.manifest import NAME, ManifestError, read_tts
 
 
 def logits(seed: int, size: int = 200) -> np.ndarray:
@@ -93,6 +96,15 @@ def test_sampling_names_the_number_that_is_out_of_range() -> None:
     for field, value in (("temperature", 0.0), ("top_p", 1.5), ("predictor_top_k", -1), ("repetition_penalty", 0.0)):
         with pytest.raises(ValueError, match=f"^{field}: "):
             Sampling(**{field: value})
+
+
+def test_a_manifest_with_a_number_out_of_range_is_refused(tts_directory: Path, tmp_path: Path) -> None:
+    """When it is read, not when somebody speaks."""
+    text = (tts_directory / NAME).read_text()
+    assert '"top_p": 1.0' in text
+    (tmp_path / NAME).write_text(text.replace('"top_p": 1.0', '"top_p": 1.5', 1))
+    with pytest.raises(ManifestError, match=r"top_p: 1\.5 lies outside"):
+        read_tts(tmp_path)
 
 
 def test_the_frame_budget_grows_with_the_text() -> None:

@@ -12,6 +12,7 @@ from export.checkpoint import CheckpointError
 from export.tts import api
 from export.tts.checkpoint import open_codec, open_tts
 from export.tts.codec_dims import read_codec_dims
+from export.tts.description import sampling
 from export.tts.dims import predictor_view, read_tts_dims, talker_view
 from export.tts.state import states
 from export.tts.talker import write_tables
@@ -187,3 +188,21 @@ def test_configuration_is_not_shared() -> None:
     before = copy.deepcopy(first)
     configuration()["talker_config"]["hidden_size"] = 0
     assert first == before
+
+
+def test_sampling_is_the_checkpoints(tmp_path: Path) -> None:
+    """Over the official defaults; what no draw can use is refused by file and field."""
+    write_tts_checkpoint(tmp_path)
+    model = open_tts(tmp_path).model
+    path = tmp_path / "generation_config.json"
+    path.write_text('{"temperature": 1, "top_k": 20, "subtalker_top_p": 0.8, "max_new_tokens": 900, "eos_token_id": 3}')
+    found = sampling(model)
+    assert (found.temperature, found.top_k, found.predictor_top_p, found.max_frames) == (1.0, 20, 0.8, 900)
+    assert (found.predictor_temperature, found.repetition_penalty) == (0.9, 1.05)
+    for text, says in (
+        ('{"temperature": 0}', "temperature: 0 lies outside"),
+        ('{"subtalker_top_k": null}', r"got `null` - at `\$\.predictor_top_k`"),
+    ):
+        path.write_text(text)
+        with pytest.raises(CheckpointError, match=f"generation_config.json: .*{says}"):
+            sampling(model)

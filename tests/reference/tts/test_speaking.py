@@ -1,13 +1,13 @@
 """The speaking runtime (codec/) against the official code: prompts, greedy frames through a session, cloned voices."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 from tokenizers import Tokenizer
 
 from codec.clone import PAUSE_SECONDS
