@@ -47,7 +47,7 @@ def main() -> None:
     train.add_argument("--out", type=Path, required=True)
     train.add_argument("--seconds", type=float, default=1500.0)
     train.add_argument("--until", type=float, default=0.0, help="instead: end at this time, seconds since the epoch")
-    train.add_argument("--start", type=Path, help="begin from the weights of this folder")
+    train.add_argument("--start", "--weights", type=Path, help="begin from the weights of this folder")
     train.add_argument("--resume", type=Path, help="go on with this state.pt")
     train.add_argument("--rate", type=float, default=1.0)
     train.add_argument("--evaluate-every", type=float, default=240.0)

@@ -21,6 +21,11 @@ def rare_words(text: Path, clips: list[Clip]) -> list[str]:
     return sorted(w for w, n in counts.items() if n < 30 and len(w) > 3)
 
 
+def sentences(text: Path) -> list[str]:
+    """Transcripts of all lines of a text, those without words left out."""
+    return [said for line in text.read_text().splitlines() if (said := transcript(line))]
+
+
 def vocabulary(root: Path, text: Path, clips: list[Clip]) -> Phones:
     """Pronunciations of all words that occur."""
     words = {w for line in text.read_text().splitlines() for w in transcript(line).split()}

@@ -7,6 +7,7 @@ of it with the matching part of its text: truncated as a live stream is, or a sp
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from training.asr.config import Config
 from training.asr.phones import Phones
 from training.asr.prompt import Prompt
 from training.asr.sentences import invented_name
+from training.asr.splice import Recording, Splicer
 from training.shards import RATE
 
 SHORT_PREFIX, LONG_PREFIX = 16, 72  # prompt ids without and with a context
@@ -31,6 +33,16 @@ class Utterance:
     text: str
     real: bool
     cuts: list[tuple[int, int]]
+    speaker: str = ""  # where it is known who speaks
+
+
+class Piece(NamedTuple):
+    """What is taken from the pool for a stretch of a row. chunks: (start, length), one after the other; ends: nothing
+    may follow in this row."""
+
+    chunks: list[tuple[int, int]]
+    words: list[str]
+    ends: bool
 
 
 @dataclass(slots=True)
@@ -59,8 +71,15 @@ class Planner:
     """Draws plans from a growing set of utterances."""
 
     def __init__(
-        self, config: Config, prompt: Prompt, rare: Sequence[str], seed: int, phones: Phones | None = None
+        self,
+        config: Config,
+        prompt: Prompt,
+        rare: Sequence[str],
+        seed: int,
+        phones: Phones | None = None,
+        sentences: Sequence[str] = (),
     ) -> None:
+        """sentences: texts for pieces spliced from the words of one reader; without any none are made."""
         self._b, self._prompt, self._rng, self._phones = config.batches, prompt, random.Random(seed), phones
         self._sources, self._voices = config.sources, config.voices
         self._rare_list, self._rare = list(rare), set(rare)
@@ -68,6 +87,8 @@ class Planner:
         self._by_start: dict[int, Utterance] = {}
         self._groups: dict[str, list[int]] = {}
         self._prefix = prompt.prefix()
+        self._splicer = Splicer(sentences) if sentences else None
+        self._readers: dict[str, list[str]] = {}  # source -> its voices with words enough
 
     def add(self, source: str, utterances: Sequence[Utterance]) -> None:
         """Add utterances of one source."""
@@ -82,34 +103,45 @@ class Planner:
         """Word boundaries of real utterances, by their start in the pool."""
         for start, found in cuts.items():
             self._by_start[start].cuts = found
+        if self._splicer is None:
+            return
+        self._splicer.clear()
+        for source, group in self._groups.items():
+            for u in (self._utterances[i] for i in group):
+                if u.real and u.speaker not in ("", "None"):
+                    self._splicer.add(f"{source} {u.speaker}", Recording(u.start, u.length, u.text.split(), u.cuts))
+        self._readers = {}
+        for voice in self._splicer.voices():
+            self._readers.setdefault(voice.split(" ", 1)[0], []).append(voice)
 
-    def _draw(self, sources: list[str], weights: list[float]) -> Utterance:
-        source = self._rng.choices(sources, weights)[0]
+    def _piece(self, source: str) -> Piece:
+        """An utterance of `source`: whole, truncated, a span of it; or words of one of its readers, spliced."""
+        rng = self._rng
+        readers = self._readers.get(source)
+        if readers and self._splicer is not None and rng.random() < self._b.splice_share:
+            spliced = self._splicer.piece(rng.choice(readers), rng)
+            if spliced is not None:
+                return Piece(*spliced, False)
         group = self._groups[source]
-        return self._utterances[group[self._rng.randrange(len(group))]]
-
-    def _piece(self, u: Utterance) -> tuple[int, int, list[str], bool]:
-        """(start, length, words, cut): the whole utterance, a truncated one, or a span of it. `cut`: nothing may
-        follow."""
-        rng, words = self._rng, u.text.split()
-        if not u.cuts:
-            return u.start, u.length, words, False
-        if u.real:
+        u = self._utterances[group[rng.randrange(len(group))]]
+        words = u.text.split()
+        if u.cuts and u.real:
             draw = rng.random()
             if draw < 0.1 and len(words) > 2:
                 at, count = rng.choice(u.cuts)
-                return u.start, min(at + rng.randint(0, 800), u.length), words[:count], True
+                return Piece([(u.start, min(at + rng.randint(0, 800), u.length))], words[:count], True)
             if draw < 0.1 + self._b.span_share and len(words) > 4:
                 edges = [(0, 0), *u.cuts, (u.length, len(words))]
                 i = rng.randrange(len(edges) - 1)
                 j = rng.randrange(i + 1, len(edges))
                 if edges[j][1] - edges[i][1] >= 2:
                     low, high = edges[i], edges[j]
-                    return u.start + low[0], high[0] - low[0], words[low[1] : high[1]], False
-        elif rng.random() < 0.2:
+                    return Piece([(u.start + low[0], high[0] - low[0])], words[low[1] : high[1]], False)
+        elif u.cuts and rng.random() < 0.2:
             at, count = rng.choice(u.cuts)
-            return u.start, min(max(at + rng.randint(-600, 900), 3000), u.length), words[:count], True
-        return u.start, u.length, words, False
+            length = min(max(at + rng.randint(-600, 900), 3000), u.length)
+            return Piece([(u.start, length)], words[:count], True)
+        return Piece([(u.start, u.length)], words, False)
 
     def _context(self, words: Sequence[str]) -> list[int]:
         """Prompt with 1..n words in the system turn; in half of the rows some of them are spoken, rare ones first."""
@@ -198,28 +230,33 @@ class Planner:
         enough = limit * (1.0 if rng.random() < 0.7 else rng.uniform(0.2, 1.0))
         cut, misses = False, 0
         while misses < 6:
-            u = self._draw(sources, shares) if mixed else self._draw([first], [1.0])
-            start, length, said, cut = self._piece(u)
-            rate = rng.uniform(0.87, 1.15) if u.real else rng.uniform(0.82, 1.22)
-            written = int(length / rate) - 2
-            spoken = self._prompt.words(said)
-            if written < 800 or position + written > limit or len(ids) + len(spoken) > room:
+            source = rng.choices(sources, shares)[0] if mixed else first
+            piece = self._piece(source)
+            cut = piece.ends
+            rate = rng.uniform(0.87, 1.15) if source in self._sources else rng.uniform(0.82, 1.22)
+            written = [int(length / rate) - 2 for _, length in piece.chunks]
+            spoken = self._prompt.words(piece.words)
+            total = sum(written)
+            if min(written) < 500 or total < 800 or position + total > limit or len(ids) + len(spoken) > room:
                 misses += 1
                 cut = False
                 if words and misses > 3:
                     break
                 continue
-            segments.append((row, position, start, length, rate, 10 ** rng.uniform(-0.35, 0.35), written))
-            words += said
+            gain = 10 ** rng.uniform(-0.35, 0.35)
+            for (start, length), count in zip(piece.chunks, written, strict=True):
+                segments.append((row, position, start, length, rate, gain, count))
+                position += count
+            words += piece.words
             ids += spoken
-            position += written
             if cut or position > enough:
                 break
             position += int(RATE * rng.choice((rng.uniform(0.0, 0.25), rng.uniform(0.2, 1.0))))
         return position if cut else min(position + int(RATE * rng.uniform(0, 0.8)), limit)
 
     def _background(self, segments: list[tuple[float, ...]], row: int, length: int, gain: float) -> None:
-        u = self._draw([MUSIC], [1.0])
+        group = self._groups[MUSIC]
+        u = self._utterances[group[self._rng.randrange(len(group))]]
         rate = self._rng.uniform(0.7, 1.3)
         written = min(int(u.length / rate) - 2, length)
         offset = self._rng.randrange(max(int(u.length - written * rate) - 4, 0) + 1)

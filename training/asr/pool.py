@@ -31,6 +31,7 @@ def _run_planner(
     tokenizer: str,
     rare: list[str],
     phones: Phones | None,
+    sentences: list[str],
     seed: int,
     control: Any,
     plans: Any,
@@ -40,7 +41,7 @@ def _run_planner(
     """A process: takes ("add", source, utterances), ("align", cuts) or ("go",) from `control`, puts plans on
     `plans`."""
     torch.set_num_threads(1)
-    planner = Planner(config, Prompt(Tokenizer.from_file(tokenizer)), rare, seed, phones)
+    planner = Planner(config, Prompt(Tokenizer.from_file(tokenizer)), rare, seed, phones, sentences)
     ready, made = False, 0
     while True:
         while True:
@@ -68,6 +69,7 @@ class Pool:
         tokenizer: Path,
         rare: list[str],
         phones: Phones | None,
+        sentences: list[str],
         device: torch.device,
         hours: float,
         *,
@@ -89,6 +91,7 @@ class Pool:
                     str(tokenizer),
                     rare,
                     phones,
+                    sentences,
                     seed,
                     control,
                     self._plans,
@@ -144,7 +147,9 @@ class Pool:
             start = self._place(clip.samples)
             if start is None:
                 raise ValueError(f"batches.pool_hours: {self._size / 3600 / RATE:.0f} h do not hold the real speech")
-            by_source.setdefault(clip.source, []).append(Utterance(start, len(clip.samples), text, True, []))
+            by_source.setdefault(clip.source, []).append(
+                Utterance(start, len(clip.samples), text, True, [], clip.speaker)
+            )
         for source, utterances in by_source.items():
             self.real += utterances
             self._announce(source, utterances)

@@ -24,6 +24,7 @@ from training.asr.phones import FRAMES_PER_ROW
 from training.asr.plan import Plan
 from training.asr.pool import assemble
 from training.asr.spectrogram import HOP, LogMel, mask_spectrogram
+from training.asr.variation import mix_style, warp_time
 
 _CAPTURE = "thread_local"  # NCCL's watchdog and the shard reader call into CUDA meanwhile
 
@@ -90,7 +91,10 @@ class Step:
             length = x.length.repeat(views)
             heard = augment(x.samples.repeat(views, 1), length, self.strength)
             frames = length // HOP
-            mel = mask_spectrogram(self._mel(heard), frames, self.strength)
+            mel = self._mel(heard)
+            if reg.style:
+                mel = warp_time(mix_style(mel, frames, reg.style * self.strength), frames, self.strength)
+            mel = mask_spectrogram(mel, frames, self.strength)
             targets, mask = x.targets.repeat(views, 1), x.mask.repeat(views, 1)
             # Noise on what the decoder reads, a different share in every row, so that it listens instead of reciting
             # the transcripts it has seen before; never on the template.
@@ -202,6 +206,10 @@ class Step:
         # Dropout and augmentation differ, so the two norms agree roughly only; a broken capture is far off.
         replayed = float(self._optimizer.gradient.norm())
         print(f"captured {key}: gradient norm eager {float(eager):.3f}, replayed {replayed:.3f}", flush=True)
+
+    def shapes(self) -> int:
+        """Number of batch shapes that have been recorded; -1 where nothing is recorded."""
+        return len(self._captured) if self._graphs else -1
 
     def gradients(self, plan: Plan) -> Tensor:
         """Fill the optimiser's flat gradient -> [cross-entropy, accuracy, consistency, CTC, inner CTC]."""

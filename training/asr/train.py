@@ -20,7 +20,7 @@ from training.asr.augment import generated_music
 from training.asr.checkpoint import load_weights, save_weights
 from training.asr.config import Config
 from training.asr.evaluate import score
-from training.asr.material import rare_words, split, vocabulary
+from training.asr.material import rare_words, sentences, split, vocabulary
 from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer, averaged
 from training.asr.plan import MUSIC
@@ -35,6 +35,8 @@ from training.shards import RATE, Clip, read_shards
 _REPORT = 100  # steps
 _AVERAGE_FROM = 1000  # steps: the average of a fresh run forgets what was before
 _ALL = 100_000  # clips
+_AGREE = 10  # steps after which several processes compare their clocks
+_REHEARSALS = 200  # plans at most before the first step of several processes
 
 
 class _Log:
@@ -75,6 +77,7 @@ class Training:
             run.tokenizer,
             rare_words(run.text, clips),
             phones,
+            sentences(run.text) if config.batches.splice_share else [],
             self._device,
             config.batches.pool_hours,
             easy_steps=config.batches.easy_steps if fresh else 0,
@@ -87,7 +90,7 @@ class Training:
             torch.backends.cudnn.benchmark = True
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         if self._world > 1:
-            dist.init_process_group("nccl")
+            dist.init_process_group("nccl" if self._device.type == "cuda" else "gloo")
         self._pool.add_clips(clips)
         self._pool.add_sounds(MUSIC, generated_music(120, 24.0, config.optimisation.seed))
         self._prompt = Prompt(Tokenizer.from_file(str(run.tokenizer)))
@@ -140,13 +143,21 @@ class Training:
             compile_layers(self._model)
         self._pool.begin()
         self._model.train()
+        self._rehearse(step)
         start = self._now() - self._spent
         seconds = run.until - start if run.until else run.seconds
         log = _Log(self._device, self._now())
         evaluated, aligned = self._now(), 0
         # A run from weights knows the words already: aligned spans are wanted at once.
         align_at = run.align_at if self._fresh else (0.0, *run.align_at)
-        while (spent := self._now() - start) < seconds:
+        spent = 0.0
+        while True:
+            if self._world == 1:
+                spent = self._now() - start
+            elif self._step % _AGREE == 0:
+                spent, seconds = self._agree(self._now() - start, seconds)
+            if spent >= seconds:
+                break
             progress = spent / seconds
             if aligned < len(align_at) and progress >= align_at[aligned]:
                 aligned += 1
@@ -157,7 +168,8 @@ class Training:
             log.waited += self._now() - before
             report = step.gradients(plan)
             if self._world > 1:
-                dist.all_reduce(self._optimizer.gradient, dist.ReduceOp.AVG)
+                dist.all_reduce(self._optimizer.gradient)
+                self._optimizer.gradient.div_(self._world)
             step.update()
             log.total += torch.cat([report, self._optimizer.norm[None]])
             self._step += 1
@@ -183,6 +195,28 @@ class Training:
         self._guard("evaluation", lambda: self._evaluate(_ALL))
         self._say("done")
         self._pool.close()
+
+    def _rehearse(self, step: Step) -> None:
+        """Several processes record all their graphs before the first step: a process that recorded one later would
+        keep the others waiting, each at another time. Nothing is learnt from these batches."""
+        if self._world == 1:
+            return
+        batches = self._config.batches
+        wanted = len(batches.row_seconds) * (2 if batches.context_share else 1)
+        for _ in range(_REHEARSALS):
+            step.gradients(self._pool.next())
+            if not 0 <= step.shapes() < wanted:
+                break
+        dist.barrier()
+        for p in self._model.state_dict().values():
+            dist.broadcast(p, 0)
+
+    def _agree(self, spent: float, seconds: float) -> tuple[float, float]:
+        """The first process's clock for all, so that rates, and the end, are the same everywhere."""
+        clock = torch.tensor([spent, seconds], dtype=torch.float64, device=self._device)
+        dist.broadcast(clock, 0)
+        first, last = clock.tolist()
+        return first, last
 
     def _set(self, step: Step, progress: float) -> None:
         """Everything that changes in the course of a run."""

@@ -3,6 +3,8 @@
 import io
 import itertools
 import json
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -113,3 +115,58 @@ def test_a_run_saves_and_can_be_continued(tmp_path: Path) -> None:
     assert second["started_from"] and second["steps"] > 0
     third = run(60, "third", resume=tmp_path / "first" / "state.pt")
     assert third["steps"] > first["steps"] and third["heard"] > first["heard"]
+
+
+_TINY = """
+name = "tiny"
+[shape]
+vocab = 320
+conv_channels = 8
+d_model = 32
+encoder_layers = 2
+encoder_heads = 2
+encoder_ffn = 48
+hidden = 32
+decoder_layers = 2
+heads = 2
+kv_heads = 1
+head_dim = 16
+decoder_ffn = 48
+[regularisation]
+consistency_from = 1
+style = 0.5
+[batches]
+seconds_per_step = 32
+row_seconds = [4, 8]
+row_share = [0.5, 0.5]
+easy_steps = 0
+augment_ramp = 2
+planners = 1
+pool_hours = 0.1
+splice_share = 0.5
+[optimisation]
+warmup_steps = 2
+[sources]
+librispeech = 1.0
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_train_one_model(tmp_path: Path) -> None:
+    """Through torchrun, as on several GPUs: the run ends in both at the same step, and the weights are those of one
+    model."""
+    train = shard(tmp_path / "en-train-00.tar", 12)
+    tiny_tokenizer(tmp_path / "tokenizer")
+    (tmp_path / "text.txt").write_text("\n".join([*SENTENCES, "a ventriloquist spoke"]))
+    (tmp_path / "tiny.toml").write_text(_TINY)
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "training.asr",
+        "--config", tmp_path / "tiny.toml", "train", "--shards", train, "--text", tmp_path / "text.txt",
+        "--tokenizer", tmp_path / "tokenizer" / "tokenizer.json", "--out", tmp_path / "out", "--seconds", "6",
+        "--device", "cpu", "--no-compile", "--processes", "1", "--align-at", "0",
+    ]  # fmt: skip
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    saved = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert saved["steps"] >= 10 and "alignment failed" not in done.stdout
+    assert saved["heard"] * 3600 > saved["steps"] * 16, "the hours of both processes count"
