@@ -97,7 +97,14 @@ class Training:
         torch.manual_seed(config.optimisation.seed)
         self._model = PocketASR(config.shape, config.regularisation, len(phones) if phones else 0)
         if run.start is not None:
-            lacking = self._model.load_state_dict(load_weights(run.start), strict=False)
+            mine = self._model.state_dict()
+            # The phone head begins anew where other words gave other phones.
+            weights = {
+                k: v
+                for k, v in load_weights(run.start).items()
+                if not k.startswith("phones.") or (k in mine and mine[k].shape == v.shape)
+            }
+            lacking = self._model.load_state_dict(weights, strict=False)
             if lacking.unexpected_keys or any(not k.startswith("phones.") for k in lacking.missing_keys):
                 raise ValueError(f"{run.start}: not of this shape: {lacking}")
         self._model.to(self._device)
