@@ -61,6 +61,7 @@ SIGNS: Final = {
 _N: Final = r"\d[\d,]*"
 _DAY: Final = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?,?", re.I)
 _YEAR: Final = re.compile(r"\d{4}")
+_TIME: Final = re.compile(r"(\d{1,2})(?::(\d{2}))?")
 _HALF: Final = re.compile(r"([ap])\.?m\.?", re.I)
 _NUMBER: Final = re.compile(rf"[-−+]?{_N}(?:\.\d+)?")
 
@@ -207,8 +208,8 @@ def say_group(words: Sequence[str]) -> str | None:
         year = f", {numbers.year(rest[1])}" if len(rest) > 1 else ""
         return f"the {numbers.ordinal(day[1])} of {named}{year}"
     if rest and (half := _HALF.fullmatch(rest[0])):
-        hour, _, minute = first.partition(":")
-        return numbers.clock(hour, minute or None, half[1]) if len(hour) <= 2 else None
+        time = _TIME.fullmatch(first)
+        return numbers.clock(time[1], time[2], half[1]) if time else None
     if first.lower() == "no." and rest:
         return f"number {numbers.cardinal(rest[0])}"
     if rest and first.isdigit() and re.fullmatch(r"\d/\d", rest[0]):

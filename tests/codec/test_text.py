@@ -50,6 +50,7 @@ def joined(items: list[Item]) -> list[str]:
         ("on 12/25/2023 or 25/12/23", "on december twenty fifth twenty twenty three or "
          "december twenty fifth twenty twenty three"),
         ("at 5:30 p.m. today", "at five thirty p m today"),
+        ("at 3 pm; of 3, a.m. or p.m.", "at three p m; of three, a m or p m."),
         ("at 10:05 or 7:00", "at ten oh five or seven o'clock"),
         ("5 km and 3.5kg", "five kilometers and three point five kilograms"),
         ("72°F, 50%", "seventy two degrees fahrenheit, fifty percent"),
@@ -176,6 +177,19 @@ def test_long_sentences_are_cut_at_clauses() -> None:
     assert all(piece.endswith("clauses.") or piece.endswith("on.") for piece in found)
     for piece in pieces("word " * 400, SMALL):
         assert len(piece) <= SMALL.longest + 1
+
+
+NUMBERS = """3 3, -3 +3 $3 $3, 3.5 12 1,000 1,,0 0 00 3:05 99:99 3:5 3/4 0/0 3rd 0th 3-4 3% 5km 1/1/2020 99/99/99
+0000-00-00 ٣ ５, ½ ③ 3² No. #3 '90s 24/7 1.2.3 $ £1.005 $0.00 $1.5k 3€ 1–2, 3° b2b March May, 1990s""".split()
+BESIDE = """am a.m. PM pm. k m km, hundred thousand bn in lb March may Sept. 5 5, 2024, 1/2 9/0 th % of 3 .""".split()
+
+
+@pytest.mark.parametrize("rules", [ANY, SMALL])
+def test_nothing_beside_a_number_is_too_odd_to_be_read(rules: TextRules) -> None:
+    """Every pair and what follows it is read as something: text from anywhere must not end a session."""
+    for number in NUMBERS:
+        for beside in BESIDE:
+            pieces(f"{number} {beside} {beside}, {number}", rules)
 
 
 SAMPLES = (
