@@ -14,7 +14,7 @@ from codec.script import Script
 from engines.batching import Cancelled
 
 MAX_PENDING: Final = 65_536
-"""Characters said and not yet spoken; an hour of speech."""
+"""Characters said and not yet handed to the talker; an hour of speech."""
 
 
 class Overtaken(Exception):
@@ -75,9 +75,9 @@ class Inbox:
             return number
 
     def finish(self) -> None:
-        """No more text follows. Idempotent."""
+        """No more text follows. Idempotent: ``Finished`` comes once."""
         with self._changed:
-            if not self._closed:
+            if not (self._closed or self._finishing):
                 self._finishing = True
                 self._script.finish()
                 self._stir()

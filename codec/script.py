@@ -60,9 +60,8 @@ class Script:
         self._raw.append(number)
 
     def finish(self) -> None:
-        """End the open piece; then nothing follows."""
-        if not (self._raw and isinstance(self._raw[-1], FinishMark)):
-            self._raw.append(FinishMark())
+        """End the open piece; then nothing follows. Once, and again after each clear."""
+        self._raw.append(FinishMark())
 
     def clear(self) -> None:
         """Forget everything. Character places go on counting."""

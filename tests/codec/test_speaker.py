@@ -89,6 +89,8 @@ def test_a_finished_session_takes_no_more_text(tts_model: TtsModel) -> None:
     speaker.finish()
     speaker.finish()
     assert run(speaker) == [Finished()]
+    speaker.finish()
+    assert speaker.step() == []
     with pytest.raises(ValueError, match="finished"):
         speaker.say("more")
     speaker.close()
