@@ -11,7 +11,7 @@ other sessions (with f16, f32 and q8_0 weights; engines/gguf.py says what that r
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -203,12 +203,16 @@ class Speaker:
     def _prepare(self) -> int:
         """Take a sequence and evaluate the prompt's head, once a session: its rows stay in the cache."""
         if self._sequence is None:
-            began = time.perf_counter()
             self._sequence = self._engine.acquire(self._owner)
-            self._engine.prefill(self._sequence, 0, self._voicing.head, self._owner)
-            self.work.prefill_rows += len(self._voicing.head)
-            self.work.prefill_seconds += time.perf_counter() - began
+            self._prefill(self._sequence, 0, self._voicing.head)
         return self._sequence
+
+    def _prefill(self, sequence: int, start: int, rows: Floats) -> None:
+        """Put ``rows`` of the prompt into the cache, counted."""
+        began = time.perf_counter()
+        self._engine.prefill(sequence, start, rows, self._owner)
+        self.work.prefill_rows += len(rows)
+        self.work.prefill_seconds += time.perf_counter() - began
 
     def _begin(self, events: list[Event], epoch: int) -> Piece:
         """Start the next piece after the prompt's head."""
@@ -221,30 +225,27 @@ class Speaker:
             sampling=voicing.sampling,
             random=generator(self.seed, self._takes),
         )
+        ids: list[int] | None = None
+        rest: Sequence[Floats] = ()
         if self._whole:
             with self._inbox.current(epoch) as script:
                 ids = script.whole()
             body = engine.prompt.cloned(ids, voicing.reference) if voicing.reference else engine.prompt.whole(ids)
-            engine.prefill(sequence, utterance.position, body.rows, self._owner)
+            self._prefill(sequence, utterance.position, body.rows)
             utterance.position += len(body.rows)
-            utterance.row = body.row
-            self.work.prefill_rows += len(body.rows)
+            utterance.row, rest = body.row, list(body.rest)
             self.work.text_tokens += len(ids)
-            state = engine.primed(voicing.reference, self._owner)
-            piece = Piece(
-                engine,
-                utterance,
-                self._owner,
-                self.work,
-                index=self._pieces,
-                start=start,
-                state=state,
-                prompt_tokens=ids,
-                rest=list(body.rest),
-            )
-        else:
-            state = engine.codec.start()
-            piece = Piece(engine, utterance, self._owner, self.work, index=self._pieces, start=start, state=state)
+        piece = Piece(
+            engine,
+            utterance,
+            self._owner,
+            self.work,
+            index=self._pieces,
+            start=start,
+            state=engine.primed(voicing.reference, self._owner),
+            prompt_tokens=ids,
+            rest=rest,
+        )
         self._pieces += 1
         self._takes += 1
         self.work.pieces += 1
