@@ -135,16 +135,17 @@ async def _send(
     """The recording at real-time pace: a piece leaves when its last sample would have been recorded."""
     rate = stream.options.bytes_per_second
     size = round(recording.sample_rate * PIECE_SECONDS) * recording.channels * 2
-    audio = b"".join(recording.blocks())
+    blocks, sent = recording.blocks(), 0
     start = time.monotonic()
-    for offset in range(0, len(audio), size):
-        piece = audio[offset : offset + size]
-        until = (offset + len(piece)) / rate
-        await asyncio.sleep(start + until - time.monotonic())
-        await stream.send(piece)
-        meter.sent(until, time.monotonic())
-        if loudspeaker is not None:
-            await loudspeaker.write(piece)
+    while (block := await asyncio.to_thread(next, blocks, None)) is not None:  # decoding a minute takes a moment
+        for offset in range(0, len(block), size):
+            piece = block[offset : offset + size]
+            sent += len(piece)
+            await asyncio.sleep(start + sent / rate - time.monotonic())
+            await stream.send(piece)
+            meter.sent(sent / rate, time.monotonic())
+            if loudspeaker is not None:
+                await loudspeaker.write(piece)
     await stream.close_stream()
 
 
@@ -198,7 +199,7 @@ def _say_again(
     loudspeaker = _loudspeaker(RATE, 1, sound, console, LEAD_SECONDS)
     found = asyncio.run(echo(url, key, text, console, model=model, loudspeaker=loudspeaker))
     heard = " ".join(found.heard)
-    gaps = "without a gap" if not found.under_runs else f"with {found.under_runs} gaps"
+    gaps = f"with {found.under_runs} gap{'s' * (found.under_runs > 1)}" if found.under_runs else "without a gap"
     lines = [
         ("said", text),
         ("heard", marked(text, heard) if heard else "(nothing)"),

@@ -28,7 +28,9 @@ Floats = NDArray[np.float32]
 BLOCK = 32
 """Values that share a scale."""
 CANDIDATES = np.linspace(0.80, 1.05, 11, dtype=np.float32)
-"""Scales tried for a block, as parts of the one that reaches its largest value."""
+"""Scales tried for a block of 4-bit values, as parts of the one that reaches its largest value."""
+WHOLE = np.ones(1, np.float32)
+"""With 8 bits that one is good enough."""
 CONTRIB = "com.microsoft"
 ACCURACY = 4
 """Products of 8-bit integers: a row's values are rounded in the same blocks."""
@@ -38,6 +40,9 @@ def rounded(weight: Floats, bits: int) -> tuple[NDArray[np.uint8], Floats]:
     """A matrix [n, k] in blocks along k: codes [n, k / BLOCK, BLOCK · bits / 8], low bits first, and scales.
 
     The scale of a block is the one of ``CANDIDATES`` that loses least. The zero point is in the middle.
+
+    Args:
+        weight: k is a multiple of ``BLOCK``, as llama.cpp's q4_k wants it to be anyway.
     """
     n, k = weight.shape
     middle = 1 << bits - 1
@@ -46,7 +51,7 @@ def rounded(weight: Floats, bits: int) -> tuple[NDArray[np.uint8], Floats]:
     full = np.take_along_axis(blocks, place, -1) / np.float32(-middle)
     best_error = np.full(full.shape, np.inf, np.float32)
     best = np.zeros_like(full)
-    for part in CANDIDATES if bits < 8 else CANDIDATES[-3:-2]:
+    for part in CANDIDATES if bits < 8 else WHOLE:
         scale = np.where(full == 0, np.float32(1), full * part)
         codes = np.clip(np.rint(blocks / scale), -middle, middle - 1)
         error = ((codes * scale - blocks) ** 2).sum(-1, keepdims=True)
