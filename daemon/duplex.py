@@ -21,6 +21,9 @@ from daemon.outbox import Outbox
 _CLOSE_SECONDS: Final = 5.0
 """How long a close frame may wait for a client that does not read."""
 
+_TURN_SECONDS: Final = 0.005
+"""How long one stream's messages are taken before the others have their turn."""
+
 log: Final = logging.getLogger("hearsay.stream")
 
 
@@ -118,7 +121,11 @@ class Duplex(ABC):
 
     async def _read(self) -> int:
         """Take everything the client sends; the close code it left with."""
+        began = time.monotonic()
         while True:
+            if time.monotonic() - began > _TURN_SECONDS:  # where messages wait, receiving does not let others go first
+                await asyncio.sleep(0)
+                began = time.monotonic()
             try:
                 message = await self._receive()
             except Exception:  # a server in front of us that breaks raises instead of telling

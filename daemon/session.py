@@ -24,6 +24,8 @@ GATHER_SECONDS: Final = 0.06
 """Audio waits at most this long for more before it is heard."""
 SLICE_SECONDS: Final = 8.0
 """Most audio of one call."""
+MOST_FINALIZES: Final = 1000
+"""That may wait for the audio before them to be heard."""
 
 
 class Mark(Enum):
@@ -106,10 +108,17 @@ class Session:
         self._wake.set()
         return True
 
-    def finalize(self) -> None:
-        """Close the open segment once all audio pushed before is heard. Two without audio between them are one."""
-        if not self._ended and not (self._marks and self._marks[-1][:2] == (self._pushed, Mark.FINALIZE)):
-            self._mark(Mark.FINALIZE)
+    def finalize(self) -> bool:
+        """Close the open segment once all audio pushed before is heard. Two without audio between them are one.
+
+        False where ``MOST_FINALIZES`` wait: nothing is taken.
+        """
+        if self._ended or (self._marks and self._marks[-1][:2] == (self._pushed, Mark.FINALIZE)):
+            return True
+        if len(self._marks) >= MOST_FINALIZES:
+            return False
+        self._mark(Mark.FINALIZE)
+        return True
 
     def end(self) -> None:
         """No more audio. ``batches`` ends after what was pushed. Idempotent."""

@@ -19,7 +19,7 @@ from daemon.header import NotRaw, RawAudio
 from daemon.hub import Hub
 from daemon.loading import Loaded
 from daemon.query import ListenRequest
-from daemon.session import Batch, Session
+from daemon.session import MOST_FINALIZES, Batch, Session
 from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
 from streaming.model import AsrModel
 
@@ -82,7 +82,9 @@ class Stream(Duplex):
         self._alive_at = time.monotonic()
         match command:
             case wire.Finalize():
-                self._session.finalize()
+                if not self._session.finalize():
+                    reason = f"{MOST_FINALIZES} Finalize messages wait for their answer, which is the limit"
+                    self._say(wire.Error("FinalizeLimit", f"{reason}; this message was not taken"))
             case wire.CloseStream():
                 self._end(Ending(1000))
             case wire.Configure():

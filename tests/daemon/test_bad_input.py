@@ -148,6 +148,28 @@ def test_an_oversize_frame_is_1009(client: Client) -> None:
         collect(socket, messages)
 
 
+@pytest.mark.usefixtures("bystander")
+def test_text_that_is_not_utf8_is_1007(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    """Whole or in fragments; the log does not call it a fault of ours."""
+    for frames in (b"\x81\x82\0\0\0\0\xc3\x28", b"\x01\x81\0\0\0\0\xc3" + b"\x80\x81\0\0\0\0\x28"):
+        with client.open() as socket, ends_with(1007, "a text message is not UTF-8") as messages:
+            socket.socket.sendall(frames)
+            collect(socket, messages)
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_finalizes_wait_up_to_a_bound(client: Client, speech: Speech, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One too many is told, and the stream goes on."""
+    monkeypatch.setattr("daemon.session.MOST_FINALIZES", 0)
+    with client.open() as socket:
+        socket.send('{"type": "Finalize"}')
+        answer = json.loads(socket.recv(timeout=60))
+        assert (answer["type"], answer["variant"]) == ("Error", "FinalizeLimit")
+        send(socket, speech.pcm)
+        socket.send('{"type": "CloseStream"}')
+        assert finals(json.loads(message) for message in socket)
+
+
 def test_an_idle_stream_is_finalised_and_closed(start: Start, speech: Speech) -> None:
     with start(idle_seconds=2) as background:
         client = Client(background.url)
@@ -220,6 +242,22 @@ def flood(client: Client, limit: int) -> sockets.socket:
             break
         sent += 100
     return raw
+
+
+@pytest.mark.usefixtures("bystander")
+def test_answers_to_pings_do_not_pile_up(start: Start) -> None:
+    """A client pings for megabytes before it reads: it gets the latest answer, and few of the others."""
+    ping = struct.pack("!BB4x", 0x89, 0x80 | 125) + b"p" * 117
+    with start() as background, flood(Client(background.url), 0) as raw:
+        raw.settimeout(60)
+        for first in range(0, 100_000, 100):
+            raw.sendall(b"".join(ping + b"%8d" % i for i in range(first, first + 100)))
+        answers = b""
+        while b"p%8d" % 99_999 not in answers[-1000:]:
+            chunk = raw.recv(1 << 20)
+            assert chunk, "closed"
+            answers += chunk
+        assert len(answers) < 12_700_000 / 3, "most were never written"
 
 
 @pytest.mark.usefixtures("bystander")

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daemon.calls import Hearing
-from daemon.session import GATHER_SECONDS, Batch, Mark, Session
+from daemon.session import GATHER_SECONDS, MOST_FINALIZES, Batch, Mark, Session
 from streaming.events import Transcript
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
@@ -68,6 +68,23 @@ def test_cuts_change_no_final(asr_model: AsrModel, speech: Speech, data: st.Data
 def test_a_sample_cut_at_the_end_is_dropped_and_told(asr_model: AsrModel, speech: Speech) -> None:
     _, session = asyncio.run(hear(asr_model, speech.pcm[:32_001], [], False))
     assert session.cut_bytes == 1
+
+
+@pytest.mark.anyio
+async def test_so_many_finalizes_wait(asr_model: AsrModel) -> None:
+    """Each with audio before it is one more that waits; beyond the bound none is taken, the end always is."""
+    with ThreadPoolExecutor(2) as pool:
+        hearing = Hearing(pool, asr_model.listener())
+        session = Session(hearing, PcmDecoder("linear16", RATE), BYTES, RATE, 2)
+        for _ in range(MOST_FINALIZES):
+            assert session.push(b"\0") and session.finalize()
+        assert session.finalize(), "the same as the last"
+        assert session.push(b"\0") and not session.finalize()
+        session.end()
+        marks = [batch.mark async for batch in session.batches()]
+        assert marks == [*[Mark.FINALIZE] * MOST_FINALIZES, Mark.END]
+        assert session.finalize(), "nothing is left to close"
+        await hearing.close()
 
 
 @pytest.mark.anyio
