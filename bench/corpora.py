@@ -30,7 +30,7 @@ def error_rows(material: Material) -> list[Row]:
     """A row a corpus; two where clips had to be mended: as the files are, and mended."""
     groups = dict[tuple[int, str], list[Clip]]()
     for corpus, clips in by_corpus(material.clips).items():
-        groups.setdefault(_place(corpus), []).extend(clips)
+        groups.setdefault(placed(corpus), []).extend(clips)
     if not groups:
         raise NotMeasured("no clips were chosen")
     damaged = [clip.mended() for clip in material.clips if clip.mended() is not clip]
@@ -65,7 +65,7 @@ def by_corpus(clips: Sequence[Clip]) -> dict[str, list[Clip]]:
     return groups
 
 
-def _place(corpus: str) -> tuple[int, str]:
+def placed(corpus: str) -> tuple[int, str]:
     """Where a corpus stands in the table, and its name there: goals in their order, other corpora after them."""
     for place, (start, (name, _)) in enumerate(GOALS.items()):
         if corpus.lower().startswith(start.lower()):

@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     material = Material(
         data,
         shards,
-        only=_names(given.only) if given.only else None,
+        only=names(given.only) if given.only else None,
         hearing=given.asr_model,
         speaking=given.tts_model,
         reference=given.reference,
@@ -83,7 +83,7 @@ def _measure(name: str, material: Material) -> list[Row]:
     return rows
 
 
-def _names(path: Path) -> frozenset[str]:
+def names(path: Path) -> frozenset[str]:
     """The names of clips in a file: one a line, or the ``dev`` list of a training run's run.json."""
     content = path.read_text(encoding="utf-8")
     return frozenset(json.loads(content)["dev"] if path.suffix == ".json" else content.split())

@@ -28,7 +28,9 @@ class Urgency(IntEnum):
     """One row of a text that is being decoded: short, and shared by all who wait for one."""
     DUE = 1
     """Work that somebody's final text waits for."""
-    LOOK = 2
+    AHEAD = 2
+    """Work for a final text that is not due yet."""
+    LOOK = 3
     """Work for an interim text."""
 
 
@@ -104,9 +106,9 @@ class Lane:
             self._wake.notify()
         return job.future.result()
 
-    def call(self, function: Callable[[], T], *, owner: Owner | None = None) -> T:
+    def call(self, function: Callable[[], T], *, owner: Owner | None = None, urgency: Urgency = Urgency.DUE) -> T:
         """Run ``function`` in the lane, alone."""
-        return self.submit(None, lambda _: [function()], owner=owner)
+        return self.submit(None, lambda _: [function()], owner=owner, urgency=urgency)
 
     @property
     def waiting(self) -> int:

@@ -44,9 +44,22 @@ class Branch:
     def follow(self, draft: Draft, doubt: Doubt) -> None:
         """Append the doubt's token to ``draft``, and what follows it. A text that loops or grows too long is not
         ended."""
-        other = doubt.draft.tokens
         self._append(draft, doubt.token, doubt.log)
-        guess: Sequence[int] = ()
+        self._go_on(draft, doubt.draft.tokens, doubt.position, ())
+
+    def begin(self, draft: Draft, logits: npt.NDArray[np.float32], other: Sequence[int]) -> None:
+        """Fill the empty ``draft`` from the ``logits`` [vocabulary] of its first token on, with the text ``other`` of
+        another hearing of the same words as its draft."""
+        self._bias.apply(logits, draft.tokens)
+        best = int(logits.argmax())
+        draft.choices.append(choose(logits, best))
+        draft.ended = best in self._model.prompt.stop
+        if not draft.ended:
+            self._append(draft, best, draft.choices[-1].log)
+            self._go_on(draft, other, 0, expected(other, 0, best, 0))
+
+    def _go_on(self, draft: Draft, other: Sequence[int], start: int, guess: Sequence[int]) -> None:
+        """Append what follows ``draft``, not looking before ``start`` in ``other``."""
         while len(draft.tokens) < self._budget and not loop_period(draft.tokens):
             logits = self._evaluate(draft.tokens, guess[: self._budget - len(draft.tokens)])
             best = -1
@@ -60,7 +73,7 @@ class Branch:
                 self._append(draft, best, draft.choices[-1].log)
                 if k == len(guess) or best != guess[k] or loop_period(draft.tokens):
                     break
-            guess = expected(other, len(draft.tokens) - 1, best, doubt.position)
+            guess = expected(other, len(draft.tokens) - 1, best, start)
 
     def _append(self, draft: Draft, token: int, log: float) -> None:
         draft.tokens.append(token)

@@ -7,16 +7,17 @@ was said after it is still heard; an interim stops there. Finals of small models
 """
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from engines.batching import Owner
+from engines.batching import Owner, Urgency
 from engines.gguf import Rows
 from streaming.bias import KeytermBias
 from streaming.branch import Branch
-from streaming.doubt import DOUBTS, ROWS, Agenda, Draft, best_of, choose, inverse
+from streaming.doubt import BEHIND, DOUBTS, ROWS, Agenda, Draft, best_of, choose, inverse
 from streaming.repetition import loop_period
 from streaming.work import Work
 
@@ -61,20 +62,61 @@ class Decoding:
         self._follow(draft, logits, position, samples, bias, bans=MAX_BANS, weigh=doubting)
         if not doubting or not draft.ended or draft.looped:
             return draft
-        start = len(draft.tokens) - len(self._model.prompt.answer(draft.tokens, self._language).body)
         # One job: some thirty short calls that each waited for their turn would be late on a busy machine.
         drafts = self._model.lane.call(
-            lambda: self._reconsider(draft, start, position, samples, bias), owner=self._owner
+            lambda: self._reconsider(draft, self._branch(position, samples, bias, draft.tokens)), owner=self._owner
         )
-        return best_of(drafts, start, ctc, self._model.manifest.encoder.ctc_blank)
+        return self._best(drafts, ctc)
 
-    def _reconsider(self, first: Draft, start: int, position: int, samples: int, bias: KeytermBias) -> list[Draft]:
-        """``first``, whose tokens' rows begin at ``position``, and the texts that its second thoughts lead to, from its
-        token ``start`` on. Runs in the lane."""
+    def again(
+        self,
+        logits: Floats,
+        position: int,
+        samples: int,
+        bias: KeytermBias,
+        ctc: Floats | None,
+        *,
+        known: Sequence[int],
+        beat: float,
+        urgency: Urgency,
+    ) -> Draft:
+        """As :meth:`final` for a clip of whose words there is a text already, in one job of the lane and few calls.
+
+        A loop, or a text without an end, is not mended: it comes without a score.
+
+        Args:
+            known: that text's tokens, the draft of this one.
+            beat: its score; where this hearing's first text falls far behind, there are no second thoughts.
+            urgency: of the job.
+        """
+        draft = Draft()
+
+        def hear() -> list[Draft]:
+            branch = self._branch(position, samples, bias, ())
+            branch.begin(draft, logits, known)
+            if not draft.ended:
+                return []
+            score = self._best([draft], ctc).score
+            return [draft] if score is None or score < beat - BEHIND else self._reconsider(draft, branch)
+
+        drafts = self._model.lane.call(hear, owner=self._owner, urgency=urgency)
+        return self._best(drafts, ctc) if drafts else draft
+
+    def _branch(self, position: int, samples: int, bias: KeytermBias, cached: Sequence[int]) -> Branch:
+        return Branch(self._model, self._sequence, position, self._budget(samples, position), bias, cached)
+
+    def _start(self, draft: Draft) -> int:
+        """Where the text begins in a draft's tokens; before it stands the language, where that was not forced."""
+        return len(draft.tokens) - len(self._model.prompt.answer(draft.tokens, self._language).body)
+
+    def _best(self, drafts: Sequence[Draft], ctc: Floats | None) -> Draft:
+        return best_of(drafts, self._start(drafts[0]), ctc, self._model.manifest.encoder.ctc_blank)
+
+    def _reconsider(self, first: Draft, branch: Branch) -> list[Draft]:
+        """``first`` and the texts that its second thoughts lead to, followed by ``branch``. Runs in the lane."""
         began = time.perf_counter()
-        branch = Branch(self._model, self._sequence, position, self._budget(samples, position), bias, first.tokens)
         agenda, found, texts = Agenda(), [first], {tuple(first.tokens)}
-        agenda.add(first, start)
+        agenda.add(first, self._start(first))
         followed = 0
         while followed < DOUBTS and branch.rows < ROWS and (doubt := agenda.next()) is not None:
             draft = doubt.begun()

@@ -40,6 +40,10 @@ CTC: Final = 0.2
 """Weight of the CTC head's log-probability of the text in the last comparison."""
 PER_TOKEN_CTC: Final = 0.15
 """Added for every token there: the CTC head favours short texts too."""
+BEHIND: Final = 1.5
+"""How far below the best score so far the first text of another hearing may come out and still be doubted."""
+UNSURE: Final = -1.2
+"""Log-probability of a text's unlikeliest token below which the clip is heard again (streaming/hearings.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class Draft:
     """The model ended it; not a limit, not a loop."""
     looped: bool = False
     """A loop was cut out of it."""
+    score: float | None = None
+    """What ``best_of`` made of it: comparable among texts of the same words, at other speeds too."""
 
     @property
     def total(self) -> float:
@@ -138,7 +144,7 @@ def choose(logits: npt.NDArray[np.float32], token: int, reciprocal: np.float32 |
 def best_of(
     drafts: Sequence[Draft], start: int, log_probs: npt.NDArray[np.float32] | None = None, blank: int | None = None
 ) -> Draft:
-    """The best of several texts of the same audio, the first of equals.
+    """The best of several texts of the same audio, the first of equals; each one's ``score`` is set.
 
     Args:
         start: where the text begins in each one's tokens; before it stands the language, where that was not forced.
@@ -150,4 +156,6 @@ def best_of(
         heard = log_likelihoods(log_probs, [draft.tokens[start:] for draft in drafts], blank)
         if np.isfinite(heard).any():
             scores += CTC * heard + PER_TOKEN_CTC * np.array([len(draft.tokens) for draft in drafts])
+    for draft, score in zip(drafts, scores, strict=True):
+        draft.score = float(score)
     return drafts[int(scores.argmax())]

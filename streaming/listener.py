@@ -18,8 +18,9 @@ from engines.gguf import Rows
 from streaming.bias import KeytermBias
 from streaming.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence, VoiceActivity
 from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
+from streaming.hearings import Hearings
 from streaming.options import ListenOptions
-from streaming.recognizer import Head, Hypothesis, Segment
+from streaming.recognizer import Head, Segment
 from streaming.seam import SEAM_SECONDS, SEGMENT_SECONDS, quietest
 from streaming.transcripts import Transcripts
 from streaming.work import Work
@@ -60,7 +61,7 @@ class Listener:
         """End of the last closed segment: the next one starts there at the earliest."""
         self._silence_end: int | None = None
         """Where the open segment ends if the present silence lasts (segment samples); None while speech goes on."""
-        self._early: Hypothesis | None = None
+        self._early: Hearings | None = None
         """The final decoded during that silence."""
         self._ticked = 0
         self._last_word_end: float | None = None
@@ -241,7 +242,7 @@ class Listener:
         segment = self._segment
         assert segment is not None
         early = self._early if self._silence_end is not None and end == self._silence_end else None
-        hypothesis = early or segment.final(end)
+        hypothesis = (early or self._hearings(segment, end)).settle()
         event = self._transcripts.final(
             segment, hypothesis, self._segment_start, end, speech_final=speech_final, from_finalize=from_finalize
         )
@@ -252,6 +253,9 @@ class Listener:
             self._last_word_end = event.words[-1].end
         if event.text or from_finalize or speech_final:
             events.append(event)
+
+    def _hearings(self, segment: Segment, end: int) -> Hearings:
+        return Hearings(segment, end, self._model.unsure, self.work)
 
     def _notice_silence(self, events: list[Event]) -> None:
         """``UtteranceEnd`` once the gap after the last word is long enough."""
@@ -270,11 +274,15 @@ class Listener:
         if segment is None:
             return
         if self._silence_end is not None:
-            if self._early is None and segment.length >= self._silence_end:
-                self._early = segment.final(self._silence_end)
-                interim = self._transcripts.interim(segment, self._early, self._segment_start, self._silence_end)
-                if segment.stability.keeps([w.text for w in interim.words]):
-                    events.append(interim)
+            if self._early is None:
+                if segment.length < self._silence_end:
+                    return
+                self._early = self._hearings(segment, self._silence_end)
+            elif not self._early.another():  # one a call: speech may go on, and then it was for nothing
+                return
+            interim = self._transcripts.interim(segment, self._early.best, self._segment_start, self._silence_end)
+            if segment.stability.keeps([w.text for w in interim.words]):
+                events.append(interim)
             return
         due = (segment.length - self._ticked) / self._rate
         if due < TICK_SECONDS:

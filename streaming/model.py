@@ -1,5 +1,6 @@
 """A loaded hearing model: weights once, sessions many."""
 
+import math
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from engines.manifest import AsrManifest, ManifestError
 from engines.onnx import Graph
 from engines.threads import budget, share
 from streaming.aligner import ForcedAligner
-from streaming.doubt import affordable
+from streaming.doubt import UNSURE, affordable
 from streaming.encoder import AudioEncoder, rows_of
 from streaming.endpoint import VoiceModel
 from streaming.listener import Listener
@@ -75,6 +76,8 @@ class AsrModel:
         self.sample_rate = manifest.mel.sample_rate
         mine = share(sum(f.bytes for f in manifest.files.values()), budget(threads))
         self.doubts = affordable(manifest.decoder)
+        self.unsure = UNSURE if self.doubts else -math.inf
+        """Logarithm of a token's probability below which its final is heard again (streaming/hearings.py)."""
         self.threads = mine.threads
         self.lane = Lane("hearsay-decoder")
         self.encoder_lane = Lane("hearsay-encoder") if mine.side_by_side else self.lane

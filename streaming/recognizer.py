@@ -43,6 +43,8 @@ class Hypothesis:
     tokens: tuple[int, ...]
     probabilities: tuple[float, ...]
     answer: Answer
+    score: float | None = None
+    """Of a final that was chosen among several texts: how good it is beside those of other hearings."""
 
     @property
     def body_probabilities(self) -> tuple[float, ...]:
@@ -77,6 +79,7 @@ class Segment:
     ) -> None:
         self._model, self._sequence, self._language = model, sequence, language
         self._owner, self._work = owner, work
+        self._mel_maximum = mel_maximum
         self._urgency = Urgency.DUE
         self._windows = Windows(model, owner, work, mel_maximum)
         self._decoding = Decoding(model, sequence, language, owner, work)
@@ -215,6 +218,40 @@ class Segment:
         logits, position = self._evaluate_text(audio, (), 0)
         return self._hypothesis(self._decoding.final(logits[0], position, end, self._head.bias, self.ctc))
 
+    def lends(self, samples: int) -> bool:
+        """Whether so many samples may be heard by ``again``: neither they nor the segment close a window, whose rows
+        would have to stay."""
+        return not self._windows.closed and self._windows.fits(samples)
+
+    def again(self, samples: Floats, known: Hypothesis, urgency: Urgency) -> Hypothesis | None:
+        """What is heard in other ``samples`` of the words of a final, ``known``, which must have a score.
+
+        They take the segment's place in its sequence of the cache, behind the head, until it is evaluated again; the
+        segment loses nothing. None: nothing of use.
+
+        Raises:
+            ValueError: the segment does not lend its place to so many samples.
+        """
+        if known.score is None or not self.lends(len(samples)):
+            raise ValueError(f"samples: {len(samples)}, or what they would replace, close a window")
+        other = Segment(self._model, self._sequence, self._head, self._language, self._owner, Work(), self._mel_maximum)
+        other._urgency = urgency
+        other.extend(samples)
+        logits, position = other._evaluate_text(other._tail(other.length), (), 0)
+        draft = other._decoding.again(
+            logits[0],
+            position,
+            other.length,
+            self._head.bias,
+            other.ctc,
+            known=known.tokens,
+            beat=known.score,
+            urgency=urgency,
+        )
+        hypothesis = other._hypothesis(draft)
+        useless = draft.score is None or (self._head.keyterms and other._leaks(hypothesis))
+        return None if useless else hypothesis
+
     def _leaks(self, hypothesis: Hypothesis) -> bool:
         """Whether the text recites the context where the CTC head (if there is one) heard something else."""
         body = hypothesis.answer.body
@@ -244,4 +281,4 @@ class Segment:
 
     def _hypothesis(self, draft: Draft) -> Hypothesis:
         answer = self._model.prompt.answer(draft.tokens, self._language)
-        return Hypothesis(tuple(draft.tokens), tuple(draft.probabilities), answer)
+        return Hypothesis(tuple(draft.tokens), tuple(draft.probabilities), answer, draft.score)

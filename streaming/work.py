@@ -36,6 +36,11 @@ class Work(Counts):
     """Other tokens of a final that were followed."""
     doubt_rows: int = 0
     """Rows that took."""
+    heard_again: int = 0
+    """Finals that were unsure and heard at another speed too."""
+    hearings: int = 0
+    """Those further hearings. What they cost stands here and nowhere else."""
+    hearing_seconds: float = 0.0
     draft_accepted: int = 0
     ticks: int = 0
     ticks_skipped: int = 0

@@ -1,0 +1,101 @@
+"""The hearings of a clip: as it is and, where that left a small model unsure, faster and slower too.
+
+Whoever has not understood listens again, and to a model whose tokens cost little a clip at another speed is another
+attempt: other rows, other errors. So a final of such a model (streaming/doubt.py) that holds an unlikely token is heard
+at the other speeds as well, the pitch going along, each time decoded with second thoughts like any final; of all texts
+the one with the best score is kept, each scored by what was heard at its own speed. Two hearings of the same text end
+it. All of it depends on the clip's samples alone. Times are told on the clip as it is: the text is aligned with the
+rows of the first hearing, whatever hearing it comes from (streaming/transcripts.py).
+
+A hearing stands where the first one stood in the session's sequence of the cache, behind the head. So a clip is heard
+again only if it closes no window at any speed: up to 7.3 s with windows of 8 s, which nine finals of ten keep.
+
+The numbers were chosen on the clips that the shipped model's training held out, none of the test split;
+docs/streaming.md says what they give, and ``python -m bench.hearings`` measures it again.
+"""
+
+import math
+import time
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import soxr
+
+from engines.batching import Urgency
+from streaming.recognizer import Hypothesis, Segment
+from streaming.work import Work
+
+Floats = npt.NDArray[np.float32]
+
+SPEEDS: Final = (1.08, 0.92)
+"""How much faster the further hearings are, in the order in which they come."""
+_GRAIN: Final = 100
+"""Speeds are multiples of its reciprocal, so that they are ratios of whole rates."""
+
+_soxr: Any = soxr  # incompletely typed
+
+
+class Hearings:
+    """The final of a segment for the clip that ends at sample ``end`` of it. Blocking; one thread at a time.
+
+    Made with the first hearing. The others are asked for one at a time, so that a caller may show the first text and
+    come back, or drop them all where speech goes on; the segment may be extended meanwhile, not ticked.
+    """
+
+    def __init__(self, segment: Segment, end: int, unsure: float, work: Work) -> None:
+        """``unsure``: natural logarithm of a token's probability below which it is unlikely; -inf: hear once."""
+        self._segment, self._end, self._work = segment, end, work
+        self.best = segment.final(end)
+        """The best text so far."""
+        self._again = False
+        self._open = SPEEDS if self._doubtful(unsure) and self._fits() else ()
+
+    def another(self) -> bool:
+        """Hear the clip once more where that is still to be done, in what others leave of the machine: nobody waits
+        yet. Whether another text is the best now.
+
+        Raises:
+            Cancelled: the owner has gone.
+        """
+        return self._hear(Urgency.AHEAD)
+
+    def settle(self) -> Hypothesis:
+        """The text after all hearings. Raises as :meth:`another` does."""
+        while self._open:
+            self._hear(Urgency.DUE)
+        return self.best
+
+    def _hear(self, urgency: Urgency) -> bool:
+        best = self.best
+        if not self._open or best.score is None:
+            return False
+        speed, self._open = self._open[0], self._open[1:]
+        began = time.perf_counter()
+        samples = at_speed(self._segment.audio(0, self._end), speed)
+        heard = self._segment.again(samples, best, urgency)
+        self._work.heard_again += not self._again
+        self._again = True
+        self._work.hearings += 1
+        self._work.hearing_seconds += time.perf_counter() - began
+        if heard is None:
+            return False
+        if heard.tokens == best.tokens:
+            self._open = ()
+        if heard.score is None or heard.score <= best.score:
+            return False
+        self.best = heard
+        return heard.tokens != best.tokens
+
+    def _doubtful(self, unsure: float) -> bool:
+        sure = self.best.probabilities
+        return self.best.score is not None and bool(sure) and min(sure) < math.exp(unsure)
+
+    def _fits(self) -> bool:
+        return self._segment.lends(math.ceil(self._end / min(SPEEDS)) + 1)
+
+
+def at_speed(samples: Floats, speed: float) -> Floats:
+    """``samples`` float32 [n] as if played ``speed`` times as fast: float32 [about n / speed], pitch and all."""
+    rate = round(speed * _GRAIN)
+    return np.asarray(_soxr.resample(samples, rate, _GRAIN, quality="HQ"), dtype=np.float32)
