@@ -1,11 +1,12 @@
 """The lane: one thread, merged batches, cancellation, no job lost."""
 
+import functools
 import threading
 import time
 
 import pytest
 
-from engines.batching import Cancelled, Lane, Owner
+from engines.batching import Cancelled, Lane, Owner, Urgency
 from tests.lanes import held, until_waiting
 
 
@@ -124,3 +125,24 @@ def test_closing_cancels_what_waits_and_ends_the_thread() -> None:
     assert not any(t.name == "closing" for t in threading.enumerate())
     with pytest.raises(Cancelled):
         lane.call(lambda: None)
+
+
+def test_what_is_due_goes_before_what_is_not_yet() -> None:
+    """Whatever the order they came in: a step, a final, a final in advance, a look."""
+    lane, done = Lane(), list[Urgency]()
+    try:
+        with held(lane):
+            wanted = (Urgency.LOOK, Urgency.AHEAD, Urgency.DUE, Urgency.STEP)
+            threads: list[threading.Thread] = []
+            for count, urgency in enumerate(wanted, 1):
+                one = threading.Thread(
+                    target=lane.call, args=(functools.partial(done.append, urgency),), kwargs={"urgency": urgency}
+                )
+                one.start()
+                threads.append(one)
+                until_waiting(lane, count)
+        for one in threads:
+            one.join()
+    finally:
+        lane.close()
+    assert done == [Urgency.STEP, Urgency.DUE, Urgency.AHEAD, Urgency.LOOK]
