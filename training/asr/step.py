@@ -93,7 +93,7 @@ class Step:
             frames = length // HOP
             mel = self._mel(heard)
             if reg.style:
-                mel = warp_time(mix_style(mel, frames, reg.style * self.strength), frames, self.strength)
+                mel = warp_time(mix_style(mel, frames, reg.style * self.strength), frames, self.strength, views=views)
             mel = mask_spectrogram(mel, frames, self.strength)
             targets, mask = x.targets.repeat(views, 1), x.mask.repeat(views, 1)
             # Noise on what the decoder reads, a different share in every row, so that it listens instead of reciting

@@ -187,6 +187,8 @@ class Training:
             if self._step % _REPORT:
                 continue
             self._log(log, self._now() - start)
+            if self._world > 1:
+                self._compare()
             if run.synthetic is not None:
                 self._pool.take_synthetic(run.synthetic)
             if (run.out / "until").exists():  # moves the end of a run that is under way
@@ -224,6 +226,18 @@ class Training:
         dist.broadcast(clock, 0)
         first, last = clock.tolist()
         return first, last
+
+    def _compare(self) -> None:
+        """Are the weights of all processes still the same? They must be: every process applies the same update. Where
+        they are not, the log says so and all go on with the first one's."""
+        mine = torch.stack([p.detach().double().abs().sum() for p in self._optimizer.parameters])
+        all_of_them = [torch.empty_like(mine) for _ in range(self._world)]
+        dist.all_gather(all_of_them, mine)
+        apart = max(float((other - all_of_them[0]).abs().max()) for other in all_of_them)
+        if apart:
+            self._say(f"step {self._step}: WARNING: the processes' weights differ ({apart:.3g}); the first one's go on")
+            for p in self._model.state_dict().values():
+                dist.broadcast(p, 0)
 
     def _set(self, step: Step, progress: float) -> None:
         """Everything that changes in the course of a run."""

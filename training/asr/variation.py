@@ -27,14 +27,16 @@ def mix_style(mel: Tensor, frames: Tensor, share: Tensor) -> Tensor:
     return (mel - mean) * (1 + part * (ratio - 1)) + mean + part * (mean[other] - mean)
 
 
-def warp_time(mel: Tensor, frames: Tensor, strength: Tensor, *, most: float = 0.25) -> Tensor:
+def warp_time(mel: Tensor, frames: Tensor, strength: Tensor, *, views: int = 1, most: float = 0.25) -> Tensor:
     """Half of the rows are read faster here and slower there, up to `most` of the pace; every row keeps its first and
-    last frame, and frames past `frames` [B] are the last one's."""
+    last frame, and frames past `frames` [B] are the last one's. The rows are `views` times the same ones: all views of
+    a row change their pace alike, for they are compared frame by frame."""
     rows, bins, width = mel.shape
     device = mel.device
     knots = width // _KNOT + 2
-    on = torch.rand(rows, 1, device=device) < 0.5
-    pace = torch.where(on, 1 + (torch.rand(rows, knots, device=device) * 2 - 1) * most * strength, 1.0)
+    on = torch.rand(rows // views, 1, device=device) < 0.5
+    change = (torch.rand(rows // views, knots, device=device) * 2 - 1) * most
+    pace = torch.where(on, 1 + change * strength, 1.0).repeat(views, 1)
     pace = pace.repeat_interleave(_KNOT, 1)[:, :width]
     time = torch.arange(width, device=device)[None]
     pace = torch.where(time < frames[:, None], pace, 0.0)

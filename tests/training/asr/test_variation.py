@@ -26,6 +26,15 @@ def test_the_pace_changes_inside_and_the_ends_stay() -> None:
     torch.testing.assert_close(still, ramp[:, :, :1])
 
 
+def test_all_views_of_a_row_change_their_pace_alike() -> None:
+    torch.manual_seed(3)
+    frames = torch.tensor([800, 640, 400, 800]).repeat(2)
+    ramp = (torch.arange(800.0) / 800).expand(8, 4, 800)
+    first, second = warp_time(ramp, frames, torch.tensor(1.0), views=2).chunk(2)
+    torch.testing.assert_close(first, second)
+    assert (first != ramp[:4]).any()
+
+
 def test_rows_move_towards_another_rows_statistics() -> None:
     torch.manual_seed(2)
     spread, offset = torch.tensor([0.5, 1.0])[:, None, None], torch.tensor([0.0, 2.0])[:, None, None]
