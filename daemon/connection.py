@@ -5,6 +5,7 @@ from typing import Any, Final, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
 
 _ABORT_SECONDS: Final = 15.0
 """After a WebSocket's application has ended: time to close in good order."""
@@ -21,7 +22,8 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     """What answers the latest pings of a client that does not read."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """uvicorn's, with less to read at once (asyncio's 256 KiB are 40 000 pings)."""
+        """uvicorn's, with less to read at once (asyncio's 256 KiB are 40 000 pings). Windows' loop has no such number
+        and reads 64 KiB."""
         super().connection_made(transport)
         if hasattr(transport, "max_size"):
             setattr(transport, "max_size", _READ_BYTES)
@@ -38,6 +40,11 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
                 return
         super().send_receive_event_to_app()
 
+    def handle_cont(self, event: Frame) -> None:
+        """uvicorn's, but fragments without a byte, which no limit of size would end, are not kept."""
+        if event.data or event.fin:
+            super().handle_cont(event)
+
     def handle_ping(self) -> None:
         """Answer, but let no answers pile up for who does not read: then the latest is enough (RFC 6455, 5.5.3)."""
         answer = b"".join(self.conn.data_to_send())
@@ -50,7 +57,8 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         """uvicorn's, with the answer that was held back."""
         super().resume_writing()
         answer, self._pong = self._pong, b""
-        self.transport.write(answer)
+        if answer and not self.transport.is_closing():
+            self.transport.write(answer)
 
     async def run_asgi(self) -> None:
         """Closing a transport waits until its buffer is written, for ever if the peer does not read: abort it then."""

@@ -17,6 +17,7 @@ import soundfile
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
+from daemon.connection import WebSocketConnection
 from daemon.serve import Background
 from tests.daemon.support import RATE, Client, Counts, Speech, eventually, finals, send
 
@@ -156,6 +157,24 @@ def test_text_that_is_not_utf8_is_1007(client: Client, caplog: pytest.LogCapture
             socket.socket.sendall(frames)
             collect(socket, messages)
     assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_fragments_without_a_byte_are_not_kept(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many a message has; it is understood."""
+    kept, whole = list[int](), WebSocketConnection.send_receive_event_to_app
+
+    def noted(self: WebSocketConnection) -> None:
+        kept.append(len(self.frames))
+        whole(self)
+
+    monkeypatch.setattr(WebSocketConnection, "send_receive_event_to_app", noted)
+    text = b'{"type": "Finalize"}'
+    empty = b"\x00\x80\0\0\0\0"
+    with client.open() as socket:
+        first, last = (struct.pack("!BB4x", kind, 0x80 | 10) for kind in (0x01, 0x80))
+        socket.socket.sendall(first + text[:10] + empty * 5000 + last + text[10:])
+        assert json.loads(socket.recv(timeout=60))["from_finalize"]
+    assert kept[0] == 2
 
 
 def test_finalizes_wait_up_to_a_bound(client: Client, speech: Speech, monkeypatch: pytest.MonkeyPatch) -> None:
