@@ -17,7 +17,7 @@ from engines.batching import Owner, Urgency
 from engines.gguf import Rows
 from streaming.bias import KeytermBias
 from streaming.branch import Branch
-from streaming.doubt import BEHIND, DOUBTS, ROWS, Agenda, Draft, best_of, choose, inverse
+from streaming.doubt import DOUBTS, HOPELESS, ROWS, Agenda, Draft, best_of, choose, inverse
 from streaming.repetition import loop_period
 from streaming.work import Work
 
@@ -97,7 +97,7 @@ class Decoding:
             if not draft.ended:
                 return []
             score = self._best([draft], ctc).score
-            return [draft] if score is None or score < beat - BEHIND else self._reconsider(draft, branch)
+            return [draft] if score is None or score < beat - HOPELESS else self._reconsider(draft, branch)
 
         drafts = self._model.lane.call(hear, owner=self._owner, urgency=urgency)
         return self._best(drafts, ctc) if drafts else draft

@@ -40,7 +40,7 @@ CTC: Final = 0.2
 """Weight of the CTC head's log-probability of the text in the last comparison."""
 PER_TOKEN_CTC: Final = 0.15
 """Added for every token there: the CTC head favours short texts too."""
-BEHIND: Final = 1.5
+HOPELESS: Final = 1.5
 """How far below the best score so far the first text of another hearing may come out and still be doubted."""
 UNSURE: Final = -1.2
 """Log-probability of a text's unlikeliest token below which the clip is heard again (streaming/hearings.py)."""

@@ -62,7 +62,7 @@ class Listener:
         self._silence_end: int | None = None
         """Where the open segment ends if the present silence lasts (segment samples); None while speech goes on."""
         self._early: Hearings | None = None
-        """The final decoded during that silence."""
+        """The final of that silence, heard in advance."""
         self._ticked = 0
         self._last_word_end: float | None = None
         self._sequence: int | None = None
