@@ -72,9 +72,7 @@ class Batches:
     context_words: int = 20
     empty_share: float = 0.02
     span_share: float = 0.35  # aligned utterances cut to a random span of words
-    splice_share: float = (
-        0.0  # pieces of readers with many words put together from their words, to a text of the corpus
-    )
+    splice_share: float = 0.0  # pieces of readers with many words: put together from those, to a text of the corpus
     planners: int = 4
     pool_hours: float = 600.0
     dev_every: int = 0  # one speaker (or sentence, where speakers are not told apart) in so many is held out; 0: none

@@ -157,12 +157,13 @@ class Training:
         evaluated, aligned = self._now(), 0
         # A run from weights knows the words already: aligned spans are wanted at once.
         align_at = run.align_at if self._fresh else (0.0, *run.align_at)
-        spent = 0.0
+        spent, agreed = 0.0, False
         while True:
             if self._world == 1:
                 spent = self._now() - start
-            elif self._step % _AGREE == 0:
+            elif not agreed or self._step % _AGREE == 0:  # a run that is gone on with may begin at any step
                 spent, seconds = self._agree(self._now() - start, seconds)
+                agreed = True
             if spent >= seconds:
                 break
             progress = spent / seconds
@@ -199,6 +200,8 @@ class Training:
                 evaluated = self._now()
             log.began = self._now()
         self._spent = self._now() - start
+        if self._world > 1:
+            self._guard("comparison", self._compare)
         self._say(f"{self._step} steps, {self._heard:.0f} h heard in {self._spent:.0f} s")
         self._guard("saving", self._save)
         self._guard("evaluation", lambda: self._evaluate(_ALL))
