@@ -210,11 +210,14 @@ class Training:
 
     def _rehearse(self, step: Step) -> None:
         """Several processes record all their graphs before the first step: a process that recorded one later would
-        keep the others waiting, each at another time. Nothing is learnt from these batches."""
+        keep the others waiting, each at another time. Nothing is learnt from these batches. A fresh run begins with
+        easy ones: the shapes that come after those are recorded when they come."""
         if self._world == 1:
             return
         batches = self._config.batches
         wanted = len(batches.row_seconds) * (2 if batches.context_share else 1)
+        if self._fresh and batches.easy_steps:
+            wanted = len(batches.row_seconds[:2])
         for _ in range(_REHEARSALS):
             step.gradients(self._pool.next())
             if not 0 <= step.shapes() < wanted:
