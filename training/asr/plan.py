@@ -109,7 +109,7 @@ class Planner:
         for source, group in self._groups.items():
             for u in (self._utterances[i] for i in group):
                 if u.real and u.speaker not in ("", "None"):
-                    self._splicer.add(f"{source} {u.speaker}", Recording(u.start, u.length, u.text.split(), u.cuts))
+                    self._splicer.add(f"{source} {u.speaker}", Recording(u.start, u.text.split(), u.cuts))
         self._readers = {}
         for voice in self._splicer.voices():
             self._readers.setdefault(voice.split(" ", 1)[0], []).append(voice)

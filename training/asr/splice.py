@@ -17,10 +17,9 @@ _CANDIDATES = 16  # places tried for each word: the one that goes on longest wit
 
 
 class Recording(NamedTuple):
-    """One aligned utterance. start, length in samples of the pool; cuts: (sample, words before it), ascending."""
+    """One aligned utterance. start: sample of the pool; cuts: (sample, words before it), ascending."""
 
     start: int
-    length: int
     words: Sequence[str]
     cuts: Sequence[tuple[int, int]]
 

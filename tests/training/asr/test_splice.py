@@ -19,7 +19,7 @@ def recordings(texts: list[list[str]]) -> tuple[list[Recording], dict[int, str]]
     at = 1000
     for words in texts:
         cuts = [(i * WORD, i) for i in range(1, len(words))]
-        out.append(Recording(at, len(words) * WORD, words, cuts))
+        out.append(Recording(at, words, cuts))
         said |= {at + i * WORD: word for i, word in enumerate(words)}
         at += len(words) * WORD + 500
     return out, said
