@@ -77,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     _ending(talker)
     talker.add_argument("--start", type=Path, help="model.safetensors to begin from")
     talker.add_argument("--voice", help="fine-tune to this speaker")
+    talker.add_argument("--beside", help="train on this speaker's rows with the synthetic voice's")
     talker.add_argument("--steps", type=int, default=10**9)
     talker.add_argument("--evaluate-every", type=int, default=1500)
     talker.add_argument("--device", default="cuda")
@@ -198,6 +199,7 @@ def main() -> None:
             a.device,
             not a.eager,
             tuple(a.more),
+            a.beside,
         )
         TalkerTrainer(config, settings).train()
     elif a.stage == "judge":

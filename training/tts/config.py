@@ -115,6 +115,7 @@ class TalkerTraining:
     human_share: float = 0.5  # rows of the recorded voice while fine-tuning
     patience: int = 4  # evaluations without gain before fine-tuning stops
     clip: float = 1.0
+    cpu_bfloat16: bool = False  # on a processor compute in bfloat16 too: four times faster where it has instructions
     seed: int = 1
 
 

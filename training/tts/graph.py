@@ -72,6 +72,9 @@ def _capture(step: Callable[[], None], fill: Callable[[], None], pool: object) -
     return graph.replay, graph.pool()
 
 
-def autocast(device: torch.device) -> torch.autocast:
-    """bfloat16 on an accelerator. No weight cache: it would leave casts out of the graph."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False, enabled=device.type == "cuda")
+def autocast(device: torch.device, *, on_cpu: bool = False) -> torch.autocast:
+    """bfloat16 on an accelerator; `on_cpu`: on a processor too, for one that multiplies it (AVX-512 BF16, AMX). No
+    weight cache: it would leave casts out of the graph.
+    """
+    enabled = device.type == "cuda" or on_cpu
+    return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False, enabled=enabled)

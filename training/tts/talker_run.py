@@ -30,7 +30,8 @@ _TEST_ROWS = 200
 @dataclass(frozen=True)
 class TalkerRun:
     """What a run is given besides the configuration. voice: the speaker to fine-tune to (None: train on the
-    synthetic voice). more: codes that may still be in the making; what appears is trained on from then on.
+    synthetic voice). beside: a speaker whose rows are trained on with the synthetic voice's, at the full rate and to
+    the end of the time. more: codes that may still be in the making; what appears is trained on from then on.
     """
 
     codes: tuple[Path, ...]
@@ -44,6 +45,7 @@ class TalkerRun:
     device: str = "cuda"
     graphs: bool = True
     more: tuple[Path, ...] = ()
+    beside: str | None = None
 
 
 class TalkerTrainer:
@@ -68,9 +70,10 @@ class TalkerTrainer:
         synthetic = config.voices.synthetic
 
         self.synthetic = self._buckets(codes, synthetic)
-        self.human = self._buckets(codes, run.voice) if run.voice else []
-        if not self.synthetic or (run.voice and not self.human):
-            raise ValueError(f"codes: no rows of {run.voice if self.synthetic else synthetic}")
+        human = run.voice or run.beside
+        self.human = self._buckets(codes, human) if human else []
+        if not self.synthetic or (human and not self.human):
+            raise ValueError(f"codes: no rows of {human if self.synthetic else synthetic}")
         self.tests = {
             name: make_buckets(rows[:_TEST_ROWS], config, tokenizer, self.device)
             for name in config.voices.speakers
@@ -81,7 +84,7 @@ class TalkerTrainer:
         )
         self.talker.to(self.device).train()
         counted = {b.length: b.rows for b in self.synthetic}, {b.length: b.rows for b in self.human}
-        self.log(f"rows by length: synthetic {counted[0]}, {run.voice} {counted[1]}")
+        self.log(f"rows by length: synthetic {counted[0]}, {human} {counted[1]}")
         shapes = {b.length: b for b in (*self.synthetic, *self.human)}
         self.step = TalkerStep(self.talker, t, list(shapes.values()), self.device, graphs=run.graphs)
         self.log("steps ready")
@@ -191,7 +194,7 @@ class TalkerTrainer:
         batch = bucket.batch(torch.arange(bucket.rows, device=self.device), None)
         scores: list[float] = []
         for own in (None, torch.ones(len(batch.text), device=self.device)):
-            with autocast(self.device):
+            with autocast(self.device, on_cpu=self.config.talker_training.cpu_bfloat16):
                 found = losses(self.talker, batch, self.config.talker_training, noise=False, own=own)
             scores += [float(found.first), float(found.rest), *found.hits.tolist()]
         return scores

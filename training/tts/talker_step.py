@@ -158,7 +158,7 @@ class TalkerStep:
         if self.training.own_share:
             rows = max(1, round(self.training.own_rows * len(batch.text)))
             own = self.own_share * torch.rand(rows, device=self.device)
-        with autocast(self.device):
+        with autocast(self.device, on_cpu=self.training.cpu_bfloat16):
             found = losses(self.talker, batch, self.training, noise=True, own=own)
             loss = found.first + found.weighted + self.guide_weight * found.guide
         self.optimizer.zero_grad(set_to_none=True)

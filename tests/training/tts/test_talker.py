@@ -212,3 +212,19 @@ def test_a_checkpoint_has_the_official_layout(tmp_path: Path) -> None:
     assert not any(name.startswith("encoder") for name in speech)
     again = load_talker(folder / "model.safetensors", CONFIG)
     assert torch.allclose(again.codec_head.weight, talker.codec_head.weight, atol=1e-3)
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_another_speaker_is_trained_on_beside_the_synthetic_voice(tmp_path: Path, narrow: bool) -> None:
+    """In bfloat16 too, which a processor may compute in."""
+    tokenizer(tmp_path)
+    random_codes().save(tmp_path / "a.npz")
+    run = TalkerRun(
+        (tmp_path / "a.npz",), tmp_path / "tokenizer.json", tmp_path / "out", 600.0, device="cpu", steps=3,
+        beside="kathleen",
+    )  # fmt: skip
+    training = replace(CONFIG.talker_training, human_share=1.0, cpu_bfloat16=narrow)
+    trainer = TalkerTrainer(replace(CONFIG, talker_training=training), run)
+    assert trainer.human and trainer._choose() in trainer.human  # pyright: ignore[reportPrivateUsage]
+    trainer.train()
+    assert json.loads((tmp_path / "out/talker.json").read_text())["steps"] == 3
