@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,11 @@ from tests.clips import DATA, Clip, read_clip
 # Examples run real models, on machines that are busy or slow: how long one takes says nothing about it.
 settings.register_profile("hearsay", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("hearsay")
+
+# Whoever starts tests in the background of a script leaves SIGINT ignored, and every process of theirs inherits that;
+# some of them are to be interrupted.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 APART = ("soak", "reference")
 """Folders that run only when they are named: they take long, or need torch."""
