@@ -6,16 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from tests.training.tts.shapes import CONFIG, tone_shard  # noqa: E402
-from training.tts.codec import Codec, load_codec, save_codec  # noqa: E402
-from training.tts.codec_run import CodecRun, CodecTrainer, Part  # noqa: E402
-from training.tts.codec_step import CodecStep, Phase  # noqa: E402
-from training.tts.codes import encode, load_codes  # noqa: E402
-from training.tts.crops import Crops, place  # noqa: E402
-from training.tts.graph import captured  # noqa: E402
-from training.tts.quantizer import SplitResidualVectorQuantizer  # noqa: E402
+import torch
+
+from tests.training.tts.shapes import CONFIG, tone_shard
+from training.tts.codec import Codec, load_codec, save_codec
+from training.tts.codec_run import CodecRun, CodecTrainer, Part
+from training.tts.codec_step import CodecStep, Phase
+from training.tts.codes import encode, load_codes
+from training.tts.crops import Crops, place
+from training.tts.graph import captured
+from training.tts.quantizer import SplitResidualVectorQuantizer
 
 CPU = torch.device("cpu")
 

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import soundfile
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from tests.training.tts.shapes import CONFIG  # noqa: E402
-from training.tts.codec import Codec  # noqa: E402
-from training.tts.held_out import encode_held_out  # noqa: E402
+import torch
+
+from tests.training.tts.shapes import CONFIG
+from training.tts.codec import Codec
+from training.tts.held_out import encode_held_out
 
 
 def test_held_out_takes_are_cut_as_training_cuts_them(tmp_path: Path) -> None:
