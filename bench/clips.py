@@ -100,3 +100,9 @@ def _content(path: Path, tar: tarfile.TarFile, members: dict[str, tarfile.TarInf
     if stream is None:
         raise ValueError(f"{path}: {name} is no file")
     return stream.read()
+
+
+def names(path: Path) -> frozenset[str]:
+    """The names of clips in a file: one a line, or the ``dev`` list of a training run's run.json."""
+    content = path.read_text(encoding="utf-8")
+    return frozenset(json.loads(content)["dev"] if path.suffix == ".json" else content.split())

@@ -28,9 +28,7 @@ QUANTISED_LIMIT: Final = 0.003
 
 def error_rows(material: Material) -> list[Row]:
     """A row a corpus; two where clips had to be mended: as the files are, and mended."""
-    groups = dict[tuple[int, str], list[Clip]]()
-    for corpus, clips in by_corpus(material.clips).items():
-        groups.setdefault(placed(corpus), []).extend(clips)
+    groups = as_placed(material.clips)
     if not groups:
         raise NotMeasured("no clips were chosen")
     damaged = [clip.mended() for clip in material.clips if clip.mended() is not clip]
@@ -65,7 +63,15 @@ def by_corpus(clips: Sequence[Clip]) -> dict[str, list[Clip]]:
     return groups
 
 
-def placed(corpus: str) -> tuple[int, str]:
+def as_placed(clips: Sequence[Clip]) -> dict[tuple[int, str], list[Clip]]:
+    """Clips by the place and the name of their corpus in the table; each group keeps their order."""
+    groups = dict[tuple[int, str], list[Clip]]()
+    for clip in clips:
+        groups.setdefault(_placed(clip.corpus), []).append(clip)
+    return groups
+
+
+def _placed(corpus: str) -> tuple[int, str]:
     """Where a corpus stands in the table, and its name there: goals in their order, other corpora after them."""
     for place, (start, (name, _)) in enumerate(GOALS.items()):
         if corpus.lower().startswith(start.lower()):

@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     material = Material(
         data,
         shards,
-        only=names(given.only) if given.only else None,
+        only=clips.names(given.only) if given.only else None,
         hearing=given.asr_model,
         speaking=given.tts_model,
         reference=given.reference,
@@ -81,12 +81,6 @@ def _measure(name: str, material: Material) -> list[Row]:
         rows = [Row(name, "not measured", "", False, (str(reason),))]
     print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return rows
-
-
-def names(path: Path) -> frozenset[str]:
-    """The names of clips in a file: one a line, or the ``dev`` list of a training run's run.json."""
-    content = path.read_text(encoding="utf-8")
-    return frozenset(json.loads(content)["dev"] if path.suffix == ".json" else content.split())
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench.clips import Clip
-from bench.corpora import placed, score
+from bench.clips import Clip, names
+from bench.corpora import as_placed, score
 from bench.ear import Ear, file_sound
-from bench.eval import names
 from bench.material import Material, progress
 from bench.row import percent
 from streaming.doubt import UNSURE
@@ -62,9 +61,7 @@ def hear(ear: Ear, clips: Sequence[Clip], bound: float) -> Heard:
 
 def table(clips: Sequence[Clip], runs: Sequence[Heard]) -> str:
     """A Markdown table, a line a bound."""
-    groups = dict[tuple[int, str], list[Clip]]()
-    for clip in clips:
-        groups.setdefault(placed(clip.corpus), []).append(clip)
+    groups = as_placed(clips)
     parts = [groups[key] for key in sorted(groups)]
     head = [
         "unlikeliest token below",

@@ -41,7 +41,7 @@ class Clip:
 
     samples: NDArray[np.int16]
     text: str
-    speaker: str
+    speaker: str  # "" where nobody knows
     corpus: str
     source: str
     file: str = ""
@@ -50,6 +50,11 @@ class Clip:
 def source_of(corpus: str) -> str:
     """Short name of a corpus: "LibriSpeech train-clean-100 (part)" -> "librispeech"."""
     return next((short for start, short in SOURCES if corpus.lower().startswith(start)), "other")
+
+
+def speaker_of(name: str) -> str:
+    """An index's speaker; "" where it says "None", as that of Common Voice v1 does, which does not tell."""
+    return "" if name == "None" else name
 
 
 def decode_clip(data: bytes) -> NDArray[np.int16]:
@@ -79,7 +84,7 @@ def read_shards(paths: Iterable[Path], processes: int = 2, lang: str = "en") -> 
     with ProcessPoolExecutor(processes) as pool:
         decoded = list(pool.map(decode_clip, [data for _, data in rows], chunksize=64))
     return [
-        Clip(samples, row["text"], row["speaker"], row["corpus"], source_of(row["corpus"]), row["file"])
+        Clip(samples, row["text"], speaker_of(row["speaker"]), row["corpus"], source_of(row["corpus"]), row["file"])
         for (row, _), samples in zip(rows, decoded, strict=True)
     ]
 

@@ -108,11 +108,15 @@ class Planner:
         self._splicer.clear()
         for source, group in self._groups.items():
             for u in (self._utterances[i] for i in group):
-                if u.real and u.speaker not in ("", "None"):
+                if u.real and u.speaker:
                     self._splicer.add(f"{source} {u.speaker}", Recording(u.start, u.text.split(), u.cuts))
         self._readers = {}
         for voice in self._splicer.voices():
             self._readers.setdefault(voice.split(" ", 1)[0], []).append(voice)
+
+    def _draw(self, source: str) -> Utterance:
+        group = self._groups[source]
+        return self._utterances[group[self._rng.randrange(len(group))]]
 
     def _piece(self, source: str) -> Piece:
         """An utterance of `source`: whole, truncated, a span of it; or words of one of its readers, spliced."""
@@ -122,8 +126,7 @@ class Planner:
             spliced = self._splicer.piece(rng.choice(readers), rng)
             if spliced is not None:
                 return Piece(*spliced, False)
-        group = self._groups[source]
-        u = self._utterances[group[rng.randrange(len(group))]]
+        u = self._draw(source)
         words = u.text.split()
         if u.cuts and u.real:
             draw = rng.random()
@@ -255,8 +258,7 @@ class Planner:
         return position if cut else min(position + int(RATE * rng.uniform(0, 0.8)), limit)
 
     def _background(self, segments: list[tuple[float, ...]], row: int, length: int, gain: float) -> None:
-        group = self._groups[MUSIC]
-        u = self._utterances[group[self._rng.randrange(len(group))]]
+        u = self._draw(MUSIC)
         rate = self._rng.uniform(0.7, 1.3)
         written = min(int(u.length / rate) - 2, length)
         offset = self._rng.randrange(max(int(u.length - written * rate) - 4, 0) + 1)

@@ -5,14 +5,12 @@ curve.png; and state.pt, everything needed to go on with the same run.
 """
 
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from tokenizers import Tokenizer
 
 from training.asr.align import word_cuts
@@ -25,6 +23,7 @@ from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer, averaged
 from training.asr.plan import MUSIC
 from training.asr.pool import Pool
+from training.asr.processes import Processes
 from training.asr.prompt import Prompt
 from training.asr.run import Run, schedule
 from training.asr.spectrogram import LogMel
@@ -35,7 +34,6 @@ from training.shards import RATE, Clip, read_shards
 _REPORT = 100  # steps
 _AVERAGE_FROM = 1000  # steps: the average of a fresh run forgets what was before
 _ALL = 100_000  # clips
-_AGREE = 10  # steps after which several processes compare their clocks
 _REHEARSALS = 200  # plans at most before the first step of several processes
 
 
@@ -54,24 +52,20 @@ class Training:
     def __init__(self, config: Config, run: Run, now: Callable[[], float] = time.time) -> None:
         """``now``: the clock, in seconds since the epoch, that the run's length and schedule follow."""
         self._config, self._run, self._now = config, run, now
-        self._rank, self._world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+        self._all = Processes()
         self._began = self._now()
         clips = read_shards(run.shards, run.processes)
         self._sets: dict[str, list[Clip]] = {}
         held_out, clips = split(clips, config.batches.dev_every)
         self._dev = [c.file for c in held_out]
         phones = vocabulary(run.phones, run.text, clips) if run.phones else None
-        if self._rank == 0:
+        if self._all.rank == 0:
             for clip in read_shards(run.test, run.processes):
                 self._sets.setdefault(clip.source, []).append(clip)
             for clip in held_out:
                 self._sets.setdefault(f"{clip.source} dev", []).append(clip)
         fresh = run.start is None and run.resume is None
-        self._device = (
-            torch.device(run.device, int(os.environ.get("LOCAL_RANK", 0)))
-            if run.device == "cuda"
-            else torch.device(run.device)
-        )
+        self._device = self._all.device(run.device)
         self._pool = Pool(
             config,
             run.tokenizer,
@@ -81,16 +75,15 @@ class Training:
             self._device,
             config.batches.pool_hours,
             easy_steps=config.batches.easy_steps if fresh else 0,
-            rank=self._rank,
-            world=self._world,
+            rank=self._all.rank,
+            world=self._all.count,
         )
         self._fresh = fresh
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
             torch.backends.cudnn.benchmark = True
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-        if self._world > 1:
-            dist.init_process_group("nccl" if self._device.type == "cuda" else "gloo")
+        self._all.join(self._device)
         self._pool.add_clips(clips)
         self._pool.add_sounds(MUSIC, generated_music(120, 24.0, config.optimisation.seed))
         self._prompt = Prompt(Tokenizer.from_file(str(run.tokenizer)))
@@ -118,20 +111,20 @@ class Training:
             self._optimizer.load_state(state["optimizer"])
             self._step, self._history, self._scores = state["step"], state["history"], state["scores"]
             self._heard, self._spent = state["heard"], state["spent"]
-        torch.manual_seed(config.optimisation.seed + 1000 * (self._rank + 1))
+        torch.manual_seed(config.optimisation.seed + 1000 * (self._all.rank + 1))
         if run.synthetic is not None:
             self._pool.take_synthetic(run.synthetic, 10_000)
             while self._pool.take_synthetic(run.synthetic, 10_000, wait=True) == 0 and not run.resume:
                 time.sleep(1)
-        if self._rank == 0:
+        if self._all.rank == 0:
             run.out.mkdir(parents=True, exist_ok=True)
         hours = {k: round(v, 2) for k, v in self._pool.hours.items()}
         self._say(f"hours {hours}; test clips {dict(zip(self._sets, map(len, self._sets.values()), strict=True))}")
         size = sum(p.numel() for p in self._model.parameters()) / 1e6
-        self._say(f"{size:.2f} M parameters on {self._device} x {self._world}")
+        self._say(f"{size:.2f} M parameters on {self._device} x {self._all.count}")
 
     def _say(self, text: str) -> None:
-        if self._rank == 0:
+        if self._all.rank == 0:
             print(f"[{self._now() - self._began:7.1f} s] {text}", flush=True)
 
     def _guard(self, what: str, do: Callable[[], None]) -> None:
@@ -157,13 +150,8 @@ class Training:
         evaluated, aligned = self._now(), 0
         # A run from weights knows the words already: aligned spans are wanted at once.
         align_at = run.align_at if self._fresh else (0.0, *run.align_at)
-        spent, agreed = 0.0, False
         while True:
-            if self._world == 1:
-                spent = self._now() - start
-            elif not agreed or self._step % _AGREE == 0:  # a run that is gone on with may begin at any step
-                spent, seconds = self._agree(self._now() - start, seconds)
-                agreed = True
+            spent, seconds = self._all.clock(self._now() - start, seconds, self._step)
             if spent >= seconds:
                 break
             progress = spent / seconds
@@ -175,21 +163,18 @@ class Training:
             plan = self._pool.next()
             log.waited += self._now() - before
             report = step.gradients(plan)
-            if self._world > 1:
-                dist.all_reduce(self._optimizer.gradient)
-                self._optimizer.gradient.div_(self._world)
+            self._all.average(self._optimizer.gradient)
             step.update()
             log.total += torch.cat([report, self._optimizer.norm[None]])
             self._step += 1
-            heard = float(plan.length.sum()) / RATE / 3600 * config.batches.views * self._world
+            heard = float(plan.length.sum()) / RATE / 3600 * config.batches.views * self._all.count
             self._heard, log.heard = self._heard + heard, log.heard + heard
             if self._fresh and self._step == _AVERAGE_FROM:
                 self._optimizer.restart_average()
             if self._step % _REPORT:
                 continue
             self._log(log, self._now() - start)
-            if self._world > 1:
-                self._compare()
+            self._compare()
             if run.synthetic is not None:
                 self._pool.take_synthetic(run.synthetic)
             if (run.out / "until").exists():  # moves the end of a run that is under way
@@ -200,8 +185,7 @@ class Training:
                 evaluated = self._now()
             log.began = self._now()
         self._spent = self._now() - start
-        if self._world > 1:
-            self._guard("comparison", self._compare)
+        self._guard("comparison", self._compare)
         self._say(f"{self._step} steps, {self._heard:.0f} h heard in {self._spent:.0f} s")
         self._guard("saving", self._save)
         self._guard("evaluation", lambda: self._evaluate(_ALL))
@@ -212,7 +196,7 @@ class Training:
         """Several processes record all their graphs before the first step: a process that recorded one later would
         keep the others waiting, each at another time. Nothing is learnt from these batches. A fresh run begins with
         easy ones: the shapes that come after those are recorded when they come."""
-        if self._world == 1:
+        if self._all.alone:
             return
         batches = self._config.batches
         wanted = len(batches.row_seconds) * (2 if batches.context_share else 1)
@@ -222,28 +206,14 @@ class Training:
             step.gradients(self._pool.next())
             if not 0 <= step.shapes() < wanted:
                 break
-        dist.barrier()
-        for p in self._model.state_dict().values():
-            dist.broadcast(p, 0)
-
-    def _agree(self, spent: float, seconds: float) -> tuple[float, float]:
-        """The first process's clock for all, so that rates, and the end, are the same everywhere."""
-        clock = torch.tensor([spent, seconds], dtype=torch.float64, device=self._device)
-        dist.broadcast(clock, 0)
-        first, last = clock.tolist()
-        return first, last
+        self._all.same(self._model)
 
     def _compare(self) -> None:
-        """Are the weights of all processes still the same? They must be: every process applies the same update. Where
-        they are not, the log says so and all go on with the first one's."""
-        mine = torch.stack([p.detach().double().abs().sum() for p in self._optimizer.parameters])
-        all_of_them = [torch.empty_like(mine) for _ in range(self._world)]
-        dist.all_gather(all_of_them, mine)
-        apart = max(float((other - all_of_them[0]).abs().max()) for other in all_of_them)
+        """Where the processes' weights are no longer the same, the log says so and all go on with the first one's."""
+        apart = self._all.apart(self._optimizer.parameters)
         if apart:
             self._say(f"step {self._step}: WARNING: the processes' weights differ ({apart:.3g}); the first one's go on")
-            for p in self._model.state_dict().values():
-                dist.broadcast(p, 0)
+            self._all.same(self._model)
 
     def _set(self, step: Step, progress: float) -> None:
         """Everything that changes in the course of a run."""
@@ -280,7 +250,7 @@ class Training:
 
     def _evaluate(self, limit: int) -> None:
         """Score the averaged weights (and, in the last evaluation, the present ones too) on the test sets; save."""
-        if self._rank:
+        if self._all.rank:
             return
         began = self._now()
         mine = {k: v.detach().clone() for k, v in self._model.state_dict().items()}
@@ -309,7 +279,7 @@ class Training:
         self._say(f"evaluated and saved in {self._now() - began:.1f} s")
 
     def _save(self) -> None:
-        if self._rank:
+        if self._all.rank:
             return
         out = self._run.out
         save_weights(averaged(self._model, self._optimizer.average), out, parts=True)

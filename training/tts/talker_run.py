@@ -56,6 +56,8 @@ class TalkerTrainer:
             raise ValueError(
                 "talker: fine-tuning to a voice needs --start: an hour of speech from scratch is memorised, not learnt"
             )
+        if run.voice is not None and run.beside is not None:
+            raise ValueError("talker: --voice turns to a speaker, --beside trains on one too: one of them")
         self.config, self.run = config, run
         self.device = torch.device(run.device)
         self.began = time.monotonic()

@@ -7,18 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from tests.training.tts.shapes import CONFIG, random_codes, tokenizer  # noqa: E402
-from training.tts.checkpoint import load_talker, save_checkpoint  # noqa: E402
-from training.tts.codec import Codec  # noqa: E402
-from training.tts.generate import Sampling, generate  # noqa: E402
-from training.tts.prompt import codec_ids, lay_out  # noqa: E402
-from training.tts.rows import Batch, Bucket, make_buckets, make_rows  # noqa: E402
-from training.tts.talker import Talker  # noqa: E402
-from training.tts.talker_run import TalkerRun, TalkerTrainer  # noqa: E402
-from training.tts.talker_step import TalkerStep, embed, guide_loss, losses, with_own  # noqa: E402
-from training.tts.tokenizer import text_ids  # noqa: E402
+import torch
+
+from tests.training.tts.shapes import CONFIG, random_codes, tokenizer
+from training.tts.checkpoint import load_talker, save_checkpoint
+from training.tts.codec import Codec
+from training.tts.generate import Sampling, generate
+from training.tts.prompt import codec_ids, lay_out
+from training.tts.rows import Batch, Bucket, make_buckets, make_rows
+from training.tts.talker import Talker
+from training.tts.talker_run import TalkerRun, TalkerTrainer
+from training.tts.talker_step import TalkerStep, embed, guide_loss, losses, with_own
+from training.tts.tokenizer import text_ids
 
 CPU = torch.device("cpu")
 
@@ -228,3 +230,5 @@ def test_another_speaker_is_trained_on_beside_the_synthetic_voice(tmp_path: Path
     assert trainer.human and trainer._choose() in trainer.human  # pyright: ignore[reportPrivateUsage]
     trainer.train()
     assert json.loads((tmp_path / "out/talker.json").read_text())["steps"] == 3
+    with pytest.raises(ValueError, match="--voice .* --beside"):
+        TalkerTrainer(CONFIG, replace(run, voice="kathleen", start=tmp_path / "out/model.safetensors"))
