@@ -50,6 +50,7 @@ class Regularisation:
     ctc_continued: float = 0.5  # in a run that starts from weights
     middle_ctc: float = 0.3  # share of the CTC loss taken at an inner encoder layer: phones, or tokens without espeak
     middle_layer: int = 0  # which one, counted from 1; 0 is the middle
+    lines: float = 0.0  # weight of the cross-entropy of text without sound (lines.py)
     style: float = 0.0  # share of rows coloured like another row (variation.py); above 0, half of the rows change pace
 
 
@@ -73,6 +74,8 @@ class Batches:
     empty_share: float = 0.02
     span_share: float = 0.35  # aligned utterances cut to a random span of words
     splice_share: float = 0.0  # pieces of readers with many words: put together from those, to a text of the corpus
+    lines: int = 0  # of text without sound in a step
+    line_width: int = 96  # ids, the template's included
     planners: int = 4
     pool_hours: float = 600.0
     dev_every: int = 0  # one speaker (or sentence, where speakers are not told apart) in so many is held out; 0: none

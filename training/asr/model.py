@@ -89,6 +89,13 @@ class PocketASR(nn.Module):
             inner = self.phones(middle).unflatten(-1, (FRAMES_PER_ROW, -1)).flatten(1, 2)
         return Outputs(text.logits(y), self.ctc(states), inner, count)
 
+    def read(self, ids: Tensor) -> Tensor:
+        """Text without sound: ids [L, W] -> logits [L, W - 1, vocab] of ids[:, 1:]."""
+        text = self.thinker.model
+        rows = text.embed_tokens(ids)
+        position = torch.arange(ids.shape[1], device=ids.device)[None].expand(len(ids), -1)
+        return text.logits(text(rows, position)[:, :-1])
+
     @torch.no_grad()
     def transcribe(
         self, mel: Tensor, frames: Tensor, prefix: Tensor, prefix_count: Tensor, suffix: Tensor, end: int, limit: int

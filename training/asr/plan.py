@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.asr.config import Config
+from training.asr.lines import Lines
 from training.asr.phones import Phones
 from training.asr.prompt import Prompt
 from training.asr.sentences import invented_name
@@ -60,6 +61,8 @@ class Plan:
     ctc_count: NDArray[np.int64]  # [U]
     phones: NDArray[np.int64]  # pronunciations of all rows, concatenated
     phone_count: NDArray[np.int64]  # [U], 0 where nobody asked for phones
+    lines: NDArray[np.int64]  # [L, W] text without sound, template included
+    line_mask: NDArray[np.float32]  # [L, W] 1 where the id is to be predicted
 
 
 def target_width(seconds: int) -> int:
@@ -79,7 +82,7 @@ class Planner:
         phones: Phones | None = None,
         sentences: Sequence[str] = (),
     ) -> None:
-        """sentences: texts for pieces spliced from the words of one reader; without any none are made."""
+        """sentences: texts for lines and for pieces spliced from the words of one reader; without any none are made."""
         self._b, self._prompt, self._rng, self._phones = config.batches, prompt, random.Random(seed), phones
         self._sources, self._voices = config.sources, config.voices
         self._rare_list, self._rare = list(rare), set(rare)
@@ -87,7 +90,8 @@ class Planner:
         self._by_start: dict[int, Utterance] = {}
         self._groups: dict[str, list[int]] = {}
         self._prefix = prompt.prefix()
-        self._splicer = Splicer(sentences) if sentences else None
+        self._splicer = Splicer(sentences) if sentences and self._b.splice_share else None
+        self._lines = Lines(prompt, sentences, self._b.lines if sentences else 0, self._b.line_width, self._rng)
         self._readers: dict[str, list[str]] = {}  # source -> its voices with words enough
 
     def add(self, source: str, utterances: Sequence[Utterance]) -> None:
@@ -310,4 +314,5 @@ class Planner:
             np.array([len(t) for t in texts], np.int64),
             np.array([i for s in spoken for i in s] or [0], np.int64),
             np.array([len(s) for s in spoken], np.int64),
+            *self._lines.take(),
         )

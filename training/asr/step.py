@@ -39,13 +39,15 @@ class Inputs:
     prefix_count: Tensor
     targets: Tensor
     mask: Tensor
+    lines: Tensor
+    line_mask: Tensor
 
 
 class Forward(NamedTuple):
     loss: Tensor  # [] cross-entropy plus consistency
     ctc: Tensor  # [rows, T, V + 1]: last layer
     inner: Tensor  # [rows, T or FRAMES_PER_ROW * T, classes]: inner layer, tokens or phones
-    report: Tensor  # [cross-entropy, accuracy, consistency]
+    report: Tensor  # [cross-entropy, accuracy, consistency, cross-entropy of lines]
 
 
 def divergence(a: Tensor, b: Tensor) -> Tensor:
@@ -117,8 +119,19 @@ class Step:
             texts = logits.log_softmax(-1).chunk(2)
             apart = apart + (divergence(*texts) * weight.chunk(2)[0]).sum() / total * 2
         accuracy = ((logits.detach().argmax(-1) == wanted).float() * weight).sum() / total
-        report = torch.stack([entropy.detach(), accuracy, apart.detach()])
-        return Forward(entropy + self.consistency * apart, last, middle, report)
+        text = self._lines(x)
+        report = torch.stack([entropy.detach(), accuracy, apart.detach(), text.detach()])
+        return Forward(entropy + self.consistency * apart + reg.lines * text, last, middle, report)
+
+    def _lines(self, x: Inputs) -> Tensor:
+        """Cross-entropy of text without sound."""
+        if not len(x.lines):
+            return torch.zeros((), device=self._device)
+        with torch.autocast(self._device.type, torch.bfloat16, cache_enabled=False):
+            logits = self._model.read(x.lines).float()
+        weight = x.line_mask[:, 1:]
+        entropy = F.cross_entropy(logits.transpose(1, 2), x.lines[:, 1:], reduction="none")
+        return (entropy * weight).sum() / weight.sum().clamp(min=1)
 
     def _ctc(self, out: Forward, plan: Plan) -> tuple[Tensor, list[Tensor]]:
         """(losses per token: last layer, inner layer; gradients of the weighted loss at both layers' logits)."""
@@ -166,13 +179,15 @@ class Step:
             send(plan.prefix_count),
             send(plan.targets),
             send(plan.mask),
+            send(plan.lines),
+            send(plan.line_mask),
         )
 
     def _eager(self, plan: Plan, x: Inputs) -> Tensor:
         out = self._forward(x)
         loss, gradients = self._ctc(out, plan)
         self._store(self._backward(out, gradients))
-        return torch.cat([out.report, loss])
+        return torch.cat([out.report[:3], loss, out.report[3:]])
 
     def _backward(self, out: Forward, gradients: list[Tensor]) -> tuple[Tensor, ...]:
         return torch.autograd.grad([out.loss, out.ctc, out.inner], self._optimizer.parameters, [self._one, *gradients])
@@ -212,7 +227,7 @@ class Step:
         return len(self._captured) if self._graphs else -1
 
     def gradients(self, plan: Plan) -> Tensor:
-        """Fill the optimiser's flat gradient -> [cross-entropy, accuracy, consistency, CTC, inner CTC]."""
+        """Fill the optimiser's flat gradient -> [cross-entropy, accuracy, consistency, CTC, inner CTC, lines]."""
         x = self._inputs(plan)
         if not self._graphs:
             return self._eager(plan, x)
@@ -233,7 +248,7 @@ class Step:
         for gradient, new in zip(gradients, found, strict=True):
             gradient.copy_(new)
         backward.replay()
-        return torch.cat([out.report, loss])
+        return torch.cat([out.report[:3], loss, out.report[3:]])
 
     def update(self) -> None:
         """Apply the flat gradient."""

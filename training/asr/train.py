@@ -41,7 +41,7 @@ class _Log:
     """Sums since the last line of the log."""
 
     def __init__(self, device: torch.device, began: float) -> None:
-        self.total = torch.zeros(6, device=device)
+        self.total = torch.zeros(7, device=device)
         self.heard = self.waited = 0.0
         self.began = began
 
@@ -71,7 +71,7 @@ class Training:
             run.tokenizer,
             rare_words(run.text, clips),
             phones,
-            sentences(run.text) if config.batches.splice_share else [],
+            sentences(run.text) if config.batches.splice_share or config.batches.lines else [],
             self._device,
             config.batches.pool_hours,
             easy_steps=config.batches.easy_steps if fresh else 0,
@@ -165,7 +165,7 @@ class Training:
             report = step.gradients(plan)
             self._all.average(self._optimizer.gradient)
             step.update()
-            log.total += torch.cat([report, self._optimizer.norm[None]])
+            log.total += torch.cat([report[:5], self._optimizer.norm[None], report[5:]])
             self._step += 1
             heard = float(plan.length.sum()) / RATE / 3600 * config.batches.views * self._all.count
             self._heard, log.heard = self._heard + heard, log.heard + heard
@@ -235,7 +235,7 @@ class Training:
             made = sum(self._pool.hours.get(v, 0.0) for v in self._config.voices)
             self._say(
                 f"step {self._step} ce {mean[0]:.3f} acc {mean[1]:.3f} views {mean[2]:.3f} ctc {mean[3]:.3f} "
-                f"inner {mean[4]:.3f} norm {mean[5]:.2f} rate {float(self._optimizer.rate):.3f} | "
+                f"inner {mean[4]:.3f} norm {mean[5]:.2f} lines {mean[6]:.3f} rate {float(self._optimizer.rate):.3f} | "
                 f"{1000 * elapsed / _REPORT:.1f} ms/step, "
                 f"waited {log.waited:.1f} s, {self._heard:.0f} h heard, {log.heard * 3600 / elapsed:.0f} x real time, "
                 f"synthetic {made:.0f} h"
