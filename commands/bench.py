@@ -85,7 +85,7 @@ def voices(
 
 @app.command(epilog="Example: hearsay bench sessions --count 24 --seconds 60 --json")
 def sessions(
-    count: Annotated[int, typer.Option("--count", min=1, max=256, help="Live sessions at the same time.")] = 24,
+    count: Annotated[int, typer.Option("--count", min=1, max=255, help="Live sessions at the same time.")] = 24,
     seconds: Annotated[float, typer.Option("--seconds", min=5, help="Length of each.")] = 60.0,
     audio: Annotated[
         list[Path] | None,

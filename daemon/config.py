@@ -56,7 +56,7 @@ class Settings:
         high=256,
     )
     sessions: int = _setting(
-        32, "Live streams and file transcriptions at the same time; one more is refused with 429.", low=1, high=256
+        32, "Live streams and file transcriptions at the same time; one more is refused with 429.", low=1, high=255
     )
     speakers: int = _setting(
         16, "Texts being spoken at the same time, a `/v1/speak` stream each; one more is refused with 429.", low=1,

@@ -57,8 +57,12 @@ class Encoder(msgspec.Struct, frozen=True):
     ctc_blank: int | None = None
 
 
-class Decoder(msgspec.Struct, frozen=True):
-    """Text decoder: a GGUF of llama.cpp's arch qwen3 without vocabulary; rows go in as embeddings."""
+class Decoder(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Text decoder: a GGUF of llama.cpp's arch qwen3 without vocabulary; rows go in as embeddings.
+
+    ``language_model``: a hearing model's decoder was trained on text without sound too, so that what it says of a text
+    behind the prompt without audio rows is worth something. Written only where it is so.
+    """
 
     file: str
     quantization: Literal["f32", "f16", "q8_0", "q6_k", "q4_k_m"]
@@ -69,6 +73,7 @@ class Decoder(msgspec.Struct, frozen=True):
     head_dim: int
     vocabulary: int
     context: int
+    language_model: bool = False
 
 
 class Tokenizer(msgspec.Struct, frozen=True):

@@ -141,6 +141,7 @@ def describe(
             head_dim=decoder.head_dim,
             vocabulary=decoder.vocabulary,
             context=decoder.context,
+            language_model=reads(checkpoint, extra),
         ),
         tokenizer=manifest.Tokenizer(TOKENIZER, bool(extra.get("text", {}).get("leading_space", False))),
         files={path.name: describe_file(path) for path in sorted(out.iterdir())},
@@ -170,6 +171,16 @@ def blank(checkpoint: Checkpoint, dims: Dims, extra: Mapping[str, Any]) -> int |
         raise CheckpointError(
             f"{checkpoint.directory}/config.json: hearsay.ctc.blank {value} lies outside the head's "
             f"{dims.encoder.ctc} classes"
+        )
+    return value
+
+
+def reads(checkpoint: Checkpoint, extra: Mapping[str, Any]) -> bool:
+    """``hearsay.decoder.language_model``: whether the decoder was trained on text without sound too."""
+    value = extra.get("decoder", {}).get("language_model", False)
+    if not isinstance(value, bool):
+        raise CheckpointError(
+            f"{checkpoint.directory}/config.json: hearsay.decoder.language_model: {value!r} is neither true nor false"
         )
     return value
 

@@ -17,7 +17,7 @@ from engines.batching import Owner, Urgency
 from engines.gguf import Rows
 from streaming.bias import KeytermBias
 from streaming.branch import Branch
-from streaming.doubt import DOUBTS, HOPELESS, ROWS, Agenda, Draft, best_of, choose, inverse
+from streaming.doubt import DOUBTS, HOPELESS, ROWS, Agenda, Draft, Read, best_of, choose, inverse
 from streaming.repetition import loop_period
 from streaming.work import Work
 
@@ -66,7 +66,7 @@ class Decoding:
         drafts = self._model.lane.call(
             lambda: self._reconsider(draft, self._branch(position, samples, bias, draft.tokens)), owner=self._owner
         )
-        return self._best(drafts, ctc)
+        return self._best(drafts, ctc, self._reader(bias, Urgency.DUE))
 
     def again(
         self,
@@ -90,33 +90,53 @@ class Decoding:
             urgency: of the job.
         """
         draft = Draft()
+        here = self._reader(bias, None)
 
         def hear() -> list[Draft]:
             branch = self._branch(position, samples, bias, ())
             branch.begin(draft, logits, known)
             if not draft.ended:
                 return []
-            score = self._best([draft], ctc).score
+            score = self._best([draft], ctc, here).score
             return [draft] if score is None or score < beat - HOPELESS else self._reconsider(draft, branch)
 
         drafts = self._model.lane.call(hear, owner=self._owner, urgency=urgency)
-        return self._best(drafts, ctc) if drafts else draft
+        return self._best(drafts, ctc, self._reader(bias, urgency)) if drafts else draft
 
     def _branch(self, position: int, samples: int, bias: KeytermBias, cached: Sequence[int]) -> Branch:
         return Branch(self._model, self._sequence, position, self._budget(samples, position), bias, cached)
 
-    def _start(self, draft: Draft) -> int:
+    def _start(self, tokens: Sequence[int]) -> int:
         """Where the text begins in a draft's tokens; before it stands the language, where that was not forced."""
-        return len(draft.tokens) - len(self._model.prompt.answer(draft.tokens, self._language).body)
+        return len(tokens) - len(self._model.prompt.answer(tokens, self._language).body)
 
-    def _best(self, drafts: Sequence[Draft], ctc: Floats | None) -> Draft:
-        return best_of(drafts, self._start(drafts[0]), ctc, self._model.manifest.encoder.ctc_blank)
+    def _best(self, drafts: Sequence[Draft], ctc: Floats | None, read: Read | None) -> Draft:
+        return best_of(drafts, self._start(drafts[0].tokens), ctc, self._model.manifest.encoder.ctc_blank, read)
+
+    def _reader(self, bias: KeytermBias, urgency: Urgency | None) -> Read | None:
+        """What reads texts without sound, in a job of its own or, without ``urgency``, in the lane that it is called
+        in; None where the model cannot."""
+        model = self._model.language_model
+        if model is None:
+            return None
+
+        def read(texts: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
+            began, rows = time.perf_counter(), model.rows
+            logs = model.log_probabilities(texts, self._start(texts[0]), self._language, bias)
+            self._work.texts_read += len(texts)
+            self._work.read_rows += model.rows - rows
+            self._work.read_seconds += time.perf_counter() - began
+            return logs
+
+        if urgency is None:
+            return read
+        return lambda texts: self._model.lane.call(lambda: read(texts), owner=self._owner, urgency=urgency)
 
     def _reconsider(self, first: Draft, branch: Branch) -> list[Draft]:
         """``first`` and the texts that its second thoughts lead to, followed by ``branch``. Runs in the lane."""
         began = time.perf_counter()
         agenda, found, texts = Agenda(), [first], {tuple(first.tokens)}
-        agenda.add(first, self._start(first))
+        agenda.add(first, self._start(first.tokens))
         followed = 0
         while followed < DOUBTS and branch.rows < ROWS and (doubt := agenda.next()) is not None:
             draft = doubt.begun()

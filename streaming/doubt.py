@@ -4,14 +4,15 @@ Greedy decoding never goes back, so one unlucky token bends all that follows. A 
 little therefore follows other texts too, best first: of all places in all texts found so far, the one where taking
 another token costs the least; from there on the decoder goes on greedily (streaming/decoding.py), and what it finds is
 a text with places of its own. Of the texts that end, the one is kept which decoder and CTC head together find the most
-probable: the decoder knows what people say, the CTC head has never seen a text and hears only sounds.
+probable: the decoder knows what people say, the CTC head has never seen a text and hears only sounds. Where the decoder
+can read text without sound (streaming/language_model.py), it does so with those that come nearest, and that counts too.
 
 The numbers were chosen on the clips that the shipped model's training held out, none of the test split;
 docs/streaming.md says what they give.
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engines.manifest import Decoder
+from streaming.language_model import shared
 from streaming.likelihood import log_likelihoods
 
 AFFORDABLE: Final = 50_000_000
@@ -40,10 +42,24 @@ CTC: Final = 0.2
 """Weight of the CTC head's log-probability of the text in the last comparison."""
 PER_TOKEN_CTC: Final = 0.15
 """Added for every token there: the CTC head favours short texts too."""
+LM: Final = 0.2
+"""Weight of the logarithm of the text's probability without sound."""
+PER_TOKEN_LM: Final = 0.4
+"""Added for every token there, for the same reason."""
+CONTENDERS: Final = 8
+"""Most texts that are read without sound: the best by decoder and CTC head."""
+MARGIN: Final = 5.0
+"""How far behind the best by those a text may come and still be read."""
+READ_ROWS: Final = 256
+"""Rows of the decoder beyond which no further text is read."""
 HOPELESS: Final = 1.5
 """How far below the best score so far the first text of another hearing may come out and still be doubted."""
 UNSURE: Final = -1.2
 """Log-probability of a text's unlikeliest token below which the clip is heard again (streaming/hearings.py)."""
+
+
+Read = Callable[[Sequence[Sequence[int]]], npt.NDArray[np.float64]]
+"""Tokens of texts → logarithms of their probabilities, their ends included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +83,8 @@ class Draft:
     looped: bool = False
     """A loop was cut out of it."""
     score: float | None = None
-    """What ``best_of`` made of it: comparable among texts of the same words, at other speeds too."""
+    """What ``best_of`` made of it: comparable among texts of the same words, at other speeds too. None: not yet seen,
+    or too far behind to be read."""
 
     @property
     def total(self) -> float:
@@ -142,20 +159,47 @@ def choose(logits: npt.NDArray[np.float32], token: int, reciprocal: np.float32 |
 
 
 def best_of(
-    drafts: Sequence[Draft], start: int, log_probs: npt.NDArray[np.float32] | None = None, blank: int | None = None
+    drafts: Sequence[Draft],
+    start: int,
+    log_probs: npt.NDArray[np.float32] | None = None,
+    blank: int | None = None,
+    read: Read | None = None,
 ) -> Draft:
-    """The best of several texts of the same audio, the first of equals; each one's ``score`` is set.
+    """The best of several texts of the same audio, the first of equals; the ``score`` of each that may be it is set.
 
     Args:
         start: where the text begins in each one's tokens; before it stands the language, where that was not forced.
         log_probs: the CTC head's, float32 [rows, vocabulary + 1], None where the model has none.
         blank: index of its blank.
+        read: what tells how probable texts are without the audio, where the decoder can.
     """
     scores = np.array([draft.total for draft in drafts])
     if log_probs is not None and blank is not None and len(log_probs):
         heard = log_likelihoods(log_probs, [draft.tokens[start:] for draft in drafts], blank)
         if np.isfinite(heard).any():
             scores += CTC * heard + PER_TOKEN_CTC * np.array([len(draft.tokens) for draft in drafts])
+    if read is not None:
+        chosen = contenders(drafts, scores)
+        drafts, scores = [drafts[i] for i in chosen], scores[chosen]
+        scores += LM * read([draft.tokens for draft in drafts])
+        scores += PER_TOKEN_LM * np.array([len(draft.tokens) for draft in drafts])
     for draft, score in zip(drafts, scores, strict=True):
         draft.score = float(score)
     return drafts[int(scores.argmax())]
+
+
+def contenders(drafts: Sequence[Draft], scores: npt.NDArray[np.float64]) -> list[int]:
+    """The places of the texts that are worth reading, ascending: the best by their ``scores``, but no more than may
+    be. The best of all is one of them however long it is."""
+    chosen, rows = list[int](), 0
+    order: list[int] = np.argsort(-scores, kind="stable").tolist()
+    for i in order:
+        tokens = drafts[i].tokens
+        if chosen and (len(chosen) == CONTENDERS or scores[i] < scores[chosen[0]] - MARGIN):
+            break
+        # What begins like another text is evaluated with it.
+        rows += len(tokens) - max((shared(tokens, drafts[k].tokens) for k in chosen), default=0)
+        if chosen and rows > READ_ROWS:
+            break
+        chosen.append(i)
+    return sorted(chosen)

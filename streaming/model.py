@@ -19,6 +19,7 @@ from streaming.aligner import ForcedAligner
 from streaming.doubt import UNSURE, affordable
 from streaming.encoder import AudioEncoder, rows_of
 from streaming.endpoint import VoiceModel
+from streaming.language_model import LanguageModel
 from streaming.listener import Listener
 from streaming.mel import CLAMP, LogMel, MelStream, load_filters
 from streaming.options import ListenOptions, OptionError
@@ -56,7 +57,7 @@ class AsrModel:
         """Load the model directory ``directory`` and warm it.
 
         Args:
-            sessions: most listeners at a time; each costs KV rows, no weights.
+            sessions: most listeners at a time, up to 255; each costs KV rows, no weights.
             threads: the thread budget of all model calls, None for the CPUs this process may use.
             provider: ONNX Runtime execution provider: auto, cpu, dml, cuda or coreml.
             kv: type of the KV cache.
@@ -78,6 +79,7 @@ class AsrModel:
         self.doubts = affordable(manifest.decoder)
         self.unsure = UNSURE if self.doubts else -math.inf
         """Logarithm of a token's probability below which its final is heard again (streaming/hearings.py)."""
+        reads = self.doubts and manifest.decoder.language_model  # who has no second thoughts has one text
         self.threads = mine.threads
         self.lane = Lane("hearsay-decoder")
         self.encoder_lane = Lane("hearsay-encoder") if mine.side_by_side else self.lane
@@ -88,7 +90,7 @@ class AsrModel:
         self.encoder = AudioEncoder(spec, stem, body, self.encoder_lane, manifest.mel.bins)
         self.decoder = Decoder(
             directory / manifest.decoder.file,
-            sequences=sessions,
+            sequences=sessions + reads,
             rows=sequence_rows(manifest),
             threads=mine.threads,
             kv=kv,
@@ -98,6 +100,7 @@ class AsrModel:
             leading_space=manifest.tokenizer.leading_space,
             languages=manifest.languages,
         )
+        self.language_model = LanguageModel(self.decoder, self.prompt) if reads else None
         self.log_mel = LogMel(manifest.mel, load_filters(directory / manifest.mel.filters))
         self.aligner = None if aligner is None else self._load_aligner(aligner, mine.threads, provider)
         self.voice = VoiceModel.load()

@@ -54,6 +54,8 @@ class Prompt:
         self._leading_space = leading_space
         self.languages = tuple(languages)
         start, end = self._special("<|im_start|>"), self._special("<|im_end|>")
+        self.end = end
+        """What ends an answer that was trained on; ``stop`` holds all that is taken for an end."""
         self._audio_start, self._audio_end = self._special("<|audio_start|>"), self._special("<|audio_end|>")
         self._asr_text = self._special("<asr_text>")
         newline = self._ids("\n")

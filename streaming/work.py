@@ -36,6 +36,10 @@ class Work(Counts):
     """Other tokens of a final that were followed."""
     doubt_rows: int = 0
     """Rows that took."""
+    texts_read: int = 0
+    """Texts of finals that the decoder read without sound (streaming/language_model.py)."""
+    read_rows: int = 0
+    """Rows that took."""
     heard_again: int = 0
     """Finals that were unsure and heard at another speed too."""
     hearings: int = 0
@@ -57,3 +61,4 @@ class Work(Counts):
     prefill_seconds: float = 0.0
     step_seconds: float = 0.0
     doubt_seconds: float = 0.0
+    read_seconds: float = 0.0

@@ -1,12 +1,34 @@
 """Second thoughts: what is doubted, in which order, and which text is kept."""
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.manifest import Decoder
-from streaming.doubt import CTC, CUT, LEAST, OTHERS, PER_TOKEN, Agenda, Choice, Draft, affordable, best_of, choose
+from streaming.doubt import (
+    CONTENDERS,
+    CTC,
+    CUT,
+    LEAST,
+    LM,
+    MARGIN,
+    OTHERS,
+    PER_TOKEN,
+    PER_TOKEN_LM,
+    READ_ROWS,
+    Agenda,
+    Choice,
+    Draft,
+    Read,
+    affordable,
+    best_of,
+    choose,
+    contenders,
+)
 
 logarithms = st.floats(-6, -1e-6)
 
@@ -95,6 +117,61 @@ def test_the_ctc_head_reads_the_text_alone() -> None:
 def test_texts_that_no_path_spells_are_left_to_the_decoder() -> None:
     heard = np.log(np.full((1, 3), 1 / 3, np.float32))
     assert best_of([scored([0, 0], -2.0), better := scored([1, 1], -1.0)], 0, heard, 2) is better
+
+
+def reading(logs: dict[tuple[int, ...], float]) -> tuple[list[tuple[int, ...]], Read]:
+    """A language model that knows these texts, and the list of those it is asked about."""
+    asked: list[tuple[int, ...]] = []
+
+    def read(texts: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
+        asked.extend(tuple(text) for text in texts)
+        return np.array([logs[tuple(text)] for text in texts])
+
+    return asked, read
+
+
+def test_what_people_say_decides_between_texts_that_sound_alike() -> None:
+    said, other = scored([0, 1], -2.0), scored([2], -1.9)
+    assert best_of([said, other], 0) is other
+    asked, read = reading({(0, 1): -4.0, (2,): -9.0})
+    assert best_of([said, other], 0, read=read) is said
+    assert asked == [(0, 1), (2,)]
+    assert said.score == pytest.approx(-2.0 + LM * -4.0 + PER_TOKEN_LM * 2)
+    assert other.score == pytest.approx(-1.9 + LM * -9.0 + PER_TOKEN_LM)
+
+
+def test_equal_texts_go_to_the_first_where_they_are_read_too() -> None:
+    first, second = scored([0], -2.0), scored([1], -2.0)
+    _, read = reading({(0,): -3.0, (1,): -3.0})
+    assert best_of([first, second], 0, read=read) is first
+
+
+def test_a_text_too_far_behind_is_not_read_and_not_kept() -> None:
+    near, far = scored([0], -2.0), scored([1], -2.1 - MARGIN)
+    asked, read = reading({(0,): -1000.0})
+    assert best_of([far, near], 0, read=read) is near
+    assert asked == [(0,)] and far.score is None
+
+
+@given(st.lists(st.tuples(st.lists(st.integers(0, 2), max_size=40), st.floats(-12, 0)), min_size=1, max_size=30))
+def test_the_best_are_read_as_far_as_rows_go(found: list[tuple[list[int], float]]) -> None:
+    drafts = [scored(tokens * 4, log) for tokens, log in found]
+    scores = np.array([draft.total for draft in drafts])
+    chosen = contenders(drafts, scores)
+    best = int(scores.argmax())
+    assert best in chosen and chosen == sorted(set(chosen)) and len(chosen) <= CONTENDERS
+    assert min(scores[chosen]) >= scores[best] - MARGIN
+
+    def rows(places: Sequence[int]) -> int:
+        return len({tuple(drafts[i].tokens[:k]) for i in places for k in range(1, len(drafts[i].tokens) + 1)})
+
+    assert len(chosen) == 1 or rows(chosen) <= READ_ROWS
+    left = [i for i in range(len(drafts)) if i not in chosen]
+    if left:
+        next_best = max(left, key=lambda i: (scores[i], -i))
+        assert scores[next_best] <= min(scores[chosen])
+        full = len(chosen) == CONTENDERS or rows([*chosen, next_best]) > READ_ROWS
+        assert full or scores[next_best] < scores[best] - MARGIN
 
 
 @pytest.mark.parametrize(("layers", "width", "expected"), [(4, 320, True), (28, 1024, False)])

@@ -120,7 +120,8 @@ def _dispatch(a: argparse.Namespace) -> None:
     elif a.stage == "checkpoint":
         from training.asr.checkpoint import load_weights, save_checkpoint
 
-        save_checkpoint(config.name, config.shape, load_weights(a.weights), a.tokenizer, a.out)
+        weights = load_weights(a.weights)
+        save_checkpoint(config.name, config.shape, weights, a.tokenizer, a.out, language_model=config.language_model)
     elif a.stage == "shipped":
         from training.asr.checkpoint import save_weights
         from training.asr.shipped import shipped_weights

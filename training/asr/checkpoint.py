@@ -2,8 +2,8 @@
 tokenizer.json.
 
 The extra top-level key "hearsay" in config.json says what the runtime must know and the official config does not hold:
-the mel floor, the leading space of transcripts and the blank of the CTC head (`ctc.weight` [V + 1, d], `ctc.bias` [V +
-1]).
+the mel floor, the leading space of transcripts, the blank of the CTC head (`ctc.weight` [V + 1, d], `ctc.bias` [V + 1])
+and whether the decoder learnt text without sound.
 """
 
 import json
@@ -24,8 +24,8 @@ TOKENIZER_FILES = ("vocab.json", "merges.txt", "tokenizer.json")
 PART_BYTES = 14 << 20
 
 
-def official_config(name: str, shape: Shape, tokenizer: Tokenizer) -> dict[str, Any]:
-    """config.json for `shape`, with the constants of the released models."""
+def official_config(name: str, shape: Shape, tokenizer: Tokenizer, *, language_model: bool = False) -> dict[str, Any]:
+    """config.json for `shape`, with the constants of the released models. `language_model`: see `Config`."""
     audio = dict(
         model_type="qwen3_asr_audio_encoder",
         num_mel_bins=shape.mel_bins,
@@ -77,6 +77,7 @@ def official_config(name: str, shape: Shape, tokenizer: Tokenizer) -> dict[str, 
             mel_floor=dict(kind="fixed", log10=MEL_FLOOR),
             text=dict(leading_space=True),
             ctc=dict(blank=shape.vocab),
+            decoder=dict(language_model=language_model),
         ),
     )
 
@@ -130,12 +131,19 @@ def load_weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def save_checkpoint(
-    name: str, shape: Shape, weights: Mapping[str, torch.Tensor], tokenizer_folder: Path, folder: Path
+    name: str,
+    shape: Shape,
+    weights: Mapping[str, torch.Tensor],
+    tokenizer_folder: Path,
+    folder: Path,
+    *,
+    language_model: bool = False,
 ) -> None:
-    """The whole checkpoint folder; what only training needs stays out."""
+    """The whole checkpoint folder; what only training needs stays out. `language_model`: see `Config`."""
     save_weights({k: v for k, v in weights.items() if not k.startswith("phones.")}, folder)
     tokenizer = Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))
-    (folder / "config.json").write_text(json.dumps(official_config(name, shape, tokenizer), indent=1) + "\n")
+    config = official_config(name, shape, tokenizer, language_model=language_model)
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     for file in TOKENIZER_FILES:
         if tokenizer_folder.resolve() != folder.resolve():
             shutil.copy(tokenizer_folder / file, folder / file)

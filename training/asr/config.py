@@ -107,6 +107,11 @@ class Config:
     sources: dict[str, float] = field(default_factory=dict[str, float])  # relative weight of each real source
     voices: dict[str, float] = field(default_factory=dict[str, float])  # relative weight of each synthesiser
 
+    @property
+    def language_model(self) -> bool:
+        """Whether the decoder learns text without sound, so that finals may ask it what people say."""
+        return self.batches.lines > 0 and self.regularisation.lines > 0
+
 
 def load_config(path: Path) -> Config:
     """Read a configuration file; an unknown key is an error that names it."""

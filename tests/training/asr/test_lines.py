@@ -1,6 +1,7 @@
 """Lines: text without sound fits its rows, and the decoder reads it from left to right."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,6 +45,12 @@ def test_no_lines_are_an_empty_batch_and_no_room_is_an_error(prompt: Prompt) -> 
         Lines(prompt, SENTENCES, 4, 20, random.Random(1))
     with pytest.raises(ValueError, match="no sentences"):
         Lines(prompt, [], 4, 64, random.Random(1))
+
+
+def test_a_run_without_lines_makes_no_language_model() -> None:
+    assert CONFIG.language_model
+    assert not replace(CONFIG, batches=replace(CONFIG.batches, lines=0)).language_model
+    assert not replace(CONFIG, regularisation=replace(CONFIG.regularisation, lines=0.0)).language_model
 
 
 def test_the_decoder_reads_lines_from_left_to_right(prompt: Prompt) -> None:

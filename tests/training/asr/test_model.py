@@ -166,9 +166,17 @@ def test_ctc_paths_collapse_and_errors_are_counted() -> None:
     assert words_of("It\u2019s 5, Mr. X!") == ["it's", "5", "mr", "x"]
 
 
-def test_a_checkpoint_comes_back(model: PocketASR, tmp_path: Path) -> None:
+@pytest.mark.parametrize("language_model", [True, False])
+def test_a_checkpoint_comes_back(model: PocketASR, tmp_path: Path, language_model: bool) -> None:
     tiny_tokenizer(tmp_path / "tokenizer")
-    save_checkpoint("tiny", CONFIG.shape, model.state_dict(), tmp_path / "tokenizer", tmp_path / "out")
+    save_checkpoint(
+        "tiny",
+        CONFIG.shape,
+        model.state_dict(),
+        tmp_path / "tokenizer",
+        tmp_path / "out",
+        language_model=language_model,
+    )
     assert read_shape(tmp_path / "out") == CONFIG.shape
     weights = load_weights(tmp_path / "out")
     assert weights.keys() == model.state_dict().keys()
@@ -176,6 +184,7 @@ def test_a_checkpoint_comes_back(model: PocketASR, tmp_path: Path) -> None:
         torch.testing.assert_close(weights[name], value, rtol=1e-3, atol=1e-3)
     extra = json.loads((tmp_path / "out" / "config.json").read_text())["hearsay"]
     assert extra["ctc"] == {"blank": CONFIG.shape.vocab} and extra["mel_floor"] == {"kind": "fixed", "log10": -6.5}
+    assert extra["decoder"] == {"language_model": language_model}
 
 
 def test_weights_split_into_parts_that_travel(tmp_path: Path) -> None:
