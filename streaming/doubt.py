@@ -42,9 +42,9 @@ CTC: Final = 0.2
 """Weight of the CTC head's log-probability of the text in the last comparison."""
 PER_TOKEN_CTC: Final = 0.15
 """Added for every token there: the CTC head favours short texts too."""
-LM: Final = 0.2
+LM: Final = 0.3
 """Weight of the logarithm of the text's probability without sound."""
-PER_TOKEN_LM: Final = 0.4
+PER_TOKEN_LM: Final = 0.7
 """Added for every token there, for the same reason."""
 CONTENDERS: Final = 8
 """Most texts that are read without sound: the best by decoder and CTC head."""
@@ -54,7 +54,7 @@ READ_ROWS: Final = 256
 """Rows of the decoder beyond which no further text is read."""
 HOPELESS: Final = 1.5
 """How far below the best score so far the first text of another hearing may come out and still be doubted."""
-UNSURE: Final = -1.2
+UNSURE: Final = -0.9
 """Log-probability of a text's unlikeliest token below which the clip is heard again (streaming/hearings.py)."""
 
 

@@ -8,7 +8,7 @@ it. All of it depends on the clip's samples alone. Times are told on the clip as
 rows of the first hearing, whatever hearing it comes from (streaming/transcripts.py).
 
 A hearing stands where the first one stood in the session's sequence of the cache, behind the head. So a clip is heard
-again only if it closes no window at any speed: up to 7.3 s with windows of 8 s, which nine finals of ten keep.
+again only if it is no longer than a segment may be at any speed: up to 22 s.
 
 The numbers were chosen on the clips that the shipped model's training held out, none of the test split;
 docs/streaming.md says what they give, and ``python -m bench.hearings`` measures it again.

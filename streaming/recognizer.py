@@ -26,6 +26,7 @@ from streaming.context import recited, supported
 from streaming.decoding import Decoding
 from streaming.doubt import Draft, inverse
 from streaming.prompt import Answer
+from streaming.seam import SEGMENT_SECONDS
 from streaming.stability import Heard, Stability
 from streaming.windows import Windows
 from streaming.work import Work
@@ -86,7 +87,9 @@ class Segment:
         self._head = head
         self._rows = len(head.rows)
         self._closed: list[Floats] = []
-        """Embeddings of the closed windows, kept only where a context may have to be taken back."""
+        """Embeddings of the closed windows, kept only where they may have to be put into the cache again."""
+        self._displaced = False
+        """Whether another hearing's rows stand where those of the closed windows belong."""
         self._ctc: list[Floats] = []
         self._tail_ctc: Floats | None = None
         self.hypothesis = EMPTY
@@ -119,9 +122,12 @@ class Segment:
 
     def settle(self) -> None:
         """Encode the closed windows and put them into the KV cache, each once, in a call of its own."""
+        if self._displaced:
+            self._displaced = False
+            self._replay()
         for window in self._windows.take(self._urgency):
             self._evaluate(window.embeddings, self._rows, len(window.embeddings))
-            if self._head.keyterms:
+            if self._head.keyterms or self._model.doubts:
                 self._closed.append(window.embeddings)
             if window.ctc is not None:
                 self._ctc.append(window.ctc)
@@ -219,24 +225,25 @@ class Segment:
         return self._hypothesis(self._decoding.final(logits[0], position, end, self._head.bias, self.ctc))
 
     def lends(self, samples: int) -> bool:
-        """Whether so many samples may be heard by ``again``: neither they nor the segment close a window, whose rows
-        would have to stay."""
-        return not self._windows.closed and self._windows.fits(samples)
+        """Whether so many samples may be heard by ``again``: no more than a segment may have."""
+        return self._model.doubts and samples <= SEGMENT_SECONDS * self._model.sample_rate
 
     def again(self, samples: Floats, known: Hypothesis, urgency: Urgency) -> Hypothesis | None:
         """What is heard in other ``samples`` of the words of a final, ``known``, which must have a score.
 
-        They take the segment's place in its sequence of the cache, behind the head, until it is evaluated again; the
-        segment loses nothing. None: nothing of use.
+        They take the segment's place in its sequence of the cache, behind the head, until it is evaluated again: its
+        closed windows then are put there once more. None: nothing of use.
 
         Raises:
             ValueError: the segment does not lend its place to so many samples.
         """
         if known.score is None or not self.lends(len(samples)):
-            raise ValueError(f"samples: {len(samples)}, or what they would replace, close a window")
+            raise ValueError(f"samples: {len(samples)}, more than a segment may have, or what they say has no score")
         other = Segment(self._model, self._sequence, self._head, self._language, self._owner, Work(), self._mel_maximum)
         other._urgency = urgency
         other.extend(samples)
+        other.advance(len(samples))
+        self._displaced = bool(self._closed)
         logits, position = other._evaluate_text(other._tail(other.length), (), 0)
         draft = other._decoding.again(
             logits[0],
@@ -266,7 +273,7 @@ class Segment:
         return not supported(ctc, body, (found[run.start][1], found[run.stop - 1][2]), blank)
 
     def _replay(self) -> None:
-        """Fill the cache with the head and the closed windows again, in the partition they came in."""
+        """Fill the cache with the head and the closed windows again, in the partition they came in: the same bits."""
         self._evaluate(self._head.rows, 0, len(self._head.rows))
         self._rows = len(self._head.rows)
         for embeddings in self._closed:

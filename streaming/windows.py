@@ -66,15 +66,6 @@ class Windows:
     def _window_frames(self) -> int:
         return self._chunks_a_window * self._spec.chunk_frames
 
-    @property
-    def closed(self) -> int:
-        """Windows that are closed, taken or not."""
-        return self._taken + len(self._floors)
-
-    def fits(self, samples: int) -> bool:
-        """Whether a clip of so many samples closes no window."""
-        return self._sure(samples) < self._window_frames
-
     def extend(self, samples: Floats) -> None:
         """Append samples, float32 mono at the model's rate."""
         need = self.length + len(samples)

@@ -122,7 +122,7 @@ def test_a_hearing_is_the_decoder_s_own(model: AsrModel, clips: list[Clip]) -> N
 
 
 def test_only_the_unsure_and_the_short_are_heard_again(model: AsrModel, clips: list[Clip]) -> None:
-    """By the unlikeliest token, and never where a window closes at the slowest speed."""
+    """By the unlikeliest token, and never where the slowest hearing would be longer than a segment may be."""
     short = [clip for clip in clips if clip.seconds < 6][:6]
     counts: list[int] = []
     for bound in (NEVER, -1.2, ALWAYS):
@@ -134,7 +134,7 @@ def test_only_the_unsure_and_the_short_are_heard_again(model: AsrModel, clips: l
     assert counts[0] == 0 <= counts[1] <= counts[2] and counts[2] > 0
     model.unsure = ALWAYS
     speech = np.concatenate([clip.samples for clip in clips[:8]])
-    for seconds, expected in ((5.0, True), (8.0, False), (15.0, False)):
+    for seconds, expected in ((5.0, True), (15.0, True), (22.5, False)):
         listener = model.listener(ListenOptions(interim=False, endpointing=None))
         listener.feed(speech[: int(seconds * RATE)])
         listener.finalize()
@@ -298,16 +298,36 @@ def test_who_leaves_in_a_hearing_is_heard_no_further(
     assert model.decoder.taken == taken
 
 
-def test_a_segment_lends_its_place_to_what_fits(model: AsrModel, clips: list[Clip]) -> None:
-    """Not to a clip that closes a window, and not once it has closed one itself."""
-    speech = np.concatenate([clip.samples for clip in clips[:6]])
+def test_a_segment_lends_its_place_to_what_a_segment_may_have(model: AsrModel, clips: list[Clip]) -> None:
+    speech = np.concatenate([clip.samples for clip in clips[:12]])
     listener = model.listener(ListenOptions(interim=False, endpointing=None))
     listener.feed(speech[: 5 * RATE])
     segment = listener._segment  # pyright: ignore[reportPrivateUsage]
-    assert segment is not None and segment.lends(7 * RATE) and not segment.lends(8 * RATE + RATE // 2)
+    assert segment is not None and segment.lends(24 * RATE) and not segment.lends(24 * RATE + 1)
     known = segment.final(segment.length)
-    with pytest.raises(ValueError, match="close a window"):
-        segment.again(speech[: 9 * RATE], known, Urgency.DUE)
-    listener.feed(speech[5 * RATE : 10 * RATE])
-    assert not segment.lends(RATE)
+    with pytest.raises(ValueError, match="samples: 400000, more than a segment may have"):
+        segment.again(np.zeros(400_000, np.float32), known, Urgency.DUE)
     listener.close()
+
+
+@pytest.mark.parametrize("seconds", [5, 10, 18])
+def test_what_another_hearing_displaced_is_put_back(model: AsrModel, clips: list[Clip], seconds: int) -> None:
+    """Windows that had closed before a clip was heard again, and a segment that goes on after it: the same bits."""
+    speech = np.concatenate([clip.samples for clip in clips[:12]])
+
+    def final(*, heard_again: bool) -> Hypothesis:
+        listener = model.listener(ListenOptions(interim=False, endpointing=None))
+        listener.feed(speech[: seconds * RATE])
+        segment = listener._segment  # pyright: ignore[reportPrivateUsage]
+        assert segment is not None
+        if heard_again:
+            hearings = Hearings(segment, segment.length, ALWAYS, listener.work)
+            hearings.settle()
+            assert listener.work.hearings > 0
+        listener.feed(speech[seconds * RATE : (seconds + 4) * RATE])
+        found = segment.final(segment.length)
+        listener.close()
+        return found
+
+    before = final(heard_again=False)
+    assert len(before.tokens) > 3 and final(heard_again=True) == before
