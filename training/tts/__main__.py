@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     codec.add_argument("--speech", type=Path, nargs="+", required=True, help="folders of shards")
     codec.add_argument("--out", type=Path, required=True)
     _ending(codec)
-    codec.add_argument("--part", choices=["all", "codes", "decoder"], default="all", help="what is trained")
+    codec.add_argument("--part", choices=["all", "codes", "decoder", "encoder"], default="all", help="what is trained")
     codec.add_argument("--start", type=Path, help="codec.safetensors to begin from")
     codec.add_argument("--discriminators", type=Path, help="discriminators.safetensors to begin from")
     codec.add_argument("--hours", type=float, default=12.0, help="of synthetic speech at most")
@@ -112,6 +112,10 @@ def _parser() -> argparse.ArgumentParser:
     checkpoint.add_argument("--tokenizer", type=Path, required=True, help="folder")
     checkpoint.add_argument("--voices", nargs="+", help="speakers that may be asked for (default: all)")
     checkpoint.add_argument("--out", type=Path, required=True)
+
+    shipped = stages.add_parser("shipped", help="weights to begin from out of a shipped model directory")
+    shipped.add_argument("model", type=Path)
+    shipped.add_argument("--out", type=Path, required=True)
 
     chain = stages.add_parser("chain", help="codec, talker and fine-tuning of one variant up to a moment")
     chain.add_argument("--speech", type=Path, nargs="+", required=True)
@@ -226,6 +230,10 @@ def main() -> None:
         from training.tts.held_out import encode_held_out
 
         print(f"{encode_held_out(load_codec(a.codec), a.tars, a.voice, a.out)} recordings")
+    elif a.stage == "shipped":
+        from training.tts.shipped import shipped
+
+        shipped(a.model, config, a.out)
     elif a.stage == "chain":
         from training.tts.chain import Chain, run_chain
 
@@ -259,7 +267,9 @@ def main() -> None:
         from training.tts.codec import load_codec
 
         voices = tuple(a.voices or config.voices.speakers)
-        save_checkpoint(config, load_codec(a.codec), load_talker(a.talker, config), a.tokenizer, voices, a.out)
+        save_checkpoint(
+            config, load_codec(a.codec, encoder=False), load_talker(a.talker, config), a.tokenizer, voices, a.out
+        )
 
 
 if __name__ == "__main__":
