@@ -1,4 +1,4 @@
-"""One optimisation step of the codec in each of its three phases, on static buffers: it can be one CUDA graph."""
+"""One optimisation step of the codec in each of its phases, on static buffers: it can be one CUDA graph."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -12,8 +12,11 @@ from training.tts.config import FRAME, LABEL, CodecTraining
 from training.tts.crops import Crops
 from training.tts.discriminators import Discriminators, discriminator_loss, generator_loss
 from training.tts.graph import adamw, apply, autocast, captured, set_rate
+from training.tts.intelligibility import EnvelopeDistance
 from training.tts.layers import SnakeBeta, snake
+from training.tts.loudness import LoudnessDistance
 from training.tts.phones import UNKNOWN
+from training.tts.quantizer import Quantised
 from training.tts.spectra import SpectralDistance
 
 MEASURES = (
@@ -24,17 +27,21 @@ MEASURES = (
     "discriminators",
     "adversarial",
     "features",
+    "envelopes",
+    "loudness",
 )
 _BETAS, _DECAY = (0.8, 0.99), 1e-3
 
 
 class Phase(Enum):
-    """UNQUANTISED: the encoder reaches the decoder past the codebooks. JOINT: through them. ADVERSARIAL: encoder and
-    codebooks are frozen, the decoder is tuned against discriminators.
+    """UNQUANTISED: the encoder reaches the decoder past the codebooks. JOINT: through them. GIVEN: codebooks and their
+    projections stay as they are; `CodecStep.quantised_share` of the crops go through them, and the decoder has a rate
+    of its own. ADVERSARIAL: encoder and codebooks are frozen, the decoder is tuned against discriminators.
     """
 
     UNQUANTISED = "unquantised"
     JOINT = "joint"
+    GIVEN = "given books"
     ADVERSARIAL = "adversarial"
 
 
@@ -70,6 +77,9 @@ class CodecStep:
         self.codec, self.training, self.crops, self.device, self._graphs = codec, training, crops, device, graphs
         self.discriminators = Discriminators().to(device)
         self.distance = SpectralDistance(training.magnitude_weight).to(device)
+        self.envelopes, self.loudness = EnvelopeDistance().to(device), LoudnessDistance().to(device)
+        self.quantised_share = torch.ones((), device=device)  # of the crops, where books are given
+        self.decoder_share = 1.0  # of the rate, where books are given
         self.adversarial_weight = torch.zeros((), device=device)  # grows while the discriminators learn
         self.measures = torch.zeros(len(MEASURES), device=device)
         judges = list(self.discriminators.parameters())
@@ -84,12 +94,19 @@ class CodecStep:
         self._start = torch.zeros(2 * count, dtype=torch.long, device=device)
         adversarial = phase is Phase.ADVERSARIAL
         self.crops.human_share = t.adversarial_human_share if adversarial else t.human_share
-        trained = self.codec.decoder.named_parameters() if adversarial else self.codec.named_parameters()
-        weights = [p for name, p in trained if not (adversarial and name.startswith("quantizer"))]
-        optimizer = adamw(weights, device, _BETAS, _DECAY)
+        # What no optimiser holds must have no gradients: they would add up from step to step.
+        given = phase is Phase.GIVEN
+        self.codec.decoder.quantizer.requires_grad_(not given)
+        decoder = [p for name, p in self.codec.decoder.named_parameters() if not name.startswith("quantizer")]
+        if given:
+            weights = [*self.codec.encoder.parameters(), *self.codec.phone_head.parameters()]
+            optimizers = [adamw(weights, device, _BETAS, _DECAY), adamw(decoder, device, _BETAS, _DECAY)]
+        else:
+            optimizers = [adamw(decoder if adversarial else list(self.codec.parameters()), device, _BETAS, _DECAY)]
 
         def rate(value: float) -> None:
-            set_rate(optimizer, value)
+            for optimizer, share in zip(optimizers, (1.0, self.decoder_share), strict=False):
+                set_rate(optimizer, share * value)
             set_rate(self._judge_optimizer, t.adversarial_rate)
 
         def fill() -> None:
@@ -101,7 +118,7 @@ class CodecStep:
             )
 
         rate(1e-6)
-        step, _ = captured(lambda: self._step(phase, optimizer, weights), fill, device, graphs=self._graphs)
+        step, _ = captured(lambda: self._step(phase, optimizers), fill, device, graphs=self._graphs)
 
         def run() -> None:
             fill()
@@ -109,16 +126,26 @@ class CodecStep:
 
         return rate, run
 
-    def _step(self, phase: Phase, optimizer: torch.optim.Optimizer, weights: list[torch.nn.Parameter]) -> None:
+    def _quantise(self, phase: Phase, z: Tensor) -> Quantised:
+        t, quantizer = self.training, self.codec.decoder.quantizer
+        if phase is Phase.UNQUANTISED:
+            return quantizer.bypass(z)
+        quantised = quantizer(z.float(), t.ema if phase is Phase.JOINT else None, t.dead_usage)
+        if phase is not Phase.GIVEN:
+            return quantised
+        free = quantizer.bypass(z.float())
+        closed = torch.rand(len(z), 1, 1, device=z.device) < self.quantised_share
+        return quantised._replace(
+            value=torch.where(closed, quantised.value, free.value),
+            semantic=torch.where(closed, quantised.semantic, free.semantic),
+        )
+
+    def _step(self, phase: Phase, optimizers: list[torch.optim.AdamW]) -> None:
         t, codec = self.training, self.codec
         learning = phase is not Phase.ADVERSARIAL
         with autocast(self.device):
             with torch.set_grad_enabled(learning):
-                z = codec.encoder(self._wave)
-                if phase is Phase.UNQUANTISED:
-                    quantised = codec.decoder.quantizer.bypass(z)
-                else:
-                    quantised = codec.decoder.quantizer(z.float(), t.ema if learning else None, t.dead_usage)
+                quantised = self._quantise(phase, codec.encoder(self._wave))
             hidden = codec.decoder.latents(quantised.value).repeat(2, 1, 1)
             decoded = codec.decoder.vocode(cut(hidden, self._start, t.slice_frames + t.history_frames))
             decoded = decoded[..., t.history_frames * FRAME :]
@@ -128,6 +155,11 @@ class CodecStep:
             distance = self.distance(decoded, real)
             loss = t.mel_weight * distance
             self.measures[0] = distance.detach()
+            for i, weight, measure in ((7, t.envelope_weight, self.envelopes), (8, t.loudness_weight, self.loudness)):
+                if weight:
+                    found = measure(decoded, real)
+                    loss = loss + weight * found
+                    self.measures[i] = found.detach()
             if learning:
                 logits = codec.phone_logits(quantised.semantic).float()
                 phone = F.cross_entropy(logits.transpose(1, 2), self._labels, ignore_index=UNKNOWN)
@@ -135,9 +167,10 @@ class CodecStep:
                 self.measures[1], self.measures[2] = phone.detach(), quantised.commitment.detach().float()
             else:
                 loss = loss + self._against(decoded, real)
-        optimizer.zero_grad(set_to_none=True)
+        for optimizer in optimizers:
+            optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        self.measures[3] = apply(optimizer, weights, t.clip)
+        self.measures[3] = apply(optimizers, t.clip)
 
     def _against(self, decoded: Tensor, real: Tensor) -> Tensor:
         """A step of the discriminators; the decoder's loss against them."""
@@ -147,7 +180,7 @@ class CodecStep:
         judged = discriminator_loss(judges(real), judges(decoded.detach()))
         self._judge_optimizer.zero_grad(set_to_none=True)
         judged.backward()
-        apply(self._judge_optimizer, self._judges, 2 * t.clip)
+        apply([self._judge_optimizer], 2 * t.clip)
         for p in self._judges:
             p.requires_grad_(False)
         with torch.no_grad():

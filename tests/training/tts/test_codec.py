@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 import torch
 
 from tests.training.tts.shapes import CONFIG, tone_shard
-from training.tts.codec import Codec, load_codec, save_codec
+from training.tts.codec import Codec, load_codec, save_codec, save_decoder
 from training.tts.codec_run import CodecRun, CodecTrainer, Part
 from training.tts.codec_step import CodecStep, Phase
 from training.tts.codes import encode, load_codes
@@ -104,8 +104,11 @@ def test_a_step_changes_what_its_phase_may_change(phase: Phase) -> None:
     encoder = any(k.startswith("encoder") for k in changed)
     assert any(k.startswith("decoder.decoder.") for k in changed)
     assert (books, encoder) == {
-        Phase.UNQUANTISED: (False, True), Phase.JOINT: (True, True), Phase.ADVERSARIAL: (False, False)
+        Phase.UNQUANTISED: (False, True), Phase.JOINT: (True, True), Phase.GIVEN: (False, True),
+        Phase.ADVERSARIAL: (False, False),
     }[phase]  # fmt: skip
+    if phase is Phase.GIVEN:
+        assert not any(k.startswith("decoder.quantizer") for k in changed)
     assert all(torch.isfinite(v).all() for v in codec.state_dict().values())
 
 
@@ -177,6 +180,31 @@ def test_the_decoder_alone_leaves_codes_as_they_are(tmp_path: Path) -> None:
     changed = {k for k in before if not torch.equal(before[k], after[k])}
     assert changed and all(k.startswith("decoder.") and "quantizer" not in k for k in changed)
     assert (tmp_path / "decoder/codec.png").exists()
+
+
+def test_a_new_encoder_learns_given_books(tmp_path: Path) -> None:
+    """From a file without an encoder: one is trained, books and projections stay, the decoder stays until its time."""
+    tone_shard("slt", frames=40).save(tmp_path / "speech/slt-0.npz")
+    tone_shard("slt", frames=40, held_out=True).save(tmp_path / "speech/slt-1.npz")
+    save_decoder(small(), tmp_path / "shipped.safetensors")
+    with pytest.raises(ValueError, match="without its encoder"):
+        load_codec(tmp_path / "shipped.safetensors")
+    training = replace(
+        CONFIG.codec_training, free_steps=2, closing_steps=2, decoder_after=4, envelope_weight=5.0, loudness_weight=1.0,
+        slice_frames=6, adversarial_share=0.0,
+    )  # fmt: skip
+    config = replace(CONFIG, codec_training=training)
+    run = CodecRun((tmp_path / "speech",), tmp_path / "a", 1e9, steps=4, device="cpu", part=Part.ENCODER)
+    with pytest.raises(ValueError, match="needs --start"):
+        CodecTrainer(config, run)
+    before = load_codec(tmp_path / "shipped.safetensors", encoder=False).state_dict()
+    for steps, decoder in ((4, False), (6, True)):
+        trainer = CodecTrainer(config, replace(run, start=tmp_path / "shipped.safetensors", steps=steps))
+        trainer.train()
+        after = load_codec(tmp_path / "a/codec.safetensors").state_dict()
+        changed = {k for k in before if k.startswith("decoder.") and not torch.equal(before[k], after[k])}
+        assert bool(changed) == decoder and not any("quantizer" in k for k in changed)
+        assert trainer.scores[-1]["envelopes"] and trainer.scores[-1]["loudness"]
 
 
 def test_a_step_that_cannot_be_captured_runs_without_a_graph(capsys: pytest.CaptureFixture[str]) -> None:
