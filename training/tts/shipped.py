@@ -15,12 +15,14 @@ import onnx
 import torch
 from numpy.typing import NDArray
 from onnx import numpy_helper
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from training.tts.checkpoint import save_talker
 from training.tts.codec import Codec, save_decoder
 from training.tts.config import Config
 from training.tts.talker import Talker
+from training.tts.tokenizer import save_tokenizer
 
 Array = NDArray[np.float32]
 _CODEC, _TALKER, _PREDICTOR = "codec_decoder.onnx", "talker.gguf", "predictor.gguf"
@@ -205,8 +207,8 @@ def talker_weights(folder: Path, config: Config) -> dict[str, Tensor]:
 
 
 def shipped(folder: Path, config: Config, out: Path) -> None:
-    """Write out/codec.safetensors (no encoder) and out/model.safetensors. A shape that differs from the
-    configuration's is an error that names the tensors.
+    """Write out/codec.safetensors (no encoder), out/model.safetensors and the folder out/tokenizer. A shape that
+    differs from the configuration's is an error that names the tensors.
     """
     codec, talker = Codec(config.codec), Talker(config.talker, config.codec)
     weights = codec_weights(folder, config)
@@ -220,3 +222,4 @@ def shipped(folder: Path, config: Config, out: Path) -> None:
     talker.load_state_dict(talker_weights(folder, config))
     save_decoder(codec, out / "codec.safetensors")
     save_talker(talker, out / "model.safetensors")
+    save_tokenizer(Tokenizer.from_file(str(folder / "tokenizer.json")), out / "tokenizer")

@@ -21,6 +21,7 @@ from training.tts.codec import Codec, load_codec
 from training.tts.config import Config
 from training.tts.shipped import shipped, text_weights
 from training.tts.talker import Talker
+from training.tts.tokenizer import FILES
 
 # q8_0 counts in blocks of 32.
 _TALKER = replace(CONFIG.talker, predictor_hidden_size=32, intermediate_size=64, text_hidden_size=32, head_dim=32)
@@ -54,6 +55,9 @@ def test_an_export_comes_back(tmp_path: Path) -> None:
     assert (again(codes) - wave).abs().max() < 0.03 * wave.abs().max()
     assert torch.allclose(again.quantizer.decode(codes), codec.decoder.quantizer.decode(codes), atol=0.03)
 
+    for name in FILES:
+        written = (tmp_path / "out/tokenizer" / name).read_bytes()
+        assert written == (tmp_path / "tokenizer" / name).read_bytes()
     twin = load_talker(tmp_path / "out/model.safetensors", config)
     ids = torch.arange(config.talker.text_vocab_size)
     assert torch.allclose(twin.embed_text(ids), talker.embed_text(ids), atol=1e-4)
