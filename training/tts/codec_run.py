@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 
 from training.tts.codec import Codec, half, load_codec, save_codec
 from training.tts.codec_step import MEASURES, CodecStep, Phase, compile_snake
+from training.tts.codes import load_codes
 from training.tts.config import FRAME, Config
 from training.tts.crops import Crops, Voice, place
 from training.tts.curves import draw_curves
@@ -56,6 +57,7 @@ class CodecRun:
     graphs: bool = True
     cpu_report: int = 5
     part: Part = Part.ALL
+    codes: Path | None = None  # codes.npz that a new encoder is taught by
 
 
 def rate_at(progress: float, step: int, peak: float, final: float, warmup: int) -> float:
@@ -98,7 +100,8 @@ class CodecTrainer:
         for name, voice in (("synthetic", crops.synthetic), ("recorded", crops.human)):
             self.log(f"{name}: {voice.hours if voice else 0:.2f} h")
         self.log(f"snake compiled: {run.graphs and compile_snake(self.device)}")
-        self.step = CodecStep(self.codec, t, crops, self.device, graphs=run.graphs)
+        codes = torch.from_numpy(load_codes(run.codes).codes) if run.codes else None
+        self.step = CodecStep(self.codec, t, crops, self.device, graphs=run.graphs, codes=codes)
         if run.discriminators:
             weights = {k: v.float() for k, v in load_file(run.discriminators).items()}
             self.step.discriminators.load_state_dict(weights)
@@ -147,8 +150,12 @@ class CodecTrainer:
         self._phase(Phase.JOINT, until, joint, self.run.steps)
 
     def _train_encoder(self, until: float) -> None:
-        """Past the given books to the given decoder, then more and more through them, then with the decoder."""
+        """What the given codes stand for, if there are any; past the given books to the given decoder, then more and
+        more through them, then with the decoder.
+        """
         t, step = self.config.codec_training, self.step
+        if self.run.codes:
+            self._phase(Phase.TAUGHT, until, lambda done: rate_at(0, done, t.rate, 1, t.warmup_steps), t.taught_steps)
         begun = self.seconds
 
         def given(done: int) -> float:
@@ -220,7 +227,8 @@ class CodecTrainer:
     @torch.no_grad()
     def _score(self, phase: Phase) -> None:
         """Spectral distance of held-out speech through the codes, and past them (`unquantised`: what the same decoder
-        loses with no codebooks between); through the codes also the distances of envelopes and loudness.
+        loses with no codebooks between); through the codes also the distances of envelopes and loudness, and how many
+        semantic entries occur.
         """
         self.codec.eval()
         with self._mean_weights():
@@ -228,25 +236,28 @@ class CodecTrainer:
                 waves = list(pieces(voice, _HELD_OUT_FRAMES))
                 if not waves:
                     continue
-                free = self._distances(waves, bypass=True)
-                found = free if phase is Phase.UNQUANTISED else self._distances(waves, bypass=False)
+                free = self._measured(waves, bypass=True)
+                found = free if phase is Phase.UNQUANTISED else self._measured(waves, bypass=False)
                 at: dict[str, float | str] = {"step": self.count, "seconds": self.seconds, "phase": phase.value}
-                measured = {"distance": found[0], "unquantised": free[0], "envelopes": found[1], "loudness": found[2]}
+                names = ("distance", "envelopes", "loudness", "entries")
+                measured = dict(zip(names, found, strict=True)) | {"unquantised": free[0]}
                 self.scores.append(at | {"voice": name} | measured)
-                shown = ", ".join(f"{key} {value:.4f}" for key, value in measured.items())
+                shown = ", ".join(f"{key} {value:.4g}" for key, value in measured.items())
                 self.log(f"{phase.value} held-out {name}: {shown}")
         self.codec.train()
 
-    def _distances(self, waves: Sequence[torch.Tensor], *, bypass: bool) -> list[float]:
-        """Spectral distance, envelopes and loudness, means over `waves`."""
+    def _measured(self, waves: Sequence[torch.Tensor], *, bypass: bool) -> list[float]:
+        """Spectral distance, envelopes and loudness, means over `waves`; semantic entries that occur."""
         step, decoder = self.step, self.codec.decoder
         total = torch.zeros(3, device=self.device)
+        codes: list[torch.Tensor] = []
         for wave in waves:
             z = self.codec.encoder(wave)
             quantised = decoder.quantizer.bypass(z) if bypass else decoder.quantizer(z)
+            codes.append(quantised.codes[:, :1])
             made = decoder.vocode(decoder.latents(quantised.value))
             total += torch.stack([measure(made, wave) for measure in (step.distance, step.envelopes, step.loudness)])
-        return [float(x) for x in total / len(waves)]
+        return [*(float(x) for x in total / len(waves)), float(torch.cat(codes).unique().numel())]
 
     @torch.no_grad()
     def save(self, name: str) -> None:

@@ -76,6 +76,7 @@ class CodecTraining:
     phone_weight: float = 2.0
     commitment_weight: float = 0.5
     speed: float = 0.06  # crops of the recorded voice are played up to so much faster or slower
+    taught_steps: int = 1500  # with given books and codes: a new encoder learns them from what their decoder makes
     free_steps: int = 600  # with given books: an encoder reaches the decoder past them for so long
     closing_steps: int = 600  # over which more and more crops go through them
     decoder_after: int = 1500  # steps before the decoder is trained too, with given books
