@@ -55,8 +55,9 @@ def _parser() -> argparse.ArgumentParser:
     codec.add_argument("--speech", type=Path, nargs="+", required=True, help="folders of shards")
     codec.add_argument("--out", type=Path, required=True)
     _ending(codec)
-    codec.add_argument("--part", choices=["all", "codes", "decoder"], default="all", help="what is trained")
+    codec.add_argument("--part", choices=["all", "codes", "decoder", "encoder"], default="all", help="what is trained")
     codec.add_argument("--start", type=Path, help="codec.safetensors to begin from")
+    codec.add_argument("--codes", type=Path, help="codes.npz (spoken) that teach a new encoder")
     codec.add_argument("--discriminators", type=Path, help="discriminators.safetensors to begin from")
     codec.add_argument("--hours", type=float, default=12.0, help="of synthetic speech at most")
     codec.add_argument("--steps", type=int, default=10**9)
@@ -113,6 +114,20 @@ def _parser() -> argparse.ArgumentParser:
     checkpoint.add_argument("--voices", nargs="+", help="speakers that may be asked for (default: all)")
     checkpoint.add_argument("--out", type=Path, required=True)
 
+    shipped = stages.add_parser("shipped", help="weights to begin from out of a shipped model directory")
+    shipped.add_argument("model", type=Path)
+    shipped.add_argument("--out", type=Path, required=True)
+
+    spoken = stages.add_parser("spoken", help="codes that a talker makes of texts, for codec --codes")
+    spoken.add_argument("--talker", type=Path, required=True, help="model.safetensors")
+    spoken.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
+    spoken.add_argument("--text", type=Path, required=True)
+    spoken.add_argument("--out", type=Path, required=True, help="codes.npz")
+    spoken.add_argument("--hours", type=float, default=5.0)
+    spoken.add_argument("--seconds", type=float, default=600.0, help="stop then, whatever is done")
+    spoken.add_argument("--batch", type=int, default=192, help="texts at a time")
+    spoken.add_argument("--device", default="cuda")
+
     chain = stages.add_parser("chain", help="codec, talker and fine-tuning of one variant up to a moment")
     chain.add_argument("--speech", type=Path, nargs="+", required=True)
     chain.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
@@ -167,7 +182,7 @@ def main() -> None:
 
         run = CodecRun(
             tuple(a.speech), a.out, _seconds(a), a.start, a.discriminators, a.hours, a.steps, a.device, not a.eager,
-            part=Part(a.part),
+            part=Part(a.part), codes=a.codes,
         )  # fmt: skip
         CodecTrainer(config, run).train()
     elif a.stage == "encode":
@@ -226,6 +241,21 @@ def main() -> None:
         from training.tts.held_out import encode_held_out
 
         print(f"{encode_held_out(load_codec(a.codec), a.tars, a.voice, a.out)} recordings")
+    elif a.stage == "spoken":
+        from tokenizers import Tokenizer
+
+        from training.tts.checkpoint import load_talker
+        from training.tts.spoken import say_all
+        from training.tts.text import sentences
+
+        talker = load_talker(a.talker, config).to(a.device)
+        texts = sentences(_lines(a.text), config.talker_training.seed + 1)
+        tokenizer = Tokenizer.from_file(str(a.tokenizer))
+        say_all(config, talker, tokenizer, texts, a.hours, a.seconds, a.batch).save(a.out)
+    elif a.stage == "shipped":
+        from training.tts.shipped import shipped
+
+        shipped(a.model, config, a.out)
     elif a.stage == "chain":
         from training.tts.chain import Chain, run_chain
 
@@ -259,7 +289,9 @@ def main() -> None:
         from training.tts.codec import load_codec
 
         voices = tuple(a.voices or config.voices.speakers)
-        save_checkpoint(config, load_codec(a.codec), load_talker(a.talker, config), a.tokenizer, voices, a.out)
+        save_checkpoint(
+            config, load_codec(a.codec, encoder=False), load_talker(a.talker, config), a.tokenizer, voices, a.out
+        )
 
 
 if __name__ == "__main__":

@@ -49,20 +49,32 @@ def half(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def save_codec(codec: Codec, path: Path) -> None:
     """One safetensors file, float16, encoder included; the shape stands in its metadata."""
+    _save(codec, path, codec.state_dict())
+
+
+def _save(codec: Codec, path: Path, weights: Mapping[str, Tensor]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".part")
-    save_file(half(codec.state_dict()), temporary, {"format": "pt", "shape": json.dumps(asdict(codec.shape))})
+    save_file(half(weights), temporary, {"format": "pt", "shape": json.dumps(asdict(codec.shape))})
     temporary.rename(path)
 
 
-def load_codec(path: Path, shape: CodecShape | None = None) -> Codec:
-    """A codec from `save_codec`. With `shape`, weights are taken as far as they fit it: a smaller layer becomes the
-    corner of a wider one (`grown`), and what has another form (codebooks of another size, say) stays fresh.
+def save_decoder(codec: Codec, path: Path) -> None:
+    """As `save_codec`, without encoder and phone head: what a shipped model still has."""
+    _save(codec, path, {k: v for k, v in codec.state_dict().items() if k.startswith("decoder.")})
+
+
+def load_codec(path: Path, shape: CodecShape | None = None, *, encoder: bool = True) -> Codec:
+    """A codec from `save_codec`; a file without an encoder is an error unless `encoder` is False. With `shape`, weights
+    are taken as far as they fit it: a smaller layer becomes the corner of a wider one (`grown`), and what has another
+    form (codebooks of another size, say) or is missing stays fresh.
     """
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:  # type: ignore[no-untyped-call]
         stored = json.loads(file.metadata()["shape"])
+        if encoder and shape is None and not any(key.startswith("encoder.") for key in file.keys()):
+            raise ValueError(f"{path}: a decoder without its encoder: nothing can be encoded with it")
     own = CodecShape(**{k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()})
     codec = Codec(shape or own)
     wanted = codec.state_dict()

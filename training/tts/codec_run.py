@@ -3,13 +3,13 @@
 What stands in `out`: codec.safetensors (newest), codec-mel.safetensors (before the adversarial phase),
 discriminators.safetensors, codec.json (settings, history, held-out distances), codec.png. Codes and decoder may be
 two runs: `Part.DECODER` leaves the codes of the weights it begins from as they are, so that a talker can learn them
-meanwhile.
+meanwhile. `Part.ENCODER` makes a new encoder for the books of the weights it begins from.
 """
 
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 
 from training.tts.codec import Codec, half, load_codec, save_codec
 from training.tts.codec_step import MEASURES, CodecStep, Phase, compile_snake
+from training.tts.codes import load_codes
 from training.tts.config import FRAME, Config
 from training.tts.crops import Crops, Voice, place
 from training.tts.curves import draw_curves
@@ -31,11 +32,14 @@ _HELD_OUT_FRAMES = 100
 
 
 class Part(Enum):
-    """What a run trains: both, or encoder, books and decoder together (codes), or the decoder alone."""
+    """What a run trains: all one after another; encoder, books and decoder together (codes); the decoder alone; a new
+    encoder for given books, then the decoder with it (encoder).
+    """
 
     ALL = "all"
     CODES = "codes"
     DECODER = "decoder"
+    ENCODER = "encoder"
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,7 @@ class CodecRun:
     graphs: bool = True
     cpu_report: int = 5
     part: Part = Part.ALL
+    codes: Path | None = None  # codes.npz that a new encoder is taught by
 
 
 def rate_at(progress: float, step: int, peak: float, final: float, warmup: int) -> float:
@@ -67,6 +72,8 @@ class CodecTrainer:
     def __init__(self, config: Config, run: CodecRun) -> None:
         if run.part is Part.DECODER and run.start is None:
             raise ValueError("codec: the decoder alone needs --start: the codec whose codes it is to decode")
+        if run.part is Part.ENCODER and run.start is None:
+            raise ValueError("codec: a new encoder needs --start: the codec whose books it is to use")
         self.config, self.run = config, run
         self.device = torch.device(run.device)
         self.began = time.monotonic()
@@ -93,7 +100,8 @@ class CodecTrainer:
         for name, voice in (("synthetic", crops.synthetic), ("recorded", crops.human)):
             self.log(f"{name}: {voice.hours if voice else 0:.2f} h")
         self.log(f"snake compiled: {run.graphs and compile_snake(self.device)}")
-        self.step = CodecStep(self.codec, t, crops, self.device, graphs=run.graphs)
+        codes = torch.from_numpy(load_codes(run.codes).codes) if run.codes else None
+        self.step = CodecStep(self.codec, t, crops, self.device, graphs=run.graphs, codes=codes)
         if run.discriminators:
             weights = {k: v.float() for k, v in load_file(run.discriminators).items()}
             self.step.discriminators.load_state_dict(weights)
@@ -115,7 +123,10 @@ class CodecTrainer:
         """The phases of the part; always leaves a checkpoint."""
         t, total, part = self.config.codec_training, self.run.seconds, self.run.part
         turn = total if part is Part.CODES else total * (1 - t.adversarial_share)
-        if part is not Part.DECODER:
+        if part is Part.ENCODER:
+            self._train_encoder(turn)
+            self.save("codec-mel.safetensors")
+        elif part is not Part.DECODER:
             self._train_codes(turn)
             self.save("codec-mel.safetensors")
         if part is not Part.CODES and (part is Part.DECODER or t.adversarial_share > 0):
@@ -138,6 +149,30 @@ class CodecTrainer:
 
         self._phase(Phase.JOINT, until, joint, self.run.steps)
 
+    def _train_encoder(self, until: float) -> None:
+        """What the given codes stand for, if there are any; past the given books to the given decoder, then more and
+        more through them, then with the decoder.
+        """
+        t, step = self.config.codec_training, self.step
+        if self.run.codes:
+            self._phase(Phase.TAUGHT, until, lambda done: rate_at(0, done, t.rate, 1, t.warmup_steps), t.taught_steps)
+        begun = self.seconds
+
+        def given(done: int) -> float:
+            step.quantised_share.fill_(min(max((done - t.free_steps) / max(t.closing_steps, 1), 0.0), 1.0))
+            own = done - t.decoder_after
+            step.decoder_share = t.decoder_share * min(1.0, (own + 1) / t.warmup_steps) if own >= 0 else 0.0
+            past = (self.seconds - begun) / max(until - begun, 1e-3)
+            return rate_at(past, done, t.rate, t.final_rate, t.warmup_steps)
+
+        if t.average:
+            self._keep_mean(p for n, p in self.codec.named_parameters() if not n.startswith("decoder.quantizer"))
+        self._phase(Phase.GIVEN, until, given, self.run.steps)
+
+    def _keep_mean(self, weights: Iterable[torch.nn.Parameter]) -> None:
+        self._averages = [p.detach() for p in weights]
+        self._averaged = [p.clone() for p in self._averages]
+
     def _train_decoder(self, until: float) -> None:
         t, started = self.config.codec_training, self.seconds
 
@@ -147,13 +182,12 @@ class CodecTrainer:
             return rate_at(done, step, t.decoder_rate, 0.05, 3 * t.warmup_steps)
 
         if t.average:
-            self._averages = [p.detach() for n, p in self.codec.decoder.named_parameters() if "quantizer" not in n]
-            self._averaged = [p.clone() for p in self._averages]
+            self._keep_mean(p for n, p in self.codec.decoder.named_parameters() if "quantizer" not in n)
         self._phase(Phase.ADVERSARIAL, until, tune, self.run.steps)
 
     @contextmanager
     def _mean_weights(self) -> Iterator[None]:
-        """The codec with the moving average of its decoder, where one is kept."""
+        """The codec with the moving average of what is trained, where one is kept."""
         own = [p.clone() for p in self._averages]
         for p, mean in zip(self._averages, self._averaged, strict=True):
             p.copy_(mean)
@@ -193,7 +227,8 @@ class CodecTrainer:
     @torch.no_grad()
     def _score(self, phase: Phase) -> None:
         """Spectral distance of held-out speech through the codes, and past them (`unquantised`: what the same decoder
-        loses with no codebooks between).
+        loses with no codebooks between); through the codes also the distances of envelopes and loudness, and how many
+        semantic entries occur.
         """
         self.codec.eval()
         with self._mean_weights():
@@ -201,20 +236,28 @@ class CodecTrainer:
                 waves = list(pieces(voice, _HELD_OUT_FRAMES))
                 if not waves:
                     continue
-                free = sum(self._distance(wave, bypass=True) for wave in waves) / len(waves)
-                score = free
-                if phase is not Phase.UNQUANTISED:
-                    score = sum(self._distance(wave, bypass=False) for wave in waves) / len(waves)
+                free = self._measured(waves, bypass=True)
+                found = free if phase is Phase.UNQUANTISED else self._measured(waves, bypass=False)
                 at: dict[str, float | str] = {"step": self.count, "seconds": self.seconds, "phase": phase.value}
-                self.scores.append(at | {"voice": name, "distance": score, "unquantised": free})
-                self.log(f"{phase.value} held-out {name}: spectral distance {score:.4f}, unquantised {free:.4f}")
+                names = ("distance", "envelopes", "loudness", "entries")
+                measured = dict(zip(names, found, strict=True)) | {"unquantised": free[0]}
+                self.scores.append(at | {"voice": name} | measured)
+                shown = ", ".join(f"{key} {value:.4g}" for key, value in measured.items())
+                self.log(f"{phase.value} held-out {name}: {shown}")
         self.codec.train()
 
-    def _distance(self, wave: torch.Tensor, *, bypass: bool) -> float:
-        decoder = self.codec.decoder
-        z = self.codec.encoder(wave)
-        quantised = decoder.quantizer.bypass(z) if bypass else decoder.quantizer(z)
-        return float(self.step.distance(decoder.vocode(decoder.latents(quantised.value)), wave))
+    def _measured(self, waves: Sequence[torch.Tensor], *, bypass: bool) -> list[float]:
+        """Spectral distance, envelopes and loudness, means over `waves`; semantic entries that occur."""
+        step, decoder = self.step, self.codec.decoder
+        total = torch.zeros(3, device=self.device)
+        codes: list[torch.Tensor] = []
+        for wave in waves:
+            z = self.codec.encoder(wave)
+            quantised = decoder.quantizer.bypass(z) if bypass else decoder.quantizer(z)
+            codes.append(quantised.codes[:, :1])
+            made = decoder.vocode(decoder.latents(quantised.value))
+            total += torch.stack([measure(made, wave) for measure in (step.distance, step.envelopes, step.loudness)])
+        return [*(float(x) for x in total / len(waves)), float(torch.cat(codes).unique().numel())]
 
     @torch.no_grad()
     def save(self, name: str) -> None:

@@ -71,9 +71,16 @@ class CodecTraining:
     unquantised_steps: int = 400  # before the codebooks are made by k-means; 0 keeps those of the weights begun from
     mel_weight: float = 15.0
     magnitude_weight: float = 1.5  # of square-root magnitudes within the spectral distance: what is loud
+    envelope_weight: float = 0.0  # of 1 - STOI, nearly
+    loudness_weight: float = 0.0  # of what PESQ would lose, nearly
     phone_weight: float = 2.0
     commitment_weight: float = 0.5
     speed: float = 0.06  # crops of the recorded voice are played up to so much faster or slower
+    taught_steps: int = 1500  # with given books and codes: a new encoder learns them from what their decoder makes
+    free_steps: int = 600  # with given books: an encoder reaches the decoder past them for so long
+    closing_steps: int = 600  # over which more and more crops go through them
+    decoder_after: int = 1500  # steps before the decoder is trained too, with given books
+    decoder_share: float = 0.3  # of the encoder's rate that it is trained at then
     ema: float = 0.98
     dead_usage: float = 0.1  # vectors a batch below which an entry is restarted
     rate: float = 6e-4

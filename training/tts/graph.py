@@ -2,7 +2,7 @@
 weights.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -31,15 +31,19 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
             group["lr"] = rate
 
 
-def apply(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter], clip: float) -> Tensor:
-    """Clipped optimiser step; with zero gradients where any is not finite. Returns the gradients' norm."""
-    trained = [p for p in parameters if p.grad is not None]
+def apply(optimizers: Sequence[torch.optim.Optimizer], clip: float) -> Tensor:
+    """Steps of `optimizers` with gradients clipped together; with zero gradients where any is not finite. Returns the
+    gradients' norm.
+    """
+    held = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
+    trained = [p for p in held if p.grad is not None]
     norm = torch.nn.utils.clip_grad_norm_(trained, clip, foreach=True)
     broken = ~torch.isfinite(norm)
     for p in trained:
         assert p.grad is not None
         p.grad.masked_fill_(broken, 0.0)
-    optimizer.step()
+    for optimizer in optimizers:
+        optimizer.step()
     return norm
 
 

@@ -120,7 +120,6 @@ class TalkerStep:
             {"params": matrices, "weight_decay": training.weight_decay}, {"params": vectors, "weight_decay": 0.0}
         ]  # fmt: skip
         self.optimizer = adamw(groups, device, _BETAS, training.weight_decay)
-        self._weights = matrices + vectors
         self.guide_weight = torch.ones((), device=device)
         self.own_share = torch.zeros((), device=device)  # at most so many frames of a row hold the model's own codes
         self.measures = torch.zeros(len(MEASURES), device=device)
@@ -163,7 +162,7 @@ class TalkerStep:
             loss = found.first + found.weighted + self.guide_weight * found.guide
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        norm = apply(self.optimizer, self._weights, self.training.clip)
+        norm = apply([self.optimizer], self.training.clip)
         values = (found.first, found.rest, found.guide, norm, *found.hits[:2], found.hits[1:].mean())
         for i, value in enumerate(values):
             self.measures[i] = value.detach()

@@ -43,6 +43,12 @@ def train_tokenizer(texts: Iterable[str], vocab: int, folder: Path) -> Tokenizer
     tokenizer.add_special_tokens(list(SPECIAL))
     if tokenizer.get_vocab_size() != vocab:
         raise ValueError(f"text_vocab_size: {vocab} asked, {tokenizer.get_vocab_size()} learnt; give more text")
+    save_tokenizer(tokenizer, folder)
+    return tokenizer
+
+
+def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
+    """Write the four files."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.model.save(str(folder))
     tokenizer.save(str(folder / "tokenizer.json"))
@@ -59,7 +65,6 @@ def train_tokenizer(texts: Iterable[str], vocab: int, folder: Path) -> Tokenizer
         },
     }  # fmt: skip
     (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n")
-    return tokenizer
 
 
 def text_ids(tokenizer: Tokenizer) -> TextIds:

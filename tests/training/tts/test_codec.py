@@ -10,8 +10,8 @@ pytest.importorskip("torch")
 
 import torch
 
-from tests.training.tts.shapes import CONFIG, tone_shard
-from training.tts.codec import Codec, load_codec, save_codec
+from tests.training.tts.shapes import CONFIG, random_codes, tone_shard
+from training.tts.codec import Codec, load_codec, save_codec, save_decoder
 from training.tts.codec_run import CodecRun, CodecTrainer, Part
 from training.tts.codec_step import CodecStep, Phase
 from training.tts.codes import encode, load_codes
@@ -92,8 +92,9 @@ def test_unused_entries_come_back_to_life() -> None:
 @pytest.mark.parametrize("phase", list(Phase))
 def test_a_step_changes_what_its_phase_may_change(phase: Phase) -> None:
     codec = small().train()
-    step = CodecStep(codec, CONFIG.codec_training, crops(), CPU, graphs=False)
-    if phase is not Phase.UNQUANTISED:
+    codes = torch.randint(0, 32, (50, 3), dtype=torch.int16)
+    step = CodecStep(codec, CONFIG.codec_training, crops(), CPU, graphs=False, codes=codes)
+    if phase not in (Phase.UNQUANTISED, Phase.TAUGHT):
         step.begin_codebooks(batches=4)
     before = {k: v.clone() for k, v in codec.state_dict().items()}
     rate, run = step.phase(phase)
@@ -102,10 +103,13 @@ def test_a_step_changes_what_its_phase_may_change(phase: Phase) -> None:
     changed = {k for k, v in codec.state_dict().items() if not torch.equal(v, before[k])}
     books = any("_codebook" in k for k in changed)
     encoder = any(k.startswith("encoder") for k in changed)
-    assert any(k.startswith("decoder.decoder.") for k in changed)
+    assert any(k.startswith("decoder.decoder.") for k in changed) == (phase is not Phase.TAUGHT)
     assert (books, encoder) == {
-        Phase.UNQUANTISED: (False, True), Phase.JOINT: (True, True), Phase.ADVERSARIAL: (False, False)
+        Phase.UNQUANTISED: (False, True), Phase.JOINT: (True, True), Phase.GIVEN: (False, True),
+        Phase.ADVERSARIAL: (False, False), Phase.TAUGHT: (False, True),
     }[phase]  # fmt: skip
+    if phase is Phase.GIVEN:
+        assert not any(k.startswith("decoder.quantizer") for k in changed)
     assert all(torch.isfinite(v).all() for v in codec.state_dict().values())
 
 
@@ -177,6 +181,57 @@ def test_the_decoder_alone_leaves_codes_as_they_are(tmp_path: Path) -> None:
     changed = {k for k in before if not torch.equal(before[k], after[k])}
     assert changed and all(k.startswith("decoder.") and "quantizer" not in k for k in changed)
     assert (tmp_path / "decoder/codec.png").exists()
+
+
+def test_an_encoder_learns_the_codes_it_is_taught() -> None:
+    """Of decoded codes it finds the semantic ones again."""
+    codec = small().train()
+    codec.decoder.quantizer.rvq_first.vq.books[0].embedding_sum.mul_(4.0)  # apart from each other, as learnt ones are
+    codes = torch.randint(0, 3, (200, 3), dtype=torch.int16)
+    training = replace(CONFIG.codec_training, gain=0.0)
+    step = CodecStep(codec, training, crops(), CPU, graphs=False, codes=codes)
+    rate, run = step.phase(Phase.TAUGHT)
+    rate(3e-3)
+    found = []
+    for _ in range(60):
+        run()
+        found.append(step.measures[2].item())
+    assert np.mean(found[-5:]) < 0.92 * np.mean(found[:5])
+
+
+def test_a_new_encoder_learns_given_books(tmp_path: Path) -> None:
+    """From a file without an encoder: one is trained, books and projections stay, the decoder stays until its time."""
+    tone_shard("slt", frames=40).save(tmp_path / "speech/slt-0.npz")
+    tone_shard("slt", frames=40, held_out=True).save(tmp_path / "speech/slt-1.npz")
+    save_decoder(small(), tmp_path / "shipped.safetensors")
+    with pytest.raises(ValueError, match="without its encoder"):
+        load_codec(tmp_path / "shipped.safetensors")
+    codes = random_codes()
+    codes.save(tmp_path / "codes.npz")
+    training = replace(
+        CONFIG.codec_training, taught_steps=2, free_steps=2, closing_steps=2, decoder_after=4, slice_frames=6,
+        envelope_weight=5.0, loudness_weight=1.0, adversarial_share=0.0,
+    )  # fmt: skip
+    config = replace(CONFIG, codec_training=training)
+    run = CodecRun(
+        (tmp_path / "speech",),
+        tmp_path / "a",
+        1e9,
+        steps=4,
+        device="cpu",
+        part=Part.ENCODER,
+        codes=tmp_path / "codes.npz",
+    )
+    with pytest.raises(ValueError, match="needs --start"):
+        CodecTrainer(config, run)
+    before = load_codec(tmp_path / "shipped.safetensors", encoder=False).state_dict()
+    for steps, decoder in ((4, False), (6, True)):
+        trainer = CodecTrainer(config, replace(run, start=tmp_path / "shipped.safetensors", steps=steps))
+        trainer.train()
+        after = load_codec(tmp_path / "a/codec.safetensors").state_dict()
+        changed = {k for k in before if k.startswith("decoder.") and not torch.equal(before[k], after[k])}
+        assert bool(changed) == decoder and not any("quantizer" in k for k in changed)
+        assert trainer.scores[-1]["envelopes"] and trainer.scores[-1]["loudness"]
 
 
 def test_a_step_that_cannot_be_captured_runs_without_a_graph(capsys: pytest.CaptureFixture[str]) -> None:
