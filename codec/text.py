@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from codec import letters, normalise
+from codec.breaks import begins_clause
 from codec.words import Word, Words
 from engines.manifest import TextRules
 
@@ -66,6 +67,10 @@ class TextStream:
         self._rules, self._english = rules, english
         self._longest = longest or rules.longest
         self._clause = rules.clause if rules.clause is not None else CLAUSE_SHARE * self._longest
+        self._breaks = english and rules.clause is not None
+        """Whether a piece may end at a pause without a mark: models whose rules name a clause's length."""
+        self._before = ""
+        """The word given out last."""
         self._words = Words(compatible=english)
         self._group: list[Word] = []
         self._length = 0
@@ -183,6 +188,9 @@ class TextStream:
             else _DOTTED.fullmatch(word.text)
         )
         clause = said.rstrip(_CLOSING)[-1:] in _CLAUSES
+        if self._breaks and self._length >= self._clause and begins_clause(self._before, word.text):
+            self._end(items)
+        self._before = word.text
         for place, part in enumerate(self._allowed(said).split()):
             # A long number is many words; each is a part that a piece may end before.
             text = part if place == 0 and not word.spaced else " " + part

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from codec.breaks import CLAUSE_WORDS
 from codec.text import SHORT, Fragment, Item, PieceEnd, TextStream, spoken_text
 from engines.manifest import TextRules
 
@@ -109,6 +110,21 @@ def test_a_model_may_name_the_length_from_which_a_clause_ends_a_piece() -> None:
     for clause, longest, count in ((None, 120, 1), (None, 80, 2), (10, 120, 4), (90, 120, 1)):
         rules = TextRules(SMALL.alphabet, SMALL.marks, SMALL.ends, longest, clause)
         assert len(pieces(text, rules)) == count
+
+
+def test_a_clause_without_a_mark_ends_a_long_piece_too() -> None:
+    """From the named length on, before a word that begins a clause; not where the word before leans on it."""
+    first, second = "we walked along the quiet river to the mill", "the others stayed in the village and cooked"
+    for word in sorted(CLAUSE_WORDS):
+        assert pieces(f"{first} {word} {second}", SMALL) == [f" {first}.", f" {word} {second}."]
+        assert pieces(f"{word} {first[:24]} {word} {second}", SMALL) == [f" {word} {first[:24]} {word} {second}."]
+        assert pieces(f"{first} {word}.", SMALL) == [f" {first} {word}."]
+    for leaning in ("for a while", "even though", "and because", "nothing but", "ever since", "up until"):
+        text = f"{first} {leaning} {second}"
+        assert pieces(text, SMALL) == [f" {text}."]
+    assert pieces(f"{first} while {second}", SMALL, english=False) == [f" {first} while {second}."]
+    unnamed = TextRules(SMALL.alphabet, SMALL.marks, SMALL.ends, 120)
+    assert pieces(f"{first} while {second}", unnamed) == [f" {first} while {second}."]
 
 
 def test_letters_are_read_one_by_one_where_the_model_knows_small_ones_only() -> None:
