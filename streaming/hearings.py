@@ -23,7 +23,8 @@ import numpy.typing as npt
 import soxr
 
 from engines.batching import Urgency
-from streaming.recognizer import Hypothesis, Segment
+from streaming.hypothesis import Hypothesis
+from streaming.recognizer import Segment
 from streaming.work import Work
 
 Floats = npt.NDArray[np.float32]

@@ -14,7 +14,7 @@ ticks ran or not, so its text is the same, bit for bit (engines/gguf.py says wha
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from streaming.bias import KeytermBias
 from streaming.context import recited, supported
 from streaming.decoding import Decoding
 from streaming.doubt import Draft, inverse
-from streaming.prompt import Answer
+from streaming.hypothesis import EMPTY, Hypothesis
 from streaming.seam import SEGMENT_SECONDS
 from streaming.stability import Heard, Stability
 from streaming.windows import Windows
@@ -35,25 +35,6 @@ if TYPE_CHECKING:
     from streaming.model import AsrModel
 
 Floats = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
-    """What the model heard. ``tokens`` are the whole answer, language included where it was not forced."""
-
-    tokens: tuple[int, ...]
-    probabilities: tuple[float, ...]
-    answer: Answer
-    score: float | None = None
-    """Of a final that was chosen among several texts: how good it is beside those of other hearings."""
-
-    @property
-    def body_probabilities(self) -> tuple[float, ...]:
-        """Probabilities of the text tokens."""
-        return self.probabilities[len(self.probabilities) - len(self.answer.body) :]
-
-
-EMPTY: Final = Hypothesis((), (), Answer(None, (), ""))
 
 
 @dataclass(frozen=True, slots=True)

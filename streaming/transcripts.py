@@ -11,7 +11,8 @@ import numpy as np
 from engines.batching import Owner
 from streaming.alignment import row_edges, share, word_times
 from streaming.events import Transcript, Word
-from streaming.recognizer import Hypothesis, Segment
+from streaming.hypothesis import Hypothesis
+from streaming.recognizer import Segment
 
 if TYPE_CHECKING:
     from streaming.model import AsrModel

@@ -15,10 +15,11 @@ from engines.batching import Cancelled, Urgency
 from streaming import hearings
 from streaming.events import Transcript
 from streaming.hearings import SPEEDS, Hearings, at_speed
+from streaming.hypothesis import Hypothesis
 from streaming.listener import Listener
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
-from streaming.recognizer import Hypothesis, Segment
+from streaming.recognizer import Segment
 from tests.clips import RATE, Clip
 
 Floats = npt.NDArray[np.float32]
