@@ -4,7 +4,8 @@ KV layout of the session's sequence::
 
     head (prompt, context) | closed windows, one call each | volatile: tail audio · suffix · text
 
-Head and windows are evaluated once. A *tick* evaluates tail audio, suffix, committed text and the previous hypothesis
+Head and windows are evaluated once, and again only where another hearing stood in their place or a context had to be
+taken back. A *tick* evaluates tail audio, suffix, committed text and the previous hypothesis
 as a draft in one call, keeps the agreeing prefix and decodes on from the first difference; the next evaluation begins
 where the volatile rows begin, which forgets them. A *final* is decoded from the samples alone: tail and suffix in one
 call, then token by token (streaming/decoding.py). Its calls have the same shapes however the audio arrived and whether
@@ -102,11 +103,12 @@ class Segment:
         self._windows.close(limit)
 
     def settle(self) -> None:
-        """Encode the closed windows and put them into the KV cache, each once, in a call of its own."""
-        if self._displaced:
-            self._displaced = False
-            self._replay()
-        for window in self._windows.take(self._urgency):
+        """Encode the closed windows and put them into the KV cache, each in a call of its own. Nothing to do, nothing
+        done: what another hearing displaced is put back when it is needed."""
+        taken = self._windows.take(self._urgency)
+        if taken:
+            self._restore()
+        for window in taken:
             self._evaluate(window.embeddings, self._rows, len(window.embeddings))
             if self._head.keyterms or self._model.doubts:
                 self._closed.append(window.embeddings)
@@ -137,6 +139,7 @@ class Segment:
     def _tail(self, end: int) -> Floats:
         """Embeddings after the closed windows for the clip that ends at sample ``end``."""
         self.settle()
+        self._restore()
         tail = self._windows.tail(end, self._urgency)
         self._tail_ctc = tail.ctc
         return tail.embeddings
@@ -252,6 +255,12 @@ class Segment:
         if ctc is None or blank is None:
             return True
         return not supported(ctc, body, (found[run.start][1], found[run.stop - 1][2]), blank)
+
+    def _restore(self) -> None:
+        """Have the closed windows in the cache, whoever stood there since."""
+        if self._displaced:
+            self._displaced = False
+            self._replay()
 
     def _replay(self) -> None:
         """Fill the cache with the head and the closed windows again, in the partition they came in: the same bits."""

@@ -1,7 +1,8 @@
 """What a session made the machine do: counters that tests and benches read.
 
-They prove the bounded-work promises: no finished chunk or closed window is computed twice within a segment, and a tick
-evaluates only the tail, the prompt's suffix and text.
+They prove the bounded-work promises: no finished chunk or closed window is encoded twice within a segment, and a tick
+evaluates only the tail, the prompt's suffix and text. Windows that are put back into the cache, where a further hearing
+or a decoding without context stood in their place, are not counted again.
 """
 
 from dataclasses import dataclass

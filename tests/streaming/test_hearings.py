@@ -332,3 +332,20 @@ def test_what_another_hearing_displaced_is_put_back(model: AsrModel, clips: list
 
     before = final(heard_again=False)
     assert len(before.tokens) > 3 and final(heard_again=True) == before
+
+
+def test_nothing_is_put_back_until_it_is_needed(model: AsrModel, clips: list[Clip]) -> None:
+    """A session that is fed silence after its final was heard again evaluates nothing, however many windows it has."""
+    speech = np.concatenate([clip.samples for clip in clips[:12]])
+    listener = model.listener(ListenOptions(interim=False, endpointing=None))
+    listener.feed(speech[: 18 * RATE])
+    segment = listener._segment  # pyright: ignore[reportPrivateUsage]
+    assert segment is not None
+    Hearings(segment, segment.length, ALWAYS, listener.work).settle()
+    assert listener.work.hearings > 0 and listener.work.windows == 2
+    jobs = model.lane.jobs
+    listener.feed(silence(0.5))
+    assert model.lane.jobs == jobs
+    segment.final(segment.length)
+    assert model.lane.jobs > jobs
+    listener.close()
