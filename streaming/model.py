@@ -29,6 +29,8 @@ from streaming.work import Work
 
 Floats = npt.NDArray[np.float32]
 
+SESSIONS: Final = 255
+"""Most listeners: llama.cpp has 256 sequences, and texts are read in one of them (streaming/language_model.py)."""
 HEAD_ROWS: Final = 192
 """Prompt rows before the audio, keyterms included; longer lists are refused."""
 TEXT_ROWS: Final = 264
@@ -64,9 +66,12 @@ class AsrModel:
             aligner: directory of a Qwen3-ForcedAligner, which then tells the word times of finals.
 
         Raises:
+            OptionError: ``sessions`` outside 1…255.
             ManifestError: the directory is no hearing model, or ``aligner`` no aligner.
             GgufError, ProviderError: the engines refuse it.
         """
+        if not 1 <= sessions <= SESSIONS:
+            raise OptionError("sessions", f"{sessions} lies outside 1…{SESSIONS}")
         manifest = manifests.read_asr(directory)
         if manifest.aligner is not None:
             raise ManifestError(

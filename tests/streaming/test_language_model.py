@@ -22,7 +22,7 @@ from streaming.doubt import CONTENDERS, Draft, Read, best_of
 from streaming.events import Transcript
 from streaming.language_model import LanguageModel
 from streaming.model import AsrModel
-from streaming.options import ListenOptions
+from streaming.options import ListenOptions, OptionError
 from tests.clips import RATE, Clip
 
 Floats = npt.NDArray[np.float32]
@@ -168,6 +168,20 @@ def test_a_model_with_one_text_has_nothing_to_choose(reader: AsrModel, monkeypat
         assert large.language_model is None and large.decoder.sequences == 1
     finally:
         large.close()
+
+
+def test_a_manifest_that_says_neither_yes_nor_no_is_refused(reader: AsrModel, tmp_path: Path) -> None:
+    content = json.loads((reader.directory / manifests.NAME).read_text())
+    content["decoder"]["language_model"] = "yes"
+    (tmp_path / manifests.NAME).write_text(json.dumps(content))
+    with pytest.raises(manifests.ManifestError, match=r"Expected `bool`, got `str` - at `\$\.decoder\.language_model`"):
+        AsrModel(tmp_path)
+
+
+@pytest.mark.parametrize("sessions", [0, 256])
+def test_sessions_beyond_what_the_cache_has_are_refused(reader: AsrModel, sessions: int) -> None:
+    with pytest.raises(OptionError, match=rf"sessions: {sessions} lies outside 1…255"):
+        AsrModel(reader.directory, sessions=sessions)
 
 
 def test_every_place_is_left_for_sessions(reader: AsrModel) -> None:
