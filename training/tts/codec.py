@@ -65,15 +65,15 @@ def save_decoder(codec: Codec, path: Path) -> None:
 
 
 def load_codec(path: Path, shape: CodecShape | None = None, *, encoder: bool = True) -> Codec:
-    """A codec from `save_codec`; a file without an encoder is an error unless `encoder` is False. With `shape`, weights
-    are taken as far as they fit it: a smaller layer becomes the corner of a wider one (`grown`), and what has another
-    form (codebooks of another size, say) or is missing stays fresh.
+    """A codec from `save_codec`; a file without an encoder is an error unless `encoder` is False: then it stays fresh.
+    With `shape`, weights are taken as far as they fit it: a smaller layer becomes the corner of a wider one (`grown`),
+    and what has another form (codebooks of another size, say) stays fresh.
     """
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:  # type: ignore[no-untyped-call]
         stored = json.loads(file.metadata()["shape"])
-        if encoder and shape is None and not any(key.startswith("encoder.") for key in file.keys()):
+        if encoder and not any(key.startswith("encoder.") for key in file.keys()):
             raise ValueError(f"{path}: a decoder without its encoder: nothing can be encoded with it")
     own = CodecShape(**{k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()})
     codec = Codec(shape or own)

@@ -81,7 +81,9 @@ class CodecTrainer:
         torch.manual_seed(config.codec_training.seed)
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         torch.backends.cudnn.benchmark = True
-        self.codec = load_codec(run.start, config.codec) if run.start else Codec(config.codec)
+        # Only the decoder alone must hear with the encoder begun from: it is not trained.
+        known = run.part is Part.DECODER
+        self.codec = load_codec(run.start, config.codec, encoder=known) if run.start else Codec(config.codec)
         self.codec.to(self.device).train()
         synthetic, human = load_speech(run.speech, config.voices.synthetic, run.hours)
         t = config.codec_training

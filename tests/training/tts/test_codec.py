@@ -206,6 +206,9 @@ def test_a_new_encoder_learns_given_books(tmp_path: Path) -> None:
     save_decoder(small(), tmp_path / "shipped.safetensors")
     with pytest.raises(ValueError, match="without its encoder"):
         load_codec(tmp_path / "shipped.safetensors")
+    alone = CodecRun((), tmp_path / "a", 1e9, start=tmp_path / "shipped.safetensors", device="cpu", part=Part.DECODER)
+    with pytest.raises(ValueError, match="without its encoder"):
+        CodecTrainer(CONFIG, alone)
     codes = random_codes()
     codes.save(tmp_path / "codes.npz")
     training = replace(
