@@ -4,6 +4,7 @@ learns what the codes of given books stand for.
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 import torch
@@ -91,7 +92,7 @@ def say_all(
     speakers: list[str] = []
     began, frames, number = time.monotonic(), 0, 0
     while frames < hours * 45000 and time.monotonic() - began < seconds:
-        some = [text for text, _ in zip(texts, range(batch), strict=False)]
+        some = list(islice(texts, batch))
         if not some:
             break
         speaker = config.voices.speakers[number % len(config.voices.speakers)]
