@@ -23,7 +23,7 @@ from bench.row import percent
 from streaming.doubt import UNSURE
 
 BOUNDS: Final = (-math.inf, -1.6, -1.2, UNSURE, 0.0)
-"""Heard once, rarely again, as it is, more often, always."""
+"""Heard once, rarely again, less often than it is, as it is, always."""
 
 
 @dataclass(frozen=True, slots=True)

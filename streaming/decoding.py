@@ -80,7 +80,8 @@ class Decoding:
         beat: float,
         urgency: Urgency,
     ) -> Draft:
-        """As :meth:`final` for a clip of whose words there is a text already, in one job of the lane and few calls.
+        """As :meth:`final` for a clip of whose words there is a text already, in few calls: one job of the lane that
+        finds texts, and one that reads them where the model can.
 
         A loop, or a text without an end, is not mended: it comes without a score.
 
