@@ -39,7 +39,7 @@ def main() -> int:
         lines({"committed words": alone(stability.measure, CLIPS)})
         lines({"live against file": alone(identity.measure, CLIPS)})
     lines({"hearing a file": alone(asr.measure, recording, None)})
-    lines({"hearing live, a tick every 0.3 s": alone(asr.measure, recording, None, tick=0.3)})
+    lines({"hearing live, a tick every 0.25 s": alone(asr.measure, recording, None, tick=0.25)})
     measured = [path for path in sorted(OFFICIAL.glob("q*")) if (path / NAME).exists()]
     for path in measured:
         lines({f"hearing at released dimensions, {path.name}": alone(official.measure, path)})

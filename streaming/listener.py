@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.float32]
 
 FRAME: Final = 512
 """Samples of one voice-activity decision, and the grain of the session's clock."""
-TICK_SECONDS: Final = 0.3
+TICK_SECONDS: Final = 0.25
 """Least audio between two interim hypotheses."""
 PREROLL_SECONDS: Final = 0.3
 """Audio kept before a detected onset: plosives and breaths come before voice activity."""

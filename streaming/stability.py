@@ -5,10 +5,11 @@ hypotheses, each time with every token at least :data:`SURE`, and it is not amon
 Committed words are append-only while the segment is open: the next hypotheses are decoded after them. Only the final,
 which is decoded without them, may lack some: ``make bench`` counts how many.
 
-The numbers were chosen on free-running hypotheses of 80 of the clips in tests/data (no model was trained on them); how
-sure a word must be, on 250 clips held out of the training of the model in the box: with 0.45, 0.5 and 0.55 finals
-lacked 11 of 726, 5 of 635 and 1 of 553 committed words. Two agreeing hypotheses and nothing else (LocalAgreement-2,
-Macháček et al. 2023) committed 56 % of the shown words, and finals lacked 5 % of those; these settings commit a fifth.
+Finals choose among more texts than hypotheses do, so a word must be very sure not to be taken back. With six agreeing
+hypotheses and 0.55, 0.65 and 0.75, finals lacked 8 of 767, 3 of 587 and 1 of 433 committed words of the 323 clips that
+the model's training held out, and 7 of 411 and 3 of 287 of tests/data with 0.65 and 0.75; hence seven, and 0.75.
+Two agreeing hypotheses and nothing else (LocalAgreement-2, Macháček et al. 2023) committed 56 % of the words that an
+earlier model showed, and finals lacked 5 % of those; these settings commit a tenth.
 """
 
 from collections.abc import Sequence
@@ -16,9 +17,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
 
-AGREEMENT: Final = 5
-"""Successive hypotheses that must agree: 1.2 s between the first and the last, at a tick every 0.3 s."""
-SURE: Final = 0.55
+AGREEMENT: Final = 7
+"""Successive hypotheses that must agree: 1.5 s between the first and the last, at a tick every 0.25 s."""
+SURE: Final = 0.75
 """Least probability of a committed word's tokens (label smoothing in training keeps even certain ones below 0.95)."""
 HOLD_BACK: Final = 2
 """Last words of a hypothesis that are never committed: the model is still hearing them."""
