@@ -13,7 +13,8 @@ ticks ran or not, so its text is the same, bit for bit (engines/gguf.py says wha
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,8 @@ class Segment:
         """Embeddings of the closed windows, kept only where they may have to be put into the cache again."""
         self._displaced = False
         """Whether another hearing's rows stand where those of the closed windows belong."""
+        self._recited = False
+        """Whether the last final was decoded without context, because it recited it."""
         self._ctc: list[Floats] = []
         self._tail_ctc: Floats | None = None
         self.hypothesis = EMPTY
@@ -192,14 +195,11 @@ class Segment:
         """The segment's text for the clip that ends at sample ``end``; depends on those samples alone."""
         audio = self._tail(end)
         hypothesis = self._decode(audio, end)
-        if self._head.keyterms and self._leaks(hypothesis):
+        self._recited = bool(self._head.keyterms) and self._leaks(hypothesis)
+        if self._recited:
             self._work.context_redecoded += 1
-            head = self._head
-            self._head = Head(self._model.embed(self._model.prompt.head(())), (), KeytermBias(()))
-            self._replay()
-            hypothesis = self._decode(audio, end)
-            self._head = head
-            self._replay()
+            with self._without_context():
+                hypothesis = self._decode(audio, end)
         self._work.finals += 1
         return hypothesis
 
@@ -223,6 +223,13 @@ class Segment:
         """
         if known.score is None or not self.lends(len(samples)):
             raise ValueError(f"samples: {len(samples)}, more than a segment may have, or what they say has no score")
+        if self._recited:  # its score was made without context too
+            with self._without_context():
+                return self._hear(samples, known.tokens, known.score, urgency)
+        return self._hear(samples, known.tokens, known.score, urgency)
+
+    def _hear(self, samples: Floats, known: Sequence[int], beat: float, urgency: Urgency) -> Hypothesis | None:
+        """Another hearing, with the head that is in the cache."""
         other = Segment(self._model, self._sequence, self._head, self._language, self._owner, Work(), self._mel_maximum)
         other._urgency = urgency
         other.extend(samples)
@@ -235,8 +242,8 @@ class Segment:
             other.length,
             self._head.bias,
             other.ctc,
-            known=known.tokens,
-            beat=known.score,
+            known=known,
+            beat=beat,
             urgency=urgency,
         )
         hypothesis = other._hypothesis(draft)
@@ -259,11 +266,21 @@ class Segment:
     def _restore(self) -> None:
         """Have the closed windows in the cache, whoever stood there since."""
         if self._displaced:
-            self._displaced = False
             self._replay()
+
+    @contextmanager
+    def _without_context(self) -> Iterator[None]:
+        """The context is taken out of the cache, and put back afterwards."""
+        head = self._head
+        self._head = Head(self._model.embed(self._model.prompt.head(())), (), KeytermBias(()))
+        self._replay()
+        yield  # what fails here ends the session
+        self._head = head
+        self._replay()
 
     def _replay(self) -> None:
         """Fill the cache with the head and the closed windows again, in the partition they came in: the same bits."""
+        self._displaced = False
         self._evaluate(self._head.rows, 0, len(self._head.rows))
         self._rows = len(self._head.rows)
         for embeddings in self._closed:
