@@ -13,7 +13,7 @@ ticks ran or not, so its text is the same, bit for bit (engines/gguf.py says wha
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -269,7 +269,7 @@ class Segment:
             self._replay()
 
     @contextmanager
-    def _without_context(self) -> Iterator[None]:
+    def _without_context(self) -> Generator[None]:
         """The context is taken out of the cache, and put back afterwards."""
         head = self._head
         self._head = Head(self._model.embed(self._model.prompt.head(())), (), KeytermBias(()))
