@@ -18,6 +18,7 @@ from onnx import numpy_helper
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from training.blocks import BLOCK
 from training.tts.checkpoint import save_talker
 from training.tts.codec import Codec, save_decoder
 from training.tts.config import Config
@@ -47,19 +48,6 @@ _MODULES = (
     (r"nexts\.(\d+)\.down", r"upsample.\1.1.pwconv2"),
     (r"head", "decoder.0.conv"),
 )
-_BLOCK = {
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "attn_norm": "input_layernorm",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
 
 
 def graph_tensors(path: Path) -> dict[str, Array]:
@@ -177,7 +165,7 @@ def _stack(path: Path, prefix: str) -> dict[str, Tensor]:
     for tensor in gguf.GGUFReader(path).tensors:
         value = torch.from_numpy(np.array(gguf.dequantize(tensor.data, tensor.tensor_type), np.float32))
         if block := re.fullmatch(r"blk\.(\d+)\.(\w+)\.weight", tensor.name):
-            out[f"{prefix}layers.{block[1]}.{_BLOCK[block[2]]}.weight"] = value
+            out[f"{prefix}layers.{block[1]}.{BLOCK[block[2]]}.weight"] = value
         elif tensor.name == "output_norm.weight":
             out[f"{prefix}norm.weight"] = value
         elif tensor.name == "output.weight":
