@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from training.asr.sentences import expand_titles, invented_name, templated
+from training.tts.stumbles import stumble
 
 ALPHABET, MARKS, ENDS = "abcdefghijklmnopqrstuvwxyz'", ",.?!;:", ".?!"
 _SIGNS = str.maketrans(
@@ -49,7 +50,7 @@ def _asked(text: str) -> str:
 
 def sentences(fiction: Sequence[str], seed: int, shortest: int = 3, longest: int = 190) -> Iterator[str]:
     """Endless speakable sentences of `shortest`..`longest` characters: fiction in random order, templates, invented
-    names, lists of single words (letter-to-sound), and two sentences in a row.
+    names, lists of single words (letter-to-sound), two sentences in a row, and what a talker stumbles over.
     """
     rng = random.Random(seed)
     words = sorted(
@@ -69,6 +70,8 @@ def sentences(fiction: Sequence[str], seed: int, shortest: int = 3, longest: int
             text = f"{text} {expand_titles(rng.choice(fiction))}"
         elif draw < 0.36:
             text = " ".join(text.split()[: rng.randint(1, 4)])
+        elif draw < 0.52:
+            text = stumble(rng, fiction)
         said = speakable(text)
         if shortest <= len(said) <= longest:
             yield said

@@ -1,0 +1,121 @@
+"""Sentences of what a talker stumbles over: years and numbers at the start, the same digit twice, names side by side,
+clauses strung together.
+
+Why: a skipped word is a talker that takes two like neighbours for one. Fiction has few of them.
+"""
+
+import random
+from collections.abc import Sequence
+
+from training.asr.sentences import invented_name, year
+from training.transcript import spell, spell_ordinal
+
+_THINGS = (
+    "room gate platform bus train flight seat table page chapter line street building floor office box order ticket "
+    "number channel track lesson house apartment shelf locker lane level window counter stop"
+).split()
+_COUNTED = (
+    "people chairs books letters miles pounds dollars horses bottles windows doors hours minutes days weeks pages "
+    "pictures soldiers ships cups plates trees boxes kilometres students tickets coins photographs meetings stairs"
+).split()
+_EVENTS = (
+    "the war ended",
+    "the bridge was built",
+    "they moved to the coast",
+    "the mill burned down",
+    "my father was born",
+    "the company was founded",
+    "we bought the farm",
+    "the river flooded the valley",
+    "she left for the city",
+    "the old school was closed",
+    "the first railway came here",
+    "nobody had heard of it",
+)
+_JOINS = ("while", "because", "and", "but", "although", "when", "so", "until", "before", "after", "as")
+_TRADES = (
+    "plumber teacher doctor baker painter farmer singer lawyer driver nurse writer dentist gardener carpenter "
+    "reporter engineer pilot waiter cook sailor"
+).split()
+
+
+def _digits(rng: random.Random) -> str:
+    """Three to ten digits; every second one or so is the one before it once more."""
+    out = [rng.randint(0, 9)]
+    for _ in range(rng.randint(2, 9)):
+        out.append(out[-1] if rng.random() < 0.35 else rng.randint(0, 9))
+    zero = rng.choice(("zero", "zero", "oh"))
+    return " ".join(spell(d) if d else zero for d in out)
+
+
+def _number(rng: random.Random) -> str:
+    """As it is read out: a quantity, with or without "and" after the hundreds."""
+    said = spell(int(10 ** rng.uniform(0.3, 4.7)))
+    return said.replace("hundred ", "hundred and ") if rng.random() < 0.5 else said
+
+
+def _clock(rng: random.Random) -> str:
+    hour, minute = (
+        spell(rng.randint(1, 12)),
+        rng.choice(("", "fifteen", "thirty", "forty five", spell(rng.randint(10, 59)))),
+    )
+    return f"{hour} {minute}".strip() if minute else f"{hour} o'clock"
+
+
+def _numbered(rng: random.Random) -> str:
+    thing, other = rng.sample(_THINGS, 2)
+    counted, more = rng.sample(_COUNTED, 2)
+    some, event = _number(rng), rng.choice(_EVENTS)
+    when = year(rng.randint(1700, 2035))
+    return rng.choice(
+        (
+            f"in {when} {event}",
+            f"{when} was the year when {event}",
+            f"{event} in {when}, not in {year(rng.randint(1700, 2035))}",
+            f"{thing} {some} is behind {other} {spell(rng.randint(1, 30))}",
+            f"please call {_digits(rng)} before {_clock(rng)}",
+            f"the {thing} is {_digits(rng)}",
+            f"we counted {some} {counted} on the {spell_ordinal(rng.randint(1, 40))} {thing}",
+            f"{some} {counted} and {_number(rng)} {more} were left",
+            f"it leaves at {_clock(rng)} from {thing} {spell(rng.randint(1, 30))}",
+            f"the {spell_ordinal(rng.randint(1, 31))} {thing} on the {spell_ordinal(rng.randint(1, 12))} {other}",
+            f"{spell(rng.randint(1, 99))} percent of the {counted} cost {some} dollars",
+            f"{some} and {_number(rng)} make {_number(rng)}",
+        )
+    )
+
+
+def _named(rng: random.Random) -> str:
+    first, last, place = (invented_name(rng) for _ in range(3))
+    if rng.random() < 0.5:  # first and last name begin alike: Fatima Ferraro
+        last = first[0] + last[1:] if last[1:2].islower() and last[1] in "aeiou" else last
+    title = rng.choice(("doctor", "mister", "missus", "professor", "captain", ""))
+    return rng.choice(
+        (
+            f"{title} {first} {last} is a {rng.choice(_TRADES)} from {place}",
+            f"{first} {last} and {title} {place} came back from {place}",
+            f"ask {title} {first} {last} about {place}",
+            f"my name is {first} {last}, and i live in {place}",
+        )
+    )
+
+
+def _clauses(rng: random.Random, fiction: Sequence[str]) -> str:
+    """Two to four short sentences with conjunctions between."""
+    short = [line for line in (rng.choice(fiction) for _ in range(40)) if len(line) < 70]
+    some = [line.strip(" .,;:!?\"'") for line in short[: rng.choice((2, 2, 3, 4))]]
+    out = ""
+    for clause in some:
+        clause = clause[:1].lower() + clause[1:]
+        out += clause if not out else f"{rng.choice((', ', ' '))}{rng.choice(_JOINS)} {clause}"
+    return out
+
+
+def stumble(rng: random.Random, fiction: Sequence[str]) -> str:
+    """One such sentence, numbers spelled out, without an end mark."""
+    draw = rng.random()
+    if draw < 0.45:
+        return " ".join(_numbered(rng).split())
+    if draw < 0.65:
+        return " ".join(_named(rng).split())
+    return _clauses(rng, fiction)
