@@ -2,13 +2,14 @@
 
 Contract: pure functions. ``align`` finds the most probable path of a known token sequence through the rows' CTC
 log-probabilities (Viterbi over the sequence with blanks in between); ``word_times`` turns the rows of each word's
-tokens into seconds. Where a text cannot be aligned, ``share`` gives its words the segment's time, to be marked
-``approximate``.
+tokens into seconds, and ``word_scores`` says how sure the head is of each word. Where a text cannot be aligned,
+``share`` gives its words the segment's time, to be marked ``approximate``.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -99,6 +100,25 @@ def align(log_probs: npt.NDArray[np.float32], tokens: Sequence[int], blank: int)
     after = np.searchsorted(path, token_states, side="right")
     sums = np.concatenate([[0.0], np.cumsum(emission[np.arange(rows), path])])
     return Alignment(first.astype(np.int64), after.astype(np.int64) - 1, (sums[after] - sums[first]) / (after - first))
+
+
+def word_scores(
+    log_probs: npt.NDArray[np.float32], tokens: Sequence[int], spans: Sequence[tuple[int, int]], blank: int
+) -> list[float]:
+    """How sure the CTC head is of each word: the mean log-probability of its tokens where it heard them.
+
+    Args:
+        log_probs, tokens, blank: as ``align``.
+        spans: (first token, one past the last) of each word.
+
+    Returns:
+        -inf for every word where the text cannot be aligned.
+
+    Raises:
+        ValueError: as ``align``.
+    """
+    alignment = align(log_probs, tokens, blank)
+    return [-inf if alignment is None else float(alignment.score[a:b].mean()) for a, b in spans]
 
 
 def row_edges(

@@ -12,6 +12,7 @@ call, then token by token (streaming/decoding.py). Its calls have the same shape
 ticks ran or not, so its text is the same, bit for bit (engines/gguf.py says what that rests on).
 """
 
+import math
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -23,13 +24,14 @@ import numpy.typing as npt
 
 from engines.batching import Owner, Urgency
 from engines.gguf import Rows
+from streaming.alignment import word_scores
 from streaming.bias import KeytermBias
 from streaming.context import recited, supported
 from streaming.decoding import Decoding
 from streaming.doubt import Draft, inverse
 from streaming.hypothesis import EMPTY, Hypothesis
 from streaming.seam import SEGMENT_SECONDS
-from streaming.stability import Heard, Stability
+from streaming.stability import DECODER_ALONE, WITH_CTC, Heard, Stability
 from streaming.windows import Windows
 from streaming.work import Work
 
@@ -78,7 +80,7 @@ class Segment:
         self._ctc: list[Floats] = []
         self._tail_ctc: Floats | None = None
         self.hypothesis = EMPTY
-        self.stability = Stability()
+        self.stability = Stability(DECODER_ALONE if model.manifest.encoder.ctc_blank is None else WITH_CTC)
 
     # ---------------------------------------------------------------- audio
 
@@ -181,15 +183,29 @@ class Segment:
         draft_now = Draft(tokens, probabilities)
         self._decoding.interim(draft_now, logits[accepted], position, self.length, self._head.bias, kept=len(kept))
         self.hypothesis = self._hypothesis(draft_now)
-        words = self._model.prompt.words(self.hypothesis.answer.body, self.hypothesis.answer.language)
-        body = self.hypothesis.answer.body
-        before = len(self.stability.words)
-        sure = self.hypothesis.body_probabilities
-        heard = [Heard(word, tuple(body[a:b]), min(sure[a:b])) for word, a, b in words]
-        self.stability.update(heard, self.length / self._model.sample_rate)
-        self._work.committed_words += len(self.stability.words) - before
+        self._commit()
         self._work.ticks += 1
         return self.hypothesis
+
+    def _commit(self) -> None:
+        """Commit what the new hypothesis makes sure."""
+        body, sure = self.hypothesis.answer.body, self.hypothesis.body_probabilities
+        words = self._model.prompt.words(body, self.hypothesis.answer.language)
+        spans = [(a, b) for _, a, b in words]
+        before = len(self.stability.words)
+        self.stability.update(
+            [Heard(word, tuple(body[a:b]), min(sure[a:b]), sure[b] if b < len(sure) else 0.0) for word, a, b in words],
+            self.length / self._model.sample_rate,
+            lambda: self._word_scores(spans),
+        )
+        self._work.committed_words += len(self.stability.words) - before
+
+    def _word_scores(self, spans: Sequence[tuple[int, int]]) -> Sequence[float]:
+        """How sure the CTC head, in the rows that were just read, is of each word of the hypothesis."""
+        ctc, blank = self.ctc, self._model.manifest.encoder.ctc_blank
+        if ctc is None or blank is None:
+            return [-math.inf] * len(spans)
+        return word_scores(ctc, self.hypothesis.answer.body, spans, blank)
 
     def final(self, end: int) -> Hypothesis:
         """The segment's text for the clip that ends at sample ``end``; depends on those samples alone."""

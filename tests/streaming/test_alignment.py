@@ -1,6 +1,7 @@
 """Forced alignment: exact where the rows are constructed, optimal among all paths, word times inside the segment."""
 
 import itertools
+import math
 import time
 from collections.abc import Callable
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.alignment import SPIKE_DELAY, align, row_edges, share, word_times
+from streaming.alignment import SPIKE_DELAY, align, row_edges, share, word_scores, word_times
 
 BLANK = 5
 """Blank of the small vocabulary 0…4."""
@@ -164,6 +165,24 @@ def test_rows_are_not_evenly_spaced() -> None:
     np.testing.assert_allclose(edges[[12, 13, 14, 26, 27]], [2.96, 3.0, 3.08, 4.0, 4.08])
     even = row_edges(100, chunk_rows=25, chunk_frames=200, frame_seconds=0.01)
     np.testing.assert_allclose(even, 0.08 * np.arange(101))
+
+
+def test_a_word_scores_the_mean_of_its_tokens() -> None:
+    """A word that the rows say scores near 0, one that they do not far below; tokens between words count for none."""
+    rows = rows_saying([5, 1, 1, 5, 2, 3, 5, 0], 20)
+    said = word_scores(rows, [1, 2, 3, 0], [(0, 1), (1, 3), (3, 4)], BLANK)
+    assert all(-0.01 < score <= 0 for score in said)
+    alignment = align(rows, [1, 4, 3, 0], BLANK)
+    assert alignment is not None
+    other = word_scores(rows, [1, 4, 3, 0], [(0, 1), (1, 3)], BLANK)
+    assert other == [alignment.score[0], alignment.score[1:3].mean()]
+    assert other[0] > -0.01 and other[1] < -5
+
+
+def test_words_without_a_path_have_no_score() -> None:
+    """More tokens than rows, or none at all."""
+    assert word_scores(rows_saying([1, 2]), [1, 2, 3], [(0, 2), (2, 3)], BLANK) == [-math.inf, -math.inf]
+    assert word_scores(rows_saying([5, 5]), [], [], BLANK) == []
 
 
 def test_words_have_the_times_of_their_tokens() -> None:
