@@ -9,8 +9,7 @@ meanwhile. `Part.ENCODER` makes a new encoder for the books of the weights it be
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
+from training.tts.average import Average
 from training.tts.codec import Codec, half, load_codec, save_codec
 from training.tts.codec_step import MEASURES, CodecStep, Phase, compile_snake
 from training.tts.codes import load_codes
@@ -111,8 +111,7 @@ class CodecTrainer:
         self.history: list[list[float]] = []
         self.scores: list[dict[str, float | str]] = []
         self._saved = 0.0
-        self._averages: list[torch.Tensor] = []
-        self._averaged: list[torch.Tensor] = []
+        self._average = Average()
 
     @property
     def seconds(self) -> float:
@@ -168,12 +167,11 @@ class CodecTrainer:
             return rate_at(past, done, t.rate, t.final_rate, t.warmup_steps)
 
         if t.average:
-            self._keep_mean(p for n, p in self.codec.named_parameters() if not n.startswith("decoder.quantizer"))
+            weights = (p for n, p in self.codec.named_parameters() if not n.startswith("decoder.quantizer"))
+            self._average = Average(weights, t.average)
         self._phase(Phase.GIVEN, until, given, self.run.steps)
-
-    def _keep_mean(self, weights: Iterable[torch.nn.Parameter]) -> None:
-        self._averages = [p.detach() for p in weights]
-        self._averaged = [p.clone() for p in self._averages]
+        # The encoder is frozen from here on: the decoder is to learn the codes of the one that is saved.
+        self._average.settle()
 
     def _train_decoder(self, until: float) -> None:
         t, started = self.config.codec_training, self.seconds
@@ -184,35 +182,21 @@ class CodecTrainer:
             return rate_at(done, step, t.decoder_rate, 0.05, 3 * t.warmup_steps)
 
         if t.average:
-            self._keep_mean(p for n, p in self.codec.decoder.named_parameters() if "quantizer" not in n)
+            weights = (p for n, p in self.codec.decoder.named_parameters() if "quantizer" not in n)
+            self._average = Average(weights, t.average)
         self._phase(Phase.ADVERSARIAL, until, tune, self.run.steps)
-
-    @contextmanager
-    def _mean_weights(self) -> Iterator[None]:
-        """The codec with the moving average of what is trained, where one is kept."""
-        own = [p.clone() for p in self._averages]
-        for p, mean in zip(self._averages, self._averaged, strict=True):
-            p.copy_(mean)
-        try:
-            yield
-        finally:
-            for p, value in zip(self._averages, own, strict=True):
-                p.copy_(value)
 
     def _phase(self, phase: Phase, until: float, rate: Callable[[int], float], steps: int) -> None:
         set_rate, step = self.step.phase(phase)
         self.log(f"{phase.value}: ready")
         first, began = self.count, time.monotonic()
         report = _REPORT if self.device.type == "cuda" else self.run.cpu_report
-        average = self.config.codec_training.average
         while self.count - first < steps and self.seconds < until:
             done = self.count - first
             set_rate(rate(done))
             step()
             self.count += 1
-            if self._averages:
-                # The mean of few steps is the steps themselves: it must not hold on to where they began.
-                torch._foreach_lerp_(self._averaged, self._averages, 1 - min(average, (1 + done) / (10 + done)))
+            self._average.add(done)
             if self.device.type == "cuda" and self.count % 25 == 0:
                 torch.cuda.synchronize()  # the clock, not the queue, ends a phase
             if self.count % report == 0:
@@ -233,7 +217,7 @@ class CodecTrainer:
         semantic entries occur.
         """
         self.codec.eval()
-        with self._mean_weights():
+        with self._average.worn():
             for name, voice in self.held_out.items():
                 waves = list(pieces(voice, _HELD_OUT_FRAMES))
                 if not waves:
@@ -266,7 +250,7 @@ class CodecTrainer:
         """Weights, history and curve."""
         self._saved = self.seconds
         out = self.run.out
-        with self._mean_weights():
+        with self._average.worn():
             save_codec(self.codec, out / name)
         about = {
             "config": asdict(self.config),

@@ -92,7 +92,7 @@ class CodecTraining:
     feature_weight: float = 2.0
     adversarial_rate: float = 1e-4  # of the discriminators
     decoder_rate: float = 2.5e-4  # of the decoder against them
-    average: float = 0.999  # moving average of the decoder's weights against discriminators: what is saved
+    average: float = 0.999  # moving average of weights given books or against discriminators: what is saved
     adversarial_batch: int = 8
     clip: float = 5.0
     seed: int = 1

@@ -1,5 +1,6 @@
 """The codec: what makes it streamable, what its quantiser keeps, what a step may change."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,8 @@ pytest.importorskip("torch")
 import torch
 
 from tests.training.tts.shapes import CONFIG, random_codes, tone_shard
-from training.tts.codec import Codec, load_codec, save_codec, save_decoder
+from training.tts import codec_run
+from training.tts.codec import Codec, half, load_codec, save_codec, save_decoder
 from training.tts.codec_run import CodecRun, CodecTrainer, Part
 from training.tts.codec_step import CodecStep, Phase
 from training.tts.codes import encode, load_codes
@@ -235,6 +237,42 @@ def test_a_new_encoder_learns_given_books(tmp_path: Path) -> None:
         changed = {k for k in before if k.startswith("decoder.") and not torch.equal(before[k], after[k])}
         assert bool(changed) == decoder and not any("quantizer" in k for k in changed)
         assert trainer.scores[-1]["envelopes"] and trainer.scores[-1]["loudness"]
+
+
+def test_the_decoder_learns_the_codes_of_the_encoder_that_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is saved of a new encoder is its moving average; against discriminators nothing but the decoder changes."""
+    tone_shard("slt", frames=40).save(tmp_path / "speech/slt-0.npz")
+    tone_shard("slt", frames=40, held_out=True).save(tmp_path / "speech/slt-1.npz")
+    save_decoder(small(), tmp_path / "shipped.safetensors")
+    training = replace(CONFIG.codec_training, free_steps=2, closing_steps=2, decoder_after=2, rate=3e-3)
+    assert training.average and training.adversarial_share
+    run = CodecRun(
+        (tmp_path / "speech",), tmp_path / "a", 1e9, start=tmp_path / "shipped.safetensors", steps=8, device="cpu",
+        part=Part.ENCODER,
+    )  # fmt: skip
+    heard: list[dict[str, torch.Tensor]] = []
+
+    class Noted(CodecStep):
+        def phase(self, phase: Phase) -> tuple[Callable[[float], None], Callable[[], None]]:
+            rate, step = super().phase(phase)
+
+            def run() -> None:
+                step()
+                heard.append({k: v.clone() for k, v in self.codec.state_dict().items() if phase is Phase.ADVERSARIAL})
+
+            return rate, run
+
+    monkeypatch.setattr(codec_run, "CodecStep", Noted)
+    CodecTrainer(replace(CONFIG, codec_training=training), run).train()
+    assert len(heard) == 16 and {bool(h) for h in heard[:8]} == {False} and all(heard[8:])
+    before, after = (load_codec(tmp_path / "a" / f"{name}.safetensors").state_dict() for name in ("codec-mel", "codec"))
+    changed = {k for k in before if not torch.equal(before[k], after[k])}
+    assert changed and all(k.startswith("decoder.") and "quantizer" not in k for k in changed)
+    for weights in heard[8:]:
+        found = half(weights)
+        assert all(torch.equal(found[k].float(), after[k]) for k in after if not k.startswith("decoder."))
 
 
 def test_a_step_that_cannot_be_captured_runs_without_a_graph(capsys: pytest.CaptureFixture[str]) -> None:
