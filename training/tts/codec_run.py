@@ -20,10 +20,10 @@ from safetensors.torch import load_file, save_file
 from training.tts.average import Average
 from training.tts.codec import Codec, half, load_codec, save_codec
 from training.tts.codec_step import MEASURES, CodecStep, Phase, compile_snake
-from training.tts.codes import load_codes
 from training.tts.config import FRAME, Config
 from training.tts.crops import Crops, Voice, place
 from training.tts.curves import draw_curves
+from training.tts.lessons import load_lessons
 from training.tts.speech import load_speech
 
 _REPORT = 200  # steps
@@ -74,11 +74,13 @@ class CodecTrainer:
             raise ValueError("codec: the decoder alone needs --start: the codec whose codes it is to decode")
         if run.part is Part.ENCODER and run.start is None:
             raise ValueError("codec: a new encoder needs --start: the codec whose books it is to use")
+        t = config.codec_training
+        lessons = load_lessons(run.codes, config.codec, t.frames) if run.codes else None
         self.config, self.run = config, run
         self.device = torch.device(run.device)
         self.began = time.monotonic()
         run.out.mkdir(parents=True, exist_ok=True)
-        torch.manual_seed(config.codec_training.seed)
+        torch.manual_seed(t.seed)
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         torch.backends.cudnn.benchmark = True
         # Only the decoder alone must hear with the encoder begun from: it is not trained.
@@ -86,7 +88,6 @@ class CodecTrainer:
         self.codec = load_codec(run.start, config.codec, encoder=known) if run.start else Codec(config.codec)
         self.codec.to(self.device).train()
         synthetic, human = load_speech(run.speech, config.voices.synthetic, run.hours)
-        t = config.codec_training
         crops = Crops(
             place(synthetic, self.device, held_out=False),
             place(human, self.device, held_out=False),
@@ -102,7 +103,7 @@ class CodecTrainer:
         for name, voice in (("synthetic", crops.synthetic), ("recorded", crops.human)):
             self.log(f"{name}: {voice.hours if voice else 0:.2f} h")
         self.log(f"snake compiled: {run.graphs and compile_snake(self.device)}")
-        codes = torch.from_numpy(load_codes(run.codes).codes) if run.codes else None
+        codes = None if lessons is None else torch.from_numpy(lessons)
         self.step = CodecStep(self.codec, t, crops, self.device, graphs=run.graphs, codes=codes)
         if run.discriminators:
             weights = {k: v.float() for k, v in load_file(run.discriminators).items()}

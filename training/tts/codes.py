@@ -45,7 +45,7 @@ class Codes:
 
 
 def load_codes(path: Path) -> Codes:
-    with np.load(path) as z:
+    with path.open("rb") as file, np.load(file) as z:  # np.load leaves a broken one open
         text, speaker = str(z["text"]).split("\n"), str(z["speaker"]).split("\n")
         return Codes(z["codes"], z["lengths"], text, speaker, z["held_out"])
 
