@@ -112,7 +112,7 @@ def _clauses(rng: random.Random, fiction: Sequence[str]) -> str:
 
 
 def stumble(rng: random.Random, fiction: Sequence[str]) -> str:
-    """One such sentence, numbers spelled out, without an end mark."""
+    """One such sentence, numbers spelled out, without an end mark; "" where no line of `fiction` is short enough."""
     draw = rng.random()
     if draw < 0.45:
         return " ".join(_numbered(rng).split())
