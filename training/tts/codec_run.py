@@ -7,9 +7,8 @@ meanwhile. `Part.ENCODER` makes a new encoder for the books of the weights it be
 """
 
 import json
-import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
@@ -19,16 +18,17 @@ from safetensors.torch import load_file, save_file
 
 from training.tts.average import Average
 from training.tts.codec import Codec, half, load_codec, save_codec
+from training.tts.codec_scores import Listening
 from training.tts.codec_step import MEASURES, CodecStep, Phase, compile_snake
-from training.tts.config import FRAME, Config
-from training.tts.crops import Crops, Voice, place
+from training.tts.config import Config
+from training.tts.crops import Crops, place
 from training.tts.curves import draw_curves
 from training.tts.lessons import load_lessons
+from training.tts.rate import rate_at
 from training.tts.speech import load_speech
 
 _REPORT = 200  # steps
 _SAVE_SECONDS = 60.0
-_HELD_OUT_FRAMES = 100
 
 
 class Part(Enum):
@@ -60,12 +60,6 @@ class CodecRun:
     codes: Path | None = None  # codes.npz that a new encoder is taught by
 
 
-def rate_at(progress: float, step: int, peak: float, final: float, warmup: int) -> float:
-    """Linear warm-up over `warmup` steps, then a cosine from `peak` to `final` · `peak` as `progress` goes 0 -> 1."""
-    falling = final + (1 - final) * 0.5 * (1 + math.cos(math.pi * min(max(progress, 0.0), 1.0)))
-    return peak * min(1.0, (step + 1) / max(warmup, 1)) * falling
-
-
 class CodecTrainer:
     """Owns the codec, its step and the history of one run."""
 
@@ -95,7 +89,7 @@ class CodecTrainer:
             t.speed,
             t.gain,
         )
-        self.held_out = {
+        held_out = {
             name: voice
             for name, given in (("synthetic", synthetic), ("recorded", human))
             if (voice := place(given, self.device, held_out=True)) is not None
@@ -105,6 +99,7 @@ class CodecTrainer:
         self.log(f"snake compiled: {run.graphs and compile_snake(self.device)}")
         codes = None if lessons is None else torch.from_numpy(lessons)
         self.step = CodecStep(self.codec, t, crops, self.device, graphs=run.graphs, codes=codes)
+        self._listening = Listening(self.step, held_out)
         if run.discriminators:
             weights = {k: v.float() for k, v in load_file(run.discriminators).items()}
             self.step.discriminators.load_state_dict(weights)
@@ -213,38 +208,14 @@ class CodecTrainer:
 
     @torch.no_grad()
     def _score(self, phase: Phase) -> None:
-        """Spectral distance of held-out speech through the codes, and past them (`unquantised`: what the same decoder
-        loses with no codebooks between); through the codes also the distances of envelopes and loudness, and how many
-        semantic entries occur.
-        """
         self.codec.eval()
         with self._average.worn():
-            for name, voice in self.held_out.items():
-                waves = list(pieces(voice, _HELD_OUT_FRAMES))
-                if not waves:
-                    continue
-                free = self._measured(waves, bypass=True)
-                found = free if phase is Phase.UNQUANTISED else self._measured(waves, bypass=False)
+            for name, measured in self._listening.scores(phase):
                 at: dict[str, float | str] = {"step": self.count, "seconds": self.seconds, "phase": phase.value}
-                names = ("distance", "envelopes", "loudness", "entries")
-                measured = dict(zip(names, found, strict=True)) | {"unquantised": free[0]}
                 self.scores.append(at | {"voice": name} | measured)
                 shown = ", ".join(f"{key} {value:.4g}" for key, value in measured.items())
                 self.log(f"{phase.value} held-out {name}: {shown}")
         self.codec.train()
-
-    def _measured(self, waves: Sequence[torch.Tensor], *, bypass: bool) -> list[float]:
-        """Spectral distance, envelopes and loudness, means over `waves`; semantic entries that occur."""
-        step, decoder = self.step, self.codec.decoder
-        total = torch.zeros(3, device=self.device)
-        codes: list[torch.Tensor] = []
-        for wave in waves:
-            z = self.codec.encoder(wave)
-            quantised = decoder.quantizer.bypass(z) if bypass else decoder.quantizer(z)
-            codes.append(quantised.codes[:, :1])
-            made = decoder.vocode(decoder.latents(quantised.value))
-            total += torch.stack([measure(made, wave) for measure in (step.distance, step.envelopes, step.loudness)])
-        return [*(float(x) for x in total / len(waves)), float(torch.cat(codes).unique().numel())]
 
     @torch.no_grad()
     def save(self, name: str) -> None:
@@ -263,10 +234,3 @@ class CodecTrainer:
         (out / "codec.json").write_text(json.dumps(about) + "\n")
         draw_curves(self.history, MEASURES, out / "codec.png")
         self.log(f"saved {name} after {self.count} steps")
-
-
-def pieces(voice: Voice, frames: int, most: int = 24) -> Iterable[torch.Tensor]:
-    """Pieces [1, 1, 1920 · frames] of a voice in their order."""
-    size = frames * FRAME
-    for start in range(0, min(voice.wave.numel() - size + 1, most * size), size):
-        yield voice.wave[start : start + size].float()[None, None] / 32768

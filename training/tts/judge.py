@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from training.tts.codec import half
-from training.tts.codec_run import rate_at
 from training.tts.crops import Crops, place
 from training.tts.graph import autocast
 from training.tts.phones import PHONES, SILENCE, UNKNOWN
+from training.tts.rate import rate_at
 from training.tts.spectra import LogMel
 from training.tts.speech import load_speech
 

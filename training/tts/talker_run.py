@@ -14,11 +14,11 @@ import torch
 from tokenizers import Tokenizer
 
 from training.tts.checkpoint import load_talker, save_talker
-from training.tts.codec_run import rate_at
 from training.tts.codes import Codes, concatenate, load_codes
 from training.tts.config import Config
 from training.tts.curves import draw_curves
 from training.tts.graph import autocast
+from training.tts.rate import rate_at
 from training.tts.rows import Bucket, make_buckets, make_rows
 from training.tts.talker import Talker
 from training.tts.talker_step import MEASURES, TalkerStep, losses
