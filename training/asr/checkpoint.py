@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
+from torch import nn
 
 from training.asr.config import Shape
 from training.asr.decoder import RMS_EPSILON, ROPE_THETA
@@ -128,6 +129,23 @@ def load_weights(folder: Path) -> dict[str, torch.Tensor]:
     if not files:
         raise FileNotFoundError(f"{folder}: no model*.safetensors")
     return {k: v.float() for f in files for k, v in load_file(f).items()}
+
+
+def begin_with(model: nn.Module, folder: Path) -> None:
+    """Give `model` the weights of a checkpoint folder. The phone head begins anew where other words gave other phones.
+
+    Raises:
+        ValueError: the weights are not of this shape.
+    """
+    mine = model.state_dict()
+    weights = {
+        k: v
+        for k, v in load_weights(folder).items()
+        if not k.startswith("phones.") or (k in mine and mine[k].shape == v.shape)
+    }
+    lacking = model.load_state_dict(weights, strict=False)
+    if lacking.unexpected_keys or any(not k.startswith("phones.") for k in lacking.missing_keys):
+        raise ValueError(f"{folder}: not of this shape: {lacking}")
 
 
 def save_checkpoint(

@@ -44,3 +44,13 @@ def split(clips: list[Clip], every: int) -> tuple[list[Clip], list[Clip]]:
         name = f"{clip.source} {transcript(clip.text) if by_text else clip.speaker}"
         (held_out if zlib.crc32(name.encode()) % every == 0 else kept).append(clip)
     return held_out, kept
+
+
+def evaluation_sets(test: list[Clip], held_out: list[Clip]) -> dict[str, list[Clip]]:
+    """Clips that a run is evaluated on, by source; those held out of training are sets of their own."""
+    sets: dict[str, list[Clip]] = {}
+    for clip in test:
+        sets.setdefault(clip.source, []).append(clip)
+    for clip in held_out:
+        sets.setdefault(f"{clip.source} dev", []).append(clip)
+    return sets

@@ -1,13 +1,11 @@
 """A plan says which pieces of which utterances make one batch; the device then assembles the waveforms from it.
 
-An utterance lies in the pool as (start, length); its cuts are samples at word boundaries, so that a row can hold a part
-of it with the matching part of its text: truncated as a live stream is, or a span from its middle.
+Contract: a planner's plans follow from its seed and from what it was told, in that order; every row fits its width.
 """
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,33 +15,12 @@ from training.asr.lines import Lines
 from training.asr.phones import Phones
 from training.asr.prompt import Prompt
 from training.asr.sentences import invented_name
-from training.asr.splice import Recording, Splicer
+from training.asr.splice import Splicer
+from training.asr.utterances import Utterance, Utterances
 from training.shards import RATE
 
 SHORT_PREFIX, LONG_PREFIX = 16, 72  # prompt ids without and with a context
 MUSIC = "music"
-
-
-@dataclass(slots=True)
-class Utterance:
-    """start, length in samples of the pool; cuts: (sample, words before it), ascending; spans: cuts on both sides are
-    exact."""
-
-    start: int
-    length: int
-    text: str
-    real: bool
-    cuts: list[tuple[int, int]]
-    speaker: str = ""  # where it is known who speaks
-
-
-class Piece(NamedTuple):
-    """What is taken from the pool for a stretch of a row. chunks: (start, length), one after the other; ends: nothing
-    may follow in this row."""
-
-    chunks: list[tuple[int, int]]
-    words: list[str]
-    ends: bool
 
 
 @dataclass(slots=True)
@@ -84,71 +61,20 @@ class Planner:
     ) -> None:
         """sentences: texts for lines and for pieces spliced from the words of one reader; without any none are made."""
         self._b, self._prompt, self._rng, self._phones = config.batches, prompt, random.Random(seed), phones
+        splicer = Splicer(sentences) if sentences and self._b.splice_share else None
+        self._utterances = Utterances(self._rng, splicer, self._b.splice_share, self._b.span_share)
         self._sources, self._voices = config.sources, config.voices
         self._rare_list, self._rare = list(rare), set(rare)
-        self._utterances: list[Utterance] = []
-        self._by_start: dict[int, Utterance] = {}
-        self._groups: dict[str, list[int]] = {}
         self._prefix = prompt.prefix()
-        self._splicer = Splicer(sentences) if sentences and self._b.splice_share else None
         self._lines = Lines(prompt, sentences, self._b.lines if sentences else 0, self._b.line_width, self._rng)
-        self._readers: dict[str, list[str]] = {}  # source -> its voices with words enough
 
     def add(self, source: str, utterances: Sequence[Utterance]) -> None:
         """Add utterances of one source."""
-        group = self._groups.setdefault(source, [])
-        for u in utterances:
-            group.append(len(self._utterances))
-            self._utterances.append(u)
-            if u.real:
-                self._by_start[u.start] = u
+        self._utterances.add(source, utterances)
 
     def align(self, cuts: dict[int, list[tuple[int, int]]]) -> None:
         """Word boundaries of real utterances, by their start in the pool."""
-        for start, found in cuts.items():
-            self._by_start[start].cuts = found
-        if self._splicer is None:
-            return
-        self._splicer.clear()
-        for source, group in self._groups.items():
-            for u in (self._utterances[i] for i in group):
-                if u.real and u.speaker:
-                    self._splicer.add(f"{source} {u.speaker}", Recording(u.start, u.text.split(), u.cuts))
-        self._readers = {}
-        for voice in self._splicer.voices():
-            self._readers.setdefault(voice.split(" ", 1)[0], []).append(voice)
-
-    def _draw(self, source: str) -> Utterance:
-        group = self._groups[source]
-        return self._utterances[group[self._rng.randrange(len(group))]]
-
-    def _piece(self, source: str) -> Piece:
-        """An utterance of `source`: whole, truncated, a span of it; or words of one of its readers, spliced."""
-        rng = self._rng
-        readers = self._readers.get(source)
-        if readers and self._splicer is not None and rng.random() < self._b.splice_share:
-            spliced = self._splicer.piece(rng.choice(readers), rng)
-            if spliced is not None:
-                return Piece(*spliced, False)
-        u = self._draw(source)
-        words = u.text.split()
-        if u.cuts and u.real:
-            draw = rng.random()
-            if draw < 0.1 and len(words) > 2:
-                at, count = rng.choice(u.cuts)
-                return Piece([(u.start, min(at + rng.randint(0, 800), u.length))], words[:count], True)
-            if draw < 0.1 + self._b.span_share and len(words) > 4:
-                edges = [(0, 0), *u.cuts, (u.length, len(words))]
-                i = rng.randrange(len(edges) - 1)
-                j = rng.randrange(i + 1, len(edges))
-                if edges[j][1] - edges[i][1] >= 2:
-                    low, high = edges[i], edges[j]
-                    return Piece([(u.start + low[0], high[0] - low[0])], words[low[1] : high[1]], False)
-        elif u.cuts and rng.random() < 0.2:
-            at, count = rng.choice(u.cuts)
-            length = min(max(at + rng.randint(-600, 900), 3000), u.length)
-            return Piece([(u.start, length)], words[:count], True)
-        return Piece([(u.start, u.length)], words, False)
+        self._utterances.align(cuts)
 
     def _context(self, words: Sequence[str]) -> list[int]:
         """Prompt with 1..n words in the system turn; in half of the rows some of them are spoken, rare ones first."""
@@ -193,13 +119,13 @@ class Planner:
             ids: list[int] = []
             if rng.random() < b.empty_share:
                 length = rng.randint(RATE // 2, limit)
-                if MUSIC in self._groups and rng.random() < 0.6:
+                if MUSIC in self._utterances and rng.random() < 0.6:
                     self._background(segments, row, length, 10 ** rng.uniform(-1.5, 0))
                 nothing = rng.random() < 0.7
             else:
                 length = self._speech(segments, row, limit, room, sources, shares, words, ids)
                 nothing = not words
-                if MUSIC in self._groups and rng.random() < 0.06:
+                if MUSIC in self._utterances and rng.random() < 0.06:
                     self._background(segments, row, length, 10 ** rng.uniform(-1.6, -0.6))
             lengths.append(min(max(length, RATE // 2), limit))
             texts.append(ids)
@@ -238,7 +164,7 @@ class Planner:
         cut, misses = False, 0
         while misses < 6:
             source = rng.choices(sources, shares)[0] if mixed else first
-            piece = self._piece(source)
+            piece = self._utterances.piece(source)
             cut = piece.ends
             rate = rng.uniform(0.87, 1.15) if source in self._sources else rng.uniform(0.82, 1.22)
             written = [int(length / rate) - 2 for _, length in piece.chunks]
@@ -262,7 +188,7 @@ class Planner:
         return position if cut else min(position + int(RATE * rng.uniform(0, 0.8)), limit)
 
     def _background(self, segments: list[tuple[float, ...]], row: int, length: int, gain: float) -> None:
-        u = self._draw(MUSIC)
+        u = self._utterances.draw(MUSIC)
         rate = self._rng.uniform(0.7, 1.3)
         written = min(int(u.length / rate) - 2, length)
         offset = self._rng.randrange(max(int(u.length - written * rate) - 4, 0) + 1)
@@ -272,8 +198,8 @@ class Planner:
         """Share of every source that has utterances."""
         low, high = self._b.real_share
         real_share = low + (high - low) * progress
-        real = {s: w for s, w in self._sources.items() if s in self._groups}
-        made = {s: w for s, w in self._voices.items() if s in self._groups}
+        real = {s: w for s, w in self._sources.items() if s in self._utterances}
+        made = {s: w for s, w in self._voices.items() if s in self._utterances}
         if not made:
             real_share = 1.0
         total, synthetic = sum(real.values()), sum(made.values())

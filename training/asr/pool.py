@@ -17,9 +17,10 @@ from torch import Tensor
 
 from training.asr.config import Config
 from training.asr.phones import Phones
-from training.asr.plan import Plan, Planner, Utterance
+from training.asr.plan import Plan, Planner
 from training.asr.prompt import Prompt
 from training.asr.synth import Item
+from training.asr.utterances import Utterance
 from training.shards import RATE, Clip
 from training.transcript import transcript
 

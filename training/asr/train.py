@@ -4,46 +4,35 @@ What stands in `out` after each evaluation: float16 averaged weights in parts, r
 curve.png; and state.pt, everything needed to go on with the same run.
 """
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
 
 import torch
 from tokenizers import Tokenizer
 
 from training.asr.align import word_cuts
 from training.asr.augment import generated_music
-from training.asr.checkpoint import load_weights, save_weights
+from training.asr.checkpoint import begin_with, save_weights
 from training.asr.config import Config
 from training.asr.evaluate import score
-from training.asr.material import rare_words, sentences, split, vocabulary
+from training.asr.log import REPORT, Log
+from training.asr.material import evaluation_sets, rare_words, sentences, split, vocabulary
 from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer, averaged
 from training.asr.plan import MUSIC
 from training.asr.pool import Pool
 from training.asr.processes import Processes
 from training.asr.prompt import Prompt
+from training.asr.record import Record
 from training.asr.run import Run, schedule
 from training.asr.spectrogram import LogMel
 from training.asr.step import Step, compile_layers
-from training.curves import draw_curves
-from training.shards import RATE, Clip, read_shards
+from training.shards import RATE, read_shards
 
-_REPORT = 100  # steps
 _AVERAGE_FROM = 1000  # steps: the average of a fresh run forgets what was before
 _ALL = 100_000  # clips
 _REHEARSALS = 200  # plans at most before the first step of several processes
-
-
-class _Log:
-    """Sums since the last line of the log."""
-
-    def __init__(self, device: torch.device, began: float) -> None:
-        self.total = torch.zeros(7, device=device)
-        self.heard = self.waited = 0.0
-        self.began = began
 
 
 class Training:
@@ -55,15 +44,10 @@ class Training:
         self._all = Processes()
         self._began = self._now()
         clips = read_shards(run.shards, run.processes)
-        self._sets: dict[str, list[Clip]] = {}
         held_out, clips = split(clips, config.batches.dev_every)
         self._dev = [c.file for c in held_out]
         phones = vocabulary(run.phones, run.text, clips) if run.phones else None
-        if self._all.rank == 0:
-            for clip in read_shards(run.test, run.processes):
-                self._sets.setdefault(clip.source, []).append(clip)
-            for clip in held_out:
-                self._sets.setdefault(f"{clip.source} dev", []).append(clip)
+        self._sets = evaluation_sets(read_shards(run.test, run.processes), held_out) if self._all.rank == 0 else {}
         fresh = run.start is None and run.resume is None
         self._device = self._all.device(run.device)
         self._pool = Pool(
@@ -90,27 +74,16 @@ class Training:
         torch.manual_seed(config.optimisation.seed)
         self._model = PocketASR(config.shape, config.regularisation, len(phones) if phones else 0)
         if run.start is not None:
-            mine = self._model.state_dict()
-            # The phone head begins anew where other words gave other phones.
-            weights = {
-                k: v
-                for k, v in load_weights(run.start).items()
-                if not k.startswith("phones.") or (k in mine and mine[k].shape == v.shape)
-            }
-            lacking = self._model.load_state_dict(weights, strict=False)
-            if lacking.unexpected_keys or any(not k.startswith("phones.") for k in lacking.missing_keys):
-                raise ValueError(f"{run.start}: not of this shape: {lacking}")
+            begin_with(self._model, run.start)
         self._model.to(self._device)
         self._mel = LogMel().to(self._device)
         self._optimizer = Optimizer(self._model, config.optimisation, config.regularisation.weight_decay)
-        self._step, self._history, self._scores, self._heard = 0, list[list[float]](), list[dict[str, Any]](), 0.0
-        self._spent = 0.0
+        self._record = Record()
         if run.resume is not None:
             state = torch.load(run.resume, map_location=self._device, weights_only=True)
             self._model.load_state_dict(state["model"])
             self._optimizer.load_state(state["optimizer"])
-            self._step, self._history, self._scores = state["step"], state["history"], state["scores"]
-            self._heard, self._spent = state["heard"], state["spent"]
+            self._record.take(state)
         torch.manual_seed(config.optimisation.seed + 1000 * (self._all.rank + 1))
         if run.synthetic is not None:
             self._pool.take_synthetic(run.synthetic, 10_000)
@@ -144,14 +117,14 @@ class Training:
         self._pool.begin()
         self._model.train()
         self._rehearse(step)
-        start = self._now() - self._spent
+        start = self._now() - self._record.spent
         seconds = run.until - start if run.until else run.seconds
-        log = _Log(self._device, self._now())
+        log = Log(self._device, self._now())
         evaluated, aligned = self._now(), 0
         # A run from weights knows the words already: aligned spans are wanted at once.
         align_at = run.align_at if self._fresh else (0.0, *run.align_at)
         while True:
-            spent, seconds = self._all.clock(self._now() - start, seconds, self._step)
+            spent, seconds = self._all.clock(self._now() - start, seconds, self._record.step)
             if spent >= seconds:
                 break
             progress = spent / seconds
@@ -166,12 +139,12 @@ class Training:
             self._all.average(self._optimizer.gradient)
             step.update()
             log.total += torch.cat([report[:5], self._optimizer.norm[None], report[5:]])
-            self._step += 1
+            self._record.step += 1
             heard = float(plan.length.sum()) / RATE / 3600 * config.batches.views * self._all.count
-            self._heard, log.heard = self._heard + heard, log.heard + heard
-            if self._fresh and self._step == _AVERAGE_FROM:
+            self._record.heard, log.heard = self._record.heard + heard, log.heard + heard
+            if self._fresh and self._record.step == _AVERAGE_FROM:
                 self._optimizer.restart_average()
-            if self._step % _REPORT:
+            if self._record.step % REPORT:
                 continue
             self._log(log, self._now() - start)
             self._compare()
@@ -180,13 +153,13 @@ class Training:
             if (run.out / "until").exists():  # moves the end of a run that is under way
                 seconds = float((run.out / "until").read_text()) - start
             if self._now() - evaluated > run.evaluate_every and seconds - spent > 60:
-                self._spent = self._now() - start
+                self._record.spent = self._now() - start
                 self._guard("evaluation", lambda: self._evaluate(run.quick))
                 evaluated = self._now()
             log.began = self._now()
-        self._spent = self._now() - start
+        self._record.spent = self._now() - start
         self._guard("comparison", self._compare)
-        self._say(f"{self._step} steps, {self._heard:.0f} h heard in {self._spent:.0f} s")
+        self._say(f"{self._record.step} steps, {self._record.heard:.0f} h heard in {self._record.spent:.0f} s")
         self._guard("saving", self._save)
         self._guard("evaluation", lambda: self._evaluate(_ALL))
         self._say("done")
@@ -212,36 +185,32 @@ class Training:
         """Where the processes' weights are no longer the same, the log says so and all go on with the first one's."""
         apart = self._all.apart(self._optimizer.parameters)
         if apart:
-            self._say(f"step {self._step}: WARNING: the processes' weights differ ({apart:.3g}); the first one's go on")
+            self._say(
+                f"step {self._record.step}: WARNING: the processes' weights differ ({apart:.3g}); the first one's go on"
+            )
             self._all.same(self._model)
 
     def _set(self, step: Step, progress: float) -> None:
         """Everything that changes in the course of a run."""
         config, reg = self._config, self._config.regularisation
         self._pool.progress.value = progress
-        ramp = min(1.0, self._step / max(config.batches.augment_ramp, 1)) if self._fresh else 1.0
-        late = (self._step - reg.consistency_from) / max(reg.consistency_from, 1) if self._fresh else 1.0
+        ramp = min(1.0, self._record.step / max(config.batches.augment_ramp, 1)) if self._fresh else 1.0
+        late = (self._record.step - reg.consistency_from) / max(reg.consistency_from, 1) if self._fresh else 1.0
         first, final = config.batches.strength
         step.strength.fill_(ramp * (first + (final - first) * progress))
         step.consistency.fill_(reg.consistency * min(max(late, 0.0), 1.0))
         step.ctc_weight = reg.ctc * (1.0 if progress < reg.ctc_until else 0.5) if self._fresh else reg.ctc_continued
-        self._optimizer.rate.fill_(schedule(progress, self._step, config) * self._run.rate)
+        self._optimizer.rate.fill_(schedule(progress, self._record.step, config) * self._run.rate)
 
-    def _log(self, log: "_Log", spent: float) -> None:
-        mean = (log.total / _REPORT).tolist()
-        elapsed = self._now() - log.began
-        self._history.append([self._step, spent, *mean])
-        if self._step % (5 * _REPORT) == 0 or self._step <= 5 * _REPORT:
+    def _log(self, log: Log, spent: float) -> None:
+        step, heard = self._record.step, self._record.heard
+        means = log.means()
+        self._record.history.append([step, spent, *means])
+        if step % (5 * REPORT) == 0 or step <= 5 * REPORT:
             made = sum(self._pool.hours.get(v, 0.0) for v in self._config.voices)
-            self._say(
-                f"step {self._step} ce {mean[0]:.3f} acc {mean[1]:.3f} views {mean[2]:.3f} ctc {mean[3]:.3f} "
-                f"inner {mean[4]:.3f} norm {mean[5]:.2f} lines {mean[6]:.3f} rate {float(self._optimizer.rate):.3f} | "
-                f"{1000 * elapsed / _REPORT:.1f} ms/step, "
-                f"waited {log.waited:.1f} s, {self._heard:.0f} h heard, {log.heard * 3600 / elapsed:.0f} x real time, "
-                f"synthetic {made:.0f} h"
-            )
-        log.total.zero_()
-        log.heard = log.waited = 0.0
+            line = log.line(means, self._now(), float(self._optimizer.rate), heard)
+            self._say(f"step {step} {line}, synthetic {made:.0f} h")
+        log.clear()
 
     def _align(self) -> None:
         began = self._now()
@@ -258,19 +227,9 @@ class Training:
         self._model.load_state_dict(averaged(self._model, self._optimizer.average))
         found, pairs = score(self._model, self._mel, self._prompt, sets, self._device)
         self._model.load_state_dict(mine)
-        row: dict[str, Any] = {
-            "step": self._step,
-            "seconds": round(self._spent, 1),
-            "hours": round(self._heard, 1),
-            "clips": limit,
-        }
-        row["wer"] = {k: round(100 * s.rate, 2) for k, s in found.items()}
-        row["ctc_wer"] = {k: round(100 * s.ctc_rate, 2) for k, s in found.items()}
-        if limit >= _ALL:
-            raw, _ = score(self._model, self._mel, self._prompt, sets, self._device)
-            row["wer_without_average"] = {k: round(100 * s.rate, 2) for k, s in raw.items()}
+        raw = score(self._model, self._mel, self._prompt, sets, self._device)[0] if limit >= _ALL else None
+        row = self._record.evaluated(limit, found, raw)
         self._model.train()
-        self._scores.append(row)
         self._say(f"WER {row['wer']} CTC {row['ctc_wer']} {row.get('wer_without_average', '')}")
         for name, some in pairs.items():
             for reference, text in some[:2]:
@@ -283,30 +242,8 @@ class Training:
             return
         out = self._run.out
         save_weights(averaged(self._model, self._optimizer.average), out, parts=True)
-        (out / "run.json").write_text(
-            json.dumps(
-                {
-                    "config": asdict(self._config),
-                    "history": self._history,
-                    "scores": self._scores,
-                    "hours": self._pool.hours,
-                    "heard": self._heard,
-                    "steps": self._step,
-                    "started_from": self._run.start is not None,
-                    "dev": self._dev,
-                },
-                indent=1,
-            )
-        )
-        draw_curves(self._history, self._scores, out / "curve.png")
-        state = {
-            "model": self._model.state_dict(),
-            "optimizer": self._optimizer.state(),
-            "step": self._step,
-            "history": self._history,
-            "scores": self._scores,
-            "heard": self._heard,
-            "spent": self._spent,
-        }
+        started = self._run.start is not None
+        self._record.write(out, asdict(self._config), self._pool.hours, self._dev, started=started)
+        state = {"model": self._model.state_dict(), "optimizer": self._optimizer.state()} | self._record.state()
         torch.save(state, out / "state.tmp")
         (out / "state.tmp").rename(out / "state.pt")

@@ -8,8 +8,9 @@ import pytest
 from tokenizers import Tokenizer
 
 from training.asr.config import Config, load_config
-from training.asr.plan import LONG_PREFIX, SHORT_PREFIX, Planner, Utterance, target_width
+from training.asr.plan import LONG_PREFIX, SHORT_PREFIX, Planner, target_width
 from training.asr.prompt import Prompt
+from training.asr.utterances import Utterance
 from training.shards import RATE
 
 from .shapes import CONFIG, SENTENCES, tiny_tokenizer

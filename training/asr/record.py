@@ -1,0 +1,73 @@
+"""The record of a training run: how far it has come, its curves and its scores.
+
+Contract: what `state` gives makes the same record again, so that a run can go on from it; `write` leaves run.json and
+curve.png, for people and for whoever must know which clips were held out.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from training.asr.evaluate import Score
+from training.curves import draw_curves
+
+
+@dataclass(slots=True)
+class Record:
+    """step: steps done; heard: hours of speech; spent: seconds; history: a row a line of the log; scores: one an
+    evaluation."""
+
+    step: int = 0
+    history: list[list[float]] = field(default_factory=list[list[float]])
+    scores: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    heard: float = 0.0
+    spent: float = 0.0
+
+    def state(self) -> dict[str, Any]:
+        """Field by field."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def take(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`, which may hold more."""
+        for name in self.__slots__:
+            setattr(self, name, state[name])
+
+    def evaluated(self, clips: int, found: Mapping[str, Score], raw: Mapping[str, Score] | None) -> dict[str, Any]:
+        """Add the row of an evaluation on at most `clips` of a set, word errors in percent; `raw`: of the weights
+        themselves, where `found` is of their average."""
+        row: dict[str, Any] = {
+            "step": self.step,
+            "seconds": round(self.spent, 1),
+            "hours": round(self.heard, 1),
+            "clips": clips,
+        }
+        row["wer"] = {k: round(100 * s.rate, 2) for k, s in found.items()}
+        row["ctc_wer"] = {k: round(100 * s.ctc_rate, 2) for k, s in found.items()}
+        if raw is not None:
+            row["wer_without_average"] = {k: round(100 * s.rate, 2) for k, s in raw.items()}
+        self.scores.append(row)
+        return row
+
+    def write(
+        self, out: Path, config: Mapping[str, Any], hours: Mapping[str, float], dev: Sequence[str], *, started: bool
+    ) -> None:
+        """run.json and curve.png in `out`; `hours`: of the pool, by source; `dev`: files of the clips held out;
+        `started`: from weights."""
+        (out / "run.json").write_text(
+            json.dumps(
+                {
+                    "config": config,
+                    "history": self.history,
+                    "scores": self.scores,
+                    "hours": hours,
+                    "heard": self.heard,
+                    "steps": self.step,
+                    "started_from": started,
+                    "dev": dev,
+                },
+                indent=1,
+            )
+        )
+        draw_curves(self.history, self.scores, out / "curve.png")
