@@ -25,7 +25,8 @@ from engines.batching import Owner
 from engines.gguf import Rows
 from streaming.bias import KeytermBias
 from streaming.model import AsrModel
-from streaming.recognizer import Head, Segment
+from streaming.prefix import Head
+from streaming.recognizer import Segment
 from streaming.seam import SEGMENT_SECONDS
 from streaming.work import Work
 

@@ -18,10 +18,10 @@ from engines.gguf import Rows
 from streaming.bias import KeytermBias
 from streaming.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence, VoiceActivity
 from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
-from streaming.hearings import Hearings
+from streaming.open_segment import OpenSegment
 from streaming.options import ListenOptions
-from streaming.recognizer import Head, Segment
-from streaming.seam import SEAM_SECONDS, SEGMENT_SECONDS, quietest
+from streaming.prefix import Head
+from streaming.recognizer import Segment
 from streaming.transcripts import Transcripts
 from streaming.work import Work
 
@@ -32,12 +32,8 @@ Floats = npt.NDArray[np.float32]
 
 FRAME: Final = 512
 """Samples of one voice-activity decision, and the grain of the session's clock."""
-TICK_SECONDS: Final = 0.25
-"""Least audio between two interim hypotheses."""
 PREROLL_SECONDS: Final = 0.3
 """Audio kept before a detected onset: plosives and breaths come before voice activity."""
-HANG_SECONDS: Final = 0.25
-"""Audio kept after a silence began. The final's audio ends there, so it can be decoded before the endpoint is sure."""
 
 
 class Listener:
@@ -55,20 +51,18 @@ class Listener:
         self._pending = np.empty(0, np.float32)
         self._clock = 0
         self._recent = np.zeros(0, np.float32)
-        self._segment: Segment | None = None
-        self._segment_start = 0
+        self._speech: OpenSegment | None = None
         self._covered = 0
         """End of the last closed segment: the next one starts there at the earliest."""
-        self._silence_end: int | None = None
-        """Where the open segment ends if the present silence lasts (segment samples); None while speech goes on."""
-        self._early: Hearings | None = None
-        """The final of that silence, heard in advance."""
-        self._ticked = 0
         self._last_word_end: float | None = None
         self._sequence: int | None = None
         self._head: Head | None = None
         self._lock = threading.Lock()
         self._closed = False
+
+    @property
+    def _segment(self) -> Segment | None:
+        return None if self._speech is None else self._speech.segment
 
     # ---------------------------------------------------------------- the caller's side
 
@@ -92,8 +86,9 @@ class Listener:
             self._pending = self._pending[whole:].copy()
             if self._segment is not None:
                 self._segment.settle()
-            if self.options.interim:
-                self._look(events)
+            if self.options.interim and self._speech is not None:
+                interim = self._speech.look(self._transcripts)
+                events += [] if interim is None else [interim]
             return events
 
     def finalize(self) -> list[Event]:
@@ -125,7 +120,7 @@ class Listener:
             if self._closed:
                 return
             self._closed = True
-            self._segment = None
+            self._speech = None
             if self._sequence is not None:
                 self._model.release(self._sequence)
                 self._sequence = None
@@ -138,31 +133,28 @@ class Listener:
         self._clock += len(frame)
         keep = int((PREROLL_SECONDS + 0.5) * self._rate)
         self._recent = np.concatenate([self._recent, frame])[-max(keep, len(frame)) :]
-        if self._segment is not None:
-            self._segment.extend(frame)
+        if self._speech is not None:
+            self._speech.segment.extend(frame)
         for turn in self._endpointer.feed(frame):
             match turn:
                 case Onset(sample=sample):
                     self._open(sample, events)
                 case Resumed(sample=sample):
-                    if self._segment is None:
+                    if self._speech is None:
                         self._open(sample, events)
                     else:
-                        self._resume()
-                case Silence(sample=sample) if self._segment is not None:
-                    self._silence_end = max(sample + int(HANG_SECONDS * self._rate) - self._segment_start, 1)
-                case Endpoint() if self._segment is not None:
-                    self._close_segment(events, speech_final=True)
+                        self._speech.resume()
+                case Silence(sample=sample) if self._speech is not None:
+                    self._speech.pause(sample)
+                case Endpoint() if self._speech is not None:
+                    self._close_segment(self._speech, events, speech_final=True)
                 case _:
                     pass
-        if self._segment is not None:
-            if self._segment.length >= SEGMENT_SECONDS * self._rate:
-                self._split(events)
+        if self._speech is not None:
+            if self._speech.full:
+                self._split(self._speech, events)
             else:
-                # A window that a seam may yet cut through stays open.
-                seam = int((SEGMENT_SECONDS - SEAM_SECONDS) * self._rate)
-                end = self._segment.length if self._silence_end is None else self._silence_end
-                self._segment.advance(min(end, seam))
+                self._speech.advance()
         self._notice_silence(events)
 
     def _open(self, onset: int, events: list[Event]) -> None:
@@ -174,7 +166,7 @@ class Listener:
     def _begin_segment(self, start: int, samples: Floats) -> None:
         self._prepare()
         assert self._sequence is not None and self._head is not None
-        self._segment = Segment(
+        segment = Segment(
             self._model,
             self._sequence,
             self._head,
@@ -183,10 +175,8 @@ class Listener:
             self.work,
             self.options.mel_maximum,
         )
-        self._segment_start = start
-        self._segment.extend(samples)
-        self._silence_end = self._early = None
-        self._ticked = 0
+        segment.extend(samples)
+        self._speech = OpenSegment(segment, start, self._rate, self._model.unsure, self.work)
 
     def _prepare(self) -> None:
         """Take a sequence and evaluate the prompt's head, once a session: its rows stay in the cache."""
@@ -200,97 +190,58 @@ class Listener:
         self._head = Head(head, self.options.keyterms, KeytermBias(terms, opener))
         self.work.head_rows += len(head)
 
-    def _resume(self) -> None:
-        if self._early is not None:
-            self.work.finals_discarded += 1
-        self._silence_end = self._early = None
-
-    def _split(self, events: list[Event]) -> None:
+    def _split(self, full: OpenSegment, events: list[Event]) -> None:
         """Close a full segment at its quietest late point and open the next one there."""
-        segment = self._segment
-        assert segment is not None
-        length = segment.length
-        rest_is_silent = self._silence_end is not None and self._silence_end <= length
-        cut = self._silence_end if rest_is_silent and self._silence_end else quietest(segment, self._rate)
-        rest = segment.audio(cut, length).copy()
-        start = self._segment_start + cut
-        self._finish_segment(events, cut, speech_final=False)
-        if not rest_is_silent:
-            self._begin_segment(start, rest)
+        cut, rest = full.seam()
+        self._finish_segment(full, events, cut, speech_final=False)
+        if rest is not None:
+            self._begin_segment(full.start + cut, rest)
 
     def _drain(self, events: list[Event], *, from_finalize: bool) -> None:
         """Hear the last, incomplete frame and close the open segment."""
         if len(self._pending):
             rest, self._pending = self._pending, np.empty(0, np.float32)
-            if self._segment is not None:
-                self._segment.extend(rest)
+            if self._speech is not None:
+                self._speech.segment.extend(rest)
             self._endpointer.feed(rest)  # held there until its frame is whole
             self._clock += len(rest)
             self._recent = np.concatenate([self._recent, rest])
-        if self._segment is not None:
-            self._close_segment(events, speech_final=True, from_finalize=from_finalize)
+        if self._speech is not None:
+            self._close_segment(self._speech, events, speech_final=True, from_finalize=from_finalize)
         self._endpointer.close(self._clock)
 
-    def _close_segment(self, events: list[Event], *, speech_final: bool, from_finalize: bool = False) -> None:
-        assert self._segment is not None
-        end = self._segment.length if self._silence_end is None else min(self._silence_end, self._segment.length)
-        self._finish_segment(events, end, speech_final=speech_final, from_finalize=from_finalize)
+    def _close_segment(
+        self, speech: OpenSegment, events: list[Event], *, speech_final: bool, from_finalize: bool = False
+    ) -> None:
+        self._finish_segment(speech, events, speech.end, speech_final=speech_final, from_finalize=from_finalize)
 
     def _finish_segment(
-        self, events: list[Event], end: int, *, speech_final: bool, from_finalize: bool = False
+        self, speech: OpenSegment, events: list[Event], end: int, *, speech_final: bool, from_finalize: bool = False
     ) -> None:
-        segment = self._segment
-        assert segment is not None
-        early = self._early if self._silence_end is not None and end == self._silence_end else None
-        hypothesis = (early or self._hearings(segment, end)).settle()
         event = self._transcripts.final(
-            segment, hypothesis, self._segment_start, end, speech_final=speech_final, from_finalize=from_finalize
+            speech.segment,
+            speech.final(end),
+            speech.start,
+            end,
+            speech_final=speech_final,
+            from_finalize=from_finalize,
         )
         self.work.retracted_words += event.retracted_words
-        self._covered = self._segment_start + end
-        self._segment = self._silence_end = self._early = None
+        self._covered = speech.start + end
+        self._speech = None
         if event.words:
             self._last_word_end = event.words[-1].end
         if event.text or from_finalize or speech_final:
             events.append(event)
 
-    def _hearings(self, segment: Segment, end: int) -> Hearings:
-        return Hearings(segment, end, self._model.unsure, self.work)
-
     def _notice_silence(self, events: list[Event]) -> None:
         """``UtteranceEnd`` once the gap after the last word is long enough."""
         gap = self.options.utterance_end
-        if gap is None or self._last_word_end is None or self._segment is not None:
+        if gap is None or self._last_word_end is None or self._speech is not None:
             return
         if self._clock / self._rate - self._last_word_end >= gap:
             events.append(UtteranceEnd(self._last_word_end))
             self._last_word_end = None
-
-    # ---------------------------------------------------------------- interim hypotheses
-
-    def _look(self, events: list[Event]) -> None:
-        """At most one interim for this call, and the final in advance once the silence has lasted long enough."""
-        segment = self._segment
-        if segment is None:
-            return
-        if self._silence_end is not None:
-            if self._early is None:
-                if segment.length < self._silence_end:
-                    return
-                self._early = self._hearings(segment, self._silence_end)
-            elif not self._early.another():  # one a call: speech may go on, and then it was for nothing
-                return
-            interim = self._transcripts.interim(segment, self._early.best, self._segment_start, self._silence_end)
-            if segment.stability.keeps([w.text for w in interim.words]):
-                events.append(interim)
-            return
-        due = (segment.length - self._ticked) / self._rate
-        if due < TICK_SECONDS:
-            return
-        self.work.ticks_skipped += int(due / TICK_SECONDS) - 1
-        self._ticked = segment.length
-        hypothesis = segment.tick()
-        events.append(self._transcripts.interim(segment, hypothesis, self._segment_start, segment.length))
 
 
 __all__ = ["Cancelled", "Listener"]

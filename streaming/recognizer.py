@@ -13,23 +13,19 @@ ticks ran or not, so its text is the same, bit for bit (engines/gguf.py says wha
 """
 
 import math
-import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from engines.batching import Owner, Urgency
-from engines.gguf import Rows
 from streaming.alignment import word_scores
-from streaming.bias import KeytermBias
 from streaming.context import recited, supported
 from streaming.decoding import Decoding
 from streaming.doubt import Draft, inverse
 from streaming.hypothesis import EMPTY, Hypothesis
+from streaming.prefix import Head, Prefix
 from streaming.seam import SEGMENT_SECONDS
 from streaming.stability import DECODER_ALONE, WITH_CTC, Heard, Stability
 from streaming.windows import Windows
@@ -39,15 +35,6 @@ if TYPE_CHECKING:
     from streaming.model import AsrModel
 
 Floats = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The prompt before the audio: its rows [n, width], evaluated once a session, and the context in it."""
-
-    rows: Floats
-    keyterms: tuple[str, ...]
-    bias: KeytermBias
 
 
 class Segment:
@@ -69,18 +56,17 @@ class Segment:
         self._urgency = Urgency.DUE
         self._windows = Windows(model, owner, work, mel_maximum)
         self._decoding = Decoding(model, sequence, language, owner, work)
-        self._head = head
-        self._rows = len(head.rows)
-        self._closed: list[Floats] = []
-        """Embeddings of the closed windows, kept only where they may have to be put into the cache again."""
-        self._displaced = False
-        """Whether another hearing's rows stand where those of the closed windows belong."""
+        self._prefix = Prefix(model, sequence, head, owner, work)
         self._recited = False
         """Whether the last final was decoded without context, because it recited it."""
         self._ctc: list[Floats] = []
         self._tail_ctc: Floats | None = None
         self.hypothesis = EMPTY
         self.stability = Stability(DECODER_ALONE if model.manifest.encoder.ctc_blank is None else WITH_CTC)
+
+    @property
+    def _head(self) -> Head:
+        return self._prefix.head
 
     # ---------------------------------------------------------------- audio
 
@@ -112,15 +98,11 @@ class Segment:
         done: what another hearing displaced is put back when it is needed."""
         taken = self._windows.take(self._urgency)
         if taken:
-            self._restore()
+            self._prefix.restore(self._urgency)
         for window in taken:
-            self._evaluate(window.embeddings, self._rows, len(window.embeddings))
-            if self._head.keyterms or self._model.doubts:
-                self._closed.append(window.embeddings)
+            self._prefix.append(window.embeddings, self._urgency)
             if window.ctc is not None:
                 self._ctc.append(window.ctc)
-            self._rows += len(window.embeddings)
-            self._work.window_rows += len(window.embeddings)
 
     # ---------------------------------------------------------------- text
 
@@ -144,7 +126,7 @@ class Segment:
     def _tail(self, end: int) -> Floats:
         """Embeddings after the closed windows for the clip that ends at sample ``end``."""
         self.settle()
-        self._restore()
+        self._prefix.restore(self._urgency)
         tail = self._windows.tail(end, self._urgency)
         self._tail_ctc = tail.ctc
         return tail.embeddings
@@ -153,10 +135,11 @@ class Segment:
         suffix = self._model.prompt.suffix(self._language)
         after = self._model.decoder.embed([*suffix, *text])
         rows = np.concatenate([audio, after])
-        logits = self._evaluate(rows, self._rows, len(audio) + len(suffix) + known - 1)
+        start = self._prefix.rows
+        logits = self._prefix.evaluate(rows, start, len(audio) + len(suffix) + known - 1, self._urgency)
         self._work.tail_rows += len(audio)
         self._work.text_rows += len(after)
-        return logits, self._rows + len(rows)
+        return logits, start + len(rows)
 
     def _look(self) -> Hypothesis:
         header = self.hypothesis.tokens[: len(self.hypothesis.tokens) - len(self.hypothesis.answer.body)]
@@ -214,7 +197,7 @@ class Segment:
         self._recited = bool(self._head.keyterms) and self._leaks(hypothesis)
         if self._recited:
             self._work.context_redecoded += 1
-            with self._without_context():
+            with self._prefix.without_context(self._urgency):
                 hypothesis = self._decode(audio, end)
         self._work.finals += 1
         return hypothesis
@@ -240,7 +223,7 @@ class Segment:
         if known.score is None or not self.lends(len(samples)):
             raise ValueError(f"samples: {len(samples)}, more than a segment may have, or what they say has no score")
         if self._recited:  # its score was made without context too
-            with self._without_context():
+            with self._prefix.without_context(self._urgency):
                 return self._hear(samples, known.tokens, known.score, urgency)
         return self._hear(samples, known.tokens, known.score, urgency)
 
@@ -250,7 +233,7 @@ class Segment:
         other._urgency = urgency
         other.extend(samples)
         other.advance(len(samples))
-        self._displaced = bool(self._closed)
+        self._prefix.displace()
         logits, position = other._evaluate_text(other._tail(other.length), (), 0)
         draft = other._decoding.again(
             logits[0],
@@ -278,36 +261,6 @@ class Segment:
         if ctc is None or blank is None:
             return True
         return not supported(ctc, body, (found[run.start][1], found[run.stop - 1][2]), blank)
-
-    def _restore(self) -> None:
-        """Have the closed windows in the cache, whoever stood there since."""
-        if self._displaced:
-            self._replay()
-
-    @contextmanager
-    def _without_context(self) -> Generator[None]:
-        """The context is taken out of the cache, and put back afterwards."""
-        head = self._head
-        self._head = Head(self._model.embed(self._model.prompt.head(())), (), KeytermBias(()))
-        self._replay()
-        yield  # what fails here ends the session
-        self._head = head
-        self._replay()
-
-    def _replay(self) -> None:
-        """Fill the cache with the head and the closed windows again, in the partition they came in: the same bits."""
-        self._displaced = False
-        self._evaluate(self._head.rows, 0, len(self._head.rows))
-        self._rows = len(self._head.rows)
-        for embeddings in self._closed:
-            self._evaluate(embeddings, self._rows, len(embeddings))
-            self._rows += len(embeddings)
-
-    def _evaluate(self, rows: Floats, start: int, logits_from: int) -> Floats:
-        began = time.perf_counter()
-        logits = self._model.evaluate(Rows(self._sequence, start, rows, logits_from), self._owner, self._urgency)
-        self._work.prefill_seconds += time.perf_counter() - began
-        return logits
 
     def _hypothesis(self, draft: Draft) -> Hypothesis:
         answer = self._model.prompt.answer(draft.tokens, self._language)
