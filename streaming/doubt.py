@@ -29,7 +29,8 @@ smallest released one 352 million."""
 DOUBTS: Final = 24
 """Most other tokens that are followed in one final."""
 ROWS: Final = 384
-"""Rows of the decoder after which a final follows no further one."""
+"""Rows of the decoder after which a final follows no further one. A further hearing's first text counts among its own:
+it is found in the same job of the lane, which others wait for, and is never kept from being found."""
 OTHERS: Final = 3
 """Most other tokens of one place."""
 LEAST: Final = -4.0

@@ -1,6 +1,7 @@
 """Texts that depart from another: the same as token by token, in few rows; finals of the shipped model use them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -9,14 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streaming.decoding
+from engines.batching import Urgency
 from engines.store import find
 from streaming import branch
 from streaming.branch import AHEAD, BEHIND, DRAFT, Branch, expected
-from streaming.doubt import Doubt, Draft
+from streaming.doubt import ROWS, Doubt, Draft
 from streaming.events import Transcript
+from streaming.hearings import Hearings
+from streaming.hypothesis import Hypothesis
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
-from tests.clips import DATA, read_clip
+from streaming.recognizer import Segment
+from tests.clips import DATA, RATE, read_clip
 
 CLIPS = sorted((DATA / "clips").glob("*.opus"))
 
@@ -87,6 +92,74 @@ def test_a_final_follows_no_more_than_it_may(model: AsrModel, monkeypatch: pytes
     assert before and all(rows < 20 for each in before.values() for rows in each)
     assert max(len(each) for each in before.values()) <= 5
     assert any(branch.rows >= 20 for branch in before)
+
+
+@dataclass
+class Job:
+    """Rows of one final's or further hearing's search: of its first text, before and after each doubt."""
+
+    first: int = 0
+    tokens: int = 0
+    doubts: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+
+
+def searched(model: AsrModel, monkeypatch: pytest.MonkeyPatch, rows: int) -> tuple[list[Job], list[Hypothesis]]:
+    """Searches of three clips of 21.5 s, heard again whatever is sure, with ``rows`` for the bound; what was heard."""
+    monkeypatch.setattr(streaming.decoding, "ROWS", rows)
+    jobs, heard = dict[Branch, Job](), list[Hypothesis]()
+    begin, follow, again = Branch.begin, Branch.follow, Segment.again
+
+    def begun(self: Branch, draft: Draft, logits: npt.NDArray[np.float32], other: Sequence[int]) -> None:
+        begin(self, draft, logits, other)
+        jobs[self] = Job(self.rows, len(draft.tokens))
+
+    def followed(self: Branch, draft: Draft, doubt: Doubt) -> None:
+        before = self.rows
+        follow(self, draft, doubt)
+        jobs.setdefault(self, Job()).doubts.append((before, self.rows))
+
+    def noted(
+        self: Segment, samples: npt.NDArray[np.float32], known: Hypothesis, urgency: Urgency
+    ) -> Hypothesis | None:
+        found = again(self, samples, known, urgency)
+        heard.extend([found] if found else [])
+        return found
+
+    monkeypatch.setattr(Branch, "begin", begun)
+    monkeypatch.setattr(Branch, "follow", followed)
+    monkeypatch.setattr(Segment, "again", noted)
+    monkeypatch.setattr(streaming.decoding, "HOPELESS", 1e9)
+    speech = np.concatenate([read_clip(path).samples for path in CLIPS])
+    size = int(21.5 * RATE)
+    for start in range(0, 3 * size, size):
+        listener = model.listener(ListenOptions(interim=False, endpointing=None))
+        listener.feed(speech[start : start + size])
+        segment = listener._segment  # pyright: ignore[reportPrivateUsage]
+        assert segment is not None
+        Hearings(segment, segment.length, 0.0, listener.work).settle()
+        listener.close()
+    return list(jobs.values()), heard
+
+
+def test_a_long_hearing_keeps_to_the_rows_of_a_final(model: AsrModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of as long a clip as may be heard again: the first text takes few rows more than it has tokens, leaves some for
+    doubts, and the doubt that goes beyond the bound is the last."""
+    jobs, _ = searched(model, monkeypatch, ROWS)
+    again = [job for job in jobs if job.first]
+    assert len(again) >= 3 and len(jobs) - len(again) == 3
+    assert all(job.tokens > 50 and job.first < min(3 * job.tokens, ROWS) for job in again)
+    assert all(job.doubts and all(before < ROWS for before, _ in job.doubts) for job in jobs)
+    assert all(job.doubts[-1][1] < 1.5 * ROWS for job in jobs)
+    assert all(job.doubts[0][0] == job.first for job in jobs)  # the first text counts
+
+
+def test_a_hearing_whose_first_text_takes_all_rows_still_has_that_text(
+    model: AsrModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs, heard = searched(model, monkeypatch, 40)
+    again = [job for job in jobs if job.first]
+    assert len(again) >= 3 and all(job.first >= 40 and not job.doubts for job in again)
+    assert len(heard) == len(again) and all(text.score is not None and len(text.tokens) > 50 for text in heard)
 
 
 def test_what_a_branch_says_is_what_the_decoder_says_of_it(model: AsrModel, monkeypatch: pytest.MonkeyPatch) -> None:
