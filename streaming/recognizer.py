@@ -12,7 +12,6 @@ call, then token by token (streaming/decoding.py). Its calls have the same shape
 ticks ran or not, so its text is the same, bit for bit (engines/gguf.py says what that rests on).
 """
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -20,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from engines.batching import Owner, Urgency
-from streaming.alignment import word_scores
-from streaming.context import recited, supported
+from streaming.context import recited
+from streaming.ctc_rows import CtcRows
 from streaming.decoding import Decoding
 from streaming.doubt import Draft, inverse
 from streaming.hypothesis import EMPTY, Hypothesis
@@ -59,8 +58,7 @@ class Segment:
         self._prefix = Prefix(model, sequence, head, owner, work)
         self._recited = False
         """Whether the last final was decoded without context, because it recited it."""
-        self._ctc: list[Floats] = []
-        self._tail_ctc: Floats | None = None
+        self._ctc = CtcRows(model.manifest.encoder.ctc_blank)
         self.hypothesis = EMPTY
         self.stability = Stability(DECODER_ALONE if model.manifest.encoder.ctc_blank is None else WITH_CTC)
 
@@ -78,8 +76,7 @@ class Segment:
     @property
     def ctc(self) -> Floats | None:
         """CTC log-probabilities [rows, vocabulary + 1] of the last clip that was read; None without such a head."""
-        parts = [*self._ctc, *([] if self._tail_ctc is None else [self._tail_ctc])]
-        return np.concatenate(parts) if parts else None
+        return self._ctc.log_probs
 
     def extend(self, samples: Floats) -> None:
         """Append samples, float32 mono at the model's rate."""
@@ -101,8 +98,7 @@ class Segment:
             self._prefix.restore(self._urgency)
         for window in taken:
             self._prefix.append(window.embeddings, self._urgency)
-            if window.ctc is not None:
-                self._ctc.append(window.ctc)
+            self._ctc.append(window.ctc)
 
     # ---------------------------------------------------------------- text
 
@@ -128,7 +124,7 @@ class Segment:
         self.settle()
         self._prefix.restore(self._urgency)
         tail = self._windows.tail(end, self._urgency)
-        self._tail_ctc = tail.ctc
+        self._ctc.end(tail.ctc)
         return tail.embeddings
 
     def _evaluate_text(self, audio: Floats, text: Sequence[int], known: int) -> tuple[Floats, int]:
@@ -179,16 +175,9 @@ class Segment:
         self.stability.update(
             [Heard(word, tuple(body[a:b]), min(sure[a:b]), sure[b] if b < len(sure) else 0.0) for word, a, b in words],
             self.length / self._model.sample_rate,
-            lambda: self._word_scores(spans),
+            lambda: self._ctc.word_scores(body, spans),
         )
         self._work.committed_words += len(self.stability.words) - before
-
-    def _word_scores(self, spans: Sequence[tuple[int, int]]) -> Sequence[float]:
-        """How sure the CTC head, in the rows that were just read, is of each word of the hypothesis."""
-        ctc, blank = self.ctc, self._model.manifest.encoder.ctc_blank
-        if ctc is None or blank is None:
-            return [-math.inf] * len(spans)
-        return word_scores(ctc, self.hypothesis.answer.body, spans, blank)
 
     def final(self, end: int) -> Hypothesis:
         """The segment's text for the clip that ends at sample ``end``; depends on those samples alone."""
@@ -236,14 +225,7 @@ class Segment:
         self._prefix.displace()
         logits, position = other._evaluate_text(other._tail(other.length), (), 0)
         draft = other._decoding.again(
-            logits[0],
-            position,
-            other.length,
-            self._head.bias,
-            other.ctc,
-            known=known,
-            beat=beat,
-            urgency=urgency,
+            logits[0], position, other.length, self._head.bias, other.ctc, known=known, beat=beat, urgency=urgency
         )
         hypothesis = other._hypothesis(draft)
         useless = draft.score is None or (self._head.keyterms and other._leaks(hypothesis))
@@ -256,11 +238,7 @@ class Segment:
         run = recited([w for w, _, _ in found], " ".join(self._head.keyterms).split())
         if run is None:
             return False
-        blank = self._model.manifest.encoder.ctc_blank
-        ctc = self.ctc
-        if ctc is None or blank is None:
-            return True
-        return not supported(ctc, body, (found[run.start][1], found[run.stop - 1][2]), blank)
+        return not self._ctc.supports(body, (found[run.start][1], found[run.stop - 1][2]))
 
     def _hypothesis(self, draft: Draft) -> Hypothesis:
         answer = self._model.prompt.answer(draft.tokens, self._language)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-import streaming.recognizer
+import streaming.ctc_rows
 from streaming.alignment import align
 from streaming.events import Transcript
 from streaming.model import AsrModel
@@ -71,7 +71,7 @@ def test_what_the_ctc_head_does_not_hear_is_not_committed(
     def deaf(_: Floats, __: Sequence[int], spans: Sequence[object], ___: int) -> list[float]:
         return [-20.0] * len(spans)
 
-    monkeypatch.setattr(streaming.recognizer, "word_scores", deaf)
+    monkeypatch.setattr(streaming.ctc_rows, "word_scores", deaf)
     assert max(event.stable_words for event in interims(asr_model, samples)) == 0
 
 
