@@ -1,6 +1,8 @@
 """Sentences of what a talker stumbles over: years and numbers at the start, the same digit twice, names side by side,
 clauses strung together.
 
+None of them is worded like those that an evaluation has said (bench/sentences.py).
+
 Why: a skipped word is a talker that takes two like neighbours for one. Fiction has few of them.
 """
 
@@ -72,14 +74,14 @@ def _numbered(rng: random.Random) -> str:
             f"in {when} {event}",
             f"{when} was the year when {event}",
             f"{event} in {when}, not in {year(rng.randint(1700, 2035))}",
-            f"{thing} {some} is behind {other} {spell(rng.randint(1, 30))}",
-            f"please call {_digits(rng)} before {_clock(rng)}",
+            f"{thing} {some} comes right after {other} {spell(rng.randint(1, 30))}",
+            f"dial {_digits(rng)} at {_clock(rng)}",
             f"the {thing} is {_digits(rng)}",
-            f"we counted {some} {counted} on the {spell_ordinal(rng.randint(1, 40))} {thing}",
+            f"they carried {some} {counted} to the {spell_ordinal(rng.randint(1, 40))} {thing}",
             f"{some} {counted} and {_number(rng)} {more} were left",
-            f"it leaves at {_clock(rng)} from {thing} {spell(rng.randint(1, 30))}",
+            f"at {_clock(rng)} everybody went to {thing} {spell(rng.randint(1, 30))}",
             f"the {spell_ordinal(rng.randint(1, 31))} {thing} on the {spell_ordinal(rng.randint(1, 12))} {other}",
-            f"{spell(rng.randint(1, 99))} percent of the {counted} cost {some} dollars",
+            f"{some} dollars is {spell(rng.randint(1, 99))} percent more than the {counted} were worth",
             f"{some} and {_number(rng)} make {_number(rng)}",
         )
     )
@@ -92,10 +94,10 @@ def _named(rng: random.Random) -> str:
     title = rng.choice(("doctor", "mister", "missus", "professor", "captain", ""))
     return rng.choice(
         (
-            f"{title} {first} {last} is a {rng.choice(_TRADES)} from {place}",
+            f"the {rng.choice(_TRADES)} {first} {last} has moved to {place}",
             f"{first} {last} and {title} {place} came back from {place}",
             f"ask {title} {first} {last} about {place}",
-            f"my name is {first} {last}, and i live in {place}",
+            f"this is {title} {first} {last} speaking from {place}",
         )
     )
 
