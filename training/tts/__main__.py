@@ -81,6 +81,10 @@ def main() -> None:
             a.beside,
         )
         TalkerTrainer(config, settings).train()
+    elif a.stage == "mean":
+        from training.tts.mean import save_mean
+
+        save_mean(a.first, a.second, a.share, a.out)
     elif a.stage == "judge":
         import torch
 

@@ -74,6 +74,12 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     talker.add_argument("--device", default="cuda")
     talker.add_argument("--eager", action="store_true")
 
+    mean = stages.add_parser("mean", help="between two talkers: the newer one's skill, the older one's ease")
+    mean.add_argument("first", type=Path, help="model.safetensors")
+    mean.add_argument("second", type=Path)
+    mean.add_argument("--share", type=float, default=0.5, help="of the second one's weights")
+    mean.add_argument("--out", type=Path, required=True)
+
     judge = stages.add_parser("judge", help="train the phone recogniser that evaluation asks")
     judge.add_argument("--speech", type=Path, nargs="+", required=True)
     judge.add_argument("--out", type=Path, required=True, help="judge.safetensors")

@@ -13,8 +13,10 @@ from training.tts.text import speakable
 SEEDS = st.integers(0, 2**64)
 SPOKEN = re.compile(r" [a-z][a-z' ,.?!;:]*[.?!]")
 DIGIT = "(?:zero|oh|one|two|three|four|five|six|seven|eight|nine)"
-DIGITS = re.compile(rf"(?:please call|^the [a-z]+ is) ({DIGIT}(?: {DIGIT}){{2,}})(?: before|$)")
+DIGITS = re.compile(rf"(?:^dial|^the [a-z]+ is) ({DIGIT}(?: {DIGIT}){{2,}})(?: at |$)")
 YEAR = re.compile(r"(?:seventeen|eighteen|nineteen|twenty|two thousand)\b.* was the year when ")
+
+NAMES = re.compile(r"this is (?:[a-z]+ )?(\w)\w* (\w)\w* speaking from ")
 
 
 def said(seed: int, count: int = 1) -> list[str]:
@@ -56,7 +58,7 @@ def test_the_other_kinds_occur() -> None:
     """Years at the start, names side by side that begin alike, clauses in a row."""
     texts = said(2, 2000)
     assert sum(bool(YEAR.match(text)) for text in texts) > 20
-    names = [match.groups() for text in texts if (match := re.match(r"my name is (\w)\w* (\w)\w*, and i live", text))]
+    names = [match.groups() for text in texts if (match := re.match(NAMES, text))]
     assert len(names) > 50 and sum(a == b for a, b in names) > len(names) / 4
     first = {line.strip(" .,;:!?\"'").lower() for line in FICTION}
     chained = [text for text in texts if sum(text.lower().count(line) for line in first) >= 2]
