@@ -58,6 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         threads=given.threads,
         limit=given.limit,
         spoken=given.spoken,
+        sentences=given.sentences,
         voice=given.voice,
     )
     rows = [row for name in chosen for row in _measure(name, material)]
@@ -99,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--tts-model", help="name or directory of the speaking model")
     add("--reference", type=Path, help="directory of the same hearing model in fp32 and f32")
     add("--threads", type=int, help="thread budget of model calls")
+    add("--sentences", type=Path, help="what the speaking model says instead of the 500: a file, one a line")
     add("--voice", help="who says the sentences (the voice of the recordings, if the model has it)")
     add("--spoken", type=Path, help="folder for the sentences that the speaking model says, as WAV files")
     add("--json", type=Path, help="file for all rows with the texts and figures behind them")

@@ -29,6 +29,7 @@ class Material:
         threads: thread budget of model calls; None for the CPUs this process may use.
         limit: most clips of a corpus, and most sentences, for quick looks.
         spoken: folder that keeps what the speaking model says.
+        sentences: file of what the speaking model says, one sentence a line; None for the 500 (bench/sentences.py).
         voice: who speaks; None for the voice of the recordings, where the model has it, else its first.
     """
 
@@ -41,6 +42,7 @@ class Material:
     threads: int | None = None
     limit: int | None = None
     spoken: Path | None = None
+    sentences: Path | None = None
     voice: str | None = None
     _heard: dict[tuple[Path, int], str] = field(default_factory=dict[tuple[Path, int], str], init=False)
 

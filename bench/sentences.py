@@ -1,5 +1,8 @@
 """Sentences that no model was trained on, for the speaking model to say: 200 of everyday life, 300 that are hard.
 
+``numbers.txt`` holds 180 numbers and names in other words than the 300, for a talker that learnt from sentences worded
+like some of those.
+
 The 200 (``sentences.txt``) were written for this purpose; neither the text corpus nor any transcript holds one. The
 300 follow from a seed: numbers, dates and money in digits, questions, long sentences, short ones, names.
 """
@@ -9,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from bench.row import NotMeasured
 
 SEED: Final = 20_261_120
 COUNTS: Final = {"numbers": 100, "questions": 60, "long": 80, "short": 30, "names": 30}
@@ -52,6 +57,22 @@ def sentences() -> list[Sentence]:
             texts[makers[kind]()] = None
         hard += [Sentence(text, kind) for text in texts]
     return everyday + hard
+
+
+def read(path: Path) -> list[Sentence]:
+    """Other sentences, one a line; all count as everyday ones.
+
+    Raises:
+        NotMeasured: the file cannot be read or holds no sentence.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotMeasured(f"--sentences {path}: {error}") from error
+    found = [Sentence(line.strip(), "everyday") for line in lines if line.strip()]
+    if not found:
+        raise NotMeasured(f"--sentences {path}: no line holds a sentence")
+    return found
 
 
 def _numbers(chance: random.Random) -> str:

@@ -13,7 +13,7 @@ import soxr
 
 from bench.material import Material, progress
 from bench.recordings import VOICE
-from bench.sentences import Sentence, sentences
+from bench.sentences import Sentence, read, sentences
 from bench.wer import normalize
 from codec.events import AudioChunk, PieceMark
 from codec.model import TtsModel
@@ -62,8 +62,9 @@ def say_all(material: Material) -> tuple[list[Spoken], str]:
 
     Raises:
         ModelNotFound, ManifestError: no usable speaking model.
+        NotMeasured: a file of sentences that cannot be read or holds none.
     """
-    texts = sentences()[: material.limit]
+    texts = (read(material.sentences) if material.sentences else sentences())[: material.limit]
     model = TtsModel(material.speaking_model, sessions=SPEAKERS, threads=material.threads)
     try:
         names = [one.id for one in model.voices.listed()]

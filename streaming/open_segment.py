@@ -1,8 +1,8 @@
 """An open segment: a segment with its place in the session, the silence that may end it, and what it says meanwhile.
 
-Contract: where it ends and where it is parted follows from the sample count alone. While the silence lasts that may be
-its end, the final is heard in advance: once the audio that it needs is there, one hearing a call; where speech goes on,
-that was for nothing. Blocking; one thread at a time.
+Contract: where it ends and where it is parted follows from its samples alone, not from when they came. While the
+silence lasts that may be its end, the final is heard in advance: once the audio that it needs is there, one hearing a
+call; where speech goes on, that was for nothing. Blocking; one thread at a time.
 """
 
 from typing import Final

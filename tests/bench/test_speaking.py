@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from bench import codec_quality, recordings
+from bench import sentences as sentences_module
 from bench.material import Material
 from bench.recordings import HeldOut
-from bench.sentences import Sentence
+from bench.row import NotMeasured
+from bench.sentences import Sentence, read
 from bench.speaking import Both, failure_row, intelligible_rows
 from bench.spoken import RATE, Spoken, odd_lengths, say_all
 from bench.wer import normalize
@@ -87,3 +89,26 @@ def test_codes_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert [one.file for one in found] == ["0.opus", "1.opus", "2.opus"] and [one.start for one in found] == [0, 1, 2]
     for one, expected in zip(found, codes, strict=True):
         np.testing.assert_array_equal(one.codes, expected)
+
+
+def test_other_sentences_come_from_a_file(tmp_path: Path) -> None:
+    """One a line, blank ones skipped; what holds none is not measured, and the message says why."""
+    path = tmp_path / "sentences.txt"
+    path.write_text("One lamp.\n\n  Two lamps. \n", encoding="utf-8")
+    assert read(path) == [Sentence("One lamp.", "everyday"), Sentence("Two lamps.", "everyday")]
+    material = Material(tmp_path, [], speaking=str(GOLDEN), limit=1, sentences=path)
+    assert [one.sentence.text for one in say_all(material)[0]] == ["One lamp."]
+    path.write_text("\n", encoding="utf-8")
+    with pytest.raises(NotMeasured, match=r"--sentences .*: no line holds a sentence"):
+        read(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(NotMeasured, match="--sentences"):
+        read(path)
+    with pytest.raises(NotMeasured, match="--sentences .*none"):
+        read(tmp_path / "none.txt")
+
+
+def test_the_other_numbers_are_not_the_evaluations_own() -> None:
+    """180 different ones, none of the 500."""
+    numbers = {one.text for one in read(Path(sentences_module.__file__).parent / "numbers.txt")}
+    assert len(numbers) == 180 and not numbers & {one.text for one in sentences_module.sentences()}

@@ -14,8 +14,7 @@ from training.asr.splice import Recording, Splicer
 
 @dataclass(slots=True)
 class Utterance:
-    """start, length in samples of the pool; cuts: (sample, words before it), ascending; spans: cuts on both sides are
-    exact."""
+    """start, length in samples of the pool; cuts: (sample, words before it), ascending."""
 
     start: int
     length: int
@@ -50,7 +49,7 @@ class Utterances:
 
     def __contains__(self, source: str) -> bool:
         """Whether there are any of this source."""
-        return source in self._groups
+        return bool(self._groups.get(source))
 
     def add(self, source: str, utterances: Sequence[Utterance]) -> None:
         """Add utterances of one source."""

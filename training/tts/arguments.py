@@ -74,7 +74,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     talker.add_argument("--device", default="cuda")
     talker.add_argument("--eager", action="store_true")
 
-    mean = stages.add_parser("mean", help="between two talkers: the newer one's skill, the older one's ease")
+    mean = stages.add_parser("mean", help="weighted mean of two talkers' weights")
     mean.add_argument("first", type=Path, help="model.safetensors")
     mean.add_argument("second", type=Path)
     mean.add_argument("--share", type=float, default=0.5, help="of the second one's weights")

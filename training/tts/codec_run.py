@@ -68,6 +68,8 @@ class CodecTrainer:
             raise ValueError("codec: the decoder alone needs --start: the codec whose codes it is to decode")
         if run.part is Part.ENCODER and run.start is None:
             raise ValueError("codec: a new encoder needs --start: the codec whose books it is to use")
+        if run.part is not Part.ENCODER and run.codes is not None:
+            raise ValueError(f"codec --codes: they teach a new encoder (--part encoder), not --part {run.part.value}")
         t = config.codec_training
         lessons = load_lessons(run.codes, config.codec, t.frames) if run.codes else None
         self.config, self.run = config, run

@@ -12,6 +12,7 @@ from training.tts.config import FRAME
 from training.tts.crops import Voice
 
 _FRAMES = 100  # of a piece
+_MOST = 24  # pieces of a voice
 _NAMES = ("distance", "envelopes", "loudness", "entries")
 
 
@@ -27,7 +28,7 @@ class Listening:
         loudness, and how many semantic entries occur.
         """
         for name, voice in self._held_out.items():
-            waves = list(pieces(voice, _FRAMES))
+            waves = list(_pieces(voice))
             if not waves:
                 continue
             free = self._measured(waves, bypass=True)
@@ -49,8 +50,8 @@ class Listening:
         return [*(float(x) for x in total / len(waves)), float(torch.cat(codes).unique().numel())]
 
 
-def pieces(voice: Voice, frames: int, most: int = 24) -> Iterable[torch.Tensor]:
-    """Pieces [1, 1, 1920 · frames] of a voice in their order."""
-    size = frames * FRAME
-    for start in range(0, min(voice.wave.numel() - size + 1, most * size), size):
+def _pieces(voice: Voice) -> Iterable[torch.Tensor]:
+    """Pieces [1, 1, 1920 · _FRAMES] of a voice in their order."""
+    size = _FRAMES * FRAME
+    for start in range(0, min(voice.wave.numel() - size + 1, _MOST * size), size):
         yield voice.wave[start : start + size].float()[None, None] / 32768

@@ -24,7 +24,14 @@ def load_lessons(path: Path, shape: CodecShape, frames: int) -> NDArray[np.int16
         codes = load_codes(path).codes
     except FileNotFoundError:
         raise ValueError(f"codec --codes: {path}: no such file") from None
-    except (OSError, EOFError, KeyError, ValueError, BadZipFile) as error:
+    except (
+        OSError,
+        EOFError,
+        KeyError,
+        TypeError,
+        ValueError,
+        BadZipFile,
+    ) as error:  # TypeError: one array, no archive
         raise ValueError(f"codec --codes: {path}: no codes.npz as spoken and encode make it ({error})") from error
     if codes.ndim != 2 or codes.dtype != np.int16:
         raise ValueError(

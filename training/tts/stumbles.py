@@ -1,7 +1,8 @@
 """Sentences of what a talker stumbles over: years and numbers at the start, the same digit twice, names side by side,
 clauses strung together.
 
-None of them is worded like those that an evaluation has said (bench/sentences.py).
+Numbers and names stand in other frames, with other nouns and trades, than those that an evaluation has said
+(bench/sentences.py); a test holds the words apart.
 
 Why: a skipped word is a talker that takes two like neighbours for one. Fiction has few of them.
 """
@@ -13,12 +14,12 @@ from training.asr.sentences import invented_name, year
 from training.transcript import spell, spell_ordinal
 
 _THINGS = (
-    "room gate platform bus train flight seat table page chapter line street building floor office box order ticket "
-    "number channel track lesson house apartment shelf locker lane level window counter stop"
+    "platform bus flight seat table page chapter line street building office order number channel track lesson house "
+    "apartment shelf locker lane level counter stop station desk hut"
 ).split()
 _COUNTED = (
-    "people chairs books letters miles pounds dollars horses bottles windows doors hours minutes days weeks pages "
-    "pictures soldiers ships cups plates trees boxes kilometres students tickets coins photographs meetings stairs"
+    "books miles doors hours days weeks pages pictures soldiers ships cups trees coins photographs meetings stairs "
+    "candles apples spoons roads villages benches stones buttons dogs nails guests islands roofs songs"
 ).split()
 _EVENTS = (
     "the war ended",
@@ -36,8 +37,8 @@ _EVENTS = (
 )
 _JOINS = ("while", "because", "and", "but", "although", "when", "so", "until", "before", "after", "as")
 _TRADES = (
-    "plumber teacher doctor baker painter farmer singer lawyer driver nurse writer dentist gardener carpenter "
-    "reporter engineer pilot waiter cook sailor"
+    "doctor writer dentist gardener carpenter reporter engineer pilot waiter cook sailor tailor butcher miner barber "
+    "judge chemist porter editor banker"
 ).split()
 
 
@@ -61,7 +62,7 @@ def _clock(rng: random.Random) -> str:
         spell(rng.randint(1, 12)),
         rng.choice(("", "fifteen", "thirty", "forty five", spell(rng.randint(10, 59)))),
     )
-    return f"{hour} {minute}".strip() if minute else f"{hour} o'clock"
+    return f"{hour} {minute}" if minute else f"{hour} o'clock"
 
 
 def _numbered(rng: random.Random) -> str:
@@ -74,7 +75,7 @@ def _numbered(rng: random.Random) -> str:
             f"in {when} {event}",
             f"{when} was the year when {event}",
             f"{event} in {when}, not in {year(rng.randint(1700, 2035))}",
-            f"{thing} {some} comes right after {other} {spell(rng.randint(1, 30))}",
+            f"between {thing} {some} and {thing} {_number(rng)} is {other} {spell(rng.randint(1, 30))}",
             f"dial {_digits(rng)} at {_clock(rng)}",
             f"the {thing} is {_digits(rng)}",
             f"they carried {some} {counted} to the {spell_ordinal(rng.randint(1, 40))} {thing}",
@@ -89,7 +90,7 @@ def _numbered(rng: random.Random) -> str:
 
 def _named(rng: random.Random) -> str:
     first, last, place = (invented_name(rng) for _ in range(3))
-    if rng.random() < 0.5:  # first and last name begin alike: Fatima Ferraro
+    if rng.random() < 0.5:  # both begin alike
         last = first[0] + last[1:] if last[1:2].islower() and last[1] in "aeiou" else last
     title = rng.choice(("doctor", "mister", "missus", "professor", "captain", ""))
     return rng.choice(

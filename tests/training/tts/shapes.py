@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from training.tts.config import CodecShape, CodecTraining, Config, TalkerShape, TalkerTraining
 from training.tts.speech import Shard, Utterance, join, levelled
-from training.tts.text import sentences
+from training.tts.text import sentences, speakable
 from training.tts.tokenizer import train_tokenizer
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ def random_codes(count: int = 12, frames: int = 24) -> "Codes":
     from training.tts.codes import Codes  # needs torch, which only training has
 
     size, books = CONFIG.codec.codebook_size, CONFIG.codec.num_quantizers
-    text = list(islice((s for s in sentences(FICTION, 3) if len(s) < 30), count))
+    words = set(speakable(" ".join(FICTION)).split())
+    short = (s for s in sentences(FICTION, 3) if len(s) < 30 and words.issuperset(s.split()))
+    text = list(islice(short, count))
     made = [np.random.default_rng(len(t)).integers(0, size, (frames, books)).astype(np.int16) for t in text]
     held = np.arange(count) % 4 == 0
     return Codes(np.concatenate(made), np.full(count, frames), text, ["slt", "kathleen"] * (count // 2), held)

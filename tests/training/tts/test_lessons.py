@@ -62,6 +62,10 @@ def test_what_is_no_codes_file_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "codes.npz").write_bytes(content)
     with pytest.raises(ValueError, match=r"^codec --codes: .*codes\.npz: no codes\.npz as spoken and encode make it"):
         load_lessons(tmp_path / "codes.npz", CONFIG.codec, FRAMES)
+    with (tmp_path / "codes.npz").open("wb") as file:
+        np.save(file, np.zeros((FRAMES, 3), np.int16))
+    with pytest.raises(ValueError, match=r"no codes\.npz as spoken and encode make it"):
+        load_lessons(tmp_path / "codes.npz", CONFIG.codec, FRAMES)
     np.savez(tmp_path / "codes.npz", wave=np.zeros(3))
     with pytest.raises(ValueError, match=r"no codes\.npz as spoken and encode make it"):
         load_lessons(tmp_path / "codes.npz", CONFIG.codec, FRAMES)
@@ -72,4 +76,6 @@ def test_a_run_says_so_before_it_reads_anything_else(tmp_path: Path) -> None:
     run = CodecRun((tmp_path / "speech",), tmp_path / "out", 1.0, start=tmp_path / "none", part=Part.ENCODER)
     with pytest.raises(ValueError, match=r"^codec --codes: .*spoken\.npz: no such file$"):
         CodecTrainer(CONFIG, replace(run, codes=tmp_path / "spoken.npz", device="cpu"))
+    with pytest.raises(ValueError, match=r"^codec --codes: .* not --part codes$"):
+        CodecTrainer(CONFIG, replace(run, codes=tmp_path / "spoken.npz", part=Part.CODES, device="cpu"))
     assert not (tmp_path / "out").exists()

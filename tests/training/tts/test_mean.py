@@ -46,6 +46,16 @@ def test_talkers_of_other_shapes_have_none(tmp_path: Path) -> None:
         save_mean(first, second, 0.5, tmp_path / "out")
 
 
+def test_what_holds_no_weights_is_named(tmp_path: Path) -> None:
+    first, _ = talkers(tmp_path)
+    with pytest.raises(ValueError, match=r"mean second: .*nowhere"):
+        save_mean(first, tmp_path / "nowhere", 0.5, tmp_path / "out")
+    broken = tmp_path / "broken.safetensors"
+    broken.write_bytes(b"no weights")
+    with pytest.raises(ValueError, match=r"mean first: .*broken"):
+        save_mean(broken, first, 0.5, tmp_path / "out")
+
+
 @pytest.mark.parametrize("share", [-0.1, 1.1])
 def test_a_share_lies_between_none_and_all(share: float, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="share"):

@@ -6,7 +6,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench import sentences as evaluation
 from tests.training.tts.shapes import FICTION
+from training.tts import stumbles
 from training.tts.stumbles import stumble
 from training.tts.text import speakable
 
@@ -64,6 +66,15 @@ def test_the_other_kinds_occur() -> None:
     chained = [text for text in texts if sum(text.lower().count(line) for line in first) >= 2]
     assert 0.25 < len(chained) / len(texts) < 0.45
     assert all(re.search(r",? (while|because|and|but|although|when|so|until|before|after|as) ", t) for t in chained)
+
+
+def test_what_an_evaluation_has_said_is_not_learnt() -> None:
+    """Its things, trades and qualities do not occur beside numbers and names."""
+    ours = {*stumbles._THINGS, *stumbles._COUNTED, *stumbles._TRADES}
+    theirs = {*evaluation._THINGS, *evaluation._WORKS, *evaluation._OBJECTS, *evaluation._QUALITIES}
+    assert not {word for word in ours if word in theirs or f"{word}s" in theirs or word.removesuffix("s") in theirs}
+    said_there = {one.text.lower() for one in evaluation.sentences()}
+    assert not said_there & {text + "." for text in said(3, 2000)}
 
 
 @given(SEEDS)

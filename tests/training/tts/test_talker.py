@@ -59,7 +59,7 @@ def test_rows_are_learnt(tmp_path: Path, own: float) -> None:
     step.rate(5e-3)
     step.own_share.fill_(own)
     seen = []
-    for _ in range(90):
+    for _ in range(60):
         step.run(buckets[0])
         seen.append((step.measures[0] + step.measures[1]).item())
     assert np.mean(seen[-5:]) < 0.6 * np.mean(seen[:5])
