@@ -33,7 +33,7 @@ from streaming.work import Work
 Floats = npt.NDArray[np.float32]
 
 UNCERTAIN: Final = 5
-"""Readings after which a forced token counts as committed: as many as agree before a word does (docs/streaming.md)."""
+"""Readings after which a forced token counts as committed, so that its logits are not asked for."""
 
 
 def measure(

@@ -147,7 +147,7 @@ class Listener:
                 case Silence(sample=sample) if self._speech is not None:
                     self._speech.pause(sample)
                 case Endpoint() if self._speech is not None:
-                    self._close_segment(self._speech, events, speech_final=True)
+                    self._finish_segment(self._speech, events, self._speech.end, speech_final=True)
                 case _:
                     pass
         if self._speech is not None:
@@ -207,13 +207,9 @@ class Listener:
             self._clock += len(rest)
             self._recent = np.concatenate([self._recent, rest])
         if self._speech is not None:
-            self._close_segment(self._speech, events, speech_final=True, from_finalize=from_finalize)
+            end = self._speech.end
+            self._finish_segment(self._speech, events, end, speech_final=True, from_finalize=from_finalize)
         self._endpointer.close(self._clock)
-
-    def _close_segment(
-        self, speech: OpenSegment, events: list[Event], *, speech_final: bool, from_finalize: bool = False
-    ) -> None:
-        self._finish_segment(speech, events, speech.end, speech_final=speech_final, from_finalize=from_finalize)
 
     def _finish_segment(
         self, speech: OpenSegment, events: list[Event], end: int, *, speech_final: bool, from_finalize: bool = False
