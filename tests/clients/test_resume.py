@@ -161,6 +161,18 @@ async def test_the_tape_is_bounded_and_its_loss_is_told(monkeypatch: pytest.Monk
 
 async def test_a_daemon_that_restarts_loses_nothing(daemon: Daemon, speech: bytes, offline: list[str]):
     """In the middle of the second utterance the daemon ends and another takes its place: its words still come."""
+    pause = bytes(48_000)
+    middle = (speech.index(pause) + 1) // 2 * 2 + len(pause) + 32_000  # the pause may be found a byte early
+    gone = asyncio.Event()
+
+    async def spoken() -> AsyncIterator[bytes]:
+        """However slow the machine is: the first daemon hears a second of the second utterance, no daemon the next."""
+        async for piece in paced(speech[:middle], 3200, 0.02):
+            yield piece
+        await asyncio.wait_for(gone.wait(), 60)
+        async for piece in paced(speech[middle:], 3200, 0.02):
+            yield piece
+
     events: list[object] = []
     first = daemon()
     first.__enter__()
@@ -168,11 +180,12 @@ async def test_a_daemon_that_restarts_loses_nothing(daemon: Daemon, speech: byte
     assert port is not None
     second = None
     try:
-        async with aclosing(listen(first.url, paced(speech, 3200, 0.02), StreamOptions())) as it:
+        async with aclosing(listen(first.url, spoken(), StreamOptions())) as it:
             async for event in it:
                 events.append(event)
                 if isinstance(event, Results) and event.is_final and second is None:
                     await asyncio.to_thread(first.__exit__, None, None, None)
+                    gone.set()
                     second = daemon(port=port)
                     await asyncio.to_thread(second.__enter__)
     finally:
