@@ -28,11 +28,12 @@ from streaming.model import AsrModel
 from streaming.prefix import Head
 from streaming.recognizer import Segment
 from streaming.seam import SEGMENT_SECONDS
+from streaming.stability import DECODER_ALONE
 from streaming.work import Work
 
 Floats = npt.NDArray[np.float32]
 
-UNCERTAIN: Final = 5
+UNCERTAIN: Final = DECODER_ALONE.agreement
 """Readings after which a forced token counts as committed, so that its logits are not asked for."""
 
 

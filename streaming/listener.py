@@ -16,13 +16,14 @@ import numpy.typing as npt
 from engines.batching import Cancelled, Owner
 from engines.gguf import Rows
 from streaming.bias import KeytermBias
-from streaming.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence, VoiceActivity
+from streaming.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence
 from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
 from streaming.open_segment import OpenSegment
 from streaming.options import ListenOptions
 from streaming.prefix import Head
 from streaming.recognizer import Segment
 from streaming.transcripts import Transcripts
+from streaming.voice import VoiceActivity
 from streaming.work import Work
 
 if TYPE_CHECKING:

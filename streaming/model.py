@@ -18,13 +18,13 @@ from engines.threads import budget, share
 from streaming.aligner import ForcedAligner
 from streaming.doubt import UNSURE, affordable
 from streaming.encoder import AudioEncoder, rows_of
-from streaming.endpoint import VoiceModel
 from streaming.language_model import LanguageModel
 from streaming.listener import Listener
 from streaming.mel import CLAMP, LogMel, MelStream, load_filters
 from streaming.options import ListenOptions, OptionError
 from streaming.prompt import Prompt
 from streaming.seam import SEGMENT_SECONDS
+from streaming.voice import VoiceModel
 from streaming.work import Work
 
 Floats = npt.NDArray[np.float32]

@@ -16,21 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import models
-from streaming.endpoint import (
-    CONTEXT,
-    FRAME,
-    Endpoint,
-    Endpointer,
-    EndpointEvent,
-    Onset,
-    Resumed,
-    Silence,
-    Turn,
-    Voice,
-    VoiceActivity,
-    VoiceModel,
-    VoiceState,
-)
+from streaming.endpoint import Endpoint, Endpointer, EndpointEvent, Onset, Resumed, Silence
+from streaming.voice import CONTEXT, FRAME, Turn, Voice, VoiceActivity, VoiceModel, VoiceState
 
 Samples = npt.NDArray[np.float32]
 GRAPH = Path(models.__path__[0]) / "silero-vad" / "silero_vad_16k_op15.onnx"
