@@ -92,6 +92,7 @@ class Optimisation:
     constant_until: float = 0.3  # share of the run before the cosine begins
     clip: float = 2.0
     average: float = 0.9995  # decay of the weight average
+    decoder_only: bool = False  # the encoder stays as it is, up to its projection into the decoder's width
     seed: int = 1
 
 

@@ -63,6 +63,14 @@ class PocketASR(nn.Module):
         with torch.no_grad():
             tower.conv_out.weight.mul_(5)
 
+    def keep_encoder(self) -> None:
+        """Train the decoder and what projects the encoder's states into its rows; encoder and CTC head stay as they
+        are."""
+        tower = self.thinker.audio_tower
+        self.requires_grad_(False)
+        for part in (tower.proj1, tower.proj2, self.thinker.model):
+            part.requires_grad_(True)
+
     def forward(self, mel: Tensor, frames: Tensor, prefix: Tensor, prefix_count: Tensor, targets: Tensor) -> Outputs:
         """mel [B, 128, k chunks], frames [B]; prefix ids [B, P] of which prefix_count [B] are real; targets [B, S]:
         suffix, language, text, end, padding. Every shape out depends on shapes in only, so the pass can be captured."""

@@ -29,10 +29,16 @@ def orthogonalise(matrices: Tensor) -> Tensor:
     return x.mT if tall else x
 
 
+def _trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    return [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+
+
 class Optimizer:
+    """Of the parameters that require a gradient; the others stay as they are."""
+
     def __init__(self, model: nn.Module, config: Optimisation, weight_decay: float) -> None:
         self._config, self._decay = config, weight_decay
-        named = list(model.named_parameters())
+        named = _trained(model)
         self.parameters = [p for _, p in named]
         device = self.parameters[0].device
         self.gradient = torch.zeros(sum(p.numel() for p in self.parameters), device=device)
@@ -103,5 +109,5 @@ class Optimizer:
 
 def averaged(model: nn.Module, average: Sequence[Tensor]) -> dict[str, Tensor]:
     """The state dict of `model` with the averaged parameters in place of its own."""
-    names = [name for name, _ in model.named_parameters()]
-    return dict(zip(names, average, strict=True))
+    own = {name: p.detach() for name, p in model.named_parameters()}
+    return own | dict(zip((name for name, _ in _trained(model)), average, strict=True))

@@ -9,18 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from training.asr.augment import augment
 from training.asr.config import Config
-from training.asr.encoder import token_count
+from training.asr.ctc_loss import CtcLoss
 from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer
-from training.asr.phones import FRAMES_PER_ROW
 from training.asr.plan import Plan
 from training.asr.pool import assemble
 from training.asr.spectrogram import HOP, LogMel, mask_spectrogram
@@ -80,6 +77,7 @@ class Step:
         self._device = device
         self.strength, self.consistency = torch.zeros((), device=device), torch.zeros((), device=device)
         self.ctc_weight = 1.0
+        self._ctc = CtcLoss(config, device, phones=model.phones is not None)
         self._captured: dict[
             tuple[int, ...], tuple[Inputs, Forward, list[Tensor], torch.cuda.CUDAGraph, torch.cuda.CUDAGraph]
         ] = {}
@@ -133,41 +131,6 @@ class Step:
         entropy = F.cross_entropy(logits.transpose(1, 2), x.lines[:, 1:], reduction="none")
         return (entropy * weight).sum() / weight.sum().clamp(min=1)
 
-    def _ctc(self, out: Forward, plan: Plan) -> tuple[Tensor, list[Tensor]]:
-        """(losses per token: last layer, inner layer; gradients of the weighted loss at both layers' logits)."""
-        share, phones = self._config.regularisation.middle_ctc, self._model.phones is not None
-        rows = token_count(torch.from_numpy(plan.length) // HOP, self._config.shape.chunk_frames)
-        total = max(int(plan.ctc_count.sum()) * self._config.batches.views, 1)
-        losses: list[Tensor] = []
-        gradients: list[Tensor] = []
-        for inner, logits in enumerate((out.ctc, out.inner)):
-            fine = bool(inner) and phones
-            tokens, counts = (plan.phones, plan.phone_count) if fine else (plan.ctc, plan.ctc_count)
-            loss, gradient = self._one_ctc(logits, tokens, counts, rows * FRAMES_PER_ROW if fine else rows)
-            losses.append(loss / total)
-            gradients.append(gradient * (self.ctc_weight * (share if inner else 1 - share) / total))
-        return torch.stack(losses), gradients
-
-    def _one_ctc(
-        self, logits: Tensor, tokens: NDArray[np.int64], counts: NDArray[np.int64], frames: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Summed loss and its gradient at logits [R, T, classes], whose last class is the blank."""
-        views = self._config.batches.views
-        leaf = logits.detach().requires_grad_()
-        scores = leaf.log_softmax(-1).transpose(0, 1)
-        real = max(int(counts.sum()), 1)
-        loss = F.ctc_loss(
-            scores,
-            torch.from_numpy(tokens[:real]).to(self._device, non_blocking=True).repeat(views),
-            frames.repeat(views),
-            torch.from_numpy(counts).repeat(views),
-            blank=logits.shape[-1] - 1,
-            reduction="sum",
-            zero_infinity=True,
-        )
-        (gradient,) = torch.autograd.grad(loss, leaf)
-        return loss.detach(), gradient
-
     def _inputs(self, plan: Plan) -> Inputs:
         def send(x: object) -> Tensor:
             return torch.from_numpy(x).to(self._device, non_blocking=True)  # pyright: ignore[reportArgumentType]
@@ -185,12 +148,16 @@ class Step:
 
     def _eager(self, plan: Plan, x: Inputs) -> Tensor:
         out = self._forward(x)
-        loss, gradients = self._ctc(out, plan)
+        loss, gradients = self._ctc(out.ctc, out.inner, plan, self.ctc_weight)
         self._store(self._backward(out, gradients))
         return torch.cat([out.report[:3], loss, out.report[3:]])
 
     def _backward(self, out: Forward, gradients: list[Tensor]) -> tuple[Tensor, ...]:
-        return torch.autograd.grad([out.loss, out.ctc, out.inner], self._optimizer.parameters, [self._one, *gradients])
+        ends = zip((out.loss, out.ctc, out.inner), (self._one, *gradients), strict=True)
+        learning = [(end, gradient) for end, gradient in ends if end.requires_grad]  # CTC's not where the encoder stays
+        return torch.autograd.grad(
+            [end for end, _ in learning], self._optimizer.parameters, [gradient for _, gradient in learning]
+        )
 
     def _store(self, gradients: tuple[Tensor, ...]) -> None:
         torch._foreach_copy_(self._optimizer.views, [g.float() for g in gradients])  # pyright: ignore[reportPrivateUsage]
@@ -215,7 +182,7 @@ class Step:
         kept = Forward(*(t.detach() for t in out))
         self._captured[key] = (static, kept, gradients, forward, backward)
         forward.replay()
-        for gradient, found in zip(gradients, self._ctc(kept, plan)[1], strict=True):
+        for gradient, found in zip(gradients, self._ctc(kept.ctc, kept.inner, plan, self.ctc_weight)[1], strict=True):
             gradient.copy_(found)
         backward.replay()
         # Dropout and augmentation differ, so the two norms agree roughly only; a broken capture is far off.
@@ -244,7 +211,7 @@ class Step:
         for f in fields(Inputs):
             getattr(static, f.name).copy_(getattr(x, f.name), non_blocking=True)
         forward.replay()
-        loss, found = self._ctc(out, plan)
+        loss, found = self._ctc(out.ctc, out.inner, plan, self.ctc_weight)
         for gradient, new in zip(gradients, found, strict=True):
             gradient.copy_(new)
         backward.replay()

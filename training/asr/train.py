@@ -39,7 +39,13 @@ class Training:
     """One process of a run."""
 
     def __init__(self, config: Config, run: Run, now: Callable[[], float] = time.time) -> None:
-        """``now``: the clock, in seconds since the epoch, that the run's length and schedule follow."""
+        """``now``: the clock, in seconds since the epoch, that the run's length and schedule follow.
+
+        Raises:
+            ValueError: an encoder that is to stay as it is, in a run from nothing.
+        """
+        if config.optimisation.decoder_only and run.start is None and run.resume is None:
+            raise ValueError("optimisation.decoder_only: needs --start or --resume, an encoder that can hear")
         self._config, self._run, self._now = config, run, now
         self._all = Processes()
         self._began = self._now()
@@ -75,6 +81,8 @@ class Training:
         self._model = PocketASR(config.shape, config.regularisation, len(phones) if phones else 0)
         if run.start is not None:
             begin_with(self._model, run.start)
+        if config.optimisation.decoder_only:
+            self._model.keep_encoder()
         self._model.to(self._device)
         self._mel = LogMel().to(self._device)
         self._optimizer = Optimizer(self._model, config.optimisation, config.regularisation.weight_decay)
@@ -138,10 +146,9 @@ class Training:
             report = step.gradients(plan)
             self._all.average(self._optimizer.gradient)
             step.update()
-            log.total += torch.cat([report[:5], self._optimizer.norm[None], report[5:]])
-            self._record.step += 1
             heard = float(plan.length.sum()) / RATE / 3600 * config.batches.views * self._all.count
-            self._record.heard, log.heard = self._record.heard + heard, log.heard + heard
+            log.add(torch.cat([report[:5], self._optimizer.norm[None], report[5:]]), heard)
+            self._record.step, self._record.heard = self._record.step + 1, self._record.heard + heard
             if self._fresh and self._record.step == _AVERAGE_FROM:
                 self._optimizer.restart_average()
             if self._record.step % REPORT:

@@ -42,16 +42,16 @@ def test_an_evaluation_is_a_row_in_percent(tmp_path: Path) -> None:
 
 def test_a_line_tells_the_means_since_the_last(capsys: pytest.CaptureFixture[str]) -> None:
     log = Log(torch.device("cpu"), 10.0)
-    for _ in range(REPORT):
-        log.total += torch.tensor([1.0, 0.5, 2.0, 3.0, 4.0, 0.25, 6.0])
-        log.heard += 0.01
+    # A run taken up again between two lines has fewer steps before the first of them.
+    for _ in range(REPORT - 50):
+        log.add(torch.tensor([1.0, 0.5, 2.0, 3.0, 4.0, 0.25, 6.0]), 0.02)
     log.waited = 1.5
     means = log.means()
     assert means == [1.0, 0.5, 2.0, 3.0, 4.0, 0.25, 6.0]
     assert log.line(means, 20.0, 0.75, 33.0) == (
         "ce 1.000 acc 0.500 views 2.000 ctc 3.000 inner 4.000 norm 0.25 lines 6.000 rate 0.750 | "
-        "100.0 ms/step, waited 1.5 s, 33 h heard, 360 x real time"
+        "200.0 ms/step, waited 1.5 s, 33 h heard, 360 x real time"
     )
     log.clear()
-    assert log.means() == [0.0] * 7 and log.heard == log.waited == 0.0
+    assert log.means() == [0.0] * 7 and log.heard == log.waited == log.steps == 0
     assert capsys.readouterr().out == ""

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ pytest.importorskip("matplotlib")
 
 import torch
 
+from training.asr.checkpoint import load_weights
+from training.asr.config import Config
 from training.asr.material import split
 from training.asr.optimizer import Optimizer, orthogonalise
 from training.asr.run import Run, schedule
@@ -99,13 +102,13 @@ def test_a_run_saves_and_can_be_continued(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("\n".join([*SENTENCES, "a ventriloquist spoke"]))
 
-    def run(seconds: float, out: str, **more: Path) -> dict[str, object]:
+    def run(seconds: float, out: str, config: Config = CONFIG, **more: Path) -> dict[str, object]:
         given = Run(
             shards=(train,), test=(test,), text=text, tokenizer=tmp_path / "tokenizer" / "tokenizer.json",
             out=tmp_path / out, seconds=seconds, device="cpu", compile=False, processes=1, **more,
         )  # fmt: skip
         seconds_pass = itertools.count(1000.0)
-        Training(CONFIG, given, lambda: next(seconds_pass)).train()
+        Training(config, given, lambda: next(seconds_pass)).train()
         return json.loads((tmp_path / out / "run.json").read_text())
 
     first = run(40, "first")
@@ -115,6 +118,14 @@ def test_a_run_saves_and_can_be_continued(tmp_path: Path) -> None:
     assert second["started_from"] and second["steps"] > 0
     third = run(60, "third", resume=tmp_path / "first" / "state.pt")
     assert third["steps"] > first["steps"] and third["heard"] > first["heard"]
+    alone = replace(CONFIG, optimisation=replace(CONFIG.optimisation, decoder_only=True))
+    with pytest.raises(ValueError, match="decoder_only: needs --start or --resume"):
+        run(20, "nothing", alone)
+    assert run(20, "fourth", alone, start=tmp_path / "first")["steps"] > 0
+    before, after = (load_weights(tmp_path / name) for name in ("first", "fourth"))
+    changed = {name for name, value in before.items() if not torch.equal(value, after[name])}
+    learnt = ("thinker.model.", "thinker.audio_tower.proj")
+    assert changed and all(name.startswith(learnt) for name in changed)
 
 
 _TINY = """
