@@ -107,8 +107,18 @@ def main() -> None:
     elif a.stage == "held-out":
         from training.tts.codec import load_codec
         from training.tts.held_out import encode_held_out
+        from training.tts.search import Search
 
-        print(f"{encode_held_out(load_codec(a.codec), a.tars, a.voice, a.out)} recordings")
+        codec = load_codec(a.codec).to(a.device)
+        search = Search(codec, config.codec_training, a.search) if a.search else None
+        print(f"{encode_held_out(codec, a.tars, a.voice, a.out, search)} recordings")
+    elif a.stage == "search":
+        from training.tts.codec import load_codec
+        from training.tts.held_out import search_held_out
+        from training.tts.search import Search
+
+        search = Search(load_codec(a.codec, encoder=False).to(a.device), config.codec_training, a.steps)
+        print(f"{search_held_out(search, a.codes, a.speech, a.out)} recordings")
     elif a.stage == "spoken":
         from tokenizers import Tokenizer
 

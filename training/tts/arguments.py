@@ -102,6 +102,16 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     held.add_argument("--codec", type=Path, required=True)
     held.add_argument("--voice", required=True)
     held.add_argument("--out", type=Path, required=True, help="held-out.npz")
+    held.add_argument("--search", type=int, default=0, help="steps, each 0.02 core seconds a frame (0: no search)")
+    held.add_argument("--device", default="cpu")
+
+    search = stages.add_parser("search", help="nearer codes for a held-out.npz; the codec may be without encoder")
+    search.add_argument("codes", type=Path, help="held-out.npz to begin from")
+    search.add_argument("--codec", type=Path, required=True)
+    search.add_argument("--speech", type=Path, nargs="+", required=True, help="tars of the recorded voice")
+    search.add_argument("--steps", type=int, default=40, help="each 0.02 core seconds a frame")
+    search.add_argument("--out", type=Path, required=True, help="held-out.npz")
+    search.add_argument("--device", default="cpu")
 
     checkpoint = stages.add_parser("checkpoint", help="official-layout folder of codec, talker and tokenizer")
     checkpoint.add_argument("--codec", type=Path, required=True)

@@ -73,6 +73,8 @@ class CodecTraining:
     magnitude_weight: float = 1.5  # of square-root magnitudes within the spectral distance: what is loud
     envelope_weight: float = 0.0  # of 1 - STOI, nearly
     loudness_weight: float = 0.0  # of what PESQ would lose, nearly
+    search_envelopes: float = 3.0  # times envelope_weight while codes are searched
+    search_loudness: float = 2.25  # times loudness_weight then
     phone_weight: float = 2.0
     commitment_weight: float = 0.5
     speed: float = 0.06  # crops of the recorded voice are played up to so much faster or slower
