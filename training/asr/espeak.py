@@ -55,7 +55,7 @@ class Espeak:
     def __init__(self, root: Path) -> None:
         folder = root / "usr/lib/x86_64-linux-gnu"
         ctypes.CDLL(str(folder / "libsonic.so.0"), ctypes.RTLD_GLOBAL)
-        stub = root / "libpcaudio.so.0"  # the real one pulls in sound servers; see build_stubs
+        stub = root / "libpcaudio.so.0"  # the real one pulls in sound servers
         ctypes.CDLL(str(stub if stub.exists() else folder / "libpcaudio.so.0"), ctypes.RTLD_GLOBAL)
         self._library = ctypes.CDLL(str(folder / "libespeak-ng.so.1"))
         data = folder if (folder / "espeak-ng-data").exists() else root / "usr/share"
