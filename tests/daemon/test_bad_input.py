@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def bystander(client: Client, speech: Speech) -> Generator[None]:
     thread.start()
     yield
     done.set()
-    thread.join(30)
+    thread.join(120)
     assert heard == [alone]
 
 
@@ -264,13 +265,22 @@ def flood(client: Client, limit: int) -> sockets.socket:
 
 
 @pytest.mark.usefixtures("bystander")
-def test_answers_to_pings_do_not_pile_up(start: Start) -> None:
+def test_answers_to_pings_do_not_pile_up(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client pings for megabytes before it reads: it gets the latest answer, and few of the others."""
+    taken, take = 0, WebSocketConnection.handle_ping
+
+    def counted(self: WebSocketConnection) -> None:
+        nonlocal taken
+        take(self)
+        taken += 1
+
+    monkeypatch.setattr(WebSocketConnection, "handle_ping", counted)
     ping = struct.pack("!BB4x", 0x89, 0x80 | 125) + b"p" * 117
     with start() as background, flood(Client(background.url), 0) as raw:
         raw.settimeout(60)
         for first in range(0, 100_000, 100):
             raw.sendall(b"".join(ping + b"%8d" % i for i in range(first, first + 100)))
+        assert eventually(lambda: taken == 100_000), "what is still under way when it reads would be answered"
         answers = b""
         while b"p%8d" % 99_999 not in answers[-1000:]:
             chunk = raw.recv(1 << 20)
@@ -369,13 +379,18 @@ def test_a_connection_that_asks_for_nothing_is_given_up(
     start: Start, monkeypatch: pytest.MonkeyPatch, requests: list[bytes]
 ) -> None:
     """Also one that stops in the middle of its next request."""
-    monkeypatch.setattr("daemon.connection._REQUEST_SECONDS", 0.5)
+    *whole, rest = requests
+    hurry = partial(monkeypatch.setattr, "daemon.connection._REQUEST_SECONDS", 0.5)
+    if not whole:
+        hurry()
     with start() as background, idle_connection(background.url) as raw:
-        *whole, rest = requests
-        for request in whole:
+        for request in whole:  # as long as it asks for something it has its time
             raw.sendall(request)
             answer = b""
             while not answer.endswith(b"}"):
-                answer += raw.recv(4096)
+                chunk = raw.recv(4096)
+                assert chunk, "closed"
+                answer += chunk
+        hurry()
         raw.sendall(rest)
         assert ended(raw)
