@@ -11,6 +11,7 @@ from codec.talker import TalkerStep
 from daemon.serve import Background
 from engines.batching import Owner
 from tests.daemon.support import LONG, SHORT, Voice, same, taken, tell, until
+from tests.lanes import held, until_waiting
 
 Start = Callable[..., AbstractContextManager[Background]]
 
@@ -33,37 +34,45 @@ def test_after_cleared_no_old_audio_comes(voice: Voice, offline: Callable[..., b
             assert same(audio, wanted)
 
 
-def test_clear_takes_waiting_flushes_with_it(voice: Voice) -> None:
+def test_clear_takes_waiting_flushes_with_it(voice: Voice, tts_model: TtsModel) -> None:
     with voice.open() as socket:
-        tell(socket, "Speak", text=LONG)
-        tell(socket, "Flush")
-        tell(socket, "Clear")
-        tell(socket, "Clear")
-        tell(socket, "Close")
+        with held(tts_model.engine.lane):  # the flush waits, however late the clear comes
+            tell(socket, "Speak", text=LONG)
+            until_waiting(tts_model.engine.lane, 1)
+            tell(socket, "Flush")
+            tell(socket, "Clear")
+            tell(socket, "Clear")
+            tell(socket, "Close")
         _, messages = taken(socket)
         assert [m["type"] for m in messages] == ["Metadata", "Cleared", "Cleared"]
         assert socket.close_code == 1000
 
 
-def test_clear_ends_what_close_would_speak(voice: Voice) -> None:
+def test_clear_ends_what_close_would_speak(voice: Voice, tts_model: TtsModel) -> None:
+    """The model stands until the daemon has taken every message, so that it does not close before the last."""
     with voice.open() as socket:
-        tell(socket, "Speak", text=LONG)
-        tell(socket, "Close")
-        tell(socket, "Clear")
-        tell(socket, "Speak", text=SHORT)  # too late
-        tell(socket, "Flush")
-        audio, messages = taken(socket)
-        assert [m["type"] for m in messages] == ["Metadata", "Cleared"]
-        assert len(audio) < 48_000 * 10
+        with held(tts_model.engine.lane):
+            tell(socket, "Speak", text=LONG)
+            until_waiting(tts_model.engine.lane, 1)
+            tell(socket, "Close")
+            tell(socket, "Clear")
+            tell(socket, "Speak", text=SHORT)  # too late
+            tell(socket, "Flush")
+            socket.send(b"")  # answered at once, so all before it has been taken
+            before, messages = until(socket, "Warning")
+        audio, rest = taken(socket)
+        assert [m["type"] for m in messages + rest] == ["Metadata", "Warning", "Cleared"]
+        assert before + audio == b""
         assert socket.close_code == 1000
 
 
-def test_flushes_that_wait_are_bounded(voice: Voice) -> None:
+def test_flushes_that_wait_are_bounded(voice: Voice, tts_model: TtsModel) -> None:
     with voice.open() as socket:
-        tell(socket, "Speak", text=LONG)
-        for _ in range(1001):
-            tell(socket, "Flush")
-        _, messages = until(socket, "Warning")
+        with held(tts_model.engine.lane):  # none is answered before the last has come
+            tell(socket, "Speak", text=LONG)
+            for _ in range(1001):
+                tell(socket, "Flush")
+            _, messages = until(socket, "Warning")
         assert messages[-1]["code"] == "FLUSH_LIMIT"
         tell(socket, "Clear")
         until(socket, "Cleared")
