@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from websockets.sync.client import connect
 
 from daemon.encoder import RAW
+from daemon.pace import Pace
 from daemon.serve import Background
 from streaming.pcm import PcmDecoder
 from tests.daemon.support import LONG, SHORT, Voice, same, taken, tell, until
@@ -115,8 +117,10 @@ def test_audio_begins_before_the_last_word_is_there(voice: Voice) -> None:
         assert socket.close_code == 1000
 
 
-def test_the_first_message_is_one_frame(voice: Voice) -> None:
-    """So that sound starts; then groups grow with what the client has to play."""
+def test_the_first_message_is_one_frame(voice: Voice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that sound starts; then groups grow with what the client has to play: it plays nothing meanwhile, so that it
+    has ever more, however slowly that is made."""
+    monkeypatch.setattr("daemon.narration.Pace", partial(Pace, lambda: 100.0))
     with voice.open() as socket:
         socket.recv()
         tell(socket, "Speak", text=LONG)
