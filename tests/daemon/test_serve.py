@@ -129,21 +129,21 @@ def test_at_the_drain_deadline_sessions_are_finalised_and_sent_away(speech: Spee
 
 
 def test_a_second_signal_ends_at_once(speech: Speech) -> None:
-    with process() as running:
+    with process(drain_seconds="600") as running:
         client = Client(running.url())
         with client.open() as socket:
             send(socket, speech.pcm)
             running.process.send_signal(signal.SIGINT)
             assert eventually(lambda: any("a second signal ends them" in line for line in running.lines))
             running.process.send_signal(signal.SIGINT)
-            assert running.wait(60) == 0
+            assert running.wait() == 0
 
 
 def test_an_idle_daemon_ends_with_the_first_signal() -> None:
     with process(drain_seconds="600") as running:
         running.url()
         running.process.send_signal(signal.SIGTERM)
-        assert running.wait(60) == 0
+        assert running.wait() == 0
 
 
 def test_a_taken_port_and_a_missing_model_are_one_line_and_status_1(daemon: Background) -> None:
@@ -176,7 +176,7 @@ def test_background_starts_and_stops_without_a_trace(
                 socket.recv(timeout=60)
         assert error.value.rcvd is not None and error.value.rcvd.code == 1012
         opened.__exit__(None, None, None)
-    assert eventually(lambda: count(background) == before), (before, count(background))
+    assert eventually(lambda: count(background) <= before), (before, count(background))
 
 
 def test_background_raises_what_the_loader_raises(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_tls(models: Models) -> None:
 
 
 def test_sigterm_lets_an_upload_finish(speech: Speech) -> None:
-    with process() as running:
+    with process(drain_seconds="600") as running:
         url = running.url()
         audio = np.frombuffer(speech.pcm * int(90 / speech.seconds), "<i2")
         file = io.BytesIO()
@@ -205,14 +205,14 @@ def test_sigterm_lets_an_upload_finish(speech: Speech) -> None:
 
         def upload() -> None:
             files = {"file": ("speech.wav", file.getvalue())}
-            answers.append(httpx.post(url + "/v1/audio/transcriptions", files=files, timeout=60))
+            answers.append(httpx.post(url + "/v1/audio/transcriptions", files=files, timeout=300))
 
         uploading = threading.Thread(target=upload)
         uploading.start()
         busy = 'hearsay_sessions{path="/v1/audio/transcriptions"} 1.0'
-        assert eventually(lambda: busy in httpx.get(url + "/metrics").text)
+        assert eventually(lambda: busy in httpx.get(url + "/metrics", timeout=60).text)
         running.process.send_signal(signal.SIGTERM)
-        uploading.join(60)
+        uploading.join(300)
         assert answers[0].status_code == 200
         assert answers[0].json()["usage"]["seconds"] == pytest.approx(len(audio) / RATE, abs=0.01)
         assert running.wait() == 0
@@ -225,7 +225,7 @@ def test_a_call_that_hangs_is_told(
     let_go = threading.Event()
     with start(stall_seconds=1) as background:
         client = Client(background.url)
-        holding = threading.Thread(target=lambda: models.hearing.model.lane.call(lambda: let_go.wait(20)))
+        holding = threading.Thread(target=lambda: models.hearing.model.lane.call(lambda: let_go.wait(120)))
         holding.start()
         try:
             with client.open() as socket:
