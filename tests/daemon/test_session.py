@@ -50,7 +50,7 @@ def texts(batches: list[Batch]) -> list[Transcript]:
     return [e for batch in batches for e in batch.events if isinstance(e, Transcript) and e.is_final]
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data(), pauses=st.booleans())
 def test_cuts_change_no_final(asr_model: AsrModel, speech: Speech, data: st.DataObject, pauses: bool) -> None:
     """Whatever the frames, odd byte counts included, the finals are those of the samples fed at once."""

@@ -70,7 +70,7 @@ def test_even_chunks_are_the_official_decoder(stepper: Stepper, theirs: Floats, 
     assert error <= OFFICIAL_ERROR
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(cuts=st.lists(st.tuples(st.integers(1, 64), st.integers(0, 16)), min_size=1, max_size=12))
 def test_any_cutting_and_padding_is_one_call(
     stepper: Stepper, theirs: Floats, whole: tuple[Floats, list[Floats]], cuts: list[tuple[int, int]]
