@@ -85,7 +85,7 @@ def abrupt_disconnects(
     assert heard == [alone]
     settings = background.hub.settings
     assert len(workers() - others) <= 2 * (settings.sessions + settings.speakers) + 1
-    clean = eventually(lambda: count(background) <= before, 30)
+    clean = eventually(lambda: count(background) <= before)
     assert clean, (before, count(background))
 
 

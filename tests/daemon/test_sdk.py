@@ -74,7 +74,7 @@ def test_deepgram_live(guarded: Background, speech: Speech, text: str) -> None:
         connection.send_keep_alive()
         connection.send_finalize()
         connection.send_close_stream()
-        listening.join(30)
+        listening.join(120)
         assert not listening.is_alive()
     assert joined(messages) == text != ""
     assert any(isinstance(m, ListenV1SpeechStarted) for m in messages)

@@ -128,7 +128,7 @@ def abrupt_ends(background: Background, model: TtsModel, many: int) -> None:
     stop.set()
     staying.join(120)
     assert len(heard) > 1 and set(map(len, heard)) == {len(alone)}
-    clean = eventually(lambda: Left.of(model, background) <= before, 30)
+    clean = eventually(lambda: Left.of(model, background) <= before)
     assert clean, (before, Left.of(model, background))
 
 

@@ -147,7 +147,7 @@ def test_deepgram_speaks(guarded: Background, pcm: bytes) -> None:
         for word in SHORT.split():
             connection.send_text(SpeakV1Text(text=word + " "))
         connection.send_flush()
-        assert flushed.wait(20)
+        assert flushed.wait(120)
         heard = b"".join(message for message in messages if isinstance(message, bytes))
         connection.send_text(SpeakV1Text(text=SHORT * 50))
         connection.send_clear()
