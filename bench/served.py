@@ -2,15 +2,14 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
+import threading
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 
 READY_SECONDS = 120
 _END_SECONDS = 40
@@ -29,21 +28,31 @@ class Served:
 def served(flags: Sequence[str]) -> Generator[Served]:
     """``hearsay serve`` with ``flags`` on a free loopback port, for as long as the block lasts.
 
+    It takes the port itself and tells which: one chosen here could be another's by the time it listens.
+
     Raises:
         RuntimeError: it did not become ready.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "commands.main", "serve", "--port", str(port), *flags]
+    command = [sys.executable, "-m", "commands.main", "serve", "--port", "0", *flags]
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "HEARSAY_API_KEY": ""})
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "HEARSAY_API_KEY": ""},
+    )
+    assert process.stderr is not None
+    urls = SimpleQueue[str | None]()
+    passing = threading.Thread(target=_pass_on, args=(process.stderr, urls))
+    passing.start()
     try:
-        url = f"http://127.0.0.1:{port}"
-        while not _is_ready(url):
-            if process.poll() is not None or time.perf_counter() - began > READY_SECONDS:
-                raise RuntimeError(f"the daemon did not become ready (exit code {process.poll()})")
-            time.sleep(0.02)
+        try:
+            url = urls.get(timeout=READY_SECONDS)
+        except Empty:
+            url = None
+        if url is None:
+            raise RuntimeError("the daemon did not become ready")
         yield Served(url, process.pid, time.perf_counter() - began)
     finally:
         process.send_signal(signal.SIGTERM)
@@ -52,11 +61,14 @@ def served(flags: Sequence[str]) -> Generator[Served]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        passing.join()
+        process.stderr.close()
 
 
-def _is_ready(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=2) as answer:
-            return answer.status == 200
-    except (urllib.error.URLError, OSError):
-        return False
+def _pass_on(lines: Iterable[str], urls: SimpleQueue[str | None]) -> None:
+    """What the daemon says goes to our own stderr; where it is ready into ``urls``, and None where it says no more."""
+    for line in lines:
+        sys.stderr.write(line)
+        if " is ready on " in line:
+            urls.put(line.split(" is ready on ")[1].split()[0])
+    urls.put(None)
