@@ -19,6 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
 from daemon.connection import WebSocketConnection
+from daemon.duplex import Duplex, Ending
 from daemon.serve import Background
 from tests.daemon.support import RATE, Client, Counts, Speech, eventually, finals, send
 
@@ -316,10 +317,20 @@ def test_a_client_that_reads_too_little_meets_the_bound(start: Start) -> None:
             assert closes == 1
 
 
-def test_a_client_that_reads_too_late_sees_1013(start: Start) -> None:
+def test_a_client_that_reads_too_late_sees_1013(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads once the daemon has given it up, and the daemon waits for that however slow both are."""
+    monkeypatch.setattr("daemon.connection._ABORT_SECONDS", 600)
+    monkeypatch.setattr("daemon.duplex._CLOSE_SECONDS", 600)
+    closing, close = threading.Event(), Duplex._close
+
+    async def noted(self: Duplex, ending: Ending) -> int:
+        closing.set()
+        return await close(self, ending)
+
+    monkeypatch.setattr(Duplex, "_close", noted)
     with start(max_outbound_bytes=1 << 26, send_timeout_seconds=0.5) as background:
-        with flood(Client(background.url), 50_000) as raw:
-            time.sleep(2)
+        with flood(Client(background.url), 10_000) as raw:  # its answers fill all buffers, it fits them itself
+            assert closing.wait(60)
             raw.settimeout(60)
             data, frame = b"", struct.pack("!H", 1013) + b"the client does not read"
             while frame not in data:
