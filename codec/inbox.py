@@ -137,7 +137,7 @@ class Inbox:
             yield self._script
 
     def rest(self, epoch: int, *, busy: bool, finished: bool) -> None:
-        """A step comes to its end: ``busy`` if it made something, ``finished`` if that was the last of all.
+        """A step comes to its end: ``busy`` if it made a frame or an event, ``finished`` if that was the last of all.
 
         Raises:
             Overtaken: as :meth:`current`: what it made must be dropped.

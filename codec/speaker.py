@@ -130,7 +130,7 @@ class Speaker:
 
     def step(self, buffered: float | None = None) -> list[Event]:
         """Speak one group of frames, or do what else is due; no events when text is awaited, or where long text held
-        nothing to say so far (:meth:`wait` tells).
+        nothing to say so far, or where speed and rate hold a group's few samples back (:meth:`wait` tells).
 
         Args:
             buffered: seconds of audio that the client holds unplayed; the group is made to fit. None: groups grow.
@@ -147,7 +147,9 @@ class Speaker:
             try:
                 self._advance(made, buffered, epoch)
                 finished = bool(made) and isinstance(made[-1], Finished)
-                self._inbox.rest(epoch, busy=bool(made), finished=finished)
+                # Of a frame that was made there may be nothing to give out yet: the next is due all the same.
+                busy = bool(made) or self.work.frames > frames
+                self._inbox.rest(epoch, busy=busy, finished=finished)
                 return events + made
             except Overtaken:
                 self._given = given

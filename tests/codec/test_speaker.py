@@ -83,6 +83,20 @@ def test_speed_and_sample_rate_change_the_audio_not_the_codes(
     assert mark.end == pytest.approx(len(plain) / 24_000 / speed, abs=0.002)
 
 
+@pytest.mark.parametrize(("speed", "rate"), [(2.0, 8_000), (2.0, 22_050), (4.0, 48_000)])
+def test_a_frame_that_brings_no_sample_yet_is_not_the_last(tts_model: TtsModel, speed: float, rate: int) -> None:
+    """Who has nothing to play gets frame by frame; of some the resampler gives nothing yet, and the next is due."""
+    options = SpeakOptions(seed=2, speed=speed, sample_rate=rate)
+    speaker = tts_model.speaker(options)
+    speaker.say(SHORT_TEXT)
+    speaker.finish()
+    events = run(speaker, buffered=0.0)
+    assert isinstance(events[-1], Finished)
+    assert sum(isinstance(event, AudioChunk) for event in events) < speaker.work.frames
+    assert len(heard(events)) == len(heard(say(tts_model, SHORT_TEXT, options)))
+    speaker.close()
+
+
 def test_a_finished_session_takes_no_more_text(tts_model: TtsModel) -> None:
     """Finished comes once; further text is an error, further finishing is not."""
     speaker = tts_model.speaker()
