@@ -25,6 +25,7 @@ from daemon.loading import Models
 from daemon.serve import Background
 from engines.store import ModelNotFound
 from tests.daemon.support import RATE, Client, Counts, Speech, eventually, finals, send
+from tests.lanes import held
 
 MAIN = "import sys; from daemon.config import load; from daemon.serve import serve; sys.exit(serve(load()))"
 
@@ -222,20 +223,13 @@ def test_a_call_that_hangs_is_told(
     start: Callable[..., AbstractContextManager[Background]], models: Models, speech: Speech
 ) -> None:
     """The lane is held up for real: a stream's call does not come back until it is let go."""
-    let_go = threading.Event()
     with start(stall_seconds=1) as background:
         client = Client(background.url)
-        holding = threading.Thread(target=lambda: models.hearing.model.lane.call(lambda: let_go.wait(120)))
-        holding.start()
-        try:
-            with client.open() as socket:
+        with client.open() as socket:
+            with held(models.hearing.model.lane):
                 send(socket, speech.pcm)
                 assert eventually(lambda: httpx.get(background.url + "/readyz").json() == {"status": "stalled"})
                 assert httpx.get(background.url + "/healthz").status_code == 200
-                let_go.set()
-                assert eventually(lambda: httpx.get(background.url + "/readyz").status_code == 200)
-                socket.send('{"type": "CloseStream"}')
-                assert finals(json.loads(message) for message in socket)
-        finally:
-            let_go.set()
-            holding.join()
+            assert eventually(lambda: httpx.get(background.url + "/readyz").status_code == 200)
+            socket.send('{"type": "CloseStream"}')
+            assert finals(json.loads(message) for message in socket)
