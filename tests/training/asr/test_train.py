@@ -176,7 +176,7 @@ def test_two_processes_train_one_model(tmp_path: Path) -> None:
         "--tokenizer", tmp_path / "tokenizer" / "tokenizer.json", "--out", tmp_path / "out", "--seconds", "6",
         "--device", "cpu", "--no-compile", "--processes", "1", "--align-at", "0",
     ]  # fmt: skip
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     saved = json.loads((tmp_path / "out" / "run.json").read_text())
     assert saved["steps"] >= 10 and "alignment failed" not in done.stdout
