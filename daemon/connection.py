@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
+from websockets.http11 import Request
 
 _ABORT_SECONDS: Final = 15.0
 """After a WebSocket's application has ended: time to close in good order."""
@@ -27,6 +28,39 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         super().connection_made(transport)
         if hasattr(transport, "max_size"):
             setattr(transport, "max_size", _READ_BYTES)
+        self._tells_frames, self.conn.debug = self.conn.debug, False  # it would log the request's head: keys
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """uvicorn's, but who vanishes did not close without a code (1005)."""
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": 1006})
+        super().connection_lost(exc)
+
+    def eof_received(self) -> None:
+        """The client says that it sends no more, and the transport closes: it has left, also where it did not read."""
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": 1006})
+
+    def data_received(self, data: bytes) -> None:
+        """uvicorn's, which waits for ever after a handshake that cannot be read: answer that and close."""
+        super().data_received(data)
+        error = self.conn.handshake_exc
+        if error is not None and not self.handshake_initiated and not self.transport.is_closing():
+            answer = b"".join(self.conn.data_to_send())  # 414 and 431 are ready, what has a body is none
+            if not answer:
+                answer = self.conn.reject(400, f"Failed to open a WebSocket connection: {error}.\n").serialize()
+            self.transport.write(answer)
+            self.transport.close()
+
+    def handle_connect(self, event: Request) -> None:
+        """uvicorn's; from here on the log may say what comes."""
+        self.conn.debug = self._tells_frames
+        super().handle_connect(event)
+
+    def handle_parser_exception(self) -> None:
+        """uvicorn's, for frames that are broken. Before the handshake is answered there is no way to say so."""
+        if self.conn.close_sent is None:
+            self.transport.abort()
+        else:
+            super().handle_parser_exception()
 
     def send_receive_event_to_app(self) -> None:
         """uvicorn's, but text that is no UTF-8 is told to the client, not to the log as a fault with its traceback."""
@@ -65,8 +99,16 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         await super().run_asgi()
         self.loop.call_later(_ABORT_SECONDS, self.transport.abort)
 
+    def keepalive_timeout(self) -> None:
+        """uvicorn's, which tells the application only when the transport has closed: never, where nobody reads."""
+        super().keepalive_timeout()
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": 1011})
+
     async def send(self, message: Any) -> None:
-        """A refusal completes the handshake; uvicorn would report it as forgotten."""
+        """A refusal completes the handshake; uvicorn would report it as forgotten. What is said to a connection that
+        closes is dropped here: the application is about to be told, and asyncio would write a line of log for each."""
+        if message["type"] == "websocket.send" and self.transport.is_closing():
+            return
         await super().send(message)
         if self.initial_response is not None and self.close_sent:
             self.handshake_complete = True
@@ -90,6 +132,13 @@ class HttpConnection(H11Protocol):
         """uvicorn's, then see whether a request is under way."""
         super().data_received(data)
         self._expect_request()
+
+    def eof_received(self) -> None:
+        """The client says that it sends no more, and the transport closes: it has left, also where it did not read."""
+        cycle = cast(RequestResponseCycle | None, self.cycle)
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """uvicorn's."""

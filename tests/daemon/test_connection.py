@@ -1,0 +1,147 @@
+"""Connections that break where uvicorn expects none to: each ends, is told why where it can be, and leaves no log."""
+
+import json
+import logging
+import socket as sockets
+import struct
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import pytest
+
+from daemon.serve import Background
+from tests.daemon.support import LONGEST, RATE, eventually
+
+Start = Callable[..., AbstractContextManager[Background]]
+
+LISTEN = f"/v1/listen?encoding=linear16&sample_rate={RATE}"
+UPGRADE = (
+    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+BROKEN = b"\xff" * 6
+
+
+def opened(url: str) -> sockets.socket:
+    """A TCP connection."""
+    host, port = url.removeprefix("http://").split(":")
+    raw = sockets.socket()
+    raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+    raw.connect((host, int(port)))
+    raw.settimeout(60)
+    return raw
+
+
+def head(path: str = LISTEN, more: str = "") -> bytes:
+    """A request for a WebSocket."""
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{UPGRADE}{more}\r\n".encode()
+
+
+def everything(raw: sockets.socket) -> bytes:
+    """What the daemon says until it closes."""
+    said = b""
+    while chunk := raw.recv(65_536):
+        said += chunk
+    return said
+
+
+def masked(opcode: int, payload: bytes) -> bytes:
+    """A frame, masked with zeros."""
+    return struct.pack("!BBH4x", 0x80 | opcode, 0x80 | 126, len(payload)) + payload
+
+
+@pytest.mark.parametrize(
+    ("request_head", "status", "says"),
+    [
+        (head(LISTEN + "&keyterm=" + "a" * 9000), b"414", b""),
+        (head(more=f"X-Long: {'a' * 9000}\r\n"), b"431", b""),
+        (head(more="".join(f"X-{i}: a\r\n" for i in range(200))), b"431", b"128 headers"),
+        (head(more="Content-Length: 3\r\n") + b"abc", b"400", b"did not receive a valid HTTP request"),
+        (head(more="Transfer-Encoding: chunked\r\n") + b"0\r\n\r\n", b"400", b"did not receive a valid HTTP request"),
+    ],
+)
+def test_a_handshake_that_cannot_be_read_is_answered_and_closed(
+    daemon: Background, request_head: bytes, status: bytes, says: bytes
+) -> None:
+    with opened(daemon.url) as raw:
+        raw.sendall(request_head)
+        said = everything(raw)
+    assert said.startswith(b"HTTP/1.1 " + status)
+    assert b"\r\n\r\nFailed to open a WebSocket connection: " in said
+    assert says in said
+
+
+def closes(background: Background, code: str) -> float:
+    """How many streams ended with ``code``."""
+    return background.hub.metrics.registry.get_sample_value("hearsay_closes_total", {"code": code}) or 0
+
+
+def test_frames_that_are_broken_before_the_answer_end_the_connection(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While all places are taken, the answer takes a quarter of a second: time for a frame that nobody may send yet."""
+    with start(sessions=1) as background, opened(background.url) as first:
+        first.sendall(head())
+        assert first.recv(12) == b"HTTP/1.1 101"
+        with opened(background.url) as raw:
+            raw.sendall(head())
+            time.sleep(0.05)  # frames in one packet with the request never reach the parser
+            raw.sendall(BROKEN)
+            assert everything(raw) == b""
+        first.close()
+        assert eventually(lambda: background.hub.taken == 0)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def test_a_client_that_vanishes_is_counted_as_1006(start: Start) -> None:
+    with start() as background:
+        with opened(background.url) as raw:
+            raw.sendall(head())
+            assert raw.recv(12) == b"HTTP/1.1 101"
+        assert eventually(lambda: closes(background, "1006") == 1)
+
+
+def test_answers_to_who_has_broken_the_connection_are_not_logged(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A thousand messages that want an answer, and behind them, in the same packet, one that ends the connection."""
+    with start() as background, opened(background.url) as raw:
+        raw.sendall(head())
+        assert raw.recv(12) == b"HTTP/1.1 101"
+        raw.sendall(masked(1, b"?") * 1000 + masked(1, b"\xff"))
+        assert struct.pack("!H", 1007) + b"a text message is not UTF-8" in everything(raw)
+        assert eventually(lambda: background.hub.taken == 0)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.parametrize("way", ["socket", "post"])
+def test_a_client_that_leaves_without_having_read_is_gone_at_once(talk: Start, way: str) -> None:
+    """It closes its half of the connection while the buffers on the way to it are full."""
+    with talk(send_timeout_seconds=600, idle_seconds=600, max_text_characters=65_536) as background:
+        text = " ".join([LONGEST] * 10)
+        with opened(background.url) as raw:
+            if way == "socket":
+                raw.sendall(head("/v1/speak"))
+                assert raw.recv(12) == b"HTTP/1.1 101"
+                raw.sendall(masked(1, json.dumps({"type": "Speak", "text": text}).encode()))
+            else:
+                body = json.dumps({"input": text, "response_format": "wav"})
+                asks = f"POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+                raw.sendall((asks + body).encode())
+            assert eventually(lambda: full(background))
+            raw.shutdown(sockets.SHUT_WR)
+            assert eventually(lambda: background.hub.taken == 0, 30)
+
+
+def full(background: Background) -> bool:
+    """Whether a voice has been held back for a while."""
+    samples = background.hub.metrics.registry.get_sample_value
+    paths = ("/v1/speak", "/v1/audio/speech")
+
+    def spoken() -> float:
+        return sum(samples("hearsay_spoken_seconds_total", {"path": path}) or 0 for path in paths)
+
+    before = spoken()
+    time.sleep(0.5)
+    return before > 0 and spoken() == before
