@@ -7,7 +7,7 @@ does not exist. A refusal is sent before a WebSocket is accepted.
 import hmac
 import ipaddress
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
@@ -42,7 +42,11 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through or refuse it."""
-        if scope["type"] not in ("http", "websocket") or scope["path"] in OPEN:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        keys = _from_query(scope)  # first: a request that is refused is logged too
+        if scope["path"] in OPEN:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -55,7 +59,7 @@ class Gate:
                     await _preflight(origin, send)  # carries no key, by the browsers' rules
                     return
                 send = _with_origin(origin, send)
-            self._check_key(scope, headers)
+            self._check_key(scope, headers, keys if self._settings.key_in_query else ())
             if scope["path"] not in SESSION_PATHS:
                 await self._app(scope, receive, send)
                 return
@@ -99,9 +103,9 @@ class Gate:
             return origin
         raise Refused(403, "origin", f"Origin {origin!r} is not allowed (allowed_origins)", param="Origin")
 
-    def _check_key(self, scope: Scope, headers: Headers) -> None:
-        """Any of the given keys may be the right one. What carried a key leaves the scope, hence the log."""
-        given = [*_from_header(headers), *_from_subprotocols(scope), *self._from_query(scope)]
+    def _check_key(self, scope: Scope, headers: Headers, in_query: Sequence[str]) -> None:
+        """Any of the given keys may be the right one."""
+        given = [*_from_header(headers), *_from_subprotocols(scope), *in_query]
         if not self._keys:
             return
         # Every pair is compared, and digests have one length: the time taken tells nothing of a key.
@@ -113,15 +117,15 @@ class Gate:
             401, "invalid_api_key", "the key is wrong" if given else "a key is needed: Authorization: Bearer <key>"
         )
 
-    def _from_query(self, scope: Scope) -> Iterator[str]:
-        if not self._settings.key_in_query:
-            return
-        pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        keys = [value for name, value in pairs if name in _QUERY_KEYS]
-        if keys:
-            rest = [(name, value) for name, value in pairs if name not in _QUERY_KEYS]
-            scope["query_string"] = urlencode(rest).encode("latin-1")
-        yield from keys
+
+def _from_query(scope: Scope) -> list[str]:
+    """The keys in the query, which leave it and so never reach the log, allowed there or not."""
+    pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    keys = [value for name, value in pairs if name in _QUERY_KEYS]
+    if keys:
+        rest = [(name, value) for name, value in pairs if name not in _QUERY_KEYS]
+        scope["query_string"] = urlencode(rest).encode("latin-1")
+    return keys
 
 
 def _from_header(headers: Headers) -> Iterator[str]:
