@@ -17,6 +17,7 @@ from typing import Final, Self
 
 import uvicorn
 
+from daemon import descriptors
 from daemon.app import create_app
 from daemon.config import Settings
 from daemon.connection import WebSocketConnection, http_connection
@@ -84,7 +85,8 @@ class Server(uvicorn.Server):
 def _server(settings: Settings, hub: Hub, listening: Callable[[], None], settled: Callable[[], None]) -> Server:
     config = uvicorn.Config(
         create_app(settings, hub),
-        http=http_connection(settings.max_connections),
+        http=http_connection(descriptors.connections(settings)),
+        backlog=descriptors.BACKLOG,
         ws=WebSocketConnection,
         ws_max_size=settings.max_frame_bytes,
         ws_ping_interval=settings.ping_interval_seconds,
@@ -141,6 +143,7 @@ def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int
     except OSError as error:
         _tell(f"hearsay cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
         return 1
+    descriptors.provide(settings)
     hub = Hub(settings)
 
     def settled() -> None:

@@ -4,13 +4,14 @@ import io
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,12 @@ MAIN = "import sys; from daemon.config import load; from daemon.serve import ser
 class Process:
     """A daemon in a process of its own."""
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, before: str, **settings: str) -> None:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("HEARSAY_") or k == "HEARSAY_MODELS"}
         environment |= {f"HEARSAY_{name.upper()}": value for name, value in settings.items()}
         # llama_cpp keeps /dev/null open till the end.
         null = "ignore:unclosed file <_io.TextIOWrapper name='/dev/null'"
-        command = [sys.executable, "-X", "dev", "-W", "error", "-W", null, "-c", MAIN]
+        command = [sys.executable, "-X", "dev", "-W", "error", "-W", null, "-c", f"{before}\n{MAIN}"]
         self.process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
         self.lines: list[str] = []
         self._reading = threading.Thread(target=self._read)
@@ -64,9 +65,9 @@ class Process:
 
 
 @contextmanager
-def process(**settings: str) -> Iterator[Process]:
-    """A daemon that ends with the block at the latest."""
-    running = Process(**{"port": "0", "sessions": "4", **settings})
+def process(before: str = "", **settings: str) -> Iterator[Process]:
+    """A daemon that ends with the block at the latest; its process runs ``before`` first."""
+    running = Process(before, **{"port": "0", "sessions": "4", **settings})
     try:
         yield running
     finally:
@@ -156,6 +157,52 @@ def test_a_taken_port_and_a_missing_model_are_one_line_and_status_1(daemon: Back
         assert running.wait() == 1
         assert [line.split(":")[0] for line in running.lines[1:]] == ["hearsay ends"]
         assert "unheard-of" in running.lines[1]
+
+
+@pytest.mark.parametrize(
+    ("level", "in_query"), [("info", "true"), ("info", "false"), ("debug", "true"), ("debug", "false")]
+)
+def test_a_key_never_reaches_the_log(level: str, in_query: str) -> None:
+    """Wherever it stands, and whether the request that brought it is served or refused."""
+    key = "a-key-of-our-own"
+    with process(api_key=key, log_level=level, key_in_query=in_query) as running:
+        url = running.url()
+        for headers in ({}, {"Host": "evil.example"}, {"Origin": "https://evil.example"}):
+            for path in ("/healthz", "/v1/models", "/nothing"):
+                for name in ("api_key", "token"):
+                    httpx.get(f"{url}{path}?{name}={key}", headers=headers)
+                    httpx.get(url + path, headers={"Authorization": f"Bearer {key}", **headers})
+        client = Client(url)
+        for options in ({}, {"origin": "https://evil.example"}):
+            for name in ("token", "api_key"):
+                query: dict[str, Any] = {name: key}
+                with suppress(InvalidStatus), client.open(**query, options=options):
+                    pass
+            with suppress(InvalidStatus), client.open(options={"subprotocols": ["token", key], **options}):
+                pass
+            asked = {"Authorization": f"Token {key}"}
+            with suppress(InvalidStatus), client.open(options={"additional_headers": asked, **options}):
+                pass
+        running.process.send_signal(signal.SIGTERM)
+        assert running.wait() == 0
+        assert sum("/v1/models" in line for line in running.lines) >= 12
+        assert [line for line in running.lines if key in line] == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such limit")
+@pytest.mark.parametrize("hard", [4096, 400])
+def test_connections_fit_into_the_files_that_may_be_open(hard: int) -> None:
+    """A soft limit is raised; within a hard one there are fewer connections, and one too many is reset as ever."""
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, {hard}))"
+    with process(limit, max_connections="500") as running, ExitStack() as stack:
+        url = running.url()
+        host, port = url.removeprefix("http://").split(":")
+        for _ in range(450):
+            stack.enter_context(socket.create_connection((host, int(port)), 60))
+        assert eventually(lambda: ask(url, "/healthz") == (200 if hard == 4096 else 0))
+        time.sleep(1)
+        others = [line for line in running.lines if not line.startswith("hearsay ")]
+        assert others == [] if hard == 4096 else (len(others) == 1 and "max_connections: " in others[0])
 
 
 def test_background_starts_and_stops_without_a_trace(
