@@ -12,11 +12,11 @@ SEEDS: Final = 2**63
 
 
 class OptionError(ValueError):
-    """An option lies outside what the speaker can do. ``field`` names it."""
+    """An option lies outside what the speaker can do. ``field`` names it, ``reason`` says why, without the name."""
 
-    def __init__(self, field_name: str, message: str) -> None:
-        super().__init__(f"{field_name}: {message}")
-        self.field = field_name
+    def __init__(self, field_name: str, reason: str) -> None:
+        super().__init__(f"{field_name}: {reason}")
+        self.field, self.reason = field_name, reason
 
 
 @dataclass(frozen=True, slots=True)

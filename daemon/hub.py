@@ -7,7 +7,7 @@ a request reaches its protocol.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -202,8 +202,9 @@ class Hub:
             places.give_back()
             self.metrics.sessions.labels(path).dec()
 
-    async def hear(self, options: ListenOptions) -> Hearing:
-        """Open a listener. The caller holds a place and closes the hearing.
+    async def hear(self, options: ListenOptions, names: Mapping[str, str]) -> Hearing:
+        """Open a listener. The caller holds a place and closes the hearing; ``names`` are those of options that its
+        protocol calls something else.
 
         Raises:
             Refused: 400 for an option the model cannot honour, 429 when it has no free sequence.
@@ -212,7 +213,8 @@ class Hub:
         try:
             hearing = Hearing(self._pool, await opened(self._pool, partial(model.listener, options)))
         except OptionError as error:
-            raise Refused(400, "invalid_option", str(error), param=error.field) from None
+            name = names.get(error.field, error.field)
+            raise Refused(400, "invalid_option", f"{name}: {error.reason}", param=name) from None
         except Busy:
             raise Refused(429, "sessions", "all sequences of the model are taken", retry_after=5) from None
         self._live.add(hearing)

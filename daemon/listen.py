@@ -4,7 +4,7 @@ from starlette.types import Receive, Scope, Send
 
 from daemon.answer import answering
 from daemon.hub import Hub
-from daemon.query import parse
+from daemon.query import NAMES, parse
 from daemon.refusal import Refused
 from daemon.stream import PATH, Stream
 
@@ -23,7 +23,7 @@ class Listen:
                 raise Refused(426, "upgrade", f"{PATH} is a WebSocket; files go to POST /v1/audio/transcriptions")
             loaded = hub.hearing_model()
             request = parse(scope["query_string"], loaded.name)
-            hearing = await hub.hear(request.options)
+            hearing = await hub.hear(request.options, NAMES)
             try:
                 await Stream(hub, loaded, request, hearing, receive, send).run(echoed(scope))
             finally:

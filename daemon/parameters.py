@@ -58,8 +58,10 @@ def whole(one: Mapping[str, str], name: str, default: int, digits: int = 9) -> i
     """A whole number, not negative."""
     text = one.get(name, str(default))
     # int() would also take "1_6", " 16" and other scripts' digits.
-    if not (text.isascii() and text.isdigit() and len(text) <= digits):
-        raise wrong(name, f"{name}: {text!r} is not a whole number")
+    if not (text.isascii() and text.isdigit()):
+        raise wrong(name, f"{name}: {text[:80]!r} is not a whole number")
+    if len(text) > digits:
+        raise wrong(name, f"{name}: a number of {len(text)} digits, the limit is {digits}")
     return int(text)
 
 

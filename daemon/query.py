@@ -30,6 +30,11 @@ NOT_HONOURED: Final = frozenset({
 })  # fmt: skip
 """Deepgram's parameters that are accepted and change nothing. docs/protocol.md lists them."""
 
+NAMES: Final = {"keyterms": "keyterm"}
+"""What options of the listener are called here, where that is something else."""
+
+_MOST_MILLISECONDS: Final = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class ListenRequest:
@@ -84,7 +89,7 @@ def parse(query_string: bytes, model: str) -> ListenRequest:
                 keyterms=tuple(given.get("keyterm", ())) + tuple(k.split(":")[0] for k in given.get("keywords", ())),
                 interim=flag(one, "interim_results", False),
                 endpointing=_endpointing(one),
-                utterance_end=_milliseconds(one, "utterance_end_ms"),
+                utterance_end=_milliseconds(one, "utterance_end_ms", 100),
             ),
             encoding=encoding.lower(),
             sample_rate=whole(one, "sample_rate", 0),
@@ -95,21 +100,26 @@ def parse(query_string: bytes, model: str) -> ListenRequest:
         )
         request.decoder(16_000)
     except OptionError as error:
-        names = {"utterance_end": "utterance_end_ms", "keyterms": "keyterm"}
-        raise wrong(names.get(error.field, error.field), str(error)) from None
+        name = NAMES.get(error.field, error.field)
+        raise wrong(name, f"{name}: {error.reason}") from None
     except FormatError as error:
         raise wrong(error.field, str(error)) from None
     return request
 
 
-def _milliseconds(one: Mapping[str, str], name: str) -> float | None:
-    return None if one.get(name, "false").lower() == "false" else whole(one, name, 0) / 1000
+def _milliseconds(one: Mapping[str, str], name: str, least: int) -> float | None:
+    if one.get(name, "false").lower() == "false":
+        return None
+    given = whole(one, name, 0)
+    if not least <= given <= _MOST_MILLISECONDS:
+        raise wrong(name, f"{name}: {given} ms lies outside {least}…{_MOST_MILLISECONDS} ms")
+    return given / 1000
 
 
 def _endpointing(one: Mapping[str, str]) -> float | None:
     if one.get("endpointing", "true").lower() == "true":
         return ListenOptions().endpointing
-    return _milliseconds(one, "endpointing")
+    return _milliseconds(one, "endpointing", 10)
 
 
 def language(tag: str) -> str | None:

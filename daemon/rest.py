@@ -41,7 +41,7 @@ class Transcriptions:
                 raise Refused(405, "method", "POST a multipart form with a file")
             loaded = hub.hearing_model()
             async with upload.read(scope, receive, hub.settings, loaded.name) as request:
-                hearing = await hub.hear(request.options)
+                hearing = await hub.hear(request.options, request.names)
                 try:
                     answer = self._stream if request.stream else self._answer
                     await unless_gone(receive, answer(request, loaded, hearing, scope, receive, send))

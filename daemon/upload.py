@@ -1,6 +1,6 @@
 """An upload of ``/v1/audio/transcriptions``: the multipart form, bounded in size and time, and its fields checked."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import BinaryIO, Final
@@ -28,6 +28,8 @@ class Upload:
 
     file: BinaryIO
     options: ListenOptions
+    names: Mapping[str, str]
+    """Fields that brought options of another name."""
     response_format: str
     words: bool
     stream: bool
@@ -76,8 +78,10 @@ def _checked(form: FormData, model: str) -> Upload:
     forced = language(candidates[0]) if len(candidates) == 1 else None
     prompt = body.text(form, "prompt")
     terms = (*([prompt] if prompt else []), *(str(value) for value in form.getlist("keywords[]")))
+    terms_field = "prompt" if prompt else "keywords[]"
     try:
         options = ListenOptions(language=forced, keyterms=terms, interim=False)
     except OptionError as error:
-        raise body.wrong("prompt", f"prompt and keywords[]: {error}") from None
-    return Upload(file.file, options, response_format, "word" in granularities, stream == "true")
+        raise body.wrong(terms_field, f"{terms_field}: {error.reason}") from None
+    names = {"keyterms": terms_field}
+    return Upload(file.file, options, names, response_format, "word" in granularities, stream == "true")

@@ -65,14 +65,14 @@ class VoicesEndpoint:
         most = min(_MAX_BYTES, settings.max_upload_bytes)
         form = await body.form(scope, receive, settings, most, f"a voice needs at most {LONGEST_SECONDS:g} s of audio")
         try:
-            file, name, text = _checked(form, model)
-            return await self._hub.run(partial(_cloned, model, file, name, text))
+            field, file, name, text = _checked(form, model)
+            return await self._hub.run(partial(_cloned, model, field, file, name, text))
         finally:
             await form.close()
 
 
-def _checked(form: FormData, model: TtsModel) -> tuple[BinaryIO, str, str | None]:
-    """Recording, name, and what is said in the recording."""
+def _checked(form: FormData, model: TtsModel) -> tuple[str, BinaryIO, str, str | None]:
+    """The recording's field, the recording, the name, and what is said in the recording."""
     for field in form:
         if field not in _KNOWN:
             raise body.wrong(field, f"{field}: no such field")
@@ -93,24 +93,25 @@ def _checked(form: FormData, model: TtsModel) -> tuple[BinaryIO, str, str | None
     name = body.text(form, "name")
     if not name:
         raise body.wrong("name", "name: missing")
-    return file.file, name, text
+    return given[0], file.file, name, text
 
 
-def _cloned(model: TtsModel, file: BinaryIO, name: str, text: str | None) -> VoiceInfo:
+def _cloned(model: TtsModel, field: str, file: BinaryIO, name: str, text: str | None) -> VoiceInfo:
     """In a worker thread."""
     rate = model.sample_rate
     try:
         told = open_recording(file).seconds
         if told > LONGEST_SECONDS:
             limits = f"it must be {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g} s"
-            raise Refused(400, "invalid_voice", f"reference: {told:.1f} s of audio, {limits}", param=_FILES[0])
+            raise Refused(400, "invalid_voice", f"{field}: {told:.1f} s of audio, {limits}", param=field)
         heard = np.concatenate(list(_beginning(samples(file, rate), int((LONGEST_SECONDS + 1) * rate))))
     except RecordingError as error:
-        raise Refused(400, "invalid_file", f"reference: {error}", param=_FILES[0]) from None
+        raise Refused(400, "invalid_file", f"{field}: {error}", param=field) from None
     try:
         return _find(model, model.clone(name, heard, rate, text).id)
     except OptionError as error:
-        raise Refused(400, "invalid_voice", str(error), param=error.field) from None
+        wrong = field if error.field == "reference" else error.field
+        raise Refused(400, "invalid_voice", f"{wrong}: {error.reason}", param=wrong) from None
 
 
 def _beginning(blocks: Generator[Samples], most: int) -> Iterator[Samples]:

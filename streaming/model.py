@@ -151,7 +151,7 @@ class AsrModel:
         language = self.forced_language(options.language)
         head = self.prompt.head(options.keyterms)
         if len(head) > HEAD_ROWS:
-            raise OptionError("keyterms", f"{len(head)} tokens with the prompt, the limit is {HEAD_ROWS}")
+            raise OptionError("keyterms", f"{len(head)} tokens with the model's own, the limit is {HEAD_ROWS}")
         with self._lock:
             if len(self._listeners) >= self.sessions:
                 raise Busy(f"all {self.sessions} sessions are taken")

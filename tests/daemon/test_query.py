@@ -85,11 +85,12 @@ def test_languages_that_leave_it_to_the_model(language: str) -> None:
         (f"{RAW}&channels=9", "channels", "9 lies outside 1…8"),
         (f"{RAW}&channels=0", "channels", "0 lies outside 1…8"),
         (f"{RAW}&interim_results=1", "interim_results", "'1' is not true or false"),
-        (f"{RAW}&endpointing=5", "endpointing", "lies outside 0.01…10 s"),
-        (f"{RAW}&utterance_end_ms=50", "utterance_end_ms", "lies outside 0.1…10 s"),
+        (f"{RAW}&endpointing=5", "endpointing", "endpointing: 5 ms lies outside 10…10000 ms"),
+        (f"{RAW}&utterance_end_ms=50", "utterance_end_ms", "utterance_end_ms: 50 ms lies outside 100…10000 ms"),
+        (f"{RAW}&channels={'9' * 30}", "channels", "channels: a number of 30 digits, the limit is 9"),
         (f"{RAW}&model=my-model", "model", "'my-model' is not loaded; 'pocket' is"),
         (f"{RAW}&sampel_rate=8000", "sampel_rate", "sampel_rate: no such parameter"),
-        (f"{RAW}&keyterm={'word+' * 201}", "keyterm", "201 words, the limit is 200"),
+        (f"{RAW}&keyterm={'word+' * 201}", "keyterm", "keyterm: 201 words, the limit is 200"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_limit(query: str, param: str, says: str) -> None:

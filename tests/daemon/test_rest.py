@@ -155,7 +155,9 @@ def test_silence_is_an_empty_text(daemon: Background, silence: bytes) -> None:
         ({"timestamp_granularities[]": "hour"}, 400, "timestamp_granularities[]", "each is word or segment"),
         ({"timestamp_granularities[]": "word"}, 400, "timestamp_granularities[]", "needs response_format verbose_json"),
         ({"colour": "blue"}, 400, "colour", "colour: no such field"),
-        ({"prompt": "word " * 201}, 400, "prompt", "201 words, the limit is 200"),
+        ({"prompt": "word " * 201}, 400, "prompt", "prompt: 201 words, the limit is 200"),
+        ({"keywords[]": "word " * 201}, 400, "keywords[]", "keywords[]: 201 words, the limit is 200"),
+        ({"prompt": "words " * 199}, 400, "prompt", "tokens with the model's own, the limit is 192"),
     ],
 )
 def test_a_wrong_field_is_named(

@@ -251,11 +251,11 @@ def test_a_voice_is_added_heard_and_deleted(cloning: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("audio", "fields", "says"),
     [
-        (recording(3, level=0), {}, "reference: is silent"),
-        (recording(0.5), {}, "reference: 0.5 s of audio, it must be 1 to 30 s"),
-        (recording(1800, rate=8_000), {}, "reference: 1800.0 s of audio, it must be 1 to 30 s"),
-        (recording(20), {"text": "Hello there."}, "reference: 20.0 s of audio, it must be 1 to 15 s"),
-        (b"this is no audio at all", {}, "reference: "),
+        (recording(3, level=0), {}, "audio_sample: is silent"),
+        (recording(0.5), {}, "audio_sample: 0.5 s of audio, it must be 1 to 30 s"),
+        (recording(1800, rate=8_000), {}, "audio_sample: 1800.0 s of audio, it must be 1 to 30 s"),
+        (recording(20), {"text": "Hello there."}, "audio_sample: 20.0 s of audio, it must be 1 to 15 s"),
+        (b"this is no audio at all", {}, "audio_sample: "),
         (b"", {}, "audio_sample: empty"),
         (recording(3), {"name": "../../evil"}, "name: '../../evil'"),
         (recording(3), {"name": "kathleen"}, "name: 'kathleen' is a preset"),
@@ -270,7 +270,9 @@ def test_a_voice_that_cannot_be_made_says_why(
 ) -> None:
     answer = add(cloning, audio, **fields)
     assert answer.status_code == 400
-    assert says in answer.json()["error"]["message"]
+    error = answer.json()["error"]
+    assert says in error["message"]
+    assert error["message"].startswith(f"{error['param']}: ")
     assert len(cloning.get("/v1/audio/voices").json()["voices"]) == 2
 
 
