@@ -4,6 +4,7 @@ Pure ASGI, for http and websocket alike, deny by default: a path that is not in 
 does not exist. A refusal is sent before a WebSocket is accepted.
 """
 
+import asyncio
 import hmac
 import ipaddress
 import logging
@@ -64,12 +65,43 @@ class Gate:
                 await self._app(scope, receive, send)
                 return
             async with self._hub.place(scope["path"]):
-                await self._app(scope, receive, send)
+                if scope["type"] == "websocket":
+                    await self._app(scope, receive, send)  # says itself that the daemon goes
+                else:
+                    await self._until_leaving(scope, receive, send)
         except Refused as refused:
-            # Only from the checks above: what the protocols refuse, they answer themselves.
+            # Only from what stands here: what the protocols refuse, they answer themselves.
             self._hub.metrics.denials.labels(refused.code).inc()
             log.info("refused %s: %s", scope["path"], refused.message)
             await refuse(scope, send, refused)
+
+    async def _until_leaving(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, at most until the drain deadline.
+
+        Raises:
+            Refused: 503, it passed before the answer began. One that has begun breaks off.
+        """
+        begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        async def answer() -> None:
+            await self._app(scope, receive, noted)
+
+        answering, leaving = asyncio.create_task(answer()), asyncio.create_task(self._hub.leave.wait())
+        try:
+            await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            answering.cancel()  # does nothing to one that is done
+            outcome = (await asyncio.gather(answering, leaving, return_exceptions=True))[0]
+        if isinstance(outcome, Exception):
+            raise outcome
+        if isinstance(outcome, asyncio.CancelledError) and not begun:
+            raise Refused(503, "draining", "the daemon is shutting down", retry_after=5)
 
     def _counted(self, scope: Scope, send: Send) -> Send:
         """Count the answer's status, WebSocket refusals included."""

@@ -25,8 +25,7 @@ from daemon.config import Settings
 from daemon.loading import Models
 from daemon.serve import Background
 from engines.store import ModelNotFound
-from tests.daemon.support import RATE, Client, Counts, Speech, eventually, finals, send
-from tests.lanes import held
+from tests.daemon.support import LONGEST, RATE, Client, Counts, Speech, eventually, finals, send
 
 MAIN = "import sys; from daemon.config import load; from daemon.serve import serve; sys.exit(serve(load()))"
 
@@ -264,6 +263,35 @@ def test_sigterm_lets_an_upload_finish(speech: Speech) -> None:
         assert answers[0].status_code == 200
         assert answers[0].json()["usage"]["seconds"] == pytest.approx(len(audio) / RATE, abs=0.01)
         assert running.wait() == 0
+
+
+def test_at_the_drain_deadline_answers_end() -> None:
+    """One that has not begun is 503, one that has breaks off; neither is a fault."""
+    with process(drain_seconds="1", max_text_characters="65536") as running, ExitStack() as stack:
+        host, port = running.url().removeprefix("http://").split(":")
+        body = json.dumps({"input": " ".join([LONGEST] * 10), "response_format": "pcm"})
+        asks = {"/v1/audio/speech": (len(body), body), "/v1/audio/transcriptions": (1000, "--X\r\n")}
+        raws: list[socket.socket] = []
+        for path, (length, part) in asks.items():
+            raw = stack.enter_context(socket.create_connection((host, int(port)), 60))
+            kind = "Content-Type: multipart/form-data; boundary=X"
+            raw.sendall(f"POST {path} HTTP/1.1\r\nHost: {host}\r\n{kind}\r\nContent-Length: {length}\r\n\r\n".encode())
+            raw.sendall(part.encode())
+            raws.append(raw)
+        said = raws[0].recv(12)
+        began = time.monotonic()
+        running.process.send_signal(signal.SIGTERM)
+        answer = b""
+        while chunk := raws[1].recv(4096):
+            answer += chunk
+        assert answer.startswith(b"HTTP/1.1 503 ") and b"retry-after: 5" in answer
+        with suppress(ConnectionError):
+            while chunk := raws[0].recv(65_536):
+                said = (said + chunk)[-5:]
+        assert said[-5:] != b"0\r\n\r\n", "the last chunk never comes"
+        assert running.wait() == 0
+        assert time.monotonic() - began < 8, "nobody had to be cancelled"
+        assert "Traceback" not in "".join(running.lines)
 
 
 def test_a_call_that_hangs_is_told(
