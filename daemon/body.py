@@ -35,7 +35,7 @@ async def form(scope: Scope, receive: Receive, settings: Settings, most: int, li
         ClientDisconnect: the client left.
     """
     request = _request(scope, receive, settings, most, limit)
-    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+    if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise Refused(415, "content_type", "the body must be multipart/form-data with a file")
     try:
         return await request.form(max_files=1, max_fields=_MAX_FIELDS, max_part_size=_MAX_FIELD_BYTES)

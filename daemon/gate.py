@@ -47,10 +47,16 @@ class Gate:
             await self._app(scope, receive, send)
             return
         keys = _from_query(scope)  # first: a request that is refused is logged too
+        headers = Headers(scope=scope)
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # Who stands between may have followed the other one, and sees other requests in these bytes than we do.
+            await refuse(
+                scope, send, Refused(400, "two_lengths", "Content-Length beside Transfer-Encoding", closes=True)
+            )
+            return
         if scope["path"] in OPEN:
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
         send = self._counted(scope, send)
         try:
             self._check_host(headers)

@@ -30,14 +30,23 @@ class Refused(Exception):
         code: short machine-readable reason, also the label in the metrics.
         param: the field that is wrong, if one is.
         retry_after: seconds after which the same request may succeed.
+        closes: the connection cannot be used again.
     """
 
     def __init__(
-        self, status: int, code: str, message: str, *, param: str | None = None, retry_after: int | None = None
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        param: str | None = None,
+        retry_after: int | None = None,
+        closes: bool = False,
     ) -> None:
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
         self.param, self.retry_after = param, retry_after
+        self.closes = closes or status in (408, 413)  # the rest of the body is not read
 
     def body(self, path: str) -> bytes:
         """The JSON body in the shape that callers of ``path`` know."""
@@ -59,7 +68,7 @@ class Refused(Exception):
             found.append((b"retry-after", str(self.retry_after).encode()))
         if self.status == 401:
             found.append((b"www-authenticate", b"Bearer"))
-        if self.status in (408, 413):  # the rest of the body is not read: the connection cannot be used again
+        if self.closes:
             found.append((b"connection", b"close"))
         return found
 

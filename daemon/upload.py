@@ -56,7 +56,7 @@ def _checked(form: FormData, model: str) -> Upload:
             raise body.wrong(name, f"{name}: no such field")
     file = form.get("file")
     if not isinstance(file, UploadFile):
-        raise body.wrong("file", "file: missing")
+        raise body.wrong("file", f"file: {'missing' if file is None else 'a text where a file belongs (no filename)'}")
     if not file.size:
         raise body.wrong("file", "file: empty")
     check_model(body.text(form, "model"), model, HEARING_ALIASES, status=404)

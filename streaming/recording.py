@@ -101,6 +101,9 @@ def samples(source: Source, rate: int, most_seconds: float = float("inf")) -> Ge
         RecordingError: as ``open_recording``; the file is damaged; it is longer than ``most_seconds``.
     """
     recording = open_recording(source)
+    if recording.seconds > most_seconds:  # said before hours of it were heard in vain
+        told = f"the audio, {recording.seconds:.1f} s,"
+        raise RecordingError(f"{told} is longer than {most_seconds:g} s (max_session_seconds)")
     decoder = PcmDecoder("linear16", recording.sample_rate, recording.channels, rate)
     heard = 0
     for block in recording.blocks():

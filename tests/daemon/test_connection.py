@@ -72,6 +72,18 @@ def test_a_handshake_that_cannot_be_read_is_answered_and_closed(
     assert says in said
 
 
+def test_two_lengths_are_one_too_many(daemon: Background) -> None:
+    """What follows the body by one length and belongs to it by the other is not taken for a request."""
+    rest = b"0\r\n\r\nGET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    for path in ("/healthz", "/v1/audio/speech"):
+        lengths = f"Transfer-Encoding: chunked\r\nContent-Length: {len(rest)}"
+        with opened(daemon.url) as raw:
+            raw.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{lengths}\r\n\r\n".encode() + rest)
+            said = everything(raw)
+        assert said.startswith(b"HTTP/1.1 400 ") and b"Content-Length beside Transfer-Encoding" in said
+        assert said.count(b"HTTP/1.1 ") == 1
+
+
 def closes(background: Background, code: str) -> float:
     """How many streams ended with ``code``."""
     return background.hub.metrics.registry.get_sample_value("hearsay_closes_total", {"code": code}) or 0

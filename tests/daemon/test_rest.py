@@ -184,6 +184,12 @@ def test_a_file_that_is_no_audio(daemon: Background, file: bytes, says: str, str
 def test_forms_that_are_none(daemon: Background, wav: bytes) -> None:
     assert httpx.post(daemon.url + PATH, json={"file": "x"}).status_code == 415
     assert httpx.post(daemon.url + PATH, data={"model": "x"}, files={"other": b"x"}).status_code == 400
+    text = httpx.post(daemon.url + PATH, files={"file": (None, "speech.wav")})
+    assert (text.status_code, text.json()["error"]["param"]) == (400, "file")
+    assert "a text where a file belongs" in text.json()["error"]["message"]
+    form = b'--X\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n' + wav + b"\r\n--X--\r\n"
+    shouted = httpx.post(daemon.url + PATH, content=form, headers={"Content-Type": "Multipart/Form-Data; boundary=X"})
+    assert shouted.status_code == 200
     missing = httpx.post(daemon.url + PATH, files={"model": (None, "whisper-1")})
     assert missing.json()["error"]["message"] == "file: missing"
     broken = httpx.post(
@@ -214,9 +220,11 @@ def test_uploads_have_a_largest_size_declared_or_not(start: Start, wav: bytes) -
 
 def test_audio_has_a_longest_length(start: Start, wav: bytes) -> None:
     with start(max_session_seconds=1) as background:
-        answer = ask(background.url, wav)
+        answer = ask(background.url, wav, stream="true")
         assert answer.status_code == 400
-        assert "longer than 1 s (max_session_seconds)" in answer.json()["error"]["message"]
+        assert "s, is longer than 1 s (max_session_seconds)" in answer.json()["error"]["message"]
+        sample = background.hub.metrics.registry.get_sample_value
+        assert not sample("hearsay_audio_seconds_total", {"path": PATH}), "nothing of it is heard in vain"
 
 
 def begun_upload(url: str) -> sockets.socket:
