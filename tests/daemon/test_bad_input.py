@@ -7,6 +7,7 @@ import struct
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
@@ -18,8 +19,6 @@ import soundfile
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
-from daemon.connection import WebSocketConnection
-from daemon.duplex import Duplex, Ending
 from daemon.serve import Background
 from tests.daemon.support import RATE, Client, Counts, Speech, eventually, finals, send
 
@@ -163,22 +162,26 @@ def test_text_that_is_not_utf8_is_1007(client: Client, caplog: pytest.LogCapture
     assert not [record for record in caplog.records if record.exc_info]
 
 
-def test_fragments_without_a_byte_are_not_kept(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many a message has; it is understood."""
-    kept, whole = list[int](), WebSocketConnection.send_receive_event_to_app
-
-    def noted(self: WebSocketConnection) -> None:
-        kept.append(len(self.frames))
-        whole(self)
-
-    monkeypatch.setattr(WebSocketConnection, "send_receive_event_to_app", noted)
+def test_fragments_cost_what_they_hold(client: Client) -> None:
+    """However many a message has, and with no byte or one in each; it is understood."""
     text = b'{"type": "Finalize"}'
-    empty = b"\x00\x80\0\0\0\0"
+    empty, space = b"\x00\x80\0\0\0\0", b"\x00\x81\0\0\0\0 "
+    first, last = (struct.pack("!BB4x", kind, 0x80 | 10) for kind in (0x01, 0x80))
     with client.open() as socket:
-        first, last = (struct.pack("!BB4x", kind, 0x80 | 10) for kind in (0x01, 0x80))
-        socket.socket.sendall(first + text[:10] + empty * 5000 + last + text[10:])
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            socket.socket.sendall(first + b" " * 10)
+            for _ in range(50):
+                socket.socket.sendall((empty + space) * 1000)
+            socket.ping().wait(60)
+            held = tracemalloc.get_traced_memory()[0] - before
+        finally:
+            tracemalloc.stop()
+        assert held < 1_000_000, "50 000 bytes; as fragments they would be three million"
+        socket.socket.sendall(last + b" " * 10 + b"\x81\x94\0\0\0\0" + text)
+        assert json.loads(socket.recv(timeout=60))["type"] == "Error", "of spaces"
         assert json.loads(socket.recv(timeout=60))["from_finalize"]
-    assert kept[0] == 2
 
 
 def test_finalizes_wait_up_to_a_bound(client: Client, speech: Speech, monkeypatch: pytest.MonkeyPatch) -> None:
