@@ -7,6 +7,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 from websockets.http11 import Request
+from websockets.protocol import State
 
 _ABORT_SECONDS: Final = 15.0
 """After a WebSocket's application has ended: time to close in good order."""
@@ -69,6 +70,9 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
                 b"".join(self.frames).decode()
             except UnicodeDecodeError as error:
                 self.frames = []
+                if self.conn.state is State.CONNECTING:  # no close frame before the handshake is answered
+                    self.transport.abort()
+                    return
                 self.conn.send_close(1007, f"a text message is not UTF-8: {error.reason}")
                 self.handle_parser_exception()
                 return
