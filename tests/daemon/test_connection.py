@@ -116,19 +116,6 @@ def test_a_client_that_vanishes_is_counted_as_1006(start: Start) -> None:
         assert eventually(lambda: closes(background, "1006") == 1)
 
 
-def test_answers_to_who_has_broken_the_connection_are_not_logged(
-    start: Start, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A thousand messages that want an answer, and behind them, in the same packet, one that ends the connection."""
-    with start() as background, opened(background.url) as raw:
-        raw.sendall(head())
-        assert raw.recv(12) == b"HTTP/1.1 101"
-        raw.sendall(masked(1, b"?") * 1000 + masked(1, b"\xff"))
-        assert struct.pack("!H", 1007) + b"a text message is not UTF-8" in everything(raw)
-        assert eventually(lambda: background.hub.taken == 0)
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
-
-
 @pytest.mark.parametrize("way", ["socket", "post"])
 def test_a_client_that_leaves_without_having_read_is_gone_at_once(talk: Start, way: str) -> None:
     """It closes its half of the connection while the buffers on the way to it are full."""
