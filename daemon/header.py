@@ -43,6 +43,8 @@ class RawAudio:
         self._decided = False
         self._left: int | None = None
         """Bytes left of a WAV's data chunk; what follows it is not audio."""
+        self.beyond = 0
+        """Bytes that followed it."""
 
     def strip(self, data: bytes) -> bytes:
         """The raw audio that ``data`` brings.
@@ -60,6 +62,7 @@ class RawAudio:
                 data = found
             self._decided = True
         if self._left is not None:
+            self.beyond += max(0, len(data) - self._left)
             data = data[: self._left]
             self._left -= len(data)
         return data

@@ -142,6 +142,8 @@ class Stream(Duplex):
         warnings = list(self._request.warnings)
         if self._session.cut_bytes:
             warnings.append(f"the audio ended within a sample: {self._session.cut_bytes} bytes dropped")
+        if self._raw.beyond:
+            warnings.append(f"the WAV header tells where its audio ends: {self._raw.beyond} bytes after it not heard")
         return wire.Metadata(
             transaction_key="deprecated",
             request_id=self._id,

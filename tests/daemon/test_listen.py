@@ -183,6 +183,16 @@ def test_two_channels_are_mixed_down(client: Client, speech: Speech) -> None:
     assert finals(client.transcribe(stereo, channels=2)) == finals(client.transcribe(speech.pcm))
 
 
+def test_a_second_wav_in_a_stream_is_told(client: Client, speech: Speech) -> None:
+    """Only the first is heard, and nobody has to guess why."""
+    file = io.BytesIO()
+    soundfile.write(file, np.frombuffer(speech.pcm, "<i2"), RATE, format="WAV", subtype="PCM_16")
+    messages = client.transcribe(2 * file.getvalue())
+    assert messages[-1]["duration"] == pytest.approx(speech.seconds, abs=0.001)
+    says = f"the WAV header tells where its audio ends: {len(file.getvalue())} bytes after it not heard"
+    assert messages[-1]["warnings"] == [says]
+
+
 def test_a_wav_stream_is_heard_without_its_header(client: Client, speech: Speech) -> None:
     file = io.BytesIO()
     soundfile.write(file, np.frombuffer(speech.pcm, "<i2"), RATE, format="WAV", subtype="PCM_16")
