@@ -1,7 +1,7 @@
 """The wiring: one ASGI application, the gate around everything."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from starlette.applications import Starlette
@@ -36,13 +36,6 @@ _GET: Final[dict[str, Handler]] = {
 
 def create_app(settings: Settings, hub: Hub) -> ASGIApp:
     """The daemon as an ASGI application; its lifespan starts and stops ``hub``."""
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        await hub.start()
-        yield
-        await hub.stop()
-
     listening, transcriptions = Listen(hub), rest.Transcriptions(hub)
     speaking, voicing = Speak(hub), VoicesEndpoint(hub)
     routes = [
@@ -56,9 +49,30 @@ def create_app(settings: Settings, hub: Hub) -> ASGIApp:
         Route(VOICES, voicing),
         Route(VOICES + "/{id}", voicing),
     ]
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http, Exception: _fault})
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _http, Exception: _fault})
     app.router.default = _unknown
-    return Gate(app, settings, hub)
+    gate = Gate(app, settings, hub)
+
+    async def daemon(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _live(hub, receive, send)
+        else:
+            await gate(scope, receive, send)
+
+    return daemon
+
+
+async def _live(hub: Hub, receive: Receive, send: Send) -> None:
+    """Instead of starlette's, which writes a traceback where a second signal ends the process without a word."""
+    await receive()
+    await hub.start()
+    await send({"type": "lifespan.startup.complete"})
+    try:
+        await receive()
+    except asyncio.CancelledError:
+        return
+    await hub.stop()
+    await send({"type": "lifespan.shutdown.complete"})
 
 
 def _endpoint(hub: Hub, handler: Handler) -> Callable[[Request], Awaitable[Response]]:

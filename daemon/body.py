@@ -34,7 +34,7 @@ async def form(scope: Scope, receive: Receive, settings: Settings, most: int, li
         Refused: 400 a broken form, 408 standing still, 413 too large, 415 not a form.
         ClientDisconnect: the client left.
     """
-    request = _request(scope, receive, settings, most, limit)
+    request = _request(scope, receive, settings, most, limit, "file")
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise Refused(415, "content_type", "the body must be multipart/form-data with a file")
     try:
@@ -45,7 +45,7 @@ async def form(scope: Scope, receive: Receive, settings: Settings, most: int, li
 
 async def whole(scope: Scope, receive: Receive, settings: Settings, most: int, limit: str) -> bytes:
     """Read a body into memory; arguments and errors as :func:`form`."""
-    return await _request(scope, receive, settings, most, limit).body()
+    return await _request(scope, receive, settings, most, limit, None).body()
 
 
 def decoded(data: bytes, decoder: "msgspec.json.Decoder[B]") -> B:
@@ -80,15 +80,16 @@ def wrong(name: str, message: str) -> Refused:
     return Refused(400, "invalid_field", message, param=name)
 
 
-def _request(scope: Scope, receive: Receive, settings: Settings, most: int, limit: str) -> Request:
-    request = Request(scope, _bounded(receive, settings, most, limit))
+def _request(scope: Scope, receive: Receive, settings: Settings, most: int, limit: str, field: str | None) -> Request:
+    too_large = Refused(413, "too_large", f"the body is larger than {most} bytes ({limit})", param=field)
+    request = Request(scope, _bounded(receive, settings, most, too_large))
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > most:
-        raise _too_large(most, limit)
+        raise too_large
     return request
 
 
-def _bounded(receive: Receive, settings: Settings, most: int, limit: str) -> Receive:
+def _bounded(receive: Receive, settings: Settings, most: int, too_large: Refused) -> Receive:
     """``receive`` that gives up on a body which is too large, stands still or trickles."""
     taken, began = 0, time.monotonic()
 
@@ -105,14 +106,10 @@ def _bounded(receive: Receive, settings: Settings, most: int, limit: str) -> Rec
             raise ClientDisconnect
         taken += len(message.get("body", b""))
         if taken > most:
-            raise _too_large(most, limit)
+            raise too_large
         late = time.monotonic() - began - settings.idle_seconds
         if message.get("more_body") and (taken < late * _SLOWEST or late > settings.max_session_seconds):
             raise Refused(408, "slow", f"the upload is slower than {_SLOWEST} bytes a second (or max_session_seconds)")
         return message
 
     return bounded
-
-
-def _too_large(most: int, limit: str) -> Refused:
-    return Refused(413, "too_large", f"the body is larger than {most} bytes ({limit})", param="file")

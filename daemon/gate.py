@@ -43,9 +43,6 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through or refuse it."""
-        if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
-            return
         keys = _from_query(scope)  # first: a request that is refused is logged too
         headers = Headers(scope=scope)
         if "transfer-encoding" in headers and "content-length" in headers:

@@ -137,7 +137,8 @@ def test_a_second_signal_ends_at_once(speech: Speech) -> None:
             running.process.send_signal(signal.SIGINT)
             assert eventually(lambda: any("a second signal ends them" in line for line in running.lines))
             running.process.send_signal(signal.SIGINT)
-            assert running.wait() == 0
+            assert running.wait(60) == 0
+        assert [line for line in running.lines if not line.startswith("hearsay ")] == []
 
 
 def test_an_idle_daemon_ends_with_the_first_signal() -> None:

@@ -183,7 +183,8 @@ def test_any_text_is_spoken_or_refused(http: httpx.Client, text: str) -> None:
 
 
 def test_a_body_too_large_is_refused_before_it_is_read(http: httpx.Client) -> None:
-    assert http.post("/v1/audio/speech", content=b" " * (1 << 20 | 1)).status_code == 413
+    answer = http.post("/v1/audio/speech", content=b" " * (1 << 20 | 1))
+    assert (answer.status_code, answer.json()["error"]["param"]) == (413, None)
     assert http.get("/v1/audio/speech").status_code == 405
 
 
