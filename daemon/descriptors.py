@@ -10,8 +10,10 @@ from typing import Final
 
 from daemon.config import Settings
 
-BACKLOG: Final = 256
-"""Connections that the kernel holds for us. asyncio takes all of them at once, before anyone counts them."""
+BACKLOG: Final = 64
+"""Connections that the kernel holds for us."""
+_UNCOUNTED: Final = 4 * BACKLOG
+"""asyncio takes all of those in each turn of its loop, and one too many is closed three turns later."""
 _PLACE: Final = 2
 """Of a session beside its connection: an upload or a spoken file on disk, and a voice being read."""
 _OTHERS: Final = 64
@@ -56,4 +58,4 @@ def connections(settings: Settings) -> int:
 
 
 def _beside(settings: Settings) -> int:
-    return BACKLOG + _PLACE * (settings.sessions + settings.speakers) + _OTHERS
+    return _UNCOUNTED + _PLACE * (settings.sessions + settings.speakers) + _OTHERS
