@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from engines.parts import Aligner, ClipFloor, Decoder, Encoder, File, FixedFloor, Mel, Tokenizer
+from engines.parts import Aligner, ClipFloor, Decoder, Encoder, File, FixedFloor, Mel, Phones, Tokenizer
 from engines.speaking_parts import (
     CodecDecoder,
     CodecEncoder,
@@ -41,6 +41,7 @@ __all__ = [
     "ManifestError",
     "Mel",
     "NAME",
+    "Phones",
     "Predictor",
     "SpeakerEncoder",
     "TextRules",

@@ -35,12 +35,24 @@ class Mel(msgspec.Struct, frozen=True):
     floor: FixedFloor | ClipFloor
 
 
+class Phones(msgspec.Struct, frozen=True):
+    """A phone head on an inner layer of the encoder, ``frames`` CTC frames a row; class ``classes`` is the blank.
+
+    ``pronunciation`` is a .npz file by which words become classes (streaming/pronunciation.py).
+    """
+
+    frames: int
+    classes: int
+    pronunciation: str
+
+
 class Encoder(msgspec.Struct, frozen=True):
     """Audio encoder graphs.
 
     ``stem``: mel [N, bins, chunk_frames] → rows [N, chunk_rows, stem_width].
     ``body``: rows [W, T ≤ window_rows, stem_width], mask [W, T] (1 valid, 0 padding) → embeddings [W, T, width] and,
-    where ``ctc_blank`` is set, ctc [W, T, vocabulary + 1] log-probabilities.
+    where ``ctc_blank`` is set, ctc [W, T, vocabulary + 1] log-probabilities; where ``phones`` is, phones
+    [W, T, frames, classes + 1] log-probabilities.
     ``clip``: mel [B, bins, chunk_frames·C], valid_rows [B] int64 → embeddings [B, chunk_rows·C, width], uncut.
     Float inputs and outputs are float16 where ``precision`` is fp16, else float32.
     """
@@ -55,6 +67,7 @@ class Encoder(msgspec.Struct, frozen=True):
     width: int
     clip: str | None = None
     ctc_blank: int | None = None
+    phones: Phones | None = None
 
 
 class Decoder(msgspec.Struct, frozen=True, omit_defaults=True):
