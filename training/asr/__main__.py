@@ -62,6 +62,16 @@ def main() -> None:
     export.add_argument("--tokenizer", type=Path, required=True, help="folder")
     export.add_argument("--out", type=Path, required=True)
 
+    phones = stages.add_parser("phones", help="pronunciations, and a phone head for weights without one")
+    phones.add_argument("weights", type=Path)
+    phones.add_argument("--shards", type=Path, nargs="+", required=True)
+    phones.add_argument("--text", type=Path, required=True)
+    phones.add_argument("--root", type=Path, default=Path("/"), help="where espeak-ng is unpacked")
+    phones.add_argument("--passes", type=int, default=6, help="over the recordings; over the words five times as many")
+    phones.add_argument("--processes", type=int, default=2)
+    phones.add_argument("--device", default="cpu")
+    phones.add_argument("--out", type=Path, required=True)
+
     shipped = stages.add_parser("shipped", help="weights to start from, out of a shipped model directory")
     shipped.add_argument("model", type=Path)
     shipped.add_argument("--out", type=Path, required=True)
@@ -118,10 +128,23 @@ def _dispatch(a: argparse.Namespace) -> None:
         )
         Training(config, run).train()
     elif a.stage == "checkpoint":
-        from training.asr.checkpoint import load_weights, save_checkpoint
+        from training.asr.checkpoint import PRONUNCIATION, load_weights, save_checkpoint
 
-        weights = load_weights(a.weights)
-        save_checkpoint(config.name, config.shape, weights, a.tokenizer, a.out, language_model=config.language_model)
+        said = a.weights / PRONUNCIATION
+        save_checkpoint(
+            config.name,
+            config.shape,
+            load_weights(a.weights),
+            a.tokenizer,
+            a.out,
+            language_model=config.language_model,
+            phone_layer=config.inner_layer,
+            pronunciation=said if said.exists() else None,
+        )
+    elif a.stage == "phones":
+        from training.asr.phone_stage import add_phones
+
+        add_phones(config, a.weights, a.shards, a.text, a.root, a.out, a.passes, a.processes, a.device)
     elif a.stage == "shipped":
         from training.asr.checkpoint import save_weights
         from training.asr.shipped import shipped_weights

@@ -2,8 +2,9 @@
 tokenizer.json.
 
 The extra top-level key "hearsay" in config.json says what the runtime must know and the official config does not hold:
-the mel floor, the leading space of transcripts, the blank of the CTC head (`ctc.weight` [V + 1, d], `ctc.bias` [V + 1])
-and whether the decoder learnt text without sound.
+the mel floor, the leading space of transcripts, the blank of the CTC head (`ctc.weight` [V + 1, d], `ctc.bias`
+[V + 1]), whether the decoder learnt text without sound and, where pronunciations stand beside the weights, the layer
+that the phone head reads (`phones.0.*`, a LayerNorm; `phones.1.weight` [frames of a row · (phones + 1), d], its bias).
 """
 
 import json
@@ -19,14 +20,19 @@ from torch import nn
 
 from training.asr.config import Shape
 from training.asr.decoder import RMS_EPSILON, ROPE_THETA
+from training.asr.phones import FRAMES_PER_ROW
 
 MEL_FLOOR = -6.5  # log10 of power; a frame then depends on its own 400 samples only
+PRONUNCIATION = "pronunciation.npz"
 TOKENIZER_FILES = ("vocab.json", "merges.txt", "tokenizer.json")
 PART_BYTES = 14 << 20
 
 
-def official_config(name: str, shape: Shape, tokenizer: Tokenizer, *, language_model: bool = False) -> dict[str, Any]:
-    """config.json for `shape`, with the constants of the released models. `language_model`: see `Config`."""
+def official_config(
+    name: str, shape: Shape, tokenizer: Tokenizer, *, language_model: bool = False, phone_layer: int | None = None
+) -> dict[str, Any]:
+    """config.json for `shape`, with the constants of the released models. `language_model`: see `Config`;
+    `phone_layer`: what the phone head reads, counted from 1, where there is one."""
     audio = dict(
         model_type="qwen3_asr_audio_encoder",
         num_mel_bins=shape.mel_bins,
@@ -79,8 +85,14 @@ def official_config(name: str, shape: Shape, tokenizer: Tokenizer, *, language_m
             text=dict(leading_space=True),
             ctc=dict(blank=shape.vocab),
             decoder=dict(language_model=language_model),
+            **({} if phone_layer is None else {"phones": phone_head(phone_layer)}),
         ),
     )
+
+
+def phone_head(layer: int) -> dict[str, Any]:
+    """What config.json says of a phone head on encoder layer `layer`, counted from 1."""
+    return dict(layer=layer, frames=FRAMES_PER_ROW, pronunciation=PRONUNCIATION)
 
 
 def read_shape(folder: Path) -> Shape:
@@ -156,11 +168,18 @@ def save_checkpoint(
     folder: Path,
     *,
     language_model: bool = False,
+    phone_layer: int | None = None,
+    pronunciation: Path | None = None,
 ) -> None:
-    """The whole checkpoint folder; what only training needs stays out. `language_model`: see `Config`."""
-    save_weights({k: v for k, v in weights.items() if not k.startswith("phones.")}, folder)
+    """The whole checkpoint folder; what only training needs stays out. `language_model`: see `Config`; the phone head
+    goes along where `pronunciation` tells how words sound to it."""
+    kept = {k: v for k, v in weights.items() if pronunciation is not None or not k.startswith("phones.")}
+    save_weights(kept, folder)
+    if pronunciation is not None:
+        shutil.copy(pronunciation, folder / PRONUNCIATION)
     tokenizer = Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))
-    config = official_config(name, shape, tokenizer, language_model=language_model)
+    layer = phone_layer if pronunciation is not None else None
+    config = official_config(name, shape, tokenizer, language_model=language_model, phone_layer=layer)
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     for file in TOKENIZER_FILES:
         if tokenizer_folder.resolve() != folder.resolve():

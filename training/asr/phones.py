@@ -1,7 +1,7 @@
 """Pronunciations by espeak-ng: what the encoder is asked to hear beside the words.
 
 English spelling is a second thing to learn beside its sound. A CTC loss over phones, three frames to an encoder row,
-teaches the encoder the sound alone, from few hours; the head is not part of the model that ships.
+teaches the encoder the sound alone, from few hours; finals ask the same head how texts sound (pronunciation.py).
 """
 
 import re
