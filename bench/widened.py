@@ -9,6 +9,7 @@ import ctypes
 import math
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -124,7 +125,10 @@ class WidenedEncoder(AudioEncoder):
         """As ``AudioEncoder.bodies``."""
         found = super().bodies(windows, owner, urgency)
         return [
-            Encoded(np.pad(each.embeddings, ((0, 0), (0, self._decoder_width - each.embeddings.shape[1]))), each.ctc)
+            replace(
+                each,
+                embeddings=np.pad(each.embeddings, ((0, 0), (0, self._decoder_width - each.embeddings.shape[1]))),
+            )
             for each in found
         ]
 

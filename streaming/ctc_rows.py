@@ -1,4 +1,7 @@
-"""The CTC rows of a segment: what the head beside the encoder heard in the clip that was read last.
+"""The CTC rows of a segment: what a head beside the encoder heard in the clip that was read last.
+
+There are two such heads at most, each with rows of its own: that of tokens and that of phones, which spell words only
+by way of streaming/pronunciation.py and so answer nothing but ``log_probs``.
 
 Contract: rows of closed windows stay, those of the tail are the last read's. A model without such a head has none, and
 then supports nothing. The head has never seen the context and is not carried along by what the words before suggest.
@@ -17,7 +20,7 @@ Floats = npt.NDArray[np.float32]
 
 
 class CtcRows:
-    """Log-probabilities of tokens and of ``blank``, their index; None: there is no head."""
+    """Log-probabilities of tokens (or phones) and of ``blank``, their index; None: there is no head."""
 
     def __init__(self, blank: int | None) -> None:
         self._blank = blank
@@ -26,7 +29,7 @@ class CtcRows:
 
     @property
     def log_probs(self) -> Floats | None:
-        """float32 [rows, vocabulary + 1] of the whole clip; None where there are no rows."""
+        """float32 [rows, classes, the blank among them] of the whole clip; None where there are no rows."""
         parts = [*self._closed, *([] if self._tail is None else [self._tail])]
         return np.concatenate(parts) if parts else None
 

@@ -17,7 +17,8 @@ from engines.batching import Owner, Urgency
 from engines.gguf import Rows
 from streaming.bias import KeytermBias
 from streaming.branch import Branch
-from streaming.doubt import DOUBTS, HOPELESS, ROWS, Agenda, Draft, Read, best_of, choose, inverse
+from streaming.doubt import DOUBTS, HOPELESS, ROWS, Agenda, Draft, Opinion, Read, best_of, choose, inverse
+from streaming.opinions import Sounds, by_phones, by_tokens
 from streaming.repetition import loop_period
 from streaming.work import Work
 
@@ -52,10 +53,10 @@ class Decoding:
         """
         self._follow(draft, logits, position, samples, bias, kept=kept)
 
-    def final(self, logits: Floats, position: int, samples: int, bias: KeytermBias, ctc: Floats | None = None) -> Draft:
+    def final(self, logits: Floats, position: int, samples: int, bias: KeytermBias, sounds: Sounds) -> Draft:
         """The text of a clip of ``samples``; ``logits`` [vocabulary] choose its first token, of row ``position``.
 
-        ``ctc``: the CTC head's log-probabilities of the clip [rows, vocabulary + 1], where the model has one.
+        ``sounds``: what the heads beside the encoder heard in the clip.
         """
         draft, doubting = Draft(), self._model.doubts
         bias.apply(logits, draft.tokens)
@@ -66,7 +67,7 @@ class Decoding:
         drafts = self._model.lane.call(
             lambda: self._reconsider(draft, self._branch(position, samples, bias, draft.tokens)), owner=self._owner
         )
-        return self._best(drafts, ctc, self._reader(bias, Urgency.DUE))
+        return self._best(drafts, sounds, self._reader(bias, Urgency.DUE))
 
     def again(
         self,
@@ -74,7 +75,7 @@ class Decoding:
         position: int,
         samples: int,
         bias: KeytermBias,
-        ctc: Floats | None,
+        sounds: Sounds,
         *,
         known: Sequence[int],
         beat: float,
@@ -98,11 +99,11 @@ class Decoding:
             branch.begin(draft, logits, known)
             if not draft.ended:
                 return []
-            score = self._best([draft], ctc, here).score
+            score = self._best([draft], sounds, here).score
             return [draft] if score is None or score < beat - HOPELESS else self._reconsider(draft, branch)
 
         drafts = self._model.lane.call(hear, owner=self._owner, urgency=urgency)
-        return self._best(drafts, ctc, self._reader(bias, urgency)) if drafts else draft
+        return self._best(drafts, sounds, self._reader(bias, urgency)) if drafts else draft
 
     def _branch(self, position: int, samples: int, bias: KeytermBias, cached: Sequence[int]) -> Branch:
         return Branch(self._model, self._sequence, position, self._budget(samples, position), bias, cached)
@@ -111,8 +112,30 @@ class Decoding:
         """Where the text begins in a draft's tokens; before it stands the language, where that was not forced."""
         return len(tokens) - len(self._model.prompt.answer(tokens, self._language).body)
 
-    def _best(self, drafts: Sequence[Draft], ctc: Floats | None, read: Read | None) -> Draft:
-        return best_of(drafts, self._start(drafts[0].tokens), ctc, self._model.manifest.encoder.ctc_blank, read)
+    def _best(self, drafts: Sequence[Draft], sounds: Sounds, read: Read | None) -> Draft:
+        return best_of(drafts, self._opinions(sounds, self._start(drafts[0].tokens)), read)
+
+    def _opinions(self, sounds: Sounds, start: int) -> list[Opinion]:
+        """Of the heads that heard something, on texts that begin at ``start`` in their tokens."""
+        prompt, blank, pronunciation = (
+            self._model.prompt,
+            self._model.manifest.encoder.ctc_blank,
+            self._model.pronunciation,
+        )
+        opinions: list[Opinion] = []
+        if sounds.ctc is not None and blank is not None:
+            opinions.append(by_tokens(sounds.ctc, blank, start))
+        if sounds.phones is not None and pronunciation is not None:
+            said = by_phones(sounds.phones, lambda tokens: pronunciation.of(prompt.text(tokens[start:]).split()))
+
+            def timed(drafts: Sequence[Draft]) -> npt.NDArray[np.float64]:
+                began = time.perf_counter()
+                scores = said(drafts)
+                self._work.phone_seconds += time.perf_counter() - began
+                return scores
+
+            opinions.append(timed)
+        return opinions
 
     def _reader(self, bias: KeytermBias, urgency: Urgency | None) -> Read | None:
         """What reads texts without sound, in a job of its own or, without ``urgency``, in the lane that it is called

@@ -3,9 +3,10 @@
 Greedy decoding never goes back, so one unlucky token bends all that follows. A final of a model whose tokens cost
 little therefore follows other texts too, best first: of all places in all texts found so far, the one where taking
 another token costs the least; from there on the decoder goes on greedily (streaming/decoding.py), and what it finds is
-a text with places of its own. Of the texts that end, the one is kept which decoder and CTC head together find the most
-probable: the decoder knows what people say, the CTC head has never seen a text and hears only sounds. Where the decoder
-can read text without sound (streaming/language_model.py), it does so with those that come nearest, and that counts too.
+a text with places of its own. Of the texts that end, the one is kept which decoder and heads of the encoder together
+find the most probable: the decoder knows what people say, the heads have never seen a text and hear only sounds
+(streaming/opinions.py). Where the decoder can read text without sound (streaming/language_model.py), it does so with
+those that come nearest, and that counts too.
 
 The numbers were chosen on the clips that the shipped model's training held out, none of the test split;
 docs/streaming.md says what they give.
@@ -21,7 +22,6 @@ import numpy.typing as npt
 
 from engines.manifest import Decoder
 from streaming.language_model import shared
-from streaming.likelihood import log_likelihoods
 
 AFFORDABLE: Final = 50_000_000
 """Weights in a decoder's layers up to which its finals have second thoughts. The embedded one has 5 million, the
@@ -43,12 +43,16 @@ CTC: Final = 0.2
 """Weight of the CTC head's log-probability of the text in the last comparison."""
 PER_TOKEN_CTC: Final = 0.15
 """Added for every token there: the CTC head favours short texts too."""
+PHONES: Final = 0.15
+"""Weight of the phone head's log-probability of the text's pronunciation."""
+PER_PHONE: Final = 0.135
+"""Added for every phone there, for the same reason."""
 LM: Final = 0.3
 """Weight of the logarithm of the text's probability without sound."""
 PER_TOKEN_LM: Final = 0.7
 """Added for every token there, for the same reason."""
 CONTENDERS: Final = 8
-"""Most texts that are read without sound: the best by decoder and CTC head."""
+"""Most texts that are read without sound: the best by decoder and heads."""
 MARGIN: Final = 5.0
 """How far behind the best by those a text may come and still be read."""
 READ_ROWS: Final = 256
@@ -108,6 +112,10 @@ class Doubt:
         return Draft(draft.tokens[:at], draft.probabilities[:at], [*draft.choices[:at], Choice(self.log)])
 
 
+Opinion = Callable[[Sequence[Draft]], npt.NDArray[np.float64]]
+"""Texts of the same audio → what is added to the score of each; -inf: it cannot have been said."""
+
+
 class Agenda:
     """Doubts of the texts found so far, the most promising first. Equal ones in the order they came."""
 
@@ -161,24 +169,21 @@ def choose(logits: npt.NDArray[np.float32], token: int, reciprocal: np.float32 |
 
 def best_of(
     drafts: Sequence[Draft],
-    start: int,
-    log_probs: npt.NDArray[np.float32] | None = None,
-    blank: int | None = None,
+    opinions: Sequence[Opinion] = (),
     read: Read | None = None,
 ) -> Draft:
     """The best of several texts of the same audio, the first of equals; the ``score`` of each that may be it is set.
 
     Args:
-        start: where the text begins in each one's tokens; before it stands the language, where that was not forced.
-        log_probs: the CTC head's, float32 [rows, vocabulary + 1], None where the model has none.
-        blank: index of its blank.
+        opinions: of those who heard the sound. What one finds impossible cannot be the best, but an opinion that leaves
+            no text possible is left out: its clip has too few rows for any.
         read: what tells how probable texts are without the audio, where the decoder can.
     """
     scores = np.array([draft.total for draft in drafts])
-    if log_probs is not None and blank is not None and len(log_probs):
-        heard = log_likelihoods(log_probs, [draft.tokens[start:] for draft in drafts], blank)
-        if np.isfinite(heard).any():
-            scores += CTC * heard + PER_TOKEN_CTC * np.array([len(draft.tokens) for draft in drafts])
+    for opinion in opinions:
+        together = scores + opinion(drafts)
+        if np.isfinite(together).any():
+            scores = together
     if read is not None:
         chosen = contenders(drafts, scores)
         drafts, scores = [drafts[i] for i in chosen], scores[chosen]

@@ -28,10 +28,14 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Rows of one window: ``embeddings`` [rows, width] and CTC log-probabilities [rows, vocabulary + 1] or None."""
+    """Rows of one window: ``embeddings`` [rows, width] and CTC log-probabilities [rows, vocabulary + 1] or None.
+
+    ``phones``: those of the phone head, [rows * frames, classes + 1], where the model has one; the last class is blank.
+    """
 
     embeddings: Floats
     ctc: Floats | None
+    phones: Floats | None = None
 
 
 ROW_FRAMES: Final = 8

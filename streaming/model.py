@@ -23,6 +23,7 @@ from streaming.listener import Listener
 from streaming.mel import CLAMP, LogMel, MelStream, load_filters
 from streaming.options import ListenOptions, OptionError
 from streaming.prompt import Prompt
+from streaming.pronunciation import Pronunciation
 from streaming.seam import SEGMENT_SECONDS
 from streaming.voice import VoiceModel
 from streaming.work import Work
@@ -85,6 +86,8 @@ class AsrModel:
         self.unsure = UNSURE if self.doubts else -math.inf
         """Logarithm of a token's probability below which its final is heard again (streaming/hearings.py)."""
         reads = self.doubts and manifest.decoder.language_model  # who has no second thoughts has one text
+        phones = manifest.encoder.phones if self.doubts else None
+        self.pronunciation = phones and Pronunciation.load(directory / phones.pronunciation, phones.classes)
         self.threads = mine.threads
         self.lane = Lane("hearsay-decoder")
         self.encoder_lane = Lane("hearsay-encoder") if mine.side_by_side else self.lane

@@ -20,10 +20,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
+
+from engines.manifest import ManifestError
 
 Floats = npt.NDArray[np.float32]
 
@@ -61,7 +63,7 @@ class Pronunciation:
         """Read a .npz file for a head of ``classes`` phones.
 
         Raises:
-            ValueError: the file is no such net; the message names the field.
+            ManifestError: the file is no such net; the message names the field. It is a ValueError.
             OSError: it cannot be read.
         """
         fields = _Fields(path, _arrays(path))
@@ -118,8 +120,8 @@ class _Fields:
         self._path, self._arrays = path, arrays
         self._seen: set[str] = set()
 
-    def error(self, name: str, message: str) -> ValueError:
-        return ValueError(f"{self._path}: {name}: {message}")
+    def error(self, name: str, message: str) -> ManifestError:
+        return ManifestError(f"{self._path}: {name}: {message}")
 
     def has(self, name: str) -> bool:
         return name in self._arrays
@@ -158,21 +160,21 @@ class _Fields:
 
 
 def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of an .npz file by name. Raises ValueError: it is none."""
+    """The arrays of an .npz file by name. Raises ManifestError: it is none."""
     arrays: dict[str, npt.NDArray[Any]] = {}
     with path.open("rb") as file:
         try:
             stored: Any = np.load(file, allow_pickle=False)
         except _DAMAGED as error:
-            raise ValueError(f"{path}: no .npz file ({error})") from None
+            raise ManifestError(f"{path}: no .npz file ({error})") from None
         if not isinstance(stored, np.lib.npyio.NpzFile):
-            raise ValueError(f"{path}: no .npz file")
+            raise ManifestError(f"{path}: no .npz file")
         for name in stored.files:
             try:
-                array: npt.NDArray[Any] | bytes = stored[name]
+                array = cast("npt.NDArray[Any] | bytes", stored[name])
             except _DAMAGED as error:
-                raise ValueError(f"{path}: {name}: cannot be read ({error})") from None
+                raise ManifestError(f"{path}: {name}: cannot be read ({error})") from None
             if isinstance(array, bytes):
-                raise ValueError(f"{path}: {name}: no array")
+                raise ManifestError(f"{path}: {name}: no array")
             arrays[name] = array
     return arrays

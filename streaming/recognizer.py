@@ -24,6 +24,7 @@ from streaming.ctc_rows import CtcRows
 from streaming.decoding import Decoding
 from streaming.doubt import Draft, inverse
 from streaming.hypothesis import EMPTY, Hypothesis
+from streaming.opinions import Sounds
 from streaming.prefix import Head, Prefix
 from streaming.seam import SEGMENT_SECONDS
 from streaming.stability import DECODER_ALONE, WITH_CTC, Heard, Stability
@@ -58,9 +59,11 @@ class Segment:
         self._prefix = Prefix(model, sequence, head, owner, work)
         self._recited = False
         """Whether the last final was decoded without context, because it recited it."""
-        self._ctc = CtcRows(model.manifest.encoder.ctc_blank)
+        encoder = model.manifest.encoder
+        self._ctc = CtcRows(encoder.ctc_blank)
+        self._phones = CtcRows(None if encoder.phones is None else encoder.phones.classes)
         self.hypothesis = EMPTY
-        self.stability = Stability(DECODER_ALONE if model.manifest.encoder.ctc_blank is None else WITH_CTC)
+        self.stability = Stability(DECODER_ALONE if encoder.ctc_blank is None else WITH_CTC)
 
     @property
     def _head(self) -> Head:
@@ -77,6 +80,10 @@ class Segment:
     def ctc(self) -> Floats | None:
         """CTC log-probabilities [rows, vocabulary + 1] of the last clip that was read; None without such a head."""
         return self._ctc.log_probs
+
+    @property
+    def _sounds(self) -> Sounds:
+        return Sounds(self.ctc, self._phones.log_probs)
 
     def extend(self, samples: Floats) -> None:
         """Append samples, float32 mono at the model's rate."""
@@ -99,6 +106,7 @@ class Segment:
         for window in taken:
             self._prefix.append(window.embeddings, self._urgency)
             self._ctc.append(window.ctc)
+            self._phones.append(window.phones)
 
     # ---------------------------------------------------------------- text
 
@@ -125,6 +133,7 @@ class Segment:
         self._prefix.restore(self._urgency)
         tail = self._windows.tail(end, self._urgency)
         self._ctc.end(tail.ctc)
+        self._phones.end(tail.phones)
         return tail.embeddings
 
     def _evaluate_text(self, audio: Floats, text: Sequence[int], known: int) -> tuple[Floats, int]:
@@ -194,7 +203,7 @@ class Segment:
     def _decode(self, audio: Floats, end: int) -> Hypothesis:
         """The text of the closed windows and the tail rows ``audio``, decoded afresh."""
         logits, position = self._evaluate_text(audio, (), 0)
-        return self._hypothesis(self._decoding.final(logits[0], position, end, self._head.bias, self.ctc))
+        return self._hypothesis(self._decoding.final(logits[0], position, end, self._head.bias, self._sounds))
 
     def lends(self, samples: int) -> bool:
         """Whether so many samples may be heard by ``again``: no more than a segment may have."""
@@ -225,7 +234,7 @@ class Segment:
         self._prefix.displace()
         logits, position = other._evaluate_text(other._tail(other.length), (), 0)
         draft = other._decoding.again(
-            logits[0], position, other.length, self._head.bias, other.ctc, known=known, beat=beat, urgency=urgency
+            logits[0], position, other.length, self._head.bias, other._sounds, known=known, beat=beat, urgency=urgency
         )
         hypothesis = other._hypothesis(draft)
         useless = draft.score is None or (self._head.keyterms and other._leaks(hypothesis))

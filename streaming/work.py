@@ -63,3 +63,5 @@ class Work(Counts):
     step_seconds: float = 0.0
     doubt_seconds: float = 0.0
     read_seconds: float = 0.0
+    phone_seconds: float = 0.0
+    """Comparing texts with what the phone head heard (streaming/opinions.py)."""

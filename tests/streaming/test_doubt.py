@@ -29,6 +29,7 @@ from streaming.doubt import (
     choose,
     contenders,
 )
+from streaming.opinions import by_tokens
 
 logarithms = st.floats(-6, -1e-6)
 
@@ -101,22 +102,23 @@ def scored(tokens: list[int], log: float) -> Draft:
 def test_the_ctc_head_decides_between_texts_that_the_decoder_finds_alike() -> None:
     heard = np.log(np.array([[0.9, 0.05, 0.05], [0.05, 0.05, 0.9]], np.float32))
     said, other = scored([0], -2.0), scored([1], -1.9)
-    assert best_of([said, other], 0) is other
-    assert best_of([said, other], 0, heard, 2) is said
+    assert best_of([said, other]) is other
+    assert best_of([said, other], [by_tokens(heard, 2, 0)]) is said
     sure = scored([1], -2.0 + CTC * 10)
-    assert best_of([said, sure], 0, heard, 2) is sure
+    assert best_of([said, sure], [by_tokens(heard, 2, 0)]) is sure
 
 
 def test_the_ctc_head_reads_the_text_alone() -> None:
     """Tokens before ``start`` name the language; the head has never seen them."""
     heard = np.log(np.array([[0.9, 0.05, 0.05], [0.05, 0.05, 0.9]], np.float32))
     said, other = scored([1, 0], -2.0), scored([1, 1], -1.9)
-    assert best_of([said, other], 1, heard, 2) is said
+    assert best_of([said, other], [by_tokens(heard, 2, 1)]) is said
 
 
 def test_texts_that_no_path_spells_are_left_to_the_decoder() -> None:
     heard = np.log(np.full((1, 3), 1 / 3, np.float32))
-    assert best_of([scored([0, 0], -2.0), better := scored([1, 1], -1.0)], 0, heard, 2) is better
+    drafts = [scored([0, 0], -2.0), better := scored([1, 1], -1.0)]
+    assert best_of(drafts, [by_tokens(heard, 2, 0)]) is better and better.score == better.total
 
 
 def reading(logs: dict[tuple[int, ...], float]) -> tuple[list[tuple[int, ...]], Read]:
@@ -132,9 +134,9 @@ def reading(logs: dict[tuple[int, ...], float]) -> tuple[list[tuple[int, ...]], 
 
 def test_what_people_say_decides_between_texts_that_sound_alike() -> None:
     said, other = scored([0, 1], -2.0), scored([2], -1.9)
-    assert best_of([said, other], 0) is other
+    assert best_of([said, other]) is other
     asked, read = reading({(0, 1): -4.0, (2,): -9.0})
-    assert best_of([said, other], 0, read=read) is said
+    assert best_of([said, other], read=read) is said
     assert asked == [(0, 1), (2,)]
     assert said.score == pytest.approx(-2.0 + LM * -4.0 + PER_TOKEN_LM * 2)
     assert other.score == pytest.approx(-1.9 + LM * -9.0 + PER_TOKEN_LM)
@@ -143,13 +145,13 @@ def test_what_people_say_decides_between_texts_that_sound_alike() -> None:
 def test_equal_texts_go_to_the_first_where_they_are_read_too() -> None:
     first, second = scored([0], -2.0), scored([1], -2.0)
     _, read = reading({(0,): -3.0, (1,): -3.0})
-    assert best_of([first, second], 0, read=read) is first
+    assert best_of([first, second], read=read) is first
 
 
 def test_a_text_too_far_behind_is_not_read_and_not_kept() -> None:
     near, far = scored([0], -2.0), scored([1], -2.1 - MARGIN)
     asked, read = reading({(0,): -1000.0})
-    assert best_of([far, near], 0, read=read) is near
+    assert best_of([far, near], read=read) is near
     assert asked == [(0,)] and far.score is None
 
 

@@ -18,7 +18,7 @@ from engines import manifest as manifests
 from engines.batching import Cancelled
 from engines.gguf import Rows
 from streaming.bias import KeytermBias
-from streaming.doubt import CONTENDERS, Draft, Read, best_of
+from streaming.doubt import CONTENDERS, Draft, Opinion, Read, best_of
 from streaming.events import Transcript
 from streaming.language_model import LanguageModel
 from streaming.model import AsrModel
@@ -200,9 +200,7 @@ def test_the_chosen_text_has_the_best_score_of_those_read(
     """And what was read changes some of the choices."""
     changed = 0
 
-    def noted(
-        drafts: Sequence[Draft], start: int, log_probs: Floats | None, blank: int | None, read: Read | None
-    ) -> Draft:
+    def noted(drafts: Sequence[Draft], opinions: Sequence[Opinion], read: Read | None) -> Draft:
         nonlocal changed
         assert read is not None
         seen: list[int] = []
@@ -211,10 +209,10 @@ def test_the_chosen_text_has_the_best_score_of_those_read(
             seen.append(len(texts))
             return read(texts)
 
-        without = best_of(drafts, start, log_probs, blank)
+        without = best_of(drafts, opinions)
         for draft in drafts:
             draft.score = None
-        best = best_of(drafts, start, log_probs, blank, counted)
+        best = best_of(drafts, opinions, counted)
         scores = [draft.score for draft in drafts if draft.score is not None]
         assert best.score == max(scores) and seen == [len(scores)] and len(scores) <= CONTENDERS
         changed += best is not without
@@ -267,11 +265,9 @@ def test_a_crowd_chooses_what_one_chooses(reader: AsrModel, clips: list[Clip]) -
 def test_nothing_is_read_for_who_has_left(reader: AsrModel, clips: list[Clip], monkeypatch: pytest.MonkeyPatch) -> None:
     listener = reader.listener(OFFLINE)
 
-    def leaving(
-        drafts: Sequence[Draft], start: int, log_probs: Floats | None, blank: int | None, read: Read | None
-    ) -> Draft:
+    def leaving(drafts: Sequence[Draft], opinions: Sequence[Opinion], read: Read | None) -> Draft:
         listener._owner.cancel()  # pyright: ignore[reportPrivateUsage]
-        return best_of(drafts, start, log_probs, blank, read)
+        return best_of(drafts, opinions, read)
 
     monkeypatch.setattr(streaming.decoding, "best_of", leaving)
     with pytest.raises(Cancelled):

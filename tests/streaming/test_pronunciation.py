@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,39 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.manifest import ManifestError
 from streaming import pronunciation
 from streaming.pronunciation import Pronunciation
-
-LETTERS = "abcdeknt'"
-CLASSES, SLOTS = 5, 2
-
-Arrays = dict[str, npt.NDArray[Any]]
-
-
-def arrays_of(seed: int = 0, convolutions: tuple[int, ...] = (3, 5, 1)) -> Arrays:
-    """A net of small whole numbers, so that every order of summation gives the same bits."""
-    random = np.random.default_rng(seed)
-
-    def whole(*shape: int) -> npt.NDArray[np.float16]:
-        return random.integers(-2, 3, shape).astype(np.float16)
-
-    arrays: Arrays = {
-        "letters": np.array(LETTERS),
-        "names": np.array([f"p{i}" for i in range(CLASSES)]),
-        "embedding": whole(len(LETTERS) + 2, 4),
-        "out.weight": whole(SLOTS * (CLASSES + 1), 6),
-        "out.bias": whole(SLOTS * (CLASSES + 1)),
-    }
-    for i, width in enumerate(convolutions):
-        arrays[f"convolution.{i}.weight"] = whole(6, 6 if i else 4, width)
-        arrays[f"convolution.{i}.bias"] = whole(6)
-    return arrays
-
-
-def stored(folder: Path, arrays: Arrays) -> Path:
-    path = folder / "pronunciation.npz"
-    np.savez(path, **arrays)  # pyright: ignore[reportArgumentType]
-    return path
+from tests.pronunciations import ALPHABET, CLASSES, LETTERS, SLOTS, Arrays, arrays_of, spelling, stored
 
 
 def plainly(arrays: Arrays, word: str) -> list[int]:
@@ -115,6 +85,12 @@ def test_words_differ_and_only_their_letters_count(net: Pronunciation) -> None:
     assert len(set(spoken.values())) > 4 and all(spoken.values())
     assert net.of(["T.A-c K!", "xyz", "", "42"]) == spoken["tack"]
     assert net.names == ("p0", "p1", "p2", "p3", "p4")
+
+
+def test_a_doubled_phone_stays_two(tmp_path: Path) -> None:
+    """Where the net keeps a silent slot between them."""
+    spelled = Pronunciation.load(stored(tmp_path, spelling()), len(ALPHABET)).of(["Cattle", "isn't", "so", "on"])
+    assert "".join(ALPHABET[phone] for phone in spelled) == "cattleisn'tsoon"
 
 
 def test_a_word_is_computed_once_while_it_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,12 +180,12 @@ def test_what_is_malformed_is_named(tmp_path: Path, spoil: Callable[[Arrays], No
     arrays = arrays_of()
     spoil(arrays)
     path = stored(tmp_path, arrays)
-    with pytest.raises(ValueError, match=rf"pronunciation\.npz: {message}"):
+    with pytest.raises(ManifestError, match=rf"pronunciation\.npz: {message}"):
         Pronunciation.load(path, CLASSES)
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
-    """Cut off anywhere, a bit turned anywhere, or no archive at all: nothing but a ValueError, or the same net."""
+    """Cut off anywhere, a bit turned anywhere, or no archive at all: nothing but a ManifestError, or the same net."""
     whole = stored(tmp_path, arrays_of()).read_bytes()
     random = np.random.default_rng(0)
     turned = [bytearray(whole) for _ in range(150)]
@@ -223,14 +199,14 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         path.write_bytes(content)
         try:
             found = Pronunciation.load(path, CLASSES).of(words)
-        except ValueError as error:
+        except ManifestError as error:
             refused += 1
             assert "damaged.npz: " in str(error)
         else:
             assert found == expected
     assert refused > 100
     np.save(tmp_path / "plain.npy", np.zeros(3))
-    with pytest.raises(ValueError, match=r"plain\.npy: no \.npz file"):
+    with pytest.raises(ManifestError, match=r"plain\.npy: no \.npz file"):
         Pronunciation.load(tmp_path / "plain.npy", CLASSES)
     with pytest.raises(FileNotFoundError):
         Pronunciation.load(tmp_path / "nowhere.npz", CLASSES)
