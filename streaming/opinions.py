@@ -18,6 +18,9 @@ from streaming.likelihood import log_likelihoods
 
 Floats = npt.NDArray[np.float32]
 
+Spoken = Callable[[Sequence[int]], tuple[int, ...]]
+"""Tokens of a draft → the phones of its text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sounds:
@@ -44,13 +47,8 @@ def by_tokens(log_probs: Floats, blank: int, start: int) -> Opinion:
     return opinion
 
 
-def by_phones(log_probs: Floats, spoken: Callable[[Sequence[int]], tuple[int, ...]]) -> Opinion:
-    """The phone head's.
-
-    Args:
-        log_probs: float32 [frames, classes + 1], a frame at least; the last class is its blank.
-        spoken: the phones of a draft's tokens.
-    """
+def by_phones(log_probs: Floats, spoken: Spoken) -> Opinion:
+    """The phone head's, from ``log_probs`` float32 [frames, classes + 1], a frame at least; the last class is blank."""
 
     def opinion(drafts: Sequence[Draft]) -> npt.NDArray[np.float64]:
         texts = [spoken(draft.tokens) for draft in drafts]

@@ -1,0 +1,224 @@
+"""Finals of a model with a phone head: its rows, its say, its hearings. The head is a random one on the embeddings."""
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import streaming.decoding
+import streaming.model
+import streaming.opinions
+from engines import manifest as manifests
+from engines.batching import Owner, Urgency
+from engines.manifest import ManifestError, Phones
+from streaming.doubt import Draft, Opinion, Read, best_of
+from streaming.encoder import AudioEncoder, Encoded
+from streaming.events import Transcript
+from streaming.hearings import SPEEDS, Hearings
+from streaming.model import AsrModel
+from streaming.opinions import by_phones
+from streaming.options import ListenOptions
+from streaming.pronunciation import Pronunciation
+from streaming.work import Work
+from tests.clips import RATE, Clip
+from tests.pronunciations import ALPHABET, spelling, stored
+
+Floats = npt.NDArray[np.float32]
+FRAMES = 3
+OFFLINE, LIVE = ListenOptions(interim=False), ListenOptions(interim=True)
+
+
+class PhoneEncoder(AudioEncoder):
+    """An encoder with a phone head that hears letters at random, the same ones in the same rows."""
+
+    def __init__(self, encoder: AudioEncoder) -> None:
+        self.__dict__.update(encoder.__dict__)
+        shape = (encoder.spec.width, FRAMES * (len(ALPHABET) + 1))
+        self._weight = np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+
+    def bodies(
+        self, windows: Sequence[Floats], owner: Owner | None = None, urgency: Urgency = Urgency.DUE
+    ) -> list[Encoded]:
+        """As ``AudioEncoder.bodies``."""
+        found = super().bodies(windows, owner, urgency)
+        return [replace(each, phones=self.phones(each.embeddings)) for each in found]
+
+    def phones(self, embeddings: Floats) -> Floats:
+        """Log-probabilities [rows * FRAMES, letters + 1]."""
+        scale = np.sqrt(np.mean(embeddings**2, axis=1, keepdims=True) * embeddings.shape[1])
+        logits = (embeddings / scale @ self._weight).reshape(-1, len(ALPHABET) + 1)
+        return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stored(tmp_path_factory.mktemp("net"), spelling())
+
+
+@pytest.fixture(scope="module")
+def headed(model_directory: Path, net: Path) -> Iterator[AsrModel]:
+    """The embedded model with such a head."""
+    model = AsrModel(model_directory, sessions=2)
+    phones = Phones(FRAMES, len(ALPHABET), net.name)
+    encoder = msgspec.structs.replace(model.manifest.encoder, phones=phones)
+    model.manifest = msgspec.structs.replace(model.manifest, encoder=encoder)
+    model.pronunciation = Pronunciation.load(net, len(ALPHABET))
+    model.encoder = PhoneEncoder(model.encoder)
+    yield model
+    model.close()
+
+
+def hear(model: AsrModel, samples: Floats, options: ListenOptions, cut: int) -> tuple[list[object], Work]:
+    """Of each final what may not depend on how the audio came, in pieces of ``cut`` samples; the session's work."""
+    listener = model.listener(options)
+    events = [event for at in range(0, len(samples), cut) for event in listener.feed(samples[at : at + cut])]
+    events += listener.finish()
+    finals = [event for event in events if isinstance(event, Transcript) and event.is_final]
+    listener.close()
+    return [(e.start, e.end, e.text, e.words, e.confidence, e.speech_final) for e in finals], listener.work
+
+
+def whole(model: AsrModel, clip: Clip) -> tuple[list[object], Work]:
+    return hear(model, clip.samples, OFFLINE, len(clip.samples))
+
+
+def test_a_final_asks_both_heads_and_keeps_the_text_they_like_best(
+    headed: AsrModel, clips: list[Clip], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows and tail together, in every hearing its own; and the phone head changes some of the choices."""
+    changed, frames, scored = 0, list[int](), 0
+    rows: Floats | None = None
+
+    def noted(log_probs: Floats, spoken: streaming.opinions.Spoken) -> Opinion:
+        nonlocal rows
+        rows = log_probs
+        frames.append(len(log_probs))
+        return by_phones(log_probs, spoken)
+
+    def compared(drafts: Sequence[Draft], opinions: Sequence[Opinion], read: Read | None) -> Draft:
+        nonlocal changed, scored
+        assert len(opinions) == 2 and rows is not None and headed.pronunciation is not None
+        net, prompt = headed.pronunciation, headed.prompt
+        plain = by_phones(rows, lambda tokens: net.of(prompt.answer(tokens, "en").text.split(" ")))
+        assert np.array_equal(opinions[1](drafts), plain(drafts))
+        scored += len(drafts)
+        without = best_of(drafts, opinions[:1], read)
+        for draft in drafts:
+            draft.score = None
+        best = best_of(drafts, opinions, read)
+        changed += best is not without
+        return best
+
+    monkeypatch.setattr(streaming.decoding, "by_phones", noted)
+    monkeypatch.setattr(streaming.decoding, "best_of", compared)
+    speech = np.concatenate([clip.samples for clip in clips[:12]])
+    for start, seconds in ((0, 4), (4, 11), (15, 20)):
+        listener = headed.listener(ListenOptions(interim=False, endpointing=None))
+        listener.feed(speech[start * RATE : (start + seconds) * RATE])
+        segment = listener._segment  # pyright: ignore[reportPrivateUsage]
+        assert segment is not None
+        frames.clear()
+        Hearings(segment, segment.length, 0.0, listener.work).settle()
+        assert segment.ctc is not None and frames[0] == FRAMES * len(segment.ctc)
+        assert listener.work.hearings > 0
+        expected = [round(frames[0] / speed) for speed in SPEEDS]
+        assert len(set(frames)) == 1 + listener.work.hearings
+        assert all(min(abs(each - other) for other in expected) <= 4 * FRAMES for each in set(frames[1:]))
+        listener.close()
+    assert changed > 0 and scored > 20
+
+
+def test_the_frames_are_those_of_the_rows(headed: AsrModel, clips: list[Clip], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row by row in their order, over the window's end too, also after a look at a shorter clip."""
+    seen: list[Floats] = []
+
+    def noted(log_probs: Floats, spoken: streaming.opinions.Spoken) -> Opinion:
+        seen.append(log_probs)
+        return by_phones(log_probs, spoken)
+
+    monkeypatch.setattr(streaming.decoding, "by_phones", noted)
+    embedded: list[Floats] = []
+    phones = PhoneEncoder.phones
+
+    def kept(self: PhoneEncoder, embeddings: Floats) -> Floats:
+        embedded.append(embeddings)
+        return phones(self, embeddings)
+
+    monkeypatch.setattr(PhoneEncoder, "phones", kept)
+    speech = np.concatenate([clip.samples for clip in clips[:6]])[: 13 * RATE]
+    listener = headed.listener(ListenOptions(interim=False, endpointing=None))
+    listener.feed(speech)
+    segment = listener._segment  # pyright: ignore[reportPrivateUsage]
+    assert segment is not None
+    segment.tick()
+    segment.final(12 * RATE)
+    listener.close()
+    window, tail = embedded[0], embedded[-1]
+    assert len(embedded) == 3 and len(window) == headed.manifest.encoder.window_rows
+    encoder = headed.encoder
+    assert isinstance(encoder, PhoneEncoder)
+    assert np.array_equal(seen[-1], np.concatenate([phones(encoder, window), phones(encoder, tail)]))
+
+
+def test_live_or_from_a_file_the_same_text_is_chosen(headed: AsrModel, clips: list[Clip]) -> None:
+    """Every final heard again: bit for bit."""
+    before, headed.unsure = headed.unsure, 0.0
+    try:
+        for clip, cut in zip(clips[:4], (1600, 7777, 333, 20_000), strict=True):
+            assert hear(headed, clip.samples, LIVE, cut)[0] == whole(headed, clip)[0]
+    finally:
+        headed.unsure = before
+
+
+def test_a_head_without_weight_changes_nothing(
+    headed: AsrModel, asr_model: AsrModel, clips: list[Clip], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside the same model without one; only the one with a head takes time for it."""
+    monkeypatch.setattr(streaming.opinions, "PHONES", 0.0)
+    monkeypatch.setattr(streaming.opinions, "PER_PHONE", 0.0)
+    for clip in clips[:6]:
+        (with_head, some), (without, none) = whole(headed, clip), whole(asr_model, clip)
+        assert with_head == without
+        assert some.phone_seconds > 0 == none.phone_seconds
+
+
+def with_phones(model_directory: Path, folder: Path, net: Path, classes: int) -> Path:
+    """A copy of the model whose manifest names the pronunciations."""
+    shutil.copytree(model_directory, folder, dirs_exist_ok=True)
+    shutil.copy(net, folder / net.name)
+    path = folder / manifests.NAME
+    content = json.loads(path.read_text())
+    content["encoder"]["phones"] = {"frames": FRAMES, "classes": classes, "pronunciation": net.name}
+    path.write_text(json.dumps(content))
+    return folder
+
+
+def test_the_manifest_says_which_pronunciations(model_directory: Path, net: Path, tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match=r"pronunciation\.npz: names: 27 phones, the head has 28"):
+        AsrModel(with_phones(model_directory, tmp_path / "other", net, 28), sessions=1)
+
+
+def test_a_model_with_one_text_has_nothing_to_pronounce(
+    model_directory: Path, net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pronunciations are not even read."""
+
+    def never(decoder: manifests.Decoder) -> bool:
+        del decoder
+        return False
+
+    folder = with_phones(model_directory, tmp_path / "large", net, len(ALPHABET))
+    small = AsrModel(folder, sessions=1)
+    assert small.pronunciation is not None and small.pronunciation.of(["Bee"]) == (1, 4, 4)
+    small.close()
+    monkeypatch.setattr(streaming.model, "affordable", never)
+    (folder / net.name).unlink()
+    large = AsrModel(folder, sessions=1)
+    assert large.pronunciation is None
+    large.close()
