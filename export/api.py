@@ -54,7 +54,8 @@ class Report:
         lines = [
             f"{self.directory}  ({self.layout} layout, {self.tensors} tensors, "
             f"{self.parameters / 1e6:.2f} M parameters)",
-            *table("audio encoder", asdict(encoder)),
+            *table("audio encoder", {name: value for name, value in asdict(encoder).items() if name != "phones"}),
+            *(table("phone head", asdict(encoder.phones)) if encoder.phones else ()),
             *table("text decoder", asdict(decoder)),
             *(table("aligner", asdict(aligner)) if aligner else ()),
             *table("state", states),

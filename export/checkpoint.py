@@ -26,6 +26,9 @@ RENAMED = (
 )
 """transformers' prefixes → the original ones (transformers, convert_qwen3_asr_to_hf.py)."""
 
+HEADS = ("ctc.", "phones.")
+"""Prefixes of our own small models' heads, the same in both layouts; no official model has them."""
+
 
 class CheckpointError(ValueError):
     """A checkpoint cannot be exported; the message names the file, the config key or the tensor."""
@@ -96,7 +99,7 @@ class Checkpoint:
     def published(self, name: str) -> str:
         """The name as it stands in this checkpoint's own layout."""
         if self.layout == "original":
-            return name if name.startswith("ctc.") else f"thinker.{name}"
+            return name if name.startswith(HEADS) else f"thinker.{name}"
         for theirs, ours in RENAMED[2:4] + RENAMED[:2]:
             if name.startswith(ours):
                 return theirs + name.removeprefix(ours)
@@ -114,6 +117,18 @@ def open_checkpoint(directory: Path) -> Checkpoint:
         raise CheckpointError(f"{directory}/config.json: model_type is {config.get('model_type')!r}, not 'qwen3_asr'")
     layout = "original" if "thinker_config" in config else "transformers"
     return Checkpoint(directory, layout, config, read_headers(directory))
+
+
+def extras(checkpoint: Checkpoint) -> Mapping[str, Any]:
+    """The key ``hearsay`` of config.json, by which our own small models say what is not official about them.
+
+    Raises:
+        CheckpointError: it is no object.
+    """
+    value = checkpoint.config.get("hearsay", {})
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{checkpoint.directory}/config.json: hearsay: not an object")
+    return value
 
 
 def read_json(path: Path) -> dict[str, Any]:

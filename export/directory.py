@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from engines import manifest
-from export.checkpoint import Checkpoint, CheckpointError
+from export.checkpoint import Checkpoint, CheckpointError, extras
 from export.decoder import check_quantization, write_decoder
 from export.dims import Dims
 from export.languages import languages
@@ -55,6 +55,8 @@ def write_directory(
             head = checkpoint.tensor("lm_head.weight", dims.aligner.classes, dims.decoder.width)
             np.save(scratch / HEAD, head.astype(np.float16 if encoder != "fp32" else np.float32))
         write_encoder(checkpoint, dims, scratch, encoder, clip)
+        if (phones := dims.encoder.phones) is not None:
+            shutil.copyfile(checkpoint.directory / phones.pronunciation, scratch / phones.pronunciation)
         own_head = not dims.decoder.tied and dims.aligner is None
         write_decoder(checkpoint, dims.decoder, scratch / DECODER, decoder, name=label, head=own_head)
         manifest.write(describe(checkpoint, dims, scratch, encoder, decoder, clip, label, extra), scratch)
@@ -92,14 +94,6 @@ def write_encoder(checkpoint: Checkpoint, dims: Dims, out: Path, precision: Prec
             weights.save(model, out / file)
 
 
-def extras(checkpoint: Checkpoint) -> Mapping[str, Any]:
-    """The key ``hearsay`` of config.json, by which our own small models say what is not official about them."""
-    value = checkpoint.config.get("hearsay", {})
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{checkpoint.directory}/config.json: hearsay: not an object")
-    return value
-
-
 def describe(
     checkpoint: Checkpoint,
     dims: Dims,
@@ -111,7 +105,7 @@ def describe(
     extra: Mapping[str, Any],
 ) -> manifest.AsrManifest:
     """The manifest of what lies in ``out``."""
-    encoder, decoder, aligner = dims.encoder, dims.decoder, dims.aligner
+    encoder, decoder, aligner, phones = dims.encoder, dims.decoder, dims.aligner, dims.encoder.phones
     return manifest.AsrManifest(
         format=manifest.FORMAT,
         name=name,
@@ -130,6 +124,7 @@ def describe(
             width=encoder.output,
             clip=CLIP if clip else None,
             ctc_blank=blank(checkpoint, dims, extra),
+            phones=None if phones is None else manifest.Phones(phones.frames, phones.classes, phones.pronunciation),
         ),
         decoder=manifest.Decoder(
             file=DECODER,

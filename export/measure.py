@@ -29,7 +29,7 @@ Floats = NDArray[np.float32]
 
 DIMS = EncoderDims(
     bins=128, channels=480, bands=16, width=896, layers=18, heads=14, head_dim=64, ffn=3584, output=1024,
-    chunk_frames=100, chunk_rows=13, window_rows=104, ctc=None,
+    chunk_frames=100, chunk_rows=13, window_rows=104, ctc=None, phones=None,
 )  # fmt: skip
 
 
