@@ -126,8 +126,7 @@ class WidenedEncoder(AudioEncoder):
         found = super().bodies(windows, owner, urgency)
         return [
             replace(
-                each,
-                embeddings=np.pad(each.embeddings, ((0, 0), (0, self._decoder_width - each.embeddings.shape[1]))),
+                each, embeddings=np.pad(each.embeddings, ((0, 0), (0, self._decoder_width - each.embeddings.shape[1])))
             )
             for each in found
         ]

@@ -28,14 +28,21 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Rows of one window: ``embeddings`` [rows, width] and CTC log-probabilities [rows, vocabulary + 1] or None.
+    """Rows of one window: ``embeddings`` [rows, width] and, of a model that has the head, log-probabilities.
 
-    ``phones``: those of the phone head, [rows * frames, classes + 1], where the model has one; the last class is blank.
+    ``ctc`` [rows, vocabulary + 1]; ``phones`` [rows · frames, classes + 1], a row's frames after one another.
     """
 
     embeddings: Floats
     ctc: Floats | None
     phones: Floats | None = None
+
+    def cut(self, rows: int) -> "Encoded":
+        """The first ``rows`` rows."""
+        phones = self.phones
+        if phones is not None:
+            phones = phones[: len(phones) // len(self.embeddings) * rows]
+        return Encoded(self.embeddings[:rows], None if self.ctc is None else self.ctc[:rows], phones)
 
 
 ROW_FRAMES: Final = 8
@@ -95,10 +102,7 @@ class AudioEncoder:
         payload = [self._padded(rows) for rows in windows]
         key = (id(self), "body", frozenset(len(mask) for _, mask in payload))
         found = self._lane.submit(payload, self._run_body, key=key, owner=owner, urgency=urgency)
-        return [
-            Encoded(each.embeddings[:count], None if each.ctc is None else each.ctc[:count])
-            for each, count in zip(found, map(len, windows), strict=True)
-        ]
+        return [each.cut(count) for each, count in zip(found, map(len, windows), strict=True)]
 
     def _padded(self, rows: Floats) -> tuple[Floats, Floats]:
         """Rows and key mask, padded."""
@@ -130,9 +134,16 @@ class AudioEncoder:
         def run(group: Sequence[tuple[Floats, Floats]]) -> list[Encoded]:
             rows = _pad_batch(np.stack([window[0] for window in group]), self._body.fixed)
             mask = _pad_batch(np.stack([window[1] for window in group]), self._body.fixed)
-            results = self._body.run({"rows": rows, "mask": mask})
-            ctc = results[1] if len(results) > 1 else None
-            return [Encoded(results[0][i], None if ctc is None else ctc[i]) for i in range(len(group))]
+            results = dict(zip(self._body.outputs, self._body.run({"rows": rows, "mask": mask}), strict=True))
+            embeddings, ctc, phones = results["embeddings"], results.get("ctc"), results.get("phones")
+            return [
+                Encoded(
+                    embeddings[i],
+                    None if ctc is None else ctc[i],
+                    None if phones is None else phones[i].reshape(-1, phones.shape[-1]),
+                )
+                for i in range(len(group))
+            ]
 
         return _in_batches(jobs, run, lambda window: len(window[0]), BATCHES[-1])
 

@@ -3,13 +3,14 @@
 import threading
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.batching import Lane
-from engines.manifest import read_asr
+from engines.manifest import Phones, read_asr
 from engines.onnx import Graph
 from streaming.encoder import AudioEncoder, rows_of
 from streaming.model import AsrModel
@@ -96,6 +97,42 @@ def test_a_window_is_the_same_alone_and_beside_louder_ones(asr_model: AsrModel) 
         np.testing.assert_array_equal(together[i][1], alone[i].embeddings)
 
 
+def test_phone_frames_are_those_of_the_valid_rows_whatever_shares_the_call() -> None:
+    """Three a row, one after the other, of a model without a CTC head; windows of other lengths and loudness beside it
+    change no bit, nor does the padding."""
+    manifest = read_asr(GOLDEN / "int8")
+    spec = msgspec.structs.replace(manifest.encoder, phones=Phones(3, 8, "pronunciation.npz"))
+    stem = Graph(GOLDEN / "int8" / spec.stem, threads=2, provider="cpu")
+    body = Graph(GOLDEN / "body-phones.onnx", threads=2, provider="cpu")
+    assert body.outputs == ("embeddings", "phones")
+    lane = Lane("phones")
+    try:
+        encoder = AudioEncoder(spec, stem, body, lane, manifest.mel.bins)
+        random = np.random.default_rng(7)
+        counts = (1, 12, 13, 40, 104, 39, 7)
+        windows = [
+            (random.standard_normal((count, spec.stem_width)) * (1 + 4 * (i % 2))).astype(np.float32)
+            for i, count in enumerate(counts)
+        ]
+        for window, together in zip(windows, encoder.bodies(windows), strict=True):
+            count = len(window)
+            alone = encoder.body(window)
+            assert together.ctc is None and alone.ctc is None
+            assert together.phones is not None and alone.phones is not None
+            assert together.phones.shape == (3 * count, 9) and together.embeddings.shape == (count, spec.width)
+            np.testing.assert_allclose(np.exp(together.phones).sum(1), 1, rtol=1e-4)
+            np.testing.assert_array_equal(together.phones, alone.phones)
+            np.testing.assert_array_equal(together.embeddings, alone.embeddings)
+            whole = np.concatenate([window, np.ones((104 - count, spec.stem_width), np.float32)])
+            mask = (np.arange(104) < count).astype(np.float32)
+            embeddings, phones = body.run({"rows": whole[None], "mask": mask[None]})
+            np.testing.assert_array_equal(together.embeddings, embeddings[0, :count])
+            for row in range(count):
+                np.testing.assert_array_equal(together.phones[3 * row : 3 * row + 3], phones[0, row])
+    finally:
+        lane.close()
+
+
 def test_many_at_once_are_what_they_are_alone(asr_model: AsrModel) -> None:
     """Chunks and windows of different lengths, asked for in one call."""
     spec = asr_model.manifest.encoder
@@ -110,3 +147,4 @@ def test_many_at_once_are_what_they_are_alone(asr_model: AsrModel) -> None:
         np.testing.assert_array_equal(together.embeddings, alone.embeddings)
         assert together.ctc is not None and alone.ctc is not None
         np.testing.assert_array_equal(together.ctc, alone.ctc)
+        assert together.phones is None  # it has no such head
