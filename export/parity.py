@@ -24,7 +24,7 @@ from export.dims import read_dims
 from export.reference import Generated, Reference
 from export.sound import sound
 from export.table import Row, Table
-from streaming.encoder import AudioEncoder, rows_of
+from streaming.encoder import AudioEncoder, Encoded, rows_of
 from streaming.mel import LogMel, load_filters, official_length
 from streaming.prompt import LANGUAGES, Prompt
 
@@ -35,6 +35,9 @@ SECONDS = (0.1, 0.3, 1.0, 7.99, 8.0, 8.01, 30.0, 61.3)
 
 ENCODER_ERROR, ENCODER_COSINE = 1e-4, 0.999999
 """Largest error over the reference's RMS, and least cosine of a row, of a float32 encoder."""
+
+HEAD_ERROR = 1e-3
+"""Largest difference of a head's log-probabilities, float32 against float32."""
 
 MEL_ERROR = 1e-4
 """Largest difference of normalised mel features where neither floor holds: the official transform is in float32."""
@@ -73,14 +76,19 @@ class Exported:
             self.directory / self.manifest.decoder.file, sequences=1, rows=rows, threads=self.threads, kv="f32"
         )
 
-    def encode(self, features: Floats) -> tuple[Floats, Floats | None]:
-        """Embeddings [n, width] and CTC [n, classes] of features [bins, frames], chunk by chunk, window by window."""
+    def encode(self, features: Floats) -> Encoded:
+        """What the encoder makes of features [bins, frames], chunk by chunk, window by window."""
         spec = self.manifest.encoder
         chunks = [features[:, at : at + spec.chunk_frames] for at in range(0, features.shape[1], spec.chunk_frames)]
         rows = np.concatenate([self.encoder.stem(chunk) for chunk in chunks])
         windows = [self.encoder.body(rows[at : at + spec.window_rows]) for at in range(0, len(rows), spec.window_rows)]
         ctc = [window.ctc for window in windows if window.ctc is not None]
-        return np.concatenate([window.embeddings for window in windows]), np.concatenate(ctc) if ctc else None
+        phones = [window.phones for window in windows if window.phones is not None]
+        return Encoded(
+            np.concatenate([window.embeddings for window in windows]),
+            np.concatenate(ctc) if ctc else None,
+            np.concatenate(phones) if phones else None,
+        )
 
     def encode_clip(self, features: Floats) -> Floats:
         """The same by the whole-clip graph."""
@@ -186,17 +194,24 @@ def encoder_rows(exported: Exported, reference: Reference, seconds: Sequence[flo
         features, mask = reference.features(sound(length, index))
         theirs = reference.encode(features, mask)
         valid = features[0].numpy()[:, : int(mask.sum())]
-        ours, ctc = exported.encode(valid)
-        yield from compared(f"encoder {length:g} s", ours, theirs, limit, least)
+        ours = exported.encode(valid)
+        yield from compared(f"encoder {length:g} s", ours.embeddings, theirs, limit, least)
         if exported.clip is not None:
             yield from compared(f"clip graph {length:g} s", exported.encode_clip(valid), theirs, limit, least)
-        if ctc is not None:
-            yield Row(
-                f"ctc {length:g} s",
-                "largest error",
-                float(np.abs(ctc - reference.ctc(features, mask)).max()),
-                1e-3 if exact else None,
-            )
+        for name, head, official in (
+            ("ctc", ours.ctc, reference.ctc if reference.dims.encoder.ctc else None),
+            ("phones", ours.phones, reference.phones if reference.dims.encoder.phones else None),
+        ):
+            if head is not None or official is not None:
+                yield head_row(f"{name} {length:g} s", head, official and official(features, mask), exact)
+
+
+def head_row(stage: str, ours: Floats | None, theirs: Floats | None, exact: bool) -> Row:
+    """A head's log-probabilities against the reference's; a head that only one side has is an error by itself."""
+    if ours is None or theirs is None or ours.shape != theirs.shape:
+        shapes = [None if each is None else list(each.shape) for each in (ours, theirs)]
+        return Row(stage, f"shape {shapes[0]}, not {shapes[1]}", float("inf"), 0.0)
+    return Row(stage, "largest error", float(np.abs(ours - theirs).max()), HEAD_ERROR if exact else None)
 
 
 def compared(stage: str, ours: Floats, theirs: Floats, limit: float | None, least: float | None) -> Iterator[Row]:

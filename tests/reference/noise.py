@@ -120,7 +120,7 @@ def report(exported: Exported, reference: Reference) -> bool:
 def encoder_stages(exported: Exported, reference: Reference) -> Iterator[bool]:
     """What 1 % does to the encoder's rows."""
     features, mask = reference.features(sound(ENCODED_SECONDS, 0))
-    ours, _ = exported.encode(features[0].numpy()[:, : int(mask.sum())])
+    ours = exported.encode(features[0].numpy()[:, : int(mask.sum())]).embeddings
     tensors = dict(reference.model.model.named_parameters()) | dict(reference.model.model.named_buffers())
     for name in ENCODER_STAGES:
         name = placed(name, reference.dims.encoder.layers)

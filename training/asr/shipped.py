@@ -64,8 +64,8 @@ def _encoder_name(name: str) -> str | None:
     if match is None:
         return None
     module, kind = match["module"], match["kind"]
-    if module == "ctc":
-        return f"ctc.{kind}"
+    if module in ("ctc", "phones.0", "phones.1"):
+        return name
     if layer := re.fullmatch(r"layers\.(\d+)\.(.+)", module):
         return f"thinker.audio_tower.layers.{layer[1]}.{_LAYER[layer[2]]}.{kind}"
     return f"thinker.audio_tower.{(_STEM | _BODY)[module]}.{kind}"
