@@ -25,8 +25,10 @@ from streaming.model import AsrModel
 from streaming.opinions import by_phones
 from streaming.options import ListenOptions
 from streaming.pronunciation import Pronunciation
+from streaming.windows import Windows
 from streaming.work import Work
 from tests.clips import RATE, Clip
+from tests.golden_models import longer_chunks
 from tests.pronunciations import ALPHABET, spelling, stored
 
 Floats = npt.NDArray[np.float32]
@@ -164,6 +166,24 @@ def test_the_frames_are_those_of_the_rows(headed: AsrModel, clips: list[Clip], m
     encoder = headed.encoder
     assert isinstance(encoder, PhoneEncoder)
     assert np.array_equal(seen[-1], np.concatenate([phones(encoder, window), phones(encoder, tail)]))
+
+
+def test_a_tail_of_several_windows_has_the_frames_of_all(tmp_path: Path, clips: list[Clip]) -> None:
+    """Where windows are shorter than the stretch that a seam may cut."""
+    directory = longer_chunks(tmp_path, 200)
+    manifest = manifests.read_asr(directory)
+    encoder = msgspec.structs.replace(manifest.encoder, window_rows=25)
+    manifests.write(msgspec.structs.replace(manifest, encoder=encoder), directory)
+    model = AsrModel(directory, sessions=1, threads=1)
+    try:
+        model.encoder = headed = PhoneEncoder(model.encoder)
+        windows = Windows(model, Owner(), Work())
+        windows.extend(np.concatenate([clip.samples for clip in clips[:4]])[: 5 * RATE])
+        tail = windows.tail(windows.length)
+        assert tail.phones is not None and len(tail.phones) == FRAMES * len(tail.embeddings) > FRAMES * 2 * 25
+        np.testing.assert_allclose(tail.phones, headed.phones(tail.embeddings), atol=1e-4)
+    finally:
+        model.close()
 
 
 def test_live_or_from_a_file_the_same_text_is_chosen(headed: AsrModel, clips: list[Clip]) -> None:
