@@ -117,11 +117,8 @@ class Decoding:
 
     def _opinions(self, sounds: Sounds, start: int) -> list[Opinion]:
         """Of the heads that heard something, on texts that begin at ``start`` in their tokens."""
-        prompt, blank, pronunciation = (
-            self._model.prompt,
-            self._model.manifest.encoder.ctc_blank,
-            self._model.pronunciation,
-        )
+        prompt, blank = self._model.prompt, self._model.manifest.encoder.ctc_blank
+        pronunciation = self._model.pronunciation
         opinions: list[Opinion] = []
         if sounds.ctc is not None and blank is not None:
             opinions.append(by_tokens(sounds.ctc, blank, start))
