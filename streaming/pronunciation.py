@@ -104,7 +104,8 @@ class Pronunciation:
         places = [0, *(self._letters[letter] for letter in word), len(self._embedding) - 1]
         y = self._embedding[places]
         for i, (width, weight, bias) in enumerate(self._convolutions):
-            padded = np.pad(y, ((width // 2, width // 2), (0, 0)))
+            padded = np.zeros((len(y) + width - 1, y.shape[1]), np.float32)
+            padded[width // 2 : width // 2 + len(y)] = y
             around = np.concatenate([padded[at : at + len(y)] for at in range(width)], axis=1)
             found = np.maximum(around @ weight + bias, np.float32(0))
             y = y + found if i else found

@@ -1,6 +1,5 @@
-"""Finals of a model with a phone head: its rows, its say, its hearings. The head is a random one on the embeddings."""
+"""Finals of a model with a phone head: its rows, its say, its hearings."""
 
-import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,24 +23,22 @@ from streaming.hearings import SPEEDS, Hearings
 from streaming.model import AsrModel
 from streaming.opinions import by_phones
 from streaming.options import ListenOptions
-from streaming.pronunciation import Pronunciation
 from streaming.windows import Windows
 from streaming.work import Work
 from tests.clips import RATE, Clip
 from tests.golden_models import longer_chunks
-from tests.pronunciations import ALPHABET, spelling, stored
 
 Floats = npt.NDArray[np.float32]
-FRAMES = 3
+FRAMES, CLASSES = 3, 27
 OFFLINE, LIVE = ListenOptions(interim=False), ListenOptions(interim=True)
 
 
 class PhoneEncoder(AudioEncoder):
-    """An encoder with a phone head that hears letters at random, the same ones in the same rows."""
+    """An encoder with a phone head that hears phones at random, the same ones in the same rows."""
 
     def __init__(self, encoder: AudioEncoder) -> None:
         self.__dict__.update(encoder.__dict__)
-        shape = (encoder.spec.width, FRAMES * (len(ALPHABET) + 1))
+        shape = (encoder.spec.width, FRAMES * (CLASSES + 1))
         self._weight = np.random.default_rng(5).standard_normal(shape).astype(np.float32)
 
     def bodies(
@@ -52,26 +49,26 @@ class PhoneEncoder(AudioEncoder):
         return [replace(each, phones=self.phones(each.embeddings)) for each in found]
 
     def phones(self, embeddings: Floats) -> Floats:
-        """Log-probabilities [rows * FRAMES, letters + 1]."""
+        """Log-probabilities [rows * FRAMES, CLASSES + 1]."""
         scale = np.sqrt(np.mean(embeddings**2, axis=1, keepdims=True) * embeddings.shape[1])
-        logits = (embeddings / scale @ self._weight).reshape(-1, len(ALPHABET) + 1)
+        logits = (embeddings / scale @ self._weight).reshape(-1, CLASSES + 1)
         return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
 
 
 @pytest.fixture(scope="module")
-def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return stored(tmp_path_factory.mktemp("net"), spelling())
+def headed(model_directory: Path) -> Iterator[AsrModel]:
+    """The embedded model, which has such a head."""
+    model = AsrModel(model_directory, sessions=2)
+    assert model.pronunciation is not None
+    yield model
+    model.close()
 
 
 @pytest.fixture(scope="module")
-def headed(model_directory: Path, net: Path) -> Iterator[AsrModel]:
-    """The embedded model with such a head."""
-    model = AsrModel(model_directory, sessions=2)
-    phones = Phones(FRAMES, len(ALPHABET), net.name)
-    encoder = msgspec.structs.replace(model.manifest.encoder, phones=phones)
-    model.manifest = msgspec.structs.replace(model.manifest, encoder=encoder)
-    model.pronunciation = Pronunciation.load(net, len(ALPHABET))
-    model.encoder = PhoneEncoder(model.encoder)
+def headless(model_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsrModel]:
+    """The same one, whose manifest does not say so."""
+    folder = with_phones(model_directory, tmp_path_factory.mktemp("headless"), None)
+    model = AsrModel(folder, sessions=2)
     yield model
     model.close()
 
@@ -120,9 +117,9 @@ def test_a_final_asks_both_heads_and_keeps_the_text_they_like_best(
     monkeypatch.setattr(streaming.decoding, "by_phones", noted)
     monkeypatch.setattr(streaming.decoding, "best_of", compared)
     speech = np.concatenate([clip.samples for clip in clips[:12]])
-    for start, seconds in ((0, 4), (4, 11), (15, 20)):
+    for samples in (*np.split(speech, (4 * RATE, 15 * RATE, 35 * RATE))[:3], *(clip.samples for clip in clips[12:24])):
         listener = headed.listener(ListenOptions(interim=False, endpointing=None))
-        listener.feed(speech[start * RATE : (start + seconds) * RATE])
+        listener.feed(samples)
         segment = listener._segment  # pyright: ignore[reportPrivateUsage]
         assert segment is not None
         frames.clear()
@@ -145,14 +142,17 @@ def test_the_frames_are_those_of_the_rows(headed: AsrModel, clips: list[Clip], m
         return by_phones(log_probs, spoken)
 
     monkeypatch.setattr(streaming.decoding, "by_phones", noted)
-    embedded: list[Floats] = []
-    phones = PhoneEncoder.phones
+    encoded: list[Encoded] = []
+    bodies = AudioEncoder.bodies
 
-    def kept(self: PhoneEncoder, embeddings: Floats) -> Floats:
-        embedded.append(embeddings)
-        return phones(self, embeddings)
+    def kept(
+        self: AudioEncoder, windows: Sequence[Floats], owner: Owner | None = None, urgency: Urgency = Urgency.DUE
+    ) -> list[Encoded]:
+        found = bodies(self, windows, owner, urgency)
+        encoded.extend(found)
+        return found
 
-    monkeypatch.setattr(PhoneEncoder, "phones", kept)
+    monkeypatch.setattr(AudioEncoder, "bodies", kept)
     speech = np.concatenate([clip.samples for clip in clips[:6]])[: 13 * RATE]
     listener = headed.listener(ListenOptions(interim=False, endpointing=None))
     listener.feed(speech)
@@ -161,11 +161,11 @@ def test_the_frames_are_those_of_the_rows(headed: AsrModel, clips: list[Clip], m
     segment.tick()
     segment.final(12 * RATE)
     listener.close()
-    window, tail = embedded[0], embedded[-1]
-    assert len(embedded) == 3 and len(window) == headed.manifest.encoder.window_rows
-    encoder = headed.encoder
-    assert isinstance(encoder, PhoneEncoder)
-    assert np.array_equal(seen[-1], np.concatenate([phones(encoder, window), phones(encoder, tail)]))
+    window, tail = encoded[0], encoded[-1]
+    assert len(encoded) == 3 and len(window.embeddings) == headed.manifest.encoder.window_rows
+    assert window.phones is not None and tail.phones is not None
+    assert len(tail.phones) == FRAMES * len(tail.embeddings)
+    assert np.array_equal(seen[-1], np.concatenate([window.phones, tail.phones]))
 
 
 def test_a_tail_of_several_windows_has_the_frames_of_all(tmp_path: Path, clips: list[Clip]) -> None:
@@ -197,35 +197,37 @@ def test_live_or_from_a_file_the_same_text_is_chosen(headed: AsrModel, clips: li
 
 
 def test_a_head_without_weight_changes_nothing(
-    headed: AsrModel, asr_model: AsrModel, clips: list[Clip], monkeypatch: pytest.MonkeyPatch
+    headed: AsrModel, headless: AsrModel, clips: list[Clip], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beside the same model without one; only the one with a head takes time for it."""
     monkeypatch.setattr(streaming.opinions, "PHONES", 0.0)
     monkeypatch.setattr(streaming.opinions, "PER_PHONE", 0.0)
     for clip in clips[:6]:
-        (with_head, some), (without, none) = whole(headed, clip), whole(asr_model, clip)
+        (with_head, some), (without, none) = whole(headed, clip), whole(headless, clip)
         assert with_head == without
         assert some.phone_seconds > 0 == none.phone_seconds
 
 
-def with_phones(model_directory: Path, folder: Path, net: Path, classes: int) -> Path:
-    """A copy of the model whose manifest names the pronunciations."""
+def with_phones(model_directory: Path, folder: Path, phones: Phones | None) -> Path:
+    """A copy of the model whose manifest says ``phones``."""
     shutil.copytree(model_directory, folder, dirs_exist_ok=True)
-    shutil.copy(net, folder / net.name)
-    path = folder / manifests.NAME
-    content = json.loads(path.read_text())
-    content["encoder"]["phones"] = {"frames": FRAMES, "classes": classes, "pronunciation": net.name}
-    path.write_text(json.dumps(content))
+    manifest = manifests.read_asr(folder)
+    encoder = msgspec.structs.replace(manifest.encoder, phones=phones)
+    manifests.write(msgspec.structs.replace(manifest, encoder=encoder), folder)
     return folder
 
 
-def test_the_manifest_says_which_pronunciations(model_directory: Path, net: Path, tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match=r"pronunciation\.npz: names: 27 phones, the head has 28"):
-        AsrModel(with_phones(model_directory, tmp_path / "other", net, 28), sessions=1)
+def test_pronunciations_of_another_head_are_refused(model_directory: Path, tmp_path: Path) -> None:
+    phones = manifests.read_asr(model_directory).encoder.phones
+    assert phones is not None
+    more = msgspec.structs.replace(phones, classes=phones.classes + 1)
+    message = rf"pronunciation\.npz: names: {phones.classes} phones, the head has {phones.classes + 1}"
+    with pytest.raises(ManifestError, match=message):
+        AsrModel(with_phones(model_directory, tmp_path / "other", more), sessions=1)
 
 
 def test_a_model_with_one_text_has_nothing_to_pronounce(
-    model_directory: Path, net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    headed: AsrModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its pronunciations are not even read."""
 
@@ -233,12 +235,18 @@ def test_a_model_with_one_text_has_nothing_to_pronounce(
         del decoder
         return False
 
-    folder = with_phones(model_directory, tmp_path / "large", net, len(ALPHABET))
-    small = AsrModel(folder, sessions=1)
-    assert small.pronunciation is not None and small.pronunciation.of(["Bee"]) == (1, 4, 4)
-    small.close()
+    phones = headed.manifest.encoder.phones
+    assert phones is not None
+    folder = with_phones(headed.directory, tmp_path / "large", phones)
+    (folder / phones.pronunciation).unlink()
     monkeypatch.setattr(streaming.model, "affordable", never)
-    (folder / net.name).unlink()
     large = AsrModel(folder, sessions=1)
     assert large.pronunciation is None
     large.close()
+
+
+def test_the_shipped_pronunciations_tell_words_apart_by_their_sound(headed: AsrModel) -> None:
+    net = headed.pronunciation
+    assert net is not None
+    for word, phones in (("knight", "n aI t"), ("through", "T r u"), ("lazy", "l eI z i"), ("isn't", "I s @ n t")):
+        assert " ".join(net.names[phone] for phone in net.of([word])) == phones
