@@ -50,11 +50,9 @@ class Pronunciation:
         self.names = tuple(names)
         self._letters = {letter: i + 1 for i, letter in enumerate(letters)}
         self._embedding = embedding
-        # [k, in, out] as [k * in, out]: a place's surroundings in one row, one product for all places.
-        self._convolutions = [
-            (weight.shape[2], np.ascontiguousarray(weight.transpose(2, 1, 0)).reshape(-1, len(weight)), bias)
-            for weight, bias in convolutions
-        ]
+        # [k, in, out]: a product for each neighbour. One product of all would be large enough for the BLAS to share it
+        # among threads, and to wait for them on a busy machine.
+        self._convolutions = [(np.ascontiguousarray(weight.transpose(2, 1, 0)), bias) for weight, bias in convolutions]
         self._out, self._out_bias = np.ascontiguousarray(out[0].T), out[1]
         self._word = lru_cache(WORDS)(self._spell)
 
@@ -103,11 +101,14 @@ class Pronunciation:
             return ()
         places = [0, *(self._letters[letter] for letter in word), len(self._embedding) - 1]
         y = self._embedding[places]
-        for i, (width, weight, bias) in enumerate(self._convolutions):
-            padded = np.zeros((len(y) + width - 1, y.shape[1]), np.float32)
-            padded[width // 2 : width // 2 + len(y)] = y
-            around = np.concatenate([padded[at : at + len(y)] for at in range(width)], axis=1)
-            found = np.maximum(around @ weight + bias, np.float32(0))
+        for i, (weight, bias) in enumerate(self._convolutions):
+            half = len(weight) // 2
+            padded = np.zeros((len(y) + 2 * half, y.shape[1]), np.float32)
+            padded[half : half + len(y)] = y
+            found = padded[: len(y)] @ weight[0]
+            for at in range(1, len(weight)):
+                found += padded[at : at + len(y)] @ weight[at]
+            found = np.maximum(found + bias, np.float32(0))
             y = y + found if i else found
         blank = len(self.names)
         slots: list[int] = (y @ self._out + self._out_bias).reshape(-1, blank + 1).argmax(axis=1).tolist()
