@@ -19,6 +19,8 @@ import soundfile
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
+from daemon.connection import WebSocketConnection
+from daemon.duplex import Duplex, Ending
 from daemon.serve import Background
 from tests.daemon.support import RATE, Client, Counts, Speech, eventually, finals, send
 
