@@ -147,4 +147,5 @@ def test_many_at_once_are_what_they_are_alone(asr_model: AsrModel) -> None:
         np.testing.assert_array_equal(together.embeddings, alone.embeddings)
         assert together.ctc is not None and alone.ctc is not None
         np.testing.assert_array_equal(together.ctc, alone.ctc)
-        assert together.phones is None  # it has no such head
+        assert together.phones is not None and alone.phones is not None
+        np.testing.assert_array_equal(together.phones, alone.phones)
