@@ -111,7 +111,7 @@ class Reference:
         width = self.dims.encoder.width
         rows = dims.frames * (dims.classes + 1)
         norm, bias, weight, offset = (
-            torch.from_numpy(self.checkpoint.tensor(f"phones.{name}", *shape))
+            torch.from_numpy(self.checkpoint.tensor(f"phones.{name}", *shape).copy())
             for name, shape in (
                 ("0.weight", (width,)), ("0.bias", (width,)), ("1.weight", (rows, width)), ("1.bias", (rows,))
             )
