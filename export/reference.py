@@ -97,8 +97,9 @@ class Reference:
     def ctc(self, features: torch.Tensor, mask: torch.Tensor) -> Floats:
         """Log-probabilities [n, classes] of a small model's CTC head on the official encoder's last hidden state."""
         assert self.dims.encoder.ctc is not None
-        weight = torch.from_numpy(self.checkpoint.tensor("ctc.weight", self.dims.encoder.ctc, self.dims.encoder.width))
-        bias = torch.from_numpy(self.checkpoint.tensor("ctc.bias", self.dims.encoder.ctc))
+        classes, width = self.dims.encoder.ctc, self.dims.encoder.width
+        weight = torch.from_numpy(self.checkpoint.tensor("ctc.weight", classes, width).copy())
+        bias = torch.from_numpy(self.checkpoint.tensor("ctc.bias", classes).copy())
         with torch.no_grad():
             hidden = self.model.model.get_audio_features(features, mask).last_hidden_state
             return torch.log_softmax(hidden @ weight.T + bias, -1).numpy()
