@@ -82,13 +82,7 @@ class Exported:
         chunks = [features[:, at : at + spec.chunk_frames] for at in range(0, features.shape[1], spec.chunk_frames)]
         rows = np.concatenate([self.encoder.stem(chunk) for chunk in chunks])
         windows = [self.encoder.body(rows[at : at + spec.window_rows]) for at in range(0, len(rows), spec.window_rows)]
-        ctc = [window.ctc for window in windows if window.ctc is not None]
-        phones = [window.phones for window in windows if window.phones is not None]
-        return Encoded(
-            np.concatenate([window.embeddings for window in windows]),
-            np.concatenate(ctc) if ctc else None,
-            np.concatenate(phones) if phones else None,
-        )
+        return Encoded.joined(windows)
 
     def encode_clip(self, features: Floats) -> Floats:
         """The same by the whole-clip graph."""

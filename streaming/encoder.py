@@ -37,6 +37,17 @@ class Encoded:
     ctc: Floats | None
     phones: Floats | None = None
 
+    @classmethod
+    def joined(cls, parts: Sequence["Encoded"]) -> "Encoded":
+        """The rows of one window or more, in order; all of one model."""
+        ctc = [part.ctc for part in parts if part.ctc is not None]
+        phones = [part.phones for part in parts if part.phones is not None]
+        return cls(
+            np.concatenate([part.embeddings for part in parts]),
+            np.concatenate(ctc) if ctc else None,
+            np.concatenate(phones) if phones else None,
+        )
+
     def cut(self, rows: int) -> "Encoded":
         """The first ``rows`` rows."""
         phones = self.phones

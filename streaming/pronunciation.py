@@ -32,7 +32,9 @@ Floats = npt.NDArray[np.float32]
 WORDS: Final = 50_000
 """Words whose phones are kept; the one not asked for the longest goes first."""
 _DAMAGED: Final = (ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""What reading a broken archive raises."""
+"""What NumPy and zipfile raise for a damaged archive: a wrong header or array (ValueError, BadZipFile), cut data
+(EOFError, zlib.error), an unknown compression (NotImplementedError), a member that says it is encrypted (RuntimeError).
+"""
 
 
 class Pronunciation:

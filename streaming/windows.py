@@ -7,7 +7,7 @@ calls, and a chunk whose floor is still rising is not computed for nothing.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -145,8 +145,7 @@ class Windows:
         encoded = self._encoder.bodies(parts, self._owner, urgency)
         self._work.body_seconds += time.perf_counter() - began
         self._work.body_tails += 1
-        embeddings = np.concatenate([each.embeddings for each in encoded])
-        return Encoded(embeddings, _joined(e.ctc for e in encoded), _joined(e.phones for e in encoded))
+        return Encoded.joined(encoded)
 
     def _sure(self, end: int) -> int:
         """Frames that see no sample from ``end`` on."""
@@ -197,9 +196,3 @@ class Windows:
         clip = np.pad(self._samples[max(start, 0) : end], (0, official_length(end) - end))
         padded = np.pad(clip, (-start if start < 0 else 0, half), mode="reflect")
         return self._log_mel.frames(padded, total - first).T
-
-
-def _joined(parts: Iterable[Floats | None]) -> Floats | None:
-    """Rows of a head, window after window; None where there is no such head."""
-    found = [part for part in parts if part is not None]
-    return np.concatenate(found) if found else None
