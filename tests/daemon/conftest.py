@@ -1,6 +1,8 @@
 """Real daemons on real sockets around the real model."""
 
-from collections.abc import Callable, Iterator
+import json
+import threading
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -15,7 +17,7 @@ from daemon.loading import Loaded, Models
 from daemon.serve import Background
 from streaming.model import AsrModel
 from tests.clips import Clip
-from tests.daemon.support import RATE, Client, Counts, Speech, Voice, running
+from tests.daemon.support import RATE, Client, Counts, Speech, Voice, finals, running
 
 
 @pytest.fixture(scope="session")
@@ -104,3 +106,27 @@ def offline(tts_model: TtsModel) -> Callable[..., bytes]:
         return np.clip(np.rint(samples * 32768), -32768, 32767).astype("<i2").tobytes()
 
     return speak
+
+
+@pytest.fixture
+def bystander(client: Client, speech: Speech) -> Generator[None]:
+    """Another session of the same daemon, live while the test does its worst: it must hear the same as alone."""
+    alone = finals(client.transcribe(speech.pcm))
+    heard: list[str] = []
+    done = threading.Event()
+
+    def listen() -> None:
+        with client.open() as socket:
+            for start in range(0, len(speech.pcm), 3200):
+                socket.send(speech.pcm[start : start + 3200])
+                done.wait(0.02)
+            done.wait(30)
+            socket.send('{"type": "CloseStream"}')
+            heard.append(finals(json.loads(message) for message in socket))
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    yield
+    done.set()
+    thread.join(120)
+    assert heard == [alone]
