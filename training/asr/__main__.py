@@ -4,7 +4,7 @@ import argparse
 import lzma
 from pathlib import Path
 
-from training.asr.config import load_config
+from training.asr.config import inner_layer, load_config
 
 _CONFIG = Path(__file__).parent / "pocket-asr-en.toml"
 
@@ -138,8 +138,7 @@ def _dispatch(a: argparse.Namespace) -> None:
             a.tokenizer,
             a.out,
             language_model=config.language_model,
-            phone_layer=config.inner_layer,
-            pronunciation=said if said.exists() else None,
+            phones=(inner_layer(config.shape, config.regularisation), said) if said.exists() else None,
         )
     elif a.stage == "phones":
         from training.asr.phone_stage import add_phones

@@ -33,6 +33,7 @@ def official_config(
 ) -> dict[str, Any]:
     """config.json for `shape`, with the constants of the released models. `language_model`: see `Config`;
     `phone_layer`: what the phone head reads, counted from 1, where there is one."""
+    phones = dict(layer=phone_layer, frames=FRAMES_PER_ROW, pronunciation=PRONUNCIATION)
     audio = dict(
         model_type="qwen3_asr_audio_encoder",
         num_mel_bins=shape.mel_bins,
@@ -85,14 +86,9 @@ def official_config(
             text=dict(leading_space=True),
             ctc=dict(blank=shape.vocab),
             decoder=dict(language_model=language_model),
-            **({} if phone_layer is None else {"phones": phone_head(phone_layer)}),
+            **({} if phone_layer is None else {"phones": phones}),
         ),
     )
-
-
-def phone_head(layer: int) -> dict[str, Any]:
-    """What config.json says of a phone head on encoder layer `layer`, counted from 1."""
-    return dict(layer=layer, frames=FRAMES_PER_ROW, pronunciation=PRONUNCIATION)
 
 
 def read_shape(folder: Path) -> Shape:
@@ -143,8 +139,9 @@ def load_weights(folder: Path) -> dict[str, torch.Tensor]:
     return {k: v.float() for f in files for k, v in load_file(f).items()}
 
 
-def begin_with(model: nn.Module, folder: Path) -> None:
-    """Give `model` the weights of a checkpoint folder. The phone head begins anew where other words gave other phones.
+def begin_with(model: nn.Module, folder: Path) -> list[str]:
+    """Give `model` the weights of a checkpoint folder; returns the tensors that it lacks. These can only be the phone
+    head's, which begins anew where other words gave other phones.
 
     Raises:
         ValueError: the weights are not of this shape.
@@ -158,6 +155,7 @@ def begin_with(model: nn.Module, folder: Path) -> None:
     lacking = model.load_state_dict(weights, strict=False)
     if lacking.unexpected_keys or any(not k.startswith("phones.") for k in lacking.missing_keys):
         raise ValueError(f"{folder}: not of this shape: {lacking}")
+    return list(lacking.missing_keys)
 
 
 def save_checkpoint(
@@ -168,17 +166,17 @@ def save_checkpoint(
     folder: Path,
     *,
     language_model: bool = False,
-    phone_layer: int | None = None,
-    pronunciation: Path | None = None,
+    phones: tuple[int, Path] | None = None,
 ) -> None:
-    """The whole checkpoint folder; what only training needs stays out. `language_model`: see `Config`; the phone head
-    goes along where `pronunciation` tells how words sound to it."""
-    kept = {k: v for k, v in weights.items() if pronunciation is not None or not k.startswith("phones.")}
-    save_weights(kept, folder)
-    if pronunciation is not None:
+    """The whole checkpoint folder; what only training needs stays out. `language_model`: see `Config`; `phones`: the
+    encoder layer that the phone head reads, and the file that tells how words sound to it. Without, the head stays
+    out."""
+    save_weights({k: v for k, v in weights.items() if phones is not None or not k.startswith("phones.")}, folder)
+    layer = None
+    if phones is not None:
+        layer, pronunciation = phones
         shutil.copy(pronunciation, folder / PRONUNCIATION)
     tokenizer = Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))
-    layer = phone_layer if pronunciation is not None else None
     config = official_config(name, shape, tokenizer, language_model=language_model, phone_layer=layer)
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     for file in TOKENIZER_FILES:

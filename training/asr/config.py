@@ -109,14 +109,14 @@ class Config:
     voices: dict[str, float] = field(default_factory=dict[str, float])  # relative weight of each synthesiser
 
     @property
-    def inner_layer(self) -> int:
-        """The encoder layer, counted from 1, that the inner CTC loss and the phone head read."""
-        return self.regularisation.middle_layer or self.shape.encoder_layers // 2
-
-    @property
     def language_model(self) -> bool:
         """Whether the decoder learns text without sound, so that finals may ask it what people say."""
         return self.batches.lines > 0 and self.regularisation.lines > 0
+
+
+def inner_layer(shape: Shape, regularisation: Regularisation) -> int:
+    """The encoder layer, counted from 1, that the inner CTC loss and the phone head read."""
+    return regularisation.middle_layer or shape.encoder_layers // 2
 
 
 def load_config(path: Path) -> Config:

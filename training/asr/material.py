@@ -11,14 +11,19 @@ from training.transcript import transcript
 _WITH_SPEAKERS = ("librispeech", "speechocean762", "an4")
 
 
-def rare_words(text: Path, clips: list[Clip]) -> list[str]:
-    """Words that occur, but seldom: what keyterms are made of."""
+def word_counts(text: Path, clips: list[Clip]) -> Counter[str]:
+    """How often each word occurs."""
     counts: Counter[str] = Counter()
     for line in text.read_text().splitlines():
         counts.update(transcript(line).split())
     for clip in clips:
         counts.update(transcript(clip.text).split())
-    return sorted(w for w, n in counts.items() if n < 30 and len(w) > 3)
+    return counts
+
+
+def rare_words(text: Path, clips: list[Clip]) -> list[str]:
+    """Words that occur, but seldom: what keyterms are made of."""
+    return sorted(w for w, n in word_counts(text, clips).items() if n < 30 and len(w) > 3)
 
 
 def sentences(text: Path) -> list[str]:
@@ -28,8 +33,7 @@ def sentences(text: Path) -> list[str]:
 
 def vocabulary(root: Path, text: Path, clips: list[Clip]) -> Phones:
     """Pronunciations of all words that occur."""
-    words = {w for line in text.read_text().splitlines() for w in transcript(line).split()}
-    return Phones(root, words | {w for clip in clips for w in transcript(clip.text).split()})
+    return Phones(root, word_counts(text, clips))
 
 
 def split(clips: list[Clip], every: int) -> tuple[list[Clip], list[Clip]]:

@@ -1,20 +1,18 @@
 """The stage `phones`: how words sound, and a phone head where the weights have none; both for finals to choose by."""
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
-from training.asr.checkpoint import PRONUNCIATION, begin_with, load_weights, save_weights
+from training.asr.checkpoint import PRONUNCIATION, begin_with, save_weights
 from training.asr.config import Config
-from training.asr.material import split, vocabulary
+from training.asr.material import split, word_counts
 from training.asr.model import PocketASR
 from training.asr.phone_head import fit, hear, loss_of
-from training.asr.phones import FRAMES_PER_ROW
+from training.asr.phones import Phones
 from training.asr.pronunciation import known, learn, save
 from training.shards import read_shards
-from training.transcript import transcript
 
 
 def add_phones(
@@ -25,17 +23,13 @@ def add_phones(
     of as many phones that the weights hold is kept; else one is fitted to the recordings that training does not hold
     out."""
     held_out, clips = split(read_shards(shards, processes), config.batches.dev_every)
-    phones = vocabulary(root, text, clips)
-    counts = Counter(w for line in text.read_text().splitlines() for w in transcript(line).split())
-    counts.update(w for clip in clips for w in transcript(clip.text).split())
+    counts = word_counts(text, clips)
+    phones = Phones(root, counts)
     net, (unseen, running) = learn(known(phones, counts), counts, len(phones), 5 * passes)
     print(f"pronunciation: {unseen:.1%} of words not learnt from, {running:.1%} of running words")
     save(net, phones.names, out / PRONUNCIATION)
     model = PocketASR(config.shape, config.regularisation, len(phones)).eval()
-    begin_with(model, weights)
-    assert model.phones is not None
-    have = load_weights(weights).get("phones.1.bias")
-    if have is None or len(have) != FRAMES_PER_ROW * (len(phones) + 1):
+    if begin_with(model, weights):
         place = torch.device(device)
         model.to(place)
         fit(model, hear(model.thinker.audio_tower, clips, phones, place), passes)

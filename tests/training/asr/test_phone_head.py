@@ -11,7 +11,8 @@ pytest.importorskip("torch")
 import torch
 
 from tests.training.asr.shapes import CONFIG, tiny_tokenizer
-from training.asr.checkpoint import load_weights, save_checkpoint
+from training.asr.checkpoint import begin_with, load_weights, save_checkpoint, save_weights
+from training.asr.config import inner_layer
 from training.asr.model import PocketASR
 from training.asr.phone_head import Heard, fit, hear, loss_of
 from training.asr.phones import FRAMES_PER_ROW
@@ -81,19 +82,27 @@ def test_clips_are_heard_alone_as_among_others() -> None:
     np.testing.assert_allclose(alone.states.astype(np.float32), heard[1].states.astype(np.float32), atol=0.05)
 
 
+def test_a_head_of_as_many_phones_is_taken_over_another_begins_anew(tmp_path: Path) -> None:
+    save_weights(PocketASR(CONFIG.shape, CONFIG.regularisation, PHONES).state_dict(), tmp_path)
+    assert begin_with(PocketASR(CONFIG.shape, CONFIG.regularisation, PHONES), tmp_path) == []
+    assert begin_with(PocketASR(CONFIG.shape, CONFIG.regularisation), tmp_path) == []
+    other = PocketASR(CONFIG.shape, CONFIG.regularisation, PHONES + 1)
+    assert begin_with(other, tmp_path) == ["phones.1.weight", "phones.1.bias"]
+
+
 def test_a_checkpoint_keeps_the_head_where_pronunciations_stand_beside_it(tmp_path: Path) -> None:
     tiny_tokenizer(tmp_path / "tokenizer")
     weights = PocketASR(CONFIG.shape, CONFIG.regularisation, PHONES).state_dict()
     save(Speller(PHONES), list("abcde"), tmp_path / "said.npz")
     save_checkpoint(
         "tiny", CONFIG.shape, weights, tmp_path / "tokenizer", tmp_path / "with",
-        phone_layer=CONFIG.inner_layer, pronunciation=tmp_path / "said.npz",
+        phones=(inner_layer(CONFIG.shape, CONFIG.regularisation), tmp_path / "said.npz"),
     )  # fmt: skip
     config = json.loads((tmp_path / "with" / "config.json").read_text())
     assert config["hearsay"]["phones"] == {"layer": 1, "frames": FRAMES_PER_ROW, "pronunciation": "pronunciation.npz"}
     assert (tmp_path / "with" / "pronunciation.npz").read_bytes() == (tmp_path / "said.npz").read_bytes()
     kept = load_weights(tmp_path / "with")
     assert kept["phones.1.weight"].shape == (FRAMES_PER_ROW * (PHONES + 1), CONFIG.shape.d_model)
-    save_checkpoint("tiny", CONFIG.shape, weights, tmp_path / "tokenizer", tmp_path / "without", phone_layer=1)
+    save_checkpoint("tiny", CONFIG.shape, weights, tmp_path / "tokenizer", tmp_path / "without")
     assert "phones" not in json.loads((tmp_path / "without" / "config.json").read_text())["hearsay"]
     assert not [k for k in load_weights(tmp_path / "without") if k.startswith("phones.")]
