@@ -34,10 +34,11 @@ class Heard:
     phones: list[int]
 
 
-def hear(tower: AudioTower, clips: Sequence[Clip], phones: Phones, device: torch.device) -> list[Heard]:
-    """Inner states of clips, by bfloat16 as in training; clips whose phones do not fit their rows are left out."""
+def inner_states(
+    tower: AudioTower, clips: Sequence[Clip], device: torch.device
+) -> Iterator[tuple[Clip, NDArray[np.float16]]]:
+    """(clip, inner states float16 [T, d]) of every clip that is not too long, by bfloat16 as in training."""
     mel = LogMel().to(device)
-    heard: list[Heard] = []
     for batch in _batches([c for c in clips if len(c.samples) <= _LONGEST]):
         frames = torch.tensor([len(c.samples) // HOP for c in batch], device=device)
         width = -(-(int(frames.max()) + 1) // tower.chunk) * tower.chunk * HOP
@@ -47,9 +48,16 @@ def hear(tower: AudioTower, clips: Sequence[Clip], phones: Phones, device: torch
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16):
             _, middle, count = tower(past_end(mel(samples), frames), frames)
         for clip, states, n in zip(batch, middle.half().cpu().numpy(), count.tolist(), strict=True):
-            said = phones.of(transcript(clip.text).split())
-            if said and len(said) < 0.9 * FRAMES_PER_ROW * n:
-                heard.append(Heard(states[:n].copy(), said))
+            yield clip, states[:n].copy()
+
+
+def hear(tower: AudioTower, clips: Sequence[Clip], phones: Phones, device: torch.device) -> list[Heard]:
+    """Inner states of clips; clips whose phones do not fit their rows are left out."""
+    heard: list[Heard] = []
+    for clip, states in inner_states(tower, clips, device):
+        said = phones.of(transcript(clip.text).split())
+        if said and len(said) < 0.9 * FRAMES_PER_ROW * len(states):
+            heard.append(Heard(states, said))
     return heard
 
 
