@@ -18,6 +18,7 @@ class Shape:
     style: int = 48  # numbers that stand for a voice, its room and its microphone
     timing_width: int = 256
     timing_layers: int = 4
+    timing_dropout: float = 0.2
     dropout: float = 0.05
 
 
@@ -27,7 +28,7 @@ class Batches:
 
     slots: tuple[int, ...] = (152, 304, 608)  # of 20 ms
     slots_per_step: int = 38_400
-    timed_clips: int = 64  # for the timing network
+    timed_clips: int = 64  # of a step of the timing network
     style_slots: int = 100  # what a style is taken from
     unguided: float = 0.1  # rows that paint without phones
 
@@ -43,6 +44,7 @@ class Reading:
             muon_rate=4e-3, adam_rate=1.5e-3, warmup_steps=300, average=0.999, constant_until=0.4
         )
     )
+    timing_steps: int = 800  # the timing network has the texts by heart soon
     weight_decay: float = 0.05
 
 

@@ -167,5 +167,7 @@ class Corpus:
         """A batch for the timing network."""
         which = self._random.choice(len(self.voices), self._batches.timed_clips)
         rows = torch.from_numpy(which).to(self._device)
-        mask = torch.arange(_PHONES, device=self._device)[None] < self._count[rows][:, None]
-        return Timed(self._phones[rows].long(), self._gaps[rows].long(), mask, self.heard(which))
+        count = self._count[rows]
+        width = int(count.max())
+        mask = torch.arange(width, device=self._device)[None] < count[:, None]
+        return Timed(self._phones[rows, :width].long(), self._gaps[rows, :width].long(), mask, self.heard(which))

@@ -1,12 +1,12 @@
-"""Training the reader model: a fixed number of seconds on one device."""
+"""Training the reader model: for a number of seconds what paints, then for a number of steps what times."""
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from training.asr.checkpoint import save_weights
 from training.asr.config import Optimisation
@@ -17,52 +17,42 @@ from training.readers.model import Reader
 
 _REPORT = 500
 _CHECKS = 8
-
-
-@dataclass(frozen=True)
-class Losses:
-    """painted: mean square of the direction's error; timed: nats a phone."""
-
-    painted: Tensor
-    timed: Tensor
+_AVERAGE_FROM = 0.15  # of the run: the average forgets what was before
 
 
 def painting_loss(model: Reader, batch: Painted, unguided: float) -> Tensor:
-    """Of flow matching, on the slots that count."""
+    """Of flow matching: the mean square of the direction's error, on the slots that count."""
     noise = torch.randn_like(batch.slots)
-    time_ = torch.randn(len(noise), device=noise.device).sigmoid()
-    at = time_[:, None, None]
+    now = torch.randn(len(noise), device=noise.device).sigmoid()
+    at = now[:, None, None]
     style = model.style(batch.heard)
     spoken = model.spoken(batch.said)
     without = torch.rand(len(noise), 1, 1, device=noise.device) < unguided
     spoken = torch.where(without, model.unsaid, spoken)
-    way = model((1 - at) * noise + at * batch.slots, time_, spoken, style, batch.mask)
+    way = model((1 - at) * noise + at * batch.slots, now, spoken, style, batch.mask)
     wrong = (way.float() - (batch.slots - noise)).square().mean(-1)
     return (wrong * batch.mask).sum() / batch.mask.sum()
 
 
 def timing_loss(model: Reader, batch: Timed) -> Tensor:
-    """Cross-entropy of the gaps."""
-    logits = model.gaps(batch.phones, model.style(batch.heard), batch.mask)
+    """Cross-entropy of the gaps, in nats a phone; styles are as they are."""
+    with torch.no_grad():
+        style = model.style(batch.heard)
+    logits = model.timer(batch.phones, style, batch.mask)
     wrong = F.cross_entropy(logits.float().transpose(1, 2), batch.gaps, reduction="none")
     return (wrong * batch.mask).sum() / batch.mask.sum()
 
 
-def _losses(model: Reader, corpus: Corpus, unguided: float) -> Losses:
-    with torch.autocast(model.mean.device.type, torch.bfloat16):
-        return Losses(painting_loss(model, corpus.painted(), unguided), timing_loss(model, corpus.timed()))
-
-
 @torch.no_grad()
-def check(model: Reader, corpus: Corpus) -> tuple[float, float]:
-    """Losses on clips that nothing was learnt from."""
+def check(model: Reader, loss: Callable[[], Tensor]) -> float:
+    """A loss on clips that nothing was learnt from."""
     compiled, model.body.compiled = model.body.compiled, None  # not worth further shapes
     model.eval()
-    found = [_losses(model, corpus, 0.0) for _ in range(_CHECKS)]
+    with torch.autocast(model.mean.device.type, torch.bfloat16):
+        found = float(torch.stack([loss() for _ in range(_CHECKS)]).mean())
     model.train()
     model.body.compiled = compiled
-    painted, timed = (torch.stack([getattr(x, k) for x in found]).mean() for k in ("painted", "timed"))
-    return float(painted), float(timed)
+    return found
 
 
 def rate_at(progress: float, step: int, optimisation: Optimisation) -> float:
@@ -72,32 +62,72 @@ def rate_at(progress: float, step: int, optimisation: Optimisation) -> float:
     return warm * (1 - late * (1 - optimisation.final_rate))
 
 
-def learn(model: Reader, corpus: Corpus, held_out: Corpus | None, reading: Reading, seconds: float, out: Path) -> None:
-    """Train `model`; its averaged weights end up in it and, in parts, in `out`."""
-    model.mean.copy_(corpus.normal[0])
-    model.spread.copy_(corpus.normal[1])
-    optimizer = Optimizer(model, reading.optimisation, reading.weight_decay)
-    began = time.monotonic()
-    step, sums = 0, torch.zeros(2, device=model.mean.device)
-    model.train()
-    while (spent := time.monotonic() - began) < seconds:
-        optimizer.rate.fill_(rate_at(spent / seconds, step, reading.optimisation))
-        losses = _losses(model, corpus, reading.batches.unguided)
-        gradients = torch.autograd.grad(losses.painted + 0.1 * losses.timed, optimizer.parameters)
+def _fit(
+    part: nn.Module,
+    reading: Reading,
+    progress: Callable[[int], float],
+    loss: Callable[[], Tensor],
+    held_out: Callable[[], float],
+) -> None:
+    """Train the parameters of `part` that require a gradient until `progress` of the step is 1; they are their average
+    then."""
+    optimizer = Optimizer(part, reading.optimisation, reading.weight_decay)
+    device = optimizer.gradient.device
+    began, step, restarted = time.monotonic(), 0, False
+    total = torch.zeros((), device=device)
+
+    def say(losses: str) -> None:
+        print(f"[{time.monotonic() - began:7.1f} s] step {step} {losses}, held out {held_out():.4f}", flush=True)
+
+    while (now := progress(step)) < 1:
+        if now >= _AVERAGE_FROM and not restarted:
+            optimizer.restart_average()
+            restarted = True
+        optimizer.rate.fill_(rate_at(now, step, reading.optimisation))
+        with torch.autocast(device.type, torch.bfloat16):
+            found = loss()
+        gradients = torch.autograd.grad(found, optimizer.parameters)
         torch._foreach_copy_(optimizer.views, [g.float() for g in gradients])  # pyright: ignore[reportPrivateUsage]
         optimizer.step()
         step += 1
-        if step == 1000:
-            optimizer.restart_average()
-        sums += torch.stack([losses.painted.detach(), losses.timed.detach()])
-        if step % _REPORT == 0 or step in (10, 100):
-            count = _REPORT if step % _REPORT == 0 else step
-            line = " ".join(f"{x / count:.4f}" for x in sums.tolist())
-            if step % _REPORT == 0:
-                sums.zero_()
-            kept = "" if held_out is None or step % (4 * _REPORT) else f", held out {check(model, held_out)}"
-            print(f"[{time.monotonic() - began:7.1f} s] step {step} {line}{kept}", flush=True)
-    model.load_state_dict(averaged(model, optimizer.average), strict=False)
-    if held_out is not None:
-        print(f"[{time.monotonic() - began:7.1f} s] step {step}, averaged, held out {check(model, held_out)}", flush=True)
+        total += found.detach()
+        if step % _REPORT == 0:
+            say(f"{float(total) / _REPORT:.4f}")
+            total.zero_()
+    part.load_state_dict(averaged(part, optimizer.average), strict=False)
+    say("averaged")
+
+
+def learn(
+    model: Reader,
+    corpus: Corpus,
+    held_out: Corpus,
+    reading: Reading,
+    seconds: float,
+    out: Path,
+    now: Callable[[], float] = time.monotonic,
+) -> None:
+    """Train `model`; its averaged weights end up in it and, in parts, in `out`. 0 seconds: the timing network alone.
+    `now`: the clock that ends the painting, in seconds."""
+    model.train()
+    if seconds:
+        model.mean.copy_(corpus.normal[0])
+        model.spread.copy_(corpus.normal[1])
+        model.timer.requires_grad_(False)
+        began = now()
+        _fit(
+            model,
+            reading,
+            lambda _: (now() - began) / seconds,
+            lambda: painting_loss(model, corpus.painted(), reading.batches.unguided),
+            lambda: check(model, lambda: painting_loss(model, held_out.painted(), 0.0)),
+        )
+    model.timer.requires_grad_(True)
+    _fit(
+        model.timer,
+        reading,
+        lambda step: step / reading.timing_steps,
+        lambda: timing_loss(model, corpus.timed()),
+        lambda: check(model, lambda: timing_loss(model, held_out.timed())),
+    )
     save_weights(model.state_dict(), out, parts=True)

@@ -89,6 +89,24 @@ class Stack(nn.Module):
         return self.norm(x)
 
 
+class Timer(nn.Module):
+    """How long it is from each phone to the next, of words read in a style."""
+
+    def __init__(self, shape: Shape, kinds: int) -> None:
+        """kinds: phones, each as it begins a word and as it does not."""
+        super().__init__()
+        w = shape.timing_width
+        self.phone = nn.Embedding(kinds, w)
+        self.body = Stack(w, shape.timing_layers, 4, 3 * w, shape.style, shape.timing_dropout)
+        self.gap = nn.Linear(w, LONGEST_GAP)
+        nn.init.normal_(self.phone.weight, std=0.5)
+
+    def forward(self, phones: Tensor, style: Tensor, mask: Tensor) -> Tensor:
+        """phones int64 [B, n] (the first is none), mask bool [B, n] -> logits [B, n, 96] of the slots to the next
+        one."""
+        return self.gap(self.body(self.phone(phones), style, mask))
+
+
 class Reader(nn.Module):
     """mean, spread [192]: of the slots of all recordings; what `forward` sees is normalised by them."""
 
@@ -97,7 +115,7 @@ class Reader(nn.Module):
 
     def __init__(self, shape: Shape, phones: int) -> None:
         super().__init__()
-        d, w = shape.width, shape.timing_width
+        d, kinds = shape.width, 2 * (phones + 1)
         self.silent = phones  # the id of no phone, before the first and after the last
         self.register_buffer("mean", torch.zeros(SLOT))
         self.register_buffer("spread", torch.ones(SLOT))
@@ -105,15 +123,13 @@ class Reader(nn.Module):
             nn.Conv1d(SLOT, 256, 5, padding=2), nn.GELU(), nn.Conv1d(256, 256, 5, padding=2), nn.GELU()
         )
         self.pool = nn.Linear(512, shape.style)
-        self.here, self.ahead = nn.Embedding(2 * (phones + 1), d), nn.Embedding(2 * (phones + 1), d)
+        self.here, self.ahead = nn.Embedding(kinds, d), nn.Embedding(kinds, d)
         self.since, self.until = nn.Embedding(NEAR, d), nn.Embedding(NEAR, d)
         self.unsaid = nn.Parameter(torch.zeros(d))
         self.enter, self.leave = nn.Linear(SLOT, d), nn.Linear(d, SLOT)
         self.body = Stack(d, shape.layers, shape.heads, shape.ffn, 64 + shape.style, shape.dropout)
-        self.phone = nn.Embedding(2 * (phones + 1), w)
-        self.timing = Stack(w, shape.timing_layers, 4, 3 * w, shape.style, 2 * shape.dropout)
-        self.gap = nn.Linear(w, LONGEST_GAP)
-        for table in (self.here, self.ahead, self.since, self.until, self.phone):
+        self.timer = Timer(shape, kinds)
+        for table in (self.here, self.ahead, self.since, self.until):
             nn.init.normal_(table.weight, std=0.5)
         nn.init.zeros_(self.leave.weight)
 
@@ -135,10 +151,6 @@ class Reader(nn.Module):
         angle = time[:, None] * rate
         told = torch.cat([angle.sin(), angle.cos(), style], -1)
         return self.leave(self.body(self.enter(x) + spoken, told, mask))
-
-    def gaps(self, phones: Tensor, style: Tensor, mask: Tensor) -> Tensor:
-        """phones int64 [B, n] (the first is none), mask -> logits [B, n, 96] of the slots to the next one."""
-        return self.gap(self.timing(self.phone(phones), style, mask))
 
     @torch.no_grad()
     def paint(self, said: Tensor, style: Tensor, mask: Tensor, steps: int = 12, guidance: float = 0.5) -> Tensor:

@@ -90,7 +90,7 @@ def times(model: Reader, lines: Sequence[Line], style: Tensor, pace: float) -> l
         row[1 : len(line.phones) + 1] = 2 * line.phones.astype(int) + line.first
     count = torch.tensor([1 + len(line.phones) for line in lines], device=style.device)
     mask = torch.arange(width, device=style.device)[None] < count[:, None]
-    logits = model.gaps(torch.from_numpy(ids).to(style.device), style, mask).float()
+    logits = model.timer(torch.from_numpy(ids).to(style.device), style, mask).float()
     gaps = torch.distributions.Categorical(logits=logits).sample().cpu().numpy()
     speed = np.exp(np.random.default_rng(int(gaps.sum())).normal(0, pace, len(lines)))
     out: list[NDArray[np.int64]] = []
