@@ -1,7 +1,7 @@
 """The training run: a fixed number of seconds on one to eight devices, evaluated and saved on the way.
 
 What stands in `out` after each evaluation: float16 averaged weights in parts, run.json (history, scores, settings),
-curve.png; and state.pt, everything needed to go on with the same run.
+curve.png; and state.pt, everything needed to go on with the same run. At the end also the last weights without average.
 """
 
 import time
@@ -32,6 +32,7 @@ from training.shards import RATE, read_shards
 
 _AVERAGE_FROM = 1000  # steps: the average of a fresh run forgets what was before
 _ALL = 100_000  # clips
+LAST = "last"  # folder of the weights at the end, without average
 _REHEARSALS = 200  # plans at most before the first step of several processes
 
 
@@ -242,6 +243,8 @@ class Training:
             for reference, text in some[:2]:
                 print(f"    {name}: {reference[:100]}\n    {' ' * len(name)}  {text[:100]}")
         self._save()
+        if raw is not None:
+            save_weights(mine, self._run.out / LAST, parts=True)
         self._say(f"evaluated and saved in {self._now() - began:.1f} s")
 
     def _save(self) -> None:
