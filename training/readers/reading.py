@@ -92,7 +92,7 @@ def times(model: Reader, lines: Sequence[Line], style: Tensor, pace: float) -> l
     mask = torch.arange(width, device=style.device)[None] < count[:, None]
     logits = model.timer(torch.from_numpy(ids).to(style.device), style, mask).float()
     gaps = torch.distributions.Categorical(logits=logits).sample().cpu().numpy()
-    speed = np.exp(np.random.default_rng(int(gaps.sum())).normal(0, pace, len(lines)))
+    speed = (pace * torch.randn(len(lines))).exp().tolist()
     out: list[NDArray[np.int64]] = []
     for row, line, factor in zip(gaps, lines, speed, strict=True):
         mine = row[: len(line.phones) + 1].astype(float)
