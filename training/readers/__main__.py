@@ -45,8 +45,9 @@ def main() -> None:
         stage.add_argument("--out", type=Path, required=True)
 
     train = stages.add_parser("train", help="train the reader model for a number of seconds; then read, if asked to")
-    train.add_argument("--seconds", type=float, default=600.0)
+    train.add_argument("--seconds", type=float, default=600.0, help="of painting; 0: time phones anew, no more")
     train.add_argument("--weights", type=Path, help="begin with those of this folder")
+    train.add_argument("--as-is", action="store_true", help="learn nothing, read with these weights")
     train.add_argument("--no-compile", action="store_true", help="layers as they are")
     train.add_argument("--script", type=Path)
     train.add_argument("--hours", type=float, default=200.0)
@@ -91,7 +92,7 @@ def _train(args: argparse.Namespace, asr: Config, held_out: list[Clip], kept: li
         model.load_state_dict(load_weights(args.weights))
     if not args.no_compile:
         compile_layers(model)
-    if args.seconds:
+    if not args.as_is:
         learn(model, corpus, others, reading, args.seconds, args.out)
     if args.script is None:
         return

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -18,6 +19,7 @@ from training.readers.model import Reader
 _REPORT = 500
 _CHECKS = 8
 _AVERAGE_FROM = 0.15  # of the run: the average forgets what was before
+_TIMING_AVERAGE = 0.99  # a run of some hundred steps
 
 
 def painting_loss(model: Reader, batch: Painted, unguided: float) -> Tensor:
@@ -64,14 +66,15 @@ def rate_at(progress: float, step: int, optimisation: Optimisation) -> float:
 
 def _fit(
     part: nn.Module,
-    reading: Reading,
+    optimisation: Optimisation,
+    weight_decay: float,
     progress: Callable[[int], float],
     loss: Callable[[], Tensor],
     held_out: Callable[[], float],
 ) -> None:
     """Train the parameters of `part` that require a gradient until `progress` of the step is 1; they are their average
     then."""
-    optimizer = Optimizer(part, reading.optimisation, reading.weight_decay)
+    optimizer = Optimizer(part, optimisation, weight_decay)
     device = optimizer.gradient.device
     began, step, restarted = time.monotonic(), 0, False
     total = torch.zeros((), device=device)
@@ -83,7 +86,7 @@ def _fit(
         if now >= _AVERAGE_FROM and not restarted:
             optimizer.restart_average()
             restarted = True
-        optimizer.rate.fill_(rate_at(now, step, reading.optimisation))
+        optimizer.rate.fill_(rate_at(now, step, optimisation))
         with torch.autocast(device.type, torch.bfloat16):
             found = loss()
         gradients = torch.autograd.grad(found, optimizer.parameters)
@@ -117,7 +120,8 @@ def learn(
         began = now()
         _fit(
             model,
-            reading,
+            reading.optimisation,
+            reading.weight_decay,
             lambda _: (now() - began) / seconds,
             lambda: painting_loss(model, corpus.painted(), reading.batches.unguided),
             lambda: check(model, lambda: painting_loss(model, held_out.painted(), 0.0)),
@@ -125,7 +129,8 @@ def learn(
     model.timer.requires_grad_(True)
     _fit(
         model.timer,
-        reading,
+        replace(reading.optimisation, average=_TIMING_AVERAGE),
+        reading.weight_decay,
         lambda step: step / reading.timing_steps,
         lambda: timing_loss(model, corpus.timed()),
         lambda: check(model, lambda: timing_loss(model, held_out.timed())),
