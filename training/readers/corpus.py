@@ -73,7 +73,11 @@ class Corpus:
         normal: tuple[Tensor, Tensor] | None = None,
         seed: int = 1,
     ) -> None:
-        """silent: the id of no phone."""
+        """silent: the id of no phone.
+
+        Raises:
+            ValueError: none of the clips has a timing.
+        """
         self._batches, self._device = batches, device
         self._random = np.random.default_rng(seed)
         timed = {t.file: t for t in timings}
@@ -98,6 +102,8 @@ class Corpus:
             reader = clip.speaker or clip.file
             self.voices.append(Voice(place, length, clip.source, f"{clip.source} {reader}"))
             place += length
+        if not slots:
+            raise ValueError(f"timings: none of the {len(clips)} clips has one")
         self._slots = torch.cat(slots)
         some = self._slots[:: max(1, len(self._slots) // 500_000)].float()
         self.normal = normal or (some.mean(0), some.std(0).clamp(min=0.05))

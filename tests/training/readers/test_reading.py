@@ -111,6 +111,11 @@ def test_batches_are_of_the_corpus(corpus: Corpus) -> None:
     assert float(corpus.normal[1].min()) > 0
 
 
+def test_clips_without_timings_are_an_error() -> None:
+    with pytest.raises(ValueError, match="none of the 2 clips"):
+        Corpus(recordings(2)[0], [], SILENT, SMALL.batches, CPU)
+
+
 def test_what_is_past_the_end_of_a_row_does_not_count(corpus: Corpus, model: Reader) -> None:
     torch.manual_seed(1)
     mask = torch.arange(48)[None] < torch.tensor([[30]])
