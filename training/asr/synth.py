@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import random
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,18 @@ class Voices:
         return scaled, engine, [(at - low, n) for at, n in words if at > low]
 
 
+def write_shard(folders: Sequence[Path], name: str, parts: Sequence[NDArray[np.int16]], items: Sequence[Item]) -> None:
+    """The same shard into every folder, on one file system. What a trainer sees of it is whole."""
+    pcm, words = folders[0] / f".{name}.pcm", folders[0] / f".{name}.json"
+    np.concatenate(parts).tofile(pcm)
+    words.write_text(json.dumps(items))
+    for folder in folders:
+        os.link(pcm, folder / f"{name}.pcm")
+        os.link(words, folder / f"{name}.json")
+    pcm.unlink()
+    words.unlink()
+
+
 def _worker(number: int, root: Path, text: Path, folders: list[Path], deadline: float, seed: int, hours: float) -> None:
     rng = random.Random(seed * 1000 + number)
     fiction = text.read_text().splitlines()
@@ -87,15 +100,7 @@ def _worker(number: int, root: Path, text: Path, folders: list[Path], deadline: 
             parts.append(samples)
             length += len(samples)
         if items:
-            name = f"w{number:02d}_{shard:04d}"
-            pcm, words_file = folders[0] / f".{name}.pcm", folders[0] / f".{name}.json"
-            np.concatenate(parts).tofile(pcm)
-            words_file.write_text(json.dumps(items))
-            for folder in folders:
-                os.link(pcm, folder / f"{name}.pcm")
-                os.link(words_file, folder / f"{name}.json")
-            pcm.unlink()
-            words_file.unlink()
+            write_shard(folders, f"w{number:02d}_{shard:04d}", parts, items)
             made_hours += length / RATE / 3600
         shard += 1
 

@@ -1,7 +1,6 @@
 """New sentences in the voices of the recordings, and in voices between two of them, as shards that `training.asr train`
 takes."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from training.asr.synth import SHARD_SECONDS, Item
-from training.readers.bands import HOP, Bands
+from training.asr.spectrogram import HOP
+from training.asr.synth import SHARD_SECONDS, Item, write_shard
+from training.readers.bands import Bands
 from training.readers.corpus import Corpus, said_in
 from training.readers.model import Reader
 from training.readers.script import Line
@@ -26,8 +26,8 @@ _LOUD = 12000
 
 @dataclass(frozen=True)
 class Manner:
-    """How it is read. steps, guidance: see `Reader.paint`; between: sentences read by a voice between two; pace: spread
-    of the pace."""
+    """How it is read. steps, guidance: see `Reader.paint`; between: share of the sentences read by a voice between two;
+    pace: spread of the pace; rounds: see `Bands.sound`; slots_per_batch: painted at once."""
 
     steps: int = 12
     guidance: float = 0.5
@@ -159,7 +159,7 @@ def read_aloud(
     out: Path,
     hours: float,
 ) -> float:
-    """Shards as `synth` writes them, of up to `hours`; how many were written. `script` is read once at most."""
+    """Shards as `synth` writes them, from whole rounds of the script until there are `hours`, or it ends; how many."""
     out.mkdir(parents=True, exist_ok=True)
     made, shard = 0, 0
     parts: list[NDArray[np.int16]] = []
@@ -168,10 +168,7 @@ def read_aloud(
 
     def write() -> None:
         nonlocal parts, items, length, shard
-        name = f"w{shard % 100:02d}_r{shard:04d}"
-        np.concatenate(parts).tofile(out / f"{name}.pcm")
-        (out / f".{name}.json").write_text(json.dumps(items))
-        (out / f".{name}.json").rename(out / f"{name}.json")
+        write_shard([out], f"w{shard % 100:02d}_r{shard:04d}", parts, items)
         parts, items, length, shard = [], [], 0, shard + 1
 
     for i in range(0, len(script), _ROUND):
