@@ -8,7 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-HOP, WINDOW, BINS, BANDS = 160, 400, 201, 96
+from training.asr.spectrogram import HOP, WINDOW
+
+BINS, BANDS = WINDOW // 2 + 1, 96
 FLOOR = -7.0
 """log10 of power, 66 dB below speech of the level that `levelled` gives."""
 _LINEAR = 41

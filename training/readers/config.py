@@ -39,11 +39,7 @@ class Reading:
 
     shape: Shape = field(default_factory=Shape)
     batches: Batches = field(default_factory=Batches)
-    optimisation: Optimisation = field(
-        default_factory=lambda: Optimisation(
-            muon_rate=4e-3, adam_rate=1.5e-3, warmup_steps=300, average=0.999, constant_until=0.4
-        )
-    )
+    optimisation: Optimisation = field(default_factory=Optimisation)
     timing_steps: int = 800  # the timing network has the texts by heart soon
     weight_decay: float = 0.05
 

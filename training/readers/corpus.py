@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from training.readers.bands import HOP, Bands, levelled
+from training.asr.spectrogram import HOP
+from training.readers.bands import Bands, levelled
 from training.readers.config import Batches
 from training.readers.model import LONGEST_GAP, NEAR, SLOT
 from training.readers.timing import Timing
@@ -146,12 +147,11 @@ class Corpus:
         return (self._slots[index].float() - mean) / spread, index, step < count[:, None]
 
     def heard(self, which: NDArray[np.intp]) -> Tensor:
-        """A random stretch of each clip, for its style; a short clip is heard to its end and then its last slot."""
+        """A random stretch of each clip, for its style; a short clip is heard over and over."""
         width = self._batches.style_slots
         room = np.maximum(self._length[which] - width, 0)
         offset = (self._random.random(len(which)) * (room + 1)).astype(np.intp)
         slots, _, mask = self._read(self._start[which] + offset, self._length[which] - offset, width)
-        # What is past the end repeats the clip from its beginning, so that no style is made of a last slot.
         step = torch.arange(width, device=self._device)[None]
         count = mask.sum(1, keepdim=True)
         return slots.gather(1, (step % count)[..., None].expand(-1, -1, SLOT))

@@ -23,7 +23,7 @@ from training.asr.config import Config
 from training.asr.material import split
 from training.asr.optimizer import Optimizer, orthogonalise
 from training.asr.run import Run, schedule
-from training.asr.train import Training
+from training.asr.train import LAST, Training
 from training.shards import Clip, licence_table, read_shards
 
 from .shapes import CONFIG, SENTENCES, tiny_tokenizer
@@ -114,6 +114,7 @@ def test_a_run_saves_and_can_be_continued(tmp_path: Path) -> None:
     first = run(40, "first")
     assert first["steps"] > 2 and first["scores"][0]["wer"].keys() == {"librispeech"}
     assert (tmp_path / "first" / "curve.png").stat().st_size > 1000
+    assert load_weights(tmp_path / "first" / LAST).keys() == load_weights(tmp_path / "first").keys()
     second = run(20, "second", start=tmp_path / "first")
     assert second["started_from"] and second["steps"] > 0
     third = run(60, "third", resume=tmp_path / "first" / "state.pt")

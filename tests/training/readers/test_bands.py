@@ -7,7 +7,8 @@ pytest.importorskip("torch")
 
 import torch
 
-from training.readers.bands import BANDS, BINS, FLOOR, HOP, Bands, band_centres, levelled
+from training.asr.spectrogram import HOP
+from training.readers.bands import BANDS, BINS, FLOOR, Bands, band_centres, levelled
 
 
 def vowels(seconds: float) -> torch.Tensor:
@@ -18,9 +19,8 @@ def vowels(seconds: float) -> torch.Tensor:
     out = np.zeros_like(time)
     for n in range(1, 40):
         hertz = n * pitch
-        formants = np.exp(-(((hertz - 600 - 200 * np.sin(3 * time)) / 200) ** 2)) + np.exp(
-            -(((hertz - 1700) / 300) ** 2)
-        )
+        first, second = 600 + 200 * np.sin(3 * time), 1700
+        formants = np.exp(-(((hertz - first) / 200) ** 2)) + np.exp(-(((hertz - second) / 300) ** 2))
         out += formants * np.sin(n * phase)
     return torch.from_numpy((out * (np.sin(5 * time) > -0.5)).astype(np.float32))
 
