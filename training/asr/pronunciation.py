@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from engines.lexicon import Lexicon
+from training.asr.lexicon import LEAST
 from training.asr.phones import Phones
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz'"
@@ -23,7 +25,6 @@ SLOTS = 2  # phones that a letter may say: x is k and s
 _EMBEDDING, _WIDTH, _KERNELS = 32, 96, (5, 5, 3)
 _BATCH, _RATE = 256, 4e-3
 _HELD_OUT = 20  # one word in so many is not learnt
-_LEAST = 2  # rarer words are misspelt, foreign, or both
 
 
 class Speller(nn.Module):
@@ -73,7 +74,7 @@ def spelled(words: Sequence[str]) -> tuple[Tensor, Tensor]:
 
 def known(phones: Phones, counts: Mapping[str, int]) -> dict[str, list[int]]:
     """Words with letters, and their phones, where the letters have slots for all of these."""
-    words = {word: phones.of([word]) for word, n in counts.items() if n >= _LEAST and word.strip("'")}
+    words = {word: phones.of([word]) for word, n in counts.items() if n >= LEAST and word.strip("'")}
     return {w: said for w, said in words.items() if said and len(said) < SLOTS * (len(w) + 2) - _repeats(said)}
 
 
@@ -136,11 +137,12 @@ def _said(net: Speller, words: Sequence[str]) -> list[tuple[str, list[int]]]:
     return [pair for part in parts for pair in zip(part, net.say(part), strict=True)]
 
 
-def save(net: Speller, names: Sequence[str], path: Path) -> None:
-    """The file that streaming/pronunciation.py reads, float16."""
+def save(net: Speller, names: Sequence[str], words: Sequence[str], path: Path) -> None:
+    """The file that streaming/pronunciation.py reads, float16, with the `words` that finals should know."""
     arrays = {k.removesuffix(".weight") if k.startswith("embedding") else k: v for k, v in net.state_dict().items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(
         path, letters=np.array(LETTERS), names=np.array(names),
+        words=np.frombuffer(Lexicon(words).pack(), np.uint8),
         **{k: v.to(torch.float16).numpy() for k, v in arrays.items()},
     )  # fmt: skip

@@ -93,7 +93,7 @@ def test_a_head_of_as_many_phones_is_taken_over_another_begins_anew(tmp_path: Pa
 def test_a_checkpoint_keeps_the_head_where_pronunciations_stand_beside_it(tmp_path: Path) -> None:
     tiny_tokenizer(tmp_path / "tokenizer")
     weights = PocketASR(CONFIG.shape, CONFIG.regularisation, PHONES).state_dict()
-    save(Speller(PHONES), list("abcde"), tmp_path / "said.npz")
+    save(Speller(PHONES), list("abcde"), ["at", "bat"], tmp_path / "said.npz")
     save_checkpoint(
         "tiny", CONFIG.shape, weights, tmp_path / "tokenizer", tmp_path / "with",
         phones=(inner_layer(CONFIG.shape, CONFIG.regularisation), tmp_path / "said.npz"),

@@ -10,6 +10,8 @@ pytest.importorskip("torch")
 
 import torch
 
+from engines.lexicon import Lexicon
+from training.asr.lexicon import lexicon
 from training.asr.pronunciation import LETTERS, SLOTS, Speller, learn, save, spelled
 
 PHONES = 27
@@ -56,19 +58,24 @@ def test_neighbours_in_a_batch_change_nothing(speller: tuple[Speller, tuple[floa
 
 def test_the_file_holds_the_net_in_half_precision(speller: tuple[Speller, tuple[float, float]], tmp_path: Path) -> None:
     net, _ = speller
-    save(net, [f"p{i}" for i in range(PHONES)], tmp_path / "out" / "pronunciation.npz")
+    save(net, [f"p{i}" for i in range(PHONES)], ["at", "atom"], tmp_path / "out" / "pronunciation.npz")
     with np.load(tmp_path / "out" / "pronunciation.npz", allow_pickle=False) as data:
         assert str(data["letters"]) == LETTERS and len(data["names"]) == PHONES
         assert data["embedding"].dtype == np.float16 and data["embedding"].shape[0] == len(LETTERS) + 2
         assert data["out.weight"].shape[0] == SLOTS * (PHONES + 1)
+        assert Lexicon.unpack(data["words"].tobytes()).words == ("at", "atom")
         again = Speller(PHONES)
         state = {
             ("embedding.weight" if k == "embedding" else k): data[k]
             for k in data.files
-            if k not in ("letters", "names")
+            if k not in ("letters", "names", "words")
         }
         again.load_state_dict({k: torch.from_numpy(v.astype(np.float32)) for k, v in state.items()})
     assert again.say(["phona", "tube"]) == net.say(["phona", "tube"])
+
+
+def test_the_lexicon_has_the_words_that_occur_more_than_once() -> None:
+    assert lexicon({"b": 2, "a": 5, "once": 1, "4": 9, "don't": 3, "'": 4}) == ["a", "b", "don't"]
 
 
 def test_nothing_to_learn_from_is_an_error() -> None:
