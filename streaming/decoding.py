@@ -17,7 +17,21 @@ from engines.batching import Owner, Urgency
 from engines.gguf import Rows
 from streaming.bias import KeytermBias
 from streaming.branch import Branch
-from streaming.doubt import DOUBTS, HOPELESS, ROWS, Agenda, Draft, Opinion, Read, best_of, choose, inverse
+from streaming.doubt import (
+    DOUBTS,
+    HOPELESS,
+    PER_TOKEN,
+    ROWS,
+    Agenda,
+    Draft,
+    Opinion,
+    Read,
+    best_of,
+    choose,
+    inverse,
+    opined,
+)
+from streaming.language_model import log_probabilities
 from streaming.opinions import Sounds, by_phones, by_tokens
 from streaming.repetition import loop_period
 from streaming.work import Work
@@ -40,6 +54,8 @@ class Decoding:
     def __init__(self, model: "AsrModel", sequence: int, language: str | None, owner: Owner, work: Work) -> None:
         self._model, self._sequence, self._language = model, sequence, language
         self._owner, self._work = owner, work
+        self.found: list[Draft] = []
+        """The texts of the last final, or of what was heard again, that came nearest; with scores."""
 
     def interim(
         self, draft: Draft, logits: Floats, position: int, samples: int, bias: KeytermBias, *, kept: int
@@ -59,6 +75,7 @@ class Decoding:
         ``sounds``: what the heads beside the encoder heard in the clip.
         """
         draft, doubting = Draft(), self._model.doubts
+        self.found = []
         bias.apply(logits, draft.tokens)
         self._follow(draft, logits, position, samples, bias, bans=MAX_BANS, weigh=doubting)
         if not doubting or not draft.ended or draft.looped:
@@ -67,7 +84,7 @@ class Decoding:
         drafts = self._model.lane.call(
             lambda: self._reconsider(draft, self._branch(position, samples, bias, draft.tokens)), owner=self._owner
         )
-        return self._best(drafts, sounds, self._reader(bias, Urgency.DUE))
+        return self._best(drafts, sounds, self.reader(bias, Urgency.DUE))
 
     def again(
         self,
@@ -92,7 +109,7 @@ class Decoding:
             urgency: of the job.
         """
         draft = Draft()
-        here = self._reader(bias, None)
+        here = self.reader(bias, None)
 
         def hear() -> list[Draft]:
             branch = self._branch(position, samples, bias, ())
@@ -103,7 +120,7 @@ class Decoding:
             return [draft] if score is None or score < beat - HOPELESS else self._reconsider(draft, branch)
 
         drafts = self._model.lane.call(hear, owner=self._owner, urgency=urgency)
-        return self._best(drafts, sounds, self._reader(bias, urgency)) if drafts else draft
+        return self._best(drafts, sounds, self.reader(bias, urgency)) if drafts else draft
 
     def _branch(self, position: int, samples: int, bias: KeytermBias, cached: Sequence[int]) -> Branch:
         return Branch(self._model, self._sequence, position, self._budget(samples, position), bias, cached)
@@ -113,7 +130,33 @@ class Decoding:
         return len(tokens) - len(self._model.prompt.answer(tokens, self._language).body)
 
     def _best(self, drafts: Sequence[Draft], sounds: Sounds, read: Read | None) -> Draft:
-        return best_of(drafts, self._opinions(sounds, self._start(drafts[0].tokens)), read)
+        best = best_of(drafts, self._opinions(sounds, self._start(drafts[0].tokens)), read)
+        self.found = [draft for draft in drafts if draft.score is not None]
+        return best
+
+    def weigh(
+        self,
+        texts: Sequence[tuple[int, ...]],
+        logits: Floats,
+        position: int,
+        bias: KeytermBias,
+        sounds: Sounds,
+        urgency: Urgency,
+    ) -> tuple[npt.NDArray[np.float64], list[npt.NDArray[np.float64]]]:
+        """How well texts fit a clip, whoever found them: the scores that decoder and heads give each of them, and the
+        logarithms of each one's tokens and end. The texts begin alike, with the language where it was not forced.
+
+        ``logits`` [vocabulary] choose the first token, of row ``position``.
+        """
+        model = self._model
+        logs, _ = model.lane.call(
+            lambda: log_probabilities(model.decoder, self._sequence, position, logits, texts, model.prompt.end, bias),
+            owner=self._owner,
+            urgency=urgency,
+        )
+        scores = np.array([each.sum() + PER_TOKEN * len(text) for each, text in zip(logs, texts, strict=True)])
+        drafts = [Draft(list(text)) for text in texts]
+        return opined(drafts, scores, self._opinions(sounds, self._start(texts[0]))), logs
 
     def _opinions(self, sounds: Sounds, start: int) -> list[Opinion]:
         """Of the heads that heard something, on texts that begin at ``start`` in their tokens."""
@@ -134,7 +177,7 @@ class Decoding:
             opinions.append(timed)
         return opinions
 
-    def _reader(self, bias: KeytermBias, urgency: Urgency | None) -> Read | None:
+    def reader(self, bias: KeytermBias, urgency: Urgency | None) -> Read | None:
         """What reads texts without sound, in a job of its own or, without ``urgency``, in the lane that it is called
         in; None where the model cannot."""
         model = self._model.language_model

@@ -45,11 +45,11 @@ PER_TOKEN_CTC: Final = 0.15
 """Added for every token there: the CTC head favours short texts too."""
 PHONES: Final = 0.15
 """Weight of the phone head's log-probability of the text's pronunciation."""
-PER_PHONE: Final = 0.135
+PER_PHONE: Final = 0.11
 """Added for every phone there, for the same reason."""
-LM: Final = 0.3
+LM: Final = 0.35
 """Weight of the logarithm of the text's probability without sound."""
-PER_TOKEN_LM: Final = 0.7
+PER_TOKEN_LM: Final = 0.75
 """Added for every token there, for the same reason."""
 CONTENDERS: Final = 8
 """Most texts that are read without sound: the best by decoder and heads."""
@@ -179,11 +179,22 @@ def best_of(
             no text possible is left out: its clip has too few rows for any.
         read: what tells how probable texts are without the audio, where the decoder can.
     """
-    scores = np.array([draft.total for draft in drafts])
+    return ranked(drafts, opined(drafts, np.array([draft.total for draft in drafts]), opinions), read)
+
+
+def opined(
+    drafts: Sequence[Draft], scores: npt.NDArray[np.float64], opinions: Sequence[Opinion]
+) -> npt.NDArray[np.float64]:
+    """``scores`` and what the ``opinions`` add to them; one that leaves no text possible is left out."""
     for opinion in opinions:
         together = scores + opinion(drafts)
         if np.isfinite(together).any():
             scores = together
+    return scores
+
+
+def ranked(drafts: Sequence[Draft], scores: npt.NDArray[np.float64], read: Read | None) -> Draft:
+    """As :func:`best_of`, from the ``scores`` that those who heard the sound have given."""
     if read is not None:
         chosen = contenders(drafts, scores)
         drafts, scores = [drafts[i] for i in chosen], scores[chosen]

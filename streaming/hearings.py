@@ -1,11 +1,12 @@
-"""The hearings of a clip: as it is and, where that left a small model unsure, faster and slower too.
+"""The hearings of a clip: as it is and, where that left a small model unsure, faster and slower too; then they confer.
 
 Whoever has not understood listens again, and to a model whose tokens cost little a clip at another speed is another
 attempt: other rows, other errors. So a final of such a model (streaming/doubt.py) that holds an unlikely token is heard
 at the other speeds as well, the pitch going along, each time decoded with second thoughts like any final; of all texts
 the one with the best score is kept, each scored by what was heard at its own speed. Two hearings of the same text end
-it. All of it depends on the clip's samples alone. Times are told on the clip as it is: the text is aligned with the
-rows of the first hearing, whatever hearing it comes from (streaming/transcripts.py).
+it. Last they all weigh the nearest texts, other spellings among them (streaming/jury.py). All of it depends on the
+clip's samples alone. Times are told on the clip as it is: the text is aligned with the rows of the first hearing,
+whatever hearing it comes from (streaming/transcripts.py).
 
 A hearing stands where the first one stood in the session's sequence of the cache, behind the head. So a clip is heard
 again only if it is no longer than a segment may be at any speed: up to 22 s.
@@ -40,8 +41,9 @@ _soxr: Any = soxr  # incompletely typed
 class Hearings:
     """The final of a segment for the clip that ends at sample ``end`` of it. Blocking; one thread at a time.
 
-    Made with the first hearing. The others are asked for one at a time, so that a caller may show the first text and
-    come back, or drop them all where speech goes on; the segment may be extended meanwhile, not ticked.
+    Made with the first hearing. The others, and their verdict, are asked for one at a time, so that a caller may show
+    the first text and come back, or drop them all where speech goes on; the segment may be extended meanwhile, not
+    ticked.
     """
 
     def __init__(self, segment: Segment, end: int, unsure: float, work: Work) -> None:
@@ -51,21 +53,31 @@ class Hearings:
         """The best text so far."""
         self._again = False
         self._open = SPEEDS if self._doubtful(unsure) and self._fits() else ()
+        self._conferred = False
 
     def another(self) -> bool:
-        """Hear the clip once more where that is still to be done, in what others leave of the machine: nobody waits
-        yet. Whether another text is the best now.
+        """Hear the clip once more where that is still to be done, else confer, in what others leave of the machine:
+        nobody waits yet. Whether another text is the best now.
 
         Raises:
             Cancelled: the owner has gone.
         """
-        return self._hear(Urgency.AHEAD)
+        return self._hear(Urgency.AHEAD) if self._open else self._confer(Urgency.AHEAD)
 
     def settle(self) -> Hypothesis:
         """The text after all hearings. Raises as :meth:`another` does."""
         while self._open:
             self._hear(Urgency.DUE)
+        self._confer(Urgency.DUE)
         return self.best
+
+    def _confer(self, urgency: Urgency) -> bool:
+        """Have all hearings weigh all texts, once. Whether another text is the best now."""
+        if self._conferred:
+            return False
+        self._conferred = True
+        before, self.best = self.best, self._segment.confer(self.best, urgency)
+        return self.best.tokens != before.tokens
 
     def _hear(self, urgency: Urgency) -> bool:
         best = self.best

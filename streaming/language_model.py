@@ -51,23 +51,10 @@ class LanguageModel:
             GgufError: a text is longer than the decoder's sequence.
         """
         base = self._begin(language)
-        logs = np.zeros(len(texts))
-        path: list[int] = []
-        after = [*log_softmax(self._first[None].copy(), bias, path)]  # behind path[:k], for each k
-        for i in sorted(range(len(texts)), key=lambda i: tuple(texts[i])):
-            text = list(texts[i])
-            known = shared(path, text)
-            del path[known:], after[known + 1 :]
-            if known < len(text):
-                rest = text[known:]
-                rows = Rows(self._sequence, base + known, self._decoder.embed(rest), 0)
-                (logits,) = self._decoder.evaluate([rows])
-                self.rows += len(rest)
-                path = text
-                after += [*log_softmax(logits, bias, path)]
-            said = sum(float(after[k][token]) for k, token in enumerate(text) if k >= start)
-            logs[i] = said + float(after[len(text)][self._prompt.end])
-        return logs
+        texts = [tuple(text) for text in texts]
+        logs, rows = log_probabilities(self._decoder, self._sequence, base, self._first, texts, self._prompt.end, bias)
+        self.rows += rows
+        return np.array([each[start:].sum() for each in logs])
 
     def _begin(self, language: str | None) -> int:
         """Have the prompt in the cache; the position behind it."""
@@ -78,6 +65,38 @@ class LanguageModel:
             self._first = self._decoder.evaluate([rows])[0][0]
             self._head = head
         return len(head)
+
+
+def log_probabilities(
+    decoder: Decoder,
+    sequence: int,
+    position: int,
+    first: Floats,
+    texts: Sequence[tuple[int, ...]],
+    end: int,
+    bias: KeytermBias,
+) -> tuple[list[npt.NDArray[np.float64]], int]:
+    """Logarithms of the probabilities of texts behind what ``sequence`` holds up to ``position``, where its logits
+    ``first`` [vocabulary] choose the first token.
+
+    Returns:
+        For each text those of its tokens and of ``end`` after them, float64 [tokens + 1]; and how many rows it took.
+    """
+    logs, evaluated = dict[int, npt.NDArray[np.float64]](), 0
+    path: list[int] = []
+    after = [*log_softmax(first[None].copy(), bias, path)]  # behind path[:k], for each k
+    for i in sorted(range(len(texts)), key=lambda i: texts[i]):
+        text = list(texts[i])
+        known = shared(path, text)
+        del path[known:], after[known + 1 :]
+        if known < len(text):
+            rest = text[known:]
+            (logits,) = decoder.evaluate([Rows(sequence, position + known, decoder.embed(rest), 0)])
+            evaluated += len(rest)
+            path = text
+            after += [*log_softmax(logits, bias, path)]
+        logs[i] = np.array([float(after[k][token]) for k, token in enumerate([*text, end])])
+    return [logs[i] for i in range(len(texts))], evaluated
 
 
 def shared(one: Sequence[int], other: Sequence[int]) -> int:

@@ -24,6 +24,7 @@ from streaming.mel import CLAMP, LogMel, MelStream, load_filters
 from streaming.options import ListenOptions, OptionError
 from streaming.prompt import Prompt
 from streaming.pronunciation import Pronunciation
+from streaming.respelling import Speller
 from streaming.seam import SEGMENT_SECONDS
 from streaming.voice import VoiceModel
 from streaming.work import Work
@@ -175,6 +176,13 @@ class AsrModel:
         if code not in offered:
             raise OptionError("language", f"{self.name} hears {', '.join(offered)}, not {asked!r}")
         return code
+
+    def speller(self, keyterms: Sequence[str]) -> Speller | None:
+        """Of a session with these keyterms; None without a list of words."""
+        said = self.pronunciation
+        if said is None or said.lexicon is None:
+            return None
+        return Speller(said, said.lexicon, self.prompt, keyterms)
 
     def mel_maximum(self, blocks: Iterable[Floats]) -> float:
         """Greatest log10 mel energy of a clip given in ``blocks`` of samples, for ``ListenOptions.mel_maximum``."""

@@ -96,6 +96,10 @@ class Prompt:
         plain = [" ".join(term.split()) for term in keyterms]
         return [self._ids(" " + (term.lower() if self._leading_space else term)) for term in plain if term]
 
+    def spelt(self, words: str) -> tuple[int, ...]:
+        """Tokens of words as they stand inside a text, after a space."""
+        return tuple(self._ids(" " + words))
+
     @property
     def opener(self) -> int:
         """The token between the language that the model writes and its text."""

@@ -7,6 +7,8 @@ The net is one .npz file beside the model (``manifest.encoder.phones.pronunciati
     embedding              [letters + 2, e]: of the word's start, of each letter, of the word's end
     convolution.0.weight   [d, e, k], .bias [d]; then convolution.1 … [d, d, k]; k odd, a word stands between zeros
     out.weight             [slots * (classes + 1), d], .bias: for each place of the word several slots
+    words                  uint8 [bytes], may be missing: the words that the model should know how to spell, as
+                           engines/lexicon.py packs them
 
 Numbers are float16 or float32 and computed as float32. A slot says a phone or, by the last class, nothing. As in CTC,
 equal slots beside each other are one phone and two need a silent slot between them.
@@ -25,6 +27,7 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
+from engines.lexicon import Lexicon
 from engines.manifest import ManifestError
 
 Floats = npt.NDArray[np.float32]
@@ -47,9 +50,12 @@ class Pronunciation:
         embedding: Floats,
         convolutions: Sequence[tuple[Floats, Floats]],
         out: tuple[Floats, Floats],
+        lexicon: Lexicon | None = None,
     ) -> None:
         """The fields of the file, of agreeing shapes; each convolution and ``out`` with its bias."""
         self.names = tuple(names)
+        self.lexicon = lexicon
+        """The words that the model should know how to spell, where the file tells them."""
         self._letters = {letter: i + 1 for i, letter in enumerate(letters)}
         self._embedding = embedding
         # [k, in, out]: a product for each neighbour. One product of all would be large enough for the BLAS to share it
@@ -87,8 +93,9 @@ class Pronunciation:
         if len(out) % (classes + 1):
             raise fields.error("out.weight", f"{len(out)} rows, no multiple of {classes + 1}")
         bias = fields.floats("out.bias", len(out))
+        lexicon = fields.words("words") if fields.has("words") else None
         fields.end()
-        return cls(letters, names, embedding, convolutions, (out, bias))
+        return cls(letters, names, embedding, convolutions, (out, bias), lexicon)
 
     def of(self, words: Iterable[str]) -> tuple[int, ...]:
         """The phones of ``words``, one word after the other. One without a known letter has none."""
@@ -149,6 +156,15 @@ class _Fields:
         if not np.isfinite(array).all():
             raise self.error(name, "not all numbers are finite")
         return np.ascontiguousarray(array, dtype=np.float32)
+
+    def words(self, name: str) -> Lexicon:
+        array = self._get(name)
+        if array.dtype != np.uint8 or array.ndim != 1:
+            raise self.error(name, f"uint8 [bytes] expected, found {array.dtype} {array.shape}")
+        try:
+            return Lexicon.unpack(array.tobytes())
+        except ValueError as error:
+            raise self.error(name, str(error)) from None
 
     def end(self) -> None:
         """All that was to be read has been."""

@@ -12,6 +12,7 @@ call, then token by token (streaming/decoding.py). Its calls have the same shape
 ticks ran or not, so its text is the same, bit for bit (engines/gguf.py says what that rests on).
 """
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from streaming.ctc_rows import CtcRows
 from streaming.decoding import Decoding
 from streaming.doubt import Draft, inverse
 from streaming.hypothesis import EMPTY, Hypothesis
+from streaming.jury import confer
 from streaming.opinions import Sounds
 from streaming.prefix import Head, Prefix
 from streaming.seam import SEGMENT_SECONDS
@@ -57,6 +59,16 @@ class Segment:
         self._windows = Windows(model, owner, work, mel_maximum)
         self._decoding = Decoding(model, sequence, language, owner, work)
         self._prefix = Prefix(model, sequence, head, owner, work)
+        self._speller = model.speller(head.keyterms)
+        self._others: list[Segment] = []
+        """The further hearings of the last final."""
+        self._heard_first: Segment | None = None
+        """Of a further hearing: the segment in whose place it stands."""
+        self._rest: Floats | None = None
+        """Embeddings after the closed windows of the clip that was decoded last."""
+        self._asked: tuple[Floats, int] | None = None
+        """What chose its text's first token, logits [vocabulary] and the row's position, while that clip is in the
+        cache."""
         self._recited = False
         """Whether the last final was decoded without context, because it recited it."""
         encoder = model.manifest.encoder
@@ -82,8 +94,18 @@ class Segment:
         return self._ctc.log_probs
 
     @property
+    def phones(self) -> Floats | None:
+        """Phone log-probabilities [frames, classes + 1] of that clip; None without such a head."""
+        return self._phones.log_probs
+
+    @property
+    def found(self) -> Sequence[Draft]:
+        """The texts of the last final that came nearest, with scores."""
+        return self._decoding.found
+
+    @property
     def _sounds(self) -> Sounds:
-        return Sounds(self.ctc, self._phones.log_probs)
+        return Sounds(self.ctc, self.phones)
 
     def extend(self, samples: Floats) -> None:
         """Append samples, float32 mono at the model's rate."""
@@ -140,7 +162,7 @@ class Segment:
         suffix = self._model.prompt.suffix(self._language)
         after = self._model.decoder.embed([*suffix, *text])
         rows = np.concatenate([audio, after])
-        start = self._prefix.rows
+        start, self._asked = self._prefix.rows, None
         logits = self._prefix.evaluate(rows, start, len(audio) + len(suffix) + known - 1, self._urgency)
         self._work.tail_rows += len(audio)
         self._work.text_rows += len(after)
@@ -190,7 +212,8 @@ class Segment:
 
     def final(self, end: int) -> Hypothesis:
         """The segment's text for the clip that ends at sample ``end``; depends on those samples alone."""
-        audio = self._tail(end)
+        audio = self._rest = self._tail(end)
+        self._others = []
         hypothesis = self._decode(audio, end)
         self._recited = bool(self._head.keyterms) and self._leaks(hypothesis)
         if self._recited:
@@ -202,8 +225,15 @@ class Segment:
 
     def _decode(self, audio: Floats, end: int) -> Hypothesis:
         """The text of the closed windows and the tail rows ``audio``, decoded afresh."""
+        logits, position = self._ask(audio)
+        return self._hypothesis(self._decoding.final(logits, position, end, self._head.bias, self._sounds))
+
+    def _ask(self, audio: Floats) -> tuple[Floats, int]:
+        """Have the clip whose last rows are ``audio`` in the cache, and the suffix: the logits [vocabulary] that choose
+        its text's first token, and the position of that token's row."""
         logits, position = self._evaluate_text(audio, (), 0)
-        return self._hypothesis(self._decoding.final(logits[0], position, end, self._head.bias, self._sounds))
+        self._asked = logits[0].copy(), position
+        return logits[0], position
 
     def lends(self, samples: int) -> bool:
         """Whether so many samples may be heard by ``again``: no more than a segment may have."""
@@ -231,14 +261,57 @@ class Segment:
         other._urgency = urgency
         other.extend(samples)
         other.advance(len(samples))
-        self._prefix.displace()
-        logits, position = other._evaluate_text(other._tail(other.length), (), 0)
+        other._heard_first = self
+        self._displace(other)
+        other._rest = other._tail(other.length)
+        logits, position = other._ask(other._rest)
         draft = other._decoding.again(
-            logits[0], position, other.length, self._head.bias, other._sounds, known=known, beat=beat, urgency=urgency
+            logits, position, other.length, self._head.bias, other._sounds, known=known, beat=beat, urgency=urgency
         )
         hypothesis = other._hypothesis(draft)
         useless = draft.score is None or (self._head.keyterms and other._leaks(hypothesis))
+        if not useless:
+            self._others.append(other)
         return None if useless else hypothesis
+
+    def _displace(self, present: "Segment") -> None:
+        """Of the hearings of this clip ``present`` is in the cache, no other one."""
+        for each in (self, *self._others):
+            if each is not present:
+                each._prefix.displace()
+                each._asked = None
+
+    def confer(self, best: Hypothesis, urgency: Urgency) -> Hypothesis:
+        """What all hearings of the last final together find, whose best text so far is ``best``."""
+        if self._recited or best.score is None:
+            return best
+        began = time.perf_counter()
+        start = len(best.tokens) - len(best.answer.body)
+        jury = [*reversed(self._others), self]
+        read = self._decoding.reader(self._head.bias, urgency)
+        draft = confer(jury, best.tokens, start, self._speller, read, urgency)
+        self._work.conferred += 1
+        self._work.confer_seconds += time.perf_counter() - began
+        if draft is None or tuple(draft.tokens) == best.tokens:
+            return best
+        hypothesis = self._hypothesis(draft)
+        return best if self._head.keyterms and self._leaks(hypothesis) else hypothesis
+
+    def weigh(
+        self, texts: Sequence[tuple[int, ...]], urgency: Urgency
+    ) -> tuple[npt.NDArray[np.float64], list[npt.NDArray[np.float64]]]:
+        """How well ``texts`` fit the clip that was decoded last (streaming/decoding.py)."""
+        assert self._rest is not None
+        (self._heard_first or self)._displace(self)
+        if self._asked is None:
+            before, self._urgency = self._urgency, urgency
+            try:
+                self._prefix.restore(urgency)
+                self._ask(self._rest)
+            finally:
+                self._urgency = before
+        assert self._asked is not None
+        return self._decoding.weigh(texts, *self._asked, self._head.bias, self._sounds, urgency)
 
     def _leaks(self, hypothesis: Hypothesis) -> bool:
         """Whether the text recites the context where the CTC head (if there is one) heard something else."""

@@ -41,6 +41,8 @@ class Work(Counts):
     """Texts of finals that the decoder read without sound (streaming/language_model.py)."""
     read_rows: int = 0
     """Rows that took."""
+    conferred: int = 0
+    """Finals whose texts all hearings weighed (streaming/jury.py)."""
     heard_again: int = 0
     """Finals that were unsure and heard at another speed too."""
     hearings: int = 0
@@ -63,5 +65,7 @@ class Work(Counts):
     step_seconds: float = 0.0
     doubt_seconds: float = 0.0
     read_seconds: float = 0.0
+    confer_seconds: float = 0.0
+    """Weighing the texts of all hearings, the proposing of spellings and the reading included."""
     phone_seconds: float = 0.0
     """Comparing texts with what the phone head heard (streaming/opinions.py)."""

@@ -68,8 +68,15 @@ def test_the_pitch_goes_along() -> None:
         assert peak == pytest.approx(1000 * speed, abs=2)
 
 
+def silent(self: Segment, best: Hypothesis, urgency: Urgency) -> Hypothesis:
+    """Instead of ``Segment.confer``."""
+    del self, urgency
+    return best
+
+
 def test_the_best_of_all_hearings_is_kept(model: AsrModel, clips: list[Clip], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each kept text has the best score of those heard of its clip; some come from another hearing, and differ."""
+    """Before they confer: each kept text has the best score of those heard of its clip; some come from another hearing,
+    and differ."""
     heard: list[list[Hypothesis]] = []
     first, again, settle = Segment.final, Segment.again, Hearings.settle
 
@@ -90,6 +97,7 @@ def test_the_best_of_all_hearings_is_kept(model: AsrModel, clips: list[Clip], mo
 
     monkeypatch.setattr(Segment, "final", noted_first)
     monkeypatch.setattr(Segment, "again", noted_again)
+    monkeypatch.setattr(Segment, "confer", silent)
     monkeypatch.setattr(Hearings, "settle", noted_settle)
     for clip in clips[:20]:
         hear(model, clip.samples, OFFLINE, len(clip.samples))
@@ -254,6 +262,7 @@ def test_a_text_that_recites_the_keyterms_is_not_taken_from_a_hearing(
         return len(seen) > 1  # the first text does not
 
     monkeypatch.setattr(Segment, "_leaks", leaks)
+    monkeypatch.setattr(Segment, "confer", silent)
     work = hear(model, clip.samples, options, len(clip.samples))[0].work
     assert work.finals == 1 and work.hearings == len(SPEEDS) and len(seen) == 1 + len(SPEEDS)
     assert work.context_redecoded == 0

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.lexicon import Lexicon
 from engines.manifest import ManifestError
 from streaming import pronunciation
 from streaming.pronunciation import Pronunciation
@@ -174,6 +175,9 @@ def half(*shape: int) -> npt.NDArray[np.float16]:
         (having("out.bias", half(13)), r"out\.bias: .*\[12\]"),
         (having("out.bias", np.zeros(12, np.int8)), r"out\.bias: .* found int8"),
         (having("vocabulary", 3), "vocabulary: unknown"),
+        (having("words", ["at"]), r"words: uint8 \[bytes\] expected"),
+        (having("words", np.zeros((2, 2), np.uint8)), r"words: uint8 \[bytes\] expected"),
+        (having("words", np.full(9, 7, np.uint8)), "words: no LZMA data"),
     ],
 )
 def test_what_is_malformed_is_named(tmp_path: Path, spoil: Callable[[Arrays], None], message: str) -> None:
@@ -182,6 +186,14 @@ def test_what_is_malformed_is_named(tmp_path: Path, spoil: Callable[[Arrays], No
     path = stored(tmp_path, arrays)
     with pytest.raises(ManifestError, match=rf"pronunciation\.npz: {message}"):
         Pronunciation.load(path, CLASSES)
+
+
+def test_the_words_are_read_where_they_are_told(tmp_path: Path) -> None:
+    arrays = arrays_of()
+    assert Pronunciation.load(stored(tmp_path, arrays), CLASSES).lexicon is None
+    arrays["words"] = np.frombuffer(Lexicon(["at", "bat"]).pack(), np.uint8)
+    lexicon = Pronunciation.load(stored(tmp_path, arrays), CLASSES).lexicon
+    assert lexicon is not None and lexicon.words == ("at", "bat")
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
