@@ -242,9 +242,9 @@ class Training:
         for name, some in pairs.items():
             for reference, text in some[:2]:
                 print(f"    {name}: {reference[:100]}\n    {' ' * len(name)}  {text[:100]}")
-        self._save()
         if raw is not None:
             save_weights(mine, self._run.out / LAST, parts=True)
+        self._save()
         self._say(f"evaluated and saved in {self._now() - began:.1f} s")
 
     def _save(self) -> None:
@@ -252,8 +252,9 @@ class Training:
             return
         out = self._run.out
         save_weights(averaged(self._model, self._optimizer.average), out, parts=True)
-        started = self._run.start is not None
-        self._record.write(out, asdict(self._config), self._pool.hours, self._dev, started=started)
         state = {"model": self._model.state_dict(), "optimizer": self._optimizer.state()} | self._record.state()
         torch.save(state, out / "state.tmp")
         (out / "state.tmp").rename(out / "state.pt")
+        # Last: where it cannot be drawn, nothing but the picture is lost.
+        started = self._run.start is not None
+        self._record.write(out, asdict(self._config), self._pool.hours, self._dev, started=started)

@@ -51,7 +51,13 @@ def main() -> None:
     train.add_argument("--no-compile", action="store_true", help="layers as they are")
     train.add_argument("--script", type=Path)
     train.add_argument("--hours", type=float, default=200.0)
-    train.add_argument("--synthetic", type=Path, help="where the shards go")
+    train.add_argument(
+        "--synthetic", type=Path, nargs="+", help="where the shards go, one folder for each run that takes them"
+    )
+    train.add_argument("--steps", type=int, default=Manner.steps, help="of a painting")
+    train.add_argument(
+        "--part", type=int, nargs=2, default=(0, 1), help="K N: every Nth round of the script from the Kth on"
+    )
     train.add_argument("--judge", type=Path, help="weights of a hearing model that listens first")
     train.add_argument("--tokenizer", type=Path, help="tokenizer.json of the hearing model")
     train.add_argument("--shards", type=Path, nargs="+", required=True)
@@ -104,7 +110,8 @@ def _train(args: argparse.Namespace, asr: Config, held_out: list[Clip], kept: li
             found = judge.score(model, corpus, casting, script[-256:], widths, manner)
             print(f"{manner}: WER {found.rate:.1%}, CTC alone {found.ctc_rate:.1%}", flush=True)
     began = time.monotonic()
-    hours = read_aloud(model, corpus, casting, script, widths, Manner(), args.synthetic, args.hours)
+    manner, part = Manner(steps=args.steps), (args.part[0], args.part[1])
+    hours = read_aloud(model, corpus, casting, script, widths, manner, args.synthetic, args.hours, part)
     print(f"{hours:.1f} h read in {time.monotonic() - began:.0f} s", flush=True)
 
 

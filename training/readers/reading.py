@@ -156,11 +156,16 @@ def read_aloud(
     script: Sequence[Line],
     widths: Sequence[int],
     manner: Manner,
-    out: Path,
+    out: Sequence[Path],
     hours: float,
+    part: tuple[int, int] = (0, 1),
 ) -> float:
-    """Shards as `synth` writes them, from whole rounds of the script until there are `hours`, or it ends; how many."""
-    out.mkdir(parents=True, exist_ok=True)
+    """Shards as `synth` writes them into each folder of `out`, from whole rounds of the script until there are `hours`,
+    or it ends; how many. `part` (K, N): every Nth round from the Kth on, for processes that share a script and folders;
+    their shards have different names."""
+    first, every = part
+    for folder in out:
+        folder.mkdir(parents=True, exist_ok=True)
     made, shard = 0, 0
     parts: list[NDArray[np.int16]] = []
     items: list[Item] = []
@@ -168,10 +173,11 @@ def read_aloud(
 
     def write() -> None:
         nonlocal parts, items, length, shard
-        write_shard([out], f"w{shard % 100:02d}_r{shard:04d}", parts, items)
+        number = shard * every + first
+        write_shard(out, f"w{number % 100:02d}_r{number:04d}", parts, items)
         parts, items, length, shard = [], [], 0, shard + 1
 
-    for i in range(0, len(script), _ROUND):
+    for i in range(first * _ROUND, len(script), every * _ROUND):
         for spoken in read_lines(model, corpus, casting, script[i : i + _ROUND], widths, manner):
             items.append((length, len(spoken.samples), spoken.text, ENGINE, spoken.cuts))
             parts.append(spoken.samples)

@@ -161,11 +161,14 @@ def test_shards_are_those_of_synth(corpus: Corpus, model: Reader, tmp_path: Path
     casting = Casting(corpus, {"librispeech": 1.0}, 1)
     manner = Manner(steps=2, rounds=2, slots_per_batch=192)
     wide = (96, 600)
-    hours = read_aloud(model, corpus, casting, LINES, wide, manner, tmp_path, 1.0)
+    hours = read_aloud(model, corpus, casting, LINES, wide, manner, [tmp_path], 1.0)
     (words,) = tmp_path.glob("w*.json")
     items = json.loads(words.read_text())
     samples = np.fromfile(words.with_suffix(".pcm"), np.int16)
     assert len(items) == len(LINES) and hours == pytest.approx(len(samples) / RATE / 3600)
+    again = read_aloud(model, corpus, casting, LINES, wide, manner, [tmp_path / "a", tmp_path / "b"], 1.0, (0, 2))
+    assert again > 0 and read_aloud(model, corpus, casting, LINES, wide, manner, [tmp_path / "a"], 1.0, (1, 2)) == 0
+    assert {f.name for f in (tmp_path / "a").iterdir()} == {f.name for f in (tmp_path / "b").iterdir()}
     end = 0
     for start, length, text, engine, cuts in items:
         assert start == end and text == "ab ba" and engine == "readers"
