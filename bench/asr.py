@@ -1,4 +1,5 @@
-"""Hearing, phase by phase: what the front end, the encoder and the decoder cost on one recording.
+"""Hearing, phase by phase: what the front end, the encoder and the decoder cost on one recording, and what is done for
+unsure finals.
 
 The recording is heard as one segment after another of at most 24 s, without voice activity, so that every sample is
 computed and the counts follow from the length alone. ``tick`` hears it as live audio: a hypothesis every so many
@@ -24,6 +25,7 @@ from engines import store
 from engines.batching import Owner
 from engines.gguf import Rows
 from streaming.bias import KeytermBias
+from streaming.hearings import Hearings
 from streaming.model import AsrModel
 from streaming.prefix import Head
 from streaming.recognizer import Segment
@@ -91,6 +93,12 @@ def measure(
         "wall_seconds": round(wall, 4),
         "times_real_time": round(heard / wall, 2),
         "phases": _phases(work, forced),
+        # Of small models: what finals do beyond decoding once.
+        "finals": {
+            "second_thoughts_seconds": round(work.doubt_seconds, 4),
+            "further_hearings_seconds": round(work.hearing_seconds, 4),
+            "conferring_seconds": round(work.confer_seconds, 4),
+        },
         "counts": {name: count for name, count in asdict(work).items() if not name.endswith("_seconds")},
         "resident_bytes": resident_bytes(),
         "peak_resident_bytes": peak_resident_bytes(),
@@ -165,7 +173,9 @@ def _hear(
                 segment.tick()
             if tick is not None:
                 ticks.append(time.perf_counter() - began)
-        return "" if forced.count else segment.final(segment.length).answer.text
+        if forced.count:
+            return ""
+        return Hearings(segment, segment.length, asr.unsure, work).settle().answer.text
     finally:
         asr.release(sequence)
 

@@ -57,16 +57,22 @@ def transcribe(
             help="A Qwen3-ForcedAligner for the word times: a name or a directory [default: the model's own times].",
         ),
     ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Hear once, even where a small model is unsure: half the time, more errors."),
+    ] = False,
     url: Url = None,
     key: Key = None,
 ) -> None:
     """See HELP."""
-    if url is not None and (exact_floor or threads is not None or aligner is not None):
-        raise Failure("--exact-floor, --threads and --aligner are for transcribing in this process, without --url", 2)
+    if url is not None and (exact_floor or quick or threads is not None or aligner is not None):
+        raise Failure(
+            "--exact-floor, --quick, --threads and --aligner are for transcribing in this process, without --url", 2
+        )
     hear = (
         _through_daemon(url, key, model, language, keyterm)
         if url
-        else _here(model, language, keyterm, threads, exact_floor, aligner)
+        else _here(model, language, keyterm, threads, exact_floor, aligner, quick)
     )
     failed = False
     for file in files:
@@ -107,6 +113,7 @@ def _here(
     threads: int | None,
     exact_floor: bool,
     aligner: str | None,
+    quick: bool,
 ) -> "Callable[[Path, Progress], Heard]":
     from engines import store
     from streaming.model import AsrModel
@@ -116,7 +123,9 @@ def _here(
     # Interims change no final; without them nothing is decoded twice.
     options = ListenOptions(language=language, keyterms=tuple(keyterms or ()), interim=False)
     beside = None if aligner is None else store.find(aligner)
-    model = AsrModel.load(store.find(name or store.default()), sessions=1, threads=threads, aligner=beside)
+    model = AsrModel.load(
+        store.find(name or store.default()), sessions=1, threads=threads, aligner=beside, thorough=not quick
+    )
     model.forced_language(language)  # before the first file rather than once a file
 
     def hear(file: Path, progress: Progress) -> "Heard":

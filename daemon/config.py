@@ -46,6 +46,11 @@ class Settings:
         "none", "Qwen3-ForcedAligner that tells the word times of finals: a name or a directory; `none`: the hearing "
         "model's own."
     )  # fmt: skip
+    finals: str = _setting(
+        "thorough", "What a small hearing model does for a final. `thorough`: where it is unsure it hears the clip "
+        "again, and it looks words up. `quick`: it hears once, in half the time, for many streams on few cores.",
+        choices=("thorough", "quick"),
+    )  # fmt: skip
     tts_model: str = _setting(
         "auto", "Speaking model: a name or a directory; `auto`: pocket-tts-en where it is installed; `none`: hear only."
     )

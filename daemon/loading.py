@@ -77,7 +77,11 @@ def load_models(settings: Settings) -> Models:
         aligner = None if settings.aligner == NONE else store.find(settings.aligner)
     with _named(settings.asr_model):
         hearing = AsrModel.load(
-            store.find(settings.asr_model), sessions=settings.sessions, threads=threads, aligner=aligner
+            store.find(settings.asr_model),
+            sessions=settings.sessions,
+            threads=threads,
+            aligner=aligner,
+            thorough=settings.finals == "thorough",
         )
     try:
         with _named(settings.tts_model):

@@ -1,9 +1,9 @@
 """What all hearings of a clip together think of its texts, those that none of them found included.
 
-A text that one hearing finds likely by chance the others do not: each of the nearest texts is weighed by every hearing,
-and what counts is their mean. Beside them stand texts with another spelling of a doubtful word
-(streaming/respelling.py), which no hearing comes upon because the decoder does not know how the word is spelt. At the
-end the decoder reads the best of all without sound, as in any final (streaming/doubt.py).
+A text that one hearing finds likely by chance the others do not: each of the nearest texts is weighed by one hearing
+after the other, as long as it is not far behind, and what counts is their mean. Beside them stand texts with another
+spelling of a doubtful word (streaming/respelling.py), which no hearing comes upon because the decoder does not know how
+the word is spelt. At the end the decoder reads the best of all without sound, as in any final (streaming/doubt.py).
 
 The numbers were chosen on the clips that the shipped model's training held out, none of the test split;
 docs/streaming.md says what they give.
@@ -25,6 +25,8 @@ POOL: Final = 10
 """Most texts that hearings found and all of them weigh."""
 RESPELT: Final = 3
 """The best of them, in which other spellings are tried."""
+BEHIND: Final = 8.0
+"""How far behind the best, by the hearings that were asked already, a text may lie and still be weighed by the next."""
 
 
 class Juror(Protocol):
@@ -77,11 +79,13 @@ def confer(
     if len(texts) < 2:
         return None
     some = list(texts)
-    scores, logs = np.zeros(len(some)), list[npt.NDArray[np.float64]]()
-    for juror in jury:
+    odd = np.array([0.0 if speller is None else UNKNOWN * speller.unknown(text[start:]) for text in some])
+    sums, scores, logs = np.zeros(len(some)), np.zeros(len(some)), list[npt.NDArray[np.float64]]()
+    for asked, juror in enumerate(jury, 1):
+        near = np.flatnonzero(scores >= scores.max() - BEHIND)
+        some, odd, sums = [some[i] for i in near], odd[near], sums[near]
         heard, logs = juror.weigh(some, urgency)
-        scores += heard / len(jury)
-    if speller is not None:
-        scores -= UNKNOWN * np.array([speller.unknown(text[start:]) for text in some])
+        sums += heard
+        scores = sums / asked - odd
     drafts = [Draft(list(text), np.exp(each[:-1]).tolist(), ended=True) for text, each in zip(some, logs, strict=True)]
     return ranked(drafts, scores, read) if np.isfinite(scores).any() else None

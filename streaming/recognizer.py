@@ -282,8 +282,9 @@ class Segment:
                 each._asked = None
 
     def confer(self, best: Hypothesis, urgency: Urgency) -> Hypothesis:
-        """What all hearings of the last final together find, whose best text so far is ``best``."""
-        if self._recited or best.score is None:
+        """What all hearings of the last final together find, whose best text so far is ``best``; where the model is to
+        be quick, or nothing can be compared, that text."""
+        if not self._model.thorough or self._recited or best.score is None:
             return best
         began = time.perf_counter()
         start = len(best.tokens) - len(best.answer.body)

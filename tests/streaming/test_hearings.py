@@ -130,6 +130,31 @@ def test_a_hearing_is_the_decoder_s_own(model: AsrModel, clips: list[Clip]) -> N
     assert compared >= 8 and alike >= compared - 1
 
 
+def test_a_quick_model_hears_once(model: AsrModel, clips: list[Clip], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says is the thorough one's first text; nothing is heard again or conferred about."""
+    firsts: list[str] = []
+    first = Segment.final
+
+    def noted(self: Segment, end: int) -> Hypothesis:
+        found = first(self, end)
+        firsts.append(found.answer.text)
+        return found
+
+    quick = AsrModel(model.directory, sessions=1, thorough=False)
+    try:
+        short: list[str] = []
+        for clip in clips[8:14]:
+            short += [event.text for event in hear(quick, clip.samples, OFFLINE, len(clip.samples))[1]]
+        work = quick.work
+    finally:
+        quick.close()
+    monkeypatch.setattr(Segment, "final", noted)
+    long = [e.text for clip in clips[8:14] for e in hear(model, clip.samples, OFFLINE, len(clip.samples))[1]]
+    assert short == [text for text in firsts if text] and short != long
+    assert work.finals >= 6 and work.doubts > 0
+    assert (work.heard_again, work.hearings, work.conferred) == (0, 0, 0)
+
+
 def test_only_the_unsure_and_the_short_are_heard_again(model: AsrModel, clips: list[Clip]) -> None:
     """By the unlikeliest token, and never where the slowest hearing would be longer than a segment may be."""
     short = [clip for clip in clips if clip.seconds < 6][:6]

@@ -9,7 +9,7 @@ import pytest
 
 from engines.batching import Urgency
 from streaming.doubt import LM, MARGIN, PER_TOKEN_LM, Draft, Read
-from streaming.jury import POOL, RESPELT, confer
+from streaming.jury import BEHIND, POOL, RESPELT, confer
 from streaming.respelling import UNKNOWN, Speller
 
 Floats = npt.NDArray[np.float32]
@@ -88,13 +88,32 @@ def test_spellings_stand_beside_the_texts_that_were_found() -> None:
 
 
 def test_only_the_nearest_texts_are_weighed_and_respelt() -> None:
-    texts = [((i, i), -float(i)) for i in range(POOL + 5)]
+    texts = [((i, i), -BEHIND * i / POOL) for i in range(POOL + 5)]
     one = Heard(found(*texts[::2]), dict(texts), SOUND)
     other = Heard(found(*texts[1::2]), dict(texts), SOUND)
     speller = Spelling({}, [])
     assert verdict([one, other], speller) is not None
     assert other.asked == [text for text, _ in texts[:POOL]] == one.asked
     assert speller.asked == [text for text, _ in texts[:RESPELT]]
+
+
+def test_who_is_far_behind_is_asked_about_no_further() -> None:
+    far = -2.0 - BEHIND
+    one = Heard(found((A, -1.0), (B, -2.0)), {A: -1.0, B: far})
+    other = Heard(found((C, -1.0)), {A: far, B: -1.0, C: -1.0})
+    third = Heard([], {A: -1.0, B: 30.0, C: far})
+    one.scores[C] = -3.0
+    best = verdict([one, other, third])
+    assert other.asked == [A, C]  # B might have been the best, had it been weighed
+    assert third.asked == [A, C]  # by the mean of two, not by the second alone
+    assert best is not None and tuple(best.tokens) == A
+
+
+def test_a_word_in_no_list_counts_in_who_is_behind() -> None:
+    texts = {A: -1.0, B: -1.0 - BEHIND + UNKNOWN / 2}
+    one, other = (Heard(found(*texts.items()), dict(texts)) for _ in range(2))
+    assert verdict([one, other], Spelling({}, [B])) is not None
+    assert one.asked == [A, B] and other.asked == [A]
 
 
 def test_the_better_of_two_equal_texts_is_the_one_that_is_respelt() -> None:
