@@ -13,7 +13,8 @@ from bench.figures import lines
 from engines.manifest import NAME
 from engines.store import BUNDLED, ModelNotFound, default, find
 
-SESSIONS = (1, 8, 24)
+SESSIONS = ((1, False), (4, False), (8, False), (8, True), (24, True))
+"""How many at a time, and whether their finals are quick."""
 SESSION_SECONDS = 30.0
 VOICES = (1, 6, 8)
 SYNTHETIC = Path(__file__).parent.parent / "tests" / "synthetic"
@@ -45,9 +46,9 @@ def main() -> int:
         lines({f"hearing at released dimensions, {path.name}": alone(official.measure, path)})
     if not measured:
         print("hearing at released dimensions: not measured, `make bench-official` makes a model of random weights")
-    for count in SESSIONS:
-        found = alone(sessions.measure, [recording], count=count, seconds=SESSION_SECONDS, timed=timed)
-        lines({f"{count} live sessions": found})
+    for count, quick in SESSIONS:
+        found = alone(sessions.measure, [recording], count=count, seconds=SESSION_SECONDS, timed=timed, quick=quick)
+        lines({f"{count} live sessions{', quick finals' if quick else ''}": found})
     try:
         model = find(default("tts"))
     except ModelNotFound as error:

@@ -23,7 +23,7 @@ from bench.row import percent
 from streaming.doubt import UNSURE
 
 BOUNDS: Final = (-math.inf, -1.6, -1.2, UNSURE, 0.0)
-"""Heard once, rarely again, less often than it is, as it is, always."""
+"""Heard once as quick finals are, rarely again, less often than it is, as it is, always."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class Heard:
 
 
 def hear(ear: Ear, clips: Sequence[Clip], bound: float) -> Heard:
-    """Hear ``clips`` one after the other with ``bound`` for ``AsrModel.unsure``."""
-    ear.model.unsure = bound
+    """Hear ``clips`` one after the other with ``bound`` for ``AsrModel.unsure``; -inf: quickly, without conferring."""
+    ear.model.unsure, ear.model.thorough = bound, bound > -math.inf
     before = ear.model.work
     texts = list[str]()
     began = time.process_time()

@@ -81,6 +81,7 @@ def measure(
     threads: int | None = None,
     url: str | None = None,
     timed: Path | None = None,
+    quick: bool = False,
 ) -> dict[str, object]:
     """Run ``count`` sessions of ``seconds`` each.
 
@@ -89,6 +90,7 @@ def measure(
         timed: a directory as ``bench.words`` reads it. It is spoken, and lags count from the word ends known there,
             words that were misheard left out. Without it they count from the word times of the final texts.
         url: of a running daemon (its CPU and memory are then unknown); without, one is started for the measurement.
+        quick: whether the one that is started hears finals once.
 
     Raises:
         RuntimeError: the daemon did not become ready.
@@ -100,6 +102,7 @@ def measure(
     flags = ["--sessions", str(count), "--tts-model", "none"]
     flags += ["--asr-model", model] if model else []
     flags += ["--threads", str(threads)] if threads else []
+    flags += ["--finals", "quick"] if quick else []
     with served(flags) as daemon:
         before, own_before, began = cpu_seconds(daemon.process), time.process_time(), time.perf_counter()
         load = asyncio.run(_run(daemon.url, speech, count, seconds))

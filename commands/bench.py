@@ -95,6 +95,7 @@ def sessions(
         Path | None,
         typer.Option("--timed", metavar="DIR", help="Speak these clips and count from their known word ends."),
     ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Let the daemon hear finals once.")] = False,
     model: Model = None,
     threads: Threads = None,
     url: Url = None,
@@ -104,8 +105,19 @@ def sessions(
     from bench.sessions import measure
     from commands.samples import sample
 
-    files = audio or [sample("reading").path]
-    _print(measure(files, count=count, seconds=seconds, model=model, threads=threads, url=url, timed=timed), as_json)
+    if url is not None and quick:
+        raise Failure("--quick is for the daemon that is started here, without --url", MISUSED)
+    found = measure(
+        audio or [sample("reading").path],
+        count=count,
+        seconds=seconds,
+        model=model,
+        threads=threads,
+        url=url,
+        timed=timed,
+        quick=quick,
+    )
+    _print(found, as_json)
 
 
 @app.command(name="eval", epilog="Example: hearsay bench eval ../data --corpus librispeech_dev_clean_half")

@@ -68,7 +68,7 @@ class AsrModel:
             kv: type of the KV cache.
             aligner: directory of a Qwen3-ForcedAligner, which then tells the word times of finals.
             thorough: a small model's finals are heard again where they are unsure, and all hearings confer; else they
-                are heard once, in about half the time.
+                are heard once, in less than half the time.
 
         Raises:
             OptionError: ``sessions`` outside 1…255.

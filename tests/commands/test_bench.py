@@ -68,13 +68,20 @@ def test_word_times_are_near_the_synthesisers(hearsay: Run):
 
 def test_live_sessions_are_counted_and_timed(hearsay: Run):
     """A short run of three: none lost, words came, lags are there, the generator's CPU is apart from the daemon's."""
-    found = run_json(hearsay, "sessions", "--count", 3, "--seconds", 10, "--timed", DATA.parent / "synthetic")
+    found = run_json(
+        hearsay, "sessions", "--count", 3, "--seconds", 10, "--quick", "--timed", DATA.parent / "synthetic"
+    )
     assert found["lost_sessions"] == 0, found["lost_because"]
     assert found["words"] > 0 and found["utterances"] > 0
     for name in ("partial_lag_ms", "final_lag_ms", "generator_late_ms"):
         assert found[name]["p50"] <= found[name]["p95"] <= found[name]["worst"]
     assert 0 < found["generator_cores"] < found["daemon_cores"]
     assert found["daemon_resident_bytes"] > 50e6
+
+
+def test_a_foreign_daemon_is_not_told_to_be_quick(hearsay: Run):
+    refused = hearsay("bench", "sessions", "--quick", "--url", "http://127.0.0.1:9")
+    assert refused.returncode == 2 and "--quick" in refused.stderr
 
 
 def test_sessions_on_no_daemon_are_all_lost(hearsay: Run):
