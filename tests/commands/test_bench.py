@@ -66,10 +66,11 @@ def test_word_times_are_near_the_synthesisers(hearsay: Run):
     assert found["median_ms"] <= 80 and found["p95_ms"] <= 200, found
 
 
-def test_live_sessions_are_counted_and_timed(hearsay: Run):
+@pytest.mark.parametrize("options", [(), ("--quick",)])
+def test_live_sessions_are_counted_and_timed(hearsay: Run, options: tuple[str, ...]):
     """A short run of three: none lost, words came, lags are there, the generator's CPU is apart from the daemon's."""
     found = run_json(
-        hearsay, "sessions", "--count", 3, "--seconds", 10, "--quick", "--timed", DATA.parent / "synthetic"
+        hearsay, "sessions", "--count", 3, "--seconds", 10, *options, "--timed", DATA.parent / "synthetic"
     )
     assert found["lost_sessions"] == 0, found["lost_because"]
     assert found["words"] > 0 and found["utterances"] > 0
