@@ -69,9 +69,7 @@ def test_word_times_are_near_the_synthesisers(hearsay: Run):
 @pytest.mark.parametrize("options", [(), ("--quick",)])
 def test_live_sessions_are_counted_and_timed(hearsay: Run, options: tuple[str, ...]):
     """A short run of three: none lost, words came, lags are there, the generator's CPU is apart from the daemon's."""
-    found = run_json(
-        hearsay, "sessions", "--count", 3, "--seconds", 10, *options, "--timed", DATA.parent / "synthetic"
-    )
+    found = run_json(hearsay, "sessions", "--count", 3, "--seconds", 10, *options, "--timed", DATA.parent / "synthetic")
     assert found["lost_sessions"] == 0, found["lost_because"]
     assert found["words"] > 0 and found["utterances"] > 0
     for name in ("partial_lag_ms", "final_lag_ms", "generator_late_ms"):
