@@ -59,7 +59,6 @@ class Segment:
         self._windows = Windows(model, owner, work, mel_maximum)
         self._decoding = Decoding(model, sequence, language, owner, work)
         self._prefix = Prefix(model, sequence, head, owner, work)
-        self._speller = model.speller(head.keyterms)
         self._others: list[Segment] = []
         """The further hearings of the last final."""
         self._heard_first: Segment | None = None
@@ -290,7 +289,8 @@ class Segment:
         start = len(best.tokens) - len(best.answer.body)
         jury = [*reversed(self._others), self]
         read = self._decoding.reader(self._head.bias, urgency)
-        draft = confer(jury, best.tokens, start, self._speller, read, urgency)
+        speller = self._model.speller(self._head.keyterms)
+        draft = confer(jury, best.tokens, start, speller, read, urgency)
         self._work.conferred += 1
         self._work.confer_seconds += time.perf_counter() - began
         if draft is None or tuple(draft.tokens) == best.tokens:

@@ -156,8 +156,8 @@ def test_each_file_is_flushed_and_interrupting_is_quiet(start: Callable[..., Pop
     assert "Traceback" not in errors
 
 
-def test_quick_hears_once(hearsay: Run, tmp_path: Path):
-    """--quick: of what a small model is unsure of, another text, in less time; not for another process to do."""
+def test_quick_hears_once(hearsay: Run):
+    """--quick: another text of what a small model is unsure of; not for another process to do."""
     file = DATA.parent.parent / "models" / "samples" / "reading.opus"
     thorough, quick = (hearsay("transcribe", file, *option).stdout for option in ((), ("--quick",)))
     assert thorough and quick and thorough != quick
