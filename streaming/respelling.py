@@ -127,6 +127,4 @@ class Speller:
     def _parted(self, word: str) -> list[str]:
         """Two words of the lexicon that are ``word`` together."""
         pairs = ((word[:i], word[i:]) for i in range(1, len(word)))
-        return [
-            f"{a} {b}" for a, b in pairs if all(w in self._lexicon and (len(w) > 1 or w in _SHORT) for w in (a, b))
-        ]
+        return [f"{a} {b}" for a, b in pairs if all(w in self._lexicon and (len(w) > 1 or w in _SHORT) for w in (a, b))]
