@@ -55,6 +55,8 @@ def main() -> None:
         "--synthetic", type=Path, nargs="+", help="where the shards go, one folder for each run that takes them"
     )
     train.add_argument("--steps", type=int, default=Manner.steps, help="of a painting")
+    train.add_argument("--between", type=float, default=Manner.between, help="share of voices between two")
+    train.add_argument("--apart", type=float, default=Manner.apart, help="how far voices are moved at random")
     train.add_argument(
         "--part", type=int, nargs=2, default=(0, 1), help="K N: every Nth round of the script from the Kth on"
     )
@@ -110,7 +112,8 @@ def _train(args: argparse.Namespace, asr: Config, held_out: list[Clip], kept: li
             found = judge.score(model, corpus, casting, script[-256:], widths, manner)
             print(f"{manner}: WER {found.rate:.1%}, CTC alone {found.ctc_rate:.1%}", flush=True)
     began = time.monotonic()
-    manner, part = Manner(steps=args.steps), (args.part[0], args.part[1])
+    manner = Manner(steps=args.steps, between=args.between, apart=args.apart)
+    part = (args.part[0], args.part[1])
     hours = read_aloud(model, corpus, casting, script, widths, manner, args.synthetic, args.hours, part)
     print(f"{hours:.1f} h read in {time.monotonic() - began:.0f} s", flush=True)
 

@@ -27,11 +27,13 @@ _LOUD = 12000
 @dataclass(frozen=True)
 class Manner:
     """How it is read. steps, guidance: see `Reader.paint`; between: share of the sentences read by a voice between two;
-    pace: spread of the pace; rounds: see `Bands.sound`; slots_per_batch: painted at once."""
+    apart: how far voices are moved at random, in units of the spread of those there are; pace: spread of the pace;
+    rounds: see `Bands.sound`; slots_per_batch: painted at once."""
 
     steps: int = 12
     guidance: float = 0.5
     between: float = 0.5
+    apart: float = 0.0
     pace: float = 0.1
     rounds: int = 24
     slots_per_batch: int = 76_800
@@ -72,12 +74,15 @@ class Casting:
 
 
 @torch.no_grad()
-def styles(model: Reader, corpus: Corpus, casting: Casting, count: int, between: float) -> Tensor:
-    """[count, style]; a share of them between two voices."""
+def styles(model: Reader, corpus: Corpus, casting: Casting, count: int, between: float, apart: float = 0.0) -> Tensor:
+    """[count, style], each of the length that `Reader.style` gives; a share of them between two voices, all of them
+    `apart` times the spread of each number away."""
     pairs = casting.pairs(count)
     one, other = (model.style(corpus.heard(pairs[:, i])) for i in range(2))
     part = torch.rand(count, 1, device=one.device) * (torch.rand(count, 1, device=one.device) < between)
     mixed = one.lerp(other, part)
+    if apart:
+        mixed = mixed + apart * one.std(0) * torch.randn_like(mixed)
     return mixed / mixed.norm(dim=-1, keepdim=True) * mixed.shape[-1] ** 0.5
 
 
@@ -110,7 +115,7 @@ def read_lines(
     device = model.mean.device
     bands = Bands().to(device)
     with torch.autocast(device.type, torch.bfloat16):
-        style = styles(model, corpus, casting, len(lines), manner.between)
+        style = styles(model, corpus, casting, len(lines), manner.between, manner.apart)
         edges = [
             e
             for i in range(0, len(lines), 512)

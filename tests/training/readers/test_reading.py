@@ -19,7 +19,7 @@ from training.readers.config import Batches, Reading, Shape, load_reading
 from training.readers.corpus import Corpus, said_in
 from training.readers.learn import learn, painting_loss, timing_loss
 from training.readers.model import LONGEST_GAP, NEAR, SLOT, Reader
-from training.readers.reading import Casting, Line, Manner, read_aloud, read_lines, times
+from training.readers.reading import Casting, Line, Manner, read_aloud, read_lines, styles, times
 from training.readers.script import load_script, write_script
 from training.readers.timing import Timing, load_timings, save_timings
 from training.shards import RATE, Clip
@@ -155,6 +155,20 @@ def test_phones_never_begin_together(corpus: Corpus, model: Reader) -> None:
     style = torch.randn(len(LINES), 8)
     for edges in times(model, LINES, style, 0.3):
         assert len(edges) == 5 and (np.diff(edges) >= 1).all() and edges[0] >= 1
+
+
+def test_voices_are_moved_by_their_own_spread(corpus: Corpus, model: Reader) -> None:
+    def drawn(apart: float) -> torch.Tensor:
+        torch.manual_seed(2)
+        return styles(model, corpus, Casting(corpus, {"librispeech": 1.0}, 1), 64, 0.0, apart)
+
+    there, far = drawn(0.0), drawn(3.0)
+    torch.testing.assert_close(far.norm(dim=-1), there.norm(dim=-1))
+    assert float(far.mean(0).norm()) < 0.8 * float(there.mean(0).norm())
+    last = [layer for layer in model.hear if isinstance(layer, torch.nn.Conv1d)][-1]
+    torch.nn.init.zeros_(last.weight)
+    alike = drawn(3.0)
+    torch.testing.assert_close(alike, alike[:1].expand(64, -1))
 
 
 def test_shards_are_those_of_synth(corpus: Corpus, model: Reader, tmp_path: Path) -> None:
