@@ -62,7 +62,7 @@ def measure(
     """
     directory = store.find(model or store.default())
     began = time.perf_counter()
-    asr = AsrModel.load(directory, sessions=1, threads=threads)
+    asr = AsrModel(directory, sessions=1, threads=threads)
     load_seconds = time.perf_counter() - began
     samples = np.concatenate(list(samples_of(*pcm16(audio), asr.sample_rate)))
     if seconds is not None:
@@ -175,7 +175,7 @@ def _hear(
                 ticks.append(time.perf_counter() - began)
         if forced.count:
             return ""
-        return Hearings(segment, segment.length, asr.unsure, work).settle().answer.text
+        return Hearings(asr, segment, segment.length, work).settle().answer.text
     finally:
         asr.release(sequence)
 

@@ -65,7 +65,7 @@ class Ear:
     """
 
     def __init__(self, directory: Path, threads: int | None = None) -> None:
-        self.model = AsrModel.load(directory, sessions=SESSIONS, threads=threads)
+        self.model = AsrModel(directory, sessions=SESSIONS, threads=threads)
 
     def __enter__(self) -> "Ear":
         return self

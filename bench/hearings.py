@@ -40,7 +40,7 @@ class Heard:
 
 def hear(ear: Ear, clips: Sequence[Clip], bound: float) -> Heard:
     """Hear ``clips`` one after the other with ``bound`` for ``AsrModel.unsure``; -inf: quickly, without conferring."""
-    ear.model.unsure, ear.model.thorough = bound, bound > -math.inf
+    ear.model.unsure = bound
     before = ear.model.work
     texts = list[str]()
     began = time.process_time()

@@ -38,7 +38,7 @@ def measure(
     rows: list[dict[str, Any]] = [
         json.loads(line) for line in (directory / "index.jsonl").read_text(encoding="utf-8").splitlines()
     ][:limit]
-    asr = AsrModel.load(store.find(model or store.default()), sessions=1, threads=threads)
+    asr = AsrModel(store.find(model or store.default()), sessions=1, threads=threads)
     try:
         found = [shown(asr, path_sound(directory / row["file"])) for row in rows]
         work = asr.work

@@ -29,7 +29,7 @@ def measure(directory: Path, model: str | None = None, *, threads: int | None = 
     rows: list[dict[str, Any]] = [
         json.loads(line) for line in (directory / "index.jsonl").read_text(encoding="utf-8").splitlines()
     ]
-    asr = AsrModel.load(store.find(model or store.default()), sessions=1, threads=threads)
+    asr = AsrModel(store.find(model or store.default()), sessions=1, threads=threads)
     errors, timed, approximate = list[float](), 0, 0
     word_errors = words = 0
     try:

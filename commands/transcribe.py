@@ -123,7 +123,7 @@ def _here(
     # Interims change no final; without them nothing is decoded twice.
     options = ListenOptions(language=language, keyterms=tuple(keyterms or ()), interim=False)
     beside = None if aligner is None else store.find(aligner)
-    model = AsrModel.load(
+    model = AsrModel(
         store.find(name or store.default()), sessions=1, threads=threads, aligner=beside, thorough=not quick
     )
     model.forced_language(language)  # before the first file rather than once a file

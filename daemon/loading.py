@@ -76,7 +76,7 @@ def load_models(settings: Settings) -> Models:
     with _named(settings.aligner):
         aligner = None if settings.aligner == NONE else store.find(settings.aligner)
     with _named(settings.asr_model):
-        hearing = AsrModel.load(
+        hearing = AsrModel(
             store.find(settings.asr_model),
             sessions=settings.sessions,
             threads=threads,

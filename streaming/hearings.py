@@ -17,7 +17,7 @@ docs/streaming.md says what they give, and ``python -m bench.hearings`` measures
 
 import math
 import time
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,12 @@ import soxr
 
 from engines.batching import Urgency
 from streaming.hypothesis import Hypothesis
+from streaming.panel import Panel
 from streaming.recognizer import Segment
 from streaming.work import Work
+
+if TYPE_CHECKING:
+    from streaming.model import AsrModel
 
 Floats = npt.NDArray[np.float32]
 
@@ -46,13 +50,13 @@ class Hearings:
     ticked.
     """
 
-    def __init__(self, segment: Segment, end: int, unsure: float, work: Work) -> None:
-        """``unsure``: natural logarithm of a token's probability below which it is unlikely; -inf: hear once."""
+    def __init__(self, model: "AsrModel", segment: Segment, end: int, work: Work) -> None:
         self._segment, self._end, self._work = segment, end, work
+        self._panel = Panel(model, segment, work)
         self.best = segment.final(end)
         """The best text so far."""
         self._again = False
-        self._open = SPEEDS if self._doubtful(unsure) and self._fits() else ()
+        self._open = SPEEDS if self._doubtful(model.unsure) and self._fits() else ()
         self._conferred = False
 
     def another(self) -> bool:
@@ -76,7 +80,7 @@ class Hearings:
         if self._conferred:
             return False
         self._conferred = True
-        before, self.best = self.best, self._segment.confer(self.best, urgency)
+        before, self.best = self.best, self._panel.confer(self.best, urgency)
         return self.best.tokens != before.tokens
 
     def _hear(self, urgency: Urgency) -> bool:
@@ -86,7 +90,7 @@ class Hearings:
         speed, self._open = self._open[0], self._open[1:]
         began = time.perf_counter()
         samples = at_speed(self._segment.audio(0, self._end), speed)
-        heard = self._segment.again(samples, best, urgency)
+        heard = self._panel.again(samples, best, urgency)
         self._work.heard_again += not self._again
         self._again = True
         self._work.hearings += 1
@@ -105,7 +109,7 @@ class Hearings:
         return self.best.score is not None and bool(sure) and min(sure) < math.exp(unsure)
 
     def _fits(self) -> bool:
-        return self._segment.lends(math.ceil(self._end / min(SPEEDS)) + 1)
+        return self._panel.lends(math.ceil(self._end / min(SPEEDS)) + 1)
 
 
 def at_speed(samples: Floats, speed: float) -> Floats:

@@ -177,7 +177,7 @@ class Listener:
             self.options.mel_maximum,
         )
         segment.extend(samples)
-        self._speech = OpenSegment(segment, start, self._rate, self._model.unsure, self.work)
+        self._speech = OpenSegment(self._model, segment, start, self.work)
 
     def _prepare(self) -> None:
         """Take a sequence and evaluate the prompt's head, once a session: its rows stay in the cache."""

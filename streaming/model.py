@@ -87,10 +87,8 @@ class AsrModel:
         self.sample_rate = manifest.mel.sample_rate
         mine = share(sum(f.bytes for f in manifest.files.values()), budget(threads))
         self.doubts = affordable(manifest.decoder)
-        self.thorough = self.doubts and thorough
-        """Whether finals are heard again and conferred about (streaming/hearings.py)."""
-        self.unsure = UNSURE if self.thorough else -math.inf
-        """Logarithm of a token's probability below which its final is heard again."""
+        self.unsure = UNSURE if self.doubts and thorough else -math.inf
+        """Logarithm of a token's probability below which its final is heard again; -inf: finals are quick."""
         reads = self.doubts and manifest.decoder.language_model  # who has no second thoughts has one text
         phones = manifest.encoder.phones if self.doubts else None
         self.pronunciation = phones and Pronunciation.load(directory / phones.pronunciation, phones.classes)
@@ -124,34 +122,16 @@ class AsrModel:
         self._closed_work = Work()
         self._warm()
 
-    @classmethod
-    def load(
-        cls,
-        directory: Path,
-        *,
-        sessions: int = 32,
-        threads: int | None = None,
-        provider: str = "auto",
-        kv: Literal["f16", "f32"] = "f16",
-        aligner: Path | None = None,
-        thorough: bool = True,
-    ) -> "AsrModel":
-        """Same as the constructor."""
-        return cls(
-            directory,
-            sessions=sessions,
-            threads=threads,
-            provider=provider,
-            kv=kv,
-            aligner=aligner,
-            thorough=thorough,
-        )
-
     def _load_aligner(self, directory: Path, threads: int, provider: str) -> ForcedAligner:
         aligner = ForcedAligner(directory, lane=self.lane, threads=threads, seconds=SEGMENT_SECONDS, provider=provider)
         if aligner.manifest.mel.sample_rate != self.sample_rate:
             raise ManifestError(f"{directory}: {aligner.manifest.mel.sample_rate} Hz, {self.name} {self.sample_rate}")
         return aligner
+
+    @property
+    def thorough(self) -> bool:
+        """Whether finals are heard again where they are unsure, and conferred about (streaming/hearings.py)."""
+        return self.unsure > -math.inf
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ silence lasts that may be its end, the final is heard in advance: once the audio
 call; where speech goes on, that was for nothing. Blocking; one thread at a time.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from streaming.seam import SEAM_SECONDS, SEGMENT_SECONDS, quietest
 from streaming.transcripts import Transcripts
 from streaming.work import Work
 
+if TYPE_CHECKING:
+    from streaming.model import AsrModel
+
 Floats = npt.NDArray[np.float32]
 
 TICK_SECONDS: Final = 0.25
@@ -27,12 +30,11 @@ HANG_SECONDS: Final = 0.25
 
 
 class OpenSegment:
-    """``segment``, whose first sample is ``start`` on the session's clock of ``rate`` samples a second."""
+    """``segment`` of ``model``, whose first sample is ``start`` on the session's clock."""
 
-    def __init__(self, segment: Segment, start: int, rate: int, unsure: float, work: Work) -> None:
-        """``unsure``: as for :class:`~streaming.hearings.Hearings`."""
+    def __init__(self, model: "AsrModel", segment: Segment, start: int, work: Work) -> None:
         self.segment, self.start = segment, start
-        self._rate, self._unsure, self._work = rate, unsure, work
+        self._model, self._rate, self._work = model, model.sample_rate, work
         self._silence_end: int | None = None
         """Where it ends if the present silence lasts (segment samples); None while speech goes on."""
         self._early: Hearings | None = None
@@ -82,7 +84,7 @@ class OpenSegment:
             if self._early is None:
                 if segment.length < self._silence_end:
                     return None
-                self._early = Hearings(segment, self._silence_end, self._unsure, self._work)
+                self._early = Hearings(self._model, segment, self._silence_end, self._work)
             elif not self._early.another():  # one a call: speech may go on, and then it was for nothing
                 return None
             interim = transcripts.interim(segment, self._early.best, self.start, self._silence_end)
@@ -97,4 +99,4 @@ class OpenSegment:
     def final(self, end: int) -> Hypothesis:
         """The text up to ``end``, after all hearings; heard in advance where it ends with the present silence."""
         early = self._early if end == self._silence_end else None
-        return (early or Hearings(self.segment, end, self._unsure, self._work)).settle()
+        return (early or Hearings(self._model, self.segment, end, self._work)).settle()

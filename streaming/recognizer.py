@@ -12,8 +12,8 @@ call, then token by token (streaming/decoding.py). Its calls have the same shape
 ticks ran or not, so its text is the same, bit for bit (engines/gguf.py says what that rests on).
 """
 
-import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,12 +23,10 @@ from engines.batching import Owner, Urgency
 from streaming.context import recited
 from streaming.ctc_rows import CtcRows
 from streaming.decoding import Decoding
-from streaming.doubt import Draft, inverse
+from streaming.doubt import Draft, Read, inverse
 from streaming.hypothesis import EMPTY, Hypothesis
-from streaming.jury import confer
 from streaming.opinions import Sounds
 from streaming.prefix import Head, Prefix
-from streaming.seam import SEGMENT_SECONDS
 from streaming.stability import DECODER_ALONE, WITH_CTC, Heard, Stability
 from streaming.windows import Windows
 from streaming.work import Work
@@ -59,16 +57,12 @@ class Segment:
         self._windows = Windows(model, owner, work, mel_maximum)
         self._decoding = Decoding(model, sequence, language, owner, work)
         self._prefix = Prefix(model, sequence, head, owner, work)
-        self._others: list[Segment] = []
-        """The further hearings of the last final."""
-        self._heard_first: Segment | None = None
-        """Of a further hearing: the segment in whose place it stands."""
         self._rest: Floats | None = None
         """Embeddings after the closed windows of the clip that was decoded last."""
         self._asked: tuple[Floats, int] | None = None
         """What chose its text's first token, logits [vocabulary] and the row's position, while that clip is in the
         cache."""
-        self._recited = False
+        self.recited = False
         """Whether the last final was decoded without context, because it recited it."""
         encoder = model.manifest.encoder
         self._ctc = CtcRows(encoder.ctc_blank)
@@ -79,6 +73,11 @@ class Segment:
     @property
     def _head(self) -> Head:
         return self._prefix.head
+
+    @property
+    def keyterms(self) -> tuple[str, ...]:
+        """The session's."""
+        return self._head.keyterms
 
     # ---------------------------------------------------------------- audio
 
@@ -191,7 +190,7 @@ class Segment:
         position -= len(draft) - accepted
         draft_now = Draft(tokens, probabilities)
         self._decoding.interim(draft_now, logits[accepted], position, self.length, self._head.bias, kept=len(kept))
-        self.hypothesis = self._hypothesis(draft_now)
+        self.hypothesis = self.hypothesis_of(draft_now)
         self._commit()
         self._work.ticks += 1
         return self.hypothesis
@@ -212,10 +211,9 @@ class Segment:
     def final(self, end: int) -> Hypothesis:
         """The segment's text for the clip that ends at sample ``end``; depends on those samples alone."""
         audio = self._rest = self._tail(end)
-        self._others = []
         hypothesis = self._decode(audio, end)
-        self._recited = bool(self._head.keyterms) and self._leaks(hypothesis)
-        if self._recited:
+        self.recited = self.leaks(hypothesis)
+        if self.recited:
             self._work.context_redecoded += 1
             with self._prefix.without_context(self._urgency):
                 hypothesis = self._decode(audio, end)
@@ -225,7 +223,7 @@ class Segment:
     def _decode(self, audio: Floats, end: int) -> Hypothesis:
         """The text of the closed windows and the tail rows ``audio``, decoded afresh."""
         logits, position = self._ask(audio)
-        return self._hypothesis(self._decoding.final(logits, position, end, self._head.bias, self._sounds))
+        return self.hypothesis_of(self._decoding.final(logits, position, end, self._head.bias, self._sounds))
 
     def _ask(self, audio: Floats) -> tuple[Floats, int]:
         """Have the clip whose last rows are ``audio`` in the cache, and the suffix: the logits [vocabulary] that choose
@@ -234,76 +232,36 @@ class Segment:
         self._asked = logits[0].copy(), position
         return logits[0], position
 
-    def lends(self, samples: int) -> bool:
-        """Whether so many samples may be heard by ``again``: no more than a segment may have."""
-        return self._model.doubts and samples <= SEGMENT_SECONDS * self._model.sample_rate
-
-    def again(self, samples: Floats, known: Hypothesis, urgency: Urgency) -> Hypothesis | None:
-        """What is heard in other ``samples`` of the words of a final, ``known``, which must have a score.
-
-        They take the segment's place in its sequence of the cache, behind the head, until it is evaluated again: its
-        closed windows then are put there once more. None: nothing of use.
-
-        Raises:
-            ValueError: the segment does not lend its place to so many samples.
-        """
-        if known.score is None or not self.lends(len(samples)):
-            raise ValueError(f"samples: {len(samples)}, more than a segment may have, or what they say has no score")
-        if self._recited:  # its score was made without context too
-            with self._prefix.without_context(self._urgency):
-                return self._hear(samples, known.tokens, known.score, urgency)
-        return self._hear(samples, known.tokens, known.score, urgency)
-
-    def _hear(self, samples: Floats, known: Sequence[int], beat: float, urgency: Urgency) -> Hypothesis | None:
-        """Another hearing, with the head that is in the cache."""
+    def beside(self, samples: Floats, urgency: Urgency) -> "Segment":
+        """A segment of other ``samples`` in this one's sequence, behind the head that is in the cache now."""
         other = Segment(self._model, self._sequence, self._head, self._language, self._owner, Work(), self._mel_maximum)
         other._urgency = urgency
         other.extend(samples)
         other.advance(len(samples))
-        other._heard_first = self
-        self._displace(other)
-        other._rest = other._tail(other.length)
-        logits, position = other._ask(other._rest)
-        draft = other._decoding.again(
-            logits, position, other.length, self._head.bias, other._sounds, known=known, beat=beat, urgency=urgency
+        return other
+
+    def again(self, known: Hypothesis) -> Hypothesis:
+        """What is heard in all samples of the words of another segment's final, ``known``, which has a score."""
+        assert known.score is not None
+        self._rest = self._tail(self.length)
+        logits, position = self._ask(self._rest)
+        draft = self._decoding.again(
+            logits,
+            position,
+            self.length,
+            self._head.bias,
+            self._sounds,
+            known=known.tokens,
+            beat=known.score,
+            urgency=self._urgency,
         )
-        hypothesis = other._hypothesis(draft)
-        useless = draft.score is None or (self._head.keyterms and other._leaks(hypothesis))
-        if not useless:
-            self._others.append(other)
-        return None if useless else hypothesis
-
-    def _displace(self, present: "Segment") -> None:
-        """Of the hearings of this clip ``present`` is in the cache, no other one."""
-        for each in (self, *self._others):
-            if each is not present:
-                each._prefix.displace()
-                each._asked = None
-
-    def confer(self, best: Hypothesis, urgency: Urgency) -> Hypothesis:
-        """What all hearings of the last final together find, whose best text so far is ``best``; where the model is to
-        be quick, or nothing can be compared, that text."""
-        if not self._model.thorough or self._recited or best.score is None:
-            return best
-        began = time.perf_counter()
-        start = len(best.tokens) - len(best.answer.body)
-        jury = [*reversed(self._others), self]
-        read = self._decoding.reader(self._head.bias, urgency)
-        speller = self._model.speller(self._head.keyterms)
-        draft = confer(jury, best.tokens, start, speller, read, urgency)
-        self._work.conferred += 1
-        self._work.confer_seconds += time.perf_counter() - began
-        if draft is None or tuple(draft.tokens) == best.tokens:
-            return best
-        hypothesis = self._hypothesis(draft)
-        return best if self._head.keyterms and self._leaks(hypothesis) else hypothesis
+        return self.hypothesis_of(draft)
 
     def weigh(
         self, texts: Sequence[tuple[int, ...]], urgency: Urgency
     ) -> tuple[npt.NDArray[np.float64], list[npt.NDArray[np.float64]]]:
         """How well ``texts`` fit the clip that was decoded last (streaming/decoding.py)."""
         assert self._rest is not None
-        (self._heard_first or self)._displace(self)
         if self._asked is None:
             before, self._urgency = self._urgency, urgency
             try:
@@ -314,15 +272,31 @@ class Segment:
         assert self._asked is not None
         return self._decoding.weigh(texts, *self._asked, self._head.bias, self._sounds, urgency)
 
-    def _leaks(self, hypothesis: Hypothesis) -> bool:
+    def displace(self) -> None:
+        """Another segment takes its place in the cache."""
+        self._prefix.displace()
+        self._asked = None
+
+    def context(self) -> AbstractContextManager[None]:
+        """The context that the last final was decoded with: none, if it recited its own."""
+        return self._prefix.without_context(self._urgency) if self.recited else nullcontext()
+
+    def reader(self, urgency: Urgency) -> Read | None:
+        """What tells how probable texts are without the audio; None where the model cannot."""
+        return self._decoding.reader(self._head.bias, urgency)
+
+    def hypothesis_of(self, draft: Draft) -> Hypothesis:
+        """``draft`` as this segment understands it."""
+        answer = self._model.prompt.answer(draft.tokens, self._language)
+        return Hypothesis(tuple(draft.tokens), tuple(draft.probabilities), answer, draft.score)
+
+    def leaks(self, hypothesis: Hypothesis) -> bool:
         """Whether the text recites the context where the CTC head (if there is one) heard something else."""
+        if not self.keyterms:
+            return False
         body = hypothesis.answer.body
         found = self._model.prompt.words(body, hypothesis.answer.language)
-        run = recited([w for w, _, _ in found], " ".join(self._head.keyterms).split())
+        run = recited([w for w, _, _ in found], " ".join(self.keyterms).split())
         if run is None:
             return False
         return not self._ctc.supports(body, (found[run.start][1], found[run.stop - 1][2]))
-
-    def _hypothesis(self, draft: Draft) -> Hypothesis:
-        answer = self._model.prompt.answer(draft.tokens, self._language)
-        return Hypothesis(tuple(draft.tokens), tuple(draft.probabilities), answer, draft.score)

@@ -20,7 +20,7 @@ from streaming.hearings import Hearings
 from streaming.hypothesis import Hypothesis
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
-from streaming.recognizer import Segment
+from streaming.panel import Panel
 from tests.clips import DATA, RATE, read_clip
 
 CLIPS = sorted((DATA / "clips").glob("*.opus"))
@@ -28,7 +28,7 @@ CLIPS = sorted((DATA / "clips").glob("*.opus"))
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[AsrModel]:
-    loaded = AsrModel.load(find("pocket-asr-en"), sessions=1)
+    loaded = AsrModel(find("pocket-asr-en"), sessions=1)
     yield loaded
     loaded.close()
 
@@ -107,7 +107,7 @@ def searched(model: AsrModel, monkeypatch: pytest.MonkeyPatch, rows: int) -> tup
     """Searches of three clips of 21.5 s, heard again whatever is sure, with ``rows`` for the bound; what was heard."""
     monkeypatch.setattr(streaming.decoding, "ROWS", rows)
     jobs, heard = dict[Branch, Job](), list[Hypothesis]()
-    begin, follow, again = Branch.begin, Branch.follow, Segment.again
+    begin, follow, again = Branch.begin, Branch.follow, Panel.again
 
     def begun(self: Branch, draft: Draft, logits: npt.NDArray[np.float32], other: Sequence[int]) -> None:
         begin(self, draft, logits, other)
@@ -118,17 +118,16 @@ def searched(model: AsrModel, monkeypatch: pytest.MonkeyPatch, rows: int) -> tup
         follow(self, draft, doubt)
         jobs.setdefault(self, Job()).doubts.append((before, self.rows))
 
-    def noted(
-        self: Segment, samples: npt.NDArray[np.float32], known: Hypothesis, urgency: Urgency
-    ) -> Hypothesis | None:
+    def noted(self: Panel, samples: npt.NDArray[np.float32], known: Hypothesis, urgency: Urgency) -> Hypothesis | None:
         found = again(self, samples, known, urgency)
         heard.extend([found] if found else [])
         return found
 
     monkeypatch.setattr(Branch, "begin", begun)
     monkeypatch.setattr(Branch, "follow", followed)
-    monkeypatch.setattr(Segment, "again", noted)
+    monkeypatch.setattr(Panel, "again", noted)
     monkeypatch.setattr(streaming.decoding, "HOPELESS", 1e9)
+    monkeypatch.setattr(model, "unsure", 0.0)
     speech = np.concatenate([read_clip(path).samples for path in CLIPS])
     size = int(21.5 * RATE)
     for start in range(0, 3 * size, size):
@@ -136,7 +135,7 @@ def searched(model: AsrModel, monkeypatch: pytest.MonkeyPatch, rows: int) -> tup
         listener.feed(speech[start : start + size])
         segment = listener._segment  # pyright: ignore[reportPrivateUsage]
         assert segment is not None
-        Hearings(segment, segment.length, 0.0, listener.work).settle()
+        Hearings(model, segment, segment.length, listener.work).settle()
         listener.close()
     return list(jobs.values()), heard
 

@@ -19,6 +19,7 @@ from streaming.hypothesis import Hypothesis
 from streaming.listener import Listener
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
+from streaming.panel import Panel
 from streaming.recognizer import Segment
 from tests.clips import RATE, Clip
 
@@ -68,8 +69,8 @@ def test_the_pitch_goes_along() -> None:
         assert peak == pytest.approx(1000 * speed, abs=2)
 
 
-def silent(self: Segment, best: Hypothesis, urgency: Urgency) -> Hypothesis:
-    """Instead of ``Segment.confer``."""
+def silent(self: Panel, best: Hypothesis, urgency: Urgency) -> Hypothesis:
+    """Instead of ``Panel.confer``."""
     del self, urgency
     return best
 
@@ -78,13 +79,13 @@ def test_the_best_of_all_hearings_is_kept(model: AsrModel, clips: list[Clip], mo
     """Before they confer: each kept text has the best score of those heard of its clip; some come from another hearing,
     and differ."""
     heard: list[list[Hypothesis]] = []
-    first, again, settle = Segment.final, Segment.again, Hearings.settle
+    first, again, settle = Segment.final, Panel.again, Hearings.settle
 
     def noted_first(self: Segment, end: int) -> Hypothesis:
         heard.append([first(self, end)])
         return heard[-1][0]
 
-    def noted_again(self: Segment, samples: Floats, known: Hypothesis, urgency: Urgency) -> Hypothesis | None:
+    def noted_again(self: Panel, samples: Floats, known: Hypothesis, urgency: Urgency) -> Hypothesis | None:
         found = again(self, samples, known, urgency)
         heard[-1] += [found] if found else []
         return found
@@ -96,8 +97,8 @@ def test_the_best_of_all_hearings_is_kept(model: AsrModel, clips: list[Clip], mo
         return kept[-1]
 
     monkeypatch.setattr(Segment, "final", noted_first)
-    monkeypatch.setattr(Segment, "again", noted_again)
-    monkeypatch.setattr(Segment, "confer", silent)
+    monkeypatch.setattr(Panel, "again", noted_again)
+    monkeypatch.setattr(Panel, "confer", silent)
     monkeypatch.setattr(Hearings, "settle", noted_settle)
     for clip in clips[:20]:
         hear(model, clip.samples, OFFLINE, len(clip.samples))
@@ -121,8 +122,9 @@ def test_a_hearing_is_the_decoder_s_own(model: AsrModel, clips: list[Clip]) -> N
             best = segment.final(segment.length)
             samples = at_speed(segment.audio(0, segment.length), SPEEDS[0])
             nothing = Hypothesis((), (), best.answer, best.score)
-            drafted = segment.again(samples, best, Urgency.DUE)
-            alone = segment.again(samples, nothing, Urgency.DUE)
+            panel = Panel(model, segment, listener.work)
+            drafted = panel.again(samples, best, Urgency.DUE)
+            alone = panel.again(samples, nothing, Urgency.DUE)
             if drafted and alone:
                 compared += 1
                 alike += drafted.tokens == alone.tokens
@@ -286,8 +288,8 @@ def test_a_text_that_recites_the_keyterms_is_not_taken_from_a_hearing(
         seen.append(True)
         return len(seen) > 1  # the first text does not
 
-    monkeypatch.setattr(Segment, "_leaks", leaks)
-    monkeypatch.setattr(Segment, "confer", silent)
+    monkeypatch.setattr(Segment, "leaks", leaks)
+    monkeypatch.setattr(Panel, "confer", silent)
     work = hear(model, clip.samples, options, len(clip.samples))[0].work
     assert work.finals == 1 and work.hearings == len(SPEEDS) and len(seen) == 1 + len(SPEEDS)
     assert work.context_redecoded == 0
@@ -338,10 +340,12 @@ def test_a_segment_lends_its_place_to_what_a_segment_may_have(model: AsrModel, c
     listener = model.listener(ListenOptions(interim=False, endpointing=None))
     listener.feed(speech[: 5 * RATE])
     segment = listener._segment  # pyright: ignore[reportPrivateUsage]
-    assert segment is not None and segment.lends(24 * RATE) and not segment.lends(24 * RATE + 1)
+    assert segment is not None
+    panel = Panel(model, segment, listener.work)
+    assert panel.lends(24 * RATE) and not panel.lends(24 * RATE + 1)
     known = segment.final(segment.length)
     with pytest.raises(ValueError, match="samples: 400000, more than a segment may have"):
-        segment.again(np.zeros(400_000, np.float32), known, Urgency.DUE)
+        panel.again(np.zeros(400_000, np.float32), known, Urgency.DUE)
     listener.close()
 
 
@@ -356,7 +360,8 @@ def test_what_another_hearing_displaced_is_put_back(model: AsrModel, clips: list
         segment = listener._segment  # pyright: ignore[reportPrivateUsage]
         assert segment is not None
         if heard_again:
-            hearings = Hearings(segment, segment.length, ALWAYS, listener.work)
+            model.unsure = ALWAYS
+            hearings = Hearings(model, segment, segment.length, listener.work)
             hearings.settle()
             assert listener.work.hearings > 0
         listener.feed(speech[seconds * RATE : (seconds + 4) * RATE])
@@ -375,7 +380,8 @@ def test_nothing_is_put_back_until_it_is_needed(model: AsrModel, clips: list[Cli
     listener.feed(speech[: 18 * RATE])
     segment = listener._segment  # pyright: ignore[reportPrivateUsage]
     assert segment is not None
-    Hearings(segment, segment.length, ALWAYS, listener.work).settle()
+    model.unsure = ALWAYS
+    Hearings(model, segment, segment.length, listener.work).settle()
     assert listener.work.hearings > 0 and listener.work.windows == 2
     jobs = model.lane.jobs
     listener.feed(silence(0.5))

@@ -116,6 +116,7 @@ def test_a_final_asks_both_heads_and_keeps_the_text_they_like_best(
 
     monkeypatch.setattr(streaming.decoding, "by_phones", noted)
     monkeypatch.setattr(streaming.decoding, "best_of", compared)
+    monkeypatch.setattr(headed, "unsure", 0.0)
     speech = np.concatenate([clip.samples for clip in clips[:12]])
     for samples in (*np.split(speech, (4 * RATE, 15 * RATE, 35 * RATE))[:3], *(clip.samples for clip in clips[12:24])):
         listener = headed.listener(ListenOptions(interim=False, endpointing=None))
@@ -123,7 +124,7 @@ def test_a_final_asks_both_heads_and_keeps_the_text_they_like_best(
         segment = listener._segment  # pyright: ignore[reportPrivateUsage]
         assert segment is not None
         frames.clear()
-        Hearings(segment, segment.length, 0.0, listener.work).settle()
+        Hearings(headed, segment, segment.length, listener.work).settle()
         assert segment.ctc is not None and frames[0] == FRAMES * len(segment.ctc)
         assert listener.work.hearings > 0
         expected = [round(frames[0] / speed) for speed in SPEEDS]

@@ -37,7 +37,7 @@ class Heard:
 def inner_states(
     tower: AudioTower, clips: Sequence[Clip], device: torch.device
 ) -> Iterator[tuple[Clip, NDArray[np.float16]]]:
-    """(clip, inner states float16 [T, d]) of every clip that is not too long, by bfloat16 as in training."""
+    """(clip, inner states float16 [T, d]) of every clip that is not too long; on CUDA by bfloat16 as in training."""
     mel = LogMel().to(device)
     for batch in _batches([c for c in clips if len(c.samples) <= _LONGEST]):
         frames = torch.tensor([len(c.samples) // HOP for c in batch], device=device)
@@ -45,7 +45,7 @@ def inner_states(
         samples = torch.zeros(len(batch), width, device=device)
         for row, clip in zip(samples, batch, strict=True):
             row[: len(clip.samples)] = torch.from_numpy(clip.samples.astype(np.float32) / 32768)
-        with torch.no_grad(), torch.autocast(device.type, torch.bfloat16):
+        with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             _, middle, count = tower(past_end(mel(samples), frames), frames)
         for clip, states, n in zip(batch, middle.half().cpu().numpy(), count.tolist(), strict=True):
             yield clip, states[:n].copy()
