@@ -109,6 +109,8 @@ class Pool:
         self._rank, self._world = rank, world
         self._audio: Tensor | None = None
         self._used = 0
+        self.full = False
+        """Whether a synthetic shard did not fit any more."""
         self.hours: dict[str, float] = {}
         self.real: list[Utterance] = []
         self._reader = ThreadPoolExecutor(1)
@@ -160,28 +162,33 @@ class Pool:
         starts = [(self._place(s), len(s)) for s in sounds]
         self._announce(source, [Utterance(at, n, "", False, []) for at, n in starts if at is not None])
 
-    def _read(self, folder: Path, limit: int) -> list[tuple[NDArray[np.int16], list[Item]]]:
+    def _read(self, folder: Path, limit: int, room: int) -> list[tuple[NDArray[np.int16], list[Item]]]:
+        """At most `limit` shards that together have at most `room` samples; the first that does not fit is the last."""
         out: list[tuple[NDArray[np.int16], list[Item]]] = []
         for file in sorted(folder.glob("w*.json")):
             if file.name in self._seen or int(file.name[1:3]) % self._world != self._rank:
                 continue
+            pcm = file.with_suffix(".pcm")
+            room -= pcm.stat().st_size // 2
+            if room < 0:
+                self.full = True
+                break
             self._seen.add(file.name)
-            out.append((np.fromfile(file.with_suffix(".pcm"), np.int16), json.loads(file.read_text())))
-            file.with_suffix(".pcm").unlink()
+            out.append((np.fromfile(pcm, np.int16), json.loads(file.read_text())))
+            pcm.unlink()
             file.unlink()
             if len(out) >= limit:
                 break
         return out
 
     def take_synthetic(self, folder: Path, limit: int = 48, *, wait: bool = False) -> int:
-        """Take finished shards from `folder` (and delete them); reading runs in a thread, so most calls return at once
-        with what the call before started. Returns the number of shards taken."""
+        """Take finished shards from `folder` (and delete them) until the pool is full; reading runs in a thread, so
+        most calls return at once with what the call before started. Returns the number of shards taken."""
         taken = 0
         if self._loaded is not None and (wait or self._loaded.done()):
             for samples, items in self._loaded.result():
                 base = self._place(samples)
-                if base is None:
-                    return 0
+                assert base is not None  # `_read` saw to that
                 taken += 1
                 engines: dict[str, list[Utterance]] = {}
                 for at, length, text, engine, words in items:
@@ -190,8 +197,8 @@ class Pool:
                 for engine, utterances in engines.items():
                     self._announce(engine, utterances)
             self._loaded = None
-        if self._loaded is None and self._used < 0.98 * self._size:
-            self._loaded = self._reader.submit(self._read, folder, limit)
+        if self._loaded is None and not self.full:
+            self._loaded = self._reader.submit(self._read, folder, limit, self._size - self._used)
         return taken
 
     def align(self, cuts: dict[int, list[tuple[int, int]]]) -> None:

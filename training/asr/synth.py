@@ -23,6 +23,8 @@ from training.shards import RATE
 from training.transcript import transcript
 
 SHARD_SECONDS = 600
+AHEAD = 24
+"""Shards of one worker that may wait in every folder; then it waits too."""
 ESPEAK_SHARE = 0.6
 FLITE_VOICES = ("slt", "rms", "awb", "kal16")
 Item = tuple[int, int, str, str, list[tuple[int, int]]]
@@ -77,6 +79,11 @@ def write_shard(folders: Sequence[Path], name: str, parts: Sequence[NDArray[np.i
     words.unlink()
 
 
+def waiting(folder: Path, worker: int) -> int:
+    """Shards of `worker` that nobody has taken."""
+    return sum(1 for _ in folder.glob(f"w{worker:02d}_[0-9]*.json"))
+
+
 def _worker(number: int, root: Path, text: Path, folders: list[Path], deadline: float, seed: int, hours: float) -> None:
     rng = random.Random(seed * 1000 + number)
     fiction = text.read_text().splitlines()
@@ -85,6 +92,9 @@ def _worker(number: int, root: Path, text: Path, folders: list[Path], deadline: 
     position = shard = 0
     made_hours = 0.0
     while time.time() < deadline and made_hours < hours:
+        if all(waiting(folder, number) >= AHEAD for folder in folders):
+            time.sleep(1)
+            continue
         parts: list[NDArray[np.int16]] = []
         items: list[Item] = []
         length = 0

@@ -52,6 +52,7 @@ class Training:
         self._began = self._now()
         clips = read_shards(run.shards, run.processes)
         held_out, clips = split(clips, config.batches.dev_every)
+        self._say(f"{len(clips)} clips to learn from, {len(held_out)} held out")
         self._dev = [c.file for c in held_out]
         phones = vocabulary(run.phones, run.text, clips) if run.phones else None
         self._sets = evaluation_sets(read_shards(run.test, run.processes), held_out) if self._all.rank == 0 else {}
@@ -96,7 +97,9 @@ class Training:
         torch.manual_seed(config.optimisation.seed + 1000 * (self._all.rank + 1))
         if run.synthetic is not None:
             self._pool.take_synthetic(run.synthetic, 10_000)
-            while self._pool.take_synthetic(run.synthetic, 10_000, wait=True) == 0 and not run.resume:
+            while self._pool.take_synthetic(run.synthetic, 10_000, wait=True) == 0:
+                if self._pool.full or run.resume:
+                    break
                 time.sleep(1)
         if self._all.rank == 0:
             run.out.mkdir(parents=True, exist_ok=True)

@@ -23,6 +23,7 @@ from training.asr.config import Config
 from training.asr.material import split
 from training.asr.optimizer import Optimizer, orthogonalise
 from training.asr.run import Run, schedule
+from training.asr.synth import write_shard
 from training.asr.train import LAST, Training
 from training.shards import Clip, licence_table, read_shards
 
@@ -119,6 +120,12 @@ def test_a_run_saves_and_can_be_continued(tmp_path: Path) -> None:
     assert second["started_from"] and second["steps"] > 0
     third = run(60, "third", resume=tmp_path / "first" / "state.pt")
     assert third["steps"] > first["steps"] and third["heard"] > first["heard"]
+    made = tmp_path / "made"
+    made.mkdir()
+    said = np.zeros(30 * 16000, np.int16)
+    write_shard([made], "w00_0000", [said], [(0, len(said), SENTENCES[0], "espeak", [])])
+    assert run(20, "no room", synthetic=made)["steps"] > 0, "music has filled the pool already"
+    assert len(list(made.iterdir())) == 2
     alone = replace(CONFIG, optimisation=replace(CONFIG.optimisation, decoder_only=True))
     with pytest.raises(ValueError, match="decoder_only: needs --start or --resume"):
         run(20, "nothing", alone)
