@@ -33,6 +33,7 @@ from streaming.doubt import (
 )
 from streaming.language_model import log_probabilities
 from streaming.opinions import Sounds, by_phones, by_tokens
+from streaming.reading import Reading
 from streaming.repetition import loop_period
 from streaming.work import Work
 
@@ -51,9 +52,20 @@ MAX_BANS: Final = 4
 class Decoding:
     """Decodes the texts of one segment into its sequence of the KV cache. Blocking; one thread at a time."""
 
-    def __init__(self, model: "AsrModel", sequence: int, language: str | None, owner: Owner, work: Work) -> None:
+    def __init__(
+        self,
+        model: "AsrModel",
+        sequence: int,
+        language: str | None,
+        owner: Owner,
+        work: Work,
+        reading: Reading | None = None,
+    ) -> None:
+        """``reading``: of a clip that another one has decoded and this one is to hear again."""
         self._model, self._sequence, self._language = model, sequence, language
         self._owner, self._work = owner, work
+        self.reading = reading or Reading(model, language, owner, self._start)
+        """How probable the texts of the last final are without sound."""
         self.found: list[Draft] = []
         """The texts of the last final, or of what was heard again, that came nearest; with scores."""
 
@@ -76,6 +88,7 @@ class Decoding:
         """
         draft, doubting = Draft(), self._model.doubts
         self.found = []
+        self.reading.forget()
         bias.apply(logits, draft.tokens)
         self._follow(draft, logits, position, samples, bias, bans=MAX_BANS, weigh=doubting)
         if not doubting or not draft.ended or draft.looped:
@@ -84,7 +97,7 @@ class Decoding:
         drafts = self._model.lane.call(
             lambda: self._reconsider(draft, self._branch(position, samples, bias, draft.tokens)), owner=self._owner
         )
-        return self._best(drafts, sounds, self.reader(bias, Urgency.DUE))
+        return self._best(drafts, sounds, self.reading.reader(bias, Urgency.DUE, self._work))
 
     def again(
         self,
@@ -109,7 +122,7 @@ class Decoding:
             urgency: of the job.
         """
         draft = Draft()
-        here = self.reader(bias, None)
+        here = self.reading.reader(bias, None, self._work)
 
         def hear() -> list[Draft]:
             branch = self._branch(position, samples, bias, ())
@@ -120,7 +133,7 @@ class Decoding:
             return [draft] if score is None or score < beat - HOPELESS else self._reconsider(draft, branch)
 
         drafts = self._model.lane.call(hear, owner=self._owner, urgency=urgency)
-        return self._best(drafts, sounds, self.reader(bias, urgency)) if drafts else draft
+        return self._best(drafts, sounds, self.reading.reader(bias, urgency, self._work)) if drafts else draft
 
     def _branch(self, position: int, samples: int, bias: KeytermBias, cached: Sequence[int]) -> Branch:
         return Branch(self._model, self._sequence, position, self._budget(samples, position), bias, cached)
@@ -176,25 +189,6 @@ class Decoding:
 
             opinions.append(timed)
         return opinions
-
-    def reader(self, bias: KeytermBias, urgency: Urgency | None) -> Read | None:
-        """What reads texts without sound, in a job of its own or, without ``urgency``, in the lane that it is called
-        in; None where the model cannot."""
-        model = self._model.language_model
-        if model is None:
-            return None
-
-        def read(texts: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
-            began, rows = time.perf_counter(), model.rows
-            logs = model.log_probabilities(texts, self._start(texts[0]), self._language, bias)
-            self._work.texts_read += len(texts)
-            self._work.read_rows += model.rows - rows
-            self._work.read_seconds += time.perf_counter() - began
-            return logs
-
-        if urgency is None:
-            return read
-        return lambda texts: self._model.lane.call(lambda: read(texts), owner=self._owner, urgency=urgency)
 
     def _reconsider(self, first: Draft, branch: Branch) -> list[Draft]:
         """``first`` and the texts that its second thoughts lead to, followed by ``branch``. Runs in the lane."""

@@ -27,6 +27,7 @@ from streaming.doubt import Draft, Read, inverse
 from streaming.hypothesis import EMPTY, Hypothesis
 from streaming.opinions import Sounds
 from streaming.prefix import Head, Prefix
+from streaming.reading import Reading
 from streaming.stability import DECODER_ALONE, WITH_CTC, Heard, Stability
 from streaming.windows import Windows
 from streaming.work import Work
@@ -49,13 +50,15 @@ class Segment:
         owner: Owner,
         work: Work,
         mel_maximum: float | None = None,
+        reading: Reading | None = None,
     ) -> None:
+        """``reading``: of the clip whose words it is to hear again."""
         self._model, self._sequence, self._language = model, sequence, language
         self._owner, self._work = owner, work
         self._mel_maximum = mel_maximum
         self._urgency = Urgency.DUE
         self._windows = Windows(model, owner, work, mel_maximum)
-        self._decoding = Decoding(model, sequence, language, owner, work)
+        self._decoding = Decoding(model, sequence, language, owner, work, reading)
         self._prefix = Prefix(model, sequence, head, owner, work)
         self._rest: Floats | None = None
         """Embeddings after the closed windows of the clip that was decoded last."""
@@ -234,7 +237,16 @@ class Segment:
 
     def beside(self, samples: Floats, urgency: Urgency) -> "Segment":
         """A segment of other ``samples`` in this one's sequence, behind the head that is in the cache now."""
-        other = Segment(self._model, self._sequence, self._head, self._language, self._owner, Work(), self._mel_maximum)
+        other = Segment(
+            self._model,
+            self._sequence,
+            self._head,
+            self._language,
+            self._owner,
+            Work(),
+            self._mel_maximum,
+            self._decoding.reading,
+        )
         other._urgency = urgency
         other.extend(samples)
         other.advance(len(samples))
@@ -283,7 +295,7 @@ class Segment:
 
     def reader(self, urgency: Urgency) -> Read | None:
         """What tells how probable texts are without the audio; None where the model cannot."""
-        return self._decoding.reader(self._head.bias, urgency)
+        return self._decoding.reading.reader(self._head.bias, urgency, self._work)
 
     def hypothesis_of(self, draft: Draft) -> Hypothesis:
         """``draft`` as this segment understands it."""

@@ -224,6 +224,33 @@ def test_the_chosen_text_has_the_best_score_of_those_read(
     assert changed > 0
 
 
+def test_all_hearings_of_a_clip_read_a_text_once(
+    reader: AsrModel, clips: list[Clip], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many of them come upon it; another session reads it anew."""
+    read, asked = LanguageModel.log_probabilities, list[tuple[int, ...]]()
+    calls: list[int] = []
+
+    def noted(
+        self: LanguageModel, texts: Sequence[Sequence[int]], start: int, language: str | None, bias: KeytermBias
+    ) -> npt.NDArray[np.float64]:
+        asked.extend(tuple(text) for text in texts)
+        calls.append(len(texts))
+        return read(self, texts, start, language, bias)
+
+    monkeypatch.setattr(LanguageModel, "log_probabilities", noted)
+    monkeypatch.setattr(reader, "unsure", 0.0)
+    short = [clip for clip in clips if clip.seconds < 7][:6]
+    for clip in short:
+        asked.clear()
+        hear(reader, clip.samples, OFFLINE, len(clip.samples))
+        once = list(asked)
+        assert len(once) == len(set(once)) > 0
+        hear(reader, clip.samples, OFFLINE, len(clip.samples))
+        assert asked == once * 2
+    assert len(calls) > 2 * len(short), "other hearings and the panel have texts of their own to ask about"
+
+
 @settings(max_examples=12)
 @given(
     which=st.integers(0, 119),

@@ -2,6 +2,7 @@
 
 import argparse
 import lzma
+import math
 from pathlib import Path
 
 from training.asr.config import inner_layer, load_config
@@ -33,6 +34,9 @@ def main() -> None:
     synth.add_argument("--text", type=Path, required=True)
     synth.add_argument("--out", type=Path, nargs="+", required=True, help="one folder for each run that takes it")
     synth.add_argument("--hours", type=float, default=1e9, help="stop when so much has been made")
+    synth.add_argument(
+        "--ahead", type=int, help="shards of a worker that may lie untaken before it waits (default: any number)"
+    )
     synth.add_argument("--workers", type=int, default=2)
     synth.add_argument("--seconds", type=float, required=True)
     synth.add_argument("--seed", type=int, default=1)
@@ -101,7 +105,9 @@ def _dispatch(a: argparse.Namespace) -> None:
     elif a.stage == "synth":
         from training.asr.synth import synthesise
 
-        synthesise(a.root, a.text, a.out, a.workers, a.seconds, a.seed, a.hours)
+        synthesise(
+            a.root, a.text, a.out, a.workers, a.seconds, a.seed, a.hours, math.inf if a.ahead is None else a.ahead
+        )
     elif a.stage == "train":
         from training.asr.run import Run
         from training.asr.train import Training

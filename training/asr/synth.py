@@ -6,6 +6,7 @@ engine, [[sample, words before it], ...]]; word starts come from espeak only.
 """
 
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -23,8 +24,6 @@ from training.shards import RATE
 from training.transcript import transcript
 
 SHARD_SECONDS = 600
-AHEAD = 24
-"""Shards of one worker that may wait in every folder; then it waits too."""
 ESPEAK_SHARE = 0.6
 FLITE_VOICES = ("slt", "rms", "awb", "kal16")
 Item = tuple[int, int, str, str, list[tuple[int, int]]]
@@ -84,7 +83,9 @@ def waiting(folder: Path, worker: int) -> int:
     return sum(1 for _ in folder.glob(f"w{worker:02d}_[0-9]*.json"))
 
 
-def _worker(number: int, root: Path, text: Path, folders: list[Path], deadline: float, seed: int, hours: float) -> None:
+def _worker(
+    number: int, root: Path, text: Path, folders: list[Path], deadline: float, seed: int, hours: float, ahead: float
+) -> None:
     rng = random.Random(seed * 1000 + number)
     fiction = text.read_text().splitlines()
     rng.shuffle(fiction)
@@ -92,7 +93,7 @@ def _worker(number: int, root: Path, text: Path, folders: list[Path], deadline: 
     position = shard = 0
     made_hours = 0.0
     while time.time() < deadline and made_hours < hours:
-        if all(waiting(folder, number) >= AHEAD for folder in folders):
+        if all(waiting(folder, number) >= ahead for folder in folders):
             time.sleep(1)
             continue
         parts: list[NDArray[np.int16]] = []
@@ -116,16 +117,24 @@ def _worker(number: int, root: Path, text: Path, folders: list[Path], deadline: 
 
 
 def synthesise(
-    root: Path, text: Path, out: list[Path], workers: int, seconds: float, seed: int = 1, hours: float = 1e9
+    root: Path,
+    text: Path,
+    out: list[Path],
+    workers: int,
+    seconds: float,
+    seed: int = 1,
+    hours: float = 1e9,
+    ahead: float = math.inf,
 ) -> None:
     """Write shards to `out` (the same ones into every folder, on one file system) for `seconds`, or until there are
-    `hours`, from `workers` processes. `text`: one sentence a line."""
+    `hours`, from `workers` processes; one of which `ahead` shards lie untaken in every folder waits. `text`: one
+    sentence a line."""
     for folder in out:
         folder.mkdir(parents=True, exist_ok=True)
     deadline = time.time() + seconds
     context = multiprocessing.get_context("spawn")
     processes = [
-        context.Process(target=_worker, args=(i, root, text, out, deadline, seed, hours / workers))
+        context.Process(target=_worker, args=(i, root, text, out, deadline, seed, hours / workers, ahead))
         for i in range(workers)
     ]
     for process in processes:
