@@ -79,7 +79,7 @@ class Segment:
 
     @property
     def keyterms(self) -> tuple[str, ...]:
-        """The session's."""
+        """Those in the prompt: the session's, none while the context is taken out."""
         return self._head.keyterms
 
     # ---------------------------------------------------------------- audio
