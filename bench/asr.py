@@ -26,6 +26,7 @@ from engines.batching import Owner
 from engines.gguf import Rows
 from streaming.bias import KeytermBias
 from streaming.hearings import Hearings
+from streaming.interims import Interims
 from streaming.model import AsrModel
 from streaming.prefix import Head
 from streaming.recognizer import Segment
@@ -161,6 +162,7 @@ def _hear(
         work.prefill_seconds += time.perf_counter() - began
         work.head_rows += len(head)
         segment = Segment(asr, sequence, Head(head, (), KeytermBias(())), language, owner, work)
+        interims = Interims(asr, segment, work)
         step = len(samples) if tick is None else int(tick * asr.sample_rate)
         for start in range(0, len(samples), step):
             began = time.perf_counter()
@@ -170,7 +172,7 @@ def _hear(
             if forced.count:
                 forced.read(segment, sequence, owner)
             elif tick is not None:
-                segment.tick()
+                interims.tick()
             if tick is not None:
                 ticks.append(time.perf_counter() - began)
         if forced.count:

@@ -218,6 +218,7 @@ class Listener:
         event = self._transcripts.final(
             speech.segment,
             speech.final(end),
+            speech.interims.stability,
             speech.start,
             end,
             speech_final=speech_final,

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from streaming.events import Transcript
 from streaming.hearings import Hearings
 from streaming.hypothesis import Hypothesis
+from streaming.interims import Interims
 from streaming.recognizer import Segment
 from streaming.seam import SEAM_SECONDS, SEGMENT_SECONDS, quietest
 from streaming.transcripts import Transcripts
@@ -34,6 +35,7 @@ class OpenSegment:
 
     def __init__(self, model: "AsrModel", segment: Segment, start: int, work: Work) -> None:
         self.segment, self.start = segment, start
+        self.interims = Interims(model, segment, work)
         self._model, self._rate, self._work = model, model.sample_rate, work
         self._silence_end: int | None = None
         """Where it ends if the present silence lasts (segment samples); None while speech goes on."""
@@ -79,7 +81,7 @@ class OpenSegment:
 
     def look(self, transcripts: Transcripts) -> Transcript | None:
         """What it says now, if that is due: at most one hearing or tick."""
-        segment = self.segment
+        segment, stability = self.segment, self.interims.stability
         if self._silence_end is not None:
             if self._early is None:
                 if segment.length < self._silence_end:
@@ -87,14 +89,14 @@ class OpenSegment:
                 self._early = Hearings(self._model, segment, self._silence_end, self._work)
             elif not self._early.another():  # one a call: speech may go on, and then it was for nothing
                 return None
-            interim = transcripts.interim(segment, self._early.best, self.start, self._silence_end)
-            return interim if segment.stability.keeps([w.text for w in interim.words]) else None
+            interim = transcripts.interim(self._early.best, len(stability.words), self.start, self._silence_end)
+            return interim if stability.keeps([w.text for w in interim.words]) else None
         due = (segment.length - self._ticked) / self._rate
         if due < TICK_SECONDS:
             return None
         self._work.ticks_skipped += int(due / TICK_SECONDS) - 1
         self._ticked = segment.length
-        return transcripts.interim(segment, segment.tick(), self.start, segment.length)
+        return transcripts.interim(self.interims.tick(), len(stability.words), self.start, segment.length)
 
     def final(self, end: int) -> Hypothesis:
         """The text up to ``end``, after all hearings; heard in advance where it ends with the present silence."""

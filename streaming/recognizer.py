@@ -5,30 +5,29 @@ KV layout of the session's sequence::
     head (prompt, context) | closed windows, one call each | volatile: tail audio · suffix · text
 
 Head and windows are evaluated once, and again only where another hearing stood in their place or a context had to be
-taken back. A *tick* evaluates tail audio, suffix, committed text and the previous hypothesis
-as a draft in one call, keeps the agreeing prefix and decodes on from the first difference; the next evaluation begins
-where the volatile rows begin, which forgets them. A *final* is decoded from the samples alone: tail and suffix in one
-call, then token by token (streaming/decoding.py). Its calls have the same shapes however the audio arrived and whether
-ticks ran or not, so its text is the same, bit for bit (engines/gguf.py says what that rests on).
+taken back; each evaluation begins where the volatile rows begin, which forgets the last one's. A *final* is decoded
+from the samples alone: tail and suffix in one call, then token by token (streaming/decoding.py). Its calls have the
+same shapes however the audio arrived and whether interims (streaming/interims.py) ran or not, so its text is the same,
+bit for bit (engines/gguf.py says what that rests on).
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from engines.batching import Owner, Urgency
+from streaming.bias import KeytermBias
 from streaming.context import recited
 from streaming.ctc_rows import CtcRows
 from streaming.decoding import Decoding
-from streaming.doubt import Draft, Read, inverse
-from streaming.hypothesis import EMPTY, Hypothesis
+from streaming.doubt import Draft, Read
+from streaming.hypothesis import Hypothesis
 from streaming.opinions import Sounds
 from streaming.prefix import Head, Prefix
 from streaming.reading import Reading
-from streaming.stability import DECODER_ALONE, WITH_CTC, Heard, Stability
 from streaming.windows import Windows
 from streaming.work import Work
 
@@ -70,12 +69,15 @@ class Segment:
         encoder = model.manifest.encoder
         self._ctc = CtcRows(encoder.ctc_blank)
         self._phones = CtcRows(None if encoder.phones is None else encoder.phones.classes)
-        self.hypothesis = EMPTY
-        self.stability = Stability(DECODER_ALONE if encoder.ctc_blank is None else WITH_CTC)
 
     @property
     def _head(self) -> Head:
         return self._prefix.head
+
+    @property
+    def bias(self) -> KeytermBias:
+        """What prefers those in the prompt."""
+        return self._head.bias
 
     @property
     def keyterms(self) -> tuple[str, ...]:
@@ -98,6 +100,11 @@ class Segment:
     def phones(self) -> Floats | None:
         """Phone log-probabilities [frames, classes + 1] of that clip; None without such a head."""
         return self._phones.log_probs
+
+    def word_scores(self, body: Sequence[int], spans: Sequence[tuple[int, int]]) -> Sequence[float]:
+        """Mean CTC log-probability of the tokens of each word of ``body``, which stands at ``spans``, in the last clip
+        that was read."""
+        return self._ctc.word_scores(body, spans)
 
     @property
     def found(self) -> Sequence[Draft]:
@@ -133,22 +140,24 @@ class Segment:
 
     # ---------------------------------------------------------------- text
 
-    def tick(self) -> Hypothesis:
-        """A new hypothesis for all audio so far; the previous one is verified as a draft."""
-        self._urgency = Urgency.LOOK
-        try:
-            return self._look()
-        finally:
-            self._urgency = Urgency.DUE
-
-    def read(self, end: int, text: Sequence[int], known: int = 0) -> tuple[Floats, int]:
+    def read(self, end: int, text: Sequence[int], known: int = 0, urgency: Urgency = Urgency.DUE) -> tuple[Floats, int]:
         """Evaluate the clip that ends at sample ``end`` and ``text`` after it, in one call: tail audio · suffix · text.
 
         Returns:
             The logits that choose the token after ``text[:known]`` and each later one of ``text``, and the token after
             it: float32 [len(text) - known + 1, vocabulary]; and the position of that token's row.
         """
-        return self._evaluate_text(self._tail(end), text, known)
+        with self._at(urgency):
+            return self._evaluate_text(self._tail(end), text, known)
+
+    @contextmanager
+    def _at(self, urgency: Urgency) -> Generator[None]:
+        """What is evaluated inside is of ``urgency``."""
+        before, self._urgency = self._urgency, urgency
+        try:
+            yield
+        finally:
+            self._urgency = before
 
     def _tail(self, end: int) -> Floats:
         """Embeddings after the closed windows for the clip that ends at sample ``end``."""
@@ -169,47 +178,14 @@ class Segment:
         self._work.text_rows += len(after)
         return logits, start + len(rows)
 
-    def _look(self) -> Hypothesis:
-        header = self.hypothesis.tokens[: len(self.hypothesis.tokens) - len(self.hypothesis.answer.body)]
-        kept = (*header, *self.stability.tokens) if self.stability.tokens else ()
-        draft = self.hypothesis.tokens[len(kept) :]
-        logits, position = self.read(self.length, [*kept, *draft], len(kept))
-        if self.stability.tokens:
-            # Committed words are whole: what follows begins a word (or ends the text).
-            follows = self._model.prompt.after_word(self.hypothesis.answer.language, logits.shape[1])
-            logits[0, ~follows] = -np.inf
-        accepted = 0
-        while accepted < len(draft):
-            self._head.bias.apply(logits[accepted], [*kept, *draft[:accepted]])
-            if logits[accepted].argmax() != draft[accepted]:
-                break
-            accepted += 1
-        else:
-            self._head.bias.apply(logits[accepted], [*kept, *draft])
-        self._work.draft_accepted += accepted
-        tokens = [*kept, *draft[:accepted]]
-        known = self.hypothesis.probabilities[: len(kept)]
-        probabilities = [*known, *(float(1.0 / inverse(logits[i], draft[i])) for i in range(accepted))]
-        position -= len(draft) - accepted
-        draft_now = Draft(tokens, probabilities)
-        self._decoding.interim(draft_now, logits[accepted], position, self.length, self._head.bias, kept=len(kept))
-        self.hypothesis = self.hypothesis_of(draft_now)
-        self._commit()
-        self._work.ticks += 1
-        return self.hypothesis
+    def go_on(self, draft: Draft, logits: Floats, position: int, *, kept: int) -> None:
+        """Append to ``draft`` what follows from ``logits`` [vocabulary], which the bias has been applied to.
 
-    def _commit(self) -> None:
-        """Commit what the new hypothesis makes sure."""
-        body, sure = self.hypothesis.answer.body, self.hypothesis.body_probabilities
-        words = self._model.prompt.words(body, self.hypothesis.answer.language)
-        spans = [(a, b) for _, a, b in words]
-        before = len(self.stability.words)
-        self.stability.update(
-            [Heard(word, tuple(body[a:b]), min(sure[a:b]), sure[b] if b < len(sure) else 0.0) for word, a, b in words],
-            self.length / self._model.sample_rate,
-            lambda: self._ctc.word_scores(body, spans),
-        )
-        self._work.committed_words += len(self.stability.words) - before
+        Args:
+            position: of the next row.
+            kept: tokens of ``draft`` that a loop does not take back.
+        """
+        self._decoding.interim(draft, logits, position, self.length, self._head.bias, kept=kept)
 
     def final(self, end: int) -> Hypothesis:
         """The segment's text for the clip that ends at sample ``end``; depends on those samples alone."""
@@ -275,12 +251,9 @@ class Segment:
         """How well ``texts`` fit the clip that was decoded last (streaming/decoding.py)."""
         assert self._rest is not None
         if self._asked is None:
-            before, self._urgency = self._urgency, urgency
-            try:
+            with self._at(urgency):
                 self._prefix.restore(urgency)
                 self._ask(self._rest)
-            finally:
-                self._urgency = before
         assert self._asked is not None
         return self._decoding.weigh(texts, *self._asked, self._head.bias, self._sounds, urgency)
 

@@ -13,6 +13,7 @@ from streaming.alignment import row_edges, share, word_times
 from streaming.events import Transcript, Word
 from streaming.hypothesis import Hypothesis
 from streaming.recognizer import Segment
+from streaming.stability import Stability
 
 if TYPE_CHECKING:
     from streaming.model import AsrModel
@@ -31,16 +32,17 @@ class Transcripts:
         self._model, self._owner = model, owner
         self._rate = model.sample_rate
 
-    def interim(self, segment: Segment, hypothesis: Hypothesis, start: int, end: int) -> Transcript:
-        """What is heard so far; may be revised."""
+    def interim(self, hypothesis: Hypothesis, committed: int, start: int, end: int) -> Transcript:
+        """What is heard so far; all but the first ``committed`` words may be revised."""
         found = self._model.prompt.words(hypothesis.answer.body, hypothesis.answer.language)
         span = self._span(start, end)
-        return _transcript(segment, hypothesis, found, _shared(found, span), span, approximate=True)
+        return _transcript(hypothesis, found, _shared(found, span), span, committed, approximate=True)
 
     def final(
         self,
         segment: Segment,
         hypothesis: Hypothesis,
+        stability: Stability,
         start: int,
         end: int,
         *,
@@ -54,19 +56,19 @@ class Transcripts:
         times = self._aligned(segment, hypothesis, found, span) if times is None else times
         approximate = times is None
         times = _shared(found, span) if times is None else times
-        event = _transcript(segment, hypothesis, found, times, span, approximate=approximate)
+        event = _transcript(hypothesis, found, times, span, len(found), approximate=approximate)
         return Transcript(
             event.start,
             event.end,
             event.text,
             event.words,
-            len(event.words),
+            event.stable_words,
             event.language,
             is_final=True,
             speech_final=speech_final,
             from_finalize=from_finalize,
             confidence=event.confidence,
-            retracted_words=segment.stability.retracted([w.text for w in event.words]),
+            retracted_words=stability.retracted([w.text for w in event.words]),
         )
 
     def _marked(self, segment: Segment, hypothesis: Hypothesis, found: Found, start: int, end: int) -> Times | None:
@@ -101,11 +103,11 @@ class Transcripts:
 
 
 def _transcript(
-    segment: Segment,
     hypothesis: Hypothesis,
     found: Found,
     times: Times,
     span: tuple[float, float],
+    committed: int,
     *,
     approximate: bool,
 ) -> Transcript:
@@ -118,7 +120,7 @@ def _transcript(
         *span,
         hypothesis.answer.text.strip(),
         words,
-        min(len(segment.stability.words), len(words)),
+        min(committed, len(words)),
         hypothesis.answer.language,
         confidence=round(float(np.mean(sure)), 4) if sure else 0.0,
     )

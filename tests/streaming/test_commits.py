@@ -9,9 +9,9 @@ import pytest
 import streaming.ctc_rows
 from streaming.alignment import align
 from streaming.events import Transcript
+from streaming.interims import Interims
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
-from streaming.recognizer import Segment
 from streaming.stability import DECODER_ALONE, WITH_CTC, Heard, Stability
 from tests.clips import Clip
 from tests.golden_models import GOLDEN
@@ -79,16 +79,16 @@ def test_words_carry_what_the_hypothesis_says_of_them(
     asr_model: AsrModel, clips: list[Clip], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The least probability of their tokens, that of the token after them, and on request their CTC scores."""
-    counts, committing = list[int](), list[Segment]()
-    inner = Segment._commit
+    counts, committing = list[int](), list[Interims]()
+    inner = Interims._commit
 
-    def commit(self: Segment) -> None:
+    def commit(self: Interims) -> None:
         committing.append(self)
         inner(self)
 
     def update(_: Stability, words: Sequence[Heard], seconds: float, ctc: Callable[[], Sequence[float]]) -> None:
-        segment = committing[-1]
-        body, probabilities = segment.hypothesis.answer.body, segment.hypothesis.body_probabilities
+        segment, hypothesis = committing[-1]._segment, committing[-1].hypothesis  # pyright: ignore[reportPrivateUsage]
+        body, probabilities = hypothesis.answer.body, hypothesis.body_probabilities
         rows, blank = segment.ctc, asr_model.manifest.encoder.ctc_blank
         assert rows is not None and blank is not None
         assert seconds == segment.length / asr_model.sample_rate
@@ -103,7 +103,7 @@ def test_words_carry_what_the_hypothesis_says_of_them(
             at = end
         counts.append(len(words))
 
-    monkeypatch.setattr(Segment, "_commit", commit)
+    monkeypatch.setattr(Interims, "_commit", commit)
     monkeypatch.setattr(Stability, "update", update)
     list(interims(asr_model, clips[0].samples))
     assert max(counts) > 2

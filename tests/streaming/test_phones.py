@@ -20,6 +20,7 @@ from streaming.doubt import Draft, Opinion, Read, best_of
 from streaming.encoder import AudioEncoder, Encoded
 from streaming.events import Transcript
 from streaming.hearings import SPEEDS, Hearings
+from streaming.interims import Interims
 from streaming.model import AsrModel
 from streaming.opinions import by_phones
 from streaming.options import ListenOptions
@@ -159,7 +160,7 @@ def test_the_frames_are_those_of_the_rows(headed: AsrModel, clips: list[Clip], m
     listener.feed(speech)
     segment = listener._segment  # pyright: ignore[reportPrivateUsage]
     assert segment is not None
-    segment.tick()
+    Interims(headed, segment, listener.work).tick()
     segment.final(12 * RATE)
     listener.close()
     window, tail = encoded[0], encoded[-1]
