@@ -39,27 +39,27 @@ CUT: Final = 8.0
 """How far below the best text so far one may be expected to come out and still be followed."""
 PER_TOKEN: Final = 0.3
 """Added to the decoder's sum for every token: sums alone favour texts that leave something out."""
-CTC: Final = 0.2
+CTC: Final = 0.3
 """Weight of the CTC head's log-probability of the text in the last comparison."""
-PER_TOKEN_CTC: Final = 0.15
+PER_TOKEN_CTC: Final = 0.225
 """Added for every token there: the CTC head favours short texts too."""
-PHONES: Final = 0.15
+PHONES: Final = 0.3
 """Weight of the phone head's log-probability of the text's pronunciation."""
-PER_PHONE: Final = 0.11
+PER_PHONE: Final = 0.22
 """Added for every phone there, for the same reason."""
-LM: Final = 0.35
+LM: Final = 0.85
 """Weight of the logarithm of the text's probability without sound."""
-PER_TOKEN_LM: Final = 0.75
+PER_TOKEN_LM: Final = 1.65
 """Added for every token there, for the same reason."""
-CONTENDERS: Final = 8
+CONTENDERS: Final = 12
 """Most texts that are read without sound: the best by decoder and heads."""
-MARGIN: Final = 5.0
+MARGIN: Final = 8.0
 """How far behind the best by those a text may come and still be read."""
-READ_ROWS: Final = 256
+READ_ROWS: Final = 384
 """Rows of the decoder beyond which no further text is read."""
-HOPELESS: Final = 1.5
+HOPELESS: Final = 4.0
 """How far below the best score so far the first text of another hearing may come out and still be doubted."""
-UNSURE: Final = -0.9
+UNSURE: Final = -0.6
 """Log-probability of a text's unlikeliest token below which the clip is heard again (streaming/hearings.py)."""
 
 

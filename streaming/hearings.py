@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float32]
 
-SPEEDS: Final = (1.08, 0.92)
+SPEEDS: Final = (1.08, 0.92, 1.16)
 """How much faster the further hearings are, in the order in which they come."""
 _GRAIN: Final = 100
 """Speeds are multiples of its reciprocal, so that they are ratios of whole rates."""

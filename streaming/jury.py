@@ -25,7 +25,7 @@ POOL: Final = 10
 """Most texts that hearings found and all of them weigh."""
 RESPELT: Final = 3
 """The best of them, in which other spellings are tried."""
-BEHIND: Final = 8.0
+BEHIND: Final = 10.0
 """How far behind the best, by the hearings that were asked already, a text may lie and still be weighed by the next."""
 
 

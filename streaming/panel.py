@@ -81,15 +81,24 @@ class Panel:
     def confer(self, best: Hypothesis, urgency: Urgency) -> Hypothesis:
         """What all hearings together find, whose best text so far is ``best``; where the model is to be quick, or
         nothing can be compared, that text."""
-        first = self._first
-        if not self._model.thorough or first.recited or best.score is None:
+        if not self._model.thorough or best.score is None:
             return best
         began = time.perf_counter()
+        with self._first.context():
+            best = self._confer(best, urgency)
+        self._work.conferred += 1
+        self._work.confer_seconds += time.perf_counter() - began
+        return best
+
+    def _confer(self, best: Hypothesis, urgency: Urgency) -> Hypothesis:
+        first = self._first
+        if first.recited:
+            # Whoever was in the cache stood behind a head that was taken out since, and put back.
+            for each in (first, *self._others):
+                each.displace()
         jury = [_Member(self, each) for each in (*reversed(self._others), first)]
         start = len(best.tokens) - len(best.answer.body)
         draft = confer(jury, best.tokens, start, self._model.speller(first.keyterms), first.reader(urgency), urgency)
-        self._work.conferred += 1
-        self._work.confer_seconds += time.perf_counter() - began
         if draft is None or tuple(draft.tokens) == best.tokens:
             return best
         hypothesis = first.hypothesis_of(draft)
