@@ -80,6 +80,10 @@ def main() -> None:
     shipped.add_argument("model", type=Path)
     shipped.add_argument("--out", type=Path, required=True)
 
+    mean = stages.add_parser("mean", help="weighted mean of several runs' weights")
+    mean.add_argument("--of", nargs=2, action="append", required=True, metavar=("SHARE", "WEIGHTS"))
+    mean.add_argument("--out", type=Path, required=True)
+
     evaluate = stages.add_parser("evaluate", help="WER of a checkpoint folder on labelled shards")
     evaluate.add_argument("checkpoint", type=Path)
     evaluate.add_argument("--test", type=Path, nargs="+", required=True)
@@ -155,6 +159,10 @@ def _dispatch(a: argparse.Namespace) -> None:
         from training.asr.shipped import shipped_weights
 
         save_weights(shipped_weights(a.model), a.out)
+    elif a.stage == "mean":
+        from training.asr.checkpoint import save_mean
+
+        save_mean([(float(share), Path(folder)) for share, folder in a.of], a.out)
     elif a.stage == "evaluate":
         from training.asr.report import report
 

@@ -9,7 +9,7 @@ that the phone head reads (`phones.0.*`, a LayerNorm; `phones.1.weight` [frames 
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from torch import nn
 from training.asr.config import Shape
 from training.asr.decoder import RMS_EPSILON, ROPE_THETA
 from training.asr.phones import FRAMES_PER_ROW
+from training.mean import weighted_mean
 
 MEL_FLOOR = -6.5  # log10 of power; a frame then depends on its own 400 samples only
 PRONUNCIATION = "pronunciation.npz"
@@ -137,6 +138,20 @@ def load_weights(folder: Path) -> dict[str, torch.Tensor]:
     if not files:
         raise FileNotFoundError(f"{folder}: no model*.safetensors")
     return {k: v.float() for f in files for k, v in load_file(f).items()}
+
+
+def save_mean(parts: Sequence[tuple[float, Path]], out: Path) -> None:
+    """Write to `out` the mean of checkpoint folders' weights, each with its share, and the first pronunciations that
+    one of them has.
+
+    Raises:
+        FileNotFoundError: a folder has no weights.
+        ValueError: the shares do not add up to 1, or the folders do not hold the same tensors.
+    """
+    save_weights(weighted_mean([(str(folder), share, load_weights(folder)) for share, folder in parts]), out)
+    said = next((folder / PRONUNCIATION for _, folder in parts if (folder / PRONUNCIATION).exists()), None)
+    if said is not None:
+        shutil.copyfile(said, out / PRONUNCIATION)
 
 
 def begin_with(model: nn.Module, folder: Path) -> list[str]:

@@ -1,8 +1,6 @@
-"""The mean of two talkers' weights, one of which was trained on from the other.
+"""The mean of two talkers' weights, one of which was trained on from the other (training/mean.py says why).
 
-Why: a run that has learnt an hour of a recorded voice by heart says its recordings and stumbles over everything else.
-Between its weights and those it began from lies a talker that has kept what both can do (Wortsman et al. 2022,
-"Robust fine-tuning of zero-shot models").
+A run that has learnt an hour of a recorded voice by heart says its recordings and stumbles over everything else.
 """
 
 from pathlib import Path
@@ -10,6 +8,8 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+
+from training.mean import weighted_mean
 
 
 def save_mean(first: Path, second: Path, share: float, out: Path) -> None:
@@ -21,12 +21,9 @@ def save_mean(first: Path, second: Path, share: float, out: Path) -> None:
     """
     if not 0 <= share <= 1:
         raise ValueError(f"mean --share: {share}, must lie in 0..1")
-    ours, theirs = _weights("first", first), _weights("second", second)
-    for name in sorted(ours.keys() | theirs.keys()):
-        shapes = [list(weights[name].shape) if name in weights else "none" for weights in (ours, theirs)]
-        if shapes[0] != shapes[1]:
-            raise ValueError(f"mean: {name} is {shapes[0]} in first, {shapes[1]} in second, must be the same in both")
-    mixed = {name: ours[name].float().lerp(theirs[name].float(), share).to(ours[name].dtype) for name in ours}
+    mixed = weighted_mean(
+        [("first", 1 - share, _weights("first", first)), ("second", share, _weights("second", second))]
+    )
     out.parent.mkdir(parents=True, exist_ok=True)
     save_file(mixed, out, {"format": "pt"})
 
