@@ -7,8 +7,8 @@ some: ``make bench`` counts how many.
 
 How sure a word is, is a sum of logarithms: the least probability of its tokens in any of those hypotheses; that of the
 token after it in the newest, because a word may yet go on ("may" … "maybe", "contain" … "contained") and the decoder
-then doubts what follows it, not the word; and, weighed, what the CTC head gives its tokens. That head hears the sound alone
-and is not carried along by what the words before suggest.
+then doubts what follows it, not the word; and, weighed, what the CTC head gives its tokens. That head hears the sound
+alone and is not carried along by what the words before suggest.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """The mean of several models' weights, each of which was trained on from the same ones.
 
-Why: what a run learns beyond its beginning it partly learns by heart. Between its weights and those it began from lies a
-model that has kept what both can do (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models").
+Why: what a run learns beyond its beginning it partly learns by heart. Between its weights and those it began from lies
+a model that has kept what both can do (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models").
 """
 
 from collections.abc import Mapping, Sequence

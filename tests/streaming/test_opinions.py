@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.doubt import CTC, PER_PHONE, PER_TOKEN, PER_TOKEN_CTC, PHONES, Choice, Draft, best_of
+from streaming.doubt import CTC, MARGIN, PER_PHONE, PER_TOKEN, PER_TOKEN_CTC, PHONES, Choice, Draft, best_of
 from streaming.likelihood import log_likelihoods
 from streaming.opinions import by_phones, by_tokens
 from streaming.pronunciation import Pronunciation
@@ -113,7 +113,7 @@ def test_heads_that_leave_no_text_together_leave_what_the_first_left() -> None:
 
 
 def test_an_impossible_text_is_neither_read_nor_scored_as_a_number() -> None:
-    drafts = [scored([3], -9.0), scored([4], -1.0), scored([1], -3.0)]
+    drafts = [scored([3], -4.0 - MARGIN), scored([4], -1.0), scored([1], -3.0)]
 
     def read(texts: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
         assert [list(text) for text in texts] == [[1]]
