@@ -11,14 +11,18 @@ from training.asr.config import Config, load_config
 from training.asr.material import split, vocabulary
 from training.asr.model import PocketASR
 from training.readers.config import load_reading
+from training.readers.bands import Bands
 from training.readers.corpus import Corpus
-from training.readers.judge import Judge
+from training.readers.judge import Judge, PhoneJudge
 from training.readers.learn import learn
 from training.readers.model import Reader, compile_layers
+from training.readers.narration import Narrator, by_bands_all, narrate
 from training.readers.reading import Casting, Manner, read_aloud
-from training.readers.script import load_script, write_script
+from training.readers.script import load_script, transcripts, write_script
 from training.readers.timing import load_timings, save_timings, time_phones
 from training.shards import Clip, read_shards
+from training.tts.text import sentences
+from training.tts.voice import held_out_prompts
 
 _CONFIG = Path(__file__).parent / "readers.toml"
 _ASR = Path(__file__).parents[1] / "asr" / "pocket-asr-en-7.toml"
@@ -38,6 +42,7 @@ def main() -> None:
     script = stages.add_parser("script", help="what is to be read")
     script.add_argument("--sentences", type=int, default=200_000)
     script.add_argument("--seed", type=int, default=1)
+    script.add_argument("--marks", action="store_true", help="sentences with marks, as a speaking model learns them")
     for stage in (timings, script):
         stage.add_argument("--shards", type=Path, nargs="+", required=True)
         stage.add_argument("--text", type=Path, required=True)
@@ -67,15 +72,43 @@ def main() -> None:
     train.add_argument("--processes", type=int, default=2)
     train.add_argument("--out", type=Path, required=True)
 
+    narrate = stages.add_parser("narrate", help="read a script in one voice, for a speaking model")
+    narrate.add_argument("--weights", type=Path, required=True, help="folder of the reader model")
+    narrate.add_argument("--judge", type=Path, required=True, help="weights of a hearing model with a phone head")
+    narrate.add_argument("--shards", type=Path, nargs="+", required=True, help="with recordings of the voice")
+    narrate.add_argument("--timings", type=Path, required=True)
+    narrate.add_argument("--script", type=Path, required=True, help="with marks")
+    narrate.add_argument("--voice", required=True)
+    narrate.add_argument("--hours", type=float, default=50.0)
+    narrate.add_argument("--steps", type=int, default=Manner.steps, help="of a painting")
+    narrate.add_argument("--guidance", type=float, default=1.0)
+    narrate.add_argument("--alike", type=float, default=0.7, help="how near all takes are to the mean of the voice")
+    narrate.add_argument("--keep", type=float, default=0.7, help="share of the lines that is kept")
+    narrate.add_argument("--processes", type=int, default=2)
+    narrate.add_argument("--no-compile", action="store_true", help="layers as they are")
+    narrate.add_argument("--out", type=Path, required=True)
+
+    again = stages.add_parser("bands", help="shards of `training.tts` as what is read would sound")
+    again.add_argument("speech", type=Path)
+    again.add_argument("--out", type=Path, required=True)
+
     args = parser.parse_args()
+    if args.stage == "bands":
+        print(f"{by_bands_all(args.speech, args.out, Bands().to(args.device))} shards")
+        return
     asr = load_config(args.asr)
+    if args.stage == "narrate":
+        _narrate(args, asr)
+        return
     held_out, kept = split(read_shards(args.shards, getattr(args, "processes", 2)), asr.batches.dev_every)
     if args.stage == "train":
         _train(args, asr, held_out, kept)
         return
     phones = vocabulary(args.root, args.text, kept)
     if args.stage == "script":
-        write_script(args.text.read_text().splitlines(), phones, args.sentences, args.seed, args.out)
+        fiction = args.text.read_text().splitlines()
+        texts = sentences(fiction, args.seed) if args.marks else transcripts(fiction, args.seed)
+        write_script(texts, phones, args.sentences, args.out)
         return
     model = PocketASR(asr.shape, asr.regularisation, len(phones)).eval()
     if begin_with(model, args.weights):
@@ -84,6 +117,33 @@ def main() -> None:
     found = list(time_phones(model.to(device), [*kept, *held_out], phones, device))
     save_timings(found, args.out)
     print(f"{len(found)} of {len(kept) + len(held_out)} clips")
+
+
+def _narrate(args: argparse.Namespace, asr: Config) -> None:
+    reading, device = load_reading(args.config), torch.device(args.device)
+    timings = load_timings(args.timings)
+    silent = 1 + max(int(t.phones.max()) for t in timings)
+    model = Reader(reading.shape, silent).to(device)
+    model.load_state_dict(load_weights(args.weights))
+    clips = read_shards(args.shards, args.processes)
+    never = held_out_prompts([{"text": clip.text} for clip in clips if clip.source == args.voice])
+    takes = [clip for clip in clips if clip.source == args.voice and clip.text not in never]
+    corpus = Corpus(takes, timings, silent, reading.batches, device, (model.mean, model.spread))
+    if not args.no_compile:
+        compile_layers(model)
+    narrator = Narrator(
+        model.eval(),
+        corpus,
+        Casting(corpus, {args.voice: 1.0}, reading.optimisation.seed),
+        reading.batches.slots,
+        Manner(args.steps, args.guidance, between=0.0, alike=args.alike, pace=0.03, even=True),
+        PhoneJudge(asr, args.judge, silent, device),
+        args.keep,
+    )
+    torch.manual_seed(reading.optimisation.seed)
+    began = time.monotonic()
+    hours = narrate(narrator, load_script(args.script), args.voice, args.hours, args.out)
+    print(f"{hours:.1f} h read in {time.monotonic() - began:.0f} s", flush=True)
 
 
 def _train(args: argparse.Namespace, asr: Config, held_out: list[Clip], kept: list[Clip]) -> None:

@@ -22,28 +22,32 @@ ENGINE = "readers"
 _ROUND = 4096  # sentences whose lengths are known before the first of them is painted
 _EDGE = 20  # slots before the first phone and after the last one, at most
 _LOUD = 12000
+_PAUSES = {",": 9, ";": 12, ":": 12, ".": 18, "?": 18, "!": 18}  # slots at a mark inside a text, where times are even
 
 
 @dataclass(frozen=True)
 class Manner:
     """How it is read. steps, guidance: see `Reader.paint`; between: share of the sentences read by a voice between two;
-    apart: how far voices are moved at random, in units of the spread of those there are; pace: spread of the pace;
-    rounds: see `Bands.sound`; slots_per_batch: painted at once."""
+    apart: how far voices are moved at random, in units of the spread of those there are; alike: how far they are drawn to
+    the mean of all; pace: spread of the pace; even: phones last what is likely, and pauses stand at marks alone; rounds: see
+    `Bands.sound`; slots_per_batch: painted at once."""
 
     steps: int = 12
     guidance: float = 0.5
     between: float = 0.5
     apart: float = 0.0
+    alike: float = 0.0
     pace: float = 0.1
+    even: bool = False
     rounds: int = 24
     slots_per_batch: int = 76_800
 
 
 @dataclass(frozen=True)
 class Spoken:
-    """A sentence that was read: int16 samples and (sample, words before it) of its inner word boundaries."""
+    """A line that was read: int16 samples and (sample, words before it) of its inner word boundaries."""
 
-    text: str
+    line: Line
     samples: NDArray[np.int16]
     cuts: list[tuple[int, int]]
 
@@ -74,20 +78,23 @@ class Casting:
 
 
 @torch.no_grad()
-def styles(model: Reader, corpus: Corpus, casting: Casting, count: int, between: float, apart: float = 0.0) -> Tensor:
-    """[count, style], each of the length that `Reader.style` gives; a share of them between two voices, all of them
-    `apart` times the spread of each number away."""
+def styles(model: Reader, corpus: Corpus, casting: Casting, count: int, manner: Manner) -> Tensor:
+    """[count, style], each of the length that `Reader.style` gives, as `manner` has voices between two, apart and
+    alike."""
     pairs = casting.pairs(count)
     one, other = (model.style(corpus.heard(pairs[:, i])) for i in range(2))
-    part = torch.rand(count, 1, device=one.device) * (torch.rand(count, 1, device=one.device) < between)
+    part = torch.rand(count, 1, device=one.device) * (torch.rand(count, 1, device=one.device) < manner.between)
     mixed = one.lerp(other, part)
-    if apart:
-        mixed = mixed + apart * one.std(0) * torch.randn_like(mixed)
+    if manner.apart:
+        mixed = mixed + manner.apart * one.std(0) * torch.randn_like(mixed)
+    mixed = mixed.lerp(mixed.mean(0, keepdim=True), manner.alike)
     return mixed / mixed.norm(dim=-1, keepdim=True) * mixed.shape[-1] ** 0.5
 
 
 @torch.no_grad()
-def times(model: Reader, lines: Sequence[Line], style: Tensor, pace: float) -> list[NDArray[np.int64]]:
+def times(
+    model: Reader, lines: Sequence[Line], style: Tensor, pace: float, *, even: bool = False
+) -> list[NDArray[np.int64]]:
     """For each line the slots at which its phones begin, and where it ends."""
     width = 1 + max(len(line.phones) for line in lines)
     ids = np.full((len(lines), width), 2 * model.silent)
@@ -96,30 +103,44 @@ def times(model: Reader, lines: Sequence[Line], style: Tensor, pace: float) -> l
     count = torch.tensor([1 + len(line.phones) for line in lines], device=style.device)
     mask = torch.arange(width, device=style.device)[None] < count[:, None]
     logits = model.timer(torch.from_numpy(ids).to(style.device), style, mask).float()
-    gaps = torch.distributions.Categorical(logits=logits).sample().cpu().numpy()
+    if even:  # the median
+        gaps = (logits.softmax(-1).cumsum(-1) < 0.5).sum(-1).cpu().numpy()
+    else:
+        gaps = torch.distributions.Categorical(logits=logits).sample().cpu().numpy()
     speed = (pace * torch.randn(len(lines))).exp().tolist()
     out: list[NDArray[np.int64]] = []
     for row, line, factor in zip(gaps, lines, speed, strict=True):
         mine = row[: len(line.phones) + 1].astype(float)
         mine[[0, -1]] = mine[[0, -1]].clip(3, _EDGE)
+        if even:
+            mine[:-1] += _pauses(line)
         edges = np.round((mine * factor).cumsum()).astype(int)
         # Two phones never begin in the same slot.
         out.append(np.maximum.accumulate(edges - np.arange(len(edges))) + np.arange(len(edges)))
     return out
 
 
+def _pauses(line: Line) -> NDArray[np.float64]:
+    """Slots of silence before each phone: those that the mark of the word before asks for."""
+    out = np.zeros(len(line.phones))
+    for word, start in zip(line.text.split(), np.flatnonzero(line.first)[1:], strict=False):
+        out[start] = _PAUSES.get(word[-1], 0)
+    return out
+
+
+@torch.no_grad()
 def read_lines(
     model: Reader, corpus: Corpus, casting: Casting, lines: Sequence[Line], widths: Sequence[int], manner: Manner
 ) -> Iterator[Spoken]:
     """The lines that fit the widest row, shorter ones first."""
     device = model.mean.device
     bands = Bands().to(device)
-    with torch.autocast(device.type, torch.bfloat16):
-        style = styles(model, corpus, casting, len(lines), manner.between, manner.apart)
+    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        style = styles(model, corpus, casting, len(lines), manner)
         edges = [
             e
             for i in range(0, len(lines), 512)
-            for e in times(model, lines[i : i + 512], style[i : i + 512], manner.pace)
+            for e in times(model, lines[i : i + 512], style[i : i + 512], manner.pace, even=manner.even)
         ]
     order = sorted((i for i in range(len(lines)) if edges[i][-1] <= max(widths)), key=lambda i: edges[i][-1])
     while order:
@@ -135,7 +156,7 @@ def read_lines(
             row[: at[-1]] = said_in(line.phones, line.first, at[:-1], at[-1], model.silent)
         count = torch.tensor([edges[i][-1] for i in padded], device=device)
         mask = torch.arange(width, device=device)[None] < count[:, None]
-        with torch.autocast(device.type, torch.bfloat16):
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             painted = model.paint(
                 torch.from_numpy(said).to(device).long(), style[padded], mask, manner.steps, manner.guidance
             )
@@ -143,7 +164,7 @@ def read_lines(
         sound = sound * mask[: len(group)].repeat_interleave(2 * HOP, 1)
         sound = (sound * (_LOUD / sound.abs().amax(1, keepdim=True).clamp(min=1e-6))).short().cpu().numpy()
         for samples, i in zip(sound, group, strict=True):
-            yield Spoken(lines[i].text, samples[: edges[i][-1] * 2 * HOP].copy(), _cuts(lines[i], edges[i]))
+            yield Spoken(lines[i], samples[: edges[i][-1] * 2 * HOP].copy(), _cuts(lines[i], edges[i]))
 
 
 def _cuts(line: Line, edges: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -184,7 +205,7 @@ def read_aloud(
 
     for i in range(first * _ROUND, len(script), every * _ROUND):
         for spoken in read_lines(model, corpus, casting, script[i : i + _ROUND], widths, manner):
-            items.append((length, len(spoken.samples), spoken.text, ENGINE, spoken.cuts))
+            items.append((length, len(spoken.samples), spoken.line.text, ENGINE, spoken.cuts))
             parts.append(spoken.samples)
             length += len(spoken.samples)
             made += len(spoken.samples)

@@ -1,8 +1,9 @@
 """What is to be read: sentences and their phones, made once on a processor."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from training.asr.phones import Phones
 from training.asr.sentences import random_sentence
 from training.readers.timing import spelled
 from training.transcript import transcript
+from training.tts.text import MARKS
 
 _MOST = 200
 """Phones of a sentence: some fifteen seconds."""
@@ -19,25 +21,30 @@ _MOST = 200
 
 @dataclass(frozen=True)
 class Line:
-    """A sentence: its transcript, phone ids uint8 [n], which of them begin a word."""
+    """A sentence: its text, phone ids uint8 [n], which of them begin a word."""
 
     text: str
     phones: NDArray[np.uint8]
     first: NDArray[np.bool_]
 
 
-def write_script(fiction: Sequence[str], phones: Phones, count: int, seed: int, path: Path) -> int:
-    """`count` sentences like those of `synth` as one .npz; how many phones they have."""
+def transcripts(fiction: Sequence[str], seed: int) -> Iterator[str]:
+    """Endless sentences like those of `synth`, as transcripts."""
     rng = random.Random(seed)
     order = list(fiction)
     rng.shuffle(order)
+    for position in count():
+        yield transcript(random_sentence(rng, order, position))
+
+
+def write_script(texts: Iterator[str], phones: Phones, sentences: int, path: Path) -> int:
+    """As many of `texts` (transcripts, or with the marks of `training.tts.text`) as one .npz; how many phones they have."""
     lines: list[Line] = []
-    position = 0
-    while len(lines) < count:
-        text = transcript(random_sentence(rng, order, position))
-        position += 1
-        ids, first = spelled(phones, text.split())
-        if sum(first) == len(text.split()) and 1 <= len(ids) <= _MOST:
+    while len(lines) < sentences:
+        text = next(texts)
+        words = [bare for word in text.split() if (bare := word.strip(MARKS))]
+        ids, first = spelled(phones, words)
+        if sum(first) == len(words) == len(text.split()) and 1 <= len(ids) <= _MOST:
             lines.append(Line(text, np.array(ids, np.uint8), np.array(first)))
     np.savez_compressed(
         path,

@@ -8,10 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import ctc_loss
 
 from training.asr.align import viterbi
 from training.asr.model import PocketASR
@@ -47,6 +50,35 @@ def spelled(phones: Phones, words: Sequence[str]) -> tuple[list[int], list[bool]
     return ids, first
 
 
+class Fitted(NamedTuple):
+    """Phones against what their head hears: scores [B, T, phones + 1], log-probabilities; tokens int64 [B, n]; frames and
+    counts [B] of them that are meant; loss [B], nats a phone, inf where they do not fit."""
+
+    scores: Tensor
+    tokens: Tensor
+    frames: Tensor
+    counts: Tensor
+    loss: Tensor
+
+
+@torch.no_grad()
+def fitted(
+    head: nn.Module, states: Sequence[NDArray[np.float16]], ids: Sequence[Sequence[int]], device: torch.device
+) -> Fitted:
+    """CTC of the phones `ids` of each clip under the phone head, from its inner states float16 [T, d]."""
+    frames = torch.tensor([FRAMES_PER_ROW * len(one) for one in states], device=device)
+    counts = torch.tensor([len(one) for one in ids], device=device)
+    tokens = torch.zeros(len(ids), max(map(len, ids)), dtype=torch.long, device=device)
+    rows = torch.zeros(len(states), max(map(len, states)), states[0].shape[1])
+    for r, (one, said) in enumerate(zip(states, ids, strict=True)):
+        tokens[r, : len(said)] = torch.tensor(said)
+        rows[r, : len(one)] = torch.from_numpy(one.astype(np.float32))
+    scores = head(rows.to(device)).unflatten(-1, (FRAMES_PER_ROW, -1)).flatten(1, 2).float().log_softmax(-1)
+    blank = scores.shape[-1] - 1
+    loss = ctc_loss(scores.transpose(0, 1), tokens, frames, counts, blank=blank, reduction="none")
+    return Fitted(scores, tokens, frames, counts, loss / counts)
+
+
 def time_phones(model: PocketASR, clips: Sequence[Clip], phones: Phones, device: torch.device) -> Iterator[Timing]:
     """Timings of the clips that align. `model` has a phone head over `phones`."""
     head, tower = model.phones, model.thinker.audio_tower
@@ -57,20 +89,9 @@ def time_phones(model: PocketASR, clips: Sequence[Clip], phones: Phones, device:
         wanted = [w for w in wanted if w[2] and 1.1 * len(w[2]) < FRAMES_PER_ROW * len(w[1])]
         if not wanted:
             continue
-        frames = torch.tensor([FRAMES_PER_ROW * len(states) for _, states, _, _ in wanted], device=device)
-        counts = torch.tensor([len(ids) for _, _, ids, _ in wanted], device=device)
-        tokens = torch.zeros(len(wanted), int(counts.max()), dtype=torch.long, device=device)
-        rows = torch.zeros(len(wanted), int(frames.max()) // FRAMES_PER_ROW, tower.ln_post.weight.numel())
-        for r, (_, states, ids, _) in enumerate(wanted):
-            tokens[r, : len(ids)] = torch.tensor(ids)
-            rows[r, : len(states)] = torch.from_numpy(states.astype(np.float32))
-        with torch.no_grad():
-            scores = head(rows.to(device)).unflatten(-1, (FRAMES_PER_ROW, -1)).flatten(1, 2).float().log_softmax(-1)
-        loss = torch.nn.functional.ctc_loss(
-            scores.transpose(0, 1), tokens, frames, counts, blank=len(phones), reduction="none", zero_infinity=True
-        )
-        path = viterbi(scores, tokens, frames, counts, len(phones)).cpu().numpy()
-        for (clip, _, ids, first), row, bad in zip(wanted, path, (loss / counts).tolist(), strict=True):
+        fit = fitted(head, [states for _, states, _, _ in wanted], [ids for _, _, ids, _ in wanted], device)
+        path = viterbi(fit.scores, fit.tokens, fit.frames, fit.counts, len(phones)).cpu().numpy()
+        for (clip, _, ids, first), row, bad in zip(wanted, path, fit.loss.tolist(), strict=True):
             at = np.round((row[: len(ids)] + 0.5) * (8 / FRAMES_PER_ROW)).astype(np.uint16)
             if bad < _WORST and (np.diff(at.astype(int)) >= 2).all():
                 yield Timing(clip.file, transcript(clip.text), np.array(ids, np.uint8), np.array(first), at)

@@ -46,7 +46,7 @@ def main() -> None:
 
         run = CodecRun(
             tuple(a.speech), a.out, _seconds(a), a.start, a.discriminators, a.hours, a.steps, a.device, not a.eager,
-            part=Part(a.part), codes=a.codes,
+            part=Part(a.part), codes=a.codes, heard=a.heard,
         )  # fmt: skip
         CodecTrainer(config, run).train()
     elif a.stage == "encode":
@@ -79,6 +79,7 @@ def main() -> None:
             not a.eager,
             tuple(a.more),
             a.beside,
+            tuple(a.read),
         )
         TalkerTrainer(config, settings).train()
     elif a.stage == "mean":

@@ -48,6 +48,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     codec.add_argument("--part", choices=["all", "codes", "decoder", "encoder"], default="all", help="what is trained")
     codec.add_argument("--start", type=Path, help="codec.safetensors to begin from")
     codec.add_argument("--codes", type=Path, help="codes.npz (spoken) that teach a new encoder")
+    codec.add_argument("--heard", type=Path, help="folder of the recordings' shards as the encoder hears half of them")
     codec.add_argument("--discriminators", type=Path, help="discriminators.safetensors to begin from")
     codec.add_argument("--hours", type=float, default=12.0, help="of synthetic speech at most")
     codec.add_argument("--steps", type=int, default=10**9)
@@ -63,6 +64,13 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     talker = stages.add_parser("talker", help="train talker and predictor on codes for a number of seconds")
     talker.add_argument("--codes", type=Path, nargs="+", required=True)
     talker.add_argument("--more", type=Path, nargs="*", default=[], help="codes that appear while it trains")
+    talker.add_argument(
+        "--read",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="codes of speech made in any voice, drawn with the synthetic one's",
+    )
     talker.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
     talker.add_argument("--out", type=Path, required=True)
     _ending(talker)

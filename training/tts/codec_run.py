@@ -58,6 +58,7 @@ class CodecRun:
     cpu_report: int = 5
     part: Part = Part.ALL
     codes: Path | None = None  # codes.npz that a new encoder is taught by
+    heard: Path | None = None  # a folder of the recordings' shards as the encoder is to hear them too
 
 
 class CodecTrainer:
@@ -84,9 +85,10 @@ class CodecTrainer:
         self.codec = load_codec(run.start, config.codec, encoder=known) if run.start else Codec(config.codec)
         self.codec.to(self.device).train()
         synthetic, human = load_speech(run.speech, config.voices.synthetic, run.hours)
+        again = load_speech([run.heard], config.voices.synthetic, 0)[1] if run.heard else []
         crops = Crops(
             place(synthetic, self.device, held_out=False),
-            place(human, self.device, held_out=False),
+            place(human, self.device, held_out=False, heard=again),
             t.human_share,
             t.speed,
             t.gain,

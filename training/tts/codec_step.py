@@ -99,6 +99,7 @@ class CodecStep:
         t, device = self.training, self.device
         count = t.adversarial_batch if phase is Phase.ADVERSARIAL else t.batch
         self._wave = torch.zeros(count, 1, t.frames * FRAME, device=device)
+        self._heard = torch.zeros_like(self._wave)
         self._labels = torch.zeros(count, t.frames * (FRAME // LABEL), dtype=torch.long, device=device)
         self._start = torch.zeros(2 * count, dtype=torch.long, device=device)
         self._given = torch.zeros(count, self.codec.shape.num_quantizers, t.frames, dtype=torch.long, device=device)
@@ -125,9 +126,10 @@ class CodecStep:
             if phase is Phase.TAUGHT:
                 self._given.copy_(self._draw_codes(count))
                 return
-            wave, labels = self.crops.take(count, t.frames)
-            self._wave.copy_(wave)
-            self._labels.copy_(labels)
+            crop = self.crops.take(count, t.frames)
+            self._wave.copy_(crop.wave)
+            self._heard.copy_(crop.heard)
+            self._labels.copy_(crop.labels)
             self._start.copy_(
                 torch.randint(0, t.frames - t.slice_frames - t.history_frames + 1, (2 * count,), device=device)
             )
@@ -195,7 +197,7 @@ class CodecStep:
         learning = phase is not Phase.ADVERSARIAL
         with autocast(self.device):
             with torch.set_grad_enabled(learning):
-                quantised = self._quantise(phase, codec.encoder(self._wave))
+                quantised = self._quantise(phase, codec.encoder(self._heard))
             hidden = codec.decoder.latents(quantised.value).repeat(2, 1, 1)
             decoded = codec.decoder.vocode(cut(hidden, self._start, t.slice_frames + t.history_frames))
             decoded = decoded[..., t.history_frames * FRAME :]
@@ -244,7 +246,7 @@ class CodecStep:
         """k-means of all books over encoder outputs of a few batches."""
         t = self.training
         self.codec.eval()
-        z = torch.cat([self.codec.encoder(self.crops.take(t.batch, t.frames)[0]).float() for _ in range(batches)])
+        z = torch.cat([self.codec.encoder(self.crops.take(t.batch, t.frames).heard).float() for _ in range(batches)])
         vectors = z.shape[0] * z.shape[2]
         usage = t.batch * t.frames / self.codec.shape.codebook_size
         if vectors < self.codec.shape.codebook_size:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,21 +14,32 @@ from training.tts.speech import Shard
 _RATIO = FRAME // LABEL
 
 
+class Crop(NamedTuple):
+    """wave, heard float32 [count, 1, 1920 · frames] in [-1, 1]: what the decoder is to say, and what the encoder hears of
+    it; labels int64 [count, 4 · frames] (255: not counted).
+    """
+
+    wave: Tensor
+    heard: Tensor
+    labels: Tensor
+
+
 @dataclass
 class Voice:
-    """wave int16 [samples], labels uint8 [samples / 480], on the device; text crosses utterance borders."""
+    """wave int16 [samples], labels uint8 [samples / 480], on the device; text crosses utterance borders. heard int16
+    [samples]: the same, another way; half of the crops are heard so.
+    """
 
     wave: Tensor
     labels: Tensor
+    heard: Tensor | None = None
 
     @property
     def hours(self) -> float:
         return self.wave.numel() / 24000 / 3600
 
-    def crop(self, count: int, frames: int, speed: float) -> tuple[Tensor, Tensor]:
-        """Crops float32 [count, 1920 · frames] and labels int64 [count, 4 · frames]; each crop is read at its own
-        rate within 1 ± speed (cubic interpolation; 0: the samples as they are), so pitch and tempo vary together.
-        """
+    def crop(self, count: int, frames: int, speed: float) -> Crop:
+        """Crops without the axis of one channel; each is read at its own rate within 1 ± speed (cubic interpolation; 0: the samples as they are), so pitch and tempo vary together."""
         device = self.wave.device
         margin = int(frames * _RATIO * (1 + speed)) + 4
         if self.labels.numel() <= margin + 2:
@@ -39,22 +51,33 @@ class Voice:
         f = (at - whole).float()
         index = start * LABEL + whole.long()
 
-        def read(shift: int) -> Tensor:
-            return self.wave[index + shift].float() / 32768
+        def read(samples: Tensor) -> Tensor:
+            a, b, c, d = (samples[index + shift].float() / 32768 for shift in (-1, 0, 1, 2))
+            return b + 0.5 * f * (c - a + f * (2 * a - 5 * b + 4 * c - d + f * (3 * (b - c) + d - a)))
 
-        a, b, c, d = read(-1), read(0), read(1), read(2)
-        wave = b + 0.5 * f * (c - a + f * (2 * a - 5 * b + 4 * c - d + f * (3 * (b - c) + d - a)))
+        wave = heard = read(self.wave)
+        if self.heard is not None:
+            heard = torch.where(torch.rand(count, 1, device=device) < 0.5, read(self.heard), wave)
         middle = (torch.arange(frames * _RATIO, device=device) + 0.5) * rate
-        return wave, self.labels[start + middle.long()].long()
+        return Crop(wave, heard, self.labels[start + middle.long()].long())
 
 
-def place(shards: Iterable[Shard], device: torch.device, *, held_out: bool) -> Voice | None:
-    """The (not) held-out utterances of `shards`, one after another on the device; None where there are none."""
+def place(
+    shards: Iterable[Shard], device: torch.device, *, held_out: bool, heard: Iterable[Shard] = ()
+) -> Voice | None:
+    """The (not) held-out utterances of `shards`, one after another on the device; None where there are none. heard: the
+    same shards as the encoder is to hear them too.
+    """
     kept = [(w, x) for shard in shards for u, w, x in shard.pieces() if u.held_out == held_out]
     if not kept:
         return None
     wave, labels = np.concatenate([w for w, _ in kept]), np.concatenate([x for _, x in kept])
-    return Voice(torch.from_numpy(wave).to(device), torch.from_numpy(labels).to(device))
+    voice = Voice(torch.from_numpy(wave).to(device), torch.from_numpy(labels).to(device))
+    if again := [w for shard in heard for u, w, _ in shard.pieces() if u.held_out == held_out]:
+        voice.heard = torch.from_numpy(np.concatenate(again)).to(device)
+        if voice.heard.shape != voice.wave.shape:
+            raise ValueError(f"heard: {len(voice.heard)} samples of the {len(voice.wave)} that are to be said")
+    return voice
 
 
 @dataclass
@@ -67,18 +90,16 @@ class Crops:
     speed: float
     gain: float = 0.0
 
-    def take(self, count: int, frames: int) -> tuple[Tensor, Tensor]:
-        """Waveforms float32 [count, 1, 1920 · frames] in [-1, 1] and labels int64 [count, 4 · frames] (255: not
-        counted).
-        """
+    def take(self, count: int, frames: int) -> Crop:
+        """So many crops of so many frames."""
         human = 0 if self.human is None else count if self.synthetic is None else round(count * self.human_share)
-        parts: list[tuple[Tensor, Tensor]] = []
+        parts: list[Crop] = []
         if self.synthetic is not None and human < count:
             parts.append(self.synthetic.crop(count - human, frames, 0.0))
         if self.human is not None and human:
             parts.append(self.human.crop(human, frames, self.speed))
         if not parts:
             raise ValueError("crops: no speech to train on")
-        wave, labels = torch.cat([w for w, _ in parts]), torch.cat([x for _, x in parts])
+        wave, heard, labels = (torch.cat(same) for same in zip(*parts, strict=True))
         gain = 1 + self.gain * (2 * torch.rand(count, 1, device=wave.device) - 1)
-        return (wave * gain).clamp(-1, 1)[:, None], labels
+        return Crop((wave * gain).clamp(-1, 1)[:, None], (heard * gain).clamp(-1, 1)[:, None], labels)

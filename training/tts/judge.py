@@ -81,7 +81,7 @@ def train_judge(
     while (gone := time.monotonic() - began) < seconds and step < steps:
         for group in optimizer.param_groups:
             group["lr"] = rate_at(max(gone / seconds, step / steps), step, _RATE, 0.02, 50)
-        wave, labels = crops.take(_BATCH if device.type == "cuda" else 8, _FRAMES)
+        wave, _, labels = crops.take(_BATCH if device.type == "cuda" else 8, _FRAMES)
         wave = wave[:, 0] + torch.randn_like(wave[:, 0]) * 10 ** (-2.5 - 2 * torch.rand(len(wave), 1, device=device))
         with autocast(device):
             logits = judge(wave)

@@ -18,6 +18,7 @@ from training.tts.codes import Codes, concatenate, load_codes
 from training.tts.config import Config
 from training.tts.curves import draw_curves
 from training.tts.graph import autocast
+from training.tts.prompt import Row
 from training.tts.rate import rate_at
 from training.tts.rows import Bucket, make_buckets, make_rows
 from training.tts.talker import Talker
@@ -31,7 +32,8 @@ _TEST_ROWS = 200
 class TalkerRun:
     """What a run is given besides the configuration. voice: the speaker to fine-tune to (None: train on the
     synthetic voice). beside: a speaker whose rows are trained on with the synthetic voice's, at the full rate and to
-    the end of the time. more: codes that may still be in the making; what appears is trained on from then on.
+    the end of the time. more: codes that may still be in the making; what appears is trained on from then on. read: codes of speech
+    that was made in any of the voices; their rows are drawn with the synthetic voice's.
     """
 
     codes: tuple[Path, ...]
@@ -46,6 +48,7 @@ class TalkerRun:
     graphs: bool = True
     more: tuple[Path, ...] = ()
     beside: str | None = None
+    read: tuple[Path, ...] = ()
 
 
 class TalkerTrainer:
@@ -71,9 +74,10 @@ class TalkerTrainer:
         codes = concatenate([load_codes(path) for path in run.codes])
         synthetic = config.voices.synthetic
 
-        self.synthetic = self._buckets(codes, synthetic)
+        read = [row for path in run.read for row in self._rows(load_codes(path))]
+        self.synthetic = self._buckets(self._rows(codes, synthetic) + read)
         human = run.voice or run.beside
-        self.human = self._buckets(codes, human) if human else []
+        self.human = self._buckets(self._rows(codes, human)) if human else []
         if not self.synthetic or (human and not self.human):
             raise ValueError(f"codes: no rows of {human if self.synthetic else synthetic}")
         self.tests = {
@@ -95,8 +99,11 @@ class TalkerTrainer:
         self.scores: list[dict[str, object]] = []
         self._best = float("inf")
 
-    def _buckets(self, codes: Codes, speaker: str) -> list[Bucket]:
-        rows = make_rows(codes, self.config, self._tokenizer, held_out=False, speakers={speaker})
+    def _rows(self, codes: Codes, speaker: str | None = None) -> list[Row]:
+        only = None if speaker is None else {speaker}
+        return make_rows(codes, self.config, self._tokenizer, held_out=False, speakers=only)
+
+    def _buckets(self, rows: list[Row]) -> list[Bucket]:
         return make_buckets(rows, self.config, self._tokenizer, self.device)
 
     def take_more(self) -> None:
@@ -106,7 +113,7 @@ class TalkerTrainer:
         for path in [p for p in self._awaited if p.exists()]:
             self._awaited.remove(path)
             here = {b.length: b for b in self.synthetic}
-            found = self._buckets(load_codes(path), self.config.voices.synthetic)
+            found = self._buckets(self._rows(load_codes(path), self.config.voices.synthetic))
             for bucket in found:
                 if bucket.length in here:
                     here[bucket.length].extend(bucket)

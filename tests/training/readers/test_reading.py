@@ -20,9 +20,10 @@ from training.readers.corpus import Corpus, said_in
 from training.readers.learn import learn, painting_loss, timing_loss
 from training.readers.model import LONGEST_GAP, NEAR, SLOT, Reader
 from training.readers.reading import Casting, Line, Manner, read_aloud, read_lines, styles, times
-from training.readers.script import load_script, write_script
+from training.readers.script import load_script, transcripts, write_script
 from training.readers.timing import Timing, load_timings, save_timings
 from training.shards import RATE, Clip
+from training.tts.text import MARKS, sentences
 
 SILENT = 3
 SMALL = Reading(
@@ -158,17 +159,30 @@ def test_phones_never_begin_together(corpus: Corpus, model: Reader) -> None:
 
 
 def test_voices_are_moved_by_their_own_spread(corpus: Corpus, model: Reader) -> None:
-    def drawn(apart: float) -> torch.Tensor:
+    def drawn(apart: float, alike: float = 0.0) -> torch.Tensor:
         torch.manual_seed(2)
-        return styles(model, corpus, Casting(corpus, {"librispeech": 1.0}, 1), 64, 0.0, apart)
+        manner = Manner(between=0.0, apart=apart, alike=alike)
+        return styles(model, corpus, Casting(corpus, {"librispeech": 1.0}, 1), 64, manner)
 
     there, far = drawn(0.0), drawn(3.0)
     torch.testing.assert_close(far.norm(dim=-1), there.norm(dim=-1))
     assert float(far.mean(0).norm()) < 0.8 * float(there.mean(0).norm())
+    nearer = drawn(3.0, 0.7)
+    assert float(nearer.std(0).mean()) < 0.8 * float(far.std(0).mean())
+    torch.testing.assert_close(nearer.norm(dim=-1), there.norm(dim=-1))
     last = [layer for layer in model.hear if isinstance(layer, torch.nn.Conv1d)][-1]
     torch.nn.init.zeros_(last.weight)
-    alike = drawn(3.0)
-    torch.testing.assert_close(alike, alike[:1].expand(64, -1))
+    same = drawn(3.0)
+    torch.testing.assert_close(same, same[:1].expand(64, -1))
+
+
+def test_even_times_pause_at_marks_alone(corpus: Corpus, model: Reader) -> None:
+    ids, first = np.array([0, 1, 2, 0, 1], np.uint8), np.array([True, False, True, False, True])
+    plain, marked = Line(" ab ab b.", ids, first), Line(" ab, ab b.", ids, first)
+    style = torch.randn(1, 8).expand(3, -1)
+    one, again, paused = (np.diff(t) for t in times(model, [plain, plain, marked], style, 0.0, even=True))
+    assert (one == again).all()
+    assert (paused - one).tolist() == [0, 9, 0, 0, 0]
 
 
 def test_shards_are_those_of_synth(corpus: Corpus, model: Reader, tmp_path: Path) -> None:
@@ -211,12 +225,13 @@ class Spelt:
 def test_a_script_comes_back(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     path = tmp_path_factory.mktemp("script") / "s.npz"
     fiction = ["The Dean's ways were not sybaritic.", "Isn't Kate coming to lunch?", "He came in 1902."]
-    said = write_script(fiction, Spelt(), 12, seed, path)  # pyright: ignore[reportArgumentType]
-    lines = load_script(path)
-    assert len(lines) == 12 and sum(len(line.phones) for line in lines) == said
-    for line in lines:
-        words = line.text.split()
-        assert line.first.sum() == len(words) and len(line.phones) == sum(map(len, words))
+    for texts in (transcripts(fiction, seed), sentences(fiction, seed)):
+        said = write_script(texts, Spelt(), 12, path)  # pyright: ignore[reportArgumentType]
+        lines = load_script(path)
+        assert len(lines) == 12 and sum(len(line.phones) for line in lines) == said
+        for line in lines:
+            words = [word.strip(MARKS) for word in line.text.split()]
+            assert line.first.sum() == len(words) and len(line.phones) == sum(map(len, words))
 
 
 def test_the_recipe_is_readable() -> None:

@@ -132,12 +132,12 @@ def test_crops_at_their_own_rate_keep_labels_beside_samples() -> None:
     shard = tone_shard("slt", count=1, frames=40)
     voice = place([shard], CPU, held_out=False)
     assert voice is not None
-    wave, labels = voice.crop(3, 10, 0.0)
+    wave, _, labels = voice.crop(3, 10, 0.0)
     for row, mark in zip(wave, labels, strict=True):
         at = np.flatnonzero(np.isclose(shard.wave[: 30 * 1920 : 480] / 32768, row[0].item(), atol=1e-6))
         found = [i for i in at if np.allclose(shard.wave[i * 480 :][: len(row)] / 32768, row.numpy(), atol=1e-6)]
         assert found and np.array_equal(shard.labels[found[0] :][:40], mark.numpy())
-    wave, labels = voice.crop(2, 10, 0.06)
+    wave, _, labels = voice.crop(2, 10, 0.06)
     assert wave.shape == (2, 19200) and labels.shape == (2, 40) and wave.abs().max() < 1
 
 
