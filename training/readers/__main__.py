@@ -10,8 +10,8 @@ from training.asr.checkpoint import begin_with, load_weights
 from training.asr.config import Config, load_config
 from training.asr.material import split, vocabulary
 from training.asr.model import PocketASR
-from training.readers.config import load_reading
 from training.readers.bands import Bands
+from training.readers.config import load_reading
 from training.readers.corpus import Corpus
 from training.readers.judge import Judge, PhoneJudge
 from training.readers.learn import learn

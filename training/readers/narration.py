@@ -71,8 +71,9 @@ def narrate(narrator: Narrator, script: Sequence[Line], speaker: str, hours: flo
             kept = [read[i] for i in np.argsort(losses)[: round(n.keep * len(read))] if np.isfinite(losses[i])]
             samples += sum(len(one.samples) for one in kept)
             writing.append(pool.submit(write, kept, out / f"{speaker}-read-{number:05d}.npz"))
-            heard = f"{losses[np.isfinite(losses)].mean():.3f} nats a phone, kept up to {np.sort(losses)[len(kept) - 1]:.3f}"
-            print(f"{speaker}: {samples / RATE / 3600:.2f} h before trimming; {heard}", flush=True)
+            usual, worst = losses[np.isfinite(losses)].mean(), np.sort(losses)[len(kept) - 1]
+            said = f"{samples / RATE / 3600:.2f} h before trimming"
+            print(f"{speaker}: {said}; {usual:.3f} nats a phone, kept up to {worst:.3f}", flush=True)
             if samples >= hours * 3600 * RATE:
                 break
         return sum(done.result() for done in writing) / 45000

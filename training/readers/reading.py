@@ -28,9 +28,9 @@ _PAUSES = {",": 9, ";": 12, ":": 12, ".": 18, "?": 18, "!": 18}  # slots at a ma
 @dataclass(frozen=True)
 class Manner:
     """How it is read. steps, guidance: see `Reader.paint`; between: share of the sentences read by a voice between two;
-    apart: how far voices are moved at random, in units of the spread of those there are; alike: how far they are drawn to
-    the mean of all; pace: spread of the pace; even: phones last what is likely, and pauses stand at marks alone; rounds: see
-    `Bands.sound`; slots_per_batch: painted at once."""
+    apart: how far voices are moved at random, in units of the spread of those there are; alike: how far they are drawn
+    to the mean of all; pace: spread of the pace; even: phones last what is likely, and pauses stand at marks alone;
+    rounds: see `Bands.sound`; slots_per_batch: painted at once."""
 
     steps: int = 12
     guidance: float = 0.5

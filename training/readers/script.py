@@ -38,7 +38,7 @@ def transcripts(fiction: Sequence[str], seed: int) -> Iterator[str]:
 
 
 def write_script(texts: Iterator[str], phones: Phones, sentences: int, path: Path) -> int:
-    """As many of `texts` (transcripts, or with the marks of `training.tts.text`) as one .npz; how many phones they have."""
+    """As many of `texts`, with or without the marks of `training.tts.text`, as one .npz; how many phones they have."""
     lines: list[Line] = []
     while len(lines) < sentences:
         text = next(texts)

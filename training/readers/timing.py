@@ -51,8 +51,8 @@ def spelled(phones: Phones, words: Sequence[str]) -> tuple[list[int], list[bool]
 
 
 class Fitted(NamedTuple):
-    """Phones against what their head hears: scores [B, T, phones + 1], log-probabilities; tokens int64 [B, n]; frames and
-    counts [B] of them that are meant; loss [B], nats a phone, inf where they do not fit."""
+    """Phones against what their head hears: scores [B, T, phones + 1], log-probabilities; tokens int64 [B, n]; frames
+    and counts [B] of them that are meant; loss [B], nats a phone, inf where they do not fit."""
 
     scores: Tensor
     tokens: Tensor

@@ -15,8 +15,8 @@ _RATIO = FRAME // LABEL
 
 
 class Crop(NamedTuple):
-    """wave, heard float32 [count, 1, 1920 · frames] in [-1, 1]: what the decoder is to say, and what the encoder hears of
-    it; labels int64 [count, 4 · frames] (255: not counted).
+    """wave, heard float32 [count, 1, 1920 · frames] in [-1, 1]: what the decoder is to say, and what the encoder hears
+    of it; labels int64 [count, 4 · frames] (255: not counted).
     """
 
     wave: Tensor
@@ -39,7 +39,9 @@ class Voice:
         return self.wave.numel() / 24000 / 3600
 
     def crop(self, count: int, frames: int, speed: float) -> Crop:
-        """Crops without the axis of one channel; each is read at its own rate within 1 ± speed (cubic interpolation; 0: the samples as they are), so pitch and tempo vary together."""
+        """Crops without the axis of one channel; each is read at its own rate within 1 ± speed (cubic interpolation; 0:
+        the samples as they are), so pitch and tempo vary together.
+        """
         device = self.wave.device
         margin = int(frames * _RATIO * (1 + speed)) + 4
         if self.labels.numel() <= margin + 2:

@@ -32,8 +32,8 @@ _TEST_ROWS = 200
 class TalkerRun:
     """What a run is given besides the configuration. voice: the speaker to fine-tune to (None: train on the
     synthetic voice). beside: a speaker whose rows are trained on with the synthetic voice's, at the full rate and to
-    the end of the time. more: codes that may still be in the making; what appears is trained on from then on. read: codes of speech
-    that was made in any of the voices; their rows are drawn with the synthetic voice's.
+    the end of the time. more: codes that may still be in the making; what appears is trained on from then on. read:
+    codes of speech that was made in any of the voices; their rows are drawn with the synthetic voice's.
     """
 
     codes: tuple[Path, ...]
