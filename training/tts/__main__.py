@@ -131,6 +131,26 @@ def main() -> None:
         texts = sentences(_lines(a.text), config.talker_training.seed + 1)
         tokenizer = Tokenizer.from_file(str(a.tokenizer))
         say_all(config, talker, tokenizer, texts, a.hours, a.seconds, a.batch).save(a.out)
+    elif a.stage == "takes":
+        import torch
+        from tokenizers import Tokenizer
+
+        from training.asr.config import load_config as load_hearing
+        from training.readers.judge import PhoneJudge
+        from training.readers.script import load_script
+        from training.tts.checkpoint import load_talker
+        from training.tts.takes import Sound, Studio, record
+
+        device = torch.device(a.device)
+        torch.manual_seed(config.talker_training.seed + a.part[0])
+        talker = load_talker(a.talker, config).to(device).eval()
+        studio = Studio(
+            config, talker, Sound(a.model), Tokenizer.from_file(str(a.tokenizer)),
+            PhoneJudge(load_hearing(a.asr), a.judge, a.phones, device),
+        )  # fmt: skip
+        lines = load_script(a.script)[a.part[0] :: a.part[1]]
+        voices = a.voices or config.voices.speakers
+        record(studio, lines, voices, a.temperature, a.takes, a.keep, a.seconds, a.out)
     elif a.stage == "shipped":
         from training.tts.shipped import shipped
 

@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 
 _CONFIG = Path(__file__).parent / "pocket-tts-en.toml"
+_ASR = Path(__file__).parents[1] / "asr" / "pocket-asr-en-7.toml"
 
 
 def _ending(stage: argparse.ArgumentParser) -> None:
@@ -141,6 +142,23 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     spoken.add_argument("--seconds", type=float, default=600.0, help="stop then, whatever is done")
     spoken.add_argument("--batch", type=int, default=192, help="texts at a time")
     spoken.add_argument("--device", default="cuda")
+
+    takes = stages.add_parser("takes", help="the best of several takes of every line, to train their talker on")
+    takes.add_argument("--talker", type=Path, required=True, help="model.safetensors")
+    takes.add_argument("--model", type=Path, required=True, help="directory of the shipped model that decodes")
+    takes.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
+    takes.add_argument("--judge", type=Path, required=True, help="weights of a hearing model with a phone head")
+    takes.add_argument("--asr", type=Path, default=_ASR, help="its configuration")
+    takes.add_argument("--phones", type=int, required=True, help="classes of that head")
+    takes.add_argument("--script", type=Path, required=True, help="of `training.readers script --marks`")
+    takes.add_argument("--part", type=int, nargs=2, default=(0, 1), help="K N: every Nth line from the Kth on")
+    takes.add_argument("--voices", nargs="+", help="by turns (default: all)")
+    takes.add_argument("--temperature", type=float, default=0.6)
+    takes.add_argument("--takes", type=int, default=6, help="of every line")
+    takes.add_argument("--keep", type=float, default=0.8, help="share of the lines that is kept")
+    takes.add_argument("--seconds", type=float, default=1800.0)
+    takes.add_argument("--out", type=Path, required=True, help="codes.npz")
+    takes.add_argument("--device", default="cuda")
 
     chain = stages.add_parser("chain", help="codec, talker and fine-tuning of one variant up to a moment")
     chain.add_argument("--speech", type=Path, nargs="+", required=True)
