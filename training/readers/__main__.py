@@ -19,12 +19,13 @@ from training.readers.model import Reader, compile_layers
 from training.readers.narration import Narrator, by_bands_all, narrate
 from training.readers.reading import Casting, Manner, read_aloud
 from training.readers.script import load_script, transcripts, write_script
-from training.readers.timing import load_timings, save_timings, time_phones
+from training.readers.timing import load_timings, save_timings, silence, time_phones
 from training.shards import Clip, read_shards
 from training.tts.text import sentences
 from training.tts.voice import held_out_prompts
 
 _CONFIG = Path(__file__).parent / "readers.toml"
+_PACE = 0.03  # of a narrator: nearly always the same
 _ASR = Path(__file__).parents[1] / "asr" / "pocket-asr-en-7.toml"
 
 
@@ -94,6 +95,7 @@ def main() -> None:
 
     args = parser.parse_args()
     if args.stage == "bands":
+        torch.manual_seed(load_reading(args.config).optimisation.seed)
         print(f"{by_bands_all(args.speech, args.out, Bands().to(args.device))} shards")
         return
     asr = load_config(args.asr)
@@ -122,7 +124,7 @@ def main() -> None:
 def _narrate(args: argparse.Namespace, asr: Config) -> None:
     reading, device = load_reading(args.config), torch.device(args.device)
     timings = load_timings(args.timings)
-    silent = 1 + max(int(t.phones.max()) for t in timings)
+    silent = silence(timings)
     model = Reader(reading.shape, silent).to(device)
     model.load_state_dict(load_weights(args.weights))
     clips = read_shards(args.shards, args.processes)
@@ -136,8 +138,8 @@ def _narrate(args: argparse.Namespace, asr: Config) -> None:
         corpus,
         Casting(corpus, {args.voice: 1.0}, reading.optimisation.seed),
         reading.batches.slots,
-        Manner(args.steps, args.guidance, between=0.0, alike=args.alike, pace=0.03, even=True),
-        PhoneJudge(asr, args.judge, silent, device),
+        Manner(args.steps, args.guidance, between=0.0, alike=args.alike, pace=_PACE, even=True),
+        PhoneJudge(asr, args.judge, device),
         args.keep,
     )
     torch.manual_seed(reading.optimisation.seed)
@@ -150,7 +152,7 @@ def _train(args: argparse.Namespace, asr: Config, held_out: list[Clip], kept: li
     reading, device = load_reading(args.config), torch.device(args.device)
     widths = reading.batches.slots
     timings = load_timings(args.timings)
-    silent = 1 + max(int(t.phones.max()) for t in timings)
+    silent = silence(timings)
     corpus = Corpus(kept, timings, silent, reading.batches, device)
     others = Corpus(held_out, timings, silent, reading.batches, device, corpus.normal)
     print(f"{corpus.hours:.1f} h, {len(corpus.voices)} clips; held out {others.hours:.2f} h", flush=True)

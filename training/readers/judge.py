@@ -9,11 +9,12 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from training.asr.checkpoint import begin_with
+from training.asr.checkpoint import begin_with, load_weights
 from training.asr.config import Config
 from training.asr.evaluate import Score, score
 from training.asr.model import PocketASR
 from training.asr.phone_head import inner_states
+from training.asr.phones import FRAMES_PER_ROW
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
 from training.readers.corpus import Corpus
@@ -55,11 +56,14 @@ class Judge:
 class PhoneJudge:
     """The phone head of a hearing model: whether the phones of a line are heard in what was read of it."""
 
-    def __init__(self, config: Config, weights: Path, phones: int, device: torch.device) -> None:
-        """Raises ValueError: no head for so many phones."""
-        self._model = PocketASR(config.shape, config.regularisation, phones).to(device).eval()
-        if begin_with(self._model, weights):
-            raise ValueError(f"{weights}: no head for {phones} phones")
+    def __init__(self, config: Config, weights: Path, device: torch.device) -> None:
+        """Raises ValueError: weights without a phone head, or of another shape."""
+        head = load_weights(weights).get("phones.1.bias")
+        if head is None:
+            raise ValueError(f"{weights}: no phone head")
+        self._model = PocketASR(config.shape, config.regularisation, len(head) // FRAMES_PER_ROW - 1)
+        begin_with(self._model, weights)
+        self._model.to(device).eval()
         self._device = device
 
     def losses(self, read: Sequence[Spoken]) -> NDArray[np.float32]:

@@ -54,7 +54,7 @@ def piece(read: Spoken, speaker: str) -> tuple[speech.Utterance, NDArray[np.int1
 
 
 def narrate(narrator: Narrator, script: Sequence[Line], speaker: str, hours: float, out: Path) -> float:
-    """Shards of `speaker` until there are `hours` of them or the script ends; how many hours."""
+    """Shards of `speaker` until `hours` of them are kept, or the script ends; how many hours trimming leaves."""
     samples = 0
 
     def write(rows: Sequence[Spoken], path: Path) -> int:
@@ -70,17 +70,19 @@ def narrate(narrator: Narrator, script: Sequence[Line], speaker: str, hours: flo
             losses = n.judge.losses(read)
             kept = [read[i] for i in np.argsort(losses)[: round(n.keep * len(read))] if np.isfinite(losses[i])]
             samples += sum(len(one.samples) for one in kept)
+            if not kept:
+                continue
             writing.append(pool.submit(write, kept, out / f"{speaker}-read-{number:05d}.npz"))
             usual, worst = losses[np.isfinite(losses)].mean(), np.sort(losses)[len(kept) - 1]
             said = f"{samples / RATE / 3600:.2f} h before trimming"
             print(f"{speaker}: {said}; {usual:.3f} nats a phone, kept up to {worst:.3f}", flush=True)
             if samples >= hours * 3600 * RATE:
                 break
-        return sum(done.result() for done in writing) / 45000
+        return sum(done.result() for done in writing) / tts.FRAMES_AN_HOUR
 
 
 def by_bands(wave: NDArray[np.int16], bands: Bands) -> NDArray[np.int16]:
-    """Samples at 24 kHz as what is read sounds: bands of 16 kHz and back, sample by sample in the same places."""
+    """Samples int16 [n] at 24 kHz -> int16 [n] as what is read sounds: bands of 16 kHz and back, as loud, in time."""
     narrow = soxr.resample(wave.astype(np.float32) / 32768, tts.RATE, RATE)
     device = bands.window.device
     with torch.no_grad():

@@ -95,7 +95,8 @@ def styles(model: Reader, corpus: Corpus, casting: Casting, count: int, manner: 
 def times(
     model: Reader, lines: Sequence[Line], style: Tensor, pace: float, *, even: bool = False
 ) -> list[NDArray[np.int64]]:
-    """For each line the slots at which its phones begin, and where it ends."""
+    """For each line the slots at which its phones begin, and where it ends, int64 [n + 1]. pace: spread of the speed's
+    logarithm; even: the median of each time, and pauses at marks alone."""
     width = 1 + max(len(line.phones) for line in lines)
     ids = np.full((len(lines), width), 2 * model.silent)
     for row, line in zip(ids, lines, strict=True):

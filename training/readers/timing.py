@@ -65,7 +65,8 @@ class Fitted(NamedTuple):
 def fitted(
     head: nn.Module, states: Sequence[NDArray[np.float16]], ids: Sequence[Sequence[int]], device: torch.device
 ) -> Fitted:
-    """CTC of the phones `ids` of each clip under the phone head, from its inner states float16 [T, d]."""
+    """CTC of the phones `ids` (at least one) of each clip under the phone head, whose last class is the blank, from its
+    inner states float16 [T, d]."""
     frames = torch.tensor([FRAMES_PER_ROW * len(one) for one in states], device=device)
     counts = torch.tensor([len(one) for one in ids], device=device)
     tokens = torch.zeros(len(ids), max(map(len, ids)), dtype=torch.long, device=device)
@@ -116,3 +117,8 @@ def load_timings(path: Path) -> list[Timing]:
         files, texts, ends = z["files"].tolist(), z["texts"].tolist(), z["counts"].cumsum()[:-1]
         parts = zip(*(np.split(z[k], ends) for k in ("phones", "first", "at")), strict=True)
         return [Timing(f, t, *three) for f, t, three in zip(files, texts, parts, strict=True)]
+
+
+def silence(timings: Sequence[Timing]) -> int:
+    """The id of no phone: the one after those that are said."""
+    return 1 + max(int(t.phones.max()) for t in timings)

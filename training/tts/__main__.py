@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from training.tts.arguments import parser
-from training.tts.config import load_config
+from training.tts.config import FRAMES_AN_HOUR, load_config
 
 
 def _lines(path: Path) -> list[str]:
@@ -62,7 +62,7 @@ def main() -> None:
         bits = entropies(codes.codes, codec.shape.codebook_size)
         shown = " ".join(f"{b:.2f}" for b in bits)
         rate = f"bits a book {shown}: {12.5 * sum(bits):.0f} bit/s"
-        print(f"{len(codes.text)} utterances, {len(codes.codes) / 45000:.2f} h, {rate}")
+        print(f"{len(codes.text)} utterances, {len(codes.codes) / FRAMES_AN_HOUR:.2f} h, {rate}")
     elif a.stage == "talker":
         from training.tts.talker_run import TalkerRun, TalkerTrainer
 
@@ -146,7 +146,7 @@ def main() -> None:
         talker = load_talker(a.talker, config).to(device).eval()
         studio = Studio(
             config, talker, Sound(a.model), Tokenizer.from_file(str(a.tokenizer)),
-            PhoneJudge(load_hearing(a.asr), a.judge, a.phones, device),
+            PhoneJudge(load_hearing(a.asr), a.judge, device),
         )  # fmt: skip
         lines = load_script(a.script)[a.part[0] :: a.part[1]]
         voices = a.voices or config.voices.speakers

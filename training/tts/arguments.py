@@ -149,7 +149,6 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     takes.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
     takes.add_argument("--judge", type=Path, required=True, help="weights of a hearing model with a phone head")
     takes.add_argument("--asr", type=Path, default=_ASR, help="its configuration")
-    takes.add_argument("--phones", type=int, required=True, help="classes of that head")
     takes.add_argument("--script", type=Path, required=True, help="of `training.readers script --marks`")
     takes.add_argument("--part", type=int, nargs=2, default=(0, 1), help="K N: every Nth line from the Kth on")
     takes.add_argument("--voices", nargs="+", help="by turns (default: all)")

@@ -86,6 +86,8 @@ class CodecTrainer:
         self.codec.to(self.device).train()
         synthetic, human = load_speech(run.speech, config.voices.synthetic, run.hours)
         again = load_speech([run.heard], config.voices.synthetic, 0)[1] if run.heard else []
+        if run.heard and not again:
+            raise ValueError(f"codec --heard: no recordings in {run.heard}")
         crops = Crops(
             place(synthetic, self.device, held_out=False),
             place(human, self.device, held_out=False, heard=again),

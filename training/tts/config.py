@@ -10,6 +10,7 @@ from training.settings import read_settings
 
 RATE = 24_000  # samples a second of everything in this package
 FRAME = 1920  # samples a codec frame: 12.5 frames a second
+FRAMES_AN_HOUR = 45_000
 LABEL = 480  # samples a phone label: 50 labels a second, four a frame
 
 

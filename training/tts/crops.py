@@ -69,16 +69,19 @@ def place(
 ) -> Voice | None:
     """The (not) held-out utterances of `shards`, one after another on the device; None where there are none. heard: the
     same shards as the encoder is to hear them too.
+
+    Raises:
+        ValueError: `heard` holds other utterances.
     """
-    kept = [(w, x) for shard in shards for u, w, x in shard.pieces() if u.held_out == held_out]
+    kept = [piece for shard in shards for piece in shard.pieces() if piece[0].held_out == held_out]
     if not kept:
         return None
-    wave, labels = np.concatenate([w for w, _ in kept]), np.concatenate([x for _, x in kept])
+    wave, labels = np.concatenate([w for _, w, _ in kept]), np.concatenate([x for _, _, x in kept])
     voice = Voice(torch.from_numpy(wave).to(device), torch.from_numpy(labels).to(device))
-    if again := [w for shard in heard for u, w, _ in shard.pieces() if u.held_out == held_out]:
-        voice.heard = torch.from_numpy(np.concatenate(again)).to(device)
-        if voice.heard.shape != voice.wave.shape:
-            raise ValueError(f"heard: {len(voice.heard)} samples of the {len(voice.wave)} that are to be said")
+    if again := [piece for shard in heard for piece in shard.pieces() if piece[0].held_out == held_out]:
+        if [u for u, _, _ in again] != [u for u, _, _ in kept]:
+            raise ValueError(f"heard: {len(again)} utterances that are not the {len(kept)} that are to be said")
+        voice.heard = torch.from_numpy(np.concatenate([w for _, w, _ in again])).to(device)
     return voice
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from training.tts.attention import Past
 from training.tts.codes import Codes
-from training.tts.config import Config
+from training.tts.config import FRAMES_AN_HOUR, Config
 from training.tts.prompt import codec_ids, head
 from training.tts.talker import Talker
 from training.tts.tokenizer import text_ids
@@ -91,7 +91,7 @@ def say_all(
     said: list[str] = []
     speakers: list[str] = []
     began, frames, number = time.monotonic(), 0, 0
-    while frames < hours * 45000 and time.monotonic() - began < seconds:
+    while frames < hours * FRAMES_AN_HOUR and time.monotonic() - began < seconds:
         some = list(islice(texts, batch))
         if not some:
             break
@@ -102,7 +102,7 @@ def say_all(
         rows, said = rows + [c for _, c in kept], said + [t for t, _ in kept]
         speakers += [speaker] * len(kept)
         number, frames = number + 1, frames + sum(len(c) for _, c in kept)
-        print(f"{speaker}: {frames / 45000:.2f} h after {time.monotonic() - began:.0f} s", flush=True)
+        print(f"{speaker}: {frames / FRAMES_AN_HOUR:.2f} h after {time.monotonic() - began:.0f} s", flush=True)
     if not rows:
         raise ValueError("spoken: no texts")
     lengths = np.array([len(c) for c in rows], np.int64)

@@ -28,8 +28,6 @@ from training.tts.spoken import speak
 from training.tts.talker import Talker
 
 _BLOCK, _ROUND = 640, 80  # lines: sorted by length, and said together by one voice
-_DECODED = 1  # utterances at once
-_PADDING = -1  # where a row of codes has ended
 
 
 @dataclass(frozen=True)
@@ -50,23 +48,14 @@ class Sound:
         self._graph = Graph(model / self._spec.file, threads=threads, provider="cpu")
         self._wave = self._graph.outputs.index(self._spec.wave)
 
-    def __call__(self, codes: Sequence[NDArray[np.int16]]) -> list[NDArray[np.int16]]:
-        """Samples int16 at 16 kHz of each, codes int16 [frames, K]."""
+    def __call__(self, codes: NDArray[np.int16]) -> NDArray[np.int16]:
+        """Samples int16 at 16 kHz of codes int16 [frames, K]. One utterance a call is as fast as several."""
         spec = self._spec
-        order = sorted(range(len(codes)), key=lambda i: len(codes[i]))
-        out: list[NDArray[np.int16]] = [np.zeros(0, np.int16)] * len(codes)
-        for at in range(0, len(order), _DECODED):
-            group = order[at : at + _DECODED]
-            rows = np.full((len(group), len(codes[group[-1]]), spec.codebooks), _PADDING, np.int64)
-            for row, i in zip(rows, group, strict=True):
-                row[: len(codes[i])] = codes[i]
-            feeds = {state.input: np.zeros((len(group), *state.shape), np.float32) for state in spec.states}
-            ending = {spec.last: np.ones(1, np.float32)} if spec.last else {}
-            found = self._graph.run({spec.codes: rows} | feeds | ending)[self._wave]
-            for i, wave in zip(group, found.reshape(len(group), -1), strict=True):
-                heard = soxr.resample(wave[: len(codes[i]) * spec.frame_samples], spec.sample_rate, RATE)
-                out[i] = (heard.clip(-1, 1) * 32767).astype(np.int16)
-        return out
+        feeds = {state.input: np.zeros((1, *state.shape), np.float32) for state in spec.states}
+        ending = {spec.last: np.ones(1, np.float32)} if spec.last else {}
+        wave = self._graph.run({spec.codes: codes[None].astype(np.int64)} | feeds | ending)[self._wave].reshape(-1)
+        heard = soxr.resample(wave[: len(codes) * spec.frame_samples], spec.sample_rate, RATE)
+        return (heard.clip(-1, 1) * 32767).astype(np.int16)
 
 
 @dataclass(frozen=True)
@@ -82,16 +71,17 @@ class Studio:
     def takes(
         self, lines: Sequence[Line], speaker: str, count: int, temperature: float, rest: float = 0.0
     ) -> list[list[Take]]:
-        """`count` takes of each line, less those that did not end; temperatures as in `speak`."""
+        """`count` takes of each line, less those that did not end or into which its phones do not fit; temperatures as
+        in `speak`."""
         texts = [line.text for line in lines for _ in range(count)]
         made = speak(self.config, self.talker, self.tokenizer, texts, speaker, temperature, rest)
         most = max(map(len, made))
         ended = [i for i, codes in enumerate(made) if 0 < len(codes) < most]
-        sounds = self.sound([made[i] for i in ended])
-        read = [Spoken(lines[i // count], wave, []) for i, wave in zip(ended, sounds, strict=True)]
+        read = [Spoken(lines[i // count], self.sound(made[i]), []) for i in ended]
         out: list[list[Take]] = [[] for _ in lines]
         for i, one, loss in zip(ended, read, self.judge.losses(read).tolist(), strict=True):
-            out[i // count].append(Take(one.line, made[i], loss))
+            if np.isfinite(loss):
+                out[i // count].append(Take(one.line, made[i], loss))
         return out
 
 
@@ -105,7 +95,12 @@ def record(
     studio: Studio, script: Sequence[Line], speakers: Sequence[str], temperature: float, count: int, keep: float,
     seconds: float, out: Path,
 ) -> Codes:  # fmt: skip
-    """The best takes of as many lines as can be said in `seconds`, by turns in every voice; saved after every round."""
+    """The best takes of as many lines as can be said in `seconds`, by turns in every voice; saved after every round.
+    count: takes of a line; keep: share of a round's lines.
+
+    Raises:
+        ValueError: none was kept.
+    """
     began = time.monotonic()
     rows: list[tuple[str, Take]] = []
     # Lines of about one length are said together.
@@ -115,12 +110,17 @@ def record(
         if time.monotonic() - began > seconds:
             break
         made = studio.takes(lines, speaker, count, temperature)
-        rows += [(speaker, take) for take in best(made, keep)]
+        kept = best(made, keep)
+        if not kept:
+            continue
+        rows += [(speaker, take) for take in kept]
+        as_codes(rows).save(out)
         usual = np.mean([take.loss for some in made for take in some])
         chosen = np.mean([take.loss for take in best(made, 1.0)])
-        as_codes(rows).save(out)
         told = f"{usual:.3f} nats a phone, the best {chosen:.3f}"
         print(f"{speaker}: {told}; {len(rows)} lines after {time.monotonic() - began:.0f} s", flush=True)
+    if not rows:
+        raise ValueError("takes: no line was kept")
     return as_codes(rows)
 
 

@@ -1,6 +1,7 @@
 """From a script to shards of one voice that the codec encodes, and recordings by way of bands."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,8 +9,12 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+from safetensors.torch import save_file
 
 from tests.training.readers.test_reading import SMALL, recordings
+from training.asr.config import load_config
+from training.asr.phones import FRAMES_PER_ROW
+from training.readers import judge as module
 from training.readers.bands import Bands
 from training.readers.corpus import Corpus
 from training.readers.judge import PhoneJudge
@@ -17,6 +22,7 @@ from training.readers.model import Reader
 from training.readers.narration import Narrator, by_bands, by_bands_all, narrate
 from training.readers.reading import Casting, Manner, Spoken
 from training.readers.script import Line
+from training.readers.timing import fitted
 from training.tts.config import FRAME, LABEL, RATE
 from training.tts.phones import UNKNOWN
 from training.tts.speech import LEVEL, Shard, Utterance, load_shard, shards
@@ -54,7 +60,8 @@ def test_a_voice_reads_what_its_judge_hears(tmp_path: Path) -> None:
     shard = load_shard(path)
     kept = [u.text for u in shard.utterances]
     liked = sorted((len(line.phones), line.text) for line in script if line.first.sum() > 1)[:20]
-    assert max(len(text.split()) for text in kept) <= max(len(text.split()) for _, text in liked)
+    # All words of a line are alike and have two phones: those of fewest phones are those of fewest words.
+    assert sorted(len(text.split()) for text in kept) == sorted(len(text.split()) for _, text in liked)
     assert len(kept) == 20 and all(len(text.split()) > 1 for text in kept)
     assert {u.speaker for u in shard.utterances} == {"ann"} and not any(u.held_out for u in shard.utterances)
     assert (shard.labels == UNKNOWN).all() and len(shard.labels) == len(shard.wave) // LABEL
@@ -82,3 +89,26 @@ def test_bands_keep_time_and_loudness(tmp_path: Path) -> None:
     assert np.corrcoef(level(shard.wave), level(wave))[0, 1] > 0.95
     assert level(shard.wave).mean() == pytest.approx(level(wave).mean(), rel=0.1)
     assert not by_bands(np.zeros(FRAME, np.int16), Bands()).any()
+
+
+def test_phones_are_judged_clip_by_clip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clips come back in another order; what the head says of each goes to its own row, and too many phones are inf."""
+    head = torch.nn.Linear(8, FRAMES_PER_ROW * 4)
+    torch.manual_seed(4)
+    torch.nn.init.normal_(head.weight)
+    states = [np.random.default_rng(i).normal(size=(n, 8)).astype(np.float16) for i, n in enumerate((9, 4, 7))]
+    lines = [Line(" a.", np.array(ids, np.uint8), np.arange(len(ids)) == 0) for ids in ((0, 1), (2, 1) * 9, (1,))]
+    judge = PhoneJudge.__new__(PhoneJudge)
+    judge._model, judge._device = SimpleNamespace(phones=head, thinker=SimpleNamespace(audio_tower=None)), CPU  # type: ignore
+    monkeypatch.setattr(module, "inner_states", lambda _, clips, __: [(clips[i], states[i]) for i in (1, 2, 0)])
+    found = judge.losses([Spoken(line, np.zeros(9, np.int16), []) for line in lines])
+    assert np.isinf(found[1])
+    for i in (0, 2):
+        alone = fitted(head, [states[i]], [lines[i].phones.tolist()], CPU)
+        assert found[i] == pytest.approx(float(alone.loss[0]), rel=1e-4) and alone.scores.shape[-1] == 4
+
+
+def test_a_judge_needs_a_phone_head(tmp_path: Path) -> None:
+    save_file({"other": torch.zeros(1)}, tmp_path / "model.safetensors")
+    with pytest.raises(ValueError, match="no phone head"):
+        PhoneJudge(load_config(Path("training/asr/pocket-asr-en-7.toml")), tmp_path, CPU)

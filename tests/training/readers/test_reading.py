@@ -23,7 +23,7 @@ from training.readers.reading import Casting, Line, Manner, read_aloud, read_lin
 from training.readers.script import load_script, transcripts, write_script
 from training.readers.timing import Timing, load_timings, save_timings
 from training.shards import RATE, Clip
-from training.tts.text import MARKS, sentences
+from training.tts.text import ENDS, MARKS, sentences
 
 SILENT = 3
 SMALL = Reading(
@@ -225,11 +225,12 @@ class Spelt:
 def test_a_script_comes_back(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     path = tmp_path_factory.mktemp("script") / "s.npz"
     fiction = ["The Dean's ways were not sybaritic.", "Isn't Kate coming to lunch?", "He came in 1902."]
-    for texts in (transcripts(fiction, seed), sentences(fiction, seed)):
+    for marked, texts in ((False, transcripts(fiction, seed)), (True, sentences(fiction, seed))):
         said = write_script(texts, Spelt(), 12, path)  # pyright: ignore[reportArgumentType]
         lines = load_script(path)
         assert len(lines) == 12 and sum(len(line.phones) for line in lines) == said
         for line in lines:
+            assert (line.text[0] == " " and line.text[-1] in ENDS) is marked
             words = [word.strip(MARKS) for word in line.text.split()]
             assert line.first.sum() == len(words) and len(line.phones) == sum(map(len, words))
 

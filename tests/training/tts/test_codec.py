@@ -20,6 +20,7 @@ from training.tts.codes import encode, load_codes
 from training.tts.crops import Crops, place
 from training.tts.graph import captured
 from training.tts.quantizer import SplitResidualVectorQuantizer
+from training.tts.speech import Shard
 
 CPU = torch.device("cpu")
 
@@ -284,3 +285,17 @@ def test_a_step_that_cannot_be_captured_runs_without_a_graph(capsys: pytest.Capt
     step()
     assert count == [1] and pool is None
     assert "WARNING: no graph" in capsys.readouterr().out
+
+
+def test_half_of_the_crops_are_heard_another_way() -> None:
+    said = tone_shard("kathleen")
+    other = Shard(-said.wave, said.labels, said.utterances)
+    voice = place([said], CPU, held_out=False, heard=[other])
+    assert voice is not None
+    torch.manual_seed(1)
+    wave, heard, _ = Crops(None, voice, 1.0, 0.0).take(40, 10)
+    turned = [torch.equal(a, -b) for a, b in zip(wave, heard, strict=True)]
+    same = [torch.equal(a, b) for a, b in zip(wave, heard, strict=True)]
+    assert all(a != b for a, b in zip(turned, same, strict=True)) and 8 < sum(turned) < 32
+    with pytest.raises(ValueError, match="heard: 4 utterances that are not the 4"):
+        place([said], CPU, held_out=False, heard=[tone_shard("slt")])

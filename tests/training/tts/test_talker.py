@@ -230,5 +230,8 @@ def test_another_speaker_is_trained_on_beside_the_synthetic_voice(tmp_path: Path
     assert trainer.human and trainer._choose() in trainer.human  # pyright: ignore[reportPrivateUsage]
     trainer.train()
     assert json.loads((tmp_path / "out/talker.json").read_text())["steps"] == 3
+    read = TalkerTrainer(CONFIG, replace(run, read=(tmp_path / "a.npz",)))
+    human, made, both = (sum(b.rows for b in some) for some in (trainer.human, trainer.synthetic, read.synthetic))
+    assert both == human + 2 * made and sum(b.rows for b in read.human) == human
     with pytest.raises(ValueError, match="--voice .* --beside"):
         TalkerTrainer(CONFIG, replace(run, voice="kathleen", start=tmp_path / "out/model.safetensors"))
