@@ -1,7 +1,6 @@
 """From a script to shards of one voice that the codec encodes, and recordings by way of bands."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,10 +10,10 @@ pytest.importorskip("torch")
 import torch
 from safetensors.torch import save_file
 
+from tests.training.asr.shapes import CONFIG
 from tests.training.readers.test_reading import SMALL, recordings
-from training.asr.config import load_config
-from training.asr.phones import FRAMES_PER_ROW
-from training.readers import judge as module
+from training.asr.checkpoint import save_weights
+from training.asr.model import PocketASR
 from training.readers.bands import Bands
 from training.readers.corpus import Corpus
 from training.readers.judge import PhoneJudge
@@ -22,7 +21,7 @@ from training.readers.model import Reader
 from training.readers.narration import Narrator, by_bands, by_bands_all, narrate
 from training.readers.reading import Casting, Manner, Spoken
 from training.readers.script import Line
-from training.readers.timing import fitted
+from training.shards import RATE as ASR_RATE
 from training.tts.config import FRAME, LABEL, RATE
 from training.tts.phones import UNKNOWN
 from training.tts.speech import LEVEL, Shard, Utterance, load_shard, shards
@@ -91,24 +90,29 @@ def test_bands_keep_time_and_loudness(tmp_path: Path) -> None:
     assert not by_bands(np.zeros(FRAME, np.int16), Bands()).any()
 
 
-def test_phones_are_judged_clip_by_clip(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clips come back in another order; what the head says of each goes to its own row, and too many phones are inf."""
-    head = torch.nn.Linear(8, FRAMES_PER_ROW * 4)
+def test_phones_are_judged_clip_by_clip(tmp_path: Path) -> None:
+    """Clips are heard in the order of their lengths; what is heard of each goes to its own row, and too many phones
+    are inf.
+    """
     torch.manual_seed(4)
-    torch.nn.init.normal_(head.weight)
-    states = [np.random.default_rng(i).normal(size=(n, 8)).astype(np.float16) for i, n in enumerate((9, 4, 7))]
-    lines = [Line(" a.", np.array(ids, np.uint8), np.arange(len(ids)) == 0) for ids in ((0, 1), (2, 1) * 9, (1,))]
-    judge = PhoneJudge.__new__(PhoneJudge)
-    judge._model, judge._device = SimpleNamespace(phones=head, thinker=SimpleNamespace(audio_tower=None)), CPU  # type: ignore
-    monkeypatch.setattr(module, "inner_states", lambda _, clips, __: [(clips[i], states[i]) for i in (1, 2, 0)])
-    found = judge.losses([Spoken(line, np.zeros(9, np.int16), []) for line in lines])
-    assert np.isinf(found[1])
-    for i in (0, 2):
-        alone = fitted(head, [states[i]], [lines[i].phones.tolist()], CPU)
-        assert found[i] == pytest.approx(float(alone.loss[0]), rel=1e-4) and alone.scores.shape[-1] == 4
+    save_weights(PocketASR(CONFIG.shape, phones=3).state_dict(), tmp_path)
+    judge = PhoneJudge(CONFIG, tmp_path, CPU)
+    draw = np.random.default_rng(1)
+    said = (((0, 1), 3.0), ((2, 1) * 60, 1.0), ((1,), 2.0))
+    read = [
+        Spoken(
+            Line(" a.", np.array(ids, np.uint8), np.arange(len(ids)) == 0),
+            draw.normal(0, 3000, int(seconds * ASR_RATE)).astype(np.int16),
+            [],
+        )
+        for ids, seconds in said
+    ]
+    found = judge.losses(read)
+    assert np.isinf(found).tolist() == [False, True, False] and abs(found[0] - found[2]) > 1
+    assert found == pytest.approx(np.concatenate([judge.losses([one]) for one in read]), rel=0.02)
 
 
 def test_a_judge_needs_a_phone_head(tmp_path: Path) -> None:
     save_file({"other": torch.zeros(1)}, tmp_path / "model.safetensors")
     with pytest.raises(ValueError, match="no phone head"):
-        PhoneJudge(load_config(Path("training/asr/pocket-asr-en-7.toml")), tmp_path, CPU)
+        PhoneJudge(CONFIG, tmp_path, CPU)
