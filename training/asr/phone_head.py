@@ -22,7 +22,7 @@ from training.shards import RATE, Clip
 from training.transcript import transcript
 
 _RATE, _DROPOUT = 3e-3, 0.1
-_BATCH_SECONDS = 120
+_BATCH_SECONDS, _ON_CUDA = 120, 8  # times as many there
 _LONGEST = 24 * RATE
 
 
@@ -39,7 +39,8 @@ def inner_states(
 ) -> Iterator[tuple[Clip, NDArray[np.float16]]]:
     """(clip, inner states float16 [T, d]) of every clip that is not too long; on CUDA by bfloat16 as in training."""
     mel = LogMel().to(device)
-    for batch in _batches([c for c in clips if len(c.samples) <= _LONGEST]):
+    seconds = _BATCH_SECONDS * (_ON_CUDA if device.type == "cuda" else 1)
+    for batch in _batches([c for c in clips if len(c.samples) <= _LONGEST], seconds):
         frames = torch.tensor([len(c.samples) // HOP for c in batch], device=device)
         width = -(-(int(frames.max()) + 1) // tower.chunk) * tower.chunk * HOP
         samples = torch.zeros(len(batch), width, device=device)
@@ -61,11 +62,11 @@ def hear(tower: AudioTower, clips: Sequence[Clip], phones: Phones, device: torch
     return heard
 
 
-def _batches(clips: Sequence[Clip]) -> Iterator[list[Clip]]:
-    """Of clips about as long as each other."""
+def _batches(clips: Sequence[Clip], seconds: float) -> Iterator[list[Clip]]:
+    """Of clips about as long as each other, which together are as long as `seconds` at most."""
     batch: list[Clip] = []
     for clip in sorted(clips, key=lambda c: len(c.samples)):
-        if batch and (len(batch) + 1) * len(clip.samples) > _BATCH_SECONDS * RATE:
+        if batch and (len(batch) + 1) * len(clip.samples) > seconds * RATE:
             yield batch
             batch = []
         batch.append(clip)

@@ -139,18 +139,20 @@ def main() -> None:
         from training.readers.judge import PhoneJudge
         from training.readers.script import load_script
         from training.tts.checkpoint import load_talker
-        from training.tts.takes import Sound, Studio, record
+        from training.tts.sound import Decoded, Shipped
+        from training.tts.takes import Studio, record
 
         device = torch.device(a.device)
+        torch.backends.cuda.matmul.allow_tf32 = True
         torch.manual_seed(config.talker_training.seed + a.part[0])
         talker = load_talker(a.talker, config).to(device).eval()
         studio = Studio(
-            config, talker, Sound(a.model), Tokenizer.from_file(str(a.tokenizer)),
-            PhoneJudge(load_hearing(a.asr), a.judge, device),
+            config, talker, Decoded(a.codec, device) if a.codec else Shipped(a.model),
+            Tokenizer.from_file(str(a.tokenizer)), PhoneJudge(load_hearing(a.asr), a.judge, device),
         )  # fmt: skip
         lines = load_script(a.script)[a.part[0] :: a.part[1]]
         voices = a.voices or config.voices.speakers
-        record(studio, lines, voices, a.temperature, a.takes, a.keep, a.seconds, a.out)
+        record(studio, lines, voices, a.temperature, a.takes, a.keep, a.seconds, a.out, a.together)
     elif a.stage == "shipped":
         from training.tts.shipped import shipped
 

@@ -145,7 +145,9 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
     takes = stages.add_parser("takes", help="the best of several takes of every line, to train their talker on")
     takes.add_argument("--talker", type=Path, required=True, help="model.safetensors")
-    takes.add_argument("--model", type=Path, required=True, help="directory of the shipped model that decodes")
+    decodes = takes.add_mutually_exclusive_group(required=True)
+    decodes.add_argument("--model", type=Path, help="directory of the shipped model that decodes: for a processor")
+    decodes.add_argument("--codec", type=Path, help="codec.safetensors that decodes: for a GPU")
     takes.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
     takes.add_argument("--judge", type=Path, required=True, help="weights of a hearing model with a phone head")
     takes.add_argument("--asr", type=Path, default=_ASR, help="its configuration")
@@ -154,6 +156,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     takes.add_argument("--voices", nargs="+", help="by turns (default: all)")
     takes.add_argument("--temperature", type=float, default=0.6)
     takes.add_argument("--takes", type=int, default=6, help="of every line")
+    takes.add_argument("--together", type=int, default=80, help="lines: with their takes they are one batch")
     takes.add_argument("--keep", type=float, default=0.8, help="share of the lines that is kept")
     takes.add_argument("--seconds", type=float, default=1800.0)
     takes.add_argument("--out", type=Path, required=True, help="codes.npz")
