@@ -78,13 +78,15 @@ def test_a_text_becomes_a_file(say: Run, tmp_path: Path):
 
 
 def test_another_seed_another_speech(say: Run, tmp_path: Path):
-    """Without a seed one is drawn, told, and gives the same again."""
-    first = facts(say(TEXT, "-o", tmp_path / "a.wav", "--json"))
-    second = facts(say(TEXT, "-o", tmp_path / "b.wav", "--json"))
-    again = facts(say(TEXT, "-o", tmp_path / "c.wav", "--json", "--seed", first["seed"]))
-    files = [(tmp_path / name).read_bytes() for name in ("a.wav", "b.wav", "c.wav")]
-    assert first["seed"] == again["seed"] != second["seed"]
-    assert files[0] == files[2] != files[1]
+    """Without a seed one is drawn, told, and gives the same again. A small model is so sure of itself that it says some
+    sentences alike: of several, not all."""
+    text = f"{TEXT} They grow beans behind the house, and the lake freezes every January. Who left the gate open again?"
+    text += " A loud bang woke everyone in the street, so the ferry left an hour late."
+    drawn = [facts(say(text, "-o", tmp_path / f"{i}.wav", "--json")) for i in range(4)]
+    again = facts(say(text, "-o", tmp_path / "again.wav", "--json", "--seed", drawn[0]["seed"]))
+    files = [(tmp_path / f"{i}.wav").read_bytes() for i in range(4)]
+    assert len({each["seed"] for each in drawn}) == 4 and again["seed"] == drawn[0]["seed"]
+    assert (tmp_path / "again.wav").read_bytes() == files[0] and len(set(files)) > 1
 
 
 def test_the_suffix_says_the_format(say: Run, tmp_path: Path):

@@ -153,6 +153,12 @@ def main() -> None:
         lines = load_script(a.script)[a.part[0] :: a.part[1]]
         voices = a.voices or config.voices.speakers
         record(studio, lines, voices, a.temperature, a.takes, a.keep, a.seconds, a.out, a.together)
+    elif a.stage == "pick":
+        from training.tts.codes import concatenate, load_codes
+
+        codes = concatenate([load_codes(path) for path in a.codes]).by(a.speaker)
+        codes.save(a.out)
+        print(f"{len(codes.text)} utterances, {len(codes.codes) / FRAMES_AN_HOUR:.2f} h")
     elif a.stage == "shipped":
         from training.tts.shipped import shipped
 

@@ -162,6 +162,11 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     takes.add_argument("--out", type=Path, required=True, help="codes.npz")
     takes.add_argument("--device", default="cuda")
 
+    pick = stages.add_parser("pick", help="the utterances of one speaker")
+    pick.add_argument("codes", type=Path, nargs="+", help="codes.npz")
+    pick.add_argument("--speaker", required=True)
+    pick.add_argument("--out", type=Path, required=True, help="codes.npz")
+
     chain = stages.add_parser("chain", help="codec, talker and fine-tuning of one variant up to a moment")
     chain.add_argument("--speech", type=Path, nargs="+", required=True)
     chain.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
