@@ -74,7 +74,7 @@ def best(takes: Sequence[Sequence[Take]], keep: float) -> list[Take]:
 
 def record(
     studio: Studio, script: Sequence[Line], speakers: Sequence[str], temperature: float, count: int, keep: float,
-    seconds: float, out: Path, together: int = 80,
+    seconds: float, out: Path, together: int,
 ) -> Codes:  # fmt: skip
     """The best takes of as many lines as can be said in `seconds`, by turns in every voice; saved now and then.
     count: takes of a line; keep: share of a round's lines; together: lines of a round, which one voice says.
