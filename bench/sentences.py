@@ -5,6 +5,8 @@ like some of those.
 
 The 200 (``sentences.txt``) were written for this purpose; neither the text corpus nor any transcript holds one. The
 300 follow from a seed: numbers, dates and money in digits, questions, long sentences, short ones, names.
+
+``python -m bench.sentences`` prints all of them as they are read, numbers as words: what no training may say.
 """
 
 import random
@@ -14,6 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from bench.row import NotMeasured
+from codec.text import spoken_text
+from engines.speaking_parts import TextRules
 
 SEED: Final = 20_261_120
 COUNTS: Final = {"numbers": 100, "questions": 60, "long": 80, "short": 30, "names": 30}
@@ -73,6 +77,12 @@ def read(path: Path) -> list[Sentence]:
     if not found:
         raise NotMeasured(f"--sentences {path}: no line holds a sentence")
     return found
+
+
+def main() -> None:
+    """Print them, and those of ``numbers.txt``."""
+    texts = [sentence.text for sentence in [*sentences(), *read(Path(__file__).parent / "numbers.txt")]]
+    print(*(spoken_text(text, TextRules(), english=True) for text in texts), sep="\n")
 
 
 def _numbers(chance: random.Random) -> str:
@@ -140,3 +150,7 @@ def _names(chance: random.Random) -> str:
             f"{other} asked whether {one} {last} lives in {place}.",
         ]
     )
+
+
+if __name__ == "__main__":
+    main()

@@ -24,6 +24,15 @@ def said(text: str, kind: str = "everyday", seconds: float = 3.0, guards: tuple[
     return Spoken(Sentence(text, kind), text, np.zeros(round(RATE * seconds), np.float32), guards)
 
 
+def test_what_no_training_may_say_is_printed_as_it_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """All sentences and those in other words, one a line, numbers as words."""
+    sentences_module.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(sentences_module.sentences()) + 180
+    assert all(line and not any(c.isdigit() for c in line) for line in lines)
+    assert "Why is the garden so expensive?" in lines
+
+
 def test_held_out_recordings_are_the_voice_s_own(voice: Path) -> None:
     """Of the test split the voice's clips only; of its own shard every 27th prompt."""
     found = recordings.held_out(Material(voice, []))

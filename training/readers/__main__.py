@@ -18,7 +18,7 @@ from training.readers.learn import learn
 from training.readers.model import Reader, compile_layers
 from training.readers.narration import Narrator, by_bands_all, narrate
 from training.readers.reading import Casting, Manner, read_aloud
-from training.readers.script import load_script, transcripts, write_script
+from training.readers.script import load_script, transcripts, unsaid, write_script
 from training.readers.timing import load_timings, save_timings, silence, time_phones
 from training.shards import Clip, read_shards
 from training.tts.text import sentences
@@ -44,6 +44,7 @@ def main() -> None:
     script.add_argument("--sentences", type=int, default=200_000)
     script.add_argument("--seed", type=int, default=1)
     script.add_argument("--marks", action="store_true", help="sentences with marks, as a speaking model learns them")
+    script.add_argument("--never", type=Path, help="sentences, one a line, that are not to be read: a test's")
     for stage in (timings, script):
         stage.add_argument("--shards", type=Path, nargs="+", required=True)
         stage.add_argument("--text", type=Path, required=True)
@@ -110,6 +111,8 @@ def main() -> None:
     if args.stage == "script":
         fiction = args.text.read_text().splitlines()
         texts = sentences(fiction, args.seed) if args.marks else transcripts(fiction, args.seed)
+        if args.never:
+            texts = unsaid(texts, args.never.read_text(encoding="utf-8").splitlines())
         write_script(texts, phones, args.sentences, args.out)
         return
     model = PocketASR(asr.shape, asr.regularisation, len(phones)).eval()

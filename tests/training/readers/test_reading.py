@@ -20,7 +20,7 @@ from training.readers.corpus import Corpus, said_in
 from training.readers.learn import learn, painting_loss, timing_loss
 from training.readers.model import LONGEST_GAP, NEAR, SLOT, Reader
 from training.readers.reading import Casting, Line, Manner, read_aloud, read_lines, styles, times
-from training.readers.script import load_script, transcripts, write_script
+from training.readers.script import load_script, transcripts, unsaid, write_script
 from training.readers.timing import Timing, load_timings, save_timings
 from training.shards import RATE, Clip
 from training.tts.text import ENDS, MARKS, sentences
@@ -233,6 +233,19 @@ def test_a_script_comes_back(tmp_path_factory: pytest.TempPathFactory, seed: int
             assert (line.text[0] == " " and line.text[-1] in ENDS) is marked
             words = [word.strip(MARKS) for word in line.text.split()]
             assert line.first.sum() == len(words) and len(line.phones) == sum(map(len, words))
+
+
+@given(st.lists(st.integers(0, 30)))
+def test_what_is_never_to_be_read_is_left_out_whatever_its_marks(never: list[int]) -> None:
+    """And nothing else, in the order that it came in; and whether its numbers have an "and" or not."""
+    assert not list(unsaid(iter([" two hundred and four, he said."]), ["Two hundred four he said"]))
+    lines = [text for _, text in zip(range(30), sentences(["He came; isn't it so?"], 1), strict=False)]
+    told = [lines[i].upper().replace(",", "").replace(".", "!") for i in never if i < len(lines)]
+    left = list(unsaid(iter(lines), told))
+    plain = (text.translate(str.maketrans("", "", MARKS)).split() for text in lines)
+    words = [[word for word in its if word != "and"] for its in plain]
+    refused = [words[i] for i in never if i < len(lines)]
+    assert left == [text for text, its in zip(lines, words, strict=True) if its not in refused]
 
 
 def test_the_recipe_is_readable() -> None:
