@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -10,6 +11,7 @@ from typing import Any
 
 from bench import asr, identity, official, sessions, stability, tts, voices, words
 from bench.figures import lines
+from bench.probe import stolen_seconds
 from engines.manifest import NAME
 from engines.store import BUNDLED, ModelNotFound, default, find
 
@@ -27,9 +29,17 @@ OFFICIAL = Path(os.environ.get("OFFICIAL_ASR", ".envs/qwen3-asr-0.6b-random"))
 
 
 def alone(measure: Callable[..., dict[str, object]], *arguments: Any, **options: Any) -> dict[str, object]:
-    """A measurement in a process of its own: its peak memory is nobody else's."""
+    """A measurement in a process of its own: its peak memory is nobody else's.
+
+    Beside it ``stolen_cores``: how many of this machine's cores its host gave to others meanwhile, where that is told.
+    """
+    began, before = time.monotonic(), stolen_seconds()
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(measure, *arguments, **options).result()
+        found = pool.submit(measure, *arguments, **options).result()
+    after = stolen_seconds()
+    if before is None or after is None:
+        return found
+    return {**found, "stolen_cores": round((after - before) / (time.monotonic() - began), 3)}
 
 
 def main() -> int:
