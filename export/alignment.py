@@ -10,11 +10,11 @@ from pathlib import Path
 import llama_cpp.llama_cpp as llama
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from engines.embeddings import EmbeddingTable
+from engines.files import load_floats, load_tokenizer
+from engines.manifest import read_asr
 from export.decoder import keep_log
-from export.parity import LOGIT_ERROR, Exported
 from export.reference import Reference
 from export.sound import sound
 from export.table import Row
@@ -24,15 +24,16 @@ Floats = NDArray[np.float32]
 WORDS = ("the", "quick", "brown", "fox", "jumps")
 
 
-def aligner_rows(exported: Exported, reference: Reference) -> Iterator[Row]:
-    """Logits and classes at every ``<timestamp>`` of two clips."""
-    aligner = exported.manifest.aligner
-    assert aligner is not None
-    head: Floats = np.load(exported.directory / aligner.head).astype(np.float32)
-    tokenizer = Tokenizer.from_file(str(exported.tokenizer))
+def aligner_rows(directory: Path, reference: Reference, limit: float) -> Iterator[Row]:
+    """Logits and classes at every ``<timestamp>`` of two clips. ``limit``: largest error of an exact model's logits."""
+    manifest = read_asr(directory)
+    assert manifest.aligner is not None
+    head = load_floats(directory / manifest.aligner.head)
+    tokenizer = load_tokenizer(directory / manifest.tokenizer.file)
+    decoder = directory / manifest.decoder.file
     placeholder, timestamp = tokenizer.token_to_id("<|audio_pad|>"), tokenizer.token_to_id("<timestamp>")
-    table = EmbeddingTable(exported.directory / exported.manifest.decoder.file)
-    exact = exported.manifest.decoder.quantization == "f32" and exported.manifest.encoder.precision == "fp32"
+    table = EmbeddingTable(decoder)
+    exact = manifest.decoder.quantization == "f32" and manifest.encoder.precision == "fp32"
     for index, seconds in enumerate((2.0, 9.5)):
         features, mask = reference.features(sound(seconds, index))
         audio = reference.encode(features, mask)
@@ -42,11 +43,11 @@ def aligner_rows(exported: Exported, reference: Reference) -> Iterator[Row]:
         ids = np.array(tokenizer.encode(prompt, add_special_tokens=False).ids)
         rows = table.rows(ids.tolist())
         rows[ids == placeholder] = audio
-        ours = (hidden(exported.directory / exported.manifest.decoder.file, rows) @ head.T)[ids == timestamp]
+        ours = (hidden(decoder, rows) @ head.T)[ids == timestamp]
         theirs = reference.classify(ids.tolist(), features, mask)[ids == timestamp]
         stage = f"aligner {seconds:g} s"
         worst = float((np.abs(ours - theirs).max(1) / theirs.std(1)).max())
-        yield Row(stage, "largest logit error / deviation", worst, LOGIT_ERROR if exact else None)
+        yield Row(stage, "largest logit error / deviation", worst, limit if exact else None)
         same = float((ours.argmax(1) == theirs.argmax(1)).mean())
         yield Row(stage, "same time classes", same, 1.0 if exact else None, at_least=True)
 

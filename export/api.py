@@ -1,35 +1,16 @@
 """What the command line calls: inspect, run, verify. Importable without torch, onnx or gguf."""
 
-import importlib.util
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from export.checkpoint import CheckpointError, open_checkpoint, read_json
 from export.dims import Dims, read_dims
 from export.directory import precision_of, quantization_of, write_directory
-from export.table import Table
-
-if TYPE_CHECKING:
-    from export.tts.api import TtsReport
-
-NEEDED = ("torch", "onnx", "onnxscript", "gguf")
+from export.packages import NEEDED, ExportUnavailable, require
+from export.table import Table, titled
+from export.tts import api as speaking
 
 __all__ = ["CheckpointError", "ExportUnavailable", "Report", "Table", "inspect", "run", "verify"]
-
-
-class ExportUnavailable(RuntimeError):
-    """Packages that exporting needs are not installed; the message says how to install them."""
-
-
-def require(*packages: str) -> None:
-    """Raise ExportUnavailable, in one sentence, unless ``packages`` can be imported."""
-    missing = [name for name in packages if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ExportUnavailable(
-            f"exporting needs {', '.join(missing)}: install the extra with `pip install -e '.[export]'`."
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +35,12 @@ class Report:
         lines = [
             f"{self.directory}  ({self.layout} layout, {self.tensors} tensors, "
             f"{self.parameters / 1e6:.2f} M parameters)",
-            *table("audio encoder", {name: value for name, value in asdict(encoder).items() if name != "phones"}),
-            *(table("phone head", asdict(encoder.phones)) if encoder.phones else ()),
-            *table("text decoder", asdict(decoder)),
-            *(table("aligner", asdict(aligner)) if aligner else ()),
-            *table("state", states),
+            *titled("audio encoder", asdict(encoder)),
+            *titled("text decoder", asdict(decoder)),
+            *(titled("aligner", asdict(aligner)) if aligner else ()),
+            *titled("state", states),
         ]
         return "\n".join(lines)
-
-
-def table(title: str, values: Mapping[str, object]) -> list[str]:
-    """A titled block of ``name value`` lines."""
-    return [
-        title,
-        *(f"  {name.replace('_', ' '):<16}{'–' if value is None else value}" for name, value in values.items()),
-    ]
 
 
 def speaks(checkpoint: Path) -> bool:
@@ -80,15 +52,13 @@ def speaks(checkpoint: Path) -> bool:
     return read_json(checkpoint / "config.json").get("model_type") == "qwen3_tts"
 
 
-def inspect(checkpoint: Path) -> "Report | TtsReport":
+def inspect(checkpoint: Path) -> Report | speaking.TtsReport:
     """Every dimension, head, window and state of a checkpoint, hearing or speaking. Needs no torch.
 
     Raises:
         CheckpointError: neither kind of checkpoint, or a tensor missing or of another shape than configured.
     """
     if speaks(checkpoint):
-        from export.tts import api as speaking
-
         return speaking.inspect(checkpoint)
     opened = open_checkpoint(checkpoint)
     dims = read_dims(opened)
@@ -111,8 +81,6 @@ def run(checkpoint: Path, out: Path, *, encoder: str, decoder: str, clip: bool, 
     """
     precision, quantization = precision_of(encoder), quantization_of(decoder)
     if speaks(checkpoint):
-        from export.tts import api as speaking
-
         return speaking.run(checkpoint, out, codec=encoder, decoder=decoder, name=name)
     opened = open_checkpoint(checkpoint)
     dims = read_dims(opened)

@@ -26,8 +26,11 @@ RENAMED = (
 )
 """transformers' prefixes → the original ones (transformers, convert_qwen3_asr_to_hf.py)."""
 
-HEADS = ("ctc.", "phones.")
-"""Prefixes of our own small models' heads, the same in both layouts; no official model has them."""
+HEADS = ("ctc.",)
+"""Prefix of our own small models' head, the same in both layouts; no official model has it."""
+
+TRAINING = ("phones.",)
+"""Prefix of what serves our own models' training alone and is no part of what is exported."""
 
 
 class CheckpointError(ValueError):
@@ -145,7 +148,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_headers(directory: Path) -> dict[str, Stored]:
-    """Every tensor of the checkpoint under its original name."""
+    """Every tensor of the checkpoint under its original name, without those of ``TRAINING``."""
     index = directory / "model.safetensors.index.json"
     if index.exists():
         files = sorted({directory / name for name in read_json(index).get("weight_map", {}).values()})
@@ -154,7 +157,8 @@ def read_headers(directory: Path) -> dict[str, Stored]:
     tensors: dict[str, Stored] = {}
     for file in files:
         try:
-            tensors.update({canonical(name): stored for name, stored in read_header(file).items()})
+            found = read_header(file).items()
+            tensors.update({canonical(name): stored for name, stored in found if not name.startswith(TRAINING)})
         except FileNotFoundError:
             raise CheckpointError(f"{directory} holds no {file.name}") from None
         except (ValueError, KeyError, struct.error) as error:

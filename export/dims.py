@@ -2,27 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from export.checkpoint import Checkpoint, CheckpointError, extras, read_json
+from export.checkpoint import Checkpoint, CheckpointError, read_json
 
 CONVOLUTIONS = ("conv2d1", "conv2d2", "conv2d3")
 """Three 3 × 3 convolutions of stride 2 and padding 1 (QwenLM/Qwen3-ASR, modeling_qwen3_asr.py:610-629)."""
-
-
-@dataclass(frozen=True, slots=True)
-class PhoneDims:
-    """A phone head: a CTC head on the states after an inner layer of the encoder."""
-
-    layer: int
-    """Counted from 1."""
-    frames: int
-    """CTC frames of a row."""
-    classes: int
-    """Without the blank, which is the last."""
-    pronunciation: str
-    """Name of the file in the checkpoint's directory by which words become classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +29,6 @@ class EncoderDims:
     window_rows: int
     ctc: int | None
     """Classes of the CTC head, blank included."""
-    phones: PhoneDims | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +134,13 @@ def read_encoder(checkpoint: Checkpoint, audio: Section) -> EncoderDims:
     if window % chunk:
         raise audio.error("n_window_infer", f"{window} is no multiple of 2 · n_window = {chunk}")
     rows = halved_thrice(chunk)
-    layers = audio.integer("encoder_layers", "num_hidden_layers")
     ctc = checkpoint.tensors.get("ctc.weight")
     return EncoderDims(
         bins=bins,
         channels=audio.integer("downsample_hidden_size"),
         bands=halved_thrice(bins),
         width=width,
-        layers=layers,
+        layers=audio.integer("encoder_layers", "num_hidden_layers"),
         heads=heads,
         head_dim=width // heads,
         ffn=audio.integer("encoder_ffn_dim", "intermediate_size"),
@@ -166,39 +149,7 @@ def read_encoder(checkpoint: Checkpoint, audio: Section) -> EncoderDims:
         chunk_rows=rows,
         window_rows=rows * (window // chunk),
         ctc=ctc.shape[0] if ctc is not None and ctc.shape else None,
-        phones=read_phones(checkpoint, layers),
     )
-
-
-def read_phones(checkpoint: Checkpoint, layers: int) -> PhoneDims | None:
-    """The phone head that ``hearsay.phones`` describes and ``phones.*`` hold, or None where there is neither."""
-    described = extras(checkpoint).get("phones")
-    stored = sorted(name for name in checkpoint.tensors if name.startswith("phones."))
-    if described is None:
-        if stored:
-            raise CheckpointError(
-                f"{checkpoint.directory}/config.json: hearsay.phones is missing, which {stored[0]} asks for"
-            )
-        return None
-    section = Section(checkpoint, "hearsay.phones", {"hearsay.phones": described})
-    layer, frames, file = section.integer("layer"), section.integer("frames"), section.values.get("pronunciation")
-    if layer > layers:
-        raise section.error("layer", f"{layer} lies outside 1…{layers}")
-    # A plain name, and one that no other file of a model directory has.
-    if not isinstance(file, str) or Path(file).name != file or not file.endswith(".npz"):
-        raise section.error("pronunciation", f"{file!r} is not the name of a .npz file in the checkpoint's directory")
-    if not (checkpoint.directory / file).is_file():
-        raise section.error("pronunciation", f"{checkpoint.directory} holds no {file}")
-    head = checkpoint.tensors.get("phones.1.weight")
-    if head is None or not head.shape:
-        raise CheckpointError(
-            f"{checkpoint.directory}/config.json: hearsay.phones: tensor phones.1.weight is missing or has no rows"
-        )
-    if head.shape[0] % frames or head.shape[0] < 2 * frames:
-        raise section.error(
-            "frames", f"{frames} does not divide the {head.shape[0]} rows of phones.1.weight into two classes or more"
-        )
-    return PhoneDims(layer, frames, head.shape[0] // frames - 1, file)
 
 
 def halved_thrice(frames: int) -> int:
@@ -296,12 +247,6 @@ def encoder_shapes(dims: EncoderDims) -> Iterator[tuple[str, tuple[int, ...]]]:
     if dims.ctc is not None:
         yield "ctc.weight", (dims.ctc, width)
         yield "ctc.bias", (dims.ctc,)
-    if dims.phones is not None:
-        rows = dims.phones.frames * (dims.phones.classes + 1)
-        yield "phones.0.weight", (width,)
-        yield "phones.0.bias", (width,)
-        yield "phones.1.weight", (rows, width)
-        yield "phones.1.bias", (rows,)
 
 
 def decoder_shapes(dims: Dims) -> Iterator[tuple[str, tuple[int, ...]]]:

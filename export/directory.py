@@ -55,8 +55,6 @@ def write_directory(
             head = checkpoint.tensor("lm_head.weight", dims.aligner.classes, dims.decoder.width)
             np.save(scratch / HEAD, head.astype(np.float16 if encoder != "fp32" else np.float32))
         write_encoder(checkpoint, dims, scratch, encoder, clip)
-        if (phones := dims.encoder.phones) is not None:
-            shutil.copyfile(checkpoint.directory / phones.pronunciation, scratch / phones.pronunciation)
         own_head = not dims.decoder.tied and dims.aligner is None
         write_decoder(checkpoint, dims.decoder, scratch / DECODER, decoder, name=label, head=own_head)
         manifest.write(describe(checkpoint, dims, scratch, encoder, decoder, clip, label, extra), scratch)
@@ -105,7 +103,7 @@ def describe(
     extra: Mapping[str, Any],
 ) -> manifest.AsrManifest:
     """The manifest of what lies in ``out``."""
-    encoder, decoder, aligner, phones = dims.encoder, dims.decoder, dims.aligner, dims.encoder.phones
+    encoder, decoder, aligner = dims.encoder, dims.decoder, dims.aligner
     return manifest.AsrManifest(
         format=manifest.FORMAT,
         name=name,
@@ -124,7 +122,6 @@ def describe(
             width=encoder.output,
             clip=CLIP if clip else None,
             ctc_blank=blank(checkpoint, dims, extra),
-            phones=None if phones is None else manifest.Phones(phones.frames, phones.classes, phones.pronunciation),
         ),
         decoder=manifest.Decoder(
             file=DECODER,
@@ -136,7 +133,6 @@ def describe(
             head_dim=decoder.head_dim,
             vocabulary=decoder.vocabulary,
             context=decoder.context,
-            language_model=reads(checkpoint, extra),
         ),
         tokenizer=manifest.Tokenizer(TOKENIZER, bool(extra.get("text", {}).get("leading_space", False))),
         files={path.name: describe_file(path) for path in sorted(out.iterdir())},
@@ -166,16 +162,6 @@ def blank(checkpoint: Checkpoint, dims: Dims, extra: Mapping[str, Any]) -> int |
         raise CheckpointError(
             f"{checkpoint.directory}/config.json: hearsay.ctc.blank {value} lies outside the head's "
             f"{dims.encoder.ctc} classes"
-        )
-    return value
-
-
-def reads(checkpoint: Checkpoint, extra: Mapping[str, Any]) -> bool:
-    """``hearsay.decoder.language_model``: whether the decoder was trained on text without sound too."""
-    value = extra.get("decoder", {}).get("language_model", False)
-    if not isinstance(value, bool):
-        raise CheckpointError(
-            f"{checkpoint.directory}/config.json: hearsay.decoder.language_model: {value!r} is neither true nor false"
         )
     return value
 

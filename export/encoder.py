@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from export.checkpoint import Checkpoint
-from export.dims import CONVOLUTIONS, EncoderDims, PhoneDims
+from export.dims import CONVOLUTIONS, EncoderDims
 
 Read = Callable[..., NDArray[np.float32]]
 
@@ -142,26 +142,10 @@ class Layer(nn.Module):
         return x if self.limit is None else x.clamp(-self.limit, self.limit)
 
 
-class PhoneHead(nn.Sequential):
-    """States after the last norm [W, T, width] → log-probabilities [W, T, frames, classes + 1], the blank last."""
-
-    def __init__(self, dims: PhoneDims, read: Read, dtype: torch.dtype) -> None:
-        super().__init__(
-            Norm(read("phones.0.weight"), read("phones.0.bias")),
-            Linear(read("phones.1.weight"), read("phones.1.bias"), dtype),
-        )
-        self.frames = (dims.frames, dims.classes + 1)
-
-    def forward(self, input: Tensor) -> Tensor:
-        scores = super().forward(input).unflatten(-1, self.frames)
-        return torch.log_softmax(scores.float(), -1).to(input.dtype)
-
-
 class Body(nn.Module):
-    """rows [W, T, width], mask [W, T] (1 valid, 0 padding) → embeddings [W, T, output], then what the heads give.
+    """rows [W, T, width], mask [W, T] (1 valid, 0 padding) → embeddings [W, T, output].
 
-    With a CTC head ctc [W, T, classes], with a phone head phones [W, T, frames, classes + 1], both log-probabilities.
-    Each of the W windows attends within itself only.
+    With a CTC head also its log-probabilities ctc [W, T, classes]. Each of the W windows attends within itself only.
     """
 
     def __init__(self, dims: EncoderDims, read: Read, dtype: torch.dtype) -> None:
@@ -175,31 +159,19 @@ class Body(nn.Module):
             for name in ("proj1", "proj2")
         )
         self.ctc = None if dims.ctc is None else Linear(read("ctc.weight"), read("ctc.bias"), dtype)
-        self.phones = None if dims.phones is None else PhoneHead(dims.phones, read, dtype)
-        self.inner = 0 if dims.phones is None else dims.phones.layer
 
     def forward(self, rows: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
-        inner, last = self.states(rows, mask)
-        hidden = self.norm(last)
-        outputs = [self.project(hidden)]
-        if self.ctc is not None:
-            outputs.append(torch.log_softmax(self.ctc(hidden).float(), -1).to(rows.dtype))
-        if self.phones is not None:
-            outputs.append(self.phones(self.norm(inner)))
-        return tuple(outputs)
-
-    def states(self, rows: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """What leaves the phone head's layer (what comes in, where there is no such head), and the last one."""
-        bias = (mask.float() - 1.0).unsqueeze(1).unsqueeze(1) * MASKED
-        inner = rows
-        for number, layer in enumerate(self.layers, 1):
-            rows = layer(rows, bias)
-            if number == self.inner:
-                inner = rows
-        return inner, rows
+        hidden = self.hidden(rows, mask)
+        embeddings = self.project(hidden)
+        if self.ctc is None:
+            return (embeddings,)
+        return embeddings, torch.log_softmax(self.ctc(hidden).float(), -1).to(rows.dtype)
 
     def hidden(self, rows: Tensor, mask: Tensor) -> Tensor:
-        return self.norm(self.states(rows, mask)[1])
+        bias = (mask.float() - 1.0).unsqueeze(1).unsqueeze(1) * MASKED
+        for layer in self.layers:
+            rows = layer(rows, bias)
+        return self.norm(rows)
 
     def project(self, hidden: Tensor) -> Tensor:
         return self.second(functional.gelu(self.first(hidden)))

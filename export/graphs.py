@@ -48,12 +48,11 @@ def stem_graph(stem: Stem, dims: EncoderDims, dtype: torch.dtype, *, whole: bool
 
 
 def body_graph(body: Body, dims: EncoderDims, dtype: torch.dtype) -> onnx.ModelProto:
-    """The window graph: ``rows [W, T, width], mask [W, T] → embeddings (, ctc) (, phones)``."""
+    """The window graph: ``rows [W, T, width], mask [W, T] → embeddings (, ctc)``."""
     length = dims.window_rows // 2
     inputs = {"rows": torch.zeros(2, length, dims.width, dtype=dtype), "mask": torch.ones(2, length, dtype=dtype)}
     axes = {0: Dim("windows"), 1: Dim("length", min=1, max=dims.window_rows)}
-    heads = {"ctc": dims.ctc, "phones": dims.phones}
-    outputs = ("embeddings", *(name for name, head in heads.items() if head is not None))
+    outputs = ("embeddings",) if dims.ctc is None else ("embeddings", "ctc")
     return trace(body, inputs, {"rows": axes, "mask": axes}, outputs)
 
 

@@ -21,15 +21,16 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from export import graphs
+from export.columns import quantize_columns
 from export.dims import EncoderDims, encoder_shapes
 from export.encoder import Body, Stem
-from export.quantize import quantize_columns, quantize_graph
+from export.quantize import quantize_graph
 
 Floats = NDArray[np.float32]
 
 DIMS = EncoderDims(
     bins=128, channels=480, bands=16, width=896, layers=18, heads=14, head_dim=64, ffn=3584, output=1024,
-    chunk_frames=100, chunk_rows=13, window_rows=104, ctc=None, phones=None,
+    chunk_frames=100, chunk_rows=13, window_rows=104, ctc=None,
 )  # fmt: skip
 
 
@@ -93,7 +94,7 @@ def whole_tensor(model: onnx.ModelProto) -> None:
     done: set[str] = set()
 
     def replace(source: str, name: str, values: Floats, output: str) -> list[onnx.NodeProto]:
-        integers, scales = quantize_columns(values)
+        integers, scales = quantize_columns(values, multiplied=True)
         for suffix, array in (("q", integers), ("s", scales)):
             model.graph.initializer.append(numpy_helper.from_array(array, f"{name}/{suffix}"))
         rows = [f"{source}/{suffix}" for suffix in ("q", "s", "z")]
@@ -123,7 +124,7 @@ def integer_convolutions(model: onnx.ModelProto) -> None:
             continue
         source, name, output = node.input[0], node.input[1], node.output[0]
         values = numpy_helper.to_array(initializers[name])
-        integers, scales = quantize_columns(values.reshape(len(values), -1).T)
+        integers, scales = quantize_columns(values.reshape(len(values), -1).T, multiplied=True)
         extra = {
             f"{name}/q": np.ascontiguousarray(integers.T).reshape(values.shape),
             f"{name}/s": (scales / 127)[:, None, None],

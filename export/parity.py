@@ -19,6 +19,7 @@ from engines.batching import Lane
 from engines.gguf import Decoder, Rows
 from engines.manifest import ClipFloor
 from engines.onnx import Graph
+from export.alignment import aligner_rows
 from export.checkpoint import open_checkpoint
 from export.dims import read_dims
 from export.reference import Generated, Reference
@@ -37,7 +38,7 @@ ENCODER_ERROR, ENCODER_COSINE = 1e-4, 0.999999
 """Largest error over the reference's RMS, and least cosine of a row, of a float32 encoder."""
 
 HEAD_ERROR = 1e-3
-"""Largest difference of a head's log-probabilities, float32 against float32."""
+"""Largest difference of the CTC head's log-probabilities, float32 against float32."""
 
 MEL_ERROR = 1e-4
 """Largest difference of normalised mel features where neither floor holds: the official transform is in float32."""
@@ -155,9 +156,7 @@ def verify(
         if exported.manifest.aligner is None:
             rows += decoder_rows(exported, reference, tokens)
         else:
-            from export.alignment import aligner_rows
-
-            rows += aligner_rows(exported, reference)
+            rows += aligner_rows(directory, reference, LOGIT_ERROR)
         return Table(f"{directory} against {against}", tuple(rows))
     finally:
         exported.close()
@@ -192,16 +191,13 @@ def encoder_rows(exported: Exported, reference: Reference, seconds: Sequence[flo
         yield from compared(f"encoder {length:g} s", ours.embeddings, theirs, limit, least)
         if exported.clip is not None:
             yield from compared(f"clip graph {length:g} s", exported.encode_clip(valid), theirs, limit, least)
-        for name, head, official in (
-            ("ctc", ours.ctc, reference.ctc if reference.dims.encoder.ctc else None),
-            ("phones", ours.phones, reference.phones if reference.dims.encoder.phones else None),
-        ):
-            if head is not None or official is not None:
-                yield head_row(f"{name} {length:g} s", head, official and official(features, mask), exact)
+        official = reference.ctc(features, mask) if reference.dims.encoder.ctc else None
+        if ours.ctc is not None or official is not None:
+            yield head_row(f"ctc {length:g} s", ours.ctc, official, exact)
 
 
 def head_row(stage: str, ours: Floats | None, theirs: Floats | None, exact: bool) -> Row:
-    """A head's log-probabilities against the reference's; a head that only one side has is an error by itself."""
+    """The CTC head's log-probabilities against the reference's; a head that only one side has is an error by itself."""
     if ours is None or theirs is None or ours.shape != theirs.shape:
         shapes = [None if each is None else list(each.shape) for each in (ours, theirs)]
         return Row(stage, f"shape {shapes[0]}, not {shapes[1]}", float("inf"), 0.0)

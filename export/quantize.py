@@ -6,9 +6,10 @@ it and on its padding. Here every row has its own scale, found and applied by st
     x ─ Abs ─ ReduceMax(row) ─ Max(tiny) ─ peak
     x / peak ─ QuantizeLinear(1/127, 128) ─ MatMulInteger ─ × column scale × peak
 
-Weights are int8, one scale per output channel. The output of a GELU is never below −0.17, so there the shifted row
-``x + 0.17`` takes all 256 steps from 0 up, and the shift's share, a constant, is taken off the result: half the step
-for the same cost. Products of two activations (attention) stay in float32.
+Weights are int8, one scale per output channel, such that the products are the same on every processor
+(export/columns.py). The output of a GELU is never below −0.17, so there the shifted row ``x + 0.17`` takes all 256
+steps from 0 up, and the shift's share, a constant, is taken off the result: half the step for the same cost. Products
+of two activations (attention) stay in float32.
 
 Wide convolutions become such products too, of patches that are gathered in 8 bits: ONNX Runtime's own integer
 convolution is slower than the float one, its integer product four times as fast (docs/export.md has the measurements).
@@ -24,6 +25,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from export.columns import quantize_columns
 from export.graphs import drop_dead
 
 GELU_MINIMUM = 0.17
@@ -100,7 +102,9 @@ class Rewriter:
     def product(self, node: onnx.NodeProto) -> None:
         """Replace ``activation @ weight`` by its 8-bit form."""
         name, weight, output = node.input[0], node.input[1], node.output[0]
-        values, scales = quantize_columns(numpy_helper.to_array(self.weights[weight]).astype(np.float32))
+        values, scales = quantize_columns(
+            numpy_helper.to_array(self.weights[weight]).astype(np.float32), multiplied=True
+        )
         shifted = self.follows_gelu(name)
         rows, peak = self.quantized(name, shifted)
         zero = "int8/zero0" if shifted else "int8/zero128"
@@ -142,7 +146,7 @@ class Rewriter:
         ]
         patches = self.node("Concat", taps, f"{prefix}/all", axis=3)
         # [outputs, inputs, 3, 3] → [3 · 3 · inputs, outputs], the patches' order.
-        values, scales = quantize_columns(kernel.transpose(2, 3, 1, 0).reshape(-1, len(kernel)))
+        values, scales = quantize_columns(kernel.transpose(2, 3, 1, 0).reshape(-1, len(kernel)), multiplied=True)
         weight = self.constant(f"{node.input[1]}/int8", values)
         total = self.node("MatMulInteger", [patches, weight, zero], f"{prefix}/integer")
         real = self.node("Cast", [total], f"{prefix}/float", to=TensorProto.FLOAT)
@@ -186,10 +190,3 @@ def quantize_graph(model: onnx.ModelProto) -> None:
     del graph.node[:]
     graph.node.extend(nodes)
     drop_dead(graph)
-
-
-def quantize_columns(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """int8 values and one scale per column of ``weight`` [inputs, outputs]; ±127 is the column's largest magnitude."""
-    peaks = np.abs(weight).max(0)
-    scales = np.where(peaks > 0, peaks, 1.0).astype(np.float32) / 127
-    return np.clip(np.rint(weight / scales), -127, 127).astype(np.int8), scales.astype(np.float32)

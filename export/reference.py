@@ -104,34 +104,6 @@ class Reference:
             hidden = self.model.model.get_audio_features(features, mask).last_hidden_state
             return torch.log_softmax(hidden @ weight.T + bias, -1).numpy()
 
-    def phones(self, features: torch.Tensor, mask: torch.Tensor) -> Floats:
-        """Log-probabilities [n · frames, classes + 1] of a small model's phone head on the official encoder's states
-        after the head's layer and the last norm."""
-        dims = self.dims.encoder.phones
-        assert dims is not None
-        width = self.dims.encoder.width
-        rows = dims.frames * (dims.classes + 1)
-        norm, bias, weight, offset = (
-            torch.from_numpy(self.checkpoint.tensor(f"phones.{name}", *shape).copy())
-            for name, shape in (
-                ("0.weight", (width,)), ("0.bias", (width,)), ("1.weight", (rows, width)), ("1.bias", (rows,))
-            )
-        )  # fmt: skip
-        tower, kept = self.model.model.audio_tower, list[torch.Tensor]()
-
-        def keep(_module: torch.nn.Module, _inputs: Any, output: Any) -> None:
-            kept.append(output[0])
-
-        hook = tower.layers[dims.layer - 1].register_forward_hook(keep)
-        try:
-            with torch.no_grad():
-                self.model.model.get_audio_features(features, mask)
-                states = torch.nn.functional.layer_norm(tower.ln_post(kept[0]), (width,), norm, bias, 1e-5)
-                scores = (states @ weight.T + offset).unflatten(-1, (dims.frames, dims.classes + 1)).flatten(0, 1)
-                return torch.log_softmax(scores, -1).numpy()
-        finally:
-            hook.remove()
-
     def generate(self, ids: list[int], features: torch.Tensor, mask: torch.Tensor, count: int) -> Generated:
         """``count`` greedy tokens after ``ids``, whose audio placeholders take the features. Ignores stop tokens."""
         tokens: list[int] = []

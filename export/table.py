@@ -1,5 +1,6 @@
-"""The parity table: one row a measurement, with the limit it is held to. Printable."""
+"""The parity table: one row a measurement, with the limit it is held to; and what reports are made of. Printable."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -42,3 +43,11 @@ class Table:
     def __str__(self) -> str:
         failed = sum(not row.passed for row in self.rows)
         return "\n".join([self.title, *map(str, self.rows), "parity holds" if not failed else f"{failed} rows FAILED"])
+
+
+def titled(title: str, values: Mapping[str, object]) -> list[str]:
+    """A titled block of ``name value`` lines."""
+    return [
+        title,
+        *(f"  {name.replace('_', ' '):<16}{'–' if value is None else value}" for name, value in values.items()),
+    ]

@@ -3,9 +3,10 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from export.api import NEEDED, require, table
 from export.decoder import check_quantization
 from export.directory import precision_of, quantization_of
+from export.packages import NEEDED, require
+from export.table import titled
 from export.tts.checkpoint import open_tts
 from export.tts.dims import TtsDims, read_tts_dims
 from export.tts.directory import write_tts
@@ -29,12 +30,12 @@ class TtsReport:
         kv = 2 * dims.talker.layers * dims.talker.kv_heads * dims.talker.head_dim * 2
         lines = [
             f"{self.directory}  ({self.variant}, {self.tensors} tensors, {self.parameters / 1e6:.2f} M parameters)",
-            *table("talker", asdict(dims.talker)),
-            *table("code predictor", asdict(dims.predictor)),
-            *table("codec decoder", asdict(dims.codec)),
-            *table("text", {"vocabulary": dims.text_vocabulary, "width": dims.text_width}),
-            *table(f"codec state, {size / 1024:.0f} KiB in float32", sizes),
-            *table("talker state", {"KV": f"{kv / 1024:.0f} KiB a row in float16"}),
+            *titled("talker", asdict(dims.talker)),
+            *titled("code predictor", asdict(dims.predictor)),
+            *titled("codec decoder", asdict(dims.codec)),
+            *titled("text", {"vocabulary": dims.text_vocabulary, "width": dims.text_width}),
+            *titled(f"codec state, {size / 1024:.0f} KiB in float32", sizes),
+            *titled("talker state", {"KV": f"{kv / 1024:.0f} KiB a row in float16"}),
         ]
         return "\n".join(lines)
 

@@ -8,7 +8,7 @@ the window.
   only.
 - Padding frames (codes −1) follow the valid ones. Nothing valid sees them, and every next state is taken by a gather at
   the last valid frame.
-- The form is what DirectML accepts (docs/export-tts.md): positions by cumsum, masks added, ConvTranspose in two
+- The form is what DirectML accepts (docs/export.md): positions by cumsum, masks added, ConvTranspose in two
   dimensions, cut by its own padding.
 
 In float16 the norms, the softmax, the sine and the positions run in float32.

@@ -4,7 +4,7 @@ ONNX Runtime folds the Cast and the scale when it loads the graph, so this halve
 time nor precision beyond the one rounding of each weight.
 
 The codec's activations stay in float32. Rounded to 8 bits they would cost its identity: calls of another length sum in
-another order, and where the last bit of a value decides its step, samples move by 1 % of the RMS (docs/export-tts.md).
+another order, and where the last bit of a value decides its step, samples move by 1 % of the RMS (docs/export.md).
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from export.checkpoint import CheckpointError
-from export.quantize import quantize_columns
+from export.columns import quantize_columns
 
 WEIGHTS = {"Conv": 1, "ConvTranspose": 1, "Gather": 0}
 """Operators whose weight is stored so, and the place of it among their inputs."""
@@ -30,7 +30,7 @@ def store_int8(model: onnx.ModelProto) -> None:
         if tensor.name not in wanted or tensor.data_type != TensorProto.FLOAT or len(tensor.dims) != 2:
             continue
         name = tensor.name
-        values, scales = quantize_columns(numpy_helper.to_array(tensor))
+        values, scales = quantize_columns(numpy_helper.to_array(tensor), multiplied=False)
         tensor.CopyFrom(numpy_helper.from_array(values, f"{name}_int8"))
         graph.initializer.append(numpy_helper.from_array(scales, f"{name}_scales"))
         steps = helper.make_node("Cast", [f"{name}_int8"], [f"{name}_steps"], f"widen_{name}", to=TensorProto.FLOAT)

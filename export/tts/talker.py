@@ -2,7 +2,7 @@
 
 Both are llama.cpp's arch ``qwen3`` without a vocabulary. The talker's GGUF carries its codec table and head. The
 predictor has one head a codebook: as one stacked matrix llama.cpp would evaluate all of them in each of a frame's
-passes, so the heads stand in a .npy file beside it and its own table is a stub of a few rows (docs/export-tts.md has
+passes, so the heads stand in a .npy file beside it and its own table is a stub of a few rows (docs/export.md has
 the times).
 
 Rows are written as the models take them: text embeddings already projected, code rows for the predictor too.

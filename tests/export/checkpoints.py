@@ -68,18 +68,6 @@ def linear(name: str, *shape: int) -> dict[str, tuple[int, ...]]:
     return {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
 
 
-def phone_head(width: int, frames: int, classes: int) -> Tensors:
-    """Random tensors of a phone head of ``classes`` and the blank."""
-    random = np.random.default_rng(1)
-    rows = frames * (classes + 1)
-    return {
-        "phones.0.weight": (1 + random.standard_normal(width) / 8).astype(np.float32),
-        "phones.0.bias": (random.standard_normal(width) / 8).astype(np.float32),
-        "phones.1.weight": (2 * random.standard_normal((rows, width)) / width**0.5).astype(np.float32),
-        "phones.1.bias": (random.standard_normal(rows) / 8).astype(np.float32),
-    }
-
-
 def write_checkpoint(
     directory: Path,
     values: Tensors | None = None,

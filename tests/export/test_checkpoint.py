@@ -177,6 +177,18 @@ def test_an_unknown_dtype_is_named(tmp_path: Path) -> None:
         read_dims(open_checkpoint(write_checkpoint(tmp_path, tensors(), dtype="F64")))
 
 
+def test_a_phone_head_stays_behind(tmp_path: Path) -> None:
+    """Our own models are trained with one; what is exported has none. Other tensors without a place are refused."""
+    values = tensors() | {"phones.0.weight": np.ones(48, np.float32), "phones.1.weight": np.ones((27, 48), np.float32)}
+    assert open_checkpoint(write_checkpoint(tmp_path / "a", values)).tensors.keys() == (
+        open_checkpoint(write_checkpoint(tmp_path / "b")).tensors.keys()
+    )
+    read_dims(open_checkpoint(tmp_path / "a"))
+    values["phone.0.weight"] = values.pop("phones.0.weight")
+    with pytest.raises(CheckpointError, match=r"tensor thinker\.phone\.0\.weight has no place"):
+        read_dims(open_checkpoint(write_checkpoint(tmp_path / "c", values)))
+
+
 def test_a_ctc_head_and_an_aligner_are_seen(tmp_path: Path) -> None:
     """By their tensors and keys."""
     values = tensors()

@@ -1,11 +1,10 @@
 """What the manifest says of a checkpoint."""
 
+import json
 from pathlib import Path
 
-import pytest
-
 from engines import manifest as manifests
-from export.checkpoint import CheckpointError, open_checkpoint
+from export.checkpoint import open_checkpoint
 from export.dims import read_dims
 from export.directory import describe, extras
 from tests.export.checkpoints import write_checkpoint
@@ -24,17 +23,24 @@ def written(folder: Path, **extra: object) -> manifests.AsrManifest:
     return manifest
 
 
-@pytest.mark.parametrize("trained", [True, False])
-def test_the_manifest_says_whether_the_decoder_reads_text_without_sound(tmp_path: Path, trained: bool) -> None:
-    assert written(tmp_path, decoder={"language_model": trained}).decoder.language_model is trained
-    assert ("language_model" in (tmp_path / "out" / manifests.NAME).read_text()) is trained
+def test_a_manifest_of_an_older_export_is_read(tmp_path: Path) -> None:
+    """It names a phone head, its pronunciations, and what else its decoder learnt; all of this is passed over."""
+    manifest = written(tmp_path, mel_floor={"kind": "fixed", "log10": -6.5})
+    path = tmp_path / "out" / manifests.NAME
+    content = json.loads(path.read_text())
+    content["encoder"]["phones"] = {"frames": 3, "classes": 61, "pronunciation": "pronunciation.npz"}
+    content["decoder"]["language_model"] = True
+    content["files"]["pronunciation.npz"] = {"bytes": 252900, "sha256": 64 * "a"}
+    path.write_text(json.dumps(content))
+    older = manifests.read_asr(tmp_path / "out")
+    assert (older.name, older.mel, older.tokenizer) == (manifest.name, manifest.mel, manifest.tokenizer)
+    assert older.encoder.window_rows == manifest.encoder.window_rows == 104
+    assert older.decoder.width == manifest.decoder.width == 64
 
 
-def test_a_checkpoint_that_does_not_say_so_was_not_trained_for_it(tmp_path: Path) -> None:
-    """The released ones among them."""
-    assert written(tmp_path).decoder.language_model is False
-
-
-def test_anything_but_yes_and_no_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"hearsay\.decoder\.language_model: 'yes' is neither true nor false"):
-        written(tmp_path, decoder={"language_model": "yes"})
+def test_what_training_told_of_itself_is_not_written(tmp_path: Path) -> None:
+    """``hearsay.phones`` and ``hearsay.decoder`` of a checkpoint concern its training alone."""
+    phones = {"layer": 1, "frames": 3, "pronunciation": "pronunciation.npz"}
+    told = written(tmp_path / "told", phones=phones, decoder={"language_model": True})
+    (tmp_path / "silent").mkdir()
+    assert told == written(tmp_path / "silent")

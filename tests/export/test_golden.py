@@ -21,7 +21,7 @@ from engines.manifest import AsrManifest
 from engines.onnx import Graph
 from export.mel import mel_filters
 from export.sound import sound
-from streaming.encoder import AudioEncoder, Encoded
+from streaming.encoder import AudioEncoder
 from streaming.mel import LogMel, load_filters, official_length
 from streaming.prompt import Prompt
 from tests.golden_models import GOLDEN, longer_chunks
@@ -47,24 +47,15 @@ def manifest() -> AsrManifest:
 
 def encode(directory: Path, number: int) -> Floats:
     """Embeddings of a golden clip by the runtime's encoder."""
-    return encode_all(directory, number).embeddings
-
-
-def encode_all(directory: Path, number: int, body: Graph | None = None) -> Encoded:
-    """All that the runtime's encoder makes of a golden clip; ``body``: in the place of the directory's own."""
     manifest = manifests.read_asr(directory)
     frames, window = manifest.encoder.chunk_frames, manifest.encoder.window_rows
     spec, lane = manifest.encoder, Lane("golden")
     try:
         graphs = [Graph(directory / name, threads=1, provider="cpu") for name in (spec.stem, spec.body)]
-        encoder = AudioEncoder(spec, graphs[0], body or graphs[1], lane, manifest.mel.bins)
+        encoder = AudioEncoder(spec, graphs[0], graphs[1], lane, manifest.mel.bins)
         mel = features(manifest, number)
         rows = np.concatenate([encoder.stem(mel[:, at : at + frames]) for at in range(0, mel.shape[1], frames)])
-        windows = [encoder.body(rows[at : at + window]) for at in range(0, len(rows), window)]
-        phones = [each.phones for each in windows if each.phones is not None]
-        return Encoded(
-            np.concatenate([each.embeddings for each in windows]), None, np.concatenate(phones) if phones else None
-        )
+        return np.concatenate([encoder.body(rows[at : at + window]).embeddings for at in range(0, len(rows), window)])
     finally:
         lane.close()
 
@@ -115,16 +106,6 @@ def test_encoder_of_longer_chunks(frames: int, tmp_path: Path) -> None:
     # And no other chunk length's.
     other = OFFICIAL[f"embeddings2_{600 - frames}"]
     assert np.abs(other - theirs).max() / np.sqrt((theirs**2).mean()) > 1
-
-
-def test_a_phone_head() -> None:
-    """Two windows: the reference's log-probabilities on the first layer's states, nearly, in 8 bits."""
-    body = Graph(GOLDEN / "body-phones.onnx", threads=1, provider="cpu")
-    ours, theirs = encode_all(GOLDEN / "int8", 2, body).phones, OFFICIAL["phones2"]
-    assert ours is not None and ours.shape == theirs.shape == (3 * 126, 9)
-    assert np.abs(np.exp(ours) - np.exp(theirs)).max() < 0.05
-    # A row's frames are in order.
-    assert np.abs(np.exp(ours.reshape(-1, 3, 9)[:, ::-1]) - np.exp(theirs.reshape(-1, 3, 9))).max() > 0.5
 
 
 @pytest.mark.parametrize("name", ["fp32", "int8"])

@@ -24,7 +24,7 @@ from export.dims import read_dims
 from export.reference import Reference
 from export.sound import sound
 from streaming.prompt import LANGUAGES
-from tests.reference.official import add_heads, longer, write_checkpoint
+from tests.reference.official import longer, write_checkpoint
 
 SHAPE: Mapping[str, Any] = {
     "audio_config": {
@@ -46,9 +46,6 @@ CLIPS = ((0.3, 0), (2.0, 1), (9.7, 2))
 CHUNKS = (200, 400)
 """Frames of longer chunks. Only the stem knows how long a chunk is, so it is all that is written for them."""
 
-PHONES = 8
-"""Classes of the phone head, the blank not counted."""
-
 TOKENS = 64
 SEED = 0
 PROMPTS: tuple[tuple[str | None, tuple[str, ...]], ...] = (
@@ -61,8 +58,7 @@ PROMPTS: tuple[tuple[str | None, tuple[str, ...]], ...] = (
 
 def write(directory: Path) -> None:
     """Write the golden directory: ``fp32``, ``int8`` (model directories), ``official.npz``, ``prompts.json``, and
-    ``stem-200.onnx`` …: the int8 stems of longer chunks, and ``body-phones.onnx``: the int8 body of the same weights
-    with a phone head, complete in themselves."""
+    ``stem-200.onnx`` …: the int8 stems of longer chunks, complete in themselves."""
     torch.set_num_threads(2)
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
@@ -93,7 +89,6 @@ def write(directory: Path) -> None:
         }
     for frames in CHUNKS:
         arrays |= write_longer(directory, frames)
-    arrays |= write_phones(directory)
     np.savez_compressed(directory / "official.npz", **arrays)
     prompts = [
         {"language": code, "keyterms": terms,
@@ -119,21 +114,6 @@ def write_longer(directory: Path, frames: int) -> dict[str, Any]:
         reference = Reference(opened, read_dims(opened))
     features, mask = reference.features(sound(*CLIPS[-1]))
     return {f"embeddings{len(CLIPS) - 1}_{frames}": reference.encode(features, mask)}
-
-
-def write_phones(directory: Path) -> dict[str, Any]:
-    """The body with a phone head on the first layer; the reference's log-probabilities of the longest clip."""
-    with tempfile.TemporaryDirectory() as folder:
-        checkpoint = write_checkpoint(Path(folder) / "golden", SHAPE, layout="original", seed=SEED)
-        add_heads(checkpoint, width=SHAPE["audio_config"]["d_model"], layer=1, classes=PHONES)
-        model = api.run(
-            checkpoint, Path(folder) / "model", encoder="int8", decoder="q8_0", clip=False, name="golden-int8"
-        )
-        onnx.save(onnx.load(model / "body.onnx"), directory / "body-phones.onnx")
-        opened = open_checkpoint(checkpoint)
-        reference = Reference(opened, read_dims(opened))
-        features, mask = reference.features(sound(*CLIPS[-1]))
-        return {f"phones{len(CLIPS) - 1}": reference.phones(features, mask)}
 
 
 if __name__ == "__main__":

@@ -11,14 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration, Qwen3ASRForTokenClassification
 
 from export.tokenizer import NEEDED, SPLIT
-from tests.export.checkpoints import phone_head
 
 SPECIAL = ("<|endoftext|>", *NEEDED, "<timestamp>")
 
@@ -207,26 +205,25 @@ def write_original(
     (directory / "config.json").write_text(json.dumps(whole, indent=2))
 
 
-def add_heads(directory: Path, *, width: int, layer: int, classes: int, ctc: int | None = None) -> Path:
-    """Give a checkpoint a phone head of three frames a row on ``layer``, and a CTC head of ``ctc`` classes."""
-    heads = {name: torch.from_numpy(values) for name, values in phone_head(width, 3, classes).items()}
-    if ctc is not None:
-        random = torch.Generator().manual_seed(2)
-        heads["ctc.weight"] = 2 * torch.randn(ctc, width, generator=random) / width**0.5
-        heads["ctc.bias"] = torch.randn(ctc, generator=random)
+def add_ctc(directory: Path, *, width: int, classes: int) -> Path:
+    """Give a checkpoint a CTC head of ``classes``."""
+    random = torch.Generator().manual_seed(2)
+    head = {
+        "ctc.weight": 2 * torch.randn(classes, width, generator=random) / width**0.5,
+        "ctc.bias": torch.randn(classes, generator=random),
+    }
     index = directory / "model.safetensors.index.json"
     if index.exists():
-        save_file(heads, directory / "heads.safetensors", {"format": "pt"})
+        save_file(head, directory / "head.safetensors", {"format": "pt"})
         whole = json.loads(index.read_text())
-        whole["weight_map"] |= dict.fromkeys(heads, "heads.safetensors")
+        whole["weight_map"] |= dict.fromkeys(head, "head.safetensors")
         index.write_text(json.dumps(whole))
     else:
         path = directory / "model.safetensors"
-        save_file(load_file(path) | heads, path, {"format": "pt"})
+        save_file(load_file(path) | head, path, {"format": "pt"})
     config = json.loads((directory / "config.json").read_text())
-    config["hearsay"] = {"phones": {"layer": layer, "frames": 3, "pronunciation": "pronunciation.npz"}}
+    config["hearsay"] = {"ctc": {"blank": classes - 1}}
     (directory / "config.json").write_text(json.dumps(config))
-    np.savez(directory / "pronunciation.npz", any=np.arange(3))
     return directory
 
 

@@ -18,7 +18,7 @@ from export.checkpoint import open_checkpoint
 from export.dims import read_dims
 from export.reference import Reference
 from export.sound import sound
-from streaming.aligner import ForcedAligner, mend, units_of
+from streaming.forced_aligner import ForcedAligner, mend, units_of
 from tests.reference.official import TINY, write_checkpoint
 
 pytestmark = pytest.mark.reference

@@ -65,11 +65,6 @@ def test_stems_of_longer_chunks_are_reproduced(rewritten: Path, frames: int) -> 
     hold_graphs(rewritten / f"stem-{frames}.onnx", COMMITTED / f"stem-{frames}.onnx")
 
 
-def test_the_body_with_a_phone_head_is_reproduced(rewritten: Path) -> None:
-    """The graph and its weights."""
-    hold_graphs(rewritten / "body-phones.onnx", COMMITTED / "body-phones.onnx")
-
-
 def hold_graphs(mine: Path, committed: Path) -> None:
     """Same nodes, same weights."""
     new, old = onnx.load(mine), onnx.load(committed)

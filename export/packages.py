@@ -1,0 +1,18 @@
+"""The packages that exporting needs, and what is said where they are not installed."""
+
+import importlib.util
+
+NEEDED = ("torch", "onnx", "onnxscript", "gguf")
+
+
+class ExportUnavailable(RuntimeError):
+    """Packages that exporting needs are not installed; the message says how to install them."""
+
+
+def require(*packages: str) -> None:
+    """Raise ExportUnavailable, in one sentence, unless ``packages`` can be imported."""
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ExportUnavailable(
+            f"exporting needs {', '.join(missing)}: install the extra with `pip install -e '.[export]'`."
+        )
