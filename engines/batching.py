@@ -4,34 +4,44 @@ Sessions live on many threads; the machine has few cores, and ONNX Runtime's thr
 four times their speed. So calls queue here, run one at a time, each with the whole thread budget. Jobs that carry the
 same ``key`` and wait at the same moment are handed to their function together, as one batch.
 
-Order: by urgency, and first come, first served among equals, so finals are on time where interims cannot be. A session
-waits for its job before it brings another: none can crowd out the rest, and the queue is never longer than the number
-of sessions. A job whose owner has gone is dropped when its turn comes.
+Order: the job whose deadline comes first. A deadline is the moment its work was asked for plus the slack of its
+priority, so finals go before interims and live audio before backlog, and whatever waits long enough goes before all
+that is younger: nobody starves. A session waits for its job before it brings another: none can crowd out the rest, and
+the queue is never longer than the number of sessions. Jobs whose owner has gone are dropped.
 """
 
+import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 P = TypeVar("P")
 
 
-class Urgency(IntEnum):
-    """What goes first when the machine is behind."""
+class Priority(IntEnum):
+    """What goes first when the machine is busy."""
 
-    STEP = 0
-    """One row of a text that is being decoded: short, and shared by all who wait for one."""
-    DUE = 1
-    """Work that somebody's final text waits for."""
-    AHEAD = 2
-    """Work for a final text that is not due yet."""
-    LOOK = 3
-    """Work for an interim text."""
+    FINAL = 0
+    """Somebody's final text waits for it."""
+    EARLY = 1
+    """For a final text that is not due yet."""
+    INTERIM = 2
+    """For an interim text."""
+    BACKLOG = 3
+    """Of a session that is behind its own audio."""
+
+
+SLACK: Final = {Priority.FINAL: 0.0, Priority.EARLY: 0.25, Priority.INTERIM: 0.6, Priority.BACKLOG: 6.0}
+"""Seconds that a job of each priority lets others go before it."""
+
+
+LATE: Final = 0.3
+"""Seconds in the queue after which a job that a final waits for shows a machine that is full."""
 
 
 class Cancelled(Exception):
@@ -41,29 +51,81 @@ class Cancelled(Exception):
 class Owner:
     """Whose work a job is. ``cancel`` makes waiting and future jobs of it raise :class:`Cancelled`."""
 
-    __slots__ = ("cancelled",)
-
     def __init__(self) -> None:
-        self.cancelled = False
+        self._cancelled = False
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether its jobs are given up."""
+        return self._cancelled
+
+    @property
+    def priority(self) -> Priority:
+        """Of its jobs."""
+        return Priority.FINAL
+
+    @property
+    def deadline(self) -> float | None:
+        """``time.monotonic()`` by which its jobs should begin; None: each as it comes."""
+        return None
 
     def cancel(self) -> None:
         """Give up everything of this owner that has not begun."""
-        self.cancelled = True
+        self._cancelled = True
+
+
+class Task(Owner):
+    """One piece of a session's work: the jobs that it brings to the lanes one after another share its deadline."""
+
+    def __init__(self, session: Owner, priority: Priority) -> None:
+        super().__init__()
+        self._session, self._priority = session, priority
+        self._deadline = time.monotonic() + SLACK[priority]
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it or its session is given up."""
+        return self._cancelled or self._session.cancelled
+
+    @property
+    def priority(self) -> Priority:
+        """Of its jobs, now."""
+        return self._priority
+
+    @property
+    def deadline(self) -> float:
+        """``time.monotonic()`` by which its jobs should begin."""
+        return self._deadline
+
+    def hasten(self, priority: Priority) -> None:
+        """Somebody waits for it by now: raise it to ``priority``, unless it is there. From any thread."""
+        if priority < self._priority:
+            self._priority = priority
+            self._deadline = min(self._deadline, time.monotonic() + SLACK[priority])
 
 
 class _Job:
-    __slots__ = ("future", "key", "owner", "payload", "run", "urgency")
+    __slots__ = ("future", "key", "owner", "payload", "run", "since")
 
     def __init__(
-        self,
-        key: Hashable,
-        payload: Any,
-        run: Callable[[list[Any]], Sequence[Any]],
-        owner: Owner | None,
-        urgency: Urgency,
+        self, key: Hashable, payload: Any, run: Callable[[list[Any]], Sequence[Any]], owner: Owner | None
     ) -> None:
-        self.key, self.payload, self.run, self.owner, self.urgency = key, payload, run, owner, urgency
+        self.key, self.payload, self.run, self.owner = key, payload, run, owner
+        self.since = time.monotonic()
         self.future: Future[Any] = Future()
+
+    @property
+    def deadline(self) -> float:
+        deadline = None if self.owner is None else self.owner.deadline
+        return self.since if deadline is None else deadline
+
+    @property
+    def cancelled(self) -> bool:
+        return self.owner is not None and self.owner.cancelled
+
+    @property
+    def priority(self) -> Priority:
+        return Priority.FINAL if self.owner is None else self.owner.priority
 
 
 class Lane:
@@ -75,7 +137,12 @@ class Lane:
         self._wake = threading.Condition()
         self._closed = False
         self._most = most
-        self.busy_seconds = 0.0
+        self.busy = dict.fromkeys(Priority, 0.0)
+        """Seconds spent running jobs, by the priority of the most urgent one of each batch."""
+        self.longest = 0.0
+        """Seconds of the longest batch so far."""
+        self.late_at = -math.inf
+        """``time.monotonic()`` at which a job that somebody's final waits for last began :data:`LATE` or more late."""
         self.batches = 0
         self.jobs = 0
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -88,7 +155,6 @@ class Lane:
         *,
         key: Hashable = None,
         owner: Owner | None = None,
-        urgency: Urgency = Urgency.DUE,
     ) -> T:
         """Have ``run([payload, …])`` called in the lane and return this payload's result.
 
@@ -96,24 +162,30 @@ class Lane:
 
         Raises:
             Cancelled: the owner was cancelled or the lane closed before the job began.
+            RuntimeError: ``run`` gave more or fewer results than payloads.
             Exception: whatever ``run`` raised.
         """
-        job = _Job(key, payload, run, owner, urgency)
+        job = _Job(key, payload, run, owner)
         with self._wake:
-            if self._closed or (owner is not None and owner.cancelled):
+            if self._closed or job.cancelled:
                 raise Cancelled
             self._jobs.append(job)
             self._wake.notify()
         return job.future.result()
 
-    def call(self, function: Callable[[], T], *, owner: Owner | None = None, urgency: Urgency = Urgency.DUE) -> T:
+    def call(self, function: Callable[[], T], *, owner: Owner | None = None) -> T:
         """Run ``function`` in the lane, alone."""
-        return self.submit(None, lambda _: [function()], owner=owner, urgency=urgency)
+        return self.submit(None, lambda _: [function()], owner=owner)
 
     @property
     def waiting(self) -> int:
         """Jobs in the queue."""
         return len(self._jobs)
+
+    @property
+    def busy_seconds(self) -> float:
+        """Seconds spent running jobs."""
+        return sum(self.busy.values())
 
     def close(self) -> None:
         """Cancel what waits and end the thread. Idempotent."""
@@ -126,42 +198,42 @@ class Lane:
     def _take(self) -> list[_Job]:
         """The next job and all that can run with it; empty when the lane is closed."""
         with self._wake:
-            while not self._jobs and not self._closed:
-                self._wake.wait()
-            if self._closed:
+            while True:
                 for job in self._jobs:
-                    job.future.set_exception(Cancelled())
-                self._jobs.clear()
-                return []
-            first = min(self._jobs, key=lambda job: job.urgency)  # the oldest of the most urgent
-            self._jobs.remove(first)
-            if first.key is None:
-                return [first]
-            group, rest = [first], deque[_Job]()
-            for job in self._jobs:
-                (group if job.key == first.key and len(group) < self._most else rest).append(job)
-            self._jobs = rest
+                    if self._closed or job.cancelled:
+                        job.future.set_exception(Cancelled())
+                self._jobs = deque(job for job in self._jobs if not job.future.done())
+                if self._closed:
+                    return []
+                if self._jobs:
+                    break
+                self._wake.wait()
+            first = min(self._jobs, key=lambda job: job.deadline)
+            group = [first]
+            if first.key is not None:
+                group += [job for job in self._jobs if job is not first and job.key == first.key][: self._most - 1]
+            taken = set(map(id, group))
+            self._jobs = deque(job for job in self._jobs if id(job) not in taken)
             return group
 
     def _work(self) -> None:
         while group := self._take():
-            live: list[_Job] = []
-            for job in group:
-                if job.owner is not None and job.owner.cancelled:
-                    job.future.set_exception(Cancelled())
-                else:
-                    live.append(job)
-            if not live:
-                continue
+            now = time.monotonic()
+            if any(job.priority is Priority.FINAL and now - max(job.since, job.deadline) > LATE for job in group):
+                self.late_at = now
             began = time.perf_counter()
             try:
-                results = live[0].run([job.payload for job in live])
-            except BaseException as error:  # the waiting thread gets it; the lane lives on
-                for job in live:
+                results = group[0].run([job.payload for job in group])
+                if len(results) != len(group):
+                    raise RuntimeError(f"{len(group)} jobs were run together, {len(results)} results came back")
+            except BaseException as error:  # the waiting threads get it; the lane lives on
+                for job in group:
                     job.future.set_exception(error)
             else:
-                for job, result in zip(live, results, strict=True):
+                for job, result in zip(group, results, strict=True):
                     job.future.set_result(result)
-            self.busy_seconds += time.perf_counter() - began
+            seconds = time.perf_counter() - began
+            self.busy[min(job.priority for job in group)] += seconds
+            self.longest = max(self.longest, seconds)
             self.batches += 1
-            self.jobs += len(live)
+            self.jobs += len(group)

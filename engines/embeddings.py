@@ -26,9 +26,13 @@ class EmbeddingTable:
         """Open the table of the GGUF ``path``.
 
         Raises:
-            GgufError: it holds none.
+            GgufError: it holds none, or cannot be read.
         """
-        tensor = next((t for t in gguf.GGUFReader(path).tensors if t.name == "token_embd.weight"), None)
+        try:
+            tensors = gguf.GGUFReader(path).tensors
+        except Exception as error:  # numpy's, and those of the file system
+            raise GgufError(f"{path}: no GGUF file ({error})") from error
+        tensor = next((t for t in tensors if t.name == "token_embd.weight"), None)
         if tensor is None:
             raise GgufError(f"{path} holds no token_embd.weight")
         self._type, self._offset = tensor.tensor_type, int(tensor.data_offset)

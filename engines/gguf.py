@@ -12,6 +12,7 @@ Not thread-safe: one thread at a time may call in (engines/batching.Lane is that
 """
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -21,6 +22,7 @@ import numpy.typing as npt
 
 from engines.embeddings import EmbeddingTable
 from engines.llama import GgufError, llama, start_backend
+from engines.sessions import Busy
 
 Floats = npt.NDArray[np.float32]
 
@@ -29,10 +31,6 @@ CALL_ROWS: Final = 256
 
 _KV_TYPES: Final = {"f16": 1, "f32": 0}  # ggml_type ids
 _SEQUENCE_LIMIT: Final = 256  # llama.cpp's LLAMA_MAX_SEQ
-
-
-class Busy(RuntimeError):
-    """Every sequence of the context is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +91,6 @@ class Decoder:
         start_backend()
         model_params = llama.llama_model_default_params()
         model_params.n_gpu_layers = gpu_layers
-        self._model: Any = llama.llama_model_load_from_file(str(path).encode(), model_params)
-        if not self._model:
-            raise GgufError(f"llama.cpp could not load {path}")
         self.rows = -(-rows // 256) * 256  # llama.cpp pads a sequence's cells to 256
         params = llama.llama_context_default_params()
         params.n_ctx = self.rows * sequences
@@ -107,19 +102,27 @@ class Decoder:
         params.kv_unified = False
         params.no_perf = True
         params.embeddings = hidden
-        self._context: Any = llama.llama_init_from_model(self._model, params)
-        if not self._context:
-            llama.llama_model_free(self._model)
-            raise GgufError(f"llama.cpp could not make a context of {sequences} × {self.rows} rows for {path}")
+        with ExitStack() as resources:  # of a load that fails nothing stays
+            model: Any = llama.llama_model_load_from_file(str(path).encode(), model_params)
+            if not model:
+                raise GgufError(f"llama.cpp could not load {path}")
+            resources.callback(llama.llama_model_free, model)
+            self._context: Any = llama.llama_init_from_model(model, params)
+            if not self._context:
+                raise GgufError(f"llama.cpp could not make a context of {sequences} × {self.rows} rows for {path}")
+            resources.callback(llama.llama_free, self._context)
+            self._table = EmbeddingTable(path)
+            resources.callback(self._table.close)
+            self.width: int = llama.llama_model_n_embd(model)
+            self._batch: Any = llama.llama_batch_init(params.n_batch, self.width, 1)
+            resources.callback(llama.llama_batch_free, self._batch)
+            self._resources = resources.pop_all()
         self._memory: Any = llama.llama_get_memory(self._context)
-        self.width: int = llama.llama_model_n_embd(self._model)
-        self.vocabulary: int = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(self._model))
+        self.vocabulary: int = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(model))
         self.sequences = sequences
         self.hidden, self._shared_rows = hidden, shared_rows
-        self._table = EmbeddingTable(path)
         self._free = list(range(sequences - 1, -1, -1))
         self._lengths = [0] * sequences
-        self._batch: Any = llama.llama_batch_init(params.n_batch, self.width, 1)
         self._batch_rows: Floats = np.ctypeslib.as_array(self._batch.embd, (params.n_batch, self.width))
         self._positions = np.ctypeslib.as_array(self._batch.pos, (params.n_batch,))
         self._wanted = np.ctypeslib.as_array(self._batch.logits, (params.n_batch,))
@@ -129,12 +132,8 @@ class Decoder:
 
     def close(self) -> None:
         """Free context and model. Idempotent."""
-        if self._context:
-            self._table.close()
-            llama.llama_batch_free(self._batch)
-            llama.llama_free(self._context)
-            llama.llama_model_free(self._model)
-            self._context = self._model = self._memory = None
+        self._resources.close()
+        self._context = self._memory = None
 
     @property
     def taken(self) -> int:
@@ -152,13 +151,20 @@ class Decoder:
         return self._free.pop()
 
     def release(self, sequence: int) -> None:
-        """Empty ``sequence`` and give it back."""
+        """Empty ``sequence`` and give it back.
+
+        Raises:
+            ValueError: it is not taken: given back twice, it would be two sessions' at once.
+        """
+        if sequence in self._free or not 0 <= sequence < self.sequences:
+            raise ValueError(f"sequence {sequence} is not taken")
         self._trim(sequence, 0)
         self._free.append(sequence)
 
     def _trim(self, sequence: int, start: int) -> None:
         if start < self._lengths[sequence]:
-            llama.llama_memory_seq_rm(self._memory, sequence, start, -1)
+            if not llama.llama_memory_seq_rm(self._memory, sequence, start, -1):
+                raise GgufError(f"llama.cpp cannot forget the rows of sequence {sequence} from {start} on")
             self._lengths[sequence] = start
 
     def embed(self, tokens: Sequence[int]) -> Floats:

@@ -1,49 +1,44 @@
 """Whether a model directory is whole: what its manifest names lies inside it, is there, and holds what it should."""
 
 import hashlib
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 
-from engines.manifest import NAME, Manifest, ManifestError, TtsManifest, read
+from engines.manifest import NAME, Manifest, ManifestError, member, read, references
 
 _BLOCK = 1 << 20
 
 
 def load_manifest(path: Path) -> Manifest:
-    """Read a model directory's manifest and check that it names only files inside the directory, and all it needs.
-
-    Reads no file but ``model.json``: cheap at every start. ``verify`` checks the contents.
+    """Read a model directory's manifest and :func:`check` its files.
 
     Raises:
-        ManifestError: the manifest is unusable, or a file that it names is absent.
+        ManifestError: the manifest is unusable, or a file is absent or of another size.
     """
     manifest = read(path)
-    for name in manifest.files:
-        member(path, name)
-    for field, name in _references(manifest):
-        if name not in manifest.files:
-            raise ManifestError(f"{path / NAME}: {field} names {name!r}, which files does not list")
-        if not member(path, name).is_file():
-            raise ManifestError(f"{path}: {name} ({field}) is missing")
+    check(path, manifest)
     return manifest
 
 
-def member(path: Path, name: str) -> Path:
-    """The path of a manifest's file. A name may use folders (with ``/``) but never leave the model directory.
+def check(path: Path, manifest: Manifest) -> None:
+    """See that the manifest lists every file that it needs, and that all it lists are there, as long as they should be.
+
+    Reads none of them: cheap at every start. ``verify`` checks the contents.
 
     Raises:
-        ManifestError: the name is absolute, has a drive, a backslash, an empty part or a ``..``.
+        ManifestError: naming the first file that is not listed, missing or of another size.
     """
-    parts = name.split("/")
-    if (
-        any(part in ("", ".", "..") for part in parts)
-        or "\\" in name
-        or "\0" in name
-        or PurePosixPath(name).is_absolute()
-        or PureWindowsPath(name).drive
-    ):
-        raise ManifestError(f"{path / NAME}: file name {name!r} leaves the model directory")
-    return path.joinpath(*parts)
+    for field, name in references(manifest):
+        if name not in manifest.files:
+            raise ManifestError(f"{path / NAME}: {field} names {name!r}, which files does not list")
+    for name, expected in manifest.files.items():
+        try:
+            size = member(path, name).stat().st_size
+        except FileNotFoundError:
+            raise ManifestError(f"{path}: {name} is missing") from None
+        except OSError as error:
+            raise ManifestError(f"{path}: {name} cannot be read: {error.strerror}") from None
+        if size != expected.bytes:
+            raise ManifestError(f"{path}: {name} has {size} bytes, the manifest says {expected.bytes}")
 
 
 def verify(path: Path) -> Manifest:
@@ -54,13 +49,7 @@ def verify(path: Path) -> Manifest:
     """
     manifest = load_manifest(path)
     for name, expected in manifest.files.items():
-        file = member(path, name)
-        if not file.is_file():
-            raise ManifestError(f"{path}: {name} is missing")
-        size = file.stat().st_size
-        if size != expected.bytes:
-            raise ManifestError(f"{path}: {name} has {size} bytes, the manifest says {expected.bytes}")
-        digest = sha256(file)
+        digest = sha256(member(path, name))
         if digest != expected.sha256:
             raise ManifestError(f"{path}: {name} has SHA-256 {digest}, the manifest says {expected.sha256}")
     return manifest
@@ -73,39 +62,3 @@ def sha256(file: Path) -> str:
         while block := stream.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _references(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    yield "tokenizer.file", manifest.tokenizer.file
-    if isinstance(manifest, TtsManifest):
-        yield from _speaking_references(manifest)
-        return
-    yield "mel.filters", manifest.mel.filters
-    yield "encoder.stem", manifest.encoder.stem
-    yield "encoder.body", manifest.encoder.body
-    if manifest.encoder.clip is not None:
-        yield "encoder.clip", manifest.encoder.clip
-    yield "decoder.file", manifest.decoder.file
-
-
-def _speaking_references(manifest: TtsManifest) -> Iterator[tuple[str, str]]:
-    predictor = manifest.predictor
-    yield "talker.file", manifest.talker.file
-    yield "predictor.decoder.file", predictor.decoder.file
-    yield "predictor.heads", predictor.heads
-    for field, name in (
-        ("rows", predictor.rows),
-        ("weight", predictor.weight),
-        ("bias", predictor.bias),
-        ("graph", predictor.graph),
-    ):
-        if name is not None:
-            yield f"predictor.{field}", name
-    yield "text_rows", manifest.text_rows
-    yield "code_rows", manifest.code_rows
-    yield "codec.file", manifest.codec.file
-    if manifest.speaker_encoder is not None:
-        yield "speaker_encoder.file", manifest.speaker_encoder.file
-        yield "speaker_encoder.filters", manifest.speaker_encoder.filters
-    if manifest.codec_encoder is not None:
-        yield "codec_encoder.file", manifest.codec_encoder.file

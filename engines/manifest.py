@@ -5,12 +5,24 @@ here, read from the checkpoint by the exporter; the runtime assumes none. ``sha2
 parts are declared in engines/parts.py and engines/speaking_parts.py, and imported from here.
 """
 
-from pathlib import Path
-from typing import Literal
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, Literal, get_args
 
 import msgspec
 
-from engines.parts import Aligner, ClipFloor, Decoder, Encoder, File, FixedFloor, Mel, Phones, Tokenizer
+from engines.parts import (
+    MEMBER,
+    Aligner,
+    ClipFloor,
+    Decoder,
+    Encoder,
+    File,
+    FixedFloor,
+    Mel,
+    Member,
+    Tokenizer,
+)
 from engines.speaking_parts import (
     CodecDecoder,
     CodecEncoder,
@@ -41,7 +53,6 @@ __all__ = [
     "ManifestError",
     "Mel",
     "NAME",
-    "Phones",
     "Predictor",
     "SpeakerEncoder",
     "TextRules",
@@ -50,9 +61,11 @@ __all__ = [
     "TtsSampling",
     "TtsTokens",
     "Voice",
+    "member",
     "read",
     "read_asr",
     "read_tts",
+    "references",
     "write",
 ]
 
@@ -100,8 +113,8 @@ class TtsManifest(msgspec.Struct, frozen=True, tag="tts", tag_field="kind"):
     licence: str
     talker: Decoder
     predictor: Predictor
-    text_rows: str
-    code_rows: str
+    text_rows: Member
+    code_rows: Member
     codec: CodecDecoder
     tokenizer: Tokenizer
     tokens: TtsTokens
@@ -122,21 +135,58 @@ class TtsManifest(msgspec.Struct, frozen=True, tag="tts", tag_field="kind"):
 Manifest = AsrManifest | TtsManifest
 
 
-def read(directory: Path) -> Manifest:
-    """Read ``directory/model.json``.
+def member(path: Path, name: str) -> Path:
+    """The path of a manifest's file. A name may use folders (with ``/``) but never leave the model directory.
 
     Raises:
-        ManifestError: no such file, not of this shape, or of another format version.
+        ManifestError: the name is absolute, has a drive, a backslash, an empty part or a ``..``.
+    """
+    parts = name.split("/")
+    if (
+        any(part in ("", ".", "..") for part in parts)
+        or "\\" in name
+        or "\0" in name
+        or PurePosixPath(name).is_absolute()
+        or PureWindowsPath(name).drive
+    ):
+        raise ManifestError(f"{path / NAME}: file name {name!r} leaves the model directory")
+    return path.joinpath(*parts)
+
+
+def references(part: msgspec.Struct, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """What a manifest, or a part of one, needs: dotted names of fields, and the file that each names."""
+    for field in msgspec.structs.fields(part):
+        value: object = getattr(part, field.name)
+        if isinstance(value, msgspec.Struct):
+            yield from references(value, f"{prefix}{field.name}.")
+        elif isinstance(value, str) and _names_a_file(field.type):
+            yield prefix + field.name, value
+
+
+def _names_a_file(annotation: Any) -> bool:
+    return MEMBER in getattr(annotation, "__metadata__", ()) or any(map(_names_a_file, get_args(annotation)))
+
+
+def read(directory: Path) -> Manifest:
+    """Read ``directory/model.json``. The files that it names lie inside the directory, if they are there at all
+    (engines/integrity.py looks).
+
+    Raises:
+        ManifestError: no such file, not of this shape, of another format version, or a name leaves the directory.
     """
     path = directory / NAME
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
     except FileNotFoundError:
         raise ManifestError(f"{directory} holds no {NAME}: not a model directory") from None
+    except OSError as error:
+        raise ManifestError(f"{path} cannot be read: {error.strerror}") from None
     except msgspec.MsgspecError as error:
         raise ManifestError(f"{path}: {error}") from None
     if manifest.format != FORMAT:
         raise ManifestError(f"{path}: format {manifest.format}, this version reads {FORMAT}")
+    for name in (*manifest.files, *(name for _, name in references(manifest))):
+        member(directory, name)
     return manifest
 
 

@@ -5,7 +5,7 @@ compiles a graph anew for each shape it meets, so there every graph runs in fixe
 pad to the window and to a batch of 1, 2, 4 or 8, each warmed once at load (design: directml.md rule 12).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +34,10 @@ class ProviderError(ValueError):
     """The provider asked for is unknown or not in this build of ONNX Runtime."""
 
 
+class GraphError(RuntimeError):
+    """ONNX Runtime cannot load or run a graph; the message says which."""
+
+
 def providers(choice: str = "auto") -> list[str]:
     """ONNX Runtime's names of the providers to try, in order, the CPU last.
 
@@ -55,6 +59,13 @@ class Graph:
     """A loaded graph. :meth:`run` may be called from any thread; the lane sees to it that one does at a time."""
 
     def __init__(self, path: Path, *, threads: int, provider: str = "auto") -> None:
+        """Load the graph ``path``, and the weights that lie beside it.
+
+        Raises:
+            ProviderError: there is no such provider.
+            GraphError: ONNX Runtime cannot load it.
+        """
+        wanted = providers(provider)
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -64,22 +75,37 @@ class Graph:
         # A block planned for each shape costs 19 MB at 0.6B dimensions and saves next to no time; DirectML forbids it.
         options.enable_mem_pattern = False
         options.log_severity_level = 3
-        self._session = ort.InferenceSession(str(path), options, providers=providers(provider))
+        # Its own second try, without a GPU, is told on stdout; where there was none it would try the same again.
+        again = int(wanted != [CPU])
+        try:
+            self._session = ort.InferenceSession(str(path), options, providers=wanted, enable_fallback=again)
+            inputs = self._session.get_inputs()
+            self.inputs: tuple[str, ...] = tuple(i.name for i in inputs)
+            self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
+        except Exception as error:  # ONNX Runtime's own have no common base
+            raise GraphError(f"ONNX Runtime cannot load {path}: {error}") from error
+        self.path = path
         self.provider: str = self._session.get_providers()[0]
         self.fixed = self.provider == _PROVIDERS["dml"]
-        self.inputs: tuple[str, ...] = tuple(i.name for i in self._session.get_inputs())
-        self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
-        self._shapes: dict[str, list[int | str | None]] = {i.name: i.shape for i in self._session.get_inputs()}
-        self._half = {i.name for i in self._session.get_inputs() if i.type == "tensor(float16)"}
+        self._shapes: dict[str, list[int | str | None]] = {i.name: i.shape for i in inputs}
+        self._half = {i.name for i in inputs if i.type == "tensor(float16)"}
 
     def is_dynamic(self, name: str, axis: int) -> bool:
         """Whether the graph leaves the length of an input's axis open."""
         return not isinstance(self._shapes[name][axis], int)
 
-    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
-        """Outputs in the graph's order; float16 outputs come back as float32, float16 inputs are cast."""
+    def run(self, feeds: Mapping[str, Array], wanted: Sequence[str] | None = None) -> list[Array]:
+        """The ``wanted`` outputs, all in the graph's order where none are named; what only others need is not computed.
+        float16 outputs come back as float32, float16 inputs are cast.
+
+        Raises:
+            GraphError: ONNX Runtime failed.
+        """
         cast = {
             name: value.astype(np.float16, copy=False) if name in self._half else value for name, value in feeds.items()
         }
-        outputs: list[Array] = self._session.run(None, cast)
+        try:
+            outputs: list[Array] = self._session.run(wanted, cast)
+        except Exception as error:
+            raise GraphError(f"ONNX Runtime cannot run {self.path}: {error}") from error
         return [o.astype(np.float32) if o.dtype == np.float16 else o for o in outputs]

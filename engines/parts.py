@@ -1,8 +1,13 @@
 """The parts of model.json that hearing models are made of, and those that every model has (engines/manifest.py)."""
 
-from typing import Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
+
+MEMBER: Final = msgspec.Meta(description="a file of the model directory")
+Member = Annotated[str, MEMBER]
+"""The path of a file inside the model directory, with ``/`` between folders. Every field that names one is of this
+type: engines/manifest.py finds them by it."""
 
 
 class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,19 +36,8 @@ class Mel(msgspec.Struct, frozen=True):
     n_fft: int
     hop_length: int
     bins: int
-    filters: str
+    filters: Member
     floor: FixedFloor | ClipFloor
-
-
-class Phones(msgspec.Struct, frozen=True):
-    """A phone head on an inner layer of the encoder, ``frames`` CTC frames a row; class ``classes`` is the blank.
-
-    ``pronunciation`` is a .npz file by which words become classes (streaming/pronunciation.py).
-    """
-
-    frames: int
-    classes: int
-    pronunciation: str
 
 
 class Encoder(msgspec.Struct, frozen=True):
@@ -51,33 +45,27 @@ class Encoder(msgspec.Struct, frozen=True):
 
     ``stem``: mel [N, bins, chunk_frames] → rows [N, chunk_rows, stem_width].
     ``body``: rows [W, T ≤ window_rows, stem_width], mask [W, T] (1 valid, 0 padding) → embeddings [W, T, width] and,
-    where ``ctc_blank`` is set, ctc [W, T, vocabulary + 1] log-probabilities; where ``phones`` is, phones
-    [W, T, frames, classes + 1] log-probabilities.
+    where ``ctc_blank`` is set, ctc [W, T, vocabulary + 1] log-probabilities. Older exports may have further outputs.
     ``clip``: mel [B, bins, chunk_frames·C], valid_rows [B] int64 → embeddings [B, chunk_rows·C, width], uncut.
     Float inputs and outputs are float16 where ``precision`` is fp16, else float32.
     """
 
-    stem: str
-    body: str
+    stem: Member
+    body: Member
     precision: Literal["fp32", "fp16", "int8"]
     chunk_frames: int
     chunk_rows: int
     window_rows: int
     stem_width: int
     width: int
-    clip: str | None = None
+    clip: Member | None = None
     ctc_blank: int | None = None
-    phones: Phones | None = None
 
 
-class Decoder(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Text decoder: a GGUF of llama.cpp's arch qwen3 without vocabulary; rows go in as embeddings.
+class Decoder(msgspec.Struct, frozen=True):
+    """Text decoder: a GGUF of llama.cpp's arch qwen3 without vocabulary; rows go in as embeddings."""
 
-    ``language_model``: a hearing model's decoder was trained on text without sound too, so that what it says of a text
-    behind the prompt without audio rows is worth something. Written only where it is so.
-    """
-
-    file: str
+    file: Member
     quantization: Literal["f32", "f16", "q8_0", "q6_k", "q4_k_m"]
     layers: int
     width: int
@@ -86,13 +74,12 @@ class Decoder(msgspec.Struct, frozen=True, omit_defaults=True):
     head_dim: int
     vocabulary: int
     context: int
-    language_model: bool = False
 
 
 class Tokenizer(msgspec.Struct, frozen=True):
     """``file`` is a tokenizer.json of the tokenizers library. ``leading_space``: texts start with a space to strip."""
 
-    file: str
+    file: Member
     leading_space: bool = False
 
 
@@ -105,4 +92,4 @@ class Aligner(msgspec.Struct, frozen=True):
 
     classes: int
     step: float
-    head: str
+    head: Member

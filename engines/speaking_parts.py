@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from engines.parts import Decoder
+from engines.parts import Decoder, Member
 
 
 class CodecState(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class CodecDecoder(msgspec.Struct, frozen=True):
     holds back until ``last`` is 1; 0 in our graphs, where ``last`` has no effect.
     """
 
-    file: str
+    file: Member
     precision: Literal["fp32", "fp16", "int8"]
     codebooks: int
     entries: int
@@ -55,11 +55,11 @@ class Predictor(msgspec.Struct, frozen=True):
     """
 
     decoder: Decoder
-    rows: str | None
-    heads: str
-    weight: str | None = None
-    bias: str | None = None
-    graph: str | None = None
+    rows: Member | None
+    heads: Member
+    weight: Member | None = None
+    bias: Member | None = None
+    graph: Member | None = None
 
 
 class TtsTokens(msgspec.Struct, frozen=True):
@@ -131,8 +131,8 @@ class SpeakerEncoder(msgspec.Struct, frozen=True):
     [bins, n_fft/2 + 1]), natural log of at least 1e-5.
     """
 
-    file: str
-    filters: str
+    file: Member
+    filters: Member
     sample_rate: int
     n_fft: int
     hop_length: int
@@ -142,7 +142,7 @@ class SpeakerEncoder(msgspec.Struct, frozen=True):
 class CodecEncoder(msgspec.Struct, frozen=True):
     """``audio`` float32 [B, T], T = frames · ``frame_samples`` → ``codes`` int64 [B, frames, codebooks]."""
 
-    file: str
+    file: Member
     sample_rate: int
     frame_samples: int
 

@@ -11,6 +11,7 @@ the directory's own. Names are looked up, in this order, in
 ``pull`` and ``remove`` write to the user's data directory and nowhere else.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -21,13 +22,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from engines.integrity import member, verify
-from engines.manifest import NAME, read
+from engines.integrity import verify
+from engines.manifest import NAME, member, read
 
 SEARCH_PATH = "HEARSAY_MODELS"
 BUNDLED = Path(__file__).resolve().parent.parent / "models"
 DEFAULTS = {"asr": "pocket-asr-en", "tts": "pocket-tts-en"}
 
+_REPLACED = ".replaced-"
+"""Before the name of a model that is making room for a newer one. It is found as long as that has not come."""
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 Origin = Literal["search path", "user", "bundled"]
@@ -65,8 +68,8 @@ def available() -> list[Model]:
     """Every model that a name reaches, each name once (the first place wins), sorted by name."""
     found: dict[str, Model] = {}
     for root, origin in _roots():
-        for path in _models_in(root):
-            found.setdefault(path.name, Model(path.name, path, origin))
+        for name, path in _models_in(root).items():
+            found.setdefault(name, Model(name, path, origin))
     return sorted(found.values(), key=lambda model: model.name)
 
 
@@ -112,7 +115,8 @@ def pull(repository: str, name: str | None = None, *, revision: str | None = Non
     """Fetch a model from the Hugging Face hub into the user's data directory.
 
     Only ``model.json``, the files it lists and the repository's README and licence are fetched, into a directory beside
-    the final one; it takes the model's name when every checksum holds. A model of that name there is replaced.
+    the final one; it takes the model's name when every checksum holds. A model of that name there is replaced (of a
+    link, the link): whenever a pull ends, however it ends, the name leads to the one or to the other.
 
     Args:
         repository: ``owner/name`` on the hub.
@@ -120,7 +124,7 @@ def pull(repository: str, name: str | None = None, *, revision: str | None = Non
         revision: branch, tag or commit; the default branch without it.
 
     Raises:
-        StoreError: an illegal name, or the hub has no such thing, or cannot be reached.
+        StoreError: an illegal name, or the hub has no such thing, or cannot be reached, or the disk takes none.
         ManifestError: what came is not a whole model.
     """
     name = legal_name(name if name is not None else repository.rsplit("/", 1)[-1])
@@ -128,9 +132,12 @@ def pull(repository: str, name: str | None = None, *, revision: str | None = Non
     from huggingface_hub.errors import HFValidationError
 
     root = user_directory()
-    root.mkdir(parents=True, exist_ok=True)
-    # On the same file system as the final place, so that the rename at the end is atomic.
-    staging = Path(tempfile.mkdtemp(prefix=".pull-", dir=root))
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        # On the same file system as the final place, so that the rename at the end is atomic.
+        staging = Path(tempfile.mkdtemp(prefix=".pull-", dir=root))
+    except OSError as error:
+        raise StoreError(f"cannot write to {root}: {error.strerror}") from error
     try:
         try:
             hf_hub_download(repository, NAME, revision=revision, local_dir=staging)
@@ -145,13 +152,32 @@ def pull(repository: str, name: str | None = None, *, revision: str | None = Non
         shutil.rmtree(staging / ".cache", ignore_errors=True)
         verify(staging)
         staging.chmod(0o755)
-        target = root / name
-        if target.exists():
-            shutil.rmtree(target)
-        staging.rename(target)
-        return target
+        _put(staging, root / name)
+        return root / name
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _put(staging: Path, target: Path) -> None:
+    """Give a model its name, whatever bears it now."""
+    old = target.with_name(_REPLACED + target.name)
+    try:
+        if os.path.lexists(target):
+            _delete(old)
+            target.rename(old)
+        staging.rename(target)
+    except OSError as error:
+        raise StoreError(f"cannot replace {target}: {error.strerror}") from error
+    with contextlib.suppress(OSError):  # files in use, on Windows; the next pull tries again
+        _delete(old)
+
+
+def _delete(path: Path) -> None:
+    """Delete a model, if there is one; of a link, the link."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)
 
 
 def remove(name: str) -> Path:
@@ -162,11 +188,10 @@ def remove(name: str) -> Path:
         StoreError: the name belongs to a model elsewhere (search path, bundled), which is never deleted here.
     """
     path = user_directory() / legal_name(name)
-    if (path / NAME).is_file():
-        if path.is_symlink():
-            path.unlink()
-        else:
-            shutil.rmtree(path)
+    old = path.with_name(_REPLACED + name)
+    if (path / NAME).is_file() or (old / NAME).is_file():
+        _delete(path)
+        _delete(old)
         return path
     for model in available():
         if model.name == name:
@@ -193,13 +218,18 @@ def _roots() -> Iterator[tuple[Path, Origin]]:
     yield BUNDLED, "bundled"
 
 
-def _models_in(root: Path) -> list[Path]:
+def _models_in(root: Path) -> dict[str, Path]:
+    """By name."""
     if (root / NAME).is_file():
-        return [Path(os.path.abspath(root))]
+        path = Path(os.path.abspath(root))
+        return {path.name: path}
     try:
-        return sorted(path for path in root.iterdir() if not path.name.startswith(".") and (path / NAME).is_file())
+        paths = sorted(path for path in root.iterdir() if (path / NAME).is_file())
     except OSError:  # absent or unreadable: the other places still count
-        return []
+        return {}
+    # What is being replaced sorts before what replaces it, which takes its name.
+    named = {path.name.removeprefix(_REPLACED): path for path in paths}
+    return {name: path for name, path in named.items() if not name.startswith(".")}
 
 
 def _is_path(text: str) -> bool:

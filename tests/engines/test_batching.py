@@ -1,18 +1,25 @@
-"""The lane: one thread, merged batches, cancellation, no job lost."""
+"""The lane: one thread, merged batches, deadlines, cancellation, no job lost and no caller left waiting."""
 
-import functools
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from engines.batching import Cancelled, Lane, Owner, Urgency
-from tests.lanes import held, until_waiting
+from engines.batching import LATE, SLACK, Cancelled, Lane, Owner, Priority, Task
+from tests.lanes import held, queue, until_waiting
 
 
-def test_calls_run_one_at_a_time() -> None:
+@pytest.fixture
+def lane() -> Iterator[Lane]:
+    """One that ends with the test."""
+    lane = Lane("hearsay-test")
+    yield lane
+    lane.close()
+
+
+def test_calls_run_one_at_a_time(lane: Lane) -> None:
     """Jobs from many threads never overlap."""
-    lane = Lane()
     inside = 0
     worst = 0
 
@@ -28,14 +35,12 @@ def test_calls_run_one_at_a_time() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    lane.close()
     assert worst == 1
     assert lane.jobs == 40
 
 
-def test_jobs_of_one_key_share_a_call() -> None:
+def test_jobs_of_one_key_share_a_call(lane: Lane) -> None:
     """What waits together under one key is one batch, and each caller gets its own result."""
-    lane = Lane()
     sizes: list[int] = []
 
     def double(batch: list[int]) -> list[int]:
@@ -53,30 +58,24 @@ def test_jobs_of_one_key_share_a_call() -> None:
         until_waiting(lane, 6)
     for caller in callers:
         caller.join()
-    lane.close()
     assert sizes == [6]
     assert results == {i: 2 * i for i in range(6)}
 
 
-def test_jobs_without_key_stay_alone() -> None:
+def test_jobs_without_key_stay_alone(lane: Lane) -> None:
     """A job without a key is its own batch."""
-    lane = Lane()
     assert lane.submit(3, lambda batch: [len(batch)]) == 1
-    lane.close()
 
 
-def test_an_error_reaches_its_caller_and_the_lane_lives_on() -> None:
+def test_an_error_reaches_its_caller_and_the_lane_lives_on(lane: Lane) -> None:
     """An exception in a call is raised where the job was submitted."""
-    lane = Lane()
     with pytest.raises(ZeroDivisionError):
         lane.call(lambda: 1 // 0)
     assert lane.call(lambda: 5) == 5
-    lane.close()
 
 
-def test_a_cancelled_owner_gets_nothing_more() -> None:
+def test_a_cancelled_owner_gets_nothing_more(lane: Lane) -> None:
     """Waiting and new jobs of a cancelled owner raise; other owners' jobs run."""
-    lane = Lane()
     owner, other = Owner(), Owner()
     ran: list[str] = []
     outcome: list[str] = []
@@ -96,7 +95,6 @@ def test_a_cancelled_owner_gets_nothing_more() -> None:
     lane.call(lambda: ran.append("other"), owner=other)
     with pytest.raises(Cancelled):
         lane.call(lambda: ran.append("late"), owner=owner)
-    lane.close()
     assert outcome == ["raised"]
     assert ran == ["other"]
 
@@ -127,22 +125,175 @@ def test_closing_cancels_what_waits_and_ends_the_thread() -> None:
         lane.call(lambda: None)
 
 
-def test_what_is_due_goes_before_what_is_not_yet() -> None:
-    """Whatever the order they came in: a step, a final, a final in advance, a look."""
-    lane, done = Lane(), list[Urgency]()
+def task(priority: Priority, session: Owner | None = None) -> Task:
+    """A piece of work that begins now."""
+    return Task(session or Owner(), priority)
+
+
+def noting(lane: Lane, done: list[str], name: str, owner: Owner | None) -> Callable[[], None]:
+    """Submits a job that writes down that it was its turn."""
+    return lambda: lane.call(lambda: done.append(name), owner=owner)
+
+
+def test_at_one_moment_the_priority_decides(lane: Lane) -> None:
+    """Whatever the order they came in; a job of nobody's piece of work is a final's."""
+    done: list[str] = []
+    with queue(lane) as add:
+        for priority in (Priority.BACKLOG, Priority.INTERIM, Priority.EARLY, Priority.FINAL):
+            add(noting(lane, done, priority.name, task(priority)))
+        add(noting(lane, done, "nobody's", None))
+    assert done == ["FINAL", "nobody's", "EARLY", "INTERIM", "BACKLOG"]
+
+
+def test_equal_deadlines_are_served_in_turn(lane: Lane) -> None:
+    done: list[str] = []
+    with queue(lane) as add:
+        for name in "abcdef":
+            add(noting(lane, done, name, None))
+    assert done == list("abcdef")
+
+
+def test_what_has_waited_longer_than_its_slack_goes_before_all_that_is_younger(lane: Lane) -> None:
+    """Nobody starves."""
+    done: list[str] = []
+    old, older = task(Priority.INTERIM), task(Priority.EARLY)
+    time.sleep(SLACK[Priority.INTERIM] + 0.05)
+    with queue(lane) as add:
+        for name, owner in (("final", task(Priority.FINAL)), ("old", old), ("older", older)):
+            add(noting(lane, done, name, owner))
+    assert done == ["older", "old", "final"]
+
+
+@pytest.mark.parametrize("priority", Priority)
+def test_a_deadline_is_the_moment_of_asking_and_the_slack(priority: Priority) -> None:
+    before = time.monotonic()
+    asked = task(priority)
+    assert before <= asked.deadline - SLACK[priority] <= time.monotonic()
+    assert asked.priority is priority
+
+
+def test_jobs_of_one_piece_of_work_share_its_deadline(lane: Lane) -> None:
+    """A final that is half done goes on before one that is asked for later."""
+    done: list[str] = []
+    first, second = task(Priority.FINAL), task(Priority.FINAL)
+    with queue(lane) as add:
+        add(noting(lane, done, "second", second))
+        add(noting(lane, done, "first", first))
+    assert done == ["first", "second"]
+
+
+def test_hastened_work_goes_first_even_where_it_waits_already(lane: Lane) -> None:
+    done: list[str] = []
+    early = task(Priority.EARLY)
+    with queue(lane) as add:
+        other = task(Priority.EARLY)
+        add(noting(lane, done, "other", other))
+        add(noting(lane, done, "hastened", early))
+        early.hasten(Priority.FINAL)
+        assert (early.priority, other.priority) == (Priority.FINAL, Priority.EARLY)
+        hastened = early.deadline
+        early.hasten(Priority.INTERIM)  # nobody waits less for it
+        assert (early.priority, early.deadline) == (Priority.FINAL, hastened)
+    assert done == ["hastened", "other"]
+
+
+def test_a_piece_of_work_ends_alone_or_with_its_session(lane: Lane) -> None:
+    session = Owner()
+    given_up, kept = task(Priority.INTERIM, session), task(Priority.FINAL, session)
+    given_up.cancel()
+    assert given_up.cancelled and not kept.cancelled and not session.cancelled
+    assert lane.call(lambda: 1, owner=kept) == 1
+    session.cancel()
+    assert kept.cancelled
+    for owner in (given_up, kept):
+        with pytest.raises(Cancelled):
+            lane.call(lambda: 1, owner=owner)
+
+
+def test_a_cancelled_job_is_answered_before_the_next_one_begins(lane: Lane) -> None:
+    """However many wait before it, and though it never runs."""
+    done: list[str] = []
+    given_up = task(Priority.BACKLOG)
+
+    def cancelled() -> None:
+        with pytest.raises(Cancelled):
+            lane.call(lambda: done.append("ran"), owner=given_up)
+        done.append("answered")
+
+    answered = threading.Thread(target=cancelled)
+    with queue(lane) as add:
+        answered.start()
+        until_waiting(lane, 1)
+        add(lambda: lane.call(answered.join))  # goes before it, and ends only when it was answered
+        given_up.cancel()
+    assert done == ["answered"]
+
+
+@pytest.mark.parametrize("results", [[], [1, 2], [1, 2, 3, 4]])
+def test_a_wrong_number_of_results_is_every_callers_error(lane: Lane, results: list[int]) -> None:
+    """And the lane lives on."""
+    errors: list[str] = []
+
+    def run(batch: list[int]) -> Sequence[int]:
+        assert len(batch) == 3
+        return results
+
+    def submit() -> None:
+        with pytest.raises(RuntimeError) as error:
+            lane.submit(0, run, key="batch")
+        errors.append(str(error.value))
+
+    with queue(lane) as add:
+        for _ in range(3):
+            add(submit)
+    assert errors == [f"3 jobs were run together, {len(results)} results came back"] * 3
+    assert lane.call(lambda: 5) == 5
+
+
+def test_a_batch_is_as_large_as_it_may_be() -> None:
+    lane, sizes = Lane("hearsay-test", most=4), list[int]()
+
+    def run(batch: list[int]) -> list[int]:
+        sizes.append(len(batch))
+        return batch
+
     try:
-        with held(lane):
-            wanted = (Urgency.LOOK, Urgency.AHEAD, Urgency.DUE, Urgency.STEP)
-            threads: list[threading.Thread] = []
-            for count, urgency in enumerate(wanted, 1):
-                one = threading.Thread(
-                    target=lane.call, args=(functools.partial(done.append, urgency),), kwargs={"urgency": urgency}
-                )
-                one.start()
-                threads.append(one)
-                until_waiting(lane, count)
-        for one in threads:
-            one.join()
+        with queue(lane) as add:
+            for _ in range(10):
+                add(lambda: lane.submit(0, run, key="batch"))
     finally:
         lane.close()
-    assert done == [Urgency.STEP, Urgency.DUE, Urgency.AHEAD, Urgency.LOOK]
+    assert sizes == [4, 4, 2]
+
+
+def test_time_is_booked_to_the_most_urgent_of_a_batch(lane: Lane) -> None:
+    def sleep(batch: list[float]) -> list[float]:
+        time.sleep(max(batch))
+        return batch
+
+    lane.submit(0.03, sleep, owner=task(Priority.INTERIM))
+    lane.submit(0.02, sleep, owner=task(Priority.BACKLOG))
+    with queue(lane) as add:
+        for priority in (Priority.BACKLOG, Priority.EARLY):
+            add(lambda priority=priority: lane.submit(0.04, sleep, key="batch", owner=task(priority)))
+    lane.call(lambda: None)
+    assert lane.busy[Priority.INTERIM] >= 0.03
+    assert lane.busy[Priority.EARLY] >= 0.04
+    assert 0.02 <= lane.busy[Priority.BACKLOG] < lane.busy[Priority.EARLY] + 0.02
+    assert lane.busy_seconds == pytest.approx(sum(lane.busy.values()))
+    assert lane.longest <= lane.busy_seconds
+
+
+def test_only_a_final_that_waited_long_shows_a_full_machine(lane: Lane) -> None:
+    """Neither late backlog nor interims, nor a final that had its turn soon."""
+    lane.call(lambda: None)
+    with queue(lane) as add:
+        for priority in (Priority.EARLY, Priority.INTERIM, Priority.BACKLOG):
+            add(lambda priority=priority: lane.call(lambda: None, owner=task(priority)))
+        time.sleep(LATE + 0.05)
+    assert lane.late_at < 0
+    began = time.monotonic()
+    with queue(lane) as add:
+        add(lambda: lane.call(lambda: None, owner=task(Priority.FINAL)))
+        time.sleep(LATE + 0.05)
+    assert began < lane.late_at <= time.monotonic()

@@ -17,9 +17,9 @@ from engines.llama import GgufError
 
 
 @pytest.fixture(scope="module")
-def path(model_directory: Path) -> Path:
+def path(asr_directory: Path) -> Path:
     """The embedded model's decoder."""
-    return model_directory / manifests.read_asr(model_directory).decoder.file
+    return asr_directory / manifests.read_asr(asr_directory).decoder.file
 
 
 @pytest.fixture(scope="module")
@@ -75,3 +75,13 @@ def test_no_descriptor_is_left(path: Path) -> None:
         closed.rows([0])
     del forgotten
     assert open_here() == before
+
+
+def test_what_is_no_gguf_is_refused(tmp_path: Path) -> None:
+    """Whatever the reader stumbles over, the error names the file."""
+    for content in (b"", b"not a model at all", b"GGUF\3\0\0\0" + bytes(8), b"GGUF\3\0\0\0" + b"\xff" * 64):
+        (tmp_path / "odd.gguf").write_bytes(content)
+        with pytest.raises(GgufError, match=r"odd\.gguf"):
+            EmbeddingTable(tmp_path / "odd.gguf")
+    with pytest.raises(GgufError, match=r"absent\.gguf"):
+        EmbeddingTable(tmp_path / "absent.gguf")

@@ -1,5 +1,8 @@
 """One context, many sequences: the facts the streaming design rests on, on the embedded model."""
 
+import gc
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,15 +10,16 @@ import numpy as np
 import pytest
 
 from engines import manifest as manifests
-from engines.gguf import CALL_ROWS, Busy, Decoder, Rows
-from engines.llama import GgufError
+from engines.gguf import CALL_ROWS, Decoder, Rows
+from engines.llama import GgufError, llama
+from engines.sessions import Busy
 
 
 @pytest.fixture(scope="module")
-def decoder(model_directory: Path) -> Iterator[Decoder]:
+def decoder(asr_directory: Path) -> Iterator[Decoder]:
     """The embedded model's decoder with a few short sequences."""
-    manifest = manifests.read(model_directory)
-    decoder = Decoder(model_directory / manifest.decoder.file, sequences=6, rows=512, threads=2)
+    manifest = manifests.read(asr_directory)
+    decoder = Decoder(asr_directory / manifest.decoder.file, sequences=6, rows=512, threads=2)
     yield decoder
     decoder.close()
 
@@ -26,9 +30,9 @@ def noise(decoder: Decoder, count: int, seed: int) -> np.ndarray:
     return rows * float(np.std(decoder.embed([5, 6, 7])))
 
 
-def test_dimensions_agree_with_the_manifest(decoder: Decoder, model_directory: Path) -> None:
+def test_dimensions_agree_with_the_manifest(decoder: Decoder, asr_directory: Path) -> None:
     """What llama.cpp loaded is what model.json says."""
-    spec = manifests.read(model_directory).decoder
+    spec = manifests.read(asr_directory).decoder
     assert (decoder.width, decoder.vocabulary) == (spec.width, spec.vocabulary)
 
 
@@ -97,6 +101,35 @@ def test_sequences_are_finite(decoder: Decoder) -> None:
     assert decoder.taken == 0
 
 
+def test_a_sequence_is_given_back_once(decoder: Decoder) -> None:
+    """Twice would hand it to two sessions; so would one that nobody took."""
+    sequence = decoder.acquire()
+    decoder.release(sequence)
+    for wrong in (sequence, 6, -1):
+        with pytest.raises(ValueError, match=f"sequence {wrong} is not taken"):
+            decoder.release(wrong)
+    assert decoder.taken == 0
+    taken = [decoder.acquire() for _ in range(6)]
+    assert sorted(taken) == list(range(6))
+    for sequence in taken:
+        decoder.release(sequence)
+
+
+def test_rows_that_llama_cpp_does_not_forget_are_no_free_rows(
+    decoder: Decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It refuses what this kind of cache never meets; the next session must not find another's rows all the same."""
+    sequence = decoder.acquire()
+    decoder.evaluate([Rows(sequence, 0, noise(decoder, 3, 1), 3)])
+    with monkeypatch.context() as patch:
+        patch.setattr(llama, "llama_memory_seq_rm", lambda *_: False)
+        with pytest.raises(GgufError, match=f"cannot forget the rows of sequence {sequence} from 0 on"):
+            decoder.release(sequence)
+    assert decoder.taken == 1
+    decoder.release(sequence)
+    assert decoder.taken == 0
+
+
 def test_rows_beyond_the_cells_or_after_a_gap_are_refused(decoder: Decoder) -> None:
     """The error names the rows; the context stays usable."""
     sequence = decoder.acquire()
@@ -114,3 +147,31 @@ def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"not a model at all")
     with pytest.raises(GgufError, match="not.gguf"):
         Decoder(path, sequences=1, rows=256, threads=1)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_a_load_that_fails_halfway_leaves_nothing(
+    asr_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """llama.cpp has taken the file, the embedding table cannot be read: both are let go of."""
+
+    def mapped() -> bool:
+        return str(path.resolve()) in Path("/proc/self/maps").read_text()
+
+    path = tmp_path / "whole.gguf"
+    shutil.copyfile(asr_directory / manifests.read_asr(asr_directory).decoder.file, path)
+    loaded = Decoder(path, sequences=1, rows=256, threads=1)
+    assert mapped()
+    loaded.close()
+    loaded.close()
+    gc.collect()
+    assert not mapped()
+
+    def fail(path: Path) -> None:
+        assert mapped()
+        raise GgufError(f"{path} holds no token_embd.weight")
+
+    monkeypatch.setattr("engines.gguf.EmbeddingTable", fail)
+    with pytest.raises(GgufError, match="token_embd"):
+        Decoder(path, sequences=1, rows=256, threads=1)
+    assert not mapped()

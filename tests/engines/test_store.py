@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,8 @@ from engines.manifest import (
     ManifestError,
     Mel,
     Tokenizer,
+    member,
+    read,
     write,
 )
 
@@ -139,7 +143,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str, fault: str):
 def test_names_that_leave_the_directory_are_refused(tmp_path: Path, name: str):
     """A manifest from elsewhere cannot make the store read or write outside its directory."""
     with pytest.raises(ManifestError, match="leaves the model directory"):
-        integrity.member(tmp_path, name)
+        member(tmp_path, name)
     build(tmp_path / "evil", files={name: File(1, "00")})
     with pytest.raises(ManifestError, match="leaves the model directory"):
         integrity.load_manifest(tmp_path / "evil")
@@ -150,7 +154,7 @@ def test_a_member_never_lies_outside(name: str):
     """Whatever the name: an error, or a path below the directory."""
     root = Path("/models/tiny")
     try:
-        path = integrity.member(root, name)
+        path = member(root, name)
     except ManifestError:
         return
     assert Path(os.path.normpath(path)).is_relative_to(root) and os.path.normpath(path) != str(root)
@@ -177,6 +181,83 @@ def test_only_the_users_models_are_removed(places: dict[str, Path]):
     for name in ("..", "../user", "/", ""):
         with pytest.raises(store.StoreError, match="model name"):
             store.remove(name)
+
+
+@pytest.fixture
+def put(places: dict[str, Path], tmp_path: Path) -> Callable[[], Path]:
+    """Put a model of another licence where "tiny" is, as the end of a pull does; returns that place."""
+
+    def put() -> Path:
+        staging = places["user"] / ".pull-1"
+        shutil.rmtree(staging, ignore_errors=True)
+        build(staging, licence="MIT")
+        store._put(staging, places["user"] / "tiny")
+        return places["user"] / "tiny"
+
+    return put
+
+
+def licence(path: Path) -> str:
+    """Tells the two models of one name apart."""
+    return read(path).licence
+
+
+def test_a_pulled_model_takes_the_place_of_a_directory_a_link_and_what_was_left(
+    places: dict[str, Path], tmp_path: Path, put: Callable[[], Path]
+):
+    """Of a link, the link: what it led to stays. Nothing else lies there afterwards."""
+    target = places["user"] / "tiny"
+    build(target)
+    assert licence(put()) == "MIT"
+    shutil.rmtree(target)
+    build(tmp_path / "elsewhere")
+    target.symlink_to(tmp_path / "elsewhere")
+    assert put() == target
+    assert not target.is_symlink() and licence(target) == "MIT"
+    assert licence(tmp_path / "elsewhere") == "Apache-2.0"
+    target.rename(target.with_name(".replaced-tiny"))
+    assert licence(put()) == "MIT"
+    assert [path.name for path in places["user"].iterdir()] == ["tiny"]
+
+
+@pytest.mark.parametrize("crash", [1, 2])
+def test_a_crash_while_a_model_is_replaced_leaves_one(
+    places: dict[str, Path], put: Callable[[], Path], monkeypatch: pytest.MonkeyPatch, crash: int
+):
+    """At either of the two renames: the name still leads to the old model, and the next pull brings the new one."""
+    build(places["user"] / "tiny")
+    rename, calls = Path.rename, 0
+
+    def crashing(self: Path, target: Path) -> Path:
+        nonlocal calls
+        calls += 1
+        if calls == crash:
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", crashing)
+        with pytest.raises(KeyboardInterrupt):
+            put()
+    assert licence(store.find("tiny")) == "Apache-2.0"
+    assert [model.name for model in store.available()] == ["tiny"]
+    assert licence(put()) == "MIT"
+    assert store.find("tiny") == places["user"] / "tiny"
+
+
+def test_a_model_that_was_left_by_a_crash_is_removed_by_its_name(places: dict[str, Path]):
+    build(places["user"] / ".replaced-tiny")
+    assert store.available()[0].name == "tiny"
+    store.remove("tiny")
+    assert list(places["user"].iterdir()) == []
+
+
+def test_a_place_that_takes_no_model_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Before anything is fetched."""
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
+    with pytest.raises(store.StoreError, match="cannot write to .*file"):
+        store.pull("someone/tiny")
 
 
 @pytest.mark.parametrize(

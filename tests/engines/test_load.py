@@ -1,0 +1,150 @@
+"""Load: what lanes did, set against what it was for."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from engines.batching import LATE, Lane, Owner, Priority, Task
+from engines.load import HALF_LIFE_SECONDS, LATE_SECONDS, SHARE_SECONDS, UNKNOWN, USABLE, Load
+from tests.lanes import queue
+
+
+class Clock:
+    """The lanes' clock and what a test adds to it."""
+
+    def __init__(self) -> None:
+        self.added = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.added
+
+
+@pytest.fixture
+def lanes() -> Iterator[list[Lane]]:
+    """Two that end with the test."""
+    both = [Lane("hearsay-test-0"), Lane("hearsay-test-1")]
+    yield both
+    for lane in both:
+        lane.close()
+
+
+def work(lane: Lane, seconds: float, priority: Priority) -> float:
+    """Let the lane work so long; how long it did."""
+    before = lane.busy[priority]
+    lane.call(lambda: time.sleep(seconds), owner=Task(Owner(), priority))
+    lane.call(lambda: None)  # the time is booked by now
+    return lane.busy[priority] - before
+
+
+def test_what_was_not_measured_has_room(lanes: list[Lane]) -> None:
+    load = Load(lanes)
+    assert load.share == 0
+    assert load.room(0) == UNKNOWN and load.room(UNKNOWN + 5) == 0
+
+
+def test_the_busiest_lane_decides_how_many_fit(lanes: list[Lane]) -> None:
+    load = Load(lanes)
+    work(lanes[1], 0.02, Priority.FINAL)
+    spent = work(lanes[0], 0.08, Priority.FINAL)
+    load.heard(1.0)
+    most = int(USABLE / (spent + 0.001))
+    assert most > 5
+    assert most <= load.room(0) <= int(USABLE / 0.08)
+    assert load.room(3) == load.room(0) - 3
+    assert load.room(1_000) == 0
+
+
+def test_finals_in_advance_count_and_backlog_does_not(lanes: list[Lane]) -> None:
+    load = Load(lanes)
+    load.heard(1.0)
+    work(lanes[0], 0.05, Priority.BACKLOG)
+    assert load.room(0) > 100  # lane.call(lambda: None) costs next to nothing
+    work(lanes[0], 0.05, Priority.EARLY)
+    assert load.room(0) <= int(USABLE / 0.05)
+
+
+def test_an_interim_a_second_is_planned_with_however_many_were_made(lanes: list[Lane]) -> None:
+    """More are made where there is time; they keep nobody away."""
+    load = Load(lanes)
+    load.heard(1.0)
+    spent = sum(work(lanes[0], 0.02, Priority.INTERIM) for _ in range(10))
+    for _ in range(10):
+        load.looked()
+    assert int(USABLE / (spent / 10 + 0.002)) <= load.room(0) <= int(USABLE / 0.02)
+
+
+def test_one_session_always_fits(lanes: list[Lane]) -> None:
+    """A machine that is too slow is told by its delays, not by refusing everybody."""
+    load = Load(lanes)
+    work(lanes[0], 0.05, Priority.FINAL)
+    load.heard(0.01)
+    assert (load.room(0), load.room(1)) == (1, 0)
+
+
+def test_there_is_no_room_beside_a_live_session_while_finals_are_late(lanes: list[Lane]) -> None:
+    clock = Clock()
+    load = Load(lanes, clock)
+    with queue(lanes[1]) as add:
+        add(lambda: lanes[1].call(lambda: None, owner=Task(Owner(), Priority.FINAL)))
+        time.sleep(LATE + 0.05)
+    assert load.room(1) == 0
+    assert load.room(0) > 0
+    clock.added += LATE_SECONDS
+    assert load.room(1) > 0
+
+
+def test_the_share_is_that_of_the_busiest_lane_and_fades(lanes: list[Lane]) -> None:
+    clock = Clock()
+    load = Load(lanes, clock)
+    began = clock()
+    work(lanes[0], 0.02, Priority.FINAL)
+    spent = work(lanes[1], 0.03, Priority.INTERIM) + work(lanes[1], 0.03, Priority.EARLY)
+    work(lanes[1], 0.1, Priority.BACKLOG)
+    clock.added += SHARE_SECONDS
+    share, passed = load.share, clock() - began
+    assert share == pytest.approx((1 - 0.5 ** (passed / SHARE_SECONDS)) * spent / passed, rel=0.1)
+    clock.added += SHARE_SECONDS
+    assert load.share == pytest.approx(share / 2, rel=0.1)
+    clock.added += 20 * SHARE_SECONDS
+    assert load.share < 1e-3
+
+
+def test_the_share_does_not_depend_on_how_often_it_is_asked(lanes: list[Lane]) -> None:
+    clock = Clock()
+    often, once = Load(lanes, clock), Load(lanes, clock)
+    for _ in range(8):
+        work(lanes[0], 0.01, Priority.FINAL)
+        clock.added += SHARE_SECONDS / 8
+        assert 0 <= often.share <= 1
+    assert often.share == pytest.approx(once.share, rel=0.2)
+    assert once.share > 0
+
+
+def test_what_was_measured_is_forgotten_in_favour_of_what_is_new(lanes: list[Lane]) -> None:
+    clock = Clock()
+    load = Load(lanes, clock)
+    work(lanes[0], 0.2, Priority.FINAL)
+    load.heard(2.0)
+    slow = load.room(0)
+    assert slow <= int(USABLE / 0.1)
+    for _ in range(6):
+        clock.added += HALF_LIFE_SECONDS
+        work(lanes[0], 0.02, Priority.FINAL)
+        load.heard(2.0)
+        now = load.room(0)
+        assert now > slow
+        slow = now
+    assert int(USABLE / 0.02) <= slow
+
+
+def test_an_idle_machine_keeps_its_figures(lanes: list[Lane]) -> None:
+    """However long nobody spoke, and however often it is asked in between."""
+    clock = Clock()
+    load = Load(lanes, clock)
+    work(lanes[0], 0.1, Priority.FINAL)
+    load.heard(4.0)
+    room = load.room(0)
+    for _ in range(20):
+        clock.added += HALF_LIFE_SECONDS
+        assert load.room(0) == room

@@ -1,0 +1,48 @@
+"""Graphs that cannot be loaded or run: one kind of error, and it names the file."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engines.onnx import Graph, GraphError, ProviderError
+
+FRAME = Path(__file__).parents[1] / "golden" / "tts" / "frame.onnx"
+
+
+def damaged(tmp_path: Path, content: bytes) -> Path:
+    """A file of that content."""
+    path = tmp_path / "odd.onnx"
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("content", [b"", b"not a graph", FRAME.read_bytes()[:3000], FRAME.read_bytes()[3000:]])
+def test_what_is_no_graph_is_refused(tmp_path: Path, content: bytes, capfd: pytest.CaptureFixture[str]) -> None:
+    """One error, nothing on the terminal."""
+    with pytest.raises(GraphError, match=r"ONNX Runtime cannot load .*odd\.onnx: "):
+        Graph(damaged(tmp_path, content), threads=1, provider="cpu")
+    with pytest.raises(GraphError, match=r"absent\.onnx"):
+        Graph(tmp_path / "absent.onnx", threads=1, provider="cpu")
+    assert capfd.readouterr().out == ""
+
+
+def test_a_name_that_is_no_text_is_refused_in_silence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """ONNX Runtime's Python would try once more without a GPU that nobody asked for, and tell stdout."""
+    content = FRAME.read_bytes()
+    assert b"temperature" in content
+    path = damaged(tmp_path, content.replace(b"temperature", b"temperatur\xe9"))
+    with pytest.raises(GraphError, match=r"odd\.onnx"):
+        Graph(path, threads=1, provider="cpu")
+    assert capfd.readouterr().out == ""
+
+
+def test_a_failing_run_names_its_graph() -> None:
+    graph = Graph(FRAME, threads=1, provider="cpu")
+    with pytest.raises(GraphError, match=r"ONNX Runtime cannot run .*frame\.onnx: "):
+        graph.run({name: np.zeros((3, 3), np.float32) for name in graph.inputs})
+
+
+def test_an_unknown_provider_is_no_fault_of_the_graph() -> None:
+    with pytest.raises(ProviderError, match="'abacus' is none of"):
+        Graph(FRAME, threads=1, provider="abacus")
