@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
-from codec.options import OptionError
+from engines.files import load_floats
 from engines.manifest import TtsManifest
 from engines.onnx import Graph
+from engines.sessions import OptionError
 
 Floats = npt.NDArray[np.float32]
 
@@ -53,10 +54,14 @@ class VoiceEncoder:
     """The encoders of a model that can clone. Not thread-safe: the codec's lane calls in."""
 
     def __init__(self, manifest: TtsManifest, directory: Path, *, threads: int, provider: str) -> None:
-        """The manifest must name a speaker encoder."""
+        """The manifest must name a speaker encoder.
+
+        Raises:
+            ManifestError: a file of theirs cannot be read.
+        """
         assert manifest.speaker_encoder is not None
         self.spec, self._codec_spec = manifest.speaker_encoder, manifest.codec_encoder
-        self._filters: Floats = np.load(directory / self.spec.filters).astype(np.float32)
+        self._filters = load_floats(directory / self.spec.filters)
         self._graph = Graph(directory / self.spec.file, threads=threads, provider=provider)
         self._codec: Graph | None = None
         if self._codec_spec is not None:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engines.manifest import CodecDecoder as CodecSpec
+from engines.manifest import ManifestError
 from engines.onnx import BATCHES, Graph
 
 Floats = npt.NDArray[np.float32]
@@ -69,14 +70,14 @@ class CodecDecoder:
     def __init__(self, spec: CodecSpec, graph: Graph) -> None:
         """
         Raises:
-            ValueError: the graph lacks an input or output that the manifest names.
+            ManifestError: the graph lacks an input or output that the manifest names.
         """
         self.spec, self._graph = spec, graph
         inputs = {spec.codes, *(state.input for state in spec.states)} | ({spec.last} if spec.last else set[str]())
         outputs = {spec.wave, spec.samples, *(state.output for state in spec.states)}
         if inputs != set(graph.inputs) or not outputs <= set(graph.outputs):
             odd = sorted(inputs ^ set(graph.inputs) | outputs - set(graph.outputs))
-            raise ValueError(f"codec: graph {spec.file} and manifest differ in {', '.join(odd)}")
+            raise ManifestError(f"{graph.path}: graph and manifest differ in {', '.join(odd)}")
         self._places = {name: place for place, name in enumerate(graph.outputs)}
         self._static = all(size > 0 for state in spec.states for size in state.shape)
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Literal
 
@@ -25,7 +26,7 @@ from codec.talker import Talker, TalkerStep
 from codec.voices import Reference
 from engines.batching import Cancelled, Lane, Owner
 from engines.gguf import Decoder
-from engines.manifest import TtsManifest
+from engines.manifest import ManifestError, TtsManifest
 from engines.onnx import CPU, Graph
 from engines.threads import SMALL_BYTES, budget, share
 
@@ -77,43 +78,50 @@ class Engine:
             entries=spec.entries,
             codebooks=spec.codebooks,
         )
-        self._decoder = Decoder(
-            directory / manifest.talker.file,
-            sequences=sessions,
-            rows=self.rows,
-            threads=mine.threads,
-            kv=kv,
-            hidden=True,
-        )
+        if self.codes.width != manifest.talker.width:
+            path = directory / manifest.code_rows
+            raise ManifestError(f"{path}: rows {self.codes.width} wide, the talker is {manifest.talker.width}")
+        self.prompt = Prompt.load(manifest, directory, self.codes)
         entry = Entry(manifest.predictor, directory, self.codes)
-        self._small: Decoder | None = None
-        if manifest.predictor.graph is not None:
-            frame = Graph(directory / manifest.predictor.graph, threads=mine.threads, provider="cpu")
-            self._predictor: FrameMaker = FrameGraph(frame, entry)
-        else:
-            self._small = Decoder(
-                directory / manifest.predictor.decoder.file,
-                sequences=min(sessions, PREDICTOR_BATCH),
-                rows=spec.codebooks,
+        self.talker_seconds = self.predictor_seconds = 0.0
+        """Wall time of all their calls for frames so far; the lane adds to them."""
+        self._lock = threading.Lock()
+        with ExitStack() as resources:  # of a load that fails nothing stays
+            self._decoder = Decoder(
+                directory / manifest.talker.file,
+                sequences=sessions,
+                rows=self.rows,
                 threads=mine.threads,
                 kv=kv,
                 hidden=True,
-                shared_rows=2,
             )
-            self._predictor = Predictor(manifest.predictor, directory, self._small, entry)
+            resources.callback(self._decoder.close)
+            if manifest.predictor.graph is not None:
+                frame = Graph(directory / manifest.predictor.graph, threads=mine.threads, provider="cpu")
+                self._predictor: FrameMaker = FrameGraph(frame, entry)
+            else:
+                small = Decoder(
+                    directory / manifest.predictor.decoder.file,
+                    sequences=min(sessions, PREDICTOR_BATCH),
+                    rows=spec.codebooks,
+                    threads=mine.threads,
+                    kv=kv,
+                    hidden=True,
+                    shared_rows=2,
+                )
+                resources.callback(small.close)
+                self._predictor = Predictor(manifest.predictor, directory, small, entry)
+            self.lane = Lane("hearsay-talker")
+            resources.callback(self.lane.close)
+            self.codec_lane = Lane("hearsay-codec") if mine.side_by_side else self.lane
+            resources.callback(self.codec_lane.close)
+            self._resources = resources.pop_all()
         self._talker = Talker(
             self._decoder,
             entries=spec.entries,
             end=manifest.tokens.codec_eos,
             min_frames=manifest.sampling.min_frames,
         )
-        self.prompt = Prompt.load(manifest, directory, self.codes)
-        self.talker_seconds = self.predictor_seconds = 0.0
-        """Wall time of all their calls for frames so far; the lane adds to them."""
-        self._lock = threading.Lock()
-        # Last: their threads would outlive a load that fails.
-        self.lane = Lane("hearsay-talker")
-        self.codec_lane = Lane("hearsay-codec") if mine.side_by_side else self.lane
 
     @property
     def max_frames(self) -> int:
@@ -127,11 +135,7 @@ class Engine:
 
     def close(self) -> None:
         """End the lanes, then free the decoders. Idempotent."""
-        self.codec_lane.close()
-        self.lane.close()
-        self._decoder.close()
-        if self._small is not None:
-            self._small.close()
+        self._resources.close()
 
     def acquire(self, owner: Owner) -> int:
         """An empty sequence of the talker."""

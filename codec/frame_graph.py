@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codec.predictor import Entry, FrameStart
+from engines.manifest import ManifestError
 from engines.onnx import Graph
 
 Floats = npt.NDArray[np.float32]
@@ -26,11 +27,11 @@ class FrameGraph:
     def __init__(self, graph: Graph, entry: Entry) -> None:
         """
         Raises:
-            ValueError: the graph is not of this form.
+            ManifestError: the graph is not of this form.
         """
         needed = {"hidden", "first", "rows", "uniform", "temperature", "top_p", "top_k"}
         if set(graph.inputs) != needed or graph.outputs != ("codes",):
-            raise ValueError(f"predictor: the graph takes {', '.join(graph.inputs)}, not {', '.join(sorted(needed))}")
+            raise ManifestError(f"{graph.path}: takes {', '.join(graph.inputs)}, not {', '.join(sorted(needed))}")
         self._graph, self._entry = graph, entry
         self._draws = entry.rows.codebooks - 1
 

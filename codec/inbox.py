@@ -9,9 +9,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-from codec.options import OptionError
 from codec.script import Script
 from engines.batching import Cancelled
+from engines.sessions import OptionError
 
 MAX_PENDING: Final = 65_536
 """Characters said and not yet handed to the talker; an hour of speech."""

@@ -2,6 +2,7 @@
 
 import secrets
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Final, Literal
 
@@ -11,14 +12,15 @@ import numpy.typing as npt
 
 from codec.clone import LONGEST_SECONDS, VoiceEncoder, check_reference
 from codec.engine import Engine
-from codec.options import OptionError, SpeakOptions
+from codec.options import SpeakOptions
 from codec.sampling import Sampling
 from codec.speaker import Speaker, Voicing
-from codec.text import spoken_text
+from codec.text.stream import spoken_text
 from codec.voices import Reference, StoredVoice, Voices
 from codec.work import Work
 from engines import manifest as manifests
-from engines.gguf import Busy
+from engines.integrity import check
+from engines.sessions import OptionError, Sessions
 
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
@@ -56,19 +58,23 @@ class TtsModel:
             voices: directory of stored voices, None for the user's own.
 
         Raises:
-            ManifestError: the directory is no speaking model.
-            GgufError, ProviderError, ValueError: the engines refuse it, or files and manifest disagree.
+            ManifestError: the directory is no speaking model, or one of its files is missing, damaged or another's.
+            GgufError, GraphError, ProviderError: the engines refuse it.
         """
         manifest = manifests.read_tts(directory)
+        check(directory, manifest)
         self.manifest, self.directory, self.sessions = manifest, directory, sessions
         self.engine = Engine(manifest, directory, sessions=sessions, threads=threads, provider=provider, kv=kv)
         self.sample_rate, self.frame_samples = manifest.codec.sample_rate, manifest.codec.frame_samples
         self.voices = Voices(manifest, voices)
         self._voice_encoder: VoiceEncoder | None = None
         self._lock = threading.Lock()
-        self._speakers: set[Speaker] = set()
-        self._closed_work = Work()
-        self._warm()
+        self._speakers = Sessions[Speaker, Work](sessions, Work)
+        try:
+            self._warm()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def name(self) -> str:
@@ -88,6 +94,10 @@ class TtsModel:
             OptionError: the model cannot do what the options ask; names the option.
         """
         options = options or SpeakOptions()
+        voicing = self._voicing(options)
+        return self._speakers.open(lambda on_close: Speaker(self.engine, options, voicing, on_close))
+
+    def _voicing(self, options: SpeakOptions) -> Voicing:
         voice = self.voices.find(options.voice)
         dialect = self.manifest.voices[voice].dialect if isinstance(voice, str) else None
         language = self.language(options.language)
@@ -96,19 +106,13 @@ class TtsModel:
         # A dialect's speaker overrides Chinese and "let the model tell" (modeling_qwen3_tts.py:2118-2122).
         spoken = dialect if dialect is not None and language in (None, "zh") else language
         english = (language or "") == "en"
-        voicing = Voicing(
+        return Voicing(
             head=self.engine.prompt.head(voice, spoken, options.instructions),
             english=english and options.normalise,
             sampling=options.sampling or self.sampling,
             seed=options.seed if options.seed is not None else secrets.randbits(63),
             reference=voice.reference if isinstance(voice, StoredVoice) else None,
         )
-        with self._lock:
-            if len(self._speakers) >= self.sessions:
-                raise Busy(f"all {self.sessions} sessions are taken")
-            speaker = Speaker(self, options, voicing)
-            self._speakers.add(speaker)
-            return speaker
 
     def clone(self, name: str, samples: Floats, rate: int, text: str | None = None) -> StoredVoice:
         """Store a voice made from a recording. Blocking: encodes.
@@ -160,7 +164,7 @@ class TtsModel:
     @property
     def live(self) -> int:
         """Open speakers."""
-        return len(self._speakers)
+        return self._speakers.live
 
     @property
     def taken(self) -> int:
@@ -170,31 +174,15 @@ class TtsModel:
     @property
     def work(self) -> Work:
         """Counters of all speakers so far, closed ones included."""
-        total = Work()
-        with self._lock:
-            total.add(self._closed_work)
-            for speaker in self._speakers:
-                total.add(speaker.work)
-        return total
-
-    def forget(self, speaker: Speaker) -> None:
-        """A speaker closed. Called by the speaker itself, once."""
-        with self._lock:
-            if speaker in self._speakers:
-                self._speakers.remove(speaker)
-                self._closed_work.add(speaker.work)
+        return self._speakers.work
 
     def close(self) -> None:
         """Close every speaker, then the engines. Idempotent."""
-        for speaker in list(self._speakers):
-            speaker.close()
+        self._speakers.close()
         self.engine.close()
 
     def _warm(self) -> None:
-        """Touch every page and shape that the first session would otherwise wait for."""
-        speaker = self.speaker(SpeakOptions(seed=0))
-        try:
+        """Touch every page and shape that the first session would otherwise wait for. Counts as nobody's work."""
+        options = SpeakOptions(seed=0)
+        with closing(Speaker(self.engine, options, self._voicing(options), lambda _: None)) as speaker:
             speaker.warm()
-        finally:
-            speaker.close()
-            self._closed_work = Work()

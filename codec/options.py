@@ -4,19 +4,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from codec.sampling import Sampling
+from engines.sessions import OptionError
 
 SPEEDS: Final = (0.25, 4.0)
 SAMPLE_RATES: Final = (8_000, 48_000)
 INSTRUCTION_CHARS: Final = 2_000
 SEEDS: Final = 2**63
-
-
-class OptionError(ValueError):
-    """An option lies outside what the speaker can do. ``field`` names it, ``reason`` says why, without the name."""
-
-    def __init__(self, field_name: str, reason: str) -> None:
-        super().__init__(f"{field_name}: {reason}")
-        self.field, self.reason = field_name, reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
-from codec.stretch import Stretch
+from audio.stretch import Stretch
 
 Floats = npt.NDArray[np.float32]
 

@@ -8,21 +8,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from codec.decoder import CodecState
+from codec.engine import Engine
 from codec.events import Reason
 from codec.guards import Guard
 from codec.script import END
 from codec.talker import TalkerStep, Utterance
 from codec.work import Work
 from engines.batching import Owner
-
-if TYPE_CHECKING:
-    from codec.engine import Engine
 
 Floats = npt.NDArray[np.float32]
 
@@ -43,7 +41,7 @@ class Piece:
 
     def __init__(
         self,
-        engine: "Engine",
+        engine: Engine,
         utterance: Utterance,
         owner: Owner,
         work: Work,

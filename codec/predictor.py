@@ -16,7 +16,9 @@ import numpy.typing as npt
 
 from codec.rows import CodeTable
 from codec.sampling import Sampling, draw
+from engines.files import load_floats
 from engines.gguf import Decoder, Rows
+from engines.manifest import ManifestError
 from engines.manifest import Predictor as PredictorSpec
 
 Floats = npt.NDArray[np.float32]
@@ -39,10 +41,11 @@ class Entry:
         """``code_rows``: the talker's table, from which small models' rows are made.
 
         Raises:
-            ValueError: a file of the model is of another shape than the manifest says.
+            ManifestError: a file of the model is of another shape than the manifest says.
         """
-        self._weight = _optional(directory, spec.weight)
-        self._bias = _optional(directory, spec.bias)
+        width = spec.decoder.width
+        self._weight = None if spec.weight is None else _floats(directory / spec.weight, (code_rows.width, width))
+        self._bias = None if spec.bias is None else _floats(directory / spec.bias, (width,))
         if spec.rows is not None:
             rows = CodeTable(
                 directory / spec.rows,
@@ -54,8 +57,8 @@ class Entry:
             rows = code_rows.through(self._weight, self._bias)
         else:
             rows = code_rows
-        if rows.width != spec.decoder.width:
-            raise ValueError(f"predictor: rows of {rows.width}, expected {spec.decoder.width}")
+        if rows.width != width:
+            raise ManifestError(f"{directory}: the predictor's rows are {rows.width} wide, expected {width}")
         self.rows = rows
 
     def project(self, hidden: Floats) -> Floats:
@@ -80,14 +83,11 @@ class Predictor:
     def __init__(self, spec: PredictorSpec, directory: Path, decoder: Decoder, entry: Entry) -> None:
         """
         Raises:
-            ValueError: a file of the model is of another shape than the manifest says.
+            ManifestError: a file of the model is of another shape than the manifest says.
         """
         self._decoder, self._entry = decoder, entry
         self._rows = rows = entry.rows
-        self._heads: Floats = np.ascontiguousarray(np.load(directory / spec.heads), dtype=np.float32)
-        expected = (rows.codebooks - 1, rows.entries, spec.decoder.width)
-        if self._heads.shape != expected:
-            raise ValueError(f"predictor: heads {self._heads.shape}, expected {expected}")
+        self._heads = _floats(directory / spec.heads, (rows.codebooks - 1, rows.entries, spec.decoder.width))
         self._sequences = [decoder.acquire() for _ in range(decoder.sequences)]
 
     def run(self, starts: Sequence[FrameStart]) -> list[list[int]]:
@@ -125,5 +125,8 @@ class Predictor:
         return frames
 
 
-def _optional(directory: Path, name: str | None) -> Floats | None:
-    return None if name is None else np.ascontiguousarray(np.load(directory / name), dtype=np.float32)
+def _floats(path: Path, expected: tuple[int, ...]) -> Floats:
+    array = load_floats(path)
+    if array.shape != expected:
+        raise ManifestError(f"{path}: shape {array.shape}, expected {expected}")
+    return array

@@ -25,10 +25,11 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
-from codec.options import OptionError
 from codec.rows import CodeTable, Table
 from codec.voices import Reference, StoredVoice
-from engines.manifest import TtsManifest
+from engines.files import load_tokenizer
+from engines.manifest import ManifestError, TtsManifest
+from engines.sessions import OptionError
 
 Floats = npt.NDArray[np.float32]
 
@@ -62,10 +63,20 @@ class Prompt:
 
     @classmethod
     def load(cls, manifest: TtsManifest, directory: Path, codes: CodeTable) -> "Prompt":
-        """Read tokenizer and text rows."""
-        tokenizer = Tokenizer.from_file(str(directory / manifest.tokenizer.file))
+        """Read tokenizer and text rows.
+
+        Raises:
+            ManifestError: one of them cannot be read, or they do not belong together.
+        """
+        tokenizer = load_tokenizer(directory / manifest.tokenizer.file)
         tokenizer.encode_special_tokens = True  # "<|im_end|>" in somebody's text is text
-        return cls(manifest, tokenizer, Table(directory / manifest.text_rows), codes)
+        path = directory / manifest.text_rows
+        text, ids = Table(path), tokenizer.get_vocab_size()
+        if text.width != codes.width:
+            raise ManifestError(f"{path}: rows {text.width} wide, those of codes are {codes.width}")
+        if text.size < ids:
+            raise ManifestError(f"{path}: {text.size} rows, {manifest.tokenizer.file} has {ids} tokens")
+        return cls(manifest, tokenizer, text, codes)
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a fragment. Fragments begin where words do, so their ids are those of the whole text."""

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from engines.files import load_array
+from engines.manifest import ManifestError
+
 Floats = npt.NDArray[np.float32]
 
 
@@ -19,11 +22,11 @@ class Table:
     def __init__(self, rows: Path | Floats) -> None:
         """
         Raises:
-            ValueError: no float matrix.
+            ManifestError: no float matrix.
         """
-        self._rows: npt.NDArray[Any] = np.load(rows, mmap_mode="r") if isinstance(rows, Path) else rows
+        self._rows: npt.NDArray[Any] = load_array(rows, mapped=True) if isinstance(rows, Path) else rows
         if self._rows.ndim != 2 or self._rows.dtype.kind != "f":
-            raise ValueError(f"{rows}: {self._rows.dtype} {self._rows.shape} is no matrix of floats")
+            raise ManifestError(f"{_named(rows)}: {self._rows.dtype} {self._rows.shape} is no matrix of floats")
         self.values: npt.NDArray[Any] = self._rows
         """The matrix as it lies, float16 or float32."""
         self.size: int = self._rows.shape[0]
@@ -41,11 +44,15 @@ class CodeTable(Table):
     """
 
     def __init__(self, rows: Path | Floats, *, vocabulary: int, entries: int, codebooks: int) -> None:
+        """
+        Raises:
+            ManifestError: no float matrix of so many rows.
+        """
         super().__init__(rows)
         self.vocabulary, self.entries, self.codebooks = vocabulary, entries, codebooks
         need = vocabulary + (codebooks - 1) * entries
         if self.size != need:
-            raise ValueError(f"code rows: {self.size}, the manifest's dimensions make {need}")
+            raise ManifestError(f"{_named(rows)}: {self.size} rows, the manifest's dimensions make {need}")
 
     def index(self, codebook: int, code: int) -> int:
         """The row of a code."""
@@ -64,3 +71,7 @@ class CodeTable(Table):
     def frame(self, codes: Sequence[int]) -> Floats:
         """The sum of a frame's rows: float32 [width]. Codes of all codebooks, in order."""
         return self([self.index(g, code) for g, code in enumerate(codes)]).sum(axis=0)
+
+
+def _named(rows: Path | Floats) -> str:
+    return str(rows) if isinstance(rows, Path) else "code rows"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from codec.prompt import Prompt
-from codec.text import Fragment, Item, PieceEnd, TextStream
+from codec.text.stream import Fragment, Item, PieceEnd, TextStream
 from engines.manifest import TtsManifest
 
 SLICE: Final = 256

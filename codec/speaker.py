@@ -11,14 +11,14 @@ other sessions (with f16, f32 and q8_0 weights; engines/gguf.py says what that r
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from codec.decoder import CALL_FRAMES
+from codec.engine import Engine
 from codec.events import AudioChunk, Cleared, Event, Finished, Flushed, PieceMark, PieceStarted, Reason, Warning
 from codec.inbox import Inbox, Overtaken
 from codec.options import SpeakOptions
@@ -30,9 +30,6 @@ from codec.talker import Utterance
 from codec.voices import Reference
 from codec.work import Work
 from engines.batching import Cancelled, Owner
-
-if TYPE_CHECKING:
-    from codec.model import TtsModel
 
 Floats = npt.NDArray[np.float32]
 
@@ -52,14 +49,17 @@ class Voicing:
 class Speaker:
     """One live session."""
 
-    def __init__(self, model: "TtsModel", options: SpeakOptions, voicing: Voicing) -> None:
+    def __init__(
+        self, engine: Engine, options: SpeakOptions, voicing: Voicing, on_close: Callable[["Speaker"], None]
+    ) -> None:
+        """``on_close`` is called once, with the speaker, when it has given everything back."""
         self.options, self.work, self.seed = options, Work(), voicing.seed
-        self.sample_rate = options.sample_rate or model.sample_rate
-        self._model, self._engine, self._voicing = model, model.engine, voicing
+        self.sample_rate = options.sample_rate or engine.sample_rate
+        self._engine, self._voicing, self._on_close = engine, voicing, on_close
         self._owner = Owner()
-        self._output = Output(options.speed, model.sample_rate, self.sample_rate)
-        self._inbox = Inbox(Script(model.engine.prompt, model.manifest, english=voicing.english))
-        self._whole = voicing.reference is not None or "stream" not in model.manifest.layouts
+        self._output = Output(options.speed, engine.sample_rate, self.sample_rate)
+        self._inbox = Inbox(Script(engine.prompt, engine.manifest, english=voicing.english))
+        self._whole = voicing.reference is not None or "stream" not in engine.manifest.layouts
         self._stepping = threading.Lock()
         self._piece: Piece | None = None
         self._pieces = 0
@@ -105,7 +105,7 @@ class Speaker:
             if self._sequence is not None:
                 self._engine.release(self._sequence)
                 self._sequence = None
-        self._model.forget(self)
+        self._on_close(self)
 
     @property
     def head(self) -> Floats:

@@ -16,8 +16,8 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from codec.options import OptionError
 from engines.manifest import TtsManifest
+from engines.sessions import OptionError
 from engines.store import user_directory
 
 Floats = npt.NDArray[np.float32]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from engines.counts import Counts
+from engines.sessions import Counts
 
 
 @dataclass(slots=True)

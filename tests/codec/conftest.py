@@ -1,7 +1,6 @@
-"""Settings and the model of the speaking tests."""
+"""Settings of the speaking tests."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from hypothesis import settings
@@ -14,14 +13,6 @@ from tests.codec.talking import Codes
 # Examples run real models on shared cores: their time says nothing about their correctness.
 settings.register_profile("speaking", deadline=None)
 settings.load_profile("speaking")
-
-
-@pytest.fixture(scope="session")
-def tts_model(tts_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TtsModel]:
-    """The embedded speaking model, loaded once for the whole run; stored voices in a directory of the tests."""
-    model = TtsModel(tts_directory, sessions=10, voices=tmp_path_factory.mktemp("voices"))
-    yield model
-    model.close()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from codec.rows import CodeTable
 from codec.sampling import Sampling, generator
 from engines import manifest as manifests
 from engines.gguf import Decoder
+from engines.manifest import ManifestError
 from engines.onnx import Graph
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tts"
@@ -80,5 +81,5 @@ def test_frames_of_many_are_those_of_one(graph: FrameGraph) -> None:
 
 def test_another_graph_is_refused(entry: Entry) -> None:
     other = Graph(DIRECTORY / MANIFEST.codec.file, threads=1, provider="cpu")
-    with pytest.raises(ValueError, match="predictor: the graph takes"):
+    with pytest.raises(ManifestError, match=f"{MANIFEST.codec.file}: takes "):
         FrameGraph(other, entry)

@@ -16,6 +16,7 @@ from codec.rows import CodeTable
 from codec.voices import Reference, StoredVoice
 from engines import manifest as manifests
 from engines.batching import Owner
+from engines.manifest import ManifestError
 
 Floats = npt.NDArray[np.float32]
 
@@ -77,7 +78,7 @@ def test_a_frame_is_the_sum_of_its_codes_rows(tts_model: TtsModel, codes: Floats
 
 def test_tables_of_another_size_are_refused() -> None:
     """The manifest's dimensions must make the file's rows."""
-    with pytest.raises(ValueError, match="code rows: 10, the manifest's dimensions make 12"):
+    with pytest.raises(ManifestError, match="code rows: 10 rows, the manifest's dimensions make 12"):
         CodeTable(np.zeros((10, 4), np.float32), vocabulary=6, entries=3, codebooks=3)
 
 

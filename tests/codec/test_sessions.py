@@ -9,7 +9,7 @@ from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.speaker import Speaker
 from engines.batching import Cancelled
-from engines.gguf import Busy
+from engines.sessions import Busy
 from tests.codec.talking import TEXT
 
 

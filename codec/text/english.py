@@ -1,7 +1,7 @@
 """Written English → spoken English, a few words at a time.
 
-The caller (codec/text.py) hands over a *group*: words that can only be read together ("March 3, 2024", "5 km"). Every
-word is at most 64 characters and every pattern here is matched against a whole word or group and has no nested
+The caller (codec/text/stream.py) hands over a *group*: words that can only be read together ("March 3, 2024", "5 km").
+Every word is at most 64 characters and every pattern here is matched against a whole word or group and has no nested
 repetition, so time is linear in the text whatever it holds. The rules are written ones over num2words; why not a
 grammar library is said in docs/speaking.md.
 """
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from codec import numbers
+from codec.text import numbers
 
 MONTHS: Final = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -52,6 +52,27 @@ BEFORE_NAMES: Final = frozenset(
     "mr mrs ms dr prof st capt col gen sgt rev hon lt gov pres no fig vol mt e.g i.e vs approx".split()
 )
 """After these the stop never ends a sentence."""
+SPELLED: Final = frozenset(
+    "ai api atm ceo cfo cia cpu diy eeg ekg eta eu ev faq fbi gpu hiv ibm icu iou ip ipo iq irs isbn mit mri nba oecd "
+    "rna sos suv uae ucla ufo ui uk un url usa usb usd vip ymca".split()
+)
+"""Read letter by letter although they have a vowel."""
+_LONGEST_SPELLED: Final = 5
+"""Letters; longer words in capitals are shouted."""
+_SAID: Final = frozenset("brr dr grr hm hmm jr mm mmm mr mrs ms mt pfft psst pst sh shh sr st tsk zzz".split())
+"""Read as words although they have no vowel."""
+_VOWELS: Final = frozenset("aeiouy")
+CLAUSE_WORDS: Final = frozenset("although because but since though unless until when whereas while".split())
+"""Almost always the first of a clause. Not "if", "so", "that", "where", "and": too often the middle of one."""
+_LEANING: Final = frozenset(
+    "a all and any anybody anyone anything as at by cannot each even ever every everybody everyone everything"
+    " exactly few for from good great half help if in it's just knew know known knows last least less little"
+    " long many mere more most much neither no nobody none nor not nothing of on once one only or other quite"
+    " rather remember same say short simply so some such tell than that the then these this those to too up"
+    " very was were with worth yet".split()
+)
+"""Words that belong to what follows, or are one expression with it."""
+_MARKS: Final = "\"'“”‘’()[]*_`~.,!?;:…"
 SIGNS: Final = {
     "&": "and", "+": "plus", "=": "equals", "@": "at", "%": "percent", "#": "number", "/": "slash", "°": "degrees",
     "<": "less than", ">": "greater than", "~": "about", "×": "times", "÷": "divided by", "€": "euros", "£": "pounds",
@@ -248,3 +269,29 @@ def _loose(core: str) -> str:
         else:
             parts.append("".join(f" {SIGNS[c]} " if c in SIGNS else c for c in run))
     return " ".join("".join(parts).split())
+
+
+def spelled(core: str) -> str:
+    """``core``, a word without marks, with spaces between its letters if it is read by them; "'s" may follow.
+
+    A model that knows small letters only would try to say "bbc" as a word. Letters are what is written in capitals and
+    either has no vowel or is known to be spelled; whatever is shouted has vowels.
+    """
+    stem = core[:-2] if core[-2:] in ("'s", "’s") else core
+    if not (2 <= len(stem) <= _LONGEST_SPELLED and stem.isascii() and stem.isalpha() and stem.isupper()):
+        return core
+    low = stem.lower()
+    letters = low in SPELLED or (_VOWELS.isdisjoint(low) and low not in _SAID)
+    return " ".join(stem) + core[len(stem) :] if letters else core
+
+
+def begins_clause(before: str, word: str) -> bool:
+    """Whether a reader may pause between two words as they were written, though no mark stands there.
+
+    A small model skips words in a long piece, and sentences without commas are long pieces; at such a word they fall
+    into two that can be said alone. The word before must not lean on it ("a while", "even though", "nothing but"). Only
+    these two words are looked at, so text need not wait for what follows. A word that carries a mark begins nothing:
+    what would follow is the mark's.
+    """
+    last = before.strip(_MARKS).lower()
+    return word.lower() in CLAUSE_WORDS and bool(last) and last not in _LEANING and last not in CLAUSE_WORDS

@@ -12,9 +12,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
-from codec import letters, normalise
-from codec.breaks import begins_clause
-from codec.words import Word, Words
+from codec.text import english
+from codec.text.words import Word, Words
 from engines.manifest import TextRules
 
 SHORT: Final = 16
@@ -115,7 +114,7 @@ class TextStream:
             self._end(items)
         if self._group:
             written = [w.text for w in self._group]
-            if self._english and word.spaced and len(written) < MAX_GROUP and normalise.binds(written, word.text):
+            if self._english and word.spaced and len(written) < MAX_GROUP and english.binds(written, word.text):
                 self._group.append(word)
             else:
                 self._close(word, items)
@@ -129,7 +128,7 @@ class TextStream:
         if not self._english:
             return False
         last = self._group[-1].text
-        return normalise.may_bind([w.text for w in self._group]) or _abbreviation(last) is not None
+        return english.may_bind([w.text for w in self._group]) or _abbreviation(last) is not None
 
     def _close(self, following: Word | None, items: list[Item]) -> None:
         """Give out the group. ``following`` is looked at only where :meth:`_must_wait` said so."""
@@ -157,7 +156,7 @@ class TextStream:
         if group[-1].text.lower().rstrip(",;:!?").endswith(".m."):
             core, tail = group[-1].text.rstrip(",;:!?"), group[-1].text[len(group[-1].text.rstrip(",;:!?")) :]
         words = [group[0].text[len(lead) :], *(w.text for w in group[1:-1]), core]
-        said = normalise.say_group(words)
+        said = english.say_group(words)
         return None if said is None else lead + said + tail
 
     def _word(self, text: str, following: Word | None) -> str:
@@ -167,18 +166,18 @@ class TextStream:
             return ","
         lead, core, tail = (part.translate(_MARKUP) for part in _strip(text))
         found = _abbreviation(text)
-        if found is not None and found not in normalise.ABBREVIATIONS and not _ends_here(found, following):
+        if found is not None and found not in english.ABBREVIATIONS and not _ends_here(found, following):
             return lead + core + tail[1:]  # an initial
-        if found is not None and found in normalise.ABBREVIATIONS:
+        if found is not None and found in english.ABBREVIATIONS:
             ends = _ends_here(found, following)
-            said = normalise.ABBREVIATIONS[found]
-            if found in normalise.ROADS and core[0].isupper() and ("," in tail or not _capital(following)):
-                said = normalise.ROADS[found]
+            said = english.ABBREVIATIONS[found]
+            if found in english.ROADS and core[0].isupper() and ("," in tail or not _capital(following)):
+                said = english.ROADS[found]
             return lead + said + (tail[1:] if "," in tail else tail if ends else "")
         if self._rules.alphabet is not None:
-            core = letters.spelled(core)
+            core = english.spelled(core)
         parts = [p for p in re.split(r"[—…]|\.\.\.|--", core) if p] if not core.isalpha() else [core]
-        return lead + ", ".join(normalise.say_word(part) for part in parts) + tail
+        return lead + ", ".join(english.say_word(part) for part in parts) + tail
 
     def _give(self, said: str, word: Word, end: int, following: Word | None, items: list[Item]) -> None:
         """Give out what one group says, cut where the piece would become too long."""
@@ -188,7 +187,7 @@ class TextStream:
             else _DOTTED.fullmatch(word.text)
         )
         clause = said.rstrip(_CLOSING)[-1:] in _CLAUSES
-        if self._breaks and self._length >= self._clause and begins_clause(self._before, word.text):
+        if self._breaks and self._length >= self._clause and english.begins_clause(self._before, word.text):
             self._end(items)
         self._before = word.text
         for place, part in enumerate(self._allowed(said).split()):
@@ -281,7 +280,7 @@ def _abbreviation(text: str) -> str | None:
     del lead
     if not tail.startswith("."):
         return None
-    if core.lower() in normalise.ABBREVIATIONS or _INITIAL.fullmatch(core):
+    if core.lower() in english.ABBREVIATIONS or _INITIAL.fullmatch(core):
         return core.lower()
     return None
 
@@ -292,9 +291,9 @@ def _capital(following: Word | None) -> bool:
 
 def _ends_here(abbreviation: str, following: Word | None) -> bool:
     """Whether the stop of an abbreviation ends the sentence as well."""
-    if abbreviation in normalise.BEFORE_NAMES or len(abbreviation) == 1:
+    if abbreviation in english.BEFORE_NAMES or len(abbreviation) == 1:
         return following is None
     if following is None:
         return True
-    title = _abbreviation(following.text) in normalise.BEFORE_NAMES
+    title = _abbreviation(following.text) in english.BEFORE_NAMES
     return following.text.lstrip(_OPENING)[:1].isupper() and not title

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from audio.stretch import Stretch
 from codec.output import Output, group_frames
-from codec.stretch import Stretch
 
 RATE = 24_000
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from codec.breaks import CLAUSE_WORDS
-from codec.text import SHORT, Fragment, Item, PieceEnd, TextStream, spoken_text
+from codec.text.english import CLAUSE_WORDS
+from codec.text.stream import SHORT, Fragment, Item, PieceEnd, TextStream, spoken_text
 from engines.manifest import TextRules
 
 ANY = TextRules()

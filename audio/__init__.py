@@ -1,0 +1,1 @@
+"""Sound as bytes and files: what hearing and speaking both need."""

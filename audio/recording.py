@@ -1,0 +1,217 @@
+"""Recordings as a stream of 16-bit PCM, the way a client would put them on the wire.
+
+A file is heard as linear16, whatever it holds: so a file and a live session of the same samples meet the same numbers
+and give the same words. libsndfile reads WAV, FLAC, Ogg (Vorbis, Opus), MP3 and their like; other containers go through
+PyAV (the extra ``media``). Blocking; for worker threads.
+"""
+
+import importlib.util
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+import numpy.typing as npt
+import soundfile
+import soxr
+
+from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples
+
+BLOCK_SECONDS: Final = 1.0
+MIN_SOURCE_RATE: Final = 4_000
+"""Hz. Below there is no speech, and a small file becomes hours of audio."""
+MAX_SOURCE_RATE: Final = 768_000
+"""Hz. Beyond what any recorder writes stand broken headers, and resamplers that take minutes to design."""
+_UNKNOWN_FRAMES: Final = (1 << 63) - 1
+"""libsndfile's word for a length that the file does not tell, as a FLAC from a pipe."""
+READ_SAMPLES: Final = 1 << 24
+"""Most samples, all channels together, decoded at once: a tiny file can hold hours of silence at any rate."""
+READ_SECONDS: Final = 60.0
+"""Audio decoded at once. Most files then come in one piece, as other programs read them: libsndfile's last samples of a
+damaged Opus stream depend on where the reads were cut."""
+
+Source = Path | BinaryIO
+"""A file by name, or opened and seekable."""
+
+
+class RecordingError(ValueError):
+    """A file cannot be heard; the message says why, without the file's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """An audio file.
+
+    Attributes:
+        sample_rate, channels: of ``blocks``; within what the wire takes.
+        seconds: its length where the container tells, else 0.
+        source_rate: of the file itself.
+        by_av: PyAV reads it, else libsndfile.
+    """
+
+    source: Source
+    sample_rate: int
+    channels: int
+    seconds: float
+    source_rate: int
+    by_av: bool
+
+    @property
+    def name(self) -> str:
+        """The file's name without its folder, empty where it has none."""
+        return self.source.name if isinstance(self.source, Path) else ""
+
+    def blocks(self) -> Iterator[bytes]:
+        """The samples: 16-bit little endian, channels interleaved, about a second a piece.
+
+        Raises:
+            RecordingError: the file is damaged.
+        """
+        if self.by_av:
+            return _av_blocks(self.source, self.sample_rate, self.channels)
+        blocks = _sound_blocks(self.source)
+        return blocks if self.source_rate == self.sample_rate else _resampled(blocks, self)
+
+
+def open_recording(source: Source) -> Recording:
+    """Look at a file.
+
+    Raises:
+        RecordingError: it does not exist, is no audio, or needs the extra ``media``.
+    """
+    if isinstance(source, Path) and not source.is_file():
+        raise RecordingError("it is a directory" if source.is_dir() else "there is no such file")
+    try:
+        info: Any = soundfile.info(_rewound(source))
+    except (soundfile.LibsndfileError, RuntimeError, OSError) as error:
+        return _open_av(source, error)
+    frames = 0 if info.frames == _UNKNOWN_FRAMES else int(info.frames)
+    return _recording(source, int(info.samplerate), int(info.channels), frames, False)
+
+
+def _recording(source: Source, rate: int, channels: int, frames: float, by_av: bool) -> Recording:
+    if not MIN_SOURCE_RATE <= rate <= MAX_SOURCE_RATE:
+        raise RecordingError(f"its sample rate of {rate} Hz lies outside {MIN_SOURCE_RATE}…{MAX_SOURCE_RATE} Hz")
+    if not 0 < channels <= MAX_CHANNELS:
+        raise RecordingError(f"it has {channels} channels, the limit is {MAX_CHANNELS}")
+    near = min(max(rate, MIN_RATE), MAX_RATE)
+    return Recording(source, near, channels, max(frames / rate, 0.0), near if by_av else rate, by_av)
+
+
+def samples(source: Source, rate: int, most_seconds: float = float("inf")) -> Generator[Samples]:
+    """The audio of a file, float32 mono [n] at ``rate``, about a second a piece. Closing it ends the reading.
+
+    Raises:
+        RecordingError: as ``open_recording``; the file is damaged; it is longer than ``most_seconds``.
+    """
+    recording = open_recording(source)
+    if recording.seconds > most_seconds:  # said before hours of it were heard in vain
+        told = f"the audio, {recording.seconds:.1f} s,"
+        raise RecordingError(f"{told} is longer than {most_seconds:g} s (max_session_seconds)")
+    decoder = PcmDecoder("linear16", recording.sample_rate, recording.channels, rate)
+    heard = 0
+    for block in recording.blocks():
+        mono = decoder.decode(block)
+        heard += mono.size
+        if heard > most_seconds * rate:
+            raise RecordingError(f"the audio is longer than {most_seconds:g} s (max_session_seconds)")
+        yield mono
+    yield decoder.flush()
+
+
+def _rewound(source: Source) -> Any:
+    """What the decoders open: a name, or the file from its beginning."""
+    if isinstance(source, Path):
+        return str(source)
+    source.seek(0)
+    return source
+
+
+class _SoundFile(soundfile.SoundFile):
+    """Read from its beginning to its end; soundfile seeks after each read, which libsndfile cannot without a length."""
+
+    def seekable(self) -> bool:
+        """Whether it tells its length, and can be sought in."""
+        return self.frames != _UNKNOWN_FRAMES and bool(super().seekable())
+
+
+def _sound_blocks(source: Source) -> Iterator[bytes]:
+    try:
+        with _SoundFile(_rewound(source)) as file:
+            # libsndfile does not scale float files to integers: ±1 would become ±1 of 32768.
+            is_float = file.subtype in ("FLOAT", "DOUBLE")
+            size = max(1, round(file.samplerate * BLOCK_SECONDS))
+            most = max(1, min(round(file.samplerate * READ_SECONDS), READ_SAMPLES // file.channels))
+            while True:
+                read: Any = file.read(most, dtype="float32" if is_float else "int16", always_2d=True)
+                if not len(read):
+                    return
+                frames = _to_int16(read) if is_float else read.astype(np.dtype("<i2"), copy=False)
+                for start in range(0, len(frames), size):
+                    yield frames[start : start + size].tobytes()
+    except (soundfile.LibsndfileError, RuntimeError) as error:
+        raise RecordingError(f"it is damaged: {error}") from None
+
+
+def _to_int16(block: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
+    finite = np.where(np.isfinite(block), block, np.float32(0))
+    return np.clip(np.rint(finite * 32768), -32768, 32767).astype(np.dtype("<i2"))
+
+
+def _resampled(blocks: Iterator[bytes], recording: Recording) -> Iterator[bytes]:
+    """Rates that the wire does not take (96 kHz masters, 6 kHz loops) are brought to the nearest one it does."""
+    stream = soxr.ResampleStream(
+        recording.source_rate, recording.sample_rate, recording.channels, dtype="int16", quality="HQ"
+    )
+    for block in blocks:
+        frames = np.frombuffer(block, np.dtype("<i2")).reshape(-1, recording.channels)
+        yield stream.resample_chunk(frames).tobytes()
+    yield stream.resample_chunk(np.zeros((0, recording.channels), np.int16), last=True).tobytes()
+
+
+def _open_av(source: Source, error: Exception) -> Recording:
+    if importlib.util.find_spec("av") is None:
+        raise RecordingError(
+            "libsndfile does not know it as audio; containers beyond WAV, FLAC, Ogg and MP3 need the extra media: "
+            "pip install -e '.[media]'"
+        ) from error
+    import av
+    import av.error
+
+    opened: Any = av.open
+    try:
+        with opened(_rewound(source), mode="r", metadata_errors="ignore") as container:
+            if not container.streams.audio:
+                raise RecordingError("it holds no audio")
+            stream = container.streams.audio[0]
+            # FFmpeg guesses a stream from next to nothing; what it could not find out is None, 0 or not there.
+            rate = int(getattr(stream, "sample_rate", 0) or 0)
+            channels = int(getattr(stream, "channels", 0) or 0)
+            if stream.duration is not None and stream.time_base is not None:
+                seconds = float(stream.duration * stream.time_base)
+            else:
+                seconds = (container.duration or 0) / av.time_base
+            return _recording(source, rate, channels if channels <= 2 else 1, seconds * rate, True)
+    except av.error.FFmpegError as fault:
+        raise RecordingError(f"it is no audio that libsndfile or FFmpeg knows: {fault.strerror}") from None
+
+
+def _av_blocks(source: Source, rate: int, channels: int) -> Iterator[bytes]:
+    import av
+    import av.error
+
+    opened: Any = av.open
+    resampler = av.AudioResampler(format="s16", layout="mono" if channels == 1 else "stereo", rate=rate)
+    try:
+        with opened(_rewound(source), mode="r", metadata_errors="ignore") as container:
+            for frame in container.decode(audio=0):
+                yield from (_bytes(out, channels) for out in resampler.resample(frame))
+            yield from (_bytes(out, channels) for out in resampler.resample(None))
+    except av.error.FFmpegError as error:
+        raise RecordingError(f"it is damaged: {error.strerror}") from None
+
+
+def _bytes(frame: Any, channels: int) -> bytes:
+    # The plane may be padded beyond the samples.
+    return bytes(frame.planes[0])[: frame.samples * channels * 2]

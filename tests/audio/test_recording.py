@@ -1,0 +1,128 @@
+"""Recordings of every usual kind become the 16-bit PCM that a client would send."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from audio.recording import Recording, RecordingError, open_recording
+
+av = pytest.importorskip("av")
+
+
+def tone(rate: int, channels: int = 1, seconds: float = 1.5) -> np.ndarray[Any, Any]:
+    """A different tone in each channel, float64 [n, channels], half of full scale."""
+    time = np.arange(int(rate * seconds)) / rate
+    return np.stack([0.5 * np.sin(2 * np.pi * 220 * (c + 1) * time) for c in range(channels)], axis=1)
+
+
+def heard(recording: Recording) -> np.ndarray[Any, Any]:
+    """All its samples, int16 [n, channels]."""
+    return np.frombuffer(b"".join(recording.blocks()), "<i2").reshape(-1, recording.channels)
+
+
+@pytest.mark.parametrize("subtype", ["PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE", "ULAW"])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_wav_of_any_kind(tmp_path: Path, subtype: str, channels: int):
+    """Integers are taken as they are, floats scaled to them."""
+    path = tmp_path / "a.wav"
+    expected = tone(16000, channels)
+    soundfile.write(path, expected, 16000, subtype=subtype)
+    recording = open_recording(path)
+    assert (recording.sample_rate, recording.channels, recording.seconds) == (16000, channels, 1.5)
+    tolerance = 600 if subtype == "ULAW" else 1
+    assert np.abs(heard(recording) - expected * 32768).max() <= tolerance
+
+
+def test_a_16_bit_file_is_heard_bit_for_bit(tmp_path: Path):
+    """What a client would send for it, without rounding."""
+    noise = np.random.default_rng(1).integers(-32768, 32767, (20000, 2), np.int16)
+    for name in ("a.wav", "a.flac"):
+        soundfile.write(tmp_path / name, noise, 44100)
+        assert np.array_equal(heard(open_recording(tmp_path / name)), noise)
+
+
+def test_float_files_beyond_full_scale_and_without_sense(tmp_path: Path):
+    """Loud floats are clipped; NaN and infinity are silence."""
+    path = tmp_path / "a.wav"
+    soundfile.write(path, np.array([0.0, 2.0, -2.0, np.nan, np.inf, 0.5], np.float32), 16000, subtype="FLOAT")
+    assert heard(open_recording(path))[:, 0].tolist() == [0, 32767, -32768, 0, 0, 16384]
+
+
+@pytest.mark.parametrize(("rate", "taken"), [(96000, 48000), (192000, 48000), (6000, 8000), (44100, 44100)])
+def test_rates_that_the_wire_does_not_take_are_resampled(tmp_path: Path, rate: int, taken: int):
+    """To the nearest one it does; the tone keeps its pitch."""
+    path = tmp_path / "a.wav"
+    soundfile.write(path, tone(rate), rate)
+    recording = open_recording(path)
+    assert recording.sample_rate == taken
+    samples = heard(recording)[:, 0]
+    assert len(samples) == pytest.approx(1.5 * taken, rel=0.01)
+    spectrum = np.abs(np.fft.rfft(samples))
+    assert np.argmax(spectrum) * taken / len(samples) == pytest.approx(220, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "codec"), [("m4a", "aac"), ("webm", "libopus"), ("mkv", "pcm_s16le"), ("mov", "aac")]
+)
+@pytest.mark.parametrize("channels", [1, 2])
+def test_other_containers_go_through_av(tmp_path: Path, suffix: str, codec: str, channels: int):
+    """With the extra media: rate, length and pitch survive."""
+    path = tmp_path / f"a.{suffix}"
+    samples = (tone(48000, channels) * 32767).astype(np.int16)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=48000, layout="mono" if channels == 1 else "stereo")
+        frame = av.AudioFrame.from_ndarray(samples.reshape(1, -1), format="s16", layout=stream.layout.name)
+        frame.sample_rate = 48000
+        for packet in [*stream.encode(frame), *stream.encode(None)]:
+            container.mux(packet)
+    recording = open_recording(path)
+    assert (recording.sample_rate, recording.channels, recording.by_av) == (48000, channels, True)
+    assert recording.seconds == pytest.approx(1.5, abs=0.1)
+    first = heard(recording)[:, 0]
+    assert len(first) / 48000 == pytest.approx(1.5, abs=0.1)
+    assert np.argmax(np.abs(np.fft.rfft(first))) * 48000 / len(first) == pytest.approx(220, abs=2)
+
+
+def test_without_the_extra_a_sentence_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A container that libsndfile does not know, and no PyAV."""
+    path = tmp_path / "a.m4a"
+    path.write_bytes(b"\0\0\0\x20ftypM4A " + bytes(100))
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "av" else found(name))
+    with pytest.raises(RecordingError, match=r"pip install -e '\.\[media\]'"):
+        open_recording(path)
+
+
+def test_what_is_no_audio(tmp_path: Path):
+    """Missing, a directory, text, empty, too many channels: each in words."""
+    (tmp_path / "text.wav").write_text("not audio at all")
+    (tmp_path / "empty.wav").write_bytes(b"")
+    soundfile.write(tmp_path / "many.wav", np.zeros((100, 12)), 16000)
+    for name, reason in [
+        ("none.wav", "no such file"),
+        ("", "directory"),
+        ("text.wav", "no audio"),
+        ("empty.wav", "no audio"),
+        ("many.wav", "12 channels, the limit is 8"),
+    ]:
+        with pytest.raises(RecordingError, match=reason):
+            open_recording(tmp_path / name)
+
+
+def test_a_damaged_file_says_so(tmp_path: Path):
+    """A FLAC with its middle overwritten fails while it is read, in words."""
+    path = tmp_path / "a.flac"
+    soundfile.write(path, np.random.default_rng(2).integers(-9999, 9999, 64000, np.int16), 16000)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 4000] = bytes(4000)
+    path.write_bytes(content)
+    try:
+        samples = heard(open_recording(path))
+    except RecordingError as error:
+        assert "damaged" in str(error)
+    else:  # libsndfile may resynchronise; then the rest is there
+        assert len(samples) > 0
