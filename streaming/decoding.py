@@ -1,281 +1,196 @@
-"""A segment's text, token by token: from the logits after its prompt to its end.
+"""Texts of one segment, token by token: from the logits after its prompt to its end.
 
-One row a call, greedily. Two guards: a *budget* of tokens by the length of the audio, and *loops*, which are cut back
-to their first turn. A final goes on behind a loop with another token than the one that began the second turn, so what
-was said after it is still heard; an interim stops there. Finals of small models then have second thoughts
-(streaming/doubt.py).
+Contract: greedy, one row a call, with two guards: a *budget* of tokens by the length of the audio, and *loops*, which
+are cut back to their first turn. A final goes on behind a loop with another token than the one that began the second
+turn, so what was said after it is still heard; an interim stops there. Knows neither audio nor sessions: what evaluates
+a row is handed in.
 """
 
-import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from engines.batching import Owner, Urgency
-from engines.gguf import Rows
-from streaming.bias import KeytermBias
-from streaming.branch import Branch
-from streaming.doubt import (
-    DOUBTS,
-    HOPELESS,
-    PER_TOKEN,
-    ROWS,
-    Agenda,
-    Draft,
-    Opinion,
-    Read,
-    best_of,
-    choose,
-    inverse,
-    opined,
-)
-from streaming.language_model import log_probabilities
-from streaming.opinions import Sounds, by_phones, by_tokens
-from streaming.reading import Reading
-from streaming.repetition import loop_period
-from streaming.work import Work
-
-if TYPE_CHECKING:
-    from streaming.model import AsrModel
+from streaming.keyterms import KeytermBias
+from streaming.prompt import Answer
 
 Floats = npt.NDArray[np.float32]
+
+Step = Callable[[int, int], Floats]
+"""A token and the position of its row → the logits [vocabulary] that choose the next one."""
 
 TOKENS_PER_SECOND: Final = 16
 """Text tokens a second of audio may cost before decoding stops: twice the rate of fast speech."""
 TOKENS_EXTRA: Final = 12
 MAX_BANS: Final = 4
 """Repetition loops broken within one final before it is taken as it stands."""
+OTHERS: Final = 3
+"""Most other tokens of one place that a draft's choices keep."""
+LEAST: Final = -4.0
+"""Log-probability below which they are not kept."""
+MAX_PERIOD: Final = 12
+MIN_TURNS: Final = 4
+MIN_TOKENS: Final = 8
+"""A loop is at least four turns and eight tokens: "no no no no" is speech, not a loop."""
 
 
-class Decoding:
-    """Decodes the texts of one segment into its sequence of the KV cache. Blocking; one thread at a time."""
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """What the model heard. ``tokens`` are the whole answer, language included where it was not forced."""
 
-    def __init__(
-        self,
-        model: "AsrModel",
-        sequence: int,
-        language: str | None,
-        owner: Owner,
-        work: Work,
-        reading: Reading | None = None,
-    ) -> None:
-        """``reading``: of a clip that another one has decoded and this one is to hear again."""
-        self._model, self._sequence, self._language = model, sequence, language
-        self._owner, self._work = owner, work
-        self.reading = reading or Reading(model, language, owner, self._start)
-        """How probable the texts of the last final are without sound."""
-        self.found: list[Draft] = []
-        """The texts of the last final, or of what was heard again, that came nearest; with scores."""
+    tokens: tuple[int, ...]
+    probabilities: tuple[float, ...]
+    answer: Answer
 
-    def interim(
-        self, draft: Draft, logits: Floats, position: int, samples: int, bias: KeytermBias, *, kept: int
-    ) -> None:
-        """Append to ``draft`` what follows from ``logits`` [vocabulary], which ``bias`` has been applied to.
+    @property
+    def header(self) -> tuple[int, ...]:
+        """The tokens before the text."""
+        return self.tokens[: len(self.tokens) - len(self.answer.body)]
 
-        Args:
-            position: of the next row.
-            samples: length of the clip.
-            kept: tokens of ``draft`` that a loop does not take back.
-        """
-        self._follow(draft, logits, position, samples, bias, kept=kept)
+    @property
+    def body_probabilities(self) -> tuple[float, ...]:
+        """Probabilities of the text tokens."""
+        return self.probabilities[len(self.probabilities) - len(self.answer.body) :]
 
-    def final(self, logits: Floats, position: int, samples: int, bias: KeytermBias, sounds: Sounds) -> Draft:
-        """The text of a clip of ``samples``; ``logits`` [vocabulary] choose its first token, of row ``position``.
 
-        ``sounds``: what the heads beside the encoder heard in the clip.
-        """
-        draft, doubting = Draft(), self._model.doubts
-        self.found = []
-        self.reading.forget()
-        bias.apply(logits, draft.tokens)
-        self._follow(draft, logits, position, samples, bias, bans=MAX_BANS, weigh=doubting)
-        if not doubting or not draft.ended or draft.looped:
-            return draft
-        # One job: some thirty short calls that each waited for their turn would be late on a busy machine.
-        drafts = self._model.lane.call(
-            lambda: self._reconsider(draft, self._branch(position, samples, bias, draft.tokens)), owner=self._owner
-        )
-        return self._best(drafts, sounds, self.reading.reader(bias, Urgency.DUE, self._work))
+EMPTY: Final = Hypothesis((), (), Answer(None, (), ""))
 
-    def again(
-        self,
-        logits: Floats,
-        position: int,
-        samples: int,
-        bias: KeytermBias,
-        sounds: Sounds,
-        *,
-        known: Sequence[int],
-        beat: float,
-        urgency: Urgency,
-    ) -> Draft:
-        """As :meth:`final` for a clip of whose words there is a text already, in few calls: one job of the lane that
-        finds texts, and one that reads them where the model can.
 
-        A loop, or a text without an end, is not mended: it comes without a score.
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One token of a text, its end included: natural logarithm of its probability, and (token, logarithm) of the
+    likeliest others, best first."""
 
-        Args:
-            known: that text's tokens, the draft of this one.
-            beat: its score; where this hearing's first text falls far behind, there are no second thoughts.
-            urgency: of the job.
-        """
-        draft = Draft()
-        here = self.reading.reader(bias, None, self._work)
+    log: float
+    others: tuple[tuple[int, float], ...] = ()
 
-        def hear() -> list[Draft]:
-            branch = self._branch(position, samples, bias, ())
-            branch.begin(draft, logits, known)
-            if not draft.ended:
-                return []
-            score = self._best([draft], sounds, here).score
-            return [draft] if score is None or score < beat - HOPELESS else self._reconsider(draft, branch)
 
-        drafts = self._model.lane.call(hear, owner=self._owner, urgency=urgency)
-        return self._best(drafts, sounds, self.reading.reader(bias, urgency, self._work)) if drafts else draft
+@dataclass(slots=True)
+class Draft:
+    """A text being decoded. ``choices`` is kept where asked for, one a token and one for the end."""
 
-    def _branch(self, position: int, samples: int, bias: KeytermBias, cached: Sequence[int]) -> Branch:
-        return Branch(self._model, self._sequence, position, self._budget(samples, position), bias, cached)
+    tokens: list[int] = field(default_factory=list[int])
+    probabilities: list[float] = field(default_factory=list[float])
+    choices: list[Choice] = field(default_factory=list[Choice])
+    ended: bool = False
+    """The model ended it; not a limit, not a loop."""
+    looped: bool = False
+    """A loop was cut out of it."""
 
-    def _start(self, tokens: Sequence[int]) -> int:
-        """Where the text begins in a draft's tokens; before it stands the language, where that was not forced."""
-        return len(tokens) - len(self._model.prompt.answer(tokens, self._language).body)
+    def append(self, token: int, probability: float) -> None:
+        """One more token."""
+        self.tokens.append(token)
+        self.probabilities.append(probability)
 
-    def _best(self, drafts: Sequence[Draft], sounds: Sounds, read: Read | None) -> Draft:
-        best = best_of(drafts, self._opinions(sounds, self._start(drafts[0].tokens)), read)
-        self.found = [draft for draft in drafts if draft.score is not None]
-        return best
+    def cut(self, length: int) -> None:
+        """Keep the first ``length`` tokens and their choices."""
+        del self.tokens[length:], self.probabilities[length:], self.choices[length:]
 
-    def weigh(
-        self,
-        texts: Sequence[tuple[int, ...]],
-        logits: Floats,
-        position: int,
-        bias: KeytermBias,
-        sounds: Sounds,
-        urgency: Urgency,
-    ) -> tuple[npt.NDArray[np.float64], list[npt.NDArray[np.float64]]]:
-        """How well texts fit a clip, whoever found them: the scores that decoder and heads give each of them, and the
-        logarithms of each one's tokens and end. The texts begin alike, with the language where it was not forced.
 
-        ``logits`` [vocabulary] choose the first token, of row ``position``.
-        """
-        model = self._model
-        logs, _ = model.lane.call(
-            lambda: log_probabilities(model.decoder, self._sequence, position, logits, texts, model.prompt.end, bias),
-            owner=self._owner,
-            urgency=urgency,
-        )
-        scores = np.array([each.sum() + PER_TOKEN * len(text) for each, text in zip(logs, texts, strict=True)])
-        drafts = [Draft(list(text)) for text in texts]
-        return opined(drafts, scores, self._opinions(sounds, self._start(texts[0]))), logs
+def budget(samples: int, sample_rate: int, rows: int) -> int:
+    """Tokens that the text of a clip of ``samples`` may have, of which the cache has room for ``rows``."""
+    return min(int(samples / sample_rate * TOKENS_PER_SECOND) + TOKENS_EXTRA, rows)
 
-    def _opinions(self, sounds: Sounds, start: int) -> list[Opinion]:
-        """Of the heads that heard something, on texts that begin at ``start`` in their tokens."""
-        prompt, blank = self._model.prompt, self._model.manifest.encoder.ctc_blank
-        pronunciation = self._model.pronunciation
-        opinions: list[Opinion] = []
-        if sounds.ctc is not None and blank is not None:
-            opinions.append(by_tokens(sounds.ctc, blank, start))
-        if sounds.phones is not None and pronunciation is not None:
-            said = by_phones(sounds.phones, lambda tokens: pronunciation.of(prompt.text(tokens[start:]).split()))
 
-            def timed(drafts: Sequence[Draft]) -> npt.NDArray[np.float64]:
-                began = time.perf_counter()
-                scores = said(drafts)
-                self._work.phone_seconds += time.perf_counter() - began
-                return scores
+def follow(
+    draft: Draft,
+    logits: Floats,
+    position: int,
+    *,
+    step: Step,
+    stop: Collection[int],
+    bias: KeytermBias,
+    limit: int,
+    kept: int = 0,
+    bans: int = 0,
+    choices: bool = False,
+) -> int:
+    """Decode greedily from ``logits`` [vocabulary] on, which ``bias`` has been applied to, appending to ``draft``.
 
-            opinions.append(timed)
-        return opinions
+    Args:
+        position: of the next row.
+        stop: tokens that end a text.
+        limit: most tokens of the text.
+        kept: tokens of ``draft`` that a loop does not take back.
+        bans: loops behind which decoding goes on, with another token than the one that began the second turn.
+        choices: keep the draft's choices.
 
-    def _reconsider(self, first: Draft, branch: Branch) -> list[Draft]:
-        """``first`` and the texts that its second thoughts lead to, followed by ``branch``. Runs in the lane."""
-        began = time.perf_counter()
-        agenda, found, texts = Agenda(), [first], {tuple(first.tokens)}
-        agenda.add(first, self._start(first.tokens))
-        followed = 0
-        while followed < DOUBTS and branch.rows < ROWS and (doubt := agenda.next()) is not None:
-            draft = doubt.begun()
-            if doubt.token in self._model.prompt.stop:
-                draft.ended = True
-            else:
-                followed += 1
-                branch.follow(draft, doubt)
-            if draft.ended and tuple(draft.tokens) not in texts:
-                texts.add(tuple(draft.tokens))
-                found.append(draft)
-                agenda.add(draft, doubt.position + 1)
-        self._work.doubts += followed
-        self._work.doubt_rows += branch.rows
-        self._work.doubt_seconds += time.perf_counter() - began
-        return found
+    Returns:
+        Loops found.
+    """
+    tokens, first = draft.tokens, position - len(draft.tokens)
+    banned: dict[int, set[int]] = {}
+    loops = 0
+    while len(tokens) < limit:
+        for token in banned.get(len(tokens), ()):
+            logits[token] = -np.inf
+        best = int(logits.argmax())
+        reciprocal = inverse(logits, best)
+        if choices:
+            draft.choices.append(choose(logits, best, reciprocal))
+        if best in stop:
+            draft.ended = True
+            break
+        draft.append(best, float(1.0 / reciprocal))
+        if start := loop(tokens):
+            loops += 1
+            draft.looped = True
+            if loops > bans:
+                draft.cut(max(start, kept))
+                break
+            banned.setdefault(start, set()).add(tokens[start])
+            draft.cut(start)
+        logits = step(tokens[-1], first + len(tokens) - 1)
+        bias.apply(logits, tokens)
+    return loops
 
-    def _budget(self, samples: int, first_position: int) -> int:
-        """Tokens that the text of a clip of ``samples`` may have, its first one's row at ``first_position``."""
-        budget = int(samples / self._model.sample_rate * TOKENS_PER_SECOND) + TOKENS_EXTRA
-        return min(budget, self._model.decoder.rows - first_position)
 
-    def _follow(
-        self,
-        draft: Draft,
-        logits: Floats,
-        position: int,
-        samples: int,
-        bias: KeytermBias,
-        *,
-        kept: int = 0,
-        bans: int = 0,
-        weigh: bool = False,
-    ) -> None:
-        """Decode greedily from ``logits`` on, appending to ``draft``; ``position`` is the next free one.
+def accepted(draft: Sequence[int], logits: Floats, bias: KeytermBias, kept: Sequence[int]) -> int:
+    """How many tokens of ``draft`` the decoder says itself after ``kept``.
 
-        A loop is cut back to its first turn, but not into the first ``kept`` tokens. At most ``bans`` times it then
-        goes on with another token than the one that began the second turn. ``weigh``: keep the draft's choices.
-        """
-        tokens, probabilities = draft.tokens, draft.probabilities
-        first_position = position - len(tokens)
-        budget = self._budget(samples, first_position)
-        banned: dict[int, set[int]] = {}
-        biased = True  # the caller's logits are
-        while len(tokens) < budget:
-            if not biased:
-                bias.apply(logits, tokens)
-            biased = False
-            for token in banned.get(len(tokens), ()):
-                logits[token] = -np.inf
-            best = int(logits.argmax())
-            reciprocal = inverse(logits, best)
-            if weigh:
-                draft.choices.append(choose(logits, best, reciprocal))
-            if best in self._model.prompt.stop:
-                draft.ended = True
-                return
-            tokens.append(best)
-            probabilities.append(float(1.0 / reciprocal))
-            period = loop_period(tokens)
-            if period:
-                self._work.loops_broken += 1
-                draft.looped = True
-                # Back to the end of the loop's first turn; its second turn may not begin there again.
-                cut = period.start + period.length
-                if bans == 0:
-                    del tokens[max(cut, kept) :], probabilities[max(cut, kept) :]
-                    return
-                bans -= 1
-                banned.setdefault(cut, set()).add(tokens[cut])
-                del tokens[cut:], probabilities[cut:]
-                position = first_position + cut - 1
-                logits = self._step(tokens[-1], position)
-            else:
-                logits = self._step(best, position)
-            position += 1
+    Args:
+        logits: float32 [len(draft) + 1, vocabulary], those that choose each token of the draft and the one after it.
+            ``bias`` is applied in place to the rows up to the first that is not accepted.
+    """
+    for i, token in enumerate(draft):
+        bias.apply(logits[i], [*kept, *draft[:i]])
+        if logits[i].argmax() != token:
+            return i
+    bias.apply(logits[len(draft)], [*kept, *draft])
+    return len(draft)
 
-    def _step(self, token: int, position: int) -> Floats:
-        began = time.perf_counter()
-        row = self._model.decoder.embed([token])
-        logits = self._model.evaluate(Rows(self._sequence, position, row, 0), self._owner)
-        self._work.steps += 1
-        self._work.step_seconds += time.perf_counter() - began
-        return logits[0]
+
+def inverse(logits: Floats, token: int) -> np.float32:
+    """The reciprocal of the softmax probability of ``token`` from ``logits`` [vocabulary]; banned ones are -inf."""
+    top = float(logits[token])
+    return np.exp(logits - top).sum() if np.isfinite(top) else np.float32(np.inf)
+
+
+def choose(logits: Floats, token: int, reciprocal: np.float32 | None = None) -> Choice:
+    """The choice of ``token`` from ``logits`` [vocabulary]; banned ones are -inf.
+
+    ``reciprocal``: :func:`inverse` of both, where the caller has it.
+    """
+    top = float(logits[token])
+    whole = top + float(np.log(inverse(logits, token) if reciprocal is None else reciprocal))
+    (near,) = np.nonzero(logits >= whole + LEAST)
+    others = sorted((-float(logits[i]), int(i)) for i in near if i != token)[:OTHERS]
+    return Choice(top - whole, tuple((i, -minus - whole) for minus, i in others))
+
+
+def loop(tokens: Sequence[int]) -> int:
+    """Where the second turn of a loop begins that ``tokens`` end with: a block, the shortest there is, that they repeat
+    often enough; 0 where there is none."""
+    for length in range(1, MAX_PERIOD + 1):
+        span = length * max(MIN_TURNS, -(-MIN_TOKENS // length))
+        if span > len(tokens):
+            continue
+        tail = tokens[-span:]
+        if all(tail[i] == tail[i + length] for i in range(span - length)):
+            start = len(tokens) - span
+            while start > 0 and tokens[start - 1] == tokens[start - 1 + length]:
+                start -= 1
+            return start + length
+    return 0

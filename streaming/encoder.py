@@ -4,10 +4,10 @@
 window (8 s, 104 rows) with a key mask; it gives the decoder's embeddings. Nothing crosses a chunk in the stem or a
 window in the body (the checkpoints were trained so), hence a chunk's rows and a closed window's embeddings never
 change. How long both are, the manifest says. Source: QwenLM/Qwen3-ASR, modeling_qwen3_asr.py:676-740 with the attention
-windows of its vLLM backend; see docs/streaming.md.
+windows of its vLLM backend; see docs/hearing.md.
 
-Neither the size of a batch nor padding changes a bit of a row (tests/streaming/test_encoder.py), so sessions share
-calls as they come.
+Neither the size of a batch nor padding changes a bit of a row (tests/streaming/test_encoder.py), so sessions may share
+calls.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from engines.batching import Lane, Owner, Urgency
+from engines.batching import Lane, Owner
 from engines.manifest import Encoder
 from engines.onnx import BATCHES, CPU, Graph
 
@@ -28,32 +28,21 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Rows of one window: ``embeddings`` [rows, width] and, of a model that has the head, log-probabilities.
-
-    ``ctc`` [rows, vocabulary + 1]; ``phones`` [rows · frames, classes + 1], a row's frames after one another.
-    """
+    """Rows of one window: ``embeddings`` [rows, width] and, of a model that has a CTC head, its log-probabilities
+    ``ctc`` [rows, vocabulary + 1]."""
 
     embeddings: Floats
     ctc: Floats | None
-    phones: Floats | None = None
 
     @classmethod
     def joined(cls, parts: Sequence["Encoded"]) -> "Encoded":
         """The rows of one window or more, in order; all of one model."""
         ctc = [part.ctc for part in parts if part.ctc is not None]
-        phones = [part.phones for part in parts if part.phones is not None]
-        return cls(
-            np.concatenate([part.embeddings for part in parts]),
-            np.concatenate(ctc) if ctc else None,
-            np.concatenate(phones) if phones else None,
-        )
+        return cls(np.concatenate([part.embeddings for part in parts]), np.concatenate(ctc) if ctc else None)
 
     def cut(self, rows: int) -> "Encoded":
         """The first ``rows`` rows."""
-        phones = self.phones
-        if phones is not None:
-            phones = phones[: len(phones) // len(self.embeddings) * rows]
-        return Encoded(self.embeddings[:rows], None if self.ctc is None else self.ctc[:rows], phones)
+        return Encoded(self.embeddings[:rows], None if self.ctc is None else self.ctc[:rows])
 
 
 ROW_FRAMES: Final = 8
@@ -73,19 +62,19 @@ class AudioEncoder:
     def __init__(self, spec: Encoder, stem: Graph, body: Graph, lane: Lane, bins: int) -> None:
         self.spec = spec
         self._stem, self._body, self._lane, self._bins = stem, body, lane, bins
+        # Older exports may have further heads.
+        self._wanted = ("embeddings",) if spec.ctc_blank is None else ("embeddings", "ctc")
         # Graphs of older exports, and providers that want fixed shapes, take whole chunks only.
         self._whole = stem.fixed or not stem.is_dynamic("mel", 2)
-        # On a CPU a batch of chunks only falls out of the cache: at 0.6B dimensions 8 at once take 7 % longer than one
-        # after the other and 260 MB more.
-        self._most_chunks = 1 if stem.provider == CPU else BATCHES[-1]
+        # On a CPU a batch only falls out of the cache (at 0.6B dimensions 8 chunks at once take 7 % longer than one by
+        # one, and 260 MB more) and makes a job that others wait for long.
+        self._most = 1 if body.provider == CPU else BATCHES[-1]
 
-    def stem(self, chunk: Floats, owner: Owner | None = None, urgency: Urgency = Urgency.DUE) -> Floats:
+    def stem(self, chunk: Floats, owner: Owner | None = None) -> Floats:
         """As ``stems`` for one chunk."""
-        return self.stems([chunk], owner, urgency)[0]
+        return self.stems([chunk], owner)[0]
 
-    def stems(
-        self, chunks: Sequence[Floats], owner: Owner | None = None, urgency: Urgency = Urgency.DUE
-    ) -> list[Floats]:
+    def stems(self, chunks: Sequence[Floats], owner: Owner | None = None) -> list[Floats]:
         """Rows of chunks, each float32 [bins, ≤ chunk_frames] → [rows_of(frames), stem_width].
 
         An unfinished chunk counts as filled with zeros. A row sees no frame beyond its own last, so those zeros need
@@ -97,22 +86,20 @@ class AudioEncoder:
             width = spec.chunk_frames if self._whole else -(-chunk.shape[1] // ROW_FRAMES) * ROW_FRAMES
             width = min(width, spec.chunk_frames)
             padded.append(np.pad(chunk, ((0, 0), (0, width - chunk.shape[1]))) if chunk.shape[1] < width else chunk)
-        key = (id(self), "stem", frozenset(chunk.shape[1] for chunk in padded))
-        found = self._lane.submit(padded, self._run_stem, key=key, owner=owner, urgency=urgency)
+        key = None if self._most == 1 else (id(self), "stem", frozenset(chunk.shape[1] for chunk in padded))
+        found = self._lane.submit(padded, self._run_stem, key=key, owner=owner)
         counts = [rows_of(chunk.shape[1], spec.chunk_frames, spec.chunk_rows) for chunk in chunks]
         return [rows[:count] for rows, count in zip(found, counts, strict=True)]
 
-    def body(self, rows: Floats, owner: Owner | None = None, urgency: Urgency = Urgency.DUE) -> Encoded:
+    def body(self, rows: Floats, owner: Owner | None = None) -> Encoded:
         """As ``bodies`` for one window."""
-        return self.bodies([rows], owner, urgency)[0]
+        return self.bodies([rows], owner)[0]
 
-    def bodies(
-        self, windows: Sequence[Floats], owner: Owner | None = None, urgency: Urgency = Urgency.DUE
-    ) -> list[Encoded]:
+    def bodies(self, windows: Sequence[Floats], owner: Owner | None = None) -> list[Encoded]:
         """Embeddings of windows, each from its stem rows [≤ window_rows, stem_width]."""
         payload = [self._padded(rows) for rows in windows]
-        key = (id(self), "body", frozenset(len(mask) for _, mask in payload))
-        found = self._lane.submit(payload, self._run_body, key=key, owner=owner, urgency=urgency)
+        key = None if self._most == 1 else (id(self), "body", frozenset(len(mask) for _, mask in payload))
+        found = self._lane.submit(payload, self._run_body, key=key, owner=owner)
         return [each.cut(count) for each, count in zip(found, map(len, windows), strict=True)]
 
     def _padded(self, rows: Floats) -> tuple[Floats, Floats]:
@@ -139,24 +126,17 @@ class AudioEncoder:
         def run(group: Sequence[Floats]) -> list[Floats]:
             return list(self._stem.run({"mel": _pad_batch(np.stack(group), self._stem.fixed)})[0])
 
-        return _in_batches(jobs, run, lambda chunk: chunk.shape[1], self._most_chunks)
+        return _in_batches(jobs, run, lambda chunk: chunk.shape[1], self._most)
 
     def _run_body(self, jobs: Sequence[Sequence[tuple[Floats, Floats]]]) -> list[list[Encoded]]:
         def run(group: Sequence[tuple[Floats, Floats]]) -> list[Encoded]:
             rows = _pad_batch(np.stack([window[0] for window in group]), self._body.fixed)
             mask = _pad_batch(np.stack([window[1] for window in group]), self._body.fixed)
-            results = dict(zip(self._body.outputs, self._body.run({"rows": rows, "mask": mask}), strict=True))
-            embeddings, ctc, phones = results["embeddings"], results.get("ctc"), results.get("phones")
-            return [
-                Encoded(
-                    embeddings[i],
-                    None if ctc is None else ctc[i],
-                    None if phones is None else phones[i].reshape(-1, phones.shape[-1]),
-                )
-                for i in range(len(group))
-            ]
+            outputs = self._body.run({"rows": rows, "mask": mask}, self._wanted)
+            ctc = outputs[1] if len(outputs) > 1 else None
+            return [Encoded(outputs[0][i], None if ctc is None else ctc[i]) for i in range(len(group))]
 
-        return _in_batches(jobs, run, lambda window: len(window[0]), BATCHES[-1])
+        return _in_batches(jobs, run, lambda window: len(window[0]), self._most)
 
 
 def _in_batches(

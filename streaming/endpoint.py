@@ -1,7 +1,7 @@
 """Endpointing on the sample clock: when an utterance begins, pauses, goes on and ends.
 
 Contract: samples in, events out, one session's in their order. Every event follows from the verdicts of
-streaming/voice.py, so from the samples alone, not from how they were cut.
+streaming/vad.py, so from the samples alone, not from how they were cut.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from streaming.voice import FRAME, SAMPLE_RATE, Turn, Voice, VoiceActivity
+from streaming.vad import FRAME, SAMPLE_RATE, Turn, Voice, VoiceActivity
 
 Samples = npt.NDArray[np.float32]
 

@@ -1,245 +1,461 @@
 """The session: samples in, events out. No sockets, no asyncio, no clock but the sample count.
 
-A *segment* is speech from onset to endpoint, at most 24 s: at that limit it closes at the quietest point of its last
-4 s and the audio after that point opens the next one. Everything that a final text depends on (onsets, chunk and
-window ends, segment ends) is decided at multiples of 512 samples of the session's own clock, so a stream and a file
-of the same samples give the same finals, however the stream was cut. Ticks (interim hypotheses) run at most once a
-call and change nothing that lasts: when the caller falls behind, they are skipped and the newest audio wins.
+Two sides, which may be two threads. :meth:`Listener.feed` is the clock: it decides at multiples of 512 samples what is
+speech, where an utterance ends and where a long one is split, and never waits for a model. :meth:`Listener.step` is the
+work: one bounded piece of it a call, in worker threads. Everything that a final text depends on lies on the clock, so a
+stream and a file of the same samples give the same finals, however the stream was cut and however late the work is.
+Interims change nothing that lasts: one that waits is withdrawn when the final is due, and the newest audio wins.
 """
 
 import threading
-from typing import TYPE_CHECKING, Final
+from collections import deque
+from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from engines.batching import Cancelled, Owner
+from engines.batching import Cancelled, Owner, Priority, Task
 from engines.gguf import Rows
-from streaming.bias import KeytermBias
 from streaming.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence
+from streaming.engine import Engine, Head
 from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
-from streaming.open_segment import OpenSegment
 from streaming.options import ListenOptions
-from streaming.prefix import Head
-from streaming.recognizer import Segment
+from streaming.segment import Segment
 from streaming.transcripts import Transcripts
-from streaming.voice import VoiceActivity
+from streaming.utterance import HANG_SECONDS, INTERIM_SECONDS, PRIORITIES, Closed, Piece, Utterance
+from streaming.vad import FRAME, VoiceActivity
 from streaming.work import Work
-
-if TYPE_CHECKING:
-    from streaming.model import AsrModel
 
 Floats = npt.NDArray[np.float32]
 
-FRAME: Final = 512
-"""Samples of one voice-activity decision, and the grain of the session's clock."""
 PREROLL_SECONDS: Final = 0.3
 """Audio kept before a detected onset: plosives and breaths come before voice activity."""
+BEHIND_SECONDS: Final = 1.0
+"""A session whose work is later than this gets what the others leave over, and no interims."""
 
 
 class Listener:
-    """One live session. ``feed``, ``finalize`` and ``finish`` block for model calls and belong to one thread at a time;
-    ``close`` may come from any thread."""
+    """One live session. ``feed``, ``finalize`` and ``finish`` belong to one thread at a time, ``step`` to another one;
+    ``close`` and the properties may be used from any."""
 
-    def __init__(self, model: "AsrModel", options: ListenOptions, language: str | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        options: ListenOptions,
+        language: str | None,
+        head: Head,
+        on_close: "Callable[[Listener], None]",
+    ) -> None:
         self.options = options
         self.work = Work()
-        self._model, self._language = model, language
+        self._engine, self._language, self._head, self._on_close = engine, language, head, on_close
+        self._rate = engine.sample_rate
         self._owner = Owner()
-        self._transcripts = Transcripts(model, self._owner)
-        self._rate = model.sample_rate
-        self._endpointer = Endpointer(VoiceActivity(model.voice), options.endpointing)
-        self._pending = np.empty(0, np.float32)
-        self._clock = 0
-        self._recent = np.zeros(0, np.float32)
-        self._speech: OpenSegment | None = None
-        self._covered = 0
-        """End of the last closed segment: the next one starts there at the earliest."""
-        self._last_word_end: float | None = None
-        self._sequence: int | None = None
-        self._head: Head | None = None
+        self._transcripts = Transcripts(engine)
+        self._endpointer = Endpointer(VoiceActivity(engine.vad), options.endpointing)
         self._lock = threading.Lock()
+        """Of what both sides touch; held for no model call."""
+        self._pending = np.empty(0, np.float32)
+        """An incomplete frame."""
+        self._clock = 0
+        self._recent = np.empty(0, np.float32)
+        self._open: Utterance | None = None
+        self._covered = 0
+        """End of the last closed utterance: the next one starts there at the earliest."""
+        self._timeline: deque[tuple[int, Event | Utterance]] = deque()
+        """What is still to be said, in order of the clock: an utterance stands where its final will. Beside each the
+        sample at which it was known."""
+        self._last_word_end: float | None = None
+        self._finishing = False
+        self._running: tuple[Utterance, Piece, Task] | None = None
+        self._stepping = threading.Lock()
+        self._sequence: int | None = None
+        self._prompted = False
+        """Whether the prompt's head is in the cache; it is evaluated once a session."""
         self._closed = False
 
-    @property
-    def _segment(self) -> Segment | None:
-        return None if self._speech is None else self._speech.segment
+    # ---------------------------------------------------------------- the clock
 
-    # ---------------------------------------------------------------- the caller's side
+    def feed(self, samples: Floats) -> None:
+        """Hear ``samples``, float32 mono at the model's rate, any number. Cheap.
+
+        Raises:
+            Cancelled: the listener is closed.
+            ValueError: it was finished.
+        """
+        with self._lock:
+            self._check()
+            audio = np.concatenate([self._pending, samples]) if len(self._pending) else samples
+            whole = len(audio) // FRAME * FRAME
+            for start in range(0, whole, FRAME):
+                self._hear(audio[start : start + FRAME])
+            self._pending = audio[whole:].copy()
+
+    def finalize(self) -> None:
+        """Close the open utterance at the last sample fed; answered, in its turn, by one ``from_finalize`` transcript.
+
+        Raises:
+            Cancelled, ValueError: as ``feed``.
+        """
+        with self._lock:
+            self._check()
+            if not self._end_here(from_finalize=True):
+                now = self._clock / self._rate
+                empty = Transcript(
+                    now, now, "", (), 0, self._language, is_final=True, speech_final=True, from_finalize=True
+                )
+                self._timeline.append((self._clock, empty))
+
+    def finish(self) -> None:
+        """The audio has ended: close what is open. Idempotent.
+
+        Raises:
+            Cancelled: the listener is closed.
+        """
+        with self._lock:
+            if self._owner.cancelled:
+                raise Cancelled
+            if not self._finishing:
+                self._end_here(from_finalize=False)
+                self._finishing = True
+
+    def close(self) -> None:
+        """Give everything back. Idempotent; a ``step`` running elsewhere stops at its next model call."""
+        self._owner.cancel()
+        with self._stepping:
+            with self._lock:
+                if self._closed:
+                    return
+                self._closed, self._open = True, None
+                self._timeline.clear()
+            if self._sequence is not None:
+                self._engine.release(self._sequence)
+                self._sequence = None
+        self._on_close(self)
 
     @property
     def seconds(self) -> float:
-        """Audio heard so far."""
-        return (self._clock + len(self._pending)) / self._rate
+        """Audio fed so far."""
+        with self._lock:
+            return self._seconds()
 
-    def feed(self, samples: Floats) -> list[Event]:
-        """Hear ``samples``, float32 mono at the model's rate, any number; return what followed from them.
+    @property
+    def behind(self) -> float:
+        """Seconds of audio fed since the oldest work that a final needs became due; 0 where none waits."""
+        with self._lock:
+            return self._behind()
+
+    @property
+    def heard(self) -> float:
+        """Seconds of audio whose finals are made, as far as they are due."""
+        with self._lock:
+            return self._seconds() - self._behind()
+
+    # ---------------------------------------------------------------- the work
+
+    @property
+    def ready(self) -> bool:
+        """Whether ``step`` has something to do."""
+        with self._lock:
+            return self._sayable() or self._next() is not None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the audio has ended and everything was said."""
+        with self._lock:
+            return self._finishing and not self._timeline and not self._sayable()
+
+    def step(self) -> list[Event]:
+        """Do one piece of work, if one is due, and return what can be said by now, in order. Blocking.
 
         Raises:
-            Cancelled: the listener was closed meanwhile.
+            Cancelled: the listener was closed.
         """
-        with self._lock:
-            events: list[Event] = []
-            self._pending = np.concatenate([self._pending, samples]) if len(self._pending) else samples
-            whole = len(self._pending) // FRAME * FRAME
-            for start in range(0, whole, FRAME):
-                self._hear(self._pending[start : start + FRAME], events)
-            self._pending = self._pending[whole:].copy()
-            if self._segment is not None:
-                self._segment.settle()
-            if self.options.interim and self._speech is not None:
-                interim = self._speech.look(self._transcripts)
-                events += [] if interim is None else [interim]
-            return events
+        with self._stepping:
+            if self._owner.cancelled:
+                raise Cancelled
+            with self._lock:
+                said = self._say()
+                next_ = self._next()
+                if said or next_ is None:
+                    return said
+                utterance, piece = next_
+                late = self._behind() > BEHIND_SECONDS
+                task = Task(self._owner, Priority.BACKLOG if late else PRIORITIES[piece])
+                if utterance.closed is not None and not late:
+                    task.hasten(Priority.FINAL)
+                self._running = utterance, piece, task
+            try:
+                made = self._do(utterance, piece, task)
+            except Cancelled:
+                if self._owner.cancelled or not task.cancelled:
+                    raise  # the session is closed, or the model
+                self.work.withdrawn += 1
+                return []
+            finally:
+                with self._lock:
+                    self._running = None
+            with self._lock:
+                return [*made, *self._say()]
 
-    def finalize(self) -> list[Event]:
-        """Close the open segment at the last sample fed; always answers with one ``from_finalize`` transcript."""
-        with self._lock:
-            events: list[Event] = []
-            self._drain(events, from_finalize=True)
-            if not any(isinstance(e, Transcript) and e.from_finalize for e in events):
-                now = self._clock / self._rate
-                events.append(
-                    Transcript(
-                        now, now, "", (), 0, self._language, is_final=True, speech_final=True, from_finalize=True
-                    )
-                )
-            return events
-
-    def finish(self) -> list[Event]:
-        """The audio has ended: close what is open and free the session."""
-        with self._lock:
-            events: list[Event] = []
-            self._drain(events, from_finalize=False)
-        self.close()
+    def drain(self) -> list[Event]:
+        """``step`` while there is something to do: for callers without a clock."""
+        events: list[Event] = []
+        while self.ready:
+            events += self.step()
         return events
-
-    def close(self) -> None:
-        """Give everything back. Idempotent; a ``feed`` running elsewhere stops at its next model call."""
-        self._owner.cancel()
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            self._speech = None
-            if self._sequence is not None:
-                self._model.release(self._sequence)
-                self._sequence = None
-        self._model.forget(self)
 
     # ---------------------------------------------------------------- the clock's side
 
-    def _hear(self, frame: Floats, events: list[Event]) -> None:
+    def _check(self) -> None:
+        if self._owner.cancelled:
+            raise Cancelled
+        if self._finishing:
+            raise ValueError("the listener was finished")
+
+    def _hear(self, frame: Floats) -> None:
         """One frame of the session's clock."""
         self._clock += len(frame)
         keep = int((PREROLL_SECONDS + 0.5) * self._rate)
         self._recent = np.concatenate([self._recent, frame])[-max(keep, len(frame)) :]
-        if self._speech is not None:
-            self._speech.segment.extend(frame)
+        if self._open is not None:
+            self._open.extend(frame)
         for turn in self._endpointer.feed(frame):
             match turn:
                 case Onset(sample=sample):
-                    self._open(sample, events)
+                    self._begin(sample)
                 case Resumed(sample=sample):
-                    if self._speech is None:
-                        self._open(sample, events)
+                    if self._open is None:
+                        self._begin(sample)
                     else:
-                        self._speech.resume()
-                case Silence(sample=sample) if self._speech is not None:
-                    self._speech.pause(sample)
-                case Endpoint() if self._speech is not None:
-                    self._finish_segment(self._speech, events, self._speech.end, speech_final=True)
+                        self.work.finals_discarded += self._open.resume()
+                        self._withdraw(self._open, Piece.EARLY)
+                case Silence(sample=sample) if self._open is not None:
+                    self._open.pause(sample)
+                case Endpoint() if self._open is not None:
+                    self._end(self._open, self._open.end, speech_final=True)
                 case _:
                     pass
-        if self._speech is not None:
-            if self._speech.full:
-                self._split(self._speech, events)
-            else:
-                self._speech.advance()
-        self._notice_silence(events)
+        if self._open is None:
+            return
+        if self._open.full:
+            self._split(self._open)
+        elif self._open.due(interim=False) is Piece.EARLY:
+            self._withdraw(self._open, Piece.INTERIM)
 
-    def _open(self, onset: int, events: list[Event]) -> None:
+    def _begin(self, onset: int) -> None:
         oldest = self._clock - len(self._recent)
         start = max(onset - int(PREROLL_SECONDS * self._rate), self._covered, oldest, 0)
-        events.append(SpeechStarted(onset / self._rate))
-        self._begin_segment(start, self._recent[start - oldest :])
+        self._timeline.append((self._clock, SpeechStarted(onset / self._rate)))
+        self._open_at(start, self._recent[start - oldest :])
 
-    def _begin_segment(self, start: int, samples: Floats) -> None:
-        self._prepare()
-        assert self._sequence is not None and self._head is not None
-        segment = Segment(
-            self._model,
-            self._sequence,
-            self._head,
-            self._language,
-            self._owner,
-            self.work,
-            self.options.mel_maximum,
-        )
-        segment.extend(samples)
-        self._speech = OpenSegment(self._model, segment, start, self.work)
+    def _open_at(self, start: int, samples: Floats) -> Utterance:
+        self._open = utterance = Utterance(self._engine.manifest, start, self._engine.rule)
+        utterance.extend(samples)
+        self._timeline.append((self._clock, utterance))
+        return utterance
 
-    def _prepare(self) -> None:
-        """Take a sequence and evaluate the prompt's head, once a session: its rows stay in the cache."""
-        if self._sequence is not None:
-            return
-        self._sequence = self._model.acquire(self._owner)
-        head = self._model.embed(self._model.prompt.head(self.options.keyterms))
-        self._model.evaluate(Rows(self._sequence, 0, head, len(head)), self._owner)
-        terms = self._model.prompt.terms(self.options.keyterms)
-        opener = self._model.prompt.opener if self._language is None else None
-        self._head = Head(head, self.options.keyterms, KeytermBias(terms, opener))
-        self.work.head_rows += len(head)
+    def _end(self, utterance: Utterance, end: int, *, speech_final: bool, from_finalize: bool = False) -> None:
+        utterance.closed = Closed(end, self._clock, speech_final, from_finalize)
+        self._covered = utterance.start + end
+        self._open = None
+        self._withdraw(utterance, Piece.INTERIM)
+        if self._running is not None and self._running[0] is utterance:
+            task = self._running[2]
+            if task.priority is not Priority.BACKLOG:
+                task.hasten(Priority.FINAL)
 
-    def _split(self, full: OpenSegment, events: list[Event]) -> None:
-        """Close a full segment at its quietest late point and open the next one there."""
-        cut, rest = full.seam()
-        self._finish_segment(full, events, cut, speech_final=False)
-        if rest is not None:
-            self._begin_segment(full.start + cut, rest)
-
-    def _drain(self, events: list[Event], *, from_finalize: bool) -> None:
-        """Hear the last, incomplete frame and close the open segment."""
-        if len(self._pending):
-            rest, self._pending = self._pending, np.empty(0, np.float32)
-            if self._speech is not None:
-                self._speech.segment.extend(rest)
+    def _end_here(self, *, from_finalize: bool) -> bool:
+        """Hear the last, incomplete frame and close the open utterance; whether there was one."""
+        rest, self._pending = self._pending, np.empty(0, np.float32)
+        utterance = self._open
+        if len(rest):
             self._endpointer.feed(rest)  # held there until its frame is whole
             self._clock += len(rest)
             self._recent = np.concatenate([self._recent, rest])
-        if self._speech is not None:
-            end = self._speech.end
-            self._finish_segment(self._speech, events, end, speech_final=True, from_finalize=from_finalize)
+            if utterance is not None:
+                utterance.extend(rest)
+        if utterance is not None:
+            self._end(utterance, utterance.end, speech_final=True, from_finalize=from_finalize)
         self._endpointer.close(self._clock)
+        return utterance is not None
 
-    def _finish_segment(
-        self, speech: OpenSegment, events: list[Event], end: int, *, speech_final: bool, from_finalize: bool = False
-    ) -> None:
+    def _split(self, full: Utterance) -> None:
+        """Close a full utterance at its split point and open the next one there, unless that is silence."""
+        cut = full.split_point()
+        silent = cut == full.silence_end
+        self._end(full, cut, speech_final=False)
+        if not silent:
+            rest = self._open_at(full.start + cut, full.audio(cut, full.length))
+            if full.silence_end is not None:  # it has just begun
+                rest.silence_end = full.silence_end - cut
+
+    def _withdraw(self, utterance: Utterance, piece: Piece) -> None:
+        """Give up the piece of that kind that is being done for ``utterance``, if one is."""
+        if self._running is not None and self._running[:2] == (utterance, piece):
+            self._running[2].cancel()
+
+    # ---------------------------------------------------------------- the work's side
+
+    def _next(self) -> tuple[Utterance, Piece] | None:
+        """The piece of work that comes next."""
+        utterance = next((item for _, item in self._timeline if isinstance(item, Utterance) and not item.final), None)
+        if utterance is None:
+            return None
+        piece = utterance.due(interim=self.options.interim and self._behind() <= BEHIND_SECONDS)
+        return None if piece is None else (utterance, piece)
+
+    def _seconds(self) -> float:
+        return (self._clock + len(self._pending)) / self._rate
+
+    def _behind(self) -> float:
+        for _, item in self._timeline:
+            if isinstance(item, Utterance) and (since := item.due_since()) is not None:
+                return max(0, self._clock - since) / self._rate
+        return 0.0
+
+    def _do(self, utterance: Utterance, piece: Piece, task: Task) -> list[Event]:
+        """Do ``piece``; what it says at once."""
+        if piece is Piece.INTERIM:
+            # Its turn comes first, then its audio: what waited for its turn would be old.
+            self._engine.encoder_lane.call(lambda: None, owner=task)
+        segment = self._segment(utterance, task)
+        with self._lock:
+            silence_end, samples = utterance.silence_end, utterance.audio(segment.length, utterance.length)
+        segment.extend(samples)
+        match piece:
+            case Piece.WINDOW:
+                before = utterance.cached
+                segment.advance(task)
+                utterance.advanced += 1
+                self._count(utterance.cached - before, task)
+                return []
+            case Piece.INTERIM:
+                return [self._interim(utterance, segment, task)]
+            case Piece.EARLY:
+                return [] if silence_end is None else self._early(utterance, segment, silence_end, task)
+            case Piece.FINAL:
+                self._final(utterance, segment, task)
+                return []
+
+    def _segment(self, utterance: Utterance, task: Task) -> Segment:
+        if self._sequence is None:
+            self._sequence = self._engine.acquire(self._owner)
+        if not self._prompted:
+            rows = self._head.rows
+            self._engine.evaluate(Rows(self._sequence, 0, rows, len(rows)), task)
+            self._prompted = True
+            self.work.head_rows += len(rows)
+        if utterance.segment is None:
+            utterance.segment = Segment(
+                self._engine, self._sequence, self._head, self._language, self.work, self.options.mel_maximum
+            )
+        return utterance.segment
+
+    def _interim(self, utterance: Utterance, segment: Segment, task: Task) -> Transcript:
+        self.work.ticks_skipped += int((segment.length - utterance.looked) / (INTERIM_SECONDS * self._rate)) - 1
+        utterance.looked = segment.length
+        stability = utterance.stability
+        hypothesis = segment.interim(utterance.hypothesis, stability.tokens, task)
+        utterance.hypothesis = hypothesis
+        self._engine.load.looked()
+        before = len(stability.words)
+        stability.hear(hypothesis, self._engine.prompt, segment.length / self._rate, segment.ctc)
+        self.work.committed_words += len(stability.words) - before
+        return self._transcripts.interim(hypothesis, len(stability.words), utterance.start, segment.length)
+
+    def _early(self, utterance: Utterance, segment: Segment, end: int, task: Task) -> list[Event]:
+        hypothesis = segment.final(end, task)
+        with self._lock:
+            if utterance.silence_end != end:  # speech goes on
+                self.work.finals_discarded += 1
+                return []
+            utterance.early = end, hypothesis
+        stability = utterance.stability
+        interim = self._transcripts.interim(hypothesis, len(stability.words), utterance.start, end)
+        return [interim] if self.options.interim and stability.keeps([word.text for word in interim.words]) else []
+
+    def _final(self, utterance: Utterance, segment: Segment, task: Task) -> None:
+        closed = utterance.closed
+        assert closed is not None
+        early = utterance.early
+        hypothesis = early[1] if early is not None and early[0] == closed.end else segment.final(closed.end, task)
         event = self._transcripts.final(
-            speech.segment,
-            speech.final(end),
-            speech.interims.stability,
-            speech.start,
-            end,
-            speech_final=speech_final,
-            from_finalize=from_finalize,
+            segment,
+            hypothesis,
+            utterance.stability,
+            utterance.start,
+            closed.end,
+            task,
+            speech_final=closed.speech_final,
+            from_finalize=closed.from_finalize,
         )
+        self._count(closed.end - utterance.cached, task)
         self.work.retracted_words += event.retracted_words
-        self._covered = speech.start + end
-        self._speech = None
-        if event.words:
-            self._last_word_end = event.words[-1].end
-        if event.text or from_finalize or speech_final:
-            events.append(event)
+        with self._lock:
+            utterance.final = event
+            utterance.segment = None
 
-    def _notice_silence(self, events: list[Event]) -> None:
-        """``UtteranceEnd`` once the gap after the last word is long enough."""
-        gap = self.options.utterance_end
-        if gap is None or self._last_word_end is None or self._speech is not None:
-            return
-        if self._clock / self._rate - self._last_word_end >= gap:
-            events.append(UtteranceEnd(self._last_word_end))
+    def _count(self, samples: int, task: Task) -> None:
+        """Tell the load what work was done for so many samples, unless it was backlog: the lanes tell how long it
+        took."""
+        if task.priority is not Priority.BACKLOG:
+            self._engine.load.heard(samples / self._rate)
+
+    # ---------------------------------------------------------------- what is said
+
+    def _sayable(self) -> bool:
+        """Whether ``_say`` has something."""
+        if not self._timeline:
+            return self._gap_until(self._clock) is not None
+        item = self._timeline[0][1]
+        return not isinstance(item, Utterance) or item.final is not None or self._gap_within(item) is not None
+
+    def _say(self) -> list[Event]:
+        """What can be said by now, in order."""
+        events: list[Event] = []
+        while self._timeline:
+            known, item = self._timeline[0]
+            if isinstance(item, Utterance):
+                final = item.final
+                if final is None:
+                    if (ended := self._gap_within(item)) is not None:
+                        item.gap_said = item.silence_end
+                        events.append(ended)
+                    return events
+                if final.words:
+                    # A silence that was told of already is not told of again.
+                    told = item.closed is not None and item.gap_said == item.closed.end
+                    self._last_word_end = None if told else final.words[-1].end
+                if final.text or final.from_finalize or final.speech_final:
+                    events.append(final)
+            else:
+                self._say_gap(known, events)
+                events.append(item)
+            self._timeline.popleft()
+        self._say_gap(self._clock, events)
+        return events
+
+    def _say_gap(self, clock: int, events: list[Event]) -> None:
+        if (ended := self._gap_until(clock)) is not None:
             self._last_word_end = None
+            events.append(ended)
+
+    def _gap_until(self, clock: int) -> UtteranceEnd | None:
+        """What tells that ``utterance_end`` has passed between the last word and ``clock``, once."""
+        gap, last = self.options.utterance_end, self._last_word_end
+        return None if gap is None or last is None or clock / self._rate - last < gap else UtteranceEnd(last)
+
+    def _gap_within(self, utterance: Utterance) -> UtteranceEnd | None:
+        """The same for a silence that ends no utterance, because nothing does: words end where it began."""
+        gap, end, early = self.options.utterance_end, utterance.silence_end, utterance.early
+        if gap is None or self.options.endpointing is not None or end is None or end == utterance.gap_said:
+            return None
+        if early is None or early[0] != end or not early[1].answer.text:
+            return None
+        last = (utterance.start + end) / self._rate - HANG_SECONDS
+        return UtteranceEnd(round(last, 3)) if self._clock / self._rate - last >= gap else None
 
 
 __all__ = ["Cancelled", "Listener"]

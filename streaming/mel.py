@@ -12,7 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from engines.manifest import ClipFloor, Mel
+from engines.files import load_array
+from engines.manifest import ClipFloor, ManifestError, Mel
 
 Array = npt.NDArray[np.float32]
 
@@ -28,11 +29,11 @@ def load_filters(path: Path) -> Array:
     """The mel filter bank of a .npy file: float32 [bins, n_fft // 2 + 1].
 
     Raises:
-        ValueError: the file holds something else.
+        ManifestError: the file cannot be read, or holds something else.
     """
-    filters = np.load(path, allow_pickle=False)
+    filters = load_array(path)
     if filters.dtype != np.float32 or filters.ndim != 2:
-        raise ValueError(f"{path}: float32 [bins, n_fft // 2 + 1] expected, found {filters.dtype} {filters.shape}")
+        raise ManifestError(f"{path}: float32 [bins, n_fft // 2 + 1] expected, found {filters.dtype} {filters.shape}")
     return filters
 
 

@@ -2,16 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from engines.sessions import OptionError
+
 MAX_CONTEXT_WORDS = 200
 """Keyterm words a session may bring. Longer lists leak into the text (users.md of the design, QwenLM/Qwen3-ASR#106)."""
-
-
-class OptionError(ValueError):
-    """An option lies outside what the listener can do. ``field`` names it, ``reason`` says why, without the name."""
-
-    def __init__(self, field_name: str, reason: str) -> None:
-        super().__init__(f"{field_name}: {reason}")
-        self.field, self.reason = field_name, reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
+from engines.files import load_tokenizer
+from engines.manifest import ManifestError
+
 LANGUAGES: Final = {
     "zh": "Chinese", "en": "English", "yue": "Cantonese", "ar": "Arabic", "de": "German", "fr": "French",
     "es": "Spanish", "pt": "Portuguese", "id": "Indonesian", "it": "Italian", "ko": "Korean", "ru": "Russian",
@@ -73,12 +76,12 @@ class Prompt:
     @classmethod
     def load(cls, path: Path, *, leading_space: bool, languages: Sequence[str]) -> "Prompt":
         """Read a tokenizer.json."""
-        return cls(Tokenizer.from_file(str(path)), leading_space=leading_space, languages=languages)
+        return cls(load_tokenizer(path), leading_space=leading_space, languages=languages)
 
     def _special(self, token: str) -> int:
         found = self._tokenizer.token_to_id(token)
         if found is None:
-            raise ValueError(f"tokenizer: no token {token}")
+            raise ManifestError(f"tokenizer: no token {token}")
         return found
 
     def _ids(self, text: str) -> list[int]:

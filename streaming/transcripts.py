@@ -4,19 +4,25 @@ An interim's words share out its segment's time and say so (``approximate``). A 
 the model, else by the model's own CTC head, else they share too.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from engines.batching import Owner
-from streaming.alignment import row_edges, share, word_times
+from streaming.ctc import align
+from streaming.decoding import Hypothesis
+from streaming.encoder import ROW_FRAMES
+from streaming.engine import Engine
 from streaming.events import Transcript, Word
-from streaming.hypothesis import Hypothesis
-from streaming.recognizer import Segment
+from streaming.segment import Segment
 from streaming.stability import Stability
 
-if TYPE_CHECKING:
-    from streaming.model import AsrModel
+SPIKE_DELAY: Final = 0.065
+"""Seconds by which a CTC head's spike comes after the beginning of its word: the signed median over 200 synthetic
+utterances whose word starts are known (``hearsay bench words tests/synthetic``)."""
 
 Found = list[tuple[str, int, int]]
 """Words of a text: each with the first of its tokens and the one after its last."""
@@ -28,13 +34,13 @@ class Transcripts:
     """Makes the transcripts of one session. ``start``: the segment's first sample on the session's clock; ``end``: the
     sample of the segment that the hypothesis goes up to."""
 
-    def __init__(self, model: "AsrModel", owner: Owner) -> None:
-        self._model, self._owner = model, owner
-        self._rate = model.sample_rate
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._rate = engine.sample_rate
 
     def interim(self, hypothesis: Hypothesis, committed: int, start: int, end: int) -> Transcript:
         """What is heard so far; all but the first ``committed`` words may be revised."""
-        found = self._model.prompt.words(hypothesis.answer.body, hypothesis.answer.language)
+        found = self._engine.prompt.words(hypothesis.answer.body, hypothesis.answer.language)
         span = self._span(start, end)
         return _transcript(hypothesis, found, _shared(found, span), span, committed, approximate=True)
 
@@ -45,14 +51,17 @@ class Transcripts:
         stability: Stability,
         start: int,
         end: int,
+        owner: Owner,
         *,
         speech_final: bool,
         from_finalize: bool,
     ) -> Transcript:
         """What was said. Blocking where an aligner times the words."""
-        found = self._model.prompt.words(hypothesis.answer.body, hypothesis.answer.language)
+        found = self._engine.prompt.words(hypothesis.answer.body, hypothesis.answer.language)
         span = self._span(start, end)
-        times = self._marked(segment, hypothesis, found, start, end) if self._model.aligner is not None else None
+        times = (
+            self._marked(segment, hypothesis, found, start, end, owner) if self._engine.aligner is not None else None
+        )
         times = self._aligned(segment, hypothesis, found, span) if times is None else times
         approximate = times is None
         times = _shared(found, span) if times is None else times
@@ -71,11 +80,13 @@ class Transcripts:
             retracted_words=stability.retracted([w.text for w in event.words]),
         )
 
-    def _marked(self, segment: Segment, hypothesis: Hypothesis, found: Found, start: int, end: int) -> Times | None:
+    def _marked(
+        self, segment: Segment, hypothesis: Hypothesis, found: Found, start: int, end: int, owner: Owner
+    ) -> Times | None:
         """Times of the words by the aligner beside the model, None where it cannot tell."""
-        assert self._model.aligner is not None
+        assert self._engine.aligner is not None
         words = [text for text, _, _ in found]
-        times = self._model.aligner.times(segment.audio(0, end), words, hypothesis.answer.language, self._owner)
+        times = self._engine.aligner.times(segment.audio(0, end), words, hypothesis.answer.language, owner)
         offset = start / self._rate
         return None if times is None else [(offset + a, offset + b) for a, b in times]
 
@@ -83,8 +94,8 @@ class Transcripts:
         self, segment: Segment, hypothesis: Hypothesis, found: Found, span: tuple[float, float]
     ) -> Times | None:
         """Times of the words by the CTC head, None where the model has none or the text cannot be aligned."""
-        spec, mel = self._model.manifest.encoder, self._model.manifest.mel
-        ctc = segment.ctc
+        spec, mel = self._engine.manifest.encoder, self._engine.manifest.mel
+        ctc = segment.ctc.log_probs
         if ctc is None or spec.ctc_blank is None:
             return None
         edges = row_edges(
@@ -129,3 +140,63 @@ def _transcript(
 def _shared(found: Found, span: tuple[float, float]) -> Times:
     """The time of ``span`` shared out over the words."""
     return share([text for text, _, _ in found], *span)
+
+
+def row_edges(
+    rows: int, *, chunk_rows: int, chunk_frames: int, frame_seconds: float, offset: float = 0.0
+) -> npt.NDArray[np.float64]:
+    """Where the encoder's rows begin, and where the last ends, in seconds: float64 [rows + 1].
+
+    Rows begin every 8 frames of their chunk. Where that leaves a rest they are not evenly spaced: a chunk of 100 frames
+    gives 13 rows, the last of which has 4 frames (its other half is padding), so row 13 begins at 1.00 s, not at
+    1.04 s; chunks of 200 or 400 frames give 25 or 50 even rows.
+
+    Args:
+        chunk_rows, chunk_frames: of the encoder's manifest.
+        frame_seconds: the mel hop.
+        offset: time at which the first row begins.
+    """
+    chunk, row = np.divmod(np.arange(rows + 1), chunk_rows)
+    return offset + frame_seconds * (chunk * chunk_frames + row * ROW_FRAMES)
+
+
+def word_times(
+    log_probs: npt.NDArray[np.float32],
+    tokens: Sequence[int],
+    spans: Sequence[tuple[int, int]],
+    blank: int,
+    edges: npt.NDArray[np.float64],
+    end: float,
+) -> list[tuple[float, float]] | None:
+    """Times of a segment's words, in seconds: from a little before a word's first token's first row to its last token's
+    last row's end, or to the next word.
+
+    Args:
+        log_probs: float32 [rows, vocabulary + 1], the segment's CTC log-probabilities.
+        tokens: of the segment's text, without blanks.
+        spans: (first token, one past the last) of each word, in order; tokens between words count for none.
+        blank: index of the blank.
+        edges: ``row_edges`` of the rows.
+        end: of the segment; the last row may reach beyond it, its words do not.
+
+    Returns:
+        (start, end) of each word, none before the one in front of it; None where the text cannot be aligned.
+
+    Raises:
+        ValueError: as ``align``.
+    """
+    alignment = align(log_probs, tokens, blank)
+    if alignment is None:
+        return None
+    starts = np.maximum(edges[[alignment.first[a] for a, _ in spans]] - SPIKE_DELAY, edges[0])
+    ends = np.minimum(edges[[alignment.last[b - 1] + 1 for _, b in spans]], end)
+    # A word ends where the next begins, at the latest.
+    ends[:-1] = np.minimum(ends[:-1], starts[1:])
+    return [(float(min(a, b)), float(b)) for a, b in zip(starts, ends, strict=True)]
+
+
+def share(words: Sequence[str], start: float, end: float) -> list[tuple[float, float]]:
+    """Times of ``words`` where none are known: the time from ``start`` to ``end``, in proportion to their lengths."""
+    edges = np.cumsum([0, *map(len, words)], dtype=np.float64)
+    edges = np.minimum(start + (end - start) * edges / max(edges[-1], 1), end)
+    return [(float(a), float(b)) for a, b in pairwise(edges)]

@@ -1,29 +1,46 @@
 """The audio half of a segment: samples in, encoder windows out.
 
-A window is *closed* once the samples can no longer change it; whether it is, and with which mel floor, depends on the
-samples alone. Chunks and windows are encoded when somebody needs them: a chunk for the first hypothesis after it, or
-with its window; windows when the caller asks for them (``take``). So what arrives at once is computed at once, in few
-calls, and a chunk whose floor is still rising is not computed for nothing.
+A window is *complete* once later samples can no longer change it; that, and its mel floor, follow from the samples
+alone. Chunks and windows are encoded when somebody needs them: a chunk for the first hypothesis after it, or with its
+window; a window when it is taken. So what arrives at once is computed at once, and a chunk whose floor is still rising
+is not computed for nothing.
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from engines.batching import Owner, Urgency
-from engines.manifest import FixedFloor
+from engines.batching import Owner
+from engines.manifest import AsrManifest, Encoder, FixedFloor, Mel
 from streaming.encoder import Encoded, rows_of
+from streaming.engine import Engine
 from streaming.mel import MelStream, normalise, official_length
 from streaming.work import Work
 
-if TYPE_CHECKING:
-    from streaming.model import AsrModel
-
 Floats = npt.NDArray[np.float32]
+
+
+def complete_windows(manifest: AsrManifest, samples: int) -> int:
+    """Windows of a segment whose first ``samples`` no later sample can change."""
+    return _sure(manifest.mel, samples) // _window_frames(manifest.encoder)
+
+
+def window_end(manifest: AsrManifest, number: int) -> int:
+    """Samples of a segment that complete its window ``number``, counted from 0."""
+    mel = manifest.mel
+    return ((number + 1) * _window_frames(manifest.encoder) - 1) * mel.hop_length + mel.n_fft // 2
+
+
+def _window_frames(encoder: Encoder) -> int:
+    return encoder.window_rows // encoder.chunk_rows * encoder.chunk_frames
+
+
+def _sure(mel: Mel, end: int) -> int:
+    """Frames that see no sample from ``end`` on."""
+    return max(0, (end - mel.n_fft // 2) // mel.hop_length + 1)
 
 
 @dataclass(slots=True)
@@ -35,36 +52,30 @@ class _Chunk:
 
 
 class Windows:
-    """Audio of one open segment. Blocking; one thread at a time.
+    """Audio of one segment. Blocking; one thread at a time.
 
     State: the segment's samples, the mel frames from the first window on that was not taken, the rows of the finished
-    chunks of the open window.
+    chunks of the open window. A call that ends with Cancelled changes nothing but what is kept for the next.
     """
 
-    def __init__(self, model: "AsrModel", owner: Owner, work: Work, mel_maximum: float | None = None) -> None:
+    def __init__(self, engine: Engine, work: Work, mel_maximum: float | None = None) -> None:
         """``mel_maximum``: of the whole clip, where it is known (``ListenOptions.mel_maximum``)."""
-        self._encoder, self._log_mel, self._spec = model.encoder, model.log_mel, model.manifest.encoder
-        self._width = model.manifest.encoder.width
-        self._owner, self._work = owner, work
+        self._encoder, self._log_mel, self._spec = engine.encoder, engine.log_mel, engine.manifest.encoder
+        self._work = work
         self._maximum = mel_maximum
-        self._mel = MelStream(model.log_mel)
+        self._mel = MelStream(engine.log_mel)
         self._samples = np.empty(0, np.float32)
         self.length = 0
         """Samples so far."""
         self._chunks: list[_Chunk] = []
-        self._taken = 0
-        self._floors: list[float] = []
-        """Of the windows that are closed and not taken."""
+        self.taken = 0
+        """Windows taken."""
         self._peak = -np.inf
         """Mel maximum (log10) of the windows taken."""
 
     @property
     def _chunks_a_window(self) -> int:
         return self._spec.window_rows // self._spec.chunk_rows
-
-    @property
-    def _window_frames(self) -> int:
-        return self._chunks_a_window * self._spec.chunk_frames
 
     def extend(self, samples: Floats) -> None:
         """Append samples, float32 mono at the model's rate."""
@@ -85,42 +96,28 @@ class Windows:
         """A view of the samples ``start … stop``."""
         return self._samples[start : min(stop, self.length)]
 
-    def close(self, limit: int) -> None:
-        """Close the windows that the first ``limit`` samples complete. Cheap."""
-        while True:
-            frames = (self._taken + len(self._floors) + 1) * self._window_frames
-            if self._sure(min(limit, self.length)) < frames:
-                return
-            self._floors.append(self._floor(frames))
-
-    def take(self, urgency: Urgency = Urgency.DUE) -> list[Encoded]:
-        """Encode the windows that closed since the last call, in order."""
-        if not self._floors:
-            return []
-        first, each = self._taken * self._chunks_a_window, self._chunks_a_window
-        floors = [floor for floor in self._floors for _ in range(each)]
-        rows = self._finished(first, floors, urgency)
-        windows = [np.concatenate(rows[at : at + each]) for at in range(0, len(rows), each)]
+    def take(self, owner: Owner) -> Encoded:
+        """Encode the oldest window that was not taken; it is complete."""
+        first = self.taken * self._chunks_a_window
+        frames = (self.taken + 1) * self._chunks_a_window * self._spec.chunk_frames
+        rows = self._finished(first, [self._floor(frames)] * self._chunks_a_window, owner)
         began = time.perf_counter()
-        encoded = self._encoder.bodies(windows, self._owner, urgency)
+        encoded = self._encoder.body(np.concatenate(rows), owner)
         self._work.body_seconds += time.perf_counter() - began
-        self._work.windows += len(windows)
-        self._taken += len(windows)
-        del self._chunks[: len(rows)]
-        self._floors.clear()
-        frames = self._taken * self._window_frames
+        self._work.windows += 1
         self._peak = max(self._peak, float(self._mel.frames(self._mel.kept_from, frames).max()))
+        self.taken += 1
+        del self._chunks[: len(rows)]
         self._mel.drop(frames)
         return encoded
 
-    def tail(self, end: int, urgency: Urgency = Urgency.DUE) -> Encoded:
-        """The rows after the closed windows, all of which were taken, for the clip that ends at sample ``end``."""
-        assert not self._floors
+    def tail(self, end: int, owner: Owner) -> Encoded:
+        """The rows after the windows that were taken, for the clip that ends at sample ``end``."""
         spec, mel = self._spec, self._log_mel.mel
-        first_chunk = self._taken * self._chunks_a_window
+        first_chunk = self.taken * self._chunks_a_window
         total = official_length(end) // mel.hop_length
         began = time.perf_counter()
-        sure = min(self._sure(end), self._mel.stable, total)
+        sure = min(_sure(mel, end), self._mel.stable, total)
         edge = self._edge(end, sure, total)
         self._work.mel_seconds += time.perf_counter() - began
         floor = self._floor(sure, edge)
@@ -134,26 +131,21 @@ class Windows:
                 parts.append(edge[:, max(start - sure, 0) : stop - sure])
             open_chunks.append(normalise(np.concatenate(parts, axis=1), floor))
             start = stop
-        rows = self._finished(first_chunk, [floor] * whole, urgency, open_chunks)
+        rows = self._finished(first_chunk, [floor] * whole, owner, open_chunks)
         if not rows:
-            return Encoded(np.empty((0, self._width), np.float32), None)
+            return Encoded(np.empty((0, spec.width), np.float32), None)
         window = np.concatenate(rows)
-        assert self._taken * spec.window_rows + len(window) == rows_of(total, spec.chunk_frames, spec.chunk_rows)
+        assert self.taken * spec.window_rows + len(window) == rows_of(total, spec.chunk_frames, spec.chunk_rows)
         began = time.perf_counter()
-        # More than one window only where windows are shorter than a seam.
+        # More than one window only where windows are shorter than the stretch in which a full segment is split.
         parts = [window[at : at + spec.window_rows] for at in range(0, len(window), spec.window_rows)]
-        encoded = self._encoder.bodies(parts, self._owner, urgency)
+        encoded = [self._encoder.body(part, owner) for part in parts]
         self._work.body_seconds += time.perf_counter() - began
         self._work.body_tails += 1
         return Encoded.joined(encoded)
 
-    def _sure(self, end: int) -> int:
-        """Frames that see no sample from ``end`` on."""
-        mel = self._log_mel.mel
-        return max(0, (end - mel.n_fft // 2) // mel.hop_length + 1)
-
     def _finished(
-        self, first: int, floors: Sequence[float], urgency: Urgency, open_chunks: Sequence[Floats] = ()
+        self, first: int, floors: Sequence[float], owner: Owner, open_chunks: Sequence[Floats] = ()
     ) -> list[Floats]:
         """Stem rows of the finished chunks ``first …`` after the windows taken, one for each of ``floors``, then of
         ``open_chunks`` (mel). Computed here: chunks that were never needed, and those whose floor has risen since."""
@@ -165,7 +157,7 @@ class Windows:
             at = (first + i) * frames
             mels.append(normalise(self._mel.frames(at, at + frames), floors[i]))
         began = time.perf_counter()
-        found = self._encoder.stems(mels, self._owner, urgency) if mels else []
+        found = self._encoder.stems(mels, owner) if mels else []
         self._work.stem_seconds += time.perf_counter() - began
         for i, rows in zip((*old, *new), found[len(open_chunks) :], strict=True):
             self._chunks[i : i + 1] = [_Chunk(floors[i], rows)]

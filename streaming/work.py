@@ -1,13 +1,13 @@
 """What a session made the machine do: counters that tests and benches read.
 
 They prove the bounded-work promises: no finished chunk or closed window is encoded twice within a segment, and a tick
-evaluates only the tail, the prompt's suffix and text. Windows that are put back into the cache, where a further hearing
-or a decoding without context stood in their place, are not counted again.
+evaluates only the tail, the prompt's suffix and text. Windows that are put back into the cache after a decoding without
+context are not counted again.
 """
 
 from dataclasses import dataclass
 
-from engines.counts import Counts
+from engines.sessions import Counts
 
 
 @dataclass(slots=True)
@@ -33,27 +33,16 @@ class Work(Counts):
     """Suffix, committed and draft rows evaluated together with a tail."""
     steps: int = 0
     """Tokens decoded one at a time."""
-    doubts: int = 0
-    """Other tokens of a final that were followed."""
-    doubt_rows: int = 0
-    """Rows that took."""
-    texts_read: int = 0
-    """Texts of finals that the decoder read without sound (streaming/language_model.py)."""
-    read_rows: int = 0
-    """Rows that took."""
-    conferred: int = 0
-    """Finals whose texts all hearings weighed (streaming/jury.py)."""
-    heard_again: int = 0
-    """Finals that were unsure and heard at another speed too."""
-    hearings: int = 0
-    """Those further hearings. What they cost stands here and nowhere else."""
-    hearing_seconds: float = 0.0
+    rescoring_rows: int = 0
+    """Rows of alternatives of finals (streaming/rescoring.py)."""
     draft_accepted: int = 0
     ticks: int = 0
     ticks_skipped: int = 0
     finals: int = 0
     finals_discarded: int = 0
     """Speculative finals thrown away because speech went on."""
+    withdrawn: int = 0
+    """Pieces of work given up: interims whose final was due, finals in advance where speech went on."""
     loops_broken: int = 0
     context_redecoded: int = 0
     retracted_words: int = 0
@@ -63,9 +52,4 @@ class Work(Counts):
     body_seconds: float = 0.0
     prefill_seconds: float = 0.0
     step_seconds: float = 0.0
-    doubt_seconds: float = 0.0
-    read_seconds: float = 0.0
-    confer_seconds: float = 0.0
-    """Weighing the texts of all hearings, the proposing of spellings and the reading included."""
-    phone_seconds: float = 0.0
-    """Comparing texts with what the phone head heard (streaming/opinions.py)."""
+    rescoring_seconds: float = 0.0

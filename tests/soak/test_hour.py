@@ -11,7 +11,7 @@ from streaming.model import AsrModel
 from streaming.options import ListenOptions
 from tests.clips import RATE, Clip
 from tests.soak.memory import Memory
-from tests.streaming.test_listener import continuous
+from tests.streaming.listening import continuous, finish, hear
 
 MINUTES = int(os.environ.get("HEARSAY_SOAK_MINUTES", "60"))
 GROWTH = 8_000_000
@@ -41,9 +41,9 @@ def test_memory_stays_flat_and_nothing_is_lost(asr_model: AsrModel, clips: list[
             if not len(block):
                 block = np.zeros(2 * RATE, np.float32)
             fed += len(block)
-            note(listener.feed(block))
+            note(hear(listener, block))
         memory.sample()
-    note(listener.finish())
+    note(finish(listener))
     seconds = time.perf_counter() - began
     print(
         f"\n{MINUTES} minutes, interim={interim}: {seconds:.0f} s ({MINUTES * 60 / seconds:.1f}x real time), "

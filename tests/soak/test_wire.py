@@ -18,7 +18,7 @@ from tests.clips import RATE, Clip
 from tests.daemon.support import Client, Counts, Speech, running
 from tests.daemon.test_disconnects import abrupt_disconnects
 from tests.soak.memory import Memory
-from tests.streaming.test_listener import continuous
+from tests.streaming.listening import continuous
 
 MINUTES = int(os.environ.get("HEARSAY_SOAK_MINUTES", "60"))
 DISCONNECTS = 1000

@@ -1,109 +1,101 @@
-"""What a segment commits words by: its hypotheses' own probabilities, and the CTC head where the model has one."""
+"""What words are committed by: their hypotheses' own probabilities, and the CTC head where the model has one."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-import streaming.ctc_rows
-from streaming.alignment import align
-from streaming.events import Transcript
-from streaming.interims import Interims
+from engines.batching import Owner
+from engines.gguf import Rows
+from streaming.ctc import CtcRows, align
+from streaming.decoding import EMPTY, Hypothesis
 from streaming.model import AsrModel
-from streaming.options import ListenOptions
+from streaming.segment import Segment
 from streaming.stability import DECODER_ALONE, WITH_CTC, Heard, Stability
-from tests.clips import Clip
+from streaming.work import Work
+from tests.clips import RATE, Clip
 from tests.golden_models import GOLDEN
 
-Floats = npt.NDArray[np.float32]
-PIECE = 1600
+
+class Noted(Stability):
+    """Keeps what it is told of words, and of their CTC scores."""
+
+    def __init__(self) -> None:
+        super().__init__(WITH_CTC)
+        self.heard: Sequence[Heard] = ()
+        self.seconds = 0.0
+        self.scores: Sequence[float] = ()
+
+    def update(self, words: Sequence[Heard], seconds: float, ctc: Callable[[], Sequence[float]]) -> None:
+        """Take the words of a hypothesis."""
+        self.heard, self.seconds, self.scores = words, seconds, ctc()
 
 
 @pytest.fixture(scope="module")
-def without_ctc() -> Iterator[AsrModel]:
-    """Random weights in the official architecture, which has no CTC head."""
-    model = AsrModel(GOLDEN / "int8", sessions=1)
-    yield model
-    model.close()
+def heard(asr_model: AsrModel, clips: list[Clip]) -> list[tuple[Hypothesis, CtcRows]]:
+    """Interims of the beginnings of some clips, and the rows of what each heard."""
+    engine = asr_model.engine
+    sequence = engine.acquire(Owner())
+    language = engine.language(None)
+    head = engine.head((), language)
+    engine.evaluate(Rows(sequence, 0, head.rows, len(head.rows)), Owner())
+    found: list[tuple[Hypothesis, CtcRows]] = []
+    for clip in clips[:6]:
+        segment = Segment(engine, sequence, head, language, Work())
+        segment.extend(clip.samples[: 5 * RATE])
+        found.append((segment.interim(EMPTY, (), Owner()), segment.ctc))
+    engine.release(sequence)
+    return found
 
 
-def interims(model: AsrModel, samples: Floats) -> Iterator[Transcript]:
-    """Live, in pieces of 100 ms."""
-    listener = model.listener(ListenOptions(endpointing=None))
-    for start in range(0, len(samples), PIECE):
-        for event in listener.feed(samples[start : start + PIECE]):
-            if isinstance(event, Transcript) and not event.is_final:
-                yield event
-    listener.finish()
-
-
-def rules(model: AsrModel, samples: Floats, monkeypatch: pytest.MonkeyPatch) -> set[object]:
-    """The rules of the segments that are opened."""
-    used = set[object]()
-    inner = Stability.__init__
-
-    def noted(self: Stability, rule: object) -> None:
-        used.add(rule)
-        inner(self, DECODER_ALONE)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Stability, "__init__", noted)
-        list(interims(model, samples))
-    return used
-
-
-def test_only_a_ctc_head_loosens_the_rule(
-    asr_model: AsrModel, without_ctc: AsrModel, clips: list[Clip], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Models without one commit by the decoder alone."""
-    assert rules(asr_model, clips[0].samples, monkeypatch) == {WITH_CTC}
-    assert rules(without_ctc, clips[0].samples, monkeypatch) == {DECODER_ALONE}
+def test_only_a_ctc_head_loosens_the_rule(asr_model: AsrModel) -> None:
+    """Models without one, as the official ones are, commit by the decoder alone."""
+    assert asr_model.engine.rule is WITH_CTC
+    official = AsrModel(GOLDEN / "int8", sessions=1)
+    assert official.engine.rule is DECODER_ALONE
+    official.close()
 
 
 def test_what_the_ctc_head_does_not_hear_is_not_committed(
-    asr_model: AsrModel, clips: list[Clip], monkeypatch: pytest.MonkeyPatch
+    asr_model: AsrModel, heard: list[tuple[Hypothesis, CtcRows]]
 ) -> None:
-    """With the same hypotheses, which nothing committed changes here."""
-    samples = np.concatenate([clip.samples for clip in clips[:2]])
-    assert max(event.stable_words for event in interims(asr_model, samples)) > 3
+    """However often the same is heard."""
 
-    def deaf(_: Floats, __: Sequence[int], spans: Sequence[object], ___: int) -> list[float]:
-        return [-20.0] * len(spans)
+    def committed(hypothesis: Hypothesis, ctc: CtcRows) -> int:
+        stability = Stability(WITH_CTC)
+        for _ in range(WITH_CTC.agreement + 2):
+            stability.hear(hypothesis, asr_model.engine.prompt, 5.0, ctc)
+        return len(stability.words)
 
-    monkeypatch.setattr(streaming.ctc_rows, "word_scores", deaf)
-    assert max(event.stable_words for event in interims(asr_model, samples)) == 0
+    counts: list[int] = []
+    for hypothesis, rows in heard:
+        assert rows.log_probs is not None
+        deaf = CtcRows(rows.blank)
+        deaf.end(np.full_like(rows.log_probs, -20.0))
+        assert committed(hypothesis, deaf) == 0
+        counts.append(committed(hypothesis, rows))
+    assert max(counts) > 3
 
 
 def test_words_carry_what_the_hypothesis_says_of_them(
-    asr_model: AsrModel, clips: list[Clip], monkeypatch: pytest.MonkeyPatch
+    asr_model: AsrModel, heard: list[tuple[Hypothesis, CtcRows]]
 ) -> None:
-    """The least probability of their tokens, that of the token after them, and on request their CTC scores."""
-    counts, committing = list[int](), list[Interims]()
-    inner = Interims._commit
-
-    def commit(self: Interims) -> None:
-        committing.append(self)
-        inner(self)
-
-    def update(_: Stability, words: Sequence[Heard], seconds: float, ctc: Callable[[], Sequence[float]]) -> None:
-        segment, hypothesis = committing[-1]._segment, committing[-1].hypothesis  # pyright: ignore[reportPrivateUsage]
-        body, probabilities = hypothesis.answer.body, hypothesis.body_probabilities
-        rows, blank = segment.ctc, asr_model.manifest.encoder.ctc_blank
-        assert rows is not None and blank is not None
-        assert seconds == segment.length / asr_model.sample_rate
-        alignment = align(rows, body, blank)
-        at = 0
-        for word, score in zip(words, ctc(), strict=True):
-            end = at + len(word.tokens)
-            assert word.tokens == body[at:end]
-            assert word.sure == min(probabilities[at:end])
-            assert word.after == (probabilities[end] if end < len(body) else 0)
-            assert score == (-np.inf if alignment is None else pytest.approx(alignment.score[at:end].mean()))
-            at = end
-        counts.append(len(words))
-
-    monkeypatch.setattr(Interims, "_commit", commit)
-    monkeypatch.setattr(Stability, "update", update)
-    list(interims(asr_model, clips[0].samples))
-    assert max(counts) > 2
+    """The least probability of their tokens, that of the token after them, and their CTC scores."""
+    hypothesis, rows = heard[0]
+    stability = Noted()
+    stability.hear(hypothesis, asr_model.engine.prompt, 5.0, rows)
+    assert stability.seconds == 5.0 and len(stability.heard) > 3
+    body, probabilities = hypothesis.answer.body, hypothesis.body_probabilities
+    assert rows.log_probs is not None and rows.blank is not None
+    alignment = align(rows.log_probs, body, rows.blank)
+    assert alignment is not None
+    at = 0
+    for word, score in zip(stability.heard, stability.scores, strict=True):
+        end = at + len(word.tokens)
+        assert word.tokens == body[at:end]
+        assert word.sure == min(probabilities[at:end])
+        assert word.after == (probabilities[end] if end < len(body) else 0)
+        assert score == pytest.approx(alignment.score[at:end].mean())
+        at = end
+    assert at == len(body)
+    assert " ".join(word.text for word in stability.heard) == hypothesis.answer.text

@@ -1,21 +1,19 @@
 """The two graphs: rows counted as the convolutions count them, windows that nobody beside them can change."""
 
-import threading
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.batching import Lane
-from engines.manifest import Phones, read_asr
+from engines.manifest import read_asr
 from engines.onnx import Graph
 from streaming.encoder import AudioEncoder, rows_of
 from streaming.model import AsrModel
 from tests.golden_models import GOLDEN, longer_chunks
-from tests.lanes import held, until_waiting
+from tests.lanes import queue
 
 
 @given(st.integers(0, 5000), st.sampled_from([(100, 13), (200, 25), (400, 50), (60, 8)]))
@@ -44,7 +42,7 @@ def test_an_unfinished_chunk_gives_the_rows_of_its_frames(asr_model: AsrModel) -
     spec = asr_model.manifest.encoder
     for frames in (1, 8, 9, 57, 99, spec.chunk_frames):
         expected = rows_of(frames, spec.chunk_frames, spec.chunk_rows)
-        assert len(asr_model.encoder.stem(chunk(asr_model, frames, 1))) == expected
+        assert len(asr_model.engine.encoder.stem(chunk(asr_model, frames, 1))) == expected
 
 
 @pytest.mark.parametrize("frames", [100, 200, 400])
@@ -71,81 +69,54 @@ def test_a_cut_chunk_gives_the_rows_of_the_padded_one(frames: int, tmp_path: Pat
         lane.close()
 
 
+def test_sessions_do_not_wait_for_each_others_windows_on_a_cpu(asr_model: AsrModel) -> None:
+    """What waits together is run call by call, in turn: a batch is no faster there, and long. Bit for bit as alone."""
+    encoder, lane = asr_model.engine.encoder, asr_model.engine.encoder_lane
+    frames = asr_model.manifest.encoder.chunk_frames
+    chunks = [chunk(asr_model, frames, i, 1.0 + i) for i in range(4)]
+    alone = [encoder.stem(each) for each in chunks]
+    together: dict[int, np.ndarray] = {}
+    before = lane.batches, lane.jobs
+    with queue(lane) as add:
+        for i in range(4):
+            add(lambda i=i: together.update({i: encoder.stem(chunks[i])}))
+    lane.call(lambda: None)
+    assert (lane.batches - before[0], lane.jobs - before[1]) == (1 + 4 + 1, 1 + 4 + 1)
+    for i in range(4):
+        np.testing.assert_array_equal(together[i], alone[i])
+
+
 def test_a_window_is_the_same_alone_and_beside_louder_ones(asr_model: AsrModel) -> None:
-    """Stem and body: eight windows of different loudness that share a call, each bit-equal to itself alone."""
-    model = asr_model
-    frames = model.manifest.encoder.chunk_frames
-    stems = [model.encoder.stem(chunk(model, frames, i, 1.0 + i)) for i in range(8)]
-    windows = [np.concatenate([stems[i], stems[(i + 1) % 8] * (1 + 4 * (i % 2))]) for i in range(8)]
-    alone = [model.encoder.body(w) for w in windows]
-    together: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-    before = model.encoder_lane.batches
-
-    def one(i: int) -> None:
-        together[i] = (model.encoder.stem(chunk(model, frames, i, 1.0 + i)), model.encoder.body(windows[i]).embeddings)
-
-    threads = [threading.Thread(target=one, args=(i,)) for i in range(8)]
-    with held(model.encoder_lane):
-        for thread in threads:
-            thread.start()
-        until_waiting(model.encoder_lane, 8)
-    for thread in threads:
-        thread.join()
-    assert model.encoder_lane.batches - before < 1 + 16  # some did share a call
+    """The graphs themselves, as other providers run them: windows of different loudness in one call, each bit-equal to
+    itself alone, padded or not."""
+    directory, spec = asr_model.directory, asr_model.manifest.encoder
+    stem, body = (Graph(directory / name, threads=2, provider="cpu") for name in (spec.stem, spec.body))
+    chunks = np.stack([chunk(asr_model, spec.chunk_frames, i, 1.0 + i) for i in range(8)])
+    rows = stem.run({"mel": chunks})[0]
     for i in range(8):
-        np.testing.assert_array_equal(together[i][0], stems[i])
-        np.testing.assert_array_equal(together[i][1], alone[i].embeddings)
-
-
-def test_phone_frames_are_those_of_the_valid_rows_whatever_shares_the_call() -> None:
-    """Three a row, one after the other, of a model without a CTC head; windows of other lengths and loudness beside it
-    change no bit, nor does the padding."""
-    manifest = read_asr(GOLDEN / "int8")
-    spec = msgspec.structs.replace(manifest.encoder, phones=Phones(3, 8, "pronunciation.npz"))
-    stem = Graph(GOLDEN / "int8" / spec.stem, threads=2, provider="cpu")
-    body = Graph(GOLDEN / "body-phones.onnx", threads=2, provider="cpu")
-    assert body.outputs == ("embeddings", "phones")
-    lane = Lane("phones")
-    try:
-        encoder = AudioEncoder(spec, stem, body, lane, manifest.mel.bins)
-        random = np.random.default_rng(7)
-        counts = (1, 12, 13, 40, 104, 39, 7)
-        windows = [
-            (random.standard_normal((count, spec.stem_width)) * (1 + 4 * (i % 2))).astype(np.float32)
-            for i, count in enumerate(counts)
-        ]
-        for window, together in zip(windows, encoder.bodies(windows), strict=True):
-            count = len(window)
-            alone = encoder.body(window)
-            assert together.ctc is None and alone.ctc is None
-            assert together.phones is not None and alone.phones is not None
-            assert together.phones.shape == (3 * count, 9) and together.embeddings.shape == (count, spec.width)
-            np.testing.assert_allclose(np.exp(together.phones).sum(1), 1, rtol=1e-4)
-            np.testing.assert_array_equal(together.phones, alone.phones)
-            np.testing.assert_array_equal(together.embeddings, alone.embeddings)
-            whole = np.concatenate([window, np.ones((104 - count, spec.stem_width), np.float32)])
-            mask = (np.arange(104) < count).astype(np.float32)
-            embeddings, phones = body.run({"rows": whole[None], "mask": mask[None]})
-            np.testing.assert_array_equal(together.embeddings, embeddings[0, :count])
-            for row in range(count):
-                np.testing.assert_array_equal(together.phones[3 * row : 3 * row + 3], phones[0, row])
-    finally:
-        lane.close()
+        np.testing.assert_array_equal(rows[i], stem.run({"mel": chunks[i : i + 1]})[0][0])
+    windows = np.stack([np.concatenate([rows[i], rows[(i + 1) % 8] * (1 + 4 * (i % 2))]) for i in range(8)])
+    counts = [windows.shape[1] - 3 * i for i in range(8)]
+    mask = np.stack([(np.arange(windows.shape[1]) < count).astype(np.float32) for count in counts])
+    together = body.run({"rows": windows, "mask": mask}, ("embeddings", "ctc"))
+    for i, count in enumerate(counts):
+        alone = asr_model.engine.encoder.body(windows[i, :count])
+        assert alone.ctc is not None
+        np.testing.assert_array_equal(together[0][i, :count], alone.embeddings)
+        np.testing.assert_array_equal(together[1][i, :count], alone.ctc)
 
 
 def test_many_at_once_are_what_they_are_alone(asr_model: AsrModel) -> None:
     """Chunks and windows of different lengths, asked for in one call."""
     spec = asr_model.manifest.encoder
     chunks = [chunk(asr_model, frames, i) for i, frames in enumerate((spec.chunk_frames, 17, spec.chunk_frames, 64, 1))]
-    stems = asr_model.encoder.stems(chunks)
-    for alone, together in zip(map(asr_model.encoder.stem, chunks), stems, strict=True):
+    stems = asr_model.engine.encoder.stems(chunks)
+    for alone, together in zip(map(asr_model.engine.encoder.stem, chunks), stems, strict=True):
         np.testing.assert_array_equal(together, alone)
     windows = [np.concatenate(stems), stems[0], np.concatenate(stems[:4]), stems[2]]
-    for window, together in zip(windows, asr_model.encoder.bodies(windows), strict=True):
-        alone = asr_model.encoder.body(window)
+    for window, together in zip(windows, asr_model.engine.encoder.bodies(windows), strict=True):
+        alone = asr_model.engine.encoder.body(window)
         assert len(together.embeddings) == len(window)
         np.testing.assert_array_equal(together.embeddings, alone.embeddings)
         assert together.ctc is not None and alone.ctc is not None
         np.testing.assert_array_equal(together.ctc, alone.ctc)
-        assert together.phones is not None and alone.phones is not None
-        np.testing.assert_array_equal(together.phones, alone.phones)

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import onnxruntime as ort
 import pytest
 import soundfile
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import models
 from streaming.endpoint import Endpoint, Endpointer, EndpointEvent, Onset, Resumed, Silence
-from streaming.voice import CONTEXT, FRAME, Turn, Voice, VoiceActivity, VoiceModel, VoiceState
+from streaming.vad import CONTEXT, FRAME, Turn, Voice, VoiceActivity, VoiceModel, VoiceState
 
 Samples = npt.NDArray[np.float32]
 GRAPH = Path(models.__path__[0]) / "silero-vad" / "silero_vad_16k_op15.onnx"
@@ -206,6 +206,7 @@ def test_state_is_carried_as_the_model_wants_it(model: VoiceModel) -> None:
     assert max(expected) > 0.6 > 0.3 > min(expected)
 
 
+@settings(max_examples=30)
 @given(seeds=st.lists(st.integers(0, 30), min_size=1, max_size=9))
 def test_alone_and_in_a_crowd(model: VoiceModel, seeds: list[int]) -> None:
     """A stream's probabilities and state have the same bits alone and batched with others."""
@@ -222,6 +223,7 @@ def test_alone_and_in_a_crowd(model: VoiceModel, seeds: list[int]) -> None:
 AUDIO = voice_like(3, 6.0)
 
 
+@settings(max_examples=30)
 @given(cuts=st.lists(st.integers(0, len(AUDIO)), max_size=80), endpointing=st.sampled_from([0.1, 0.3]))
 def test_cuts_do_not_matter(model: VoiceModel, cuts: list[int], endpointing: float) -> None:
     """The real model hears the same turns and events for every way the samples are cut."""

@@ -16,52 +16,14 @@ from hypothesis import strategies as st
 from engines import manifest as manifests
 from engines.batching import Cancelled
 from engines.gguf import Busy
+from streaming.engine import SEGMENT_SECONDS
 from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
 from streaming.model import AsrModel
 from streaming.options import ListenOptions, OptionError
-from streaming.seam import SEGMENT_SECONDS
 from tests.clips import RATE, Clip
+from tests.streaming.listening import LIVE, OFFLINE, OFFLINE_UNBROKEN, continuous, finals, finish, hear, listen
 
 Floats = npt.NDArray[np.float32]
-
-OFFLINE = ListenOptions(interim=False)
-OFFLINE_UNBROKEN = ListenOptions(interim=False, endpointing=None)
-LIVE = ListenOptions(interim=True)
-
-
-def listen(model: AsrModel, samples: Floats, options: ListenOptions, cuts: list[int]) -> list[Event]:
-    """All events of a session fed in pieces of the given lengths, over and over."""
-    listener = model.listener(options)
-    events: list[Event] = []
-    at = turn = 0
-    while at < len(samples):
-        events += listener.feed(samples[at : at + cuts[turn % len(cuts)]])
-        at += cuts[turn % len(cuts)]
-        turn += 1
-    return events + listener.finish()
-
-
-def finals(events: list[Event]) -> list[Transcript]:
-    """The final transcripts, without what may depend on interim hypotheses."""
-    return [
-        Transcript(e.start, e.end, e.text, e.words, 0, e.language, True, e.speech_final, e.from_finalize, e.confidence)
-        for e in events
-        if isinstance(e, Transcript) and e.is_final
-    ]
-
-
-def continuous(clips: list[Clip], seconds: float) -> Floats:
-    """Speech without a pause worth the name, from many clips."""
-    parts: list[Floats] = []
-    total = 0
-    for clip in clips:
-        loud = np.flatnonzero(np.abs(clip.samples) > 0.02)
-        part = clip.samples[loud[0] : loud[-1]]
-        parts.append(part)
-        total += len(part)
-        if total >= seconds * RATE:
-            break
-    return np.concatenate(parts)[: int(seconds * RATE)]
 
 
 @settings(max_examples=12)
@@ -77,12 +39,12 @@ def test_the_final_text_does_not_depend_on_the_cuts(
 
 
 @pytest.fixture(scope="module")
-def official_floor(model_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsrModel]:
+def official_floor(asr_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsrModel]:
     """The embedded model told to use the official floor: the clip's maximum less 8."""
     folder = tmp_path_factory.mktemp("official-floor")
-    for file in model_directory.iterdir():
+    for file in asr_directory.iterdir():
         (folder / file.name).symlink_to(file.resolve())
-    manifest = manifests.read(model_directory)
+    manifest = manifests.read(asr_directory)
     assert isinstance(manifest, manifests.AsrManifest)
     (folder / manifests.NAME).unlink()
     mel = msgspec.structs.replace(manifest.mel, floor=manifests.ClipFloor(8.0))
@@ -92,18 +54,23 @@ def official_floor(model_directory: Path, tmp_path_factory: pytest.TempPathFacto
     model.close()
 
 
-@settings(max_examples=4)
+@pytest.fixture(scope="module")
+def rising(official_floor: AsrModel, clips: list[Clip]) -> tuple[Floats, list[Transcript]]:
+    """Speech whose maximum rises late, in two segments, and its finals."""
+    samples = np.concatenate([continuous(clips, 11) * 0.05, continuous(clips[20:], 15)])
+    return samples, finals(listen(official_floor, samples, OFFLINE_UNBROKEN, [len(samples)]))
+
+
+@settings(max_examples=3)
 @given(cuts=st.lists(st.integers(160, 40_000), min_size=1, max_size=4))
 def test_the_official_floor_is_frozen_alike_live_and_offline(
-    official_floor: AsrModel, clips: list[Clip], cuts: list[int]
+    official_floor: AsrModel, rising: tuple[Floats, list[Transcript]], cuts: list[int]
 ) -> None:
     """With a floor that rises with the running maximum, chunks are computed again; the text still depends on nothing
     but the samples."""
-    quiet, loud = continuous(clips, 11) * 0.05, continuous(clips[20:], 19)
-    samples = np.concatenate([quiet, loud])
-    options = ListenOptions(endpointing=None)
-    live = listen(official_floor, samples, options, cuts)
-    assert finals(live) == finals(listen(official_floor, samples, OFFLINE_UNBROKEN, [len(samples)]))
+    samples, offline = rising
+    assert finals(listen(official_floor, samples, ListenOptions(endpointing=None), cuts)) == offline
+    assert len(offline) == 2
 
 
 def test_sixteen_sessions_hear_what_one_hears(asr_model: AsrModel, clips: list[Clip]) -> None:
@@ -145,7 +112,7 @@ def test_nothing_finished_is_computed_twice(asr_model: AsrModel, clips: list[Cli
     listener = asr_model.listener(ListenOptions(endpointing=None))
     events: list[Event] = []
     for at in range(0, len(samples), 1600):
-        events += listener.feed(samples[at : at + 1600])
+        events += hear(listener, samples[at : at + 1600])
     work = listener.work
     spec = asr_model.manifest.encoder
     chunks_heard = len(samples) // RATE + 1
@@ -158,7 +125,7 @@ def test_nothing_finished_is_computed_twice(asr_model: AsrModel, clips: list[Cli
     assert work.stem_tails <= looks
     assert work.body_tails <= looks
     assert work.tail_rows <= looks * spec.window_rows
-    events += listener.finish()
+    events += finish(listener)
 
 
 def test_speech_without_a_pause_is_cut_at_24_seconds_and_loses_nothing(asr_model: AsrModel, clips: list[Clip]) -> None:
@@ -179,8 +146,8 @@ def test_silence_costs_no_model_call(asr_model: AsrModel) -> None:
     noise = np.random.default_rng(0).standard_normal(10 * RATE).astype(np.float32) * 1e-4
     for samples in (np.zeros(10 * RATE, np.float32), noise):
         listener = asr_model.listener(LIVE)
-        assert listener.feed(samples) == []
-        assert listener.finish() == []
+        assert hear(listener, samples) == []
+        assert finish(listener) == []
         assert (listener.work.ticks, listener.work.finals, listener.work.head_rows) == (0, 0, 0)
 
 
@@ -191,7 +158,7 @@ def test_an_utterance_starts_ends_and_is_followed_by_its_end(asr_model: AsrModel
     listener = asr_model.listener(ListenOptions(utterance_end=1.0))
     events: list[Event] = []
     for at in range(0, len(samples), 800):
-        events += listener.feed(samples[at : at + 800])
+        events += hear(listener, samples[at : at + 800])
     kinds = [type(e) for e in events]
     assert kinds[0] is SpeechStarted
     final = [e for e in events if isinstance(e, Transcript) and e.is_final][-1]
@@ -207,28 +174,30 @@ def test_finalize_answers_at_once_and_the_session_goes_on(asr_model: AsrModel, c
     """In mid-speech and in silence there is exactly one from_finalize; later speech is heard."""
     clip = next(c for c in clips if c.seconds > 3)
     listener = asr_model.listener(LIVE)
-    assert [e.from_finalize for e in listener.finalize() if isinstance(e, Transcript)] == [True]
-    listener.feed(clip.samples[: 2 * RATE])
-    answered = [e for e in listener.finalize() if isinstance(e, Transcript)]
+    listener.finalize()
+    assert [e.from_finalize for e in listener.drain() if isinstance(e, Transcript)] == [True]
+    hear(listener, clip.samples[: 2 * RATE])
+    listener.finalize()
+    answered = [e for e in listener.drain() if isinstance(e, Transcript) and e.is_final]
     assert [e.from_finalize for e in answered] == [True]
-    events = listener.feed(clip.samples) + listener.finish()
+    events = hear(listener, clip.samples) + finish(listener)
     assert finals(events)
 
 
 def test_a_closed_session_gives_everything_back(asr_model: AsrModel, clips: list[Clip]) -> None:
     """The sequence is free again, closing twice is fine, feeding after it raises."""
-    taken, live = asr_model.decoder.taken, asr_model.live
+    taken, live = asr_model.engine.decoder.taken, asr_model.live
     listener = asr_model.listener(LIVE)
-    listener.feed(clips[0].samples[: 2 * RATE])
+    hear(listener, clips[0].samples[: 2 * RATE])
     listener.close()
     listener.close()
-    assert (asr_model.decoder.taken, asr_model.live) == (taken, live)
-    with pytest.raises(Cancelled):
-        for _ in range(20):
-            listener.feed(clips[0].samples)
+    assert (asr_model.engine.decoder.taken, asr_model.live) == (taken, live)
+    for call in (lambda: listener.feed(clips[0].samples), listener.finalize, listener.finish, listener.step):
+        with pytest.raises(Cancelled):
+            call()
 
 
-def test_closing_from_another_thread_stops_a_running_feed(asr_model: AsrModel, clips: list[Clip]) -> None:
+def test_closing_from_another_thread_stops_a_running_step(asr_model: AsrModel, clips: list[Clip]) -> None:
     """A disconnect cancels the work of that session only."""
     samples = continuous(clips, 60)
     listener = asr_model.listener(OFFLINE)
@@ -237,7 +206,7 @@ def test_closing_from_another_thread_stops_a_running_feed(asr_model: AsrModel, c
     def run() -> None:
         try:
             for _ in range(20):
-                listener.feed(samples)
+                hear(listener, samples)
             outcome.append("finished")
         except Cancelled:
             outcome.append("cancelled")

@@ -5,19 +5,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engines import manifest as manifests
 from engines.batching import Owner
 from streaming.encoder import rows_of
+from streaming.engine import HEAD_ROWS, SEGMENT_SECONDS, TEXT_ROWS
 from streaming.mel import official_length
-from streaming.model import AsrModel, sequence_rows
+from streaming.model import AsrModel
 from streaming.options import ListenOptions
-from streaming.seam import SEAM_SECONDS, SEGMENT_SECONDS
-from streaming.windows import Windows
+from streaming.utterance import SPLIT_SECONDS
+from streaming.windows import Windows, complete_windows, window_end
 from streaming.work import Work
 from tests.clips import RATE, Clip
 from tests.golden_models import GOLDEN, longer_chunks
-from tests.streaming.test_listener import continuous, finals, listen
+from tests.streaming.listening import continuous, finals, finish, hear, listen
 
 
 @pytest.fixture(scope="module", params=[100, 200, 400])
@@ -40,16 +43,27 @@ def tone(seconds: float) -> np.ndarray:
 def heard(model: AsrModel, samples: np.ndarray, looks: list[float]) -> tuple[np.ndarray, Work]:
     """All embeddings of ``samples`` as one segment, with a look at the tail at each of ``looks`` (seconds)."""
     work = Work()
-    windows = Windows(model, Owner(), work)
+    windows, owner = Windows(model.engine, work), Owner()
     found: list[np.ndarray] = []
     at = 0
     for stop in [*(int(look * RATE) for look in looks), len(samples)]:
         windows.extend(samples[at:stop])
-        windows.close(windows.length)
-        found += [window.embeddings for window in windows.take()]
-        rows = windows.tail(windows.length).embeddings
+        while windows.taken < complete_windows(model.manifest, windows.length):
+            found.append(windows.take(owner).embeddings)
+        rows = windows.tail(windows.length, owner).embeddings
         at = stop
     return np.concatenate([*found, rows]), work
+
+
+@given(st.integers(0, 24 * RATE))
+def test_a_window_is_complete_from_its_end_on(samples: int) -> None:
+    """Of any chunk: not a sample sooner, and each window is as long as the one before it."""
+    for directory in (GOLDEN / "int8", GOLDEN / "fp32"):
+        manifest = manifests.read_asr(directory)
+        complete = complete_windows(manifest, samples)
+        assert complete == 0 or window_end(manifest, complete - 1) <= samples
+        assert samples < window_end(manifest, complete)
+        assert window_end(manifest, complete + 1) - window_end(manifest, complete) == 8 * RATE
 
 
 @pytest.mark.parametrize("seconds", [0.1, 0.3, 1.0, 3.99, 4.01, 7.99, 8.0, 8.01, 9.7, 23.9])
@@ -88,24 +102,24 @@ def test_nothing_finished_is_computed_twice_with_any_chunk(any_chunk: AsrModel, 
     spec = any_chunk.manifest.encoder
     listener = any_chunk.listener(ListenOptions(endpointing=None))
     for at in range(0, len(samples), 4800):
-        listener.feed(samples[at : at + 4800])
+        hear(listener, samples[at : at + 4800])
     work = listener.work
     heard_chunks = len(samples) * 100 // RATE // spec.chunk_frames + 1
     looks = work.ticks + work.finals
     assert work.ticks > 40
-    assert work.stem_chunks <= heard_chunks + SEAM_SECONDS * 100 // spec.chunk_frames + 1
+    assert work.stem_chunks <= heard_chunks + SPLIT_SECONDS * 100 // spec.chunk_frames + 1
     assert work.stem_tails <= 2 * looks
     assert work.window_rows == work.windows * spec.window_rows
     assert work.windows <= len(samples) // (8 * RATE)
     assert work.tail_rows <= looks * spec.window_rows
-    assert len(finals(listener.finish())) == 1
-    assert any_chunk.decoder.rows >= sequence_rows(any_chunk.manifest)
+    assert len(finals(finish(listener))) == 1
     longest = rows_of(int(SEGMENT_SECONDS * 100), spec.chunk_frames, spec.chunk_rows)
-    assert sequence_rows(any_chunk.manifest) > longest >= 300
+    assert any_chunk.engine.decoder.rows >= HEAD_ROWS + longest + TEXT_ROWS
+    assert longest >= 300
 
 
-def test_a_window_that_a_seam_may_cut_stays_open(tmp_path: Path, clips: list[Clip]) -> None:
-    """Windows shorter than the seam's stretch: live is still offline, and no audio is lost."""
+def test_a_window_that_the_split_may_cut_stays_open(tmp_path: Path, clips: list[Clip]) -> None:
+    """Windows shorter than the stretch that is split: live is still offline, and no audio is lost."""
     import msgspec
 
     directory = longer_chunks(tmp_path, 200)

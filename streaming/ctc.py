@@ -1,25 +1,16 @@
-"""Word times: where the encoder's CTC head heard each token of a text that the decoder wrote.
+"""What the CTC head beside the encoder heard: where each token of a text lies, and how probable a text is.
 
-Contract: pure functions. ``align`` finds the most probable path of a known token sequence through the rows' CTC
-log-probabilities (Viterbi over the sequence with blanks in between); ``word_times`` turns the rows of each word's
-tokens into seconds, and ``word_scores`` says how sure the head is of each word. Where a text cannot be aligned,
-``share`` gives its words the segment's time, to be marked ``approximate``.
+Contract: pure functions of its log-probabilities, and :class:`CtcRows`, which holds those of a clip. The head hears
+tokens in the sound alone: it has never seen a text or the context, and is not carried along by the words before.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-
-from streaming.encoder import ROW_FRAMES
-
-SPIKE_DELAY: Final = 0.065
-"""Seconds by which a CTC head's spike comes after the beginning of its word: the signed median over 200 synthetic
-utterances whose word starts are known (``hearsay bench words tests/synthetic``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +25,38 @@ class Alignment:
     first: npt.NDArray[np.int64]
     last: npt.NDArray[np.int64]
     score: npt.NDArray[np.float64]
+
+
+class CtcRows:
+    """CTC log-probabilities of a growing clip: rows of its closed windows, and of the tail that was read last."""
+
+    def __init__(self, blank: int | None) -> None:
+        """``blank``: index of the blank; None: the model has no such head, and nothing is known."""
+        self.blank = blank
+        self._closed: list[npt.NDArray[np.float32]] = []
+        self._tail: npt.NDArray[np.float32] | None = None
+
+    @property
+    def log_probs(self) -> npt.NDArray[np.float32] | None:
+        """float32 [rows, vocabulary + 1] of the whole clip; None where there are no rows."""
+        parts = [*self._closed, *([] if self._tail is None else [self._tail])]
+        return np.concatenate(parts) if parts else None
+
+    def append(self, rows: npt.NDArray[np.float32] | None) -> None:
+        """A window closed."""
+        if rows is not None:
+            self._closed.append(rows)
+
+    def end(self, rows: npt.NDArray[np.float32] | None) -> None:
+        """The clip ends with these after the closed windows."""
+        self._tail = rows
+
+    def word_scores(self, tokens: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[float]:
+        """:func:`word_scores` of the clip; -inf where the head cannot say."""
+        rows = self.log_probs
+        if rows is None or self.blank is None:
+            return [-inf] * len(spans)
+        return word_scores(rows, tokens, spans, self.blank)
 
 
 def align(log_probs: npt.NDArray[np.float32], tokens: Sequence[int], blank: int) -> Alignment | None:
@@ -121,61 +144,57 @@ def word_scores(
     return [-inf if alignment is None else float(alignment.score[a:b].mean()) for a, b in spans]
 
 
-def row_edges(
-    rows: int, *, chunk_rows: int, chunk_frames: int, frame_seconds: float, offset: float = 0.0
+def log_likelihoods(
+    log_probs: npt.NDArray[np.float32], texts: Sequence[Sequence[int]], blank: int
 ) -> npt.NDArray[np.float64]:
-    """Where the encoder's rows begin, and where the last ends, in seconds: float64 [rows + 1].
-
-    Rows begin every 8 frames of their chunk. Where that leaves a rest they are not evenly spaced: a chunk of 100 frames
-    gives 13 rows, the last of which has 4 frames (its other half is padding), so row 13 begins at 1.00 s, not at
-    1.04 s; chunks of 200 or 400 frames give 25 or 50 even rows.
+    """Logarithm of the CTC probability of each text.
 
     Args:
-        chunk_rows, chunk_frames: of the encoder's manifest.
-        frame_seconds: the mel hop.
-        offset: time at which the first row begins.
-    """
-    chunk, row = np.divmod(np.arange(rows + 1), chunk_rows)
-    return offset + frame_seconds * (chunk * chunk_frames + row * ROW_FRAMES)
-
-
-def word_times(
-    log_probs: npt.NDArray[np.float32],
-    tokens: Sequence[int],
-    spans: Sequence[tuple[int, int]],
-    blank: int,
-    edges: npt.NDArray[np.float64],
-    end: float,
-) -> list[tuple[float, float]] | None:
-    """Times of a segment's words, in seconds: from a little before a word's first token's first row to its last token's
-    last row's end, or to the next word.
-
-    Args:
-        log_probs: float32 [rows, vocabulary + 1], the segment's CTC log-probabilities.
-        tokens: of the segment's text, without blanks.
-        spans: (first token, one past the last) of each word, in order; tokens between words count for none.
+        log_probs: float32 [rows, vocabulary + 1], natural logarithms, at least one row; -inf is allowed.
+        texts: tokens of each, without blanks.
         blank: index of the blank.
-        edges: ``row_edges`` of the rows.
-        end: of the segment; the last row may reach beyond it, its words do not.
 
     Returns:
-        (start, end) of each word, none before the one in front of it; None where the text cannot be aligned.
+        float64 [texts]; -inf for a text that no path spells, one too long for the rows among them.
 
     Raises:
-        ValueError: as ``align``.
+        ValueError: no rows, or a token is the blank or outside the vocabulary.
     """
-    alignment = align(log_probs, tokens, blank)
-    if alignment is None:
-        return None
-    starts = np.maximum(edges[[alignment.first[a] for a, _ in spans]] - SPIKE_DELAY, edges[0])
-    ends = np.minimum(edges[[alignment.last[b - 1] + 1 for _, b in spans]], end)
-    # A word ends where the next begins, at the latest.
-    ends[:-1] = np.minimum(ends[:-1], starts[1:])
-    return [(float(min(a, b)), float(b)) for a, b in zip(starts, ends, strict=True)]
+    if log_probs.ndim != 2 or not len(log_probs):
+        raise ValueError(f"log_probs: [rows, vocabulary + 1] expected, shape {log_probs.shape}")
+    width = log_probs.shape[1]
+    for token in {token for text in texts for token in text} | {blank}:
+        if not 0 <= token < width:
+            raise ValueError(f"texts: {token} lies outside 0…{width - 1}")
+    if any(blank in text for text in texts):
+        raise ValueError(f"texts: {blank} is the blank")
 
+    # States: blank, token 0, blank, token 1, …, blank; those beyond a text's own are never entered.
+    lengths = np.array([len(text) for text in texts], dtype=np.intp)
+    count = 2 * int(lengths.max(initial=0)) + 1
+    states = np.full((len(texts), count), blank, np.intp)
+    for i, text in enumerate(texts):
+        states[i, 1 : 2 * len(text) : 2] = text
+    exists = np.arange(count) <= 2 * lengths[:, None]
+    jumps = np.zeros((len(texts), count))
+    jumps[:, 3::2] = states[:, 3::2] != states[:, 1:-2:2]  # over a blank, unless it parts two equal tokens
 
-def share(words: Sequence[str], start: float, end: float) -> list[tuple[float, float]]:
-    """Times of ``words`` where none are known: the time from ``start`` to ``end``, in proportion to their lengths."""
-    edges = np.cumsum([0, *map(len, words)], dtype=np.float64)
-    edges = np.minimum(start + (end - start) * edges / max(edges[-1], 1), end)
-    return [(float(a), float(b)) for a, b in pairwise(edges)]
+    peaks = log_probs.max(axis=1, keepdims=True).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a row of nothing but -inf
+        probabilities = np.nan_to_num(np.exp(log_probs - peaks), nan=0.0)
+    reached = np.zeros((len(texts), count + 2))  # two columns of "no such state" first
+    reached[:, 2:4] = (probabilities[0][states] * exists)[:, :2]
+    scales = np.zeros(len(texts))
+    for row in probabilities[1:]:
+        step = reached[:, 2:] + reached[:, 1:-1]
+        step += reached[:, :-2] * jumps
+        step *= row[states]
+        step *= exists
+        most = step.max(axis=1)
+        most[most == 0] = 1  # nothing was reached: it stays so
+        scales += np.log(most)
+        np.divide(step, most[:, None], out=reached[:, 2:])
+    which = np.arange(len(texts))
+    ends = reached[which, 2 * lengths + 2] + reached[which, 2 * lengths + 1]
+    with np.errstate(divide="ignore"):
+        return np.log(ends) + scales + float(peaks.sum())

@@ -1,9 +1,9 @@
-"""Forced alignment: exact where the rows are constructed, optimal among all paths, word times inside the segment."""
+"""Forced alignment and likelihoods against every path, and the rows of a clip that grows."""
 
 import itertools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.alignment import SPIKE_DELAY, align, row_edges, share, word_scores, word_times
+from streaming.ctc import CtcRows, align, log_likelihoods, word_scores
 
 BLANK = 5
 """Blank of the small vocabulary 0…4."""
@@ -154,19 +154,6 @@ def test_a_row_costs_a_few_operations_on_vectors() -> None:
     assert best(lambda: align(log_probs, tokens, 1024)) < 5 * best(ten_operations_a_row)
 
 
-def seconds(rows: int, offset: float = 0.0) -> npt.NDArray[np.float64]:
-    return row_edges(rows, chunk_rows=13, chunk_frames=100, frame_seconds=0.01, offset=offset)
-
-
-def test_rows_are_not_evenly_spaced() -> None:
-    """Thirteen rows make exactly one second: twelve of 80 ms and one of 40 ms."""
-    edges = seconds(27, offset=2.0)
-    np.testing.assert_allclose(edges[:13], 2 + 0.08 * np.arange(13))
-    np.testing.assert_allclose(edges[[12, 13, 14, 26, 27]], [2.96, 3.0, 3.08, 4.0, 4.08])
-    even = row_edges(100, chunk_rows=25, chunk_frames=200, frame_seconds=0.01)
-    np.testing.assert_allclose(even, 0.08 * np.arange(101))
-
-
 def test_a_word_scores_the_mean_of_its_tokens() -> None:
     """A word that the rows say scores near 0, one that they do not far below; tokens between words count for none."""
     rows = rows_saying([5, 1, 1, 5, 2, 3, 5, 0], 20)
@@ -185,69 +172,82 @@ def test_words_without_a_path_have_no_score() -> None:
     assert word_scores(rows_saying([5, 5]), [], [], BLANK) == []
 
 
-def test_words_have_the_times_of_their_tokens() -> None:
-    """From a spike's delay before the first token's row to the last token's last row, or to the next word."""
-    path = [5, 1, 1, 2, 5, 3, 5, 5, 0, 5, 5, 5, 4, 4, 5]
-    spans = [(0, 2), (2, 3), (4, 5)]
-    times = word_times(rows_saying(path, 20), [1, 2, 3, 0, 4], spans, BLANK, seconds(15, 10.0), 11.1)
-    assert times is not None
-    np.testing.assert_allclose(
-        times, [(10.08 - SPIKE_DELAY, 10.32), (10.4 - SPIKE_DELAY, 10.48), (10.96 - SPIKE_DELAY, 11.08)]
-    )
-    close = word_times(rows_saying([1, 2, 5], 20), [1, 2], [(0, 1), (1, 2)], BLANK, seconds(3, 10.0), 10.2)
-    assert close is not None
-    np.testing.assert_allclose(close, [(10.0, 10.08 - SPIKE_DELAY), (10.08 - SPIKE_DELAY, 10.16)])
+TWO = 2
+"""Blank of a vocabulary of two tokens, small enough for every path."""
+FEW = st.lists(st.integers(0, 1), max_size=4)
 
 
-def test_times_stay_inside_the_segment() -> None:
-    """The last row may reach beyond the audio, as its window is padded; its words do not."""
-    times = word_times(rows_saying([5, 1, 1, 1], 20), [1], [(0, 1)], BLANK, seconds(4, 3.0), 3.2)
-    assert times == [pytest.approx((3.08 - SPIKE_DELAY, 3.2))]
-    early = word_times(rows_saying([1, 5], 20), [1], [(0, 1)], BLANK, seconds(2, 3.0), 3.2)
-    assert early == [pytest.approx((3.0, 3.08))]
-
-
-def test_a_text_that_does_not_fit_has_no_times() -> None:
-    """More tokens than rows: None, so that the caller marks its words approximate. No tokens: no words."""
-    assert word_times(rows_saying([1, 2]), [1, 2, 3], [(0, 3)], BLANK, seconds(2), 1.0) is None
-    assert word_times(rows_saying([1, 1]), [1, 1], [(0, 2)], BLANK, seconds(2), 1.0) is None
-    assert word_times(rows_saying([5, 5]), [], [], BLANK, seconds(2), 1.0) == []
+def by_brute_force(log_probs: npt.NDArray[np.float32], text: Sequence[int]) -> float:
+    """The probability of every path that spells ``text``, one by one."""
+    total = 0.0
+    for path in itertools.product(range(log_probs.shape[1]), repeat=len(log_probs)):
+        if [token for token, _ in itertools.groupby(path) if token != TWO] == list(text):
+            total += float(np.exp(sum(float(log_probs[row, token]) for row, token in enumerate(path))))
+    return total
 
 
 @given(
-    lengths=st.lists(st.integers(1, 4), max_size=8),
-    rows=st.integers(1, 60),
-    seed=st.integers(0, 100),
-    start=st.floats(0, 1e4),
-    length=st.floats(0, 5),
+    st.lists(st.lists(st.sampled_from([0.0, 0.01, 0.3, 1.0, 5.0]), min_size=3, max_size=3), min_size=1, max_size=5),
+    st.lists(FEW, min_size=1, max_size=4),
 )
-def test_word_times_are_monotone(lengths: list[int], rows: int, seed: int, start: float, length: float) -> None:
-    """Whatever the rows say, words follow each other inside the segment."""
-    ends = list(itertools.accumulate(lengths, initial=0))
-    tokens = np.random.default_rng(seed).integers(0, 5, ends[-1]).tolist()
-    log_probs = rows_saying([BLANK] * rows, 0, seed)
-    spans = list(itertools.pairwise(ends))
-    times = word_times(log_probs, tokens, spans, BLANK, seconds(rows, start), start + length)
-    if times is None:
-        return
-    assert len(times) == len(lengths)
-    flat = [start, *itertools.chain.from_iterable(times), start + length]
-    assert all(a <= b for a, b in itertools.pairwise(flat))
+def test_the_likelihood_is_the_sum_over_all_paths(weights: list[list[float]], texts: list[list[int]]) -> None:
+    with np.errstate(divide="ignore"):
+        log_probs = np.log(np.array(weights, np.float32))
+    found = log_likelihoods(log_probs, texts, TWO)
+    assert found.shape == (len(texts),)
+    for text, each in zip(texts, found, strict=True):
+        expected = by_brute_force(log_probs, text)
+        if expected == 0:
+            assert each == -np.inf
+        else:
+            assert each == pytest.approx(np.log(expected), abs=1e-4)
 
 
-@given(
-    words=st.lists(st.text(alphabet="abcé", min_size=1, max_size=9), max_size=12),
-    start=st.floats(0, 1e5),
-    length=st.floats(0, 30),
+def test_a_long_clip_does_not_underflow() -> None:
+    """Two thousand rows, each token of probability 0.001: one path, whose probability no double holds."""
+    rows, text = 2000, [0, 1] * 1000
+    log_probs = np.full((rows, 3), -np.inf, np.float32)
+    log_probs[np.arange(rows), text] = np.log(0.001)
+    (found,) = log_likelihoods(log_probs, [text], TWO)
+    assert found == pytest.approx(rows * np.log(0.001), rel=1e-6)
+
+
+def test_a_text_scores_the_same_alone_and_beside_others() -> None:
+    log_probs = np.log(np.random.default_rng(1).dirichlet(np.ones(9), 30)).astype(np.float32)
+    texts = [[], [3], [1, 1, 2], list(range(8)), [5] * 12]
+    together = log_likelihoods(log_probs, texts, 8)
+    alone = [float(log_likelihoods(log_probs, [text], 8)[0]) for text in texts]
+    assert together == pytest.approx(alone, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "text", "message"),
+    [((0, 3), [0], "log_probs"), ((2,), [0], "log_probs"), ((2, 3), [3], "lies outside"), ((2, 3), [2], "the blank")],
 )
-def test_sharing_out_time(words: list[str], start: float, length: float) -> None:
-    """Shared times fill the segment without gaps, in proportion to the words' lengths."""
-    times = share(words, start, start + length)
-    assert len(times) == len(words)
-    letters = sum(map(len, words))
-    for word, (a, b) in zip(words, times, strict=True):
-        assert start <= a <= b <= start + length
-        assert b - a == pytest.approx(length * len(word) / letters, abs=1e-6)
-    assert all(this[1] == following[0] for this, following in itertools.pairwise(times))
-    if words:
-        assert (times[0][0], times[-1][1]) == pytest.approx((start, start + length))
+def test_what_is_no_text_of_the_head_is_refused(shape: tuple[int, ...], text: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        log_likelihoods(np.zeros(shape, np.float32), [text], TWO)
+
+
+SAID = np.log(np.array([[0.9, 0.05, 0.05], [0.05, 0.05, 0.9], [0.05, 0.9, 0.05]], np.float32))
+"""Token 0, the blank, token 1."""
+
+
+def test_the_tail_is_that_of_the_last_clip_and_windows_stay() -> None:
+    rows = CtcRows(TWO)
+    rows.append(SAID[:1])
+    rows.end(SAID[:1])
+    rows.end(SAID[1:])
+    found = rows.log_probs
+    assert found is not None and np.array_equal(found, SAID)
+    assert rows.word_scores([0, 1], [(0, 1), (1, 2)]) == word_scores(SAID, [0, 1], [(0, 1), (1, 2)], TWO)
+    rows.append(None)
+    rows.end(None)
+    found = rows.log_probs
+    assert found is not None and np.array_equal(found, SAID[:1])
+
+
+def test_without_a_head_nothing_is_heard() -> None:
+    """Neither where the model has none nor before a clip was read."""
+    for rows in (CtcRows(None), CtcRows(TWO)):
+        assert rows.log_probs is None and rows.word_scores([0, 1], [(0, 1), (1, 2)]) == [-math.inf] * 2

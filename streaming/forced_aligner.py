@@ -16,11 +16,12 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
 from engines import manifest as manifests
 from engines.batching import Lane, Owner
+from engines.files import load_floats, load_tokenizer
 from engines.gguf import Decoder, Rows
+from engines.integrity import check
 from engines.manifest import ManifestError
 from engines.onnx import Graph
 from streaming.encoder import AudioEncoder, rows_of
@@ -57,6 +58,7 @@ class ForcedAligner:
             GgufError, ProviderError: the engines refuse it.
         """
         manifest = manifests.read_asr(directory)
+        check(directory, manifest)
         if manifest.aligner is None:
             raise ManifestError(f"{directory} holds {manifest.name}, which aligns no words: a ForcedAligner is needed")
         self.manifest = manifest
@@ -66,17 +68,18 @@ class ForcedAligner:
         self._log_mel = LogMel(manifest.mel, load_filters(directory / manifest.mel.filters))
         frames = int(seconds * manifest.mel.sample_rate) // manifest.mel.hop_length
         rows = rows_of(frames, spec.chunk_frames, spec.chunk_rows) + TEXT_ROWS
-        self._decoder = Decoder(
-            directory / manifest.decoder.file, sequences=1, rows=rows, threads=threads, kv="f16", hidden=True
-        )
-        self._head: Floats = np.load(directory / manifest.aligner.head, allow_pickle=False).astype(np.float32)
+        self._head = load_floats(directory / manifest.aligner.head)
         self._step = manifest.aligner.step
-        self._tokenizer = Tokenizer.from_file(str(directory / manifest.tokenizer.file))
+        self._tokenizer = load_tokenizer(directory / manifest.tokenizer.file)
         self._start, self._end, self._mark = (
             self._special(token) for token in ("<|audio_start|>", "<|audio_end|>", "<timestamp>")
         )
         self._lane = lane
         self._lock = threading.Lock()
+        # Last: what fails above leaves nothing to close.
+        self._decoder = Decoder(
+            directory / manifest.decoder.file, sequences=1, rows=rows, threads=threads, kv="f16", hidden=True
+        )
         self._sequence = self._decoder.acquire()
 
     def _special(self, token: str) -> int:

@@ -1,10 +1,10 @@
-"""Keyterms make their own tokens likelier, where they continue what was decoded, and nothing else."""
+"""Keyterms make their own tokens likelier and nothing else; where they leak into the text, the text is taken back."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.bias import FIRST, NEXT, KeytermBias
+from streaming.keyterms import FIRST, NEXT, KeytermBias, Run, recited, supported
 
 
 def bonus(bias: KeytermBias, tokens: list[int], vocabulary: int = 12) -> dict[int, float]:
@@ -49,3 +49,31 @@ def test_the_language_before_the_text_is_left_alone() -> None:
 def test_no_terms_no_bonus(tokens: list[int]) -> None:
     """A session without keyterms is untouched."""
     assert bonus(KeytermBias([]), tokens) == {}
+
+
+CONTEXT = "kubernetes grafana prometheus new york city".split()
+
+
+def test_three_context_words_in_order_are_suspicious() -> None:
+    """Wherever they stand; case and punctuation do not hide them."""
+    assert recited("well kubernetes Grafana, prometheus then".split(), CONTEXT) == Run(1, 4)
+    assert recited("he lives in new york city now".split(), CONTEXT) == Run(3, 6)
+
+
+def test_two_or_another_order_are_not() -> None:
+    """A keyterm that was said is what the context is for."""
+    assert recited("kubernetes and grafana prometheus".split(), CONTEXT) is None
+    assert recited("prometheus grafana kubernetes".split(), CONTEXT) is None
+    assert recited([], CONTEXT) is None
+
+
+def test_support_is_what_the_ctc_head_heard() -> None:
+    """Tokens with their own rows are supported, tokens without are not."""
+    rows, vocabulary = 30, 10
+    log_probs = np.full((rows, vocabulary + 1), -9.0, np.float32)
+    log_probs[:, vocabulary] = -0.1
+    for row, token in ((3, 1), (8, 2), (12, 3)):
+        log_probs[row, token], log_probs[row, vocabulary] = -0.05, -4.0
+    assert supported(log_probs, [1, 2, 3], (0, 3), vocabulary)
+    assert not supported(log_probs, [4, 5, 6], (0, 3), vocabulary)
+    assert not supported(log_probs, [1] * 40, (0, 40), vocabulary)

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.manifest import ManifestError
-from streaming.aligner import mend, units_of
+from streaming.forced_aligner import mend, units_of
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
 from tests.clips import Clip
 from tests.golden_models import aligner
-from tests.streaming.test_listener import LIVE, OFFLINE, finals, listen
+from tests.streaming.listening import LIVE, OFFLINE, finals, listen
 
 
 @pytest.fixture(scope="module")
-def aligned(model_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsrModel]:
+def aligned(asr_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsrModel]:
     """The embedded model and an aligner of random weights."""
-    model = AsrModel(model_directory, sessions=3, aligner=aligner(tmp_path_factory.mktemp("aligner")))
+    model = AsrModel(asr_directory, sessions=3, aligner=aligner(tmp_path_factory.mktemp("aligner")))
     yield model
     model.close()
 
@@ -47,13 +47,13 @@ def test_live_times_are_the_files(aligned: AsrModel, clips: list[Clip]) -> None:
         assert live == finals(listen(aligned, clip.samples, OFFLINE, [len(clip.samples)]))
 
 
-def test_a_model_of_the_other_kind_is_named(model_directory: Path, tmp_path: Path) -> None:
+def test_a_model_of_the_other_kind_is_named(asr_directory: Path, tmp_path: Path) -> None:
     """An aligner does not hear, and a hearing model does not align."""
     other = aligner(tmp_path)
     with pytest.raises(ManifestError, match="aligns words and hears none"):
         AsrModel(other)
     with pytest.raises(ManifestError, match="which aligns no words"):
-        AsrModel(model_directory, sessions=1, aligner=model_directory)
+        AsrModel(asr_directory, sessions=1, aligner=asr_directory)
 
 
 def test_keyterms_and_language_do_not_stand_in_its_way(aligned: AsrModel, clips: list[Clip]) -> None:

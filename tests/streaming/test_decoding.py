@@ -1,0 +1,235 @@
+"""Greedy decoding on made-up logits: choices, drafts, budgets, and loops that are told from repetition."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.decoding import (
+    LEAST,
+    MAX_BANS,
+    MAX_PERIOD,
+    MIN_TOKENS,
+    MIN_TURNS,
+    OTHERS,
+    TOKENS_EXTRA,
+    TOKENS_PER_SECOND,
+    Choice,
+    Draft,
+    Floats,
+    accepted,
+    budget,
+    choose,
+    follow,
+    inverse,
+    loop,
+)
+from streaming.keyterms import NEXT, KeytermBias
+
+STOP = 9
+"""Ends a text; the vocabulary is 0…9."""
+NO_TERMS = KeytermBias([])
+
+
+class Script:
+    """A decoder that says ``texts``, the first one that begins with what was said; each token is followed by what
+    stands after it there, with the token after that as its second choice. Notes the rows that it is asked for."""
+
+    def __init__(self, *texts: Sequence[int]) -> None:
+        self._texts = texts
+        self.rows: list[tuple[int, int]] = []
+        self._said: list[int] = []
+
+    def logits(self, said: Sequence[int]) -> Floats:
+        """What chooses the token after ``said``: the likeliest one is the first text's that fits, and so on."""
+        found = np.full(10, -8.0, np.float32)
+        nexts = [
+            text[len(said)] for text in self._texts if list(text[: len(said)]) == list(said) and len(text) > len(said)
+        ]
+        for k, token in enumerate(dict.fromkeys([*nexts, STOP])):
+            found[token] = 4.0 - k
+        return found
+
+    def follow(self, draft: Draft, **rest: int) -> int:
+        """``follow`` from what the draft has on, its first row being 100."""
+        self._said = list(draft.tokens)
+
+        def step(token: int, position: int) -> Floats:
+            self.rows.append((token, position))
+            del self._said[position - 100 :]
+            self._said.append(token)
+            return self.logits(self._said)
+
+        kept, bans, limit = rest.get("kept", 0), rest.get("bans", 0), rest.get("limit", 100)
+        return follow(
+            draft,
+            self.logits(draft.tokens),
+            100 + len(draft.tokens),
+            step=step,
+            stop={STOP},
+            bias=NO_TERMS,
+            limit=limit,
+            kept=kept,
+            bans=bans,
+            choices=True,
+        )
+
+
+def test_a_text_is_followed_to_its_end() -> None:
+    """Row by row, each token at its place; one choice a token, and one for the end."""
+    draft, script = Draft(), Script([3, 1, 4, 1, 5, STOP])
+    assert script.follow(draft) == 0
+    assert draft.tokens == [3, 1, 4, 1, 5]
+    assert (draft.ended, draft.looped) == (True, False)
+    assert script.rows == [(3, 100), (1, 101), (4, 102), (1, 103), (5, 104)]
+    assert len(draft.choices) == 6 and len(draft.probabilities) == 5
+    for choice, probability in zip(draft.choices, draft.probabilities, strict=False):
+        assert np.exp(choice.log) == pytest.approx(probability, rel=1e-5)
+
+
+def test_a_draft_is_gone_on_with() -> None:
+    draft, script = Draft([3, 1], [0.5, 0.25]), Script([3, 1, 4, STOP])
+    script.follow(draft)
+    assert draft.tokens == [3, 1, 4] and draft.probabilities[:2] == [0.5, 0.25]
+    assert script.rows == [(4, 102)]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_the_limit_ends_a_text_that_the_model_does_not(limit: int) -> None:
+    draft = Draft()
+    Script([1, 2, 3, 4, 5, 6, STOP]).follow(draft, limit=limit)
+    assert draft.tokens == [1, 2, 3, 4, 5, 6][:limit] and not draft.ended
+
+
+def test_an_interim_stops_after_the_first_turn_of_a_loop() -> None:
+    """Nothing that is committed is taken back."""
+    draft, script = Draft(), Script([1, *[2, 3] * 20])
+    assert script.follow(draft) == 1
+    assert draft.tokens == [1, 2, 3] and draft.looped and not draft.ended
+    assert len(draft.choices) == len(draft.probabilities) == 3
+    draft = Draft([1, 2, 3, 2, 3], [1.0] * 5)
+    script.follow(draft, kept=5)
+    assert draft.tokens == [1, 2, 3, 2, 3]
+
+
+def test_a_final_hears_what_was_said_behind_a_loop() -> None:
+    """With another token than the one that began the second turn; the rows behind it are evaluated again."""
+    draft, script = Draft(), Script([1, *[2, 3] * 20], [1, 2, 3, 7, 8, STOP])
+    assert script.follow(draft, bans=MAX_BANS) == 1
+    assert draft.tokens == [1, 2, 3, 7, 8] and draft.ended and draft.looped
+    assert script.rows[-3:] == [(3, 102), (7, 103), (8, 104)]
+
+
+def test_a_final_that_only_loops_is_taken_as_it_stands() -> None:
+    draft, script = Draft(), Script([1, *[2, 3] * 20], [1, 2, 3, *[4, 5] * 20], [1, 2, 3, 4, 5, 6, STOP])
+    assert script.follow(draft, bans=1) == 2
+    assert draft.tokens == [1, 2, 3, 4, 5] and draft.looped and not draft.ended
+
+
+def test_a_cut_keeps_the_beginning() -> None:
+    draft = Draft([5, 6, 7], [0.9, 0.4, 0.8], [Choice(-0.1), Choice(-0.9), Choice(-0.2), Choice(-0.3)])
+    draft.cut(2)
+    assert (draft.tokens, draft.probabilities) == ([5, 6], [0.9, 0.4])
+    assert [choice.log for choice in draft.choices] == [-0.1, -0.9]
+
+
+@given(st.lists(st.integers(0, 4), max_size=12), st.lists(st.integers(0, 4), max_size=12), st.integers(0, 3))
+def test_a_draft_is_accepted_as_far_as_the_decoder_says_it(said: list[int], guess: list[int], kept: int) -> None:
+    """The row after the last accepted token is the one that greedy decoding goes on from, whatever was guessed."""
+    text = [*said, STOP]
+    script = Script([0] * kept + text)
+    before = [0] * kept
+    logits = np.stack([script.logits([*before, *guess[:i]]) for i in range(len(guess) + 1)])
+    count = accepted(guess, logits, NO_TERMS, before)
+    same = next((i for i, (a, b) in enumerate(zip(guess, text, strict=False)) if a != b), min(len(guess), len(text)))
+    assert count == same
+    draft = Draft([*before, *guess[:count]], [1.0] * (kept + count))
+    alone = Draft(list(before), [1.0] * kept)
+    np.testing.assert_array_equal(logits[count], script.logits(draft.tokens))
+    script.follow(draft, kept=kept)
+    script.follow(alone, kept=kept)
+    assert draft.tokens == alone.tokens
+
+
+def test_a_term_that_was_begun_is_accepted_by_its_bonus() -> None:
+    """Each row of a draft gets the bonus of what stands before it."""
+    rows = np.zeros((3, 10), np.float32)
+    rows[0, 3], rows[1, 5] = 1.0, NEXT / 2
+    bias = KeytermBias([[3, 4]])
+    assert accepted([3, 4], rows.copy(), NO_TERMS, ()) == 1
+    applied = rows.copy()
+    assert accepted([3, 4], applied, bias, ()) == 2
+    expected = rows[2].copy()
+    bias.apply(expected, [3, 4])
+    np.testing.assert_array_equal(applied[2], expected)
+
+
+@given(st.lists(st.floats(-30, 30), min_size=2, max_size=40, unique=True), st.data())
+def test_a_choice_tells_its_probability_and_the_likeliest_others(values: list[float], data: st.DataObject) -> None:
+    logits = np.array(values, np.float32)
+    token = data.draw(st.integers(0, len(values) - 1))
+    choice = choose(logits, token)
+    whole = np.log(np.exp(logits.astype(np.float64)).sum())
+    assert choice.log == pytest.approx(float(logits[token]) - whole, abs=1e-3)
+    assert choose(logits, token, inverse(logits, token)) == choice
+    assert len(choice.others) <= OTHERS
+    others = [other for other, _ in choice.others]
+    assert token not in others and len(set(others)) == len(others)
+    logs = [log for _, log in choice.others]
+    assert logs == sorted(logs, reverse=True)
+    for other, log in choice.others:
+        assert log == pytest.approx(float(logits[other]) - whole, abs=1e-3) and log >= LEAST - 1e-3
+    for i in set(range(len(values))) - {token, *others}:
+        full = len(others) == OTHERS and logits[i] <= min(logits[other] for other in others)
+        assert full or logits[i] - whole < LEAST + 1e-3
+
+
+def test_a_banned_token_is_no_other() -> None:
+    logits = np.array([1.0, -np.inf, 0.5, 2.0], np.float32)
+    assert [token for token, _ in choose(logits, 3).others] == [0, 2]
+    assert inverse(logits, 1) == np.inf
+
+
+def test_the_budget_is_bounded_by_the_audio_and_the_cache() -> None:
+    assert budget(0, 16_000, 500) == TOKENS_EXTRA
+    assert budget(160_000, 16_000, 500) == 10 * TOKENS_PER_SECOND + TOKENS_EXTRA
+    assert budget(160_000, 16_000, 30) == 30
+
+
+def test_a_word_said_four_times_is_speech() -> None:
+    """Short repetition happens."""
+    assert loop([1, 2, 7, 7, 7, 7]) == 0
+
+
+def test_a_loop_is_found_with_its_second_turn() -> None:
+    """Its block is the shortest that repeats."""
+    assert loop([1, 2, 3, *[4, 5, 6] * 4]) == 6
+    assert loop([9] + [7] * 8) == 2
+
+
+@given(
+    st.lists(st.integers(0, 50), max_size=10),
+    st.lists(st.integers(100, 110), min_size=1, max_size=MAX_PERIOD, unique=True),
+    st.integers(0, 5),
+)
+def test_every_loop_is_found(before: list[int], block: list[int], extra: int) -> None:
+    """Any block repeated often enough, whatever stood before it."""
+    turns = max(MIN_TURNS, -(-MIN_TOKENS // len(block))) + extra
+    assert loop(before + block * turns) == len(before) + len(block)
+
+
+@given(st.lists(st.integers(0, 3), max_size=60))
+def test_what_is_found_is_a_loop(tokens: list[int]) -> None:
+    """A block repeats from its first turn to the end."""
+    second = loop(tokens)
+    if not second:
+        return
+    periods = [
+        length
+        for length in range(1, min(second, MAX_PERIOD) + 1)
+        if all(tokens[i] == tokens[i - length] for i in range(second, len(tokens)))
+    ]
+    assert periods
+    assert len(tokens) - second + periods[0] >= max(MIN_TURNS * periods[0], MIN_TOKENS)

@@ -1,0 +1,112 @@
+"""A model that cannot be loaded leaves nothing behind; one that can keeps its promises about room and load."""
+
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engines.batching import Cancelled
+from streaming.model import AsrModel
+from streaming.options import OptionError
+from tests.clips import Clip
+from tests.golden_models import GOLDEN, aligner
+from tests.streaming.listening import LIVE, OFFLINE, finish, hear, listen
+
+MAPS = Path("/proc/self/maps")
+
+
+def weights(folder: Path) -> list[str]:
+    """Mappings of the folder's decoder into this process, where that can be told: one that was not freed has some."""
+    lines = MAPS.read_text().splitlines() if MAPS.exists() else []
+    return [line for line in lines if line.endswith(f"{folder}/decoder.gguf")]
+
+
+def lanes() -> set[int | None]:
+    """Threads that a model started."""
+    return {thread.ident for thread in threading.enumerate() if thread.name.startswith("hearsay-")}
+
+
+def truncated(name: str) -> Callable[[Path], None]:
+    """Cuts a file of a folder in two."""
+
+    def damage(folder: Path) -> None:
+        data = (folder / name).read_bytes()
+        (folder / name).write_bytes(data[: len(data) // 2])
+
+    return damage
+
+
+def another_graph(folder: Path) -> None:
+    """The body loads, and cannot be run."""
+    shutil.copyfile(folder / "stem.onnx", folder / "body.onnx")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(truncated(name) for name in ("decoder.gguf", "body.onnx", "stem.onnx", "mel.npy", "tokenizer.json")),
+        another_graph,
+    ],
+)
+def test_a_failed_load_leaves_nothing(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    """No thread, no weights in memory."""
+    folder = tmp_path / "model"
+    shutil.copytree(GOLDEN / "int8", folder)
+    loaded = AsrModel(folder, sessions=1, threads=2)
+    assert weights(folder) or not MAPS.exists()
+    loaded.close()
+    assert not weights(folder)
+    damage(folder)
+    before = lanes()
+    with pytest.raises(Exception):  # each engine has its own
+        AsrModel(folder, sessions=1, threads=2)
+    assert lanes() == before
+    assert not weights(folder)
+
+
+@pytest.mark.parametrize("name", ["aligner.npy", "decoder.gguf", "tokenizer.json"])
+def test_an_aligner_that_cannot_be_loaded_takes_the_model_along(tmp_path: Path, name: str) -> None:
+    folder = aligner(tmp_path)
+    truncated(name)(folder)
+    before = lanes()
+    with pytest.raises(Exception):
+        AsrModel(GOLDEN / "int8", sessions=1, threads=2, aligner=folder)
+    assert lanes() == before
+    assert not weights(folder) and not weights(GOLDEN)
+
+
+@pytest.mark.parametrize("sessions", [0, 257])
+def test_more_sessions_than_llama_has_sequences_are_refused(sessions: int) -> None:
+    before = lanes()
+    with pytest.raises(OptionError, match="sessions: .* outside 1…256"):
+        AsrModel(GOLDEN / "int8", sessions=sessions)
+    assert lanes() == before
+
+
+def test_a_closed_model_ends_its_lanes_and_its_listeners() -> None:
+    before = lanes()
+    model = AsrModel(GOLDEN / "int8", sessions=2, threads=2)
+    assert len(lanes() - before) == 2
+    listener = model.listener(LIVE)
+    model.close()
+    model.close()
+    assert lanes() == before and model.live == 0
+    with pytest.raises(Cancelled):
+        listener.step()
+
+
+def test_the_speed_is_known_before_the_first_session(asr_model: AsrModel, clips: list[Clip]) -> None:
+    """And what sessions do is counted, open or closed."""
+    assert 0 <= asr_model.headroom <= asr_model.sessions - asr_model.live
+    assert 0 <= asr_model.load <= 1
+    before = asr_model.work.finals
+    listen(asr_model, clips[0].samples, OFFLINE, [10**9])
+    listener = asr_model.listener(OFFLINE)
+    hear(listener, clips[1].samples)
+    listener.finalize()
+    listener.drain()
+    assert asr_model.work.finals >= before + 2
+    assert asr_model.load > 0
+    finish(listener)
