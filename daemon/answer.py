@@ -27,9 +27,9 @@ async def answering(hub: Hub, scope: Scope, send: Send) -> AsyncGenerator[None]:
     try:
         yield
     except ClientDisconnect:
-        log.info("%s: the client left during the request", scope["path"])
+        log.info("%r: the client left during the request", scope["path"])
     except SlowReader:  # uvicorn drops a connection whose answer is incomplete
-        log.info("%s: the client does not read its answer (send_timeout_seconds)", scope["path"])
+        log.info("%r: the client does not read its answer (send_timeout_seconds)", scope["path"])
     except Refused as refused:
         hub.metrics.denials.labels(refused.code).inc()
         await refuse(scope, send, refused)

@@ -1,55 +1,40 @@
-"""The wiring: one ASGI application, the gate around everything."""
+"""The wiring: one ASGI application, the gate around everything, and what tells how the daemon is.
+
+``/healthz`` and ``/readyz`` are open to anyone and tell little else; ``/metrics`` is behind the gate.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from daemon import catalogue, health, rest, speech
+from daemon import paths
+from daemon.answer import json
 from daemon.config import Settings
+from daemon.deepgram.listen import Listen
+from daemon.deepgram.speak import Speak
 from daemon.gate import Gate
 from daemon.hub import Hub
-from daemon.listen import Listen
+from daemon.openai.models import models
+from daemon.openai.speech import Speech
+from daemon.openai.transcriptions import Transcriptions
+from daemon.openai.voices import Voices
+from daemon.paths import Endpoint
 from daemon.refusal import Refused, refuse
-from daemon.speak import Speak
-from daemon.speak_stream import PATH as SPEAK
-from daemon.stream import PATH as LISTEN
-from daemon.voices import PATH as VOICES
-from daemon.voices import VoicesEndpoint
 
 Handler = Callable[[Hub, Request], Response]
-
-_GET: Final[dict[str, Handler]] = {
-    "/healthz": health.healthz,
-    "/readyz": health.readyz,
-    "/metrics": health.metrics,
-    "/v1/models": catalogue.models,
-    "/v1/models/{id}": catalogue.models,
-}
 
 
 def create_app(settings: Settings, hub: Hub) -> ASGIApp:
     """The daemon as an ASGI application; its lifespan starts and stops ``hub``."""
-    listening, transcriptions = Listen(hub), rest.Transcriptions(hub)
-    speaking, voicing = Speak(hub), VoicesEndpoint(hub)
-    routes = [
-        *(Route(path, _endpoint(hub, handler), methods=["GET"]) for path, handler in _GET.items()),
-        WebSocketRoute(LISTEN, listening),
-        Route(LISTEN, listening),
-        Route(rest.PATH, transcriptions),
-        WebSocketRoute(SPEAK, speaking),
-        Route(SPEAK, speaking),
-        Route(speech.PATH, speech.Speech(hub)),
-        Route(VOICES, voicing),
-        Route(VOICES + "/{id}", voicing),
-    ]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _http, Exception: _fault})
+    app = Starlette(routes=_routes(hub), exception_handlers={HTTPException: _http, Exception: _fault})
     app.router.default = _unknown
     gate = Gate(app, settings, hub)
 
@@ -60,6 +45,26 @@ def create_app(settings: Settings, hub: Hub) -> ASGIApp:
             await gate(scope, receive, send)
 
     return daemon
+
+
+def _routes(hub: Hub) -> list[BaseRoute]:
+    """A route for every line of the table, and a WebSocket's where there is one."""
+    voices = Voices(hub)
+    protocols: dict[Endpoint, ASGIApp] = {
+        paths.LISTEN: Listen(hub),
+        paths.SPEAK: Speak(hub),
+        paths.TRANSCRIPTIONS: Transcriptions(hub),
+        paths.SPEECH: Speech(hub),
+        paths.VOICES: voices,
+        paths.VOICE: voices,
+    }
+    routes: list[BaseRoute] = [WebSocketRoute(one.path, protocols[one]) for one in (paths.LISTEN, paths.SPEAK)]
+    for one in paths.ENDPOINTS:
+        if one in protocols:
+            routes.append(Route(one.path, protocols[one]))
+        else:
+            routes.append(Route(one.path, _endpoint(hub, _GET[one]), methods=["GET"]))
+    return routes
 
 
 async def _live(hub: Hub, receive: Receive, send: Send) -> None:
@@ -75,6 +80,46 @@ async def _live(hub: Hub, receive: Receive, send: Send) -> None:
     await send({"type": "lifespan.shutdown.complete"})
 
 
+# ------------------------------------------------------------------------------------------------------------ health
+
+
+def healthz(hub: Hub, request: Request) -> Response:
+    """200 as long as the event loop turns."""
+    del hub, request
+    return _status(200, "ok")
+
+
+def readyz(hub: Hub, request: Request) -> Response:
+    """200 while new work is taken and gets on: models loaded and warm, no call to them hangs, no draining."""
+    del request
+    if hub.draining:
+        return _status(503, "draining")
+    if hub.models is None:
+        return _status(503, "failed" if hub.failure else "loading")
+    if hub.oldest_call() > hub.settings.stall_seconds:
+        return _status(503, "stalled")
+    return _status(200, "ready", speaking=hub.models.speaking is not None, headroom=hub.headroom)
+
+
+def metrics(hub: Hub, request: Request) -> Response:
+    """Prometheus' text format."""
+    del request
+    return Response(hub.metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
+
+
+def _status(code: int, status: str, **more: bool | int) -> Response:
+    return json({"status": status, **more}, code)
+
+
+_GET: Final[dict[Endpoint, Handler]] = {
+    paths.HEALTHZ: healthz,
+    paths.READYZ: readyz,
+    paths.METRICS: metrics,
+    paths.MODELS: models,
+    paths.MODEL: models,
+}
+
+
 def _endpoint(hub: Hub, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
@@ -84,6 +129,9 @@ def _endpoint(hub: Hub, handler: Handler) -> Callable[[Request], Awaitable[Respo
             return _rendered(request, refused)
 
     return endpoint
+
+
+# ------------------------------------------------------------------------------------------------------- what is wrong
 
 
 async def _unknown(scope: Scope, receive: Receive, send: Send) -> None:

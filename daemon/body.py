@@ -1,11 +1,13 @@
 """A request's body, bounded in size and time: forms and JSON."""
 
 import asyncio
+import logging
 import re
 import time
 from typing import Final, TypeVar
 
 import msgspec
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -15,6 +17,8 @@ from daemon.config import Settings
 from daemon.refusal import Refused
 
 B = TypeVar("B")
+
+log: Final = logging.getLogger("hearsay.body")
 
 _PLACE: Final = re.compile(r"at `\$\.(\w+)")
 _FIELD: Final = re.compile(r"field `(\w+)`")
@@ -31,16 +35,23 @@ async def form(scope: Scope, receive: Receive, settings: Settings, most: int, li
         most: bytes; ``limit`` says for people where that comes from.
 
     Raises:
-        Refused: 400 a broken form, 408 standing still, 413 too large, 415 not a form.
+        Refused: 400 a broken form, 408 standing still, 413 too large, 415 no form of UTF-8, 507 no room for its file.
         ClientDisconnect: the client left.
     """
     request = _request(scope, receive, settings, most, limit, "file")
-    if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
+    kind, options = parse_options_header(request.headers.get("content-type"))
+    if kind != b"multipart/form-data":
         raise Refused(415, "content_type", "the body must be multipart/form-data with a file")
+    if options.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
+        raise Refused(415, "content_type", "charset: a form's fields are UTF-8")
     try:
         return await request.form(max_files=1, max_fields=_MAX_FIELDS, max_part_size=_MAX_FIELD_BYTES)
     except HTTPException as error:  # starlette's word for a broken form
         raise Refused(400, "invalid_form", f"the form is broken: {error.detail}") from None
+    except OSError as error:  # nothing else of this writes: a large file goes to the temporary directory
+        reason = f"the file cannot be stored: {error.strerror}"
+        log.warning("%s", reason)
+        raise Refused(507, "no_room", reason, closes=True) from None
 
 
 async def whole(scope: Scope, receive: Receive, settings: Settings, most: int, limit: str) -> bytes:

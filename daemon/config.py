@@ -9,17 +9,23 @@ import ipaddress
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast, get_type_hints
+
+import msgspec
 
 ENVIRONMENT_PREFIX = "HEARSAY_"
 
 Value = str | int | float | bool | tuple[str, ...]
 
 _KEY = re.compile(r"[A-Za-z0-9._~+-]{8,256}")
-_TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
+_SWITCHES = {"yes": True, "on": True, "no": False, "off": False}
+"""Beside true, false, 1 and 0."""
+_KINDS: Mapping[Any, str] = {
+    bool: "true or false", int: "a whole number", float: "a number", str: "a text", tuple[str, ...]: "a list of texts",
+}  # fmt: skip
 
 
 class ConfigError(ValueError):
@@ -46,11 +52,6 @@ class Settings:
         "none", "Qwen3-ForcedAligner that tells the word times of finals: a name or a directory; `none`: the hearing "
         "model's own."
     )  # fmt: skip
-    finals: str = _setting(
-        "thorough", "What a small hearing model does for a final. `thorough`: where it is unsure it hears the clip "
-        "again, and it looks words up. `quick`: it hears once, in half the time, for many streams on few cores.",
-        choices=("thorough", "quick"),
-    )  # fmt: skip
     tts_model: str = _setting(
         "auto", "Speaking model: a name or a directory; `auto`: pocket-tts-en where it is installed; `none`: hear only."
     )
@@ -61,8 +62,9 @@ class Settings:
         high=256,
     )
     sessions: int = _setting(
-        32, "Live streams and file transcriptions at the same time; one more is refused with 429.", low=1, high=255
-    )
+        32, "Live streams and file transcriptions at the same time, fewer where the machine would not keep them live; "
+        "one more is refused with 429.", low=1, high=256,
+    )  # fmt: skip
     speakers: int = _setting(
         16, "Texts being spoken at the same time, a `/v1/speak` stream each; one more is refused with 429.", low=1,
         high=256,
@@ -222,26 +224,16 @@ def _value(name: str, raw: object, where: str) -> Value:
     kind = TYPES.get(name)
     if kind is None:
         raise ConfigError(f"{where}{name}: no such setting; there are {', '.join(TYPES)}")
-    if kind is bool:
-        text = str(raw).lower()
-        if text in _TRUE | _FALSE:
-            return text in _TRUE
-        raise ConfigError(f"{where}{name}: {raw!r} is not true or false")
-    if kind is int or kind is float:
-        try:
-            if isinstance(raw, str) or type(raw) is int or (type(raw) is float and kind is float):
-                return kind(raw)
-        except ValueError:
-            pass
-        raise ConfigError(f"{where}{name}: {raw!r} is not a {'whole number' if kind is int else 'number'}")
-    if kind is str:
-        if isinstance(raw, str):
-            return raw
-        raise ConfigError(f"{where}{name}: {raw!r} is not a text")
-    items = cast(Sequence[object], raw.split(",") if isinstance(raw, str) else raw)
-    if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
-        raise ConfigError(f"{where}{name}: {raw!r} is not a list of texts")
-    return tuple(str(item).strip() for item in items if str(item).strip())
+    given: object = raw
+    if isinstance(raw, str) and kind is bool:
+        given = _SWITCHES.get(raw.lower(), raw)
+    elif isinstance(raw, str) and kind not in (str, int, float):
+        given = raw.split(",")
+    try:
+        value: Value = msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError:
+        raise ConfigError(f"{where}{name}: {raw!r} is not {_KINDS[kind]}") from None
+    return tuple(item.strip() for item in value if item.strip()) if isinstance(value, tuple) else value
 
 
 def _check(name: str, value: object, metadata: Mapping[str, Any]) -> None:

@@ -1,6 +1,12 @@
-"""uvicorn's connections, with an end for clients that do not read, do not ask, or are too many."""
+"""uvicorn's connections, with an end for clients that do not read, do not ask, or are too many.
+
+Without an open file to spare a process cannot take a connection, not even to reset it: asyncio then writes thousands of
+lines a second into the log, and nobody is answered. So connections are bounded by what the system lets a daemon have.
+"""
 
 import asyncio
+import contextlib
+import logging
 from typing import Any, Final, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -9,12 +15,25 @@ from websockets.frames import Frame
 from websockets.http11 import Request
 from websockets.protocol import State
 
+from daemon.config import Settings
+
 _ABORT_SECONDS: Final = 15.0
 """After a WebSocket's application has ended: time to close in good order."""
-_READ_BYTES: Final = 1 << 14
+_READ_BYTES: Final = 1 << 11
 """Read from a WebSocket at once: frames of a few bytes each would keep the others waiting otherwise."""
 _REQUEST_SECONDS: Final = 20.0
 """For a request's head to arrive, on a new connection or after the first byte of the next request."""
+
+BACKLOG: Final = 64
+"""Connections that the kernel holds for us."""
+_UNCOUNTED: Final = 4 * BACKLOG
+"""asyncio takes all of those in each turn of its loop, and one too many is closed three turns later."""
+_SLOT: Final = 2
+"""Of a session beside its connection: an upload or a spoken file on disk, and a voice being read."""
+_OTHERS: Final = 64
+"""Models, libraries, log, event loop."""
+
+log: Final = logging.getLogger("hearsay.connection")
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
@@ -178,3 +197,42 @@ def http_connection(most: int) -> type[HttpConnection]:
 
     Bounded.most = most
     return Bounded
+
+
+def provide_files(settings: Settings) -> None:
+    """Raise this process's soft limit of open files to what ``settings`` may need, as far as the hard one allows."""
+    try:
+        import resource
+    except ImportError:  # Windows counts sockets elsewhere
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = settings.max_connections + _beside(settings)
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):  # macOS has another limit behind an infinite one
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def most_connections(settings: Settings) -> int:
+    """How many connections there can be: ``max_connections``, or fewer, of which the log is told."""
+    try:
+        import resource
+    except ImportError:
+        return settings.max_connections
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return settings.max_connections
+    room = max(8, soft - _beside(settings))
+    if room < settings.max_connections:
+        log.warning(
+            "max_connections: %d instead of %d, open files are limited to %d (ulimit -n)",
+            room,
+            settings.max_connections,
+            soft,
+        )
+    return min(room, settings.max_connections)
+
+
+def _beside(settings: Settings) -> int:
+    return _UNCOUNTED + _SLOT * (settings.sessions + settings.speakers) + _OTHERS

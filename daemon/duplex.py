@@ -3,6 +3,7 @@
 Four tasks: one always reads and never waits for a model, one works, one writes, one watches the clocks. Whatever ends a
 stream in good order goes the same way: the work winds up, an Error where there was one is written after what it still
 had to say, then comes the close code. A client that leaves or does not read ends it at once.
+What it is still to be told waits in an outbox: bounded in bytes, interims coalesced, finals never.
 """
 
 import asyncio
@@ -10,13 +11,15 @@ import logging
 import time
 import uuid
 from abc import ABC, abstractmethod
+from collections import deque
+from enum import Enum
 from typing import Final, NamedTuple
 
-from starlette.types import Message, Receive, Send
+import msgspec
+from starlette.types import Message, Receive, Scope, Send
 
-from daemon import wire
 from daemon.hub import Hub
-from daemon.outbox import Outbox
+from daemon.messages import Error, encode
 
 _CLOSE_SECONDS: Final = 5.0
 """How long a close frame may wait for a client that does not read."""
@@ -25,6 +28,83 @@ _TURN_SECONDS: Final = 0.005
 """How long one stream's messages are taken before the others have their turn."""
 
 log: Final = logging.getLogger("hearsay.stream")
+
+
+class _Kind(Enum):
+    TEXT = "text"
+    INTERIM = "interim"
+    SOUND = "sound"
+
+
+class Outbox:
+    """A queue of messages with one reader. ``put`` never waits."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._messages: deque[tuple[bytes, _Kind]] = deque()
+        self._wake, self._taken = asyncio.Event(), asyncio.Event()
+        self._closed = False
+        self.size = 0
+        """Bytes waiting."""
+        self.coalesced = 0
+        """Interims that a newer message replaced."""
+        self.overflow = asyncio.Event()
+        """Set for good when the bound was reached; what was put then is lost, so the stream must end."""
+
+    def put(self, message: bytes, *, revises: bool = False, revisable: bool = False) -> None:
+        """Add a message.
+
+        Args:
+            message: JSON text in UTF-8.
+            revises: it supersedes the waiting interim just before it, if there is one.
+            revisable: it is an interim itself.
+        """
+        if revises and self._messages and self._messages[-1][1] is _Kind.INTERIM:
+            self.size -= len(self._messages.pop()[0])
+            self.coalesced += 1
+        self._add(message, _Kind.INTERIM if revisable else _Kind.TEXT)
+
+    def put_sound(self, data: bytes) -> None:
+        """Add a binary message."""
+        self._add(data, _Kind.SOUND)
+
+    def _add(self, message: bytes, kind: _Kind) -> None:
+        # One message always fits: it may be larger than a very low bound.
+        if self._messages and self.size + len(message) > self._limit:
+            self.overflow.set()
+            return
+        self._messages.append((message, kind))
+        self.size += len(message)
+        self._wake.set()
+
+    def forget_sound(self) -> None:
+        """Take back the binary messages that wait; texts keep their order."""
+        self._messages = deque(entry for entry in self._messages if entry[1] is not _Kind.SOUND)
+        self.size = sum(len(message) for message, _ in self._messages)
+        self._taken.set()
+
+    async def room(self, size: int) -> None:
+        """Wait until no more than ``size`` bytes wait. For one who has much to put and wants no overflow."""
+        while self.size > size:
+            self._taken.clear()
+            await self._taken.wait()
+
+    def close(self) -> None:
+        """Nothing more will be put."""
+        self._closed = True
+        self._wake.set()
+
+    async def get(self) -> str | bytes | None:
+        """The next message, as soon as there is one; None once closed and empty."""
+        while not self._messages:
+            if self._closed:
+                return None
+            self._wake.clear()
+            await self._wake.wait()
+        message, kind = self._messages.popleft()
+        self.size -= len(message)
+        self._taken.set()
+        return message if kind is _Kind.SOUND else message.decode()
 
 
 class Ending(NamedTuple):
@@ -152,13 +232,13 @@ class Duplex(ABC):
             log.exception("stream %s: the work failed", self._id)
             self._ending = Ending(1011, "Fault", f"the work failed: {type(error).__name__}")
         if self._ending is not None and self._ending.variant:
-            self._say(wire.Error(self._ending.variant, self._ending.reason))
+            self._say(Error(self._ending.variant, self._ending.reason))
         self._last_words()
         self._outbox.close()
         await asyncio.Event().wait()
 
-    def _say(self, message: wire.Message, *, revises: bool = False, revisable: bool = False) -> None:
-        self._outbox.put(wire.encode(message), revises=revises, revisable=revisable)
+    def _say(self, message: msgspec.Struct, *, revises: bool = False, revisable: bool = False) -> None:
+        self._outbox.put(encode(message), revises=revises, revisable=revisable)
 
     async def _write(self) -> Ending:
         """Send what is said; how to close, once all of it is sent."""
@@ -205,3 +285,9 @@ class Duplex(ABC):
         await asyncio.Event().wait()
 
     _nothing_came = "no audio and no KeepAlive"
+
+
+def echoed(scope: Scope) -> str | None:
+    """The subprotocol to confirm: the public half of a pair that brought a key. Browsers fail without."""
+    public = ("token", "bearer", "realtime")
+    return next((name for name in scope.get("subprotocols", []) if name.lower() in public), None)

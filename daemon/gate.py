@@ -1,7 +1,7 @@
-"""Who comes in: Host, Origin, key, place, in this order, before anything else sees the request.
+"""Who comes in: Host, Origin, key, slot, in this order, before anything else sees the request.
 
-Pure ASGI, for http and websocket alike, deny by default: a path that is not in ``OPEN`` passes all of it, also one that
-does not exist. A refusal is sent before a WebSocket is accepted.
+Pure ASGI, for http and websocket alike, deny by default: a path that is not open in ``daemon.paths`` passes all of it,
+also one that does not exist. A refusal is sent before a WebSocket is accepted.
 """
 
 import asyncio
@@ -18,15 +18,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from daemon.config import Settings
 from daemon.hub import Hub
+from daemon.paths import Endpoint, endpoint
 from daemon.refusal import Refused, refuse
 
-OPEN: Final = frozenset({"/healthz", "/readyz"})
-"""Paths that answer anyone: they tell nothing but whether the daemon lives."""
-
-SESSION_PATHS: Final = frozenset({"/v1/listen", "/v1/audio/transcriptions", "/v1/speak", "/v1/audio/speech"})
-"""Paths that need a place for as long as the request lasts."""
-
 _QUERY_KEYS: Final = frozenset({"api_key", "token"})
+"""In any case of letters."""
 _INSECURE_PREFIX: Final = "openai-insecure-api-key."
 _PREFLIGHT_SECONDS: Final = 600
 
@@ -51,10 +47,11 @@ class Gate:
                 scope, send, Refused(400, "two_lengths", "Content-Length beside Transfer-Encoding", closes=True)
             )
             return
-        if scope["path"] in OPEN:
+        asked = endpoint(scope["path"])
+        if asked.open:
             await self._app(scope, receive, send)
             return
-        send = self._counted(scope, send)
+        send = self._counted(asked, send)
         try:
             self._check_host(headers)
             origin = self._check_origin(headers)
@@ -64,10 +61,10 @@ class Gate:
                     return
                 send = _with_origin(origin, send)
             self._check_key(scope, headers, keys if self._settings.key_in_query else ())
-            if scope["path"] not in SESSION_PATHS:
+            if not asked.needs_slot(scope):
                 await self._app(scope, receive, send)
                 return
-            async with self._hub.place(scope["path"]):
+            async with self._hub.slot(asked):
                 if scope["type"] == "websocket":
                     await self._app(scope, receive, send)  # says itself that the daemon goes
                 else:
@@ -75,7 +72,7 @@ class Gate:
         except Refused as refused:
             # Only from what stands here: what the protocols refuse, they answer themselves.
             self._hub.metrics.denials.labels(refused.code).inc()
-            log.info("refused %s: %s", scope["path"], refused.message)
+            log.info("refused %r: %s", scope["path"], refused.message)  # %r: a path may hold line ends
             await refuse(scope, send, refused)
 
     async def _until_leaving(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -106,15 +103,15 @@ class Gate:
         if isinstance(outcome, asyncio.CancelledError) and not begun:
             raise Refused(503, "draining", "the daemon is shutting down", retry_after=5)
 
-    def _counted(self, scope: Scope, send: Send) -> Send:
+    def _counted(self, asked: Endpoint, send: Send) -> Send:
         """Count the answer's status, WebSocket refusals included."""
-        path = scope["path"] if scope["path"] in SESSION_PATHS else "other"
+        requests, path = self._hub.metrics.requests, asked.path
 
         async def counted(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
-                self._hub.metrics.requests.labels(path, str(message["status"])).inc()
+                requests.labels(path, str(message["status"])).inc()
             elif message["type"] == "websocket.accept":
-                self._hub.metrics.requests.labels(path, "101").inc()
+                requests.labels(path, "101").inc()
             await send(message)
 
         return counted
@@ -156,9 +153,9 @@ class Gate:
 def _from_query(scope: Scope) -> list[str]:
     """The keys in the query, which leave it and so never reach the log, allowed there or not."""
     pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    keys = [value for name, value in pairs if name in _QUERY_KEYS]
+    keys = [value for name, value in pairs if name.lower() in _QUERY_KEYS]
     if keys:
-        rest = [(name, value) for name, value in pairs if name not in _QUERY_KEYS]
+        rest = [(name, value) for name, value in pairs if name.lower() not in _QUERY_KEYS]
         scope["query_string"] = urlencode(rest).encode("latin-1")
     return keys
 

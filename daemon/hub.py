@@ -1,6 +1,6 @@
-"""What all protocols share: the models, the places, the worker threads, and whether the daemon takes work at all.
+"""What all protocols share: the models, the slots, the worker threads, and whether the daemon takes work at all.
 
-The models are loaded in a thread, so that ``/healthz`` answers meanwhile. A *place* is the right to one session: there
+The models are loaded in a thread, so that ``/healthz`` answers meanwhile. A *slot* is the right to one session: there
 are ``settings.sessions`` of them for hearing and ``settings.speakers`` for speaking, and the gate hands them out before
 a request reaches its protocol.
 """
@@ -12,40 +12,38 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
 from codec.model import TtsModel
-from codec.options import OptionError as SpeakOptionError
 from codec.options import SpeakOptions
 from codec.speaker import Speaker
-from daemon.calls import Calls, Hearing, Speaking, opened
 from daemon.config import Settings
 from daemon.loading import Loaded, Models, load_models
 from daemon.metrics import Metrics
-from daemon.names import VOICE_ALIASES
-from daemon.pace import Crowd
+from daemon.parameters import VOICE_ALIASES
+from daemon.paths import Endpoint, Kind
 from daemon.refusal import Refused
-from engines.gguf import Busy
+from daemon.speaking import PlaybackClock
+from daemon.workers import SessionWorker, opened
+from engines.sessions import Busy, OptionError
+from streaming.listener import Listener
 from streaming.model import AsrModel
-from streaming.options import ListenOptions, OptionError
+from streaming.options import ListenOptions
 
 T = TypeVar("T")
 
 _PATIENCE_SECONDS: Final = 0.25
-"""How long a request waits for a place."""
-
-SPEAKING_PATHS: Final = frozenset({"/v1/speak", "/v1/audio/speech", "/v1/audio/voices"})
-"""What needs a speaking model, and a place of its own kind."""
+"""How long a request waits for a slot."""
 
 
-class Places:
+class Slots:
     """Rights to one session of a kind; ``setting`` names how many there are."""
 
     def __init__(self, capacity: int, setting: str) -> None:
         self.capacity, self.setting = capacity, setting
         self.taken = 0
-        """Places taken now."""
+        """Slots taken now."""
         self._free = asyncio.Semaphore(capacity)
 
     async def take(self) -> None:
@@ -85,23 +83,27 @@ class Hub:
         self.models: Models | None = None
         self.failure: Exception | None = None
         self.draining = False
-        self.listeners, self.speakers = Places(settings.sessions, "sessions"), Places(settings.speakers, "speakers")
-        self.crowd: Final = Crowd()
-        """Who is spoken to, and how much they have to play."""
+        self.listeners, self.speakers = Slots(settings.sessions, "sessions"), Slots(settings.speakers, "speakers")
+        self.playback: Final = PlaybackClock()
+        """What those who are spoken to have to play."""
         self.leave = asyncio.Event()
         """Set when the drain deadline passes: sessions finalise what they have and close with 1012."""
         self._loader, self._owns = loader, owns_models
         # Each session has at most one call and one close at the same time.
         self._pool = ThreadPoolExecutor(2 * (settings.sessions + settings.speakers) + 1, "hearsay-worker")
+        self.feeding: Final = ThreadPoolExecutor(1, "hearsay-feeding")
+        """Where listeners are fed, which waits for no model."""
         self._loading: asyncio.Task[None] | None = None
-        self._live: WeakSet[Calls] = WeakSet()
+        self._admitted = 0
+        """Sessions to be heard that were let in and have not ended."""
+        self._live: WeakSet[SessionWorker[Any]] = WeakSet()
         self.metrics.oldest_call.set_function(self.oldest_call)
         self.metrics.capacity.set(settings.sessions)
         self.metrics.speakers.set(settings.speakers)
 
     @property
     def taken(self) -> int:
-        """Places taken now, of both kinds."""
+        """Slots taken now, of both kinds."""
         return self.listeners.taken + self.speakers.taken
 
     async def start(self) -> None:
@@ -115,6 +117,7 @@ class Hub:
             self.failure = error
         else:
             self.metrics.ready.set(1)
+            self.metrics.headroom.set_function(lambda: self.headroom if self.models is not None else 0)
             if self.models.speaking is not None:
                 self.metrics.watch_work(self.models.speaking.model)
 
@@ -138,6 +141,7 @@ class Hub:
         if models is not None and self._owns:
             await self.run(models.close)
         self._pool.shutdown(wait=True)
+        self.feeding.shutdown(wait=True)
 
     async def run(self, call: Callable[[], T]) -> T:
         """``call()`` in a worker thread."""
@@ -145,7 +149,7 @@ class Hub:
 
     def oldest_call(self) -> float:
         """Seconds since the oldest call to a model that is in flight began; 0 without one."""
-        begun = [calls.since for calls in list(self._live) if calls.since is not None]
+        begun = [worker.since for worker in list(self._live) if worker.since is not None]
         return time.monotonic() - min(begun) if begun else 0.0
 
     def loaded(self) -> Models:
@@ -179,31 +183,62 @@ class Hub:
         return speaking
 
     @asynccontextmanager
-    async def place(self, path: str) -> AsyncGenerator[None]:
-        """A place of the kind that ``path`` needs, for the duration of a request.
+    async def slot(self, endpoint: Endpoint) -> AsyncGenerator[None]:
+        """A slot of the kind that ``endpoint`` needs, for the duration of a request.
 
         Raises:
-            Refused: 503 while draining or loading, 404 without a speaking model, 429 when all places are taken.
+            Refused: 503 while draining or loading, 404 without a speaking model, 429 when all slots are taken, or for
+                hearing when the machine would not keep one more session live.
         """
         if self.draining:
             raise Refused(503, "draining", "the daemon is shutting down", retry_after=5)
-        if path in SPEAKING_PATHS:
+        if endpoint.kind is Kind.SPEAKING:
             self.speaking_model()
-            places = self.speakers
+            slots = self.speakers
         else:
             self.hearing_model()
-            places = self.listeners
-        await places.take()
-        self.metrics.sessions.labels(path).inc()
-        self.metrics.opened.labels(path).inc()
+            slots = self.listeners
+        await slots.take()
         try:
-            yield
+            if endpoint.kind is Kind.HEARING:
+                await self._admit()
+            self.metrics.sessions.labels(endpoint.path).inc()
+            self.metrics.opened.labels(endpoint.path).inc()
+            try:
+                yield
+            finally:
+                self.metrics.sessions.labels(endpoint.path).dec()
+                self._admitted -= endpoint.kind is Kind.HEARING
         finally:
-            places.give_back()
-            self.metrics.sessions.labels(path).dec()
+            slots.give_back()
 
-    async def hear(self, options: ListenOptions, names: Mapping[str, str]) -> Hearing:
-        """Open a listener. The caller holds a place and closes the hearing; ``names`` are those of options that its
+    @property
+    def headroom(self) -> int:
+        """How many more sessions would be let in and heard live, by the measured speed of this machine."""
+        return max(0, min(self._room, self.listeners.capacity - self.listeners.taken))
+
+    @property
+    def _room(self) -> int:
+        """What the model has, without those who were let in and have no listener yet."""
+        model = self.hearing_model().model
+        return model.headroom - max(0, self._admitted - model.live)
+
+    async def _admit(self) -> None:
+        """Let a session in that has taken its slot.
+
+        Raises:
+            Refused: 429, the machine would not keep it live, and does not for a moment.
+        """
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while self._room < 1:
+            if time.monotonic() >= deadline:
+                busy = "this machine hears as many sessions as it keeps live"
+                raise Refused(429, "headroom", busy, retry_after=5)
+            await asyncio.sleep(_PATIENCE_SECONDS / 5)
+        self._admitted += 1
+
+    async def hear(self, options: ListenOptions, names: Mapping[str, str]) -> SessionWorker[Listener]:
+        """Open a listener. The caller holds a slot and closes the worker; ``names`` are those of options that its
         protocol calls something else.
 
         Raises:
@@ -211,30 +246,30 @@ class Hub:
         """
         model = self.hearing_model().model
         try:
-            hearing = Hearing(self._pool, await opened(self._pool, partial(model.listener, options)))
+            worker = SessionWorker(self._pool, await opened(self._pool, partial(model.listener, options)))
         except OptionError as error:
             name = names.get(error.field, error.field)
             raise Refused(400, "invalid_option", f"{name}: {error.reason}", param=name) from None
         except Busy:
             raise Refused(429, "sessions", "all sequences of the model are taken", retry_after=5) from None
-        self._live.add(hearing)
-        return hearing
+        self._live.add(worker)
+        return worker
 
-    async def speak(self, options: SpeakOptions) -> Speaking:
-        """Open a speaker. The caller holds a place and closes the speaking.
+    async def speak(self, options: SpeakOptions) -> SessionWorker[Speaker]:
+        """Open a speaker. The caller holds a slot and closes the worker.
 
         Raises:
             Refused: as :meth:`hear`.
         """
         model = self.speaking_model().model
         try:
-            speaking = Speaking(self._pool, await opened(self._pool, partial(_speaker, model, options)))
-        except SpeakOptionError as error:
+            worker = SessionWorker(self._pool, await opened(self._pool, partial(_speaker, model, options)))
+        except OptionError as error:
             raise Refused(400, "invalid_option", str(error), param=error.field) from None
         except Busy:
             raise Refused(429, "speakers", "all sequences of the model are taken", retry_after=5) from None
-        self._live.add(speaking)
-        return speaking
+        self._live.add(worker)
+        return worker
 
 
 def _speaker(model: TtsModel, options: SpeakOptions) -> Speaker:
@@ -243,7 +278,7 @@ def _speaker(model: TtsModel, options: SpeakOptions) -> Speaker:
         return model.speaker(options)
     try:
         return model.speaker(options)
-    except SpeakOptionError as error:
+    except OptionError as error:
         if error.field != "voice":
             raise
         return model.speaker(replace(options, voice=None))

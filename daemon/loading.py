@@ -76,13 +76,8 @@ def load_models(settings: Settings) -> Models:
     with _named(settings.aligner):
         aligner = None if settings.aligner == NONE else store.find(settings.aligner)
     with _named(settings.asr_model):
-        hearing = AsrModel(
-            store.find(settings.asr_model),
-            sessions=settings.sessions,
-            threads=threads,
-            aligner=aligner,
-            thorough=settings.finals == "thorough",
-        )
+        directory = store.find(settings.asr_model)
+        hearing = AsrModel(directory, sessions=settings.sessions, threads=threads, aligner=aligner)
     try:
         with _named(settings.tts_model):
             directory = _speaking_directory(settings.tts_model)

@@ -32,6 +32,9 @@ class Metrics:
         self.ready = Gauge("hearsay_ready", "1 while models are loaded and the daemon is not draining.", registry=r)
         self.draining = Gauge("hearsay_draining", "1 after the first SIGTERM.", registry=r)
         self.capacity = Gauge("hearsay_session_capacity", "Sessions that fit at the same time.", registry=r)
+        self.headroom = Gauge(
+            "hearsay_session_headroom", "More sessions that would be heard live, by measured speed.", registry=r
+        )
         self.speakers = Gauge("hearsay_speaker_capacity", "Texts that can be spoken at the same time.", registry=r)
         self.sessions = Gauge("hearsay_sessions", "Sessions open now.", ["path"], registry=r)
         self.opened = Counter("hearsay_sessions_opened", "Sessions begun.", ["path"], registry=r)
@@ -53,11 +56,11 @@ class Metrics:
         self.words = Counter("hearsay_final_words", "Words of final transcripts.", ["path"], registry=r)
         self.retracted = Counter("hearsay_retracted_words", "Committed words that a final took back.", registry=r)
         self.interim_lag = Histogram(
-            "hearsay_interim_lag_seconds", "Arrival of the newest audio given to the model → its interim.",
+            "hearsay_interim_lag_seconds", "Arrival of the newest audio of an interim → the interim.",
             buckets=_LAG, registry=r,
         )  # fmt: skip
         self.final_lag = Histogram(
-            "hearsay_final_lag_seconds", "Arrival of the newest audio given to the model → the final it led to.",
+            "hearsay_final_lag_seconds", "Arrival of the audio, or Finalize, that made a final due → the final.",
             buckets=_LAG, registry=r,
         )  # fmt: skip
         self.spoken = Counter("hearsay_spoken_seconds", "Seconds of audio spoken.", ["path"], registry=r)

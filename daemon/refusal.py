@@ -1,8 +1,7 @@
 """No, with a reason: one exception, rendered in the shape the caller's protocol knows, for http and websocket alike.
 
-Deepgram's paths get ``{"err_code", "err_msg", "request_id"}``, all others OpenAI's ``{"error": {…}}``. A WebSocket is
-refused before the upgrade, with the same status and body (ASGI's ``websocket.http.response`` extension); a server
-without that extension sends 403.
+A WebSocket is refused before the upgrade, with the same status and body (ASGI's ``websocket.http.response`` extension);
+a server without that extension sends 403.
 """
 
 import uuid
@@ -11,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from starlette.types import Message, Scope, Send
 
-DEEPGRAM_PATHS: Final = frozenset({"/v1/listen", "/v1/speak"})
+from daemon.paths import Shape, endpoint
 
 _ERR_CODES: Final = {
     400: "Bad Request",
@@ -50,7 +49,7 @@ class Refused(Exception):
 
     def body(self, path: str) -> bytes:
         """The JSON body in the shape that callers of ``path`` know."""
-        if path in DEEPGRAM_PATHS:
+        if endpoint(path).shape is Shape.DEEPGRAM:
             shape: dict[str, Any] = {
                 "err_code": _ERR_CODES.get(self.status, self.code.upper()),
                 "err_msg": self.message,

@@ -17,10 +17,9 @@ from typing import Final, Self
 
 import uvicorn
 
-from daemon import descriptors
 from daemon.app import create_app
 from daemon.config import Settings
-from daemon.connection import WebSocketConnection, http_connection
+from daemon.connection import BACKLOG, WebSocketConnection, http_connection, most_connections, provide_files
 from daemon.hub import Hub
 from daemon.loading import Models, load_models
 
@@ -82,11 +81,16 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter) or self._hub.failure is not None
 
 
+_SWITCH_SECONDS: Final = 0.0002
+"""How long a thread may run Python while others wait. A final passes between threads some fifty times; with Python's
+own 5 ms a client that floods the event loop with tiny frames makes each of them wait that long."""
+
+
 def _server(settings: Settings, hub: Hub, listening: Callable[[], None], settled: Callable[[], None]) -> Server:
     config = uvicorn.Config(
         create_app(settings, hub),
-        http=http_connection(descriptors.connections(settings)),
-        backlog=descriptors.BACKLOG,
+        http=http_connection(most_connections(settings)),
+        backlog=BACKLOG,
         ws=WebSocketConnection,
         ws_max_size=settings.max_frame_bytes,
         ws_ping_interval=settings.ping_interval_seconds,
@@ -143,7 +147,8 @@ def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int
     except OSError as error:
         _tell(f"hearsay cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
         return 1
-    descriptors.provide(settings)
+    provide_files(settings)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     hub = Hub(settings)
 
     def settled() -> None:

@@ -16,16 +16,17 @@ from typing import Any, Final
 import msgspec
 from starlette.types import Receive, Send
 
+from audio.encoder import Encoder
 from codec.options import SpeakOptions
+from codec.speaker import Speaker
 from codec.work import Work
 from daemon import body
 from daemon.answer import in_time, unless_gone
-from daemon.calls import Speaking
 from daemon.config import Settings
-from daemon.encoder import Encoder
 from daemon.hub import Hub
-from daemon.narration import Narration, Sound
 from daemon.refusal import Refused
+from daemon.speaking import Sound, SpeechStream
+from daemon.workers import SessionWorker
 
 MAX_BYTES: Final = 1 << 20
 """Of a request's body: room for the longest text that any setting allows, every character written as \\uXXXX."""
@@ -71,14 +72,14 @@ async def speak_file(hub: Hub, path: str, request: FileRequest, receive: Receive
     """
     file = await hub.run(request.encoder)
     try:
-        speaking = await hub.speak(request.options)
+        worker = await hub.speak(request.options)
         try:
             async with asyncio.timeout(hub.settings.max_session_seconds):
-                await unless_gone(receive, SpokenFile(hub, path, request, speaking, file, send).answer())
+                await unless_gone(receive, SpokenFile(hub, path, request, worker, file, send).answer())
         except TimeoutError:  # uvicorn drops a connection whose answer is incomplete
             log.info("%s: an answer took longer than max_session_seconds", path)
         finally:
-            await speaking.close()  # ends the call in flight, which may be inside ``file``
+            await worker.close()  # ends the call in flight, which may be inside ``file``
     finally:
         file.close()
 
@@ -87,10 +88,10 @@ class SpokenFile:
     """One answer."""
 
     def __init__(
-        self, hub: Hub, path: str, request: FileRequest, speaking: Speaking, file: Encoder, send: Send
+        self, hub: Hub, path: str, request: FileRequest, worker: SessionWorker[Speaker], file: Encoder, send: Send
     ) -> None:
         self._hub, self._path, self._request = hub, path, request
-        self._speaking, self._file, self._send = speaking, file, send
+        self._worker, self._file, self._send = worker, file, send
 
     async def answer(self) -> None:
         """Say the text and send what it becomes, to the end."""
@@ -111,22 +112,22 @@ class SpokenFile:
         async for piece in pieces:
             if piece:
                 await self._put(self._framed(piece))
-        await self._put(_done(self._speaking.speaker.work) if request.sse else b"", more=False)
+        await self._put(_done(self._worker.session.work) if request.sse else b"", more=False)
 
     async def _pieces(self) -> AsyncGenerator[bytes]:
         """The file's bytes; nothing at all where nothing was spoken. The first may be empty: audio is under way."""
-        narration = Narration(self._speaking, self._file, self._hub.metrics, self._path, self._hub.crowd)
-        narration.say(self._request.text)
-        narration.finish()
+        speech = SpeechStream(self._worker, self._file, self._hub.metrics, self._path, self._hub.playback)
+        speech.say(self._request.text)
+        speech.finish()
         spoken = False
-        async for batch in narration.batches():
+        async for batch in speech.batches():
             for item in batch:
                 if isinstance(item, Sound):
                     spoken = True
                     yield item.data
         if spoken:
             rest = self._file.finish()
-            while (piece := await self._speaking.run(partial(next, rest, None))) is not None:
+            while (piece := await self._worker.run(partial(next, rest, None))) is not None:
                 yield piece
 
     def _framed(self, data: bytes) -> bytes:

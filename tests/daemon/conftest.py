@@ -20,6 +20,15 @@ from tests.clips import Clip
 from tests.daemon.support import RATE, Client, Counts, Speech, Voice, finals, running
 
 
+@pytest.fixture(scope="module", autouse=True)  # other rooms' tests come after these
+def unhurried() -> Iterator[None]:
+    """However slow or busy the machine of the tests is, it takes their sessions (test_admission.py tells otherwise)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engines.load.USABLE", 1e9)
+        patch.setattr("engines.load.LATE_SECONDS", 0.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def models(asr_model: AsrModel) -> Models:
     """The model all daemons of these tests share."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import httpx
 import numpy as np
 import numpy.typing as npt
 from websockets.exceptions import ConnectionClosedError
@@ -24,10 +25,14 @@ from daemon.serve import Background
 from streaming.model import AsrModel
 from tests.clips import DATA, RATE, Clip
 
+HTTP = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0), timeout=60, trust_env=False)
+"""Every request on a connection of its own; to make a client for each costs more than most requests."""
 SHORT = "The boats came home at nine."
 """What is said, where it does not matter what."""
 LONG = " ".join([SHORT] * 30)
 """Long enough to be interrupted."""
+POOLS = ("hearsay-worker", "hearsay-feeding")
+"""Names that a daemon's threads begin with."""
 LONGEST = " ".join([SHORT] * 100)
 """So long that it is not over before somebody vanishes."""
 
@@ -67,11 +72,13 @@ class Counts:
         """What is in use now."""
         gc.collect()
         return cls(
-            # The pool of workers is the daemon's: bounded, and gone with it.
-            threads=sum(not thread.name.startswith("hearsay-worker") for thread in threading.enumerate()),
+            # The pools of threads are the daemon's: bounded, and gone with it.
+            threads=sum(
+                not thread.name.startswith(("hearsay-worker", "hearsay-feeding")) for thread in threading.enumerate()
+            ),
             descriptors=len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0,
             listeners=model.live,
-            sequences=model.decoder.taken,
+            sequences=model.engine.decoder.taken,
             places=background.hub.taken,
         )
 

@@ -36,9 +36,12 @@ def test_text_becomes_the_type_of_its_setting() -> None:
         "HEARSAY_KEY_IN_QUERY": "off",
         "HEARSAY_API_KEY": "first-key, second-key",
         "HEARSAY_MAX_SESSION_SECONDS": "1e3",
+        "HEARSAY_INSECURE": "Yes",
+        "HEARSAY_PORT": "",
     }
     settings = load(None, environment)
-    assert settings.key_in_query is False
+    assert settings.key_in_query is False and settings.insecure is True
+    assert settings.port == 8750, "an empty variable sets nothing"
     assert settings.api_key == ("first-key", "second-key")
     assert settings.max_session_seconds == 1000
 
@@ -49,6 +52,7 @@ def test_text_becomes_the_type_of_its_setting() -> None:
         ({"HEARSAY_PORT": "65536"}, "port: 65536 lies outside 0…65535"),
         ({"HEARSAY_PORT": "many"}, "HEARSAY_PORT: port: 'many' is not a whole number"),
         ({"HEARSAY_IDLE_SECONDS": "nan"}, "idle_seconds: nan lies outside"),
+        ({"HEARSAY_IDLE_SECONDS": "soon"}, "HEARSAY_IDLE_SECONDS: idle_seconds: 'soon' is not a number"),
         ({"HEARSAY_INSECURE": "maybe"}, "insecure: 'maybe' is not true or false"),
         ({"HEARSAY_LOG_LEVEL": "loud"}, "log_level: 'loud' is none of critical"),
         ({"HEARSAY_API_KEY": "short"}, "api_key: a key is 8 to 256"),
@@ -73,6 +77,8 @@ def test_a_wrong_value_is_named_with_its_limit(environment: dict[str, str], says
         ("port = true", "port: True is not a whole number"),
         ("port = 1.5", "port: 1.5 is not a whole number"),
         ("api_key = 5", "api_key: 5 is not a list of texts"),
+        ("api_key = [5]", "api_key: [5] is not a list of texts"),
+        ('insecure = "maybe"', "insecure: 'maybe' is not true or false"),
         ("asr_model = 5", "asr_model: 5 is not a text"),
         ("port =", "Invalid value"),
     ],

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
@@ -15,7 +14,7 @@ from websockets.typing import Origin, Subprotocol
 from daemon.config import Settings
 from daemon.loading import Models
 from daemon.serve import Background
-from tests.daemon.support import RATE, Client, eventually
+from tests.daemon.support import HTTP, RATE, Client, eventually
 
 Start = Callable[..., AbstractContextManager[Background]]
 
@@ -39,7 +38,7 @@ def guarded(start: Start) -> Any:
 
 @pytest.mark.parametrize("path", ["/v1/models", "/metrics", "/v1/audio/transcriptions", "/", "/nothing", "/docs"])
 def test_without_a_key_every_path_but_health_is_closed(guarded: Background, path: str) -> None:
-    answer = httpx.get(guarded.url + path)
+    answer = HTTP.get(guarded.url + path)
     assert answer.status_code == 401
     assert answer.json()["error"]["code"] == "invalid_api_key"
     assert answer.headers["www-authenticate"] == "Bearer"
@@ -47,7 +46,7 @@ def test_without_a_key_every_path_but_health_is_closed(guarded: Background, path
 
 def test_health_is_open_even_to_foreign_hosts(guarded: Background) -> None:
     for path in ("/healthz", "/readyz"):
-        assert httpx.get(guarded.url + path, headers={"Host": "probe.example"}).status_code == 200
+        assert HTTP.get(guarded.url + path, headers={"Host": "probe.example"}).status_code == 200
 
 
 def test_a_websocket_without_a_key_is_refused_before_the_upgrade(guarded: Background) -> None:
@@ -60,7 +59,7 @@ def test_a_websocket_without_a_key_is_refused_before_the_upgrade(guarded: Backgr
 
 @pytest.mark.parametrize("header", [f"Bearer {KEY}", f"Token {KEY}", f"bearer {KEY}", "Token another-key"])
 def test_the_key_in_the_header(guarded: Background, header: str) -> None:
-    assert httpx.get(guarded.url + "/v1/models", headers={"Authorization": header}).status_code == 200
+    assert HTTP.get(guarded.url + "/v1/models", headers={"Authorization": header}).status_code == 200
     with connect(
         f"{Client(guarded.url).socket_url}/v1/listen?{RAW}",
         proxy=None,
@@ -71,7 +70,7 @@ def test_the_key_in_the_header(guarded: Background, header: str) -> None:
 
 @pytest.mark.parametrize("header", ["", "Bearer", f"Basic {KEY}", f"Bearer {KEY}x", f"Bearer {KEY[:-1]}", "Bearer ü"])
 def test_a_wrong_key_in_the_header(guarded: Background, header: str) -> None:
-    answer = httpx.get(guarded.url + "/v1/models", headers=[(b"Authorization", header.encode("latin-1"))])
+    answer = HTTP.get(guarded.url + "/v1/models", headers=[(b"Authorization", header.encode("latin-1"))])
     assert answer.status_code == 401
 
 
@@ -97,21 +96,21 @@ def test_a_wrong_key_in_the_subprotocol(guarded: Background) -> None:
 
 @pytest.mark.parametrize("name", ["api_key", "token"])
 def test_the_key_in_the_query_goes_no_further(guarded: Background, name: str) -> None:
-    assert httpx.get(f"{guarded.url}/v1/models?{name}={KEY}").status_code == 200
-    assert httpx.get(f"{guarded.url}/v1/models?{name}=wrong").status_code == 401
+    assert HTTP.get(f"{guarded.url}/v1/models?{name}={KEY}").status_code == 200
+    assert HTTP.get(f"{guarded.url}/v1/models?{name}=wrong").status_code == 401
     with connect(f"{Client(guarded.url).socket_url}/v1/listen?{RAW}&{name}={KEY}", proxy=None):
         pass  # /v1/listen would refuse it as an unknown parameter
 
 
 def test_the_key_in_the_query_can_be_switched_off(start: Start) -> None:
     with start(api_key=(KEY,), key_in_query=False) as background:
-        assert httpx.get(f"{background.url}/v1/models?api_key={KEY}").status_code == 401
+        assert HTTP.get(f"{background.url}/v1/models?api_key={KEY}").status_code == 401
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "https://example.org.evil", "http://example.org"])
 def test_a_foreign_origin_is_refused_even_with_the_key(guarded: Background, origin: str) -> None:
     headers = {"Origin": origin, "Authorization": f"Bearer {KEY}"}
-    answer = httpx.get(guarded.url + "/v1/models", headers=headers)
+    answer = HTTP.get(guarded.url + "/v1/models", headers=headers)
     assert answer.status_code == 403
     assert "allowed_origins" in answer.json()["error"]["message"]
     url = f"{Client(guarded.url).socket_url}/v1/listen?{RAW}"
@@ -123,11 +122,11 @@ def test_a_foreign_origin_is_refused_even_with_the_key(guarded: Background, orig
 def test_an_allowed_origin_may_call_across(guarded: Background) -> None:
     origin = "https://example.org"
     asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
-    preflight = httpx.options(guarded.url + "/v1/audio/transcriptions", headers=asked)
+    preflight = HTTP.options(guarded.url + "/v1/audio/transcriptions", headers=asked)
     assert preflight.status_code == 204
     assert preflight.headers["access-control-allow-origin"] == origin
     assert "authorization" in preflight.headers["access-control-allow-headers"]
-    answer = httpx.get(guarded.url + "/v1/models", headers={"Origin": origin, "Authorization": f"Bearer {KEY}"})
+    answer = HTTP.get(guarded.url + "/v1/models", headers={"Origin": origin, "Authorization": f"Bearer {KEY}"})
     assert answer.status_code == 200
     assert answer.headers["access-control-allow-origin"] == origin
     assert answer.headers["vary"] == "Origin"
@@ -143,22 +142,22 @@ def test_an_allowed_origin_may_call_across(guarded: Background) -> None:
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil.example", "", "127.0.0.1.evil"])
 def test_a_foreign_host_is_refused(daemon: Background, host: str) -> None:
     """DNS rebinding: a page's own name that resolves to this machine."""
-    answer = httpx.get(daemon.url + "/v1/models", headers={"Host": host})
+    answer = HTTP.get(daemon.url + "/v1/models", headers={"Host": host})
     assert answer.status_code == 403
     assert "allowed_hosts" in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:80", "192.168.1.7:8750"])
 def test_our_own_host_passes(daemon: Background, host: str) -> None:
-    assert httpx.get(daemon.url + "/v1/models", headers={"Host": host}).status_code == 200
+    assert HTTP.get(daemon.url + "/v1/models", headers={"Host": host}).status_code == 200
 
 
 def test_hosts_can_be_added(start: Start) -> None:
     with start(allowed_hosts=("hear.example",)) as background:
-        assert httpx.get(background.url + "/v1/models", headers={"Host": "hear.example:443"}).status_code == 200
-        assert httpx.get(background.url + "/v1/models", headers={"Host": "say.example"}).status_code == 403
+        assert HTTP.get(background.url + "/v1/models", headers={"Host": "hear.example:443"}).status_code == 200
+        assert HTTP.get(background.url + "/v1/models", headers={"Host": "say.example"}).status_code == 403
     with start(allowed_hosts=("*",)) as background:
-        assert httpx.get(background.url + "/v1/models", headers={"Host": "any.example"}).status_code == 200
+        assert HTTP.get(background.url + "/v1/models", headers={"Host": "any.example"}).status_code == 200
 
 
 def test_one_session_too_many_is_told_when_to_come_back(
@@ -170,9 +169,9 @@ def test_one_session_too_many_is_told_when_to_come_back(
             status, body, headers = refusal(f"{client.socket_url}/v1/listen?{RAW}")
             assert (status, headers["retry-after"]) == (429, "5")
             assert body["err_msg"] == "all 2 sessions are taken (sessions)"
-            answer = httpx.post(background.url + "/v1/audio/transcriptions", files={"file": silence})
+            answer = HTTP.post(background.url + "/v1/audio/transcriptions", files={"file": silence})
             assert (answer.status_code, answer.headers["retry-after"]) == (429, "5")
-            assert httpx.get(background.url + "/v1/models").status_code == 200
+            assert HTTP.get(background.url + "/v1/models").status_code == 200
         assert eventually(lambda: background.hub.taken == 0)
         monkeypatch.setattr("daemon.hub._PATIENCE_SECONDS", 60)  # how long clearing up takes is the machine's affair
         for _ in range(20):  # at once after the close, before everything is cleared up
@@ -193,16 +192,40 @@ def test_health_answers_while_the_model_is_loaded(models: Models) -> None:
     entering.start()
     try:
         assert eventually(lambda: bool(background.url))
-        assert httpx.get(background.url + "/healthz").status_code == 200
-        ready = httpx.get(background.url + "/readyz")
+        assert HTTP.get(background.url + "/healthz").status_code == 200
+        ready = HTTP.get(background.url + "/readyz")
         assert (ready.status_code, ready.json()) == (503, {"status": "loading"})
-        answer = httpx.get(background.url + "/v1/models")
+        answer = HTTP.get(background.url + "/v1/models")
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
         status, body, _ = refusal(f"{Client(background.url).socket_url}/v1/listen?{RAW}")
         assert (status, body["err_msg"]) == (503, "the model is being loaded")
         go_on.set()
-        assert eventually(lambda: httpx.get(background.url + "/readyz").status_code == 200)
+        assert eventually(lambda: HTTP.get(background.url + "/readyz").status_code == 200)
     finally:
         go_on.set()
         entering.join()
         background.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("name", ["API_KEY", "Token"])
+def test_the_key_in_the_query_goes_no_further_in_capitals(
+    guarded: Background, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """The log says what is left of the query."""
+    with caplog.at_level("INFO"):
+        assert HTTP.get(f"{guarded.url}/v1/models?{name}={KEY}").status_code == 200
+        assert HTTP.get(f"{guarded.url}/v1/models?{name}=wrong-{KEY}").status_code == 401
+        with connect(f"{Client(guarded.url).socket_url}/v1/listen?{RAW}&{name}={KEY}", proxy=None):
+            pass
+    said = [record.getMessage() for record in caplog.records if record.name.startswith(("hearsay", "uvicorn"))]
+    assert any("/v1/models" in line for line in said)
+    assert not [line for line in said if KEY in line]
+
+
+def test_a_path_writes_no_line_of_its_own(guarded: Background, caplog: pytest.LogCaptureFixture) -> None:
+    """Line ends and escapes of a path reach the log as they were spelled."""
+    with caplog.at_level("INFO"):
+        assert HTTP.get(f"{guarded.url}/v1/x%0aWARNING%20all%20is%20lost%1b%5b31m").status_code == 401
+    said = [record.getMessage() for record in caplog.records if "all" in record.getMessage()]
+    assert any(line.startswith("refused ") for line in said)
+    assert not [line for line in said if "\n" in line or "\x1b" in line]

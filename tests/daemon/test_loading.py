@@ -36,13 +36,6 @@ def test_it_hears_alone_if_told_so(installed: Path) -> None:
     models.close()
 
 
-@pytest.mark.parametrize("finals", ["thorough", "quick"])
-def test_finals_are_as_thorough_as_asked(finals: str) -> None:
-    models = load_models(Settings(tts_model="none", sessions=1, finals=finals))
-    assert models.hearing.model.thorough == (finals == "thorough")
-    models.close()
-
-
 def test_what_is_named_must_be_there() -> None:
     with pytest.raises(ModelNotFound, match="no model named 'unheard-of'") as error:
         load_models(Settings(tts_model="unheard-of", sessions=1))

@@ -25,7 +25,7 @@ from daemon.config import Settings
 from daemon.loading import Models
 from daemon.serve import Background
 from engines.store import ModelNotFound
-from tests.daemon.support import LONGEST, RATE, Client, Counts, Speech, eventually, finals, send
+from tests.daemon.support import HTTP, LONGEST, RATE, Client, Counts, Speech, eventually, finals, send
 from tests.lanes import held
 
 MAIN = "import sys; from daemon.config import load; from daemon.serve import serve; sys.exit(serve(load()))"
@@ -67,7 +67,7 @@ class Process:
 @contextmanager
 def process(before: str = "", **settings: str) -> Iterator[Process]:
     """A daemon that ends with the block at the latest; its process runs ``before`` first."""
-    running = Process(before, **{"port": "0", "sessions": "4", **settings})
+    running = Process(before, **{"port": "0", "sessions": "4", "tts_model": "none", **settings})
     try:
         yield running
     finally:
@@ -78,7 +78,7 @@ def process(before: str = "", **settings: str) -> Iterator[Process]:
 def ask(url: str, path: str) -> int:
     """The status of a GET; 0 if nobody answers."""
     try:
-        return httpx.get(url + path).status_code
+        return HTTP.get(url + path).status_code
     except httpx.TransportError:
         return 0
 
@@ -160,19 +160,17 @@ def test_a_taken_port_and_a_missing_model_are_one_line_and_status_1(daemon: Back
         assert "unheard-of" in running.lines[1]
 
 
-@pytest.mark.parametrize(
-    ("level", "in_query"), [("info", "true"), ("info", "false"), ("debug", "true"), ("debug", "false")]
-)
-def test_a_key_never_reaches_the_log(level: str, in_query: str) -> None:
-    """Wherever it stands, and whether the request that brought it is served or refused."""
+@pytest.mark.parametrize("in_query", ["true", "false"])
+def test_a_key_never_reaches_the_log(in_query: str) -> None:
+    """Wherever it stands, and whether the request that brought it is served or refused; debug says what info does."""
     key = "a-key-of-our-own"
-    with process(api_key=key, log_level=level, key_in_query=in_query) as running:
+    with process(api_key=key, log_level="debug", key_in_query=in_query) as running:
         url = running.url()
         for headers in ({}, {"Host": "evil.example"}, {"Origin": "https://evil.example"}):
             for path in ("/healthz", "/v1/models", "/nothing"):
                 for name in ("api_key", "token"):
-                    httpx.get(f"{url}{path}?{name}={key}", headers=headers)
-                    httpx.get(url + path, headers={"Authorization": f"Bearer {key}", **headers})
+                    HTTP.get(f"{url}{path}?{name}={key}", headers=headers)
+                    HTTP.get(url + path, headers={"Authorization": f"Bearer {key}", **headers})
         client = Client(url)
         for options in ({}, {"origin": "https://evil.example"}):
             for name in ("token", "api_key"):
@@ -195,10 +193,10 @@ def test_a_key_never_reaches_the_log(level: str, in_query: str) -> None:
 def test_connections_fit_into_the_files_that_may_be_open(hard: int) -> None:
     """A soft limit is raised; within a hard one there are fewer connections, and one too many is reset as ever."""
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, {hard}))"
-    with process(limit, max_connections="500") as running, ExitStack() as stack:
+    with process(limit, max_connections="350") as running, ExitStack() as stack:
         url = running.url()
         host, port = url.removeprefix("http://").split(":")
-        for _ in range(450):
+        for _ in range(300):
             stack.enter_context(socket.create_connection((host, int(port)), 60))
         assert eventually(lambda: ask(url, "/healthz") == (200 if hard == 4096 else 0))
         time.sleep(1)
@@ -254,12 +252,12 @@ def test_sigterm_lets_an_upload_finish(speech: Speech) -> None:
 
         def upload() -> None:
             files = {"file": ("speech.wav", file.getvalue())}
-            answers.append(httpx.post(url + "/v1/audio/transcriptions", files=files, timeout=300))
+            answers.append(HTTP.post(url + "/v1/audio/transcriptions", files=files, timeout=300))
 
         uploading = threading.Thread(target=upload)
         uploading.start()
         busy = 'hearsay_sessions{path="/v1/audio/transcriptions"} 1.0'
-        assert eventually(lambda: busy in httpx.get(url + "/metrics", timeout=60).text)
+        assert eventually(lambda: busy in HTTP.get(url + "/metrics", timeout=60).text)
         running.process.send_signal(signal.SIGTERM)
         uploading.join(300)
         assert answers[0].status_code == 200
@@ -269,7 +267,7 @@ def test_sigterm_lets_an_upload_finish(speech: Speech) -> None:
 
 def test_at_the_drain_deadline_answers_end() -> None:
     """One that has not begun is 503, one that has breaks off; neither is a fault."""
-    with process(drain_seconds="1", max_text_characters="65536") as running, ExitStack() as stack:
+    with process(drain_seconds="1", max_text_characters="65536", tts_model="auto") as running, ExitStack() as stack:
         host, port = running.url().removeprefix("http://").split(":")
         body = json.dumps({"input": " ".join([LONGEST] * 10), "response_format": "pcm"})
         asks = {"/v1/audio/speech": (len(body), body), "/v1/audio/transcriptions": (1000, "--X\r\n")}
@@ -303,10 +301,10 @@ def test_a_call_that_hangs_is_told(
     with start(stall_seconds=1) as background:
         client = Client(background.url)
         with client.open() as socket:
-            with held(models.hearing.model.lane):
+            with held(models.hearing.model.engine.lane):
                 send(socket, speech.pcm)
-                assert eventually(lambda: httpx.get(background.url + "/readyz").json() == {"status": "stalled"})
-                assert httpx.get(background.url + "/healthz").status_code == 200
-            assert eventually(lambda: httpx.get(background.url + "/readyz").status_code == 200)
+                assert eventually(lambda: HTTP.get(background.url + "/readyz").json() == {"status": "stalled"})
+                assert HTTP.get(background.url + "/healthz").status_code == 200
+            assert eventually(lambda: HTTP.get(background.url + "/readyz").status_code == 200)
             socket.send('{"type": "CloseStream"}')
             assert finals(json.loads(message) for message in socket)

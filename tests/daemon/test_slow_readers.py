@@ -73,7 +73,7 @@ def test_a_client_that_never_reads_is_cut_off(
     """Its session ends and leaves nothing behind, though the client keeps its socket open and its buffers are full."""
     monkeypatch.setattr("daemon.connection._ABORT_SECONDS", 0.5)
     monkeypatch.setattr("daemon.duplex._CLOSE_SECONDS", 0.5)
-    with start(max_outbound_bytes=1 << 26, send_timeout_seconds=4) as background:
+    with start(max_outbound_bytes=1 << 26, send_timeout_seconds=1.5) as background:
         client = Client(background.url)
         client.transcribe(b"")
         assert eventually(lambda: background.hub.taken == 0)

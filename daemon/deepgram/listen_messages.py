@@ -1,0 +1,190 @@
+"""Deepgram's messages, one struct each: what ``/v1/listen`` says and understands.
+
+Field names and which of them are required follow the types of deepgram-sdk 7 (``deepgram/listen/v1/types``). Extra keys
+of ours: ``stable_words`` on an alternative, ``approximate`` on a word, ``warnings`` on Metadata.
+"""
+
+import unicodedata
+from typing import Final
+
+import msgspec
+
+from streaming.events import Transcript
+from streaming.events import Word as SpokenWord
+
+
+class Word(msgspec.Struct, omit_defaults=True):
+    """One word: ``word`` lower case without punctuation, ``punctuated_word`` as it stands in the transcript."""
+
+    word: str
+    start: float
+    end: float
+    confidence: float
+    punctuated_word: str | None = None
+    approximate: bool = False
+    """True where the times are the segment's, shared out over its words."""
+
+
+class Alternative(msgspec.Struct, omit_defaults=True):
+    """The one reading of a stretch of audio."""
+
+    transcript: str
+    confidence: float
+    words: list[Word]
+    stable_words: int
+    """Leading words that are committed: they stay as long as this segment is open."""
+    languages: list[str] | None = None
+
+
+class Channel(msgspec.Struct):
+    """What was heard in the mixed-down channel."""
+
+    alternatives: list[Alternative]
+
+
+class ModelInfo(msgspec.Struct):
+    """Which model heard it."""
+
+    name: str
+    version: str
+    arch: str
+
+
+class ResultsMetadata(msgspec.Struct):
+    """Which request and model a result belongs to."""
+
+    request_id: str
+    model_info: ModelInfo
+    model_uuid: str
+
+
+class Results(msgspec.Struct, tag="Results", tag_field="type"):
+    """The words of ``start … start + duration``. Not final: it replaces the one before of the same ``start``."""
+
+    channel_index: tuple[int, int]
+    duration: float
+    start: float
+    is_final: bool
+    speech_final: bool
+    from_finalize: bool
+    channel: Channel
+    metadata: ResultsMetadata
+
+
+class SpeechStarted(msgspec.Struct, tag="SpeechStarted", tag_field="type"):
+    """Speech began at ``timestamp``."""
+
+    channel: tuple[int, int]
+    timestamp: float
+
+
+class UtteranceEnd(msgspec.Struct, tag="UtteranceEnd", tag_field="type"):
+    """No word for ``utterance_end_ms`` after the one that ended at ``last_word_end``."""
+
+    channel: tuple[int, int]
+    last_word_end: float
+
+
+class Metadata(msgspec.Struct, tag="Metadata", tag_field="type"):
+    """The stream's last message before a normal close. ``sha256``: of the audio bytes that arrived."""
+
+    transaction_key: str
+    request_id: str
+    sha256: str
+    created: str
+    duration: float
+    channels: int
+    models: list[str]
+    model_info: dict[str, ModelInfo]
+    warnings: list[str]
+
+
+class ConfigureFailure(msgspec.Struct, tag="ConfigureFailure", tag_field="type"):
+    """The answer to ``Configure``: a stream's keyterms are fixed when it opens."""
+
+    request_id: str
+    code: str
+    description: str
+
+
+class KeepAlive(msgspec.Struct, tag="KeepAlive", tag_field="type"):
+    """The client is still there, without audio."""
+
+
+class Finalize(msgspec.Struct, tag="Finalize", tag_field="type"):
+    """Close the open segment now."""
+
+
+class CloseStream(msgspec.Struct, tag="CloseStream", tag_field="type"):
+    """No more audio."""
+
+
+class Configure(msgspec.Struct, tag="Configure", tag_field="type"):
+    """Change the stream's options."""
+
+
+Command = KeepAlive | Finalize | CloseStream | Configure
+
+CHANNELS: Final = (0, 1)
+"""The first of one channel."""
+
+_commands: Final = msgspec.json.Decoder(Command)
+
+
+def command(text: str) -> Command:
+    """Read a client's text message.
+
+    Raises:
+        msgspec.MsgspecError: not JSON, or not one of the commands.
+    """
+    try:
+        return _commands.decode(text)
+    except RecursionError:
+        raise msgspec.ValidationError("nested too deeply") from None
+
+
+def results(event: Transcript, metadata: ResultsMetadata, *, punctuate: bool) -> Results:
+    """``event`` in Deepgram's shape."""
+    words = [_word(word, punctuate) for word in event.words]
+    alternative = Alternative(
+        transcript=event.text if punctuate else " ".join(word.word for word in words),
+        confidence=event.confidence,
+        words=words,
+        stable_words=event.stable_words,
+        languages=[event.language] if event.language else None,
+    )
+    return Results(
+        channel_index=CHANNELS,
+        duration=round(event.end - event.start, 4),
+        start=round(event.start, 4),
+        is_final=event.is_final,
+        speech_final=event.speech_final,
+        from_finalize=event.from_finalize,
+        channel=Channel([alternative]),
+        metadata=metadata,
+    )
+
+
+def _word(word: SpokenWord, punctuate: bool) -> Word:
+    return Word(
+        word=bare(word.text),
+        start=word.start,
+        end=word.end,
+        confidence=word.confidence,
+        punctuated_word=word.text if punctuate else None,
+        approximate=word.approximate,
+    )
+
+
+def bare(text: str) -> str:
+    """A word in lower case without the punctuation around it; itself if it is nothing but punctuation."""
+    start, end = 0, len(text)
+    while start < end and _is_punctuation(text[start]):
+        start += 1
+    while end > start and _is_punctuation(text[end - 1]):
+        end -= 1
+    return (text[start:end] or text).lower()
+
+
+def _is_punctuation(character: str) -> bool:
+    return unicodedata.category(character).startswith("P")

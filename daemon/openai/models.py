@@ -1,0 +1,32 @@
+"""OpenAI's ``GET /v1/models`` and ``GET /v1/models/{id}``: what is loaded."""
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from codec.model import TtsModel
+from daemon.answer import json
+from daemon.hub import Hub
+from daemon.loading import Loaded
+from daemon.parameters import named
+from streaming.model import AsrModel
+
+
+def models(hub: Hub, request: Request) -> Response:
+    """The loaded models; an alias is found too, its ``root`` names the model behind it."""
+    loaded = hub.loaded()
+    cards = [_card(loaded.hearing, "hearing")]
+    if loaded.speaking is not None:
+        cards.append(_card(loaded.speaking, "speaking"))
+    asked: str | None = request.path_params.get("id")
+    if asked is None:
+        return json({"object": "list", "data": cards})
+    name = named(asked, loaded)
+    return json({**next(card for card in cards if card["id"] == name), "id": asked})
+
+
+def _card(loaded: Loaded[AsrModel] | Loaded[TtsModel], does: str) -> dict[str, Any]:
+    """``does``: hearing or speaking, an extra key of ours."""
+    name, created = loaded.name, loaded.created
+    return {"id": name, "object": "model", "created": created, "owned_by": "hearsay", "root": name, "does": does}

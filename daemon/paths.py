@@ -1,0 +1,70 @@
+"""Every path of the daemon in one table: which slot a request to it takes, and in which shape it is refused."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from starlette.types import Scope
+
+
+class Kind(Enum):
+    """What a request needs a slot for."""
+
+    HEARING = "hearing"
+    SPEAKING = "speaking"
+    NONE = "none"
+
+
+class Shape(Enum):
+    """How an error's body looks."""
+
+    DEEPGRAM = "deepgram"
+    """``{"err_code", "err_msg", "request_id"}``"""
+    OPENAI = "openai"
+    """``{"error": {"message", "type", "param", "code"}}``"""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One path.
+
+    Attributes:
+        path: as in the URL, and the label in the metrics.
+        kind: what its WebSocket or POST needs a slot for.
+        shape: of its errors.
+        open: answers anyone: it tells nothing but whether the daemon lives.
+    """
+
+    path: str
+    kind: Kind = Kind.NONE
+    shape: Shape = Shape.OPENAI
+    open: bool = False
+
+    def needs_slot(self, scope: Scope) -> bool:
+        """Whether the request of ``scope`` holds a slot for as long as it lasts."""
+        return self.kind is not Kind.NONE and (scope["type"] == "websocket" or scope["method"] == "POST")
+
+
+LISTEN: Final = Endpoint("/v1/listen", Kind.HEARING, Shape.DEEPGRAM)
+SPEAK: Final = Endpoint("/v1/speak", Kind.SPEAKING, Shape.DEEPGRAM)
+TRANSCRIPTIONS: Final = Endpoint("/v1/audio/transcriptions", Kind.HEARING)
+SPEECH: Final = Endpoint("/v1/audio/speech", Kind.SPEAKING)
+VOICES: Final = Endpoint("/v1/audio/voices", Kind.SPEAKING)
+VOICE: Final = Endpoint("/v1/audio/voices/{id}")
+MODELS: Final = Endpoint("/v1/models")
+MODEL: Final = Endpoint("/v1/models/{id}")
+HEALTHZ: Final = Endpoint("/healthz", open=True)
+READYZ: Final = Endpoint("/readyz", open=True)
+METRICS: Final = Endpoint("/metrics")
+
+ENDPOINTS: Final = (
+    LISTEN, SPEAK, TRANSCRIPTIONS, SPEECH, VOICES, VOICE, MODELS, MODEL, HEALTHZ, READYZ, METRICS,
+)  # fmt: skip
+
+_OTHER: Final = Endpoint("other")
+_BY_PATH: Final = {endpoint.path: endpoint for endpoint in ENDPOINTS}
+
+
+def endpoint(path: str) -> Endpoint:
+    """What is known of ``path``; of an unknown one, or one with an id in it, that it is ``other``."""
+    return _BY_PATH.get(path, _OTHER)

@@ -1,0 +1,73 @@
+"""A session of a model together with its calls in flight, in worker threads, never on the event loop."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Closable(Protocol):
+    """What a model hands out: a call of it that runs elsewhere ends once it is closed."""
+
+    def close(self) -> None: ...
+
+
+S = TypeVar("S", bound=Closable)
+
+
+class SessionWorker(Generic[S]):
+    """One session of a model and its calls, in worker threads, never on the event loop. :meth:`close` is a must."""
+
+    def __init__(self, pool: ThreadPoolExecutor, session: S) -> None:
+        self.session: Final = session
+        self.since: float | None = None
+        """``time.monotonic()`` at which the call to the model in flight began."""
+        self._pool = pool
+        self._calls: set[asyncio.Future[Any]] = set()
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """``call()`` of the model, one at a time. Cancelling the waiter leaves it running; :meth:`close` ends it."""
+        assert self.since is None, "a call of this session is in flight"
+        future = self._called(self._pool, call)
+        self.since = time.monotonic()
+        future.add_done_callback(self._rested)
+        return await asyncio.shield(future)
+
+    async def beside(self, pool: ThreadPoolExecutor, call: Callable[[], T]) -> T:
+        """``call()`` in a thread of ``pool``, also while one of :meth:`run` goes on; it must not wait for a model."""
+        return await asyncio.shield(self._called(pool, call))
+
+    def _called(self, pool: ThreadPoolExecutor, call: Callable[[], T]) -> "asyncio.Future[T]":
+        future = asyncio.get_running_loop().run_in_executor(pool, call)
+        self._calls.add(future)
+        future.add_done_callback(self._calls.discard)
+        return future
+
+    def _rested(self, _: object) -> None:
+        self.since = None
+
+    async def close(self) -> None:
+        """Give up what is in flight, wait until its threads are free, release the sequence. Never raises."""
+        closing = asyncio.get_running_loop().run_in_executor(self._pool, self.session.close)
+        # Shielded: whoever cancels the closer must not leave the sequence behind.
+        ended = asyncio.gather(closing, *self._calls, return_exceptions=True)
+        await asyncio.shield(ended)
+
+
+async def opened(pool: ThreadPoolExecutor, make: Callable[[], S]) -> S:
+    """``make()`` in a worker thread; closed again if the waiter is cancelled meanwhile."""
+    opening: Future[S] = pool.submit(make)
+    try:
+        return await asyncio.shield(asyncio.wrap_future(opening))
+    except asyncio.CancelledError:
+        # The client left while its session was being made: nobody else will close it.
+        opening.add_done_callback(_close_unused)
+        raise
+
+
+def _close_unused(opening: "Future[Any]") -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

@@ -1,0 +1,99 @@
+"""When a stream of ``/v1/speak`` ends without its client: idle, too long, one too many, drained."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import ClientConnection
+
+from daemon.serve import Background
+from tests.daemon.support import HTTP, LONG, SHORT, Voice, eventually, taken, tell, until
+
+Start = Callable[..., AbstractContextManager[Background]]
+
+
+def test_an_idle_stream_is_closed_but_not_while_it_speaks_or_plays(talk: Start) -> None:
+    with talk(idle_seconds=1) as background:
+        voice = Voice(background.url)
+        with voice.open() as socket:
+            began = time.monotonic()
+            tell(socket, "Speak", text=SHORT)
+            tell(socket, "Flush")
+            audio, _ = until(socket, "Flushed")
+            _, messages = taken(socket)
+            assert socket.close_code == 1011
+            assert messages[-1]["type"] == "Error"
+            assert messages[-1]["description"].startswith("NET-0001: nothing to say and no KeepAlive for 1 s")
+            assert time.monotonic() - began > len(audio) / 48_000, "the client was still playing"
+    with talk(idle_seconds=1.5) as background, Voice(background.url).open() as socket:
+        for _ in range(10):
+            time.sleep(0.2)
+            tell(socket, "KeepAlive")
+        tell(socket, "Close")
+        taken(socket)
+        assert socket.close_code == 1000
+
+
+def test_a_long_session_ends(talk: Start) -> None:
+    with talk(max_session_seconds=1) as background, Voice(background.url).open() as socket:
+        tell(socket, "Speak", text=LONG)
+        _, messages = taken(socket)
+        assert socket.close_code == 1008
+        assert "max_session_seconds" in messages[-1]["description"]
+
+
+def test_one_too_many_is_refused(talk: Start) -> None:
+    with talk(speakers=2) as background:
+        voice = Voice(background.url)
+        with voice.open(), voice.open():
+            with pytest.raises(InvalidStatus) as refused, voice.open():
+                pass
+            response = refused.value.response
+            assert (response.status_code, response.headers["retry-after"]) == (429, "5")
+            assert json.loads(response.body or b"")["err_msg"] == "all 2 speakers are taken (speakers)"
+            answer = HTTP.post(background.url + "/v1/audio/speech", json={"input": "hello"})
+            assert (answer.status_code, answer.json()["error"]["code"]) == (429, "speakers")
+        assert eventually(lambda: background.hub.taken == 0)
+        assert voice.speak(SHORT)[0]
+
+
+def test_the_key_is_asked_for(talk: Start) -> None:
+    with talk(api_key=("a-key-of-speech",)) as background:
+        voice = Voice(background.url)
+        with pytest.raises(InvalidStatus) as refused, voice.open():
+            pass
+        assert refused.value.response.status_code == 401
+        for path in ("/v1/audio/voices", "/v1/audio/voices/slt"):
+            assert HTTP.get(background.url + path).status_code == 401
+        with voice.open(options={"additional_headers": {"Authorization": "Token a-key-of-speech"}}) as socket:
+            assert json.loads(socket.recv())["type"] == "Metadata"
+
+
+def test_drain_lets_a_stream_speak_on_and_then_ends_it(talk: Start) -> None:
+    """``Background.__exit__`` drains with no time left: what speaks then stops at once and closes with 1012."""
+    with talk() as background:
+        voice = Voice(background.url)
+        ended: list[Any] = []
+
+        def listen(socket: ClientConnection) -> None:
+            ended.append((taken(socket)[1], socket.close_code))
+
+        socket = voice.open().__enter__()
+        tell(socket, "Speak", text=LONG)
+        while not isinstance(socket.recv(120), bytes):
+            pass
+        listening = threading.Thread(target=listen, args=(socket,))
+        listening.start()
+        background.hub.drain()
+        time.sleep(0.1)
+        assert not ended
+    listening.join(120)
+    messages, code = ended[0]
+    assert code == 1012
+    assert {message["type"] for message in messages} <= {"Metadata"}
+    socket.close()

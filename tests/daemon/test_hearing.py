@@ -1,0 +1,209 @@
+"""The stream between bytes and events: order, bounds, cuts that change nothing, and a clock that waits for no model."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, aclosing, asynccontextmanager
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from audio.pcm import PcmDecoder, Samples
+from daemon.hearing import GATHER_SECONDS, MOST_BEHIND_SECONDS, MOST_FINALIZES, HearingStream, Said
+from daemon.workers import SessionWorker
+from streaming.events import SpeechStarted, Transcript
+from streaming.listener import Listener
+from streaming.model import AsrModel
+from streaming.options import ListenOptions
+from tests.daemon.support import RATE, Speech
+from tests.lanes import held
+from tests.streaming.listening import finish, hear
+
+BYTES = 2 * RATE
+
+
+@asynccontextmanager
+async def opened(model: AsrModel, limit: float = 300, *, interim: bool = False) -> AsyncIterator[HearingStream]:
+    """A stream of linear16 at 16 kHz."""
+    with ThreadPoolExecutor(2) as pool, ThreadPoolExecutor(1) as feeding:
+        worker = SessionWorker[Listener](pool, model.listener(ListenOptions(interim=interim)))
+        try:
+            yield HearingStream(worker, feeding, PcmDecoder("linear16", RATE), BYTES, limit)
+        finally:
+            await worker.close()
+
+
+async def everything(stream: HearingStream) -> list[Said]:
+    """All that is said until the stream's end."""
+    async with aclosing(stream.batches()) as batches:
+        return [said async for batch in batches for said in batch]
+
+
+def transcripts(said: list[Said]) -> list[Transcript]:
+    """The finals."""
+    return [one.event for one in said if isinstance(one.event, Transcript) and one.event.is_final]
+
+
+def floats(pcm: bytes) -> Samples:
+    """Samples of linear16."""
+    return (np.frombuffer(pcm, "<i2") / np.float32(32768)).astype(np.float32)
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data(), pauses=st.booleans())
+def test_cuts_change_no_final(asr_model: AsrModel, speech: Speech, data: st.DataObject, pauses: bool) -> None:
+    """Whatever the frames, odd byte counts included, the finals are those of the samples fed at once."""
+    listener = asr_model.listener(ListenOptions(interim=False))
+    events = [*hear(listener, floats(speech.pcm)), *finish(listener)]
+    expected = [e for e in events if isinstance(e, Transcript) and e.is_final]
+    assert any(e.text for e in expected)
+    cuts = data.draw(st.lists(st.integers(0, len(speech.pcm)), max_size=40))
+
+    async def through() -> None:
+        async with opened(asr_model) as stream:
+            hearing = asyncio.create_task(everything(stream))
+            edges = [0, *sorted(cuts), len(speech.pcm)]
+            for start, end in zip(edges, edges[1:], strict=False):
+                assert stream.push(speech.pcm[start:end])
+                if pauses:
+                    await asyncio.sleep(0)
+            stream.end()
+            assert transcripts(await hearing) == expected
+            assert stream.heard == pytest.approx(speech.seconds)
+            assert stream.unheard == 0
+
+    asyncio.run(through())
+
+
+@pytest.mark.anyio
+async def test_a_sample_cut_at_the_end_is_dropped_and_told(asr_model: AsrModel, speech: Speech) -> None:
+    async with opened(asr_model) as stream:
+        stream.push(speech.pcm[:32_001])
+        stream.end()
+        await everything(stream)
+        assert stream.cut_bytes == 1
+
+
+@pytest.mark.anyio
+async def test_so_many_finalizes_wait(asr_model: AsrModel) -> None:
+    """Each with audio before it is one more that waits; beyond the bound none is taken, the end always is."""
+    async with opened(asr_model, 2) as stream:
+        for _ in range(MOST_FINALIZES):
+            assert stream.push(b"\0") and stream.finalize()
+        assert stream.finalize(), "the same as the last"
+        assert stream.push(b"\0") and not stream.finalize()
+        stream.end()
+        answers = [final.from_finalize for final in transcripts(await everything(stream))]
+        assert answers == [True] * MOST_FINALIZES
+        assert stream.finalize(), "nothing is left to close"
+
+
+@pytest.mark.anyio
+async def test_marks_keep_their_order_with_the_audio(asr_model: AsrModel, speech: Speech) -> None:
+    """A Finalize closes at the byte before which it came, and is answered in its turn."""
+    half = len(speech.pcm) // 4 * 2
+    async with opened(asr_model) as stream:
+        stream.push(speech.pcm[:half])
+        marked = time.monotonic()
+        stream.finalize()
+        stream.push(speech.pcm[half:])
+        stream.end()
+        said = await everything(stream)
+    first, *rest = [one for one in said if isinstance(one.event, Transcript)]
+    assert isinstance(first.event, Transcript) and first.event.from_finalize
+    assert first.event.end <= half / BYTES + 1e-6
+    assert first.arrived == pytest.approx(marked, abs=0.1)
+    assert rest and not any(one.event.from_finalize for one in rest if isinstance(one.event, Transcript))
+
+
+@pytest.mark.anyio
+async def test_the_limit_counts_what_is_not_heard_yet(asr_model: AsrModel) -> None:
+    async with opened(asr_model, 2) as stream:
+        assert stream.push(bytes(2 * BYTES))
+        assert stream.unheard == 2
+        assert not stream.push(b"\0")
+        assert stream.unheard == 2
+        stream.finalize()
+        stream.finalize()
+        stream.end()
+        assert stream.push(bytes(BYTES)), "after the end audio is ignored, not refused"
+        finals = transcripts(await everything(stream))
+        assert [final.from_finalize for final in finals] == [True], "two Finalizes without audio between them are one"
+        assert stream.heard == 2
+
+
+@pytest.mark.anyio
+async def test_the_clock_waits_for_no_model(asr_model: AsrModel, speech: Speech, silence: bytes) -> None:
+    """While the model is busy with something else, audio is fed and endpoints are found; up to a bound."""
+    seconds = speech.seconds + 2
+    async with opened(asr_model) as stream:
+        hearing = asyncio.create_task(everything(stream))
+        with ExitStack() as busy:
+            for lane in {asr_model.engine.lane, asr_model.engine.encoder_lane}:
+                busy.enter_context(held(lane))
+            stream.push(speech.pcm + 2 * silence)
+            for _ in range(1000):
+                if stream.fed == pytest.approx(seconds):
+                    break
+                await asyncio.sleep(0.01)
+            assert stream.fed == pytest.approx(seconds), "all of it, with no model call"
+            assert 1 < stream.unheard < seconds, "the final is due since the endpoint"
+            stream.push(20 * silence)
+            await asyncio.sleep(0.5)
+            assert stream.fed < seconds + MOST_BEHIND_SECONDS + 1, "the rest waits as bytes"
+            assert stream.unheard > 19
+        stream.end()
+        said = await hearing
+    assert isinstance(said[0].event, SpeechStarted)
+    assert any(final.text for final in transcripts(said))
+
+
+@pytest.mark.anyio
+async def test_small_frames_gather(asr_model: AsrModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred frames of a millisecond cost a few calls, and none waits longer than the gathering time."""
+    fed: list[int] = []
+    feed = Listener.feed
+
+    def counted(listener: Listener, samples: Samples) -> None:
+        fed.append(len(samples))
+        feed(listener, samples)
+
+    monkeypatch.setattr(Listener, "feed", counted)
+    async with opened(asr_model) as stream:
+        hearing = asyncio.create_task(everything(stream))
+        began = time.monotonic()
+        for _ in range(100):
+            stream.push(bytes(32))
+            await asyncio.sleep(0.001)
+        took = time.monotonic() - began
+        for _ in range(6000):
+            if not stream.unheard:
+                break
+            await asyncio.sleep(0.01)
+        assert stream.unheard == 0, "heard without a mark"
+        stream.end()
+        await hearing
+    assert sum(fed) == 1600
+    assert 2 <= len(fed) <= took / GATHER_SECONDS + 3
+
+
+@pytest.mark.anyio
+async def test_leaving_ends_both_tasks(asr_model: AsrModel, speech: Speech) -> None:
+    """Whoever stops in the middle leaves no task, no call and no sequence behind."""
+    taken = asr_model.live
+    tasks = len(asyncio.all_tasks())
+    async with opened(asr_model, interim=True) as stream:
+        hearing = asyncio.create_task(everything(stream))
+        stream.push(10 * speech.pcm)
+        for _ in range(1000):
+            if stream.heard > 1:
+                break
+            await asyncio.sleep(0.01)
+        hearing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await hearing
+        assert len(asyncio.all_tasks()) == tasks
+    assert asr_model.live == taken
