@@ -9,16 +9,14 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from bench import asr, identity, official, sessions, stability, tts, voices, words
+from bench import asr, identity, live, official, stability, tts, voices, words
 from bench.figures import lines
 from bench.probe import stolen_seconds
 from engines.manifest import NAME
 from engines.store import BUNDLED, ModelNotFound, default, find
 
-SESSIONS = ((1, False), (4, False), (8, False), (8, True), (24, True))
-"""How many at a time, and whether their finals are quick."""
-SESSION_SECONDS = 30.0
 VOICES = (1, 6, 8)
+VOICE_SECONDS = 30.0
 SYNTHETIC = Path(__file__).parent.parent / "tests" / "synthetic"
 CLIPS = SYNTHETIC.parent / "data"
 """In a clone, not in an installed package."""
@@ -43,7 +41,7 @@ def alone(measure: Callable[..., dict[str, object]], *arguments: Any, **options:
 
 
 def main() -> int:
-    """Print word times, committed words, hearing at once, hearing in ticks, live sessions, speaking, live voices."""
+    """Print word times, committed words, hearing at once, hearing in ticks, live rows, speaking, live voices."""
     recording = BUNDLED / "samples" / "reading.opus"
     timed = SYNTHETIC if SYNTHETIC.exists() else None
     if timed is not None:
@@ -58,9 +56,8 @@ def main() -> int:
         lines({f"hearing at released dimensions, {path.name}": alone(official.measure, path)})
     if not measured:
         print("hearing at released dimensions: not measured, `make bench-official` makes a model of random weights")
-    for count, quick in SESSIONS:
-        found = alone(sessions.measure, [recording], count=count, seconds=SESSION_SECONDS, timed=timed, quick=quick)
-        lines({f"{count} live sessions{', quick finals' if quick else ''}": found})
+    if timed is not None:
+        live.measure(live.plan(), list(live.ROWS), None)
     try:
         model = find(default("tts"))
     except ModelNotFound as error:
@@ -68,7 +65,7 @@ def main() -> int:
         return 0
     lines({"speaking": alone(tts.measure, model)})
     for count in VOICES:
-        found = alone(voices.measure, model, count=count, seconds=SESSION_SECONDS)
+        found = alone(voices.measure, model, count=count, seconds=VOICE_SECONDS)
         lines({f"{count} live voices": found})
     return 0
 

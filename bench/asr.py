@@ -1,5 +1,4 @@
-"""Hearing, phase by phase: what the front end, the encoder and the decoder cost on one recording, and what is done for
-unsure finals.
+"""Hearing, phase by phase: what the front end, the encoder and the decoder cost on one recording.
 
 The recording is heard as one segment after another of at most 24 s, without voice activity, so that every sample is
 computed and the counts follow from the length alone. ``tick`` hears it as live audio: a hypothesis every so many
@@ -7,11 +6,13 @@ seconds, then the final. Seconds of a phase are wall time; a phase waits for nob
 
 Random weights say nothing and never stop, so a model that has them is measured with ``force_tokens``: what is done for
 a hypothesis stays the same (tail, suffix and text so far in one call, then token by token), but the text grows by a
-fixed number of tokens a tick.
+fixed number of tokens a tick, of which the older ones are committed.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -24,14 +25,11 @@ from clients.lag import percentile
 from engines import store
 from engines.batching import Owner
 from engines.gguf import Rows
-from streaming.bias import KeytermBias
-from streaming.hearings import Hearings
-from streaming.interims import Interims
-from streaming.model import AsrModel
-from streaming.prefix import Head
-from streaming.recognizer import Segment
-from streaming.seam import SEGMENT_SECONDS
-from streaming.stability import DECODER_ALONE
+from streaming.decoding import EMPTY
+from streaming.engine import SEGMENT_SECONDS, Engine
+from streaming.segment import Segment
+from streaming.stability import DECODER_ALONE, Stability
+from streaming.windows import complete_windows
 from streaming.work import Work
 
 Floats = npt.NDArray[np.float32]
@@ -63,28 +61,22 @@ def measure(
     """
     directory = store.find(model or store.default())
     began = time.perf_counter()
-    asr = AsrModel(directory, sessions=1, threads=threads)
+    kind = _Forced if force_tokens else Engine
+    asr = kind(directory, sessions=1, threads=threads, provider="auto", kv="f16", aligner=None)
     load_seconds = time.perf_counter() - began
     samples = np.concatenate(list(samples_of(*pcm16(audio), asr.sample_rate)))
     if seconds is not None:
         samples = samples[: round(seconds * asr.sample_rate)]
-    work, forced, ticks = Work(), _Forced(asr, force_tokens), list[float]()
+    work, ticks = Work(), list[float]()
     began = time.perf_counter()
     text = [
-        _hear(
-            asr,
-            samples[start : start + int(SEGMENT_SECONDS * asr.sample_rate)],
-            work,
-            tick,
-            ticks,
-            forced,
-        )
+        _hear(asr, samples[start : start + int(SEGMENT_SECONDS * asr.sample_rate)], work, tick, ticks, force_tokens)
         for start in range(0, len(samples), int(SEGMENT_SECONDS * asr.sample_rate))
     ]
     wall = time.perf_counter() - began
     heard = len(samples) / asr.sample_rate
     result: dict[str, object] = {
-        "model": asr.name,
+        "model": asr.manifest.name,
         "encoder": asr.manifest.encoder.precision,
         "decoder": asr.manifest.decoder.quantization,
         "provider": asr.provider,
@@ -93,13 +85,7 @@ def measure(
         "load_seconds": round(load_seconds, 3),
         "wall_seconds": round(wall, 4),
         "times_real_time": round(heard / wall, 2),
-        "phases": _phases(work, forced),
-        # Of small models: what finals do beyond decoding once.
-        "finals": {
-            "second_thoughts_seconds": round(work.doubt_seconds, 4),
-            "further_hearings_seconds": round(work.hearing_seconds, 4),
-            "conferring_seconds": round(work.confer_seconds, 4),
-        },
+        "phases": _phases(work),
         "counts": {name: count for name, count in asdict(work).items() if not name.endswith("_seconds")},
         "resident_bytes": resident_bytes(),
         "peak_resident_bytes": peak_resident_bytes(),
@@ -118,74 +104,79 @@ def measure(
     return result
 
 
-class _Forced:
-    """A segment whose text grows by a fixed number of tokens at each reading, and the time that took."""
+class _Forced(Engine):
+    """An engine whose decoder says so many tokens a reading, whatever its weights say, and then ends the text.
 
-    def __init__(self, asr: AsrModel, count: int) -> None:
-        self._asr, self.count = asr, count
-        self.tokens = 0
-        self.seconds = 0.0
-        self.text: list[int] = []
+    The tokens are drawn once, so that a reading's draft is accepted as a text that was heard before would be.
+    """
 
-    def read(self, segment: Segment, sequence: int, owner: Owner) -> None:
-        """Evaluate tail, suffix and text with logits on the last ``UNCERTAIN`` readings' tokens; ``count`` steps."""
-        known = max(0, len(self.text) - UNCERTAIN * self.count)
-        logits, position = segment.read(segment.length, self.text, known)
-        began = time.perf_counter()
-        token = int(logits[-1].argmax())
-        count = min(self.count, self._asr.decoder.rows - position)
-        for step in range(count):
-            self.text.append(token)
-            row = self._asr.embed([token])
-            token = int(self._asr.evaluate(Rows(sequence, position + step, row, 0), owner)[0].argmax())
-        self.tokens += count
-        self.seconds += time.perf_counter() - began
+    def begin(self, count: int, known: int) -> None:
+        """A reading begins whose first logits choose token ``known``; it is to say ``count`` tokens in all."""
+        self._at, self._end = known, count
+
+    @cached_property
+    def text(self) -> Sequence[int]:
+        """Its tokens: such as begin words, which any may follow."""
+        words = np.flatnonzero(self.prompt.after_word(None))
+        words = words[~np.isin(words, list(self.prompt.stop))]
+        return np.random.default_rng(0).choice(words, self.decoder.rows).tolist()
+
+    def evaluate(self, rows: Rows, owner: Owner) -> Floats:
+        """As ``Engine.evaluate``, with the greatest logit at the forced token."""
+        logits = super().evaluate(rows, owner)
+        for row in logits:
+            token = self.text[self._at] if self._at < self._end else self.prompt.end
+            row[token] = row.max() + 20.0
+            self._at += 1
+        return logits
 
 
 def _hear(
-    asr: AsrModel,
-    samples: Floats,
-    work: Work,
-    tick: float | None,
-    ticks: list[float],
-    forced: _Forced,
+    engine: Engine, samples: Floats, work: Work, tick: float | None, ticks: list[float], force_tokens: int
 ) -> str:
     """One segment; returns its text."""
     owner = Owner()
-    sequence = asr.acquire(owner)
-    language = asr.forced_language(None)
-    forced.text.clear()
+    sequence = engine.acquire(owner)
+    # Forced tokens name no language.
+    language = engine.language(engine.manifest.languages[0] if force_tokens else None)
     try:
-        head = asr.embed(asr.prompt.head(()))
+        head = engine.head((), language)
         began = time.perf_counter()
-        asr.evaluate(Rows(sequence, 0, head, len(head)), owner)
+        engine.evaluate(Rows(sequence, 0, head.rows, len(head.rows)), owner)
         work.prefill_seconds += time.perf_counter() - began
-        work.head_rows += len(head)
-        segment = Segment(asr, sequence, Head(head, (), KeytermBias(())), language, owner, work)
-        interims = Interims(asr, segment, work)
-        step = len(samples) if tick is None else int(tick * asr.sample_rate)
+        work.head_rows += len(head.rows)
+        segment = Segment(engine, sequence, head, language, work)
+        step = len(samples) if tick is None else int(tick * engine.sample_rate)
+        windows, last, said = 0, EMPTY, 0
+        stability = Stability(engine.rule)
         for start in range(0, len(samples), step):
             began = time.perf_counter()
             segment.extend(samples[start : start + step])
-            segment.advance(segment.length)
-            segment.settle()
-            if forced.count:
-                forced.read(segment, sequence, owner)
-            elif tick is not None:
-                interims.tick()
-            if tick is not None:
-                ticks.append(time.perf_counter() - began)
-        if forced.count:
+            while windows < complete_windows(engine.manifest, segment.length):
+                segment.advance(owner)
+                windows += 1
+            if tick is None:
+                break
+            committed = stability.tokens
+            if isinstance(engine, _Forced):
+                committed = last.answer.body[: max(0, said - UNCERTAIN * force_tokens)]
+                said += force_tokens
+                engine.begin(said, len(committed))
+            last = segment.interim(last, committed, owner)
+            stability.hear(last, engine.prompt, segment.length / engine.sample_rate, segment.ctc)
+            ticks.append(time.perf_counter() - began)
+        if isinstance(engine, _Forced):
+            if tick is None:
+                engine.begin(force_tokens, 0)
+                segment.final(segment.length, owner)
             return ""
-        return Hearings(asr, segment, segment.length, work).settle().answer.text
+        return segment.final(segment.length, owner).answer.text
     finally:
-        asr.release(sequence)
+        engine.release(sequence)
 
 
-def _phases(work: Work, forced: _Forced) -> dict[str, object]:
+def _phases(work: Work) -> dict[str, object]:
     rows = work.head_rows + work.window_rows + work.tail_rows + work.text_rows
-    tokens = work.steps + forced.tokens
-    decode = work.step_seconds + forced.seconds
     return {
         "mel": {"seconds": round(work.mel_seconds, 4), "frames": work.mel_frames},
         "stem": {
@@ -201,9 +192,10 @@ def _phases(work: Work, forced: _Forced) -> dict[str, object]:
             "ms_per_row": round(1000 * work.prefill_seconds / max(rows, 1), 3),
         },
         "decode": {
-            "seconds": round(decode, 4),
-            "tokens": tokens,
-            "forced": forced.tokens,
-            "ms_per_token": round(1000 * decode / max(tokens, 1), 3),
+            "seconds": round(work.step_seconds, 4),
+            "tokens": work.steps,
+            "ms_per_token": round(1000 * work.step_seconds / max(work.steps, 1), 3),
         },
+        # Of small models: alternatives of finals.
+        "rescoring": {"seconds": round(work.rescoring_seconds, 4), "rows": work.rescoring_rows},
     }

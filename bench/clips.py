@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from streaming.pcm import PcmDecoder
-from training.ogg import mend
+from audio.ogg import mend
+from audio.pcm import PcmDecoder
 
 Floats = npt.NDArray[np.float32]
 

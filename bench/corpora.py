@@ -9,7 +9,7 @@ from typing import Final
 from bench.clips import Clip, shards
 from bench.material import Material
 from bench.row import NotMeasured, Row, percent
-from bench.wer import distance, normalize
+from bench.wer import character_distance, distance, normalize
 from engines import manifest as manifests
 
 GOALS: Final[dict[str, tuple[str, float | None]]] = {
@@ -116,7 +116,7 @@ def score(clips: Sequence[Clip], texts: Sequence[str]) -> Score:
         reference, heard = normalize(clip.text), normalize(text)
         word_errors += distance(reference, heard)
         words += len(reference)
-        character_errors += distance(list(" ".join(reference)), list(" ".join(heard)))
+        character_errors += character_distance(" ".join(reference), " ".join(heard))
         characters += len(" ".join(reference))
     wer, cer = word_errors / max(words, 1), character_errors / max(characters, 1)
     return Score(round(wer, 4), round(cer, 4), len(clips), words)

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
+from audio.recording import samples
 from streaming.events import Transcript
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
-from streaming.recording import samples
 
 Floats = npt.NDArray[np.float32]
 Sound = Callable[[int], Iterable[Floats]]
@@ -102,8 +102,10 @@ class Ear:
         texts = list[str]()
         with closing(self.model.listener(ListenOptions(interim=False, keyterms=tuple(keyterms)))) as listener:
             for part in sound(self.model.sample_rate):
-                texts += finals(listener.feed(part))
-            texts += finals(listener.finish())
+                listener.feed(part)
+                texts += finals(listener.drain())
+            listener.finish()
+            texts += finals(listener.drain())
         return " ".join(texts)
 
 

@@ -11,12 +11,12 @@ from typing import Final
 
 from bench import clips
 from bench.codec_quality import codec_rows
-from bench.commitment import commitment_row
 from bench.corpora import error_rows, quantised_row
 from bench.keyterms import keyterm_rows
 from bench.material import Material
 from bench.row import NotMeasured, Row, table
 from bench.speaking import speaking_rows
+from bench.stability import committed_row
 from bench.weights import size_rows
 from bench.wordless import wordless_rows
 from engines.manifest import ManifestError
@@ -25,7 +25,7 @@ from engines.store import ModelNotFound
 GROUPS: Final[dict[str, Callable[[Material], list[Row]]]] = {
     "words": error_rows,
     "wordless": wordless_rows,
-    "committed": commitment_row,
+    "committed": committed_row,
     "keyterms": keyterm_rows,
     "quantised": quantised_row,
     "size": size_rows,

@@ -14,7 +14,7 @@ from bench.material import SEED, Material, progress
 from bench.row import NotMeasured, Row, percent
 from bench.vocabulary import Rare, rare_words
 from bench.wer import normalize, rate
-from streaming.model import HEAD_ROWS
+from streaming.engine import HEAD_ROWS
 
 NAMES: Final = 100
 UTTERANCES: Final = 300
@@ -104,7 +104,7 @@ def _others(chance: random.Random, pool: Sequence[str], clip: Clip) -> list[str]
 
 def _fitting(ear: Ear, terms: list[str], chance: random.Random) -> list[str]:
     """As many of ``terms``, the first always, as a prompt takes, in random order."""
-    while len(terms) > 1 and len(ear.model.prompt.head(terms)) > HEAD_ROWS:
+    while len(terms) > 1 and len(ear.model.engine.prompt.head(terms)) > HEAD_ROWS:
         terms = terms[:-1]
     return chance.sample(terms, len(terms))
 

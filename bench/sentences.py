@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.row import NotMeasured
-from codec.text import spoken_text
+from codec.text.stream import spoken_text
 from engines.speaking_parts import TextRules
 
 SEED: Final = 20_261_120

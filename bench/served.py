@@ -9,6 +9,7 @@ import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from queue import Empty, SimpleQueue
 
 READY_SECONDS = 120
@@ -25,21 +26,24 @@ class Served:
 
 
 @contextmanager
-def served(flags: Sequence[str]) -> Generator[Served]:
+def served(flags: Sequence[str], checkout: Path | None = None) -> Generator[Served]:
     """``hearsay serve`` with ``flags`` on a free loopback port, for as long as the block lasts.
+
+    ``checkout``: another one, with a ``.venv`` of its own, whose daemon it is to be.
 
     It takes the port itself and tells which: one chosen here could be another's by the time it listens.
 
     Raises:
         RuntimeError: it did not become ready.
     """
-    command = [sys.executable, "-m", "commands.main", "serve", "--port", "0", *flags]
+    command = [python(checkout), "-m", "commands.main", "serve", "--port", "0", *flags]
     began = time.perf_counter()
     process = subprocess.Popen(
         command,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        cwd=checkout,
         env={**os.environ, "HEARSAY_API_KEY": ""},
     )
     assert process.stderr is not None
@@ -63,6 +67,11 @@ def served(flags: Sequence[str]) -> Generator[Served]:
             process.wait()
         passing.join()
         process.stderr.close()
+
+
+def python(checkout: Path | None) -> str:
+    """The interpreter of a checkout, our own without."""
+    return sys.executable if checkout is None else str(checkout.resolve() / ".venv" / "bin" / "python")
 
 
 def _pass_on(lines: Iterable[str], urls: SimpleQueue[str | None]) -> None:

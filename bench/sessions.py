@@ -1,75 +1,164 @@
 """Live sessions at real-time pace on one daemon: how late it is, what it loses, what it uses.
 
 This process is the load generator; the daemon is another one, started here or found at a given address. So its CPU time
-is its own, and the generator's is reported beside it. The recordings are joined with pauses and spoken over and over;
-each session begins at its own moment, so that ticks do not fall together.
+is its own, and the generator's is reported beside it. Clips are spoken with pauses, over and over; each session begins
+at a clip of its own and at its own moment, so that no two do the same at once.
+
+Lags count from when a piece of audio was due, not from when it was sent: a late generator must not flatter the daemon.
 """
 
 import asyncio
 import json
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import soxr
 
 from bench.clips import pcm16
-from bench.probe import cpu_seconds, machine, resident_bytes
-from bench.served import served
+from bench.probe import cpu_seconds, machine, resident_bytes, stolen_seconds
+from bench.served import Served, served
 from bench.wer import normalize
 from clients.events import ListenError, Results, Word
+from clients.handshake import Refused
 from clients.lag import LagMeter, percentile
 from clients.options import StreamOptions
 from clients.stream import AsyncStream
 from engines.threads import budget
 
-PIECE_SECONDS = 0.05
-PAUSE_SECONDS = 1.2
-ENDPOINTING_MS = 600
-RATE = 16000
-TIMED_CLIPS = 60
-SAME_WORD_SECONDS = 0.4
+PIECE_SECONDS: Final = 0.1
+PAUSE_SECONDS: Final = 1.2
+ENDPOINTING_SECONDS: Final = 0.6
+"""The daemon's own default; nothing else is asked of it."""
+RATE: Final = 16000
+TIMED_CLIPS: Final = 60
+SAME_WORD_SECONDS: Final = 0.4
 """A heard word is a known one of the same spelling whose end lies this near."""
+STAGGER_SECONDS: Final = 3.0
+"""Over which the sessions begin."""
+PATIENCE_SECONDS: Final = 30.0
+"""How long after its last audio a session may take before it counts as not ended."""
+TOO_MANY: Final = 429
 
 
 @dataclass(frozen=True, slots=True)
-class _Speech:
-    """What everybody says: 16-bit mono at ``RATE``, and (word, end in seconds) where the ends are known."""
+class Speech:
+    """Clips one after the other, 16-bit mono at ``RATE``, and what is known of them, in seconds from the beginning.
+
+    Attributes:
+        starts: where each clip begins.
+        ends: where the speech in each clip ends; empty where nobody knows.
+        words: (word, its end); empty where nobody knows.
+    """
 
     pcm: bytes
+    starts: list[float]
+    ends: list[float]
     words: list[tuple[str, float]]
 
-    def from_offset(self, offset: int) -> bytes:
-        """The same, beginning at byte ``offset`` and going round."""
-        return self.pcm[offset:] + self.pcm[:offset]
+    @property
+    def seconds(self) -> float:
+        """Length of one round."""
+        return len(self.pcm) / (2 * RATE)
 
-    def true_end(self, offset: int) -> Callable[[Word], float | None]:
-        """Finds the known end of a heard word, for a session that began at byte ``offset``."""
+    def piece(self, begin: float, seconds: float) -> bytes:
+        """Audio from ``begin`` on, however many rounds that is."""
+        first, size = 2 * round(begin * RATE) % len(self.pcm), 2 * round(seconds * RATE)
+        found = self.pcm[first : first + size]
+        return found + self.pcm[: size - len(found)]
+
+    def true_end(self, began: float) -> Callable[[Word], float | None]:
+        """Finds the known end of a heard word on the clock of a session that began at ``began``."""
         ends: dict[str, list[float]] = {}
         for text, end in self.words:
             ends.setdefault(text, []).append(end)
-        length, began = len(self.pcm) / (2 * RATE), offset / (2 * RATE)
 
         def find(word: Word) -> float | None:
             here = word.end + began
-            close = [end - here % length for end in ends.get(" ".join(normalize(word.text)), [])]
+            close = [end - here % self.seconds for end in ends.get(" ".join(normalize(word.text)), [])]
             nearest = min(close, key=abs, default=None)
             return word.end + nearest if nearest is not None and abs(nearest) < SAME_WORD_SECONDS else None
 
         return find
 
+    def utterances(self, began: float, seconds: float) -> list[float]:
+        """Ends of all utterances of which, with the endpointing silence, a session of ``seconds`` hears the whole."""
+        rounds = range(int((began + seconds) / self.seconds) + 1)
+        ends = (
+            end + number * self.seconds - began
+            for number in rounds
+            for start, end in zip(self.starts, self.ends, strict=False)
+            if start + number * self.seconds >= began
+        )
+        return [end for end in ends if _whole(end, seconds)]
+
+
+def _whole(end: float, heard: float) -> bool:
+    """Whether an utterance that ends at ``end`` is over, silence included, in ``heard`` seconds of audio."""
+    return end + ENDPOINTING_SECONDS + 2 * PIECE_SECONDS < heard
+
 
 @dataclass(slots=True)
-class _Load:
-    """What the sessions together saw."""
+class Session:
+    """What one session saw. Lags in seconds."""
 
-    meters: list[LagMeter] = field(default_factory=list[LagMeter])
-    lost: list[str] = field(default_factory=list[str])
+    meter: LagMeter
+    finals: list[float] = field(default_factory=list[float])
+    """Of each utterance whose end is known: from the piece that completes its endpointing silence to its final."""
+    moments: list[float] = field(default_factory=list[float])
+    """When each of them was due, on the monotonic clock."""
+    unanswered: int = 0
+    """Such utterances without a final, in a session that ended; in one that did not, the wait so far is its lag."""
+    interims: int = 0
+    heard: float = 0.0
+    """Seconds of audio sent."""
+    end_lag: float = math.nan
+    """From the last audio to the daemon's closing; infinite where it did not."""
+    refused: bool = False
+    lost: str = ""
     late: list[float] = field(default_factory=list[float])
     """How long after its moment the generator sent each piece: its own lateness, not the daemon's."""
+
+    def answered(self, ends: Sequence[float], now: float) -> None:
+        """The finals of the utterances that end at ``ends`` came."""
+        moments = [self.meter.sent_at(end + ENDPOINTING_SECONDS) for end in ends]
+        self.moments += moments
+        self.finals += [now - moment for moment in moments]
+
+
+@dataclass(slots=True)
+class Usage:
+    """What the daemon used while a block ran."""
+
+    wall: float = 0.0
+    cores: float | None = None
+    generator_cores: float = 0.0
+    stolen_cores: float | None = None
+    resident: int | None = None
+
+
+class Meter:
+    """Measures ``Usage`` of a process from its making to ``read``."""
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self._began, self._own, self._cpu = time.monotonic(), time.process_time(), cpu_seconds(process)
+        self._stolen = stolen_seconds()
+
+    def read(self) -> Usage:
+        wall = time.monotonic() - self._began
+        cpu, stolen = cpu_seconds(self._process), stolen_seconds()
+        return Usage(
+            wall,
+            None if cpu is None or self._cpu is None else round((cpu - self._cpu) / wall, 3),
+            round((time.process_time() - self._own) / wall, 3),
+            None if stolen is None or self._stolen is None else round((stolen - self._stolen) / wall, 3),
+            resident_bytes(self._process),
+        )
 
 
 def measure(
@@ -81,138 +170,186 @@ def measure(
     threads: int | None = None,
     url: str | None = None,
     timed: Path | None = None,
-    quick: bool = False,
 ) -> dict[str, object]:
     """Run ``count`` sessions of ``seconds`` each.
 
     Args:
         files: what is spoken, unless ``timed`` is given.
-        timed: a directory as ``bench.words`` reads it. It is spoken, and lags count from the word ends known there,
-            words that were misheard left out. Without it they count from the word times of the final texts.
+        timed: a directory as ``bench.words`` reads it. It is spoken, and lags count from the ends known there, words
+            that were misheard left out. Without it they count from the word times of the final texts.
         url: of a running daemon (its CPU and memory are then unknown); without, one is started for the measurement.
-        quick: whether the one that is started hears finals once.
 
     Raises:
         RuntimeError: the daemon did not become ready.
     """
-    speech = _timed_speech(timed) if timed is not None else _Speech(_joined(files), [])
+    speech = timed_speech(timed) if timed is not None else spoken(files)
     if url is not None:
-        load = asyncio.run(_run(url, speech, count, seconds))
-        return _result(load, count, seconds, threads)
+        return result(asyncio.run(sessions(url, speech, count, seconds)))
     flags = ["--sessions", str(count), "--tts-model", "none"]
     flags += ["--asr-model", model] if model else []
     flags += ["--threads", str(threads)] if threads else []
-    flags += ["--finals", "quick"] if quick else []
     with served(flags) as daemon:
-        before, own_before, began = cpu_seconds(daemon.process), time.process_time(), time.perf_counter()
-        load = asyncio.run(_run(daemon.url, speech, count, seconds))
-        wall = time.perf_counter() - began
-        after, resident = cpu_seconds(daemon.process), resident_bytes(daemon.process)
-        result = _result(load, count, seconds, threads)
-        result |= {
-            "daemon_cores": round((after - before) / wall, 3) if before is not None and after is not None else None,
-            "generator_cores": round((time.process_time() - own_before) / wall, 3),
-            "daemon_resident_bytes": resident,
-            "ready_seconds": round(daemon.ready_seconds, 2),
-        }
-    result["machine"] = machine(threads or budget())
-    return result
+        found = run(daemon, speech, count, seconds) | {"ready_seconds": round(daemon.ready_seconds, 2)}
+    return found | {"machine": machine(threads or budget())}
 
 
-async def _run(url: str, speech: "_Speech", count: int, seconds: float) -> _Load:
-    load = _Load()
-    async with asyncio.TaskGroup() as tasks:
-        for index in range(count):
-            tasks.create_task(_session(url, speech, index / count, seconds, load))
-    return load
-
-
-async def _session(url: str, speech: "_Speech", share: float, seconds: float, load: _Load) -> None:
-    """One speaker. ``share`` 0…1 is where in the speech, and in a second, it begins."""
-    await asyncio.sleep(share)
-    offset = int(share * len(speech.pcm)) // 2 * 2
-    meter = LagMeter(speech.true_end(offset) if speech.words else None)
-    options = StreamOptions(sample_rate=RATE, endpointing=ENDPOINTING_MS)
-    try:
-        async with AsyncStream(url, options, timeout=30) as stream, asyncio.TaskGroup() as tasks:
-            sending = tasks.create_task(_speak(stream, speech.from_offset(offset), seconds, meter, load))
-            async for event in stream:
-                if isinstance(event, Results):
-                    meter.received(event, time.monotonic())
-            if not sending.done():
-                load.lost.append("ended early")
-                sending.cancel()
-    except* ListenError as group:
-        load.lost.append(str(group.exceptions[0]))
-    load.meters.append(meter)
-
-
-async def _speak(stream: AsyncStream, speech: bytes, seconds: float, meter: LagMeter, load: _Load) -> None:
-    size = int(RATE * PIECE_SECONDS) * 2
-    start = time.monotonic()
-    for number in range(int(seconds / PIECE_SECONDS)):
-        begin = number * size % (len(speech) - size)
-        until = (number + 1) * PIECE_SECONDS
-        await asyncio.sleep(max(0.0, start + until - time.monotonic()))
-        await stream.send(speech[begin : begin + size])
-        now = time.monotonic()
-        # Counted from when the piece was due: a late generator must not flatter the daemon.
-        meter.sent(until, start + until)
-        load.late.append(now - start - until)
-    await stream.close_stream()
-
-
-def _result(load: _Load, count: int, seconds: float, threads: int | None) -> dict[str, object]:
-    partial = [lag for meter in load.meters for lag in meter.partial]
-    final = [lag for meter in load.meters for lag in meter.final]
-    return {
-        "sessions": count,
-        "seconds": seconds,
-        "threads": threads or budget(),
-        "lost_sessions": len(load.lost),
-        "lost_because": sorted(set(load.lost))[:5],
-        "words": len(partial),
-        "utterances": len(final),
-        "partial_lag_ms": _spread(partial),
-        "final_lag_ms": _spread(final),
-        "final_lag_beyond_endpointing_ms": _spread([lag - ENDPOINTING_MS / 1000 for lag in final]),
-        "generator_late_ms": _spread(load.late),
+def run(daemon: Served, speech: Speech, count: int, seconds: float) -> dict[str, object]:
+    """``count`` sessions of ``seconds`` on ``daemon``: ``result`` and what it used."""
+    meter = Meter(daemon.process)
+    load = asyncio.run(sessions(daemon.url, speech, count, seconds))
+    used = meter.read()
+    return result(load) | {
+        "daemon_cores": used.cores,
+        "daemon_resident_bytes": used.resident,
+        "generator_cores": used.generator_cores,
+        "stolen_cores": used.stolen_cores,
     }
 
 
-def _spread(values: list[float]) -> dict[str, float | None]:
-    if not values:
-        return {"p50": None, "p95": None, "worst": None}
-    p50, p95, worst = percentile(values, 0.5), percentile(values, 0.95), max(values)
-    return {"p50": round(1000 * p50, 1), "p95": round(1000 * p95, 1), "worst": round(1000 * worst, 1)}
+async def sessions(url: str, speech: Speech, count: int, seconds: float) -> list[Session]:
+    """``count`` sessions side by side, begun over ``STAGGER_SECONDS``."""
+
+    async def later(index: int) -> Session:
+        await asyncio.sleep(STAGGER_SECONDS * index / count)
+        return await session(url, speech, index / count, seconds)
+
+    return list(await asyncio.gather(*(later(index) for index in range(count))))
 
 
-def _joined(files: list[Path]) -> bytes:
-    """The recordings one after another with pauses, 16-bit mono at ``RATE``."""
-    generator = np.random.default_rng(0)
-    parts: list[bytes] = []
-    for file in files:
-        pcm, rate, channels = pcm16(file)
-        samples = np.frombuffer(pcm, "<i2").reshape(-1, channels).mean(axis=1).astype(np.float32)
-        samples = soxr.resample(samples, rate, RATE) if rate != RATE else samples
-        pause = generator.normal(0, 4, int(PAUSE_SECONDS * RATE))  # digital silence never comes from a microphone
-        parts.append(np.clip(np.concatenate([samples, pause]), -32768, 32767).astype("<i2").tobytes())
-    return b"".join(parts)
+async def session(url: str, speech: Speech, share: float, seconds: float, stop: asyncio.Event | None = None) -> Session:
+    """One speaker, from the first audio to the daemon's closing.
+
+    Args:
+        share: 0…1, the clip that it begins with.
+        stop: ends it before its time.
+    """
+    began = speech.starts[int(share * len(speech.starts))]
+    found = Session(LagMeter(speech.true_end(began) if speech.words else None))
+    due = _Due(speech.utterances(began, seconds))
+    try:
+        async with (
+            AsyncStream(url, StreamOptions(sample_rate=RATE), timeout=30) as stream,
+            asyncio.TaskGroup() as tasks,
+        ):
+            listening = tasks.create_task(_listen(stream, found, due))
+            await _speak(stream, speech, began, seconds, found, stop or asyncio.Event())
+            last = time.monotonic()
+            done, _ = await asyncio.wait([listening], timeout=PATIENCE_SECONDS)
+            found.end_lag = time.monotonic() - last if done else math.inf
+            if not done:
+                listening.cancel()
+    except* Refused as group:
+        refusal = group.exceptions[0]
+        found.refused = isinstance(refusal, Refused) and refusal.status == TOO_MANY
+        found.lost = "" if found.refused else str(refusal)
+    except* ListenError as group:
+        found.lost = str(group.exceptions[0])
+    lacking = [end for end in due.ends if _whole(end, found.heard)]
+    if math.isinf(found.end_lag):
+        found.answered(lacking, time.monotonic())
+    else:
+        found.unanswered = len(lacking)
+    return found
 
 
-def _timed_speech(directory: Path) -> "_Speech":
-    """The clips of ``directory`` joined, with the known end of each word: where the next one of its clip begins."""
+class _Due:
+    """Utterances that wait for their finals; ``ends`` on the session's clock."""
+
+    def __init__(self, ends: Sequence[float]) -> None:
+        self.ends = sorted(ends)
+
+    def answered(self, final: Results) -> list[float]:
+        """Those that ``final`` answers: of a stretch of audio in which they end."""
+        there = [e for e in self.ends if final.start < e <= final.start + final.duration + SAME_WORD_SECONDS]
+        self.ends = [end for end in self.ends if end not in there]
+        return there
+
+
+async def _listen(stream: AsyncStream, found: Session, due: _Due) -> None:
+    async for event in stream:
+        if not isinstance(event, Results):
+            continue
+        now = time.monotonic()
+        found.meter.received(event, now)
+        if event.is_final:
+            found.answered(due.answered(event), now)
+        else:
+            found.interims += 1
+
+
+async def _speak(
+    stream: AsyncStream, speech: Speech, began: float, seconds: float, found: Session, stop: asyncio.Event
+) -> None:
+    start = time.monotonic()
+    for number in range(round(seconds / PIECE_SECONDS)):
+        if stop.is_set():
+            break
+        until = (number + 1) * PIECE_SECONDS
+        await asyncio.sleep(max(0.0, start + until - time.monotonic()))
+        found.meter.sent(until, start + until)
+        await stream.send(speech.piece(began + number * PIECE_SECONDS, PIECE_SECONDS))
+        found.late.append(time.monotonic() - start - until)
+        found.heard = until
+    await stream.close_stream()
+
+
+def result(load: Sequence[Session]) -> dict[str, object]:
+    """What the sessions together saw."""
+    finals = [lag for each in load for lag in each.finals]
+    if not any(each.finals or each.unanswered for each in load):
+        finals = [lag - ENDPOINTING_SECONDS for each in load for lag in each.meter.final]
+    ended = [each.end_lag for each in load if not math.isnan(each.end_lag)]
+    return {
+        "sessions": len(load),
+        "refused_sessions": sum(each.refused for each in load),
+        "lost_sessions": sum(bool(each.lost) for each in load),
+        "lost_because": sorted({each.lost for each in load if each.lost})[:5],
+        "utterances": len(finals),
+        "utterances_without_final": sum(each.unanswered for each in load),
+        "final_beyond_endpointing_ms": spread(finals),
+        "words": sum(len(each.meter.partial) for each in load),
+        "word_in_captions_ms": spread([lag for each in load for lag in each.meter.partial]),
+        "interims_a_second": round(sum(e.interims for e in load) / max(sum(e.heard for e in load), 1e-9), 2),
+        "end_lag_ms": spread(ended),
+        "sessions_that_did_not_end": sum(map(math.isinf, ended)),
+        "generator_late_ms": spread([late for each in load for late in each.late]),
+    }
+
+
+def spread(values: Sequence[float]) -> dict[str, float | None]:
+    """Percentiles in milliseconds of ``values`` in seconds; infinite ones count, and are not shown."""
+    shown = {"p50": percentile(values, 0.5), "p95": percentile(values, 0.95), "worst": max(values, default=math.nan)}
+    return {name: round(1000 * value, 1) if math.isfinite(value) else None for name, value in shown.items()}
+
+
+def spoken(files: Sequence[Path]) -> Speech:
+    """The recordings one after another with pauses; of their words nothing is known."""
+    parts = [_with_pause(file) for file in files]
+    starts = np.cumsum([0, *(len(part) for part in parts)])[:-1] / (2 * RATE)
+    return Speech(b"".join(parts), starts.tolist(), [], [])
+
+
+def timed_speech(directory: Path) -> Speech:
+    """The clips of ``directory`` with the known end of each word: where the next one of its clip begins."""
     rows: list[dict[str, Any]] = [
         json.loads(line) for line in (directory / "index.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
-    rows = rows[:TIMED_CLIPS]
-    parts, words, position = list[bytes](), list[tuple[str, float]](), 0.0
-    for row in rows:
+    ][:TIMED_CLIPS]
+    speech = spoken([directory / row["file"] for row in rows])
+    words = list[tuple[str, float]]()
+    for row, position in zip(rows, speech.starts, strict=True):
         texts, starts = normalize(row["text"]), {int(index): float(start) for index, start in row["words"]}
         ends = {index: starts[index + 1] for index in starts if index + 1 in starts} | {
             len(texts) - 1: float(row["end"])
         }
         words += [(texts[index], position + end) for index, end in ends.items() if index < len(texts)]
-        parts.append(_joined([directory / row["file"]]))
-        position += len(parts[-1]) / (2 * RATE)
-    return _Speech(b"".join(parts), words)
+    ends = [position + float(row["end"]) for row, position in zip(rows, speech.starts, strict=True)]
+    return Speech(speech.pcm, speech.starts, ends, words)
+
+
+def _with_pause(file: Path) -> bytes:
+    """A recording and a pause, 16-bit mono at ``RATE``. Digital silence never comes from a microphone."""
+    pcm, rate, channels = pcm16(file)
+    samples = np.frombuffer(pcm, "<i2").reshape(-1, channels).mean(axis=1).astype(np.float32)
+    samples = soxr.resample(samples, rate, RATE) if rate != RATE else samples
+    pause = np.random.default_rng(0).normal(0, 4, round(PAUSE_SECONDS * RATE))
+    return np.clip(np.concatenate([samples, pause]), -32768, 32767).astype("<i2").tobytes()

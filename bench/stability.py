@@ -1,71 +1,250 @@
-"""Committed words: how much of what is shown is committed, and how much of that the finals lack.
+"""Committed words: how many of a final's words are committed well before it, and how many it takes back.
 
-Every recording of a directory (sound files and an ``index.jsonl`` of ``file``) is heard live in pieces of 100 ms.
+Recordings are heard live in pieces of 100 ms; all times are the session's own audio clock. A final's word counts as
+committed early where a word that was committed ``EARLY_SECONDS`` before the final stands in its place. The more certain
+a rule wants to be, the fewer words are early and the fewer are taken back: ``--bounds`` measures that curve, and a rule
+is chosen on it with clips that neither the training nor the test split knows (``--only run.json``).
+
+usage: python -m bench.stability DIR [--limit N] [--bounds -2 -1 …] [--plot FILE]
+       python -m bench.stability --shards TAR… [--only FILE] …
 """
 
+import argparse
 import json
+import random
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from bench.ear import Sound, path_sound
+from bench.clips import names
+from bench.ear import SESSIONS, Sound, file_sound, path_sound
+from bench.figures import lines
+from bench.material import SEED, Material, progress
+from bench.row import NotMeasured, Row, at_most, percent
 from engines import store
 from streaming.events import Transcript
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
+from streaming.stability import Rule
 
 PIECE_SECONDS: Final = 0.1
+EARLY_SECONDS: Final = 0.5
+CLIPS: Final = 250
+LIMIT: Final = 0.01
+CHOSEN_ON: Final = Path(__file__).parent.parent / "tests" / "data" / "index.jsonl"
+"""streaming/stability.py was set with some of these."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """Words in all interims of a recording, and how many of them were committed."""
+class Committed:
+    """Words of finals, how many of them were committed early; committed words, and how many were taken back."""
 
-    words: int
-    stable: int
+    words: int = 0
+    early: int = 0
+    committed: int = 0
+    retracted: int = 0
+
+    def __add__(self, other: "Committed") -> "Committed":
+        return Committed(
+            self.words + other.words,
+            self.early + other.early,
+            self.committed + other.committed,
+            self.retracted + other.retracted,
+        )
+
+    @property
+    def early_share(self) -> float:
+        """Of the finals' words."""
+        return self.early / max(self.words, 1)
+
+    @property
+    def retracted_share(self) -> float:
+        """Of the committed words."""
+        return self.retracted / max(self.committed, 1)
+
+
+def heard(asr: AsrModel, sound: Sound) -> Committed:
+    """Hear one recording live and count."""
+    found, committed = Committed(), list[tuple[str, float]]()
+    with closing(asr.listener(ListenOptions())) as listener:
+
+        def said() -> None:
+            nonlocal found
+            now = listener.seconds
+            for event in listener.drain():
+                if not isinstance(event, Transcript):
+                    continue
+                if event.is_final:
+                    found += _counted(event, committed, now)
+                    committed.clear()
+                else:
+                    texts = [word.text for word in event.words[: event.stable_words]]
+                    committed.extend((text, now) for text in texts[len(committed) :])
+
+        size = int(PIECE_SECONDS * asr.sample_rate)
+        for part in sound(asr.sample_rate):
+            for start in range(0, len(part), size):
+                listener.feed(part[start : start + size])
+                said()
+        listener.finish()
+        said()
+    return found
+
+
+def _counted(final: Transcript, committed: Sequence[tuple[str, float]], now: float) -> Committed:
+    """What a final at ``now`` makes of the words that were committed at their times."""
+    words = [word.text for word in final.words]
+    matcher = SequenceMatcher(None, [text for text, _ in committed], words, autojunk=False)
+    kept = [committed[block.a + i][1] for block in matcher.get_matching_blocks() for i in range(block.size)]
+    early = sum(now - then >= EARLY_SECONDS for then in kept)
+    return Committed(len(words), early, len(committed), len(committed) - len(kept))
+
+
+Curve = list[tuple[Rule, Committed]]
+
+
+def its_own(rule: Rule) -> Sequence[Rule]:
+    """The model's rule and no other."""
+    return [rule]
+
+
+def sweep(
+    directory: Path,
+    sounds: Sequence[Sound],
+    rules: Callable[[Rule], Sequence[Rule]] = its_own,
+    threads: int | None = None,
+) -> Curve:
+    """Hear ``sounds`` under each of the ``rules`` that follow from the model's own.
+
+    Raises:
+        ManifestError: no usable model.
+    """
+    curve: Curve = []
+    with closing(AsrModel(directory, sessions=SESSIONS, threads=threads)) as asr:
+        for rule in rules(asr.engine.rule):
+            asr.engine.rule = rule
+            found, done = Committed(), 0
+            with ThreadPoolExecutor(SESSIONS) as pool, progress(f"committed words, bound {rule.bound:g}") as report:
+                for one in pool.map(partial(heard, asr), sounds):
+                    found, done = found + one, done + 1
+                    report(done / len(sounds))
+            curve.append((rule, found))
+    return curve
 
 
 def measure(
     directory: Path, model: str | None = None, *, threads: int | None = None, limit: int | None = None
 ) -> dict[str, object]:
-    """Hear the recordings (the first ``limit``) and count.
+    """Hear the recordings of a directory (sound files, and an ``index.jsonl`` of ``file``; the first ``limit``).
 
     Raises:
         ModelNotFound, ManifestError: no usable model.
         OSError: no ``index.jsonl`` there.
     """
-    rows: list[dict[str, Any]] = [
-        json.loads(line) for line in (directory / "index.jsonl").read_text(encoding="utf-8").splitlines()
-    ][:limit]
-    asr = AsrModel(store.find(model or store.default()), sessions=1, threads=threads)
-    try:
-        found = [shown(asr, path_sound(directory / row["file"])) for row in rows]
-        work = asr.work
-    finally:
-        asr.close()
-    words, stable = sum(one.words for one in found), sum(one.stable for one in found)
+    sounds = recordings(directory)[:limit]
+    [(_, found)] = sweep(store.find(model or store.default()), sounds, threads=threads)
+    return {"recordings": len(sounds), **figures(found)}
+
+
+def figures(found: Committed) -> dict[str, object]:
+    """For people."""
     return {
-        "model": asr.name,
-        "recordings": len(rows),
-        "interims": work.ticks,
-        "committed_share_of_shown_words": round(stable / max(words, 1), 3),
-        "committed_words": work.committed_words,
-        "committed_words_the_final_lacks": work.retracted_words,
-        "lacking_share": round(work.retracted_words / max(work.committed_words, 1), 4),
+        "words": found.words,
+        "committed_half_a_second_early": found.early,
+        "early_share": round(found.early_share, 3),
+        "committed_words": found.committed,
+        "committed_words_the_final_lacks": found.retracted,
+        "lacking_share": round(found.retracted_share, 4),
     }
 
 
-def shown(asr: AsrModel, sound: Sound) -> Shown:
-    """Hear one recording live, in pieces of 100 ms. What is committed and retracted, ``asr.work`` counts."""
-    words = stable = 0
-    with closing(asr.listener(ListenOptions())) as listener:
-        size = int(PIECE_SECONDS * asr.sample_rate)
-        for part in sound(asr.sample_rate):
-            for start in range(0, len(part), size):
-                for event in listener.feed(part[start : start + size]):
-                    if isinstance(event, Transcript) and not event.is_final:
-                        words += len(event.words)
-                        stable += event.stable_words
-        listener.finish()
-    return Shown(words, stable)
+def recordings(directory: Path) -> list[Sound]:
+    """Those that the ``index.jsonl`` of ``directory`` names."""
+    content = (directory / "index.jsonl").read_text(encoding="utf-8")
+    return [path_sound(directory / json.loads(line)["file"]) for line in content.splitlines()]
+
+
+def committed_row(material: Material) -> list[Row]:
+    """The row of ``make eval``: a sample of the clips, those that the rule was chosen on left out."""
+    known = _files(CHOSEN_ON)
+    clips = material.sample([clip.mended() for clip in material.clips if clip.file not in known], CLIPS, seed=4)
+    if not clips:
+        raise NotMeasured("no clips were chosen but those of tests/data")
+    [(_, found)] = sweep(material.hearing_model, [file_sound(c.audio) for c in clips], threads=material.threads)
+    notes = (
+        f"{found.retracted} of {found.committed} words on {len(clips)} clips; {percent(found.early_share)} of the "
+        f"finals' words are committed {EARLY_SECONDS:g} s before",
+    )
+    return [at_most("committed words that the final lacks", found.retracted_share, LIMIT, notes=notes)]
+
+
+def _files(index: Path) -> set[str]:
+    """Names of the clips of an ``index.jsonl``, parts of recordings included; none where there is no such file."""
+    if not index.is_file():
+        return set()
+    rows: list[dict[str, Any]] = [json.loads(line) for line in index.read_text(encoding="utf-8").splitlines()]
+    parts = [part for row in rows for part in row.get("parts", [])]
+    return {Path(str(row["file"])).name for row in [*rows, *parts]}
+
+
+def plot(curve: Curve, file: Path) -> None:
+    """Draw words committed early against words taken back, one point a rule, as a PNG.
+
+    Raises:
+        ImportError: no matplotlib (the extra ``eval`` has it).
+    """
+    import_module("matplotlib").use("agg")
+    pyplots: Any = import_module("matplotlib.pyplot")
+    figure, axes = pyplots.subplots(figsize=(6, 4), layout="constrained")
+    shares = [(100 * found.retracted_share, 100 * found.early_share) for _, found in curve]
+    axes.plot(*zip(*shares, strict=True), marker="o")
+    for (rule, _), (x, y) in zip(curve, shares, strict=True):
+        axes.annotate(f"{rule.bound:.2f}", (x, y), textcoords="offset points", xytext=(4, -10))
+    axes.set_xlabel("committed words taken back, %")
+    axes.set_ylabel(f"words committed {EARLY_SECONDS:g} s before the final, %")
+    axes.grid(alpha=0.3)
+    figure.savefig(file, dpi=120)
+    pyplots.close(figure)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print a row a rule."""
+    parser = argparse.ArgumentParser(prog="bench.stability", description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("directory", nargs="?", type=Path, help="sound files and an index.jsonl")
+    parser.add_argument("--shards", nargs="+", type=Path, default=[], help="tars of clips instead")
+    parser.add_argument("--only", type=Path, help="names of clips, a line each, or a run.json: its dev clips")
+    parser.add_argument("--limit", type=int, help="at most so many recordings, drawn from all")
+    parser.add_argument("--asr-model", help="name or directory of the hearing model")
+    parser.add_argument("--bounds", nargs="+", type=float, help="bounds of the rule, instead of its own")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="a picture of the curve")
+    given = parser.parse_args(arguments)
+    if (given.directory is None) == (not given.shards):
+        parser.error("name a directory or --shards")
+    if given.directory is not None:
+        sounds = recordings(given.directory)
+    else:
+        material = Material(Path(), given.shards, only=names(given.only) if given.only else None)
+        sounds = [file_sound(clip.mended().audio) for clip in material.clips]
+    if given.limit is not None and given.limit < len(sounds):
+        sounds = random.Random(SEED).sample(sounds, given.limit)
+
+    def rules(own: Rule) -> Sequence[Rule]:
+        return [replace(own, bound=bound) for bound in given.bounds] if given.bounds else [own]
+
+    curve = sweep(store.find(given.asr_model or store.default()), sounds, rules)
+    for rule, found in curve:
+        lines({f"bound {rule.bound:g}, {len(sounds)} recordings": figures(found)})
+    if given.plot:
+        plot(curve, given.plot)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

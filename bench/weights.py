@@ -35,6 +35,4 @@ def model_bytes(directory: Path) -> int:
         ManifestError: the manifest or a file that it names is missing.
     """
     manifest = integrity.load_manifest(directory)
-    return (directory / NAME).stat().st_size + sum(
-        integrity.member(directory, name).stat().st_size for name in manifest.files
-    )
+    return (directory / NAME).stat().st_size + sum(file.bytes for file in manifest.files.values())

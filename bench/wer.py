@@ -1,7 +1,13 @@
-"""Word error rate: lower case, no punctuation, numbers as they come."""
+"""Word error rate by jiwer, on words in lower case without punctuation, numbers as they come."""
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Final
+
+import jiwer
+
+NO_WORD: Final = "-"
+"""Stands for a word that normalisation leaves nothing of, so that places keep their numbers."""
 
 
 def normalize(text: str) -> list[str]:
@@ -10,13 +16,15 @@ def normalize(text: str) -> list[str]:
 
 
 def distance(reference: Sequence[str], hypothesis: Sequence[str]) -> int:
-    """Fewest substitutions, insertions and deletions from one to the other (Levenshtein)."""
-    row = list(range(len(hypothesis) + 1))
-    for i, word in enumerate(reference, 1):
-        diagonal, row[0] = row[0], i
-        for j, other in enumerate(hypothesis, 1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (word != other))
-    return row[-1]
+    """Fewest substitutions, insertions and deletions of words from one to the other."""
+    found = _compared(reference, hypothesis)
+    return found.substitutions + found.insertions + found.deletions
+
+
+def character_distance(reference: str, hypothesis: str) -> int:
+    """The same of characters, spaces included."""
+    found = jiwer.process_characters([reference], [hypothesis])
+    return found.substitutions + found.insertions + found.deletions
 
 
 def rate(pairs: Iterable[tuple[str, str]]) -> float:
@@ -32,23 +40,22 @@ def rate(pairs: Iterable[tuple[str, str]]) -> float:
 def alignment(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[int | None, int | None]]:
     """Pairs of places of one cheapest way from one to the other; None on the left is an insertion, on the right a
     deletion."""
-    costs = [list(range(len(hypothesis) + 1))]
-    for i, word in enumerate(reference, 1):
-        above = costs[-1]
-        row = [i]
-        for j, other in enumerate(hypothesis, 1):
-            row.append(min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (word != other)))
-        costs.append(row)
-    i, j, pairs = len(reference), len(hypothesis), list[tuple[int | None, int | None]]()
-    while i or j:
-        here = costs[i][j]
-        if i and j and here == costs[i - 1][j - 1] + (reference[i - 1] != hypothesis[j - 1]):
-            i, j = i - 1, j - 1
-            pairs.append((i, j))
-        elif i and here == costs[i - 1][j] + 1:
-            i -= 1
-            pairs.append((i, None))
-        else:
-            j -= 1
-            pairs.append((None, j))
-    return pairs[::-1]
+    pairs = list[tuple[int | None, int | None]]()
+    for chunk in _compared(reference, hypothesis).alignments[0]:
+        left, right = (
+            range(chunk.ref_start_idx, chunk.ref_end_idx),
+            range(chunk.hyp_start_idx, chunk.hyp_end_idx),
+        )
+        match chunk.type:
+            case "delete":
+                pairs += [(i, None) for i in left]
+            case "insert":
+                pairs += [(None, j) for j in right]
+            case _:
+                pairs += zip(left, right, strict=True)
+    return pairs
+
+
+def _compared(reference: Sequence[str], hypothesis: Sequence[str]) -> jiwer.WordOutput:
+    one, other = ([word or NO_WORD for word in words] for words in (reference, hypothesis))
+    return jiwer.process_words([" ".join(one)], [" ".join(other)])

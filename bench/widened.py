@@ -19,10 +19,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from engines import integrity
 from engines import manifest as manifests
-from engines.batching import Owner, Urgency
+from engines.batching import Owner
 from engines.llama import start_backend
 from streaming.encoder import AudioEncoder, Encoded
+from streaming.model import AsrModel
 
 Floats = npt.NDArray[np.float32]
 
@@ -44,7 +46,9 @@ def write(source: Path, target: Path) -> Path:
     width = write_decoder(source / manifest.decoder.file, target / manifest.decoder.file)
     decoder = msgspec.structs.replace(manifest.decoder, quantization="q4_k_m", width=width)
     encoder = msgspec.structs.replace(manifest.encoder, width=width)
-    manifests.write(msgspec.structs.replace(manifest, decoder=decoder, encoder=encoder), target)
+    file = target / decoder.file
+    files = {**manifest.files, decoder.file: manifests.File(file.stat().st_size, integrity.sha256(file))}
+    manifests.write(msgspec.structs.replace(manifest, decoder=decoder, encoder=encoder, files=files), target)
     return target
 
 
@@ -121,15 +125,23 @@ class WidenedEncoder(AudioEncoder):
         self.__dict__.update(encoder.__dict__)
         self._decoder_width = width
 
-    def bodies(self, windows: Any, owner: Owner | None = None, urgency: Urgency = Urgency.DUE) -> list[Encoded]:
+    def bodies(self, windows: Any, owner: Owner | None = None) -> list[Encoded]:
         """As ``AudioEncoder.bodies``."""
-        found = super().bodies(windows, owner, urgency)
+        found = super().bodies(windows, owner)
         return [
             replace(
                 each, embeddings=np.pad(each.embeddings, ((0, 0), (0, self._decoder_width - each.embeddings.shape[1])))
             )
             for each in found
         ]
+
+
+class WidenedModel(AsrModel):
+    """A model directory that ``write`` has made, loaded."""
+
+    def _warm(self) -> None:
+        self.engine.encoder = WidenedEncoder(self.engine.encoder, self.engine.decoder.width)
+        super()._warm()
 
 
 def _whole(length: int) -> int:

@@ -1,11 +1,12 @@
 """Word times against those that a synthesiser reports: how far off the starts are.
 
 The directory holds sound files and an ``index.jsonl`` of ``file text end words``: ``words`` has [index of the word in
-the text, its start in seconds], ``end`` is where the speech ends (training/timed_words.py writes both). A heard word
+the text, its start in seconds], ``end`` is where the speech ends (tools/timed_words.py writes both). A heard word
 counts where it equals the word it is aligned with.
 """
 
 import json
+from contextlib import closing
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
@@ -66,10 +67,9 @@ def measure(directory: Path, model: str | None = None, *, threads: int | None = 
 
 def hear(asr: AsrModel, path: Path) -> list[Word]:
     """The words of the finals of one recording."""
-    listener = asr.listener(ListenOptions(interim=False))
-    try:
-        events = [event for part in samples_of(*pcm16(path), asr.sample_rate) for event in listener.feed(part)]
-        events += listener.finish()
-    finally:
-        listener.close()
+    with closing(asr.listener(ListenOptions(interim=False))) as listener:
+        for part in samples_of(*pcm16(path), asr.sample_rate):
+            listener.feed(part)
+        listener.finish()
+        events = listener.drain()
     return [word for event in events if isinstance(event, Transcript) and event.is_final for word in event.words]

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from audio.ogg import checksum
 from tests.clips import DATA
-from training.ogg import checksum
 
 Rows = Sequence[dict[str, Any]]
 

@@ -10,7 +10,7 @@ from bench.identity import measure
 from engines.gguf import Decoder, Rows
 
 
-def test_a_widened_decoder_is_the_same_function(model_directory: Path, tmp_path: Path) -> None:
+def test_a_widened_decoder_is_the_same_function(asr_directory: Path, tmp_path: Path) -> None:
     """In float32 it gives the logits of the original up to rounding; in q4_k_m others, but near."""
     rows = np.random.default_rng(0).integers(0, 700, 40).tolist()
 
@@ -21,7 +21,7 @@ def test_a_widened_decoder_is_the_same_function(model_directory: Path, tmp_path:
         finally:
             decoder.close()
 
-    source = model_directory / "decoder.gguf"
+    source = asr_directory / "decoder.gguf"
     exact = logits(source)
     distances: list[float] = []
     for kind in (widened.ALL_F32, widened.Q4_K_M):
@@ -41,7 +41,6 @@ def test_live_is_the_file_alone_and_with_skipped_ticks() -> None:
     for name in ("live", "live, ticks skipped"):
         assert rounded[name]["words_that_differ"] == rounded[name]["clips_that_differ"] == 0
     assert rounded["live among 4"]["rows_that_shared_a_call"] > 0
-    assert rounded["margins"]["tokens"] > rounded["words"]
     own: Any = measure(limit=5, sessions=4, as_it_is=True)
     assert own["decoder"] == "q8_0"
     assert [own[name]["words_that_differ"] for name in own if name.startswith("live")] == [0, 0, 0]

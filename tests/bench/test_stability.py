@@ -1,15 +1,39 @@
-"""The promise of committed words, on recordings and speech that no model was trained on."""
+"""Committed words are counted as they are committed: a rule that is surer of itself commits fewer."""
 
-from bench.stability import measure
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from bench.stability import Committed, main, recordings, sweep
+from streaming.stability import Rule
 from tests.clips import DATA
 
+CLIPS = 6
 
-def test_finals_lack_at_most_one_committed_word_in_a_hundred() -> None:
-    """Over all recordings; and with the synthetic clips enough words are committed for that to mean something."""
-    found = [measure(DATA), measure(DATA.parent / "synthetic")]
-    assert int(str(found[0]["committed_words"])) > 500
-    assert float(str(found[0]["lacking_share"])) <= 0.01
-    committed = sum(int(str(each["committed_words"])) for each in found)
-    lacking = sum(int(str(each["committed_words_the_final_lacks"])) for each in found)
-    assert committed > 1000
-    assert lacking <= 0.01 * committed
+
+def test_a_surer_rule_commits_fewer_words(asr_directory: Path) -> None:
+    """Never, as shipped, and whatever stood in two hypotheses; the same finals each time."""
+
+    def rules(own: Rule) -> list[Rule]:
+        return [replace(own, bound=bound) for bound in (inf, own.bound, -inf)]
+
+    never, shipped, always = (found for _, found in sweep(asr_directory, recordings(DATA)[:CLIPS], rules))
+    assert never.words == shipped.words == always.words > 30
+    assert never.committed == never.early == never.retracted == 0
+    assert 0 < shipped.committed < always.committed
+    for found in (shipped, always):
+        assert found.early <= found.committed - found.retracted <= found.words
+    assert 0 < shipped.early_share < 1 and shipped.retracted_share < 0.1
+
+
+def test_shares_of_nothing_are_nothing() -> None:
+    assert Committed().early_share == Committed().retracted_share == 0
+    assert Committed(4, 2, 3, 1) + Committed(1, 1, 1, 0) == Committed(5, 3, 4, 1)
+
+
+def test_a_directory_or_shards(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([])
+    assert "--shards" in capsys.readouterr().err
