@@ -1,8 +1,9 @@
 """Install llama-cpp-python as pinned in requirements/runtime.txt, from a wheel kept in a cache directory.
 
-It has no wheels on the index and compiles for about five minutes, for this very CPU; so the wheel is kept under a name
-that says Python, platform, the CPU's features and what is added to it, and a machine compiles it once. Run by the
-Makefile. Added: tools/llama, faster products of q8_0, which change no bit.
+The index has its source only. It compiles for two to three minutes on two cores, for this very CPU; so the wheel is
+kept under a name that says Python, platform, the CPU's features and how it is built, and a machine compiles it
+once. Run by the Makefile. tools/llama leaves out what nothing here calls, and adds faster products of q8_0, which
+change no bit.
 """
 
 import argparse
@@ -15,10 +16,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 PACKAGE = "llama-cpp-python"
 ADDED = Path(__file__).resolve().parent / "llama"
+OPTIONS = ("-DLLAVA_BUILD=OFF",)
+"""Of llama-cpp-python's own build: without the library for pictures."""
+INCLUDED = {"llama.cpp": "alone.cmake", "ggml": "q8_0.cmake"}
+"""Project → the file of ``ADDED`` that CMake includes behind its project()."""
+TELL_SECONDS = 10.0
+"""Between two lines on how far the compiler is."""
 
 
 def pinned(requirements: Path) -> str:
@@ -42,7 +50,7 @@ def cpu_features() -> str:
 def key(line: str) -> str:
     """Directory name for a wheel built from ``line`` on this machine."""
     added = [file.read_text() for file in sorted(ADDED.iterdir())]
-    seed = "\n".join([line, sys.version.split()[0], platform.platform(), cpu_features(), *added])
+    seed = "\n".join([line, sys.version.split()[0], platform.platform(), cpu_features(), *OPTIONS, *added])
     return hashlib.sha256(seed.encode()).hexdigest()[:16]
 
 
@@ -63,18 +71,50 @@ def compiler_missing() -> str | None:
 
 
 def cmake_arguments() -> str:
-    """CMAKE_ARGS for the build: what the environment says, and our file behind ggml's project()."""
-    hook = f"-DCMAKE_PROJECT_ggml_INCLUDE={(ADDED / 'q8_0.cmake').as_posix()}"
-    return f"{os.environ.get('CMAKE_ARGS', '')} {shlex.quote(hook)}".strip()
+    """CMAKE_ARGS for the build: what the environment says, then ours."""
+    hooks = [f"-DCMAKE_PROJECT_{name}_INCLUDE={(ADDED / file).as_posix()}" for name, file in INCLUDED.items()]
+    return f"{os.environ.get('CMAKE_ARGS', '')} {shlex.join([*OPTIONS, *hooks])}".strip()
 
 
-def pip(*arguments: str) -> int:
-    """Run this environment's pip."""
-    return subprocess.run(
-        [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments],
-        env={**os.environ, "CMAKE_ARGS": cmake_arguments()},
-        check=False,
-    ).returncode
+def pip(*arguments: str) -> list[str]:
+    """The command that runs this environment's pip."""
+    return [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
+
+
+def compile_wheel(line: str, scratch: Path) -> Path:
+    """A wheel of the pinned ``line`` in ``scratch``; tells every few seconds how far it is."""
+    wanted, log = scratch / "llama.txt", scratch / "log"
+    wanted.write_text(line + "\n")
+    # Not from pip's cache of wheels: that does not know how it was built.
+    command = pip(
+        "wheel", "-v", "--no-cache-dir", "--no-deps", "--require-hashes", "-r", str(wanted), "-w", str(scratch)
+    )
+    environment = {
+        "CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count() or 1),
+        **os.environ,
+        "CMAKE_ARGS": cmake_arguments(),
+    }
+    begun = told = time.monotonic()
+    with log.open("w+b") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        while process.poll() is None:
+            time.sleep(0.2)
+            now = time.monotonic()
+            if now - told >= TELL_SECONDS:
+                told = now
+                print(f"{now - begun:5.0f} s  {progress(log.read_text(errors='replace'))}", flush=True)
+    if process.returncode:
+        last = log.read_text(errors="replace").splitlines()[-200:]
+        sys.exit("\n".join([*last, "llama-cpp-python could not be built; the reason is above."]))
+    return next(scratch.glob("*.whl"))
+
+
+def progress(log: str) -> str:
+    """How far a build is, by the last count in its output (Ninja's ``[3/70]``, make's ``[ 4%]``)."""
+    counts = re.findall(r"^\s*\[\s*(\d+(?:/\d+|%))\]", log, re.MULTILINE)
+    if counts:
+        return f"compiling {counts[-1].replace('/', ' of ')}"
+    return "configuring" if "Configuring CMake" in log else "fetching the source and its build tools"
 
 
 def main() -> None:
@@ -90,21 +130,13 @@ def main() -> None:
         problem = compiler_missing()
         if problem:
             sys.exit(problem)
-        print(
-            "Compiling llama.cpp for this machine: about five minutes, once. The wheel is kept for the next time.",
-            flush=True,
-        )
+        print("Compiling llama.cpp for this machine, once: two to three minutes on two cores.", flush=True)
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as scratch:
-            wanted = Path(scratch) / "llama.txt"
-            wanted.write_text(line + "\n")
-            # Not from pip's cache of wheels: that does not know what is added here.
-            if pip("wheel", "-q", "--no-cache-dir", "--no-deps", "--require-hashes", "-r", str(wanted), "-w", scratch):
-                sys.exit("llama-cpp-python could not be built; the compiler's output is above.")
-            wheel = next(Path(scratch).glob("*.whl"))
+            wheel = compile_wheel(line, Path(scratch))
             shutil.move(wheel, folder / wheel.name)
         wheels = list(folder.glob("*.whl"))
-    if pip("install", "-q", "--no-deps", "--force-reinstall", str(wheels[0])):
+    if subprocess.run(pip("install", "-q", "--no-deps", "--force-reinstall", str(wheels[0])), check=False).returncode:
         sys.exit(f"{wheels[0].name} could not be installed")
 
 

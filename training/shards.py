@@ -18,7 +18,7 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
-from training.ogg import mend
+from audio.ogg import mend
 
 RATE = 16000
 # Beginning of the index's corpus name (lower case) -> short source name; the first that fits wins.

@@ -5,7 +5,7 @@ import lzma
 import math
 from pathlib import Path
 
-from training.asr.config import inner_layer, load_config
+from training.asr.config import load_config
 
 _CONFIG = Path(__file__).parent / "pocket-asr-en.toml"
 
@@ -47,7 +47,6 @@ def main() -> None:
     train.add_argument("--text", type=Path, required=True)
     train.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
     train.add_argument("--synthetic", type=Path)
-    train.add_argument("--phones", type=Path, help="where espeak-ng is unpacked: an inner CTC loss of its phones")
     train.add_argument("--out", type=Path, required=True)
     train.add_argument("--seconds", type=float, default=1500.0)
     train.add_argument("--until", type=float, default=0.0, help="instead: end at this time, seconds since the epoch")
@@ -66,16 +65,6 @@ def main() -> None:
     export.add_argument("--tokenizer", type=Path, required=True, help="folder")
     export.add_argument("--out", type=Path, required=True)
 
-    phones = stages.add_parser("phones", help="pronunciations, and a phone head for weights without one")
-    phones.add_argument("weights", type=Path)
-    phones.add_argument("--shards", type=Path, nargs="+", required=True)
-    phones.add_argument("--text", type=Path, required=True)
-    phones.add_argument("--root", type=Path, default=Path("/"), help="where espeak-ng is unpacked")
-    phones.add_argument("--passes", type=int, default=6, help="over the recordings; over the words five times as many")
-    phones.add_argument("--processes", type=int, default=2)
-    phones.add_argument("--device", default="cpu")
-    phones.add_argument("--out", type=Path, required=True)
-
     shipped = stages.add_parser("shipped", help="weights to start from, out of a shipped model directory")
     shipped.add_argument("model", type=Path)
     shipped.add_argument("--out", type=Path, required=True)
@@ -83,13 +72,6 @@ def main() -> None:
     mean = stages.add_parser("mean", help="weighted mean of several runs' weights")
     mean.add_argument("--of", nargs=2, action="append", required=True, metavar=("SHARE", "WEIGHTS"))
     mean.add_argument("--out", type=Path, required=True)
-
-    evaluate = stages.add_parser("evaluate", help="WER of a checkpoint folder on labelled shards")
-    evaluate.add_argument("checkpoint", type=Path)
-    evaluate.add_argument("--test", type=Path, nargs="+", required=True)
-    evaluate.add_argument("--device", default="cpu")
-    evaluate.add_argument("--limit", type=int, default=100_000)
-    evaluate.add_argument("--out", type=Path)
 
     _dispatch(parser.parse_args())
 
@@ -125,7 +107,6 @@ def _dispatch(a: argparse.Namespace) -> None:
             seconds=a.seconds,
             until=a.until,
             synthetic=a.synthetic,
-            phones=a.phones,
             start=a.start,
             resume=a.resume,
             rate=a.rate,
@@ -138,22 +119,9 @@ def _dispatch(a: argparse.Namespace) -> None:
         )
         Training(config, run).train()
     elif a.stage == "checkpoint":
-        from training.asr.checkpoint import PRONUNCIATION, load_weights, save_checkpoint
+        from training.asr.checkpoint import load_weights, save_checkpoint
 
-        said = a.weights / PRONUNCIATION
-        save_checkpoint(
-            config.name,
-            config.shape,
-            load_weights(a.weights),
-            a.tokenizer,
-            a.out,
-            language_model=config.language_model,
-            phones=(inner_layer(config.shape, config.regularisation), said) if said.exists() else None,
-        )
-    elif a.stage == "phones":
-        from training.asr.phone_stage import add_phones
-
-        add_phones(config, a.weights, a.shards, a.text, a.root, a.out, a.passes, a.processes, a.device)
+        save_checkpoint(config.name, config.shape, load_weights(a.weights), a.tokenizer, a.out)
     elif a.stage == "shipped":
         from training.asr.checkpoint import save_weights
         from training.asr.shipped import shipped_weights
@@ -163,10 +131,6 @@ def _dispatch(a: argparse.Namespace) -> None:
         from training.asr.checkpoint import save_mean
 
         save_mean([(float(share), Path(folder)) for share, folder in a.of], a.out)
-    elif a.stage == "evaluate":
-        from training.asr.report import report
-
-        report(a.checkpoint, a.test, a.device, a.limit, a.out)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@ tokenizer.json.
 
 The extra top-level key "hearsay" in config.json says what the runtime must know and the official config does not hold:
 the mel floor, the leading space of transcripts, the blank of the CTC head (`ctc.weight` [V + 1, d], `ctc.bias`
-[V + 1]), whether the decoder learnt text without sound and, where pronunciations stand beside the weights, the layer
-that the phone head reads (`phones.0.*`, a LayerNorm; `phones.1.weight` [frames of a row · (phones + 1), d], its bias).
+[V + 1]).
 """
 
 import json
@@ -20,21 +19,15 @@ from torch import nn
 
 from training.asr.config import Shape
 from training.asr.decoder import RMS_EPSILON, ROPE_THETA
-from training.asr.phones import FRAMES_PER_ROW
 from training.mean import weighted_mean
 
 MEL_FLOOR = -6.5  # log10 of power; a frame then depends on its own 400 samples only
-PRONUNCIATION = "pronunciation.npz"
 TOKENIZER_FILES = ("vocab.json", "merges.txt", "tokenizer.json")
 PART_BYTES = 14 << 20
 
 
-def official_config(
-    name: str, shape: Shape, tokenizer: Tokenizer, *, language_model: bool = False, phone_layer: int | None = None
-) -> dict[str, Any]:
-    """config.json for `shape`, with the constants of the released models. `language_model`: see `Config`;
-    `phone_layer`: what the phone head reads, counted from 1, where there is one."""
-    phones = dict(layer=phone_layer, frames=FRAMES_PER_ROW, pronunciation=PRONUNCIATION)
+def official_config(name: str, shape: Shape, tokenizer: Tokenizer) -> dict[str, Any]:
+    """config.json for `shape`, with the constants of the released models."""
     audio = dict(
         model_type="qwen3_asr_audio_encoder",
         num_mel_bins=shape.mel_bins,
@@ -86,8 +79,6 @@ def official_config(
             mel_floor=dict(kind="fixed", log10=MEL_FLOOR),
             text=dict(leading_space=True),
             ctc=dict(blank=shape.vocab),
-            decoder=dict(language_model=language_model),
-            **({} if phone_layer is None else {"phones": phones}),
         ),
     )
 
@@ -141,58 +132,35 @@ def load_weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def save_mean(parts: Sequence[tuple[float, Path]], out: Path) -> None:
-    """Write to `out` the mean of checkpoint folders' weights, each with its share, and the first pronunciations that
-    one of them has.
+    """Write to `out` the mean of checkpoint folders' weights, each with its share.
 
     Raises:
         FileNotFoundError: a folder has no weights.
         ValueError: the shares do not add up to 1, or the folders do not hold the same tensors.
     """
     save_weights(weighted_mean([(str(folder), share, load_weights(folder)) for share, folder in parts]), out)
-    said = next((folder / PRONUNCIATION for _, folder in parts if (folder / PRONUNCIATION).exists()), None)
-    if said is not None:
-        shutil.copyfile(said, out / PRONUNCIATION)
 
 
-def begin_with(model: nn.Module, folder: Path) -> list[str]:
-    """Give `model` the weights of a checkpoint folder; returns the tensors that it lacks. These can only be the phone
-    head's, which begins anew where other words gave other phones.
+def begin_with(model: nn.Module, folder: Path) -> None:
+    """Give `model` the weights of a checkpoint folder; those of an earlier phone head are left out.
 
     Raises:
         ValueError: the weights are not of this shape.
     """
-    mine = model.state_dict()
-    weights = {
-        k: v
-        for k, v in load_weights(folder).items()
-        if not k.startswith("phones.") or (k in mine and mine[k].shape == v.shape)
-    }
-    lacking = model.load_state_dict(weights, strict=False)
-    if lacking.unexpected_keys or any(not k.startswith("phones.") for k in lacking.missing_keys):
-        raise ValueError(f"{folder}: not of this shape: {lacking}")
-    return list(lacking.missing_keys)
+    weights = {k: v for k, v in load_weights(folder).items() if not k.startswith("phones.")}
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise ValueError(f"{folder}: not of this shape: {error}") from error
 
 
 def save_checkpoint(
-    name: str,
-    shape: Shape,
-    weights: Mapping[str, torch.Tensor],
-    tokenizer_folder: Path,
-    folder: Path,
-    *,
-    language_model: bool = False,
-    phones: tuple[int, Path] | None = None,
+    name: str, shape: Shape, weights: Mapping[str, torch.Tensor], tokenizer_folder: Path, folder: Path
 ) -> None:
-    """The whole checkpoint folder; what only training needs stays out. `language_model`: see `Config`; `phones`: the
-    encoder layer that the phone head reads, and the file that tells how words sound to it. Without, the head stays
-    out."""
-    save_weights({k: v for k, v in weights.items() if phones is not None or not k.startswith("phones.")}, folder)
-    layer = None
-    if phones is not None:
-        layer, pronunciation = phones
-        shutil.copy(pronunciation, folder / PRONUNCIATION)
+    """The whole checkpoint folder."""
+    save_weights(weights, folder)
     tokenizer = Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))
-    config = official_config(name, shape, tokenizer, language_model=language_model, phone_layer=layer)
+    config = official_config(name, shape, tokenizer)
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     for file in TOKENIZER_FILES:
         if tokenizer_folder.resolve() != folder.resolve():

@@ -48,9 +48,8 @@ class Regularisation:
     ctc: float = 1.0  # weight of CTC up to `ctc_until` of the run, half of it afterwards
     ctc_until: float = 0.35
     ctc_continued: float = 0.5  # in a run that starts from weights
-    middle_ctc: float = 0.3  # share of the CTC loss taken at an inner encoder layer: phones, or tokens without espeak
+    middle_ctc: float = 0.3  # share of the CTC loss taken at an inner encoder layer
     middle_layer: int = 0  # which one, counted from 1; 0 is the middle
-    lines: float = 0.0  # weight of the cross-entropy of text without sound (lines.py)
     style: float = 0.0  # share of rows coloured like another row (variation.py); above 0, half of the rows change pace
 
 
@@ -73,9 +72,6 @@ class Batches:
     context_words: int = 20
     empty_share: float = 0.02
     span_share: float = 0.35  # aligned utterances cut to a random span of words
-    splice_share: float = 0.0  # pieces of readers with many words: put together from those, to a text of the corpus
-    lines: int = 0  # of text without sound in a step
-    line_width: int = 96  # ids, the template's included
     planners: int = 4
     pool_hours: float = 600.0
     dev_every: int = 0  # one speaker (or sentence, where speakers are not told apart) in so many is held out; 0: none
@@ -92,7 +88,6 @@ class Optimisation:
     constant_until: float = 0.3  # share of the run before the cosine begins
     clip: float = 2.0
     average: float = 0.9995  # decay of the weight average
-    decoder_only: bool = False  # the encoder stays as it is, up to its projection into the decoder's width
     seed: int = 1
 
 
@@ -108,14 +103,9 @@ class Config:
     sources: dict[str, float] = field(default_factory=dict[str, float])  # relative weight of each real source
     voices: dict[str, float] = field(default_factory=dict[str, float])  # relative weight of each synthesiser
 
-    @property
-    def language_model(self) -> bool:
-        """Whether the decoder learns text without sound, so that finals may ask it what people say."""
-        return self.batches.lines > 0 and self.regularisation.lines > 0
-
 
 def inner_layer(shape: Shape, regularisation: Regularisation) -> int:
-    """The encoder layer, counted from 1, that the inner CTC loss and the phone head read."""
+    """The encoder layer, counted from 1, that the inner CTC loss reads."""
     return regularisation.middle_layer or shape.encoder_layers // 2
 
 

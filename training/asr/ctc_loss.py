@@ -1,4 +1,4 @@
-"""The CTC losses of a step: tokens at the last encoder layer, phones (or tokens) at an inner one, and their gradients.
+"""The CTC losses of a step: tokens at the last encoder layer and at an inner one, and their gradients.
 
 Contract: the logits are read, never differentiated through: what comes back are gradients at the logits, which the
 caller hands to the graph that made them. PyTorch's kernel wants the lengths on the host, so this part of a step is
@@ -13,7 +13,6 @@ from torch import Tensor
 
 from training.asr.config import Config
 from training.asr.encoder import token_count
-from training.asr.phones import FRAMES_PER_ROW
 from training.asr.plan import Plan
 from training.asr.spectrogram import HOP
 
@@ -21,10 +20,9 @@ from training.asr.spectrogram import HOP
 class CtcLoss:
     """Of batches in as many views as the configuration says."""
 
-    def __init__(self, config: Config, device: torch.device, *, phones: bool) -> None:
-        """phones: whether the inner layer spells phones, `FRAMES_PER_ROW` frames a row."""
+    def __init__(self, config: Config, device: torch.device) -> None:
         self._share, self._views = config.regularisation.middle_ctc, config.batches.views
-        self._chunk, self._device, self._phones = config.shape.chunk_frames, device, phones
+        self._chunk, self._device = config.shape.chunk_frames, device
 
     def __call__(self, last: Tensor, inner: Tensor, plan: Plan, weight: float) -> tuple[Tensor, list[Tensor]]:
         """Logits [rows, frames, classes], the blank last, of both layers -> losses per token [2]; gradients of
@@ -34,9 +32,8 @@ class CtcLoss:
         total = max(int(plan.ctc_count.sum()) * self._views, 1)
         losses: list[Tensor] = []
         gradients: list[Tensor] = []
-        for logits, share, fine in ((last, 1 - self._share, False), (inner, self._share, self._phones)):
-            tokens, counts = (plan.phones, plan.phone_count) if fine else (plan.ctc, plan.ctc_count)
-            loss, gradient = self._one(logits, tokens, counts, rows * FRAMES_PER_ROW if fine else rows)
+        for logits, share in ((last, 1 - self._share), (inner, self._share)):
+            loss, gradient = self._one(logits, plan.ctc, plan.ctc_count, rows)
             losses.append(loss / total)
             gradients.append(gradient * (weight * share / total))
         return torch.stack(losses), gradients

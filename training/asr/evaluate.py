@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import jiwer
 import torch
 from torch import Tensor
 
@@ -21,13 +22,9 @@ def words_of(text: str) -> list[str]:
 
 
 def distance(reference: Sequence[str], hypothesis: Sequence[str]) -> int:
-    """Levenshtein distance."""
-    row = list(range(len(hypothesis) + 1))
-    for i, r in enumerate(reference, 1):
-        previous, row[0] = row[0], i
-        for j, h in enumerate(hypothesis, 1):
-            previous, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, previous + (r != h))
-    return row[-1]
+    """Fewest substitutions, insertions and deletions of words from one to the other."""
+    found = jiwer.process_words([" ".join(reference)], [" ".join(hypothesis)])
+    return found.substitutions + found.insertions + found.deletions
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,6 @@ def transcribe(
     clips: Sequence[Clip],
     device: torch.device,
     *,
-    contexts: Sequence[Sequence[str]] | None = None,
     batch_seconds: int = 1500,
 ) -> list[tuple[str, str]]:
     """(decoder text, CTC text) of every clip, in order."""
@@ -76,11 +72,8 @@ def transcribe(
         for r, i in enumerate(group):
             samples[r, : len(clips[i].samples)] = torch.from_numpy(clips[i].samples.astype("float32") / 32768)
         frames = torch.tensor([n // HOP for n in counted], device=device)
-        prefixes = [prompt.prefix(contexts[i] if contexts else ()) for i in group]
-        prefix = torch.full((len(group), max(map(len, prefixes))), prompt.pad, device=device)
-        for r, ids in enumerate(prefixes):
-            prefix[r, : len(ids)] = torch.tensor(ids)
-        count = torch.tensor([len(p) for p in prefixes], device=device)
+        prefix = torch.tensor([prompt.prefix()] * len(group), device=device)
+        count = torch.full((len(group),), prefix.shape[1], device=device)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             ids, ctc, valid = model.transcribe(
                 past_end(mel(samples), frames),

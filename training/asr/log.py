@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 
 REPORT = 100  # steps between two lines
-_NAMES = ("ce", "acc", "views", "ctc", "inner", "norm", "lines")
-_DIGITS = (3, 3, 3, 3, 3, 2, 3)
+_NAMES = ("ce", "acc", "views", "ctc", "inner", "norm")
+_DIGITS = (3, 3, 3, 3, 3, 2)
 
 
 class Log:

@@ -1,10 +1,9 @@
-"""What a training run makes of its clips and texts: who is held out, which words are rare, how all are pronounced."""
+"""What a training run makes of its clips and texts: who is held out, which words are rare."""
 
 import zlib
 from collections import Counter
 from pathlib import Path
 
-from training.asr.phones import Phones
 from training.shards import Clip
 from training.transcript import transcript
 
@@ -24,16 +23,6 @@ def word_counts(text: Path, clips: list[Clip]) -> Counter[str]:
 def rare_words(text: Path, clips: list[Clip]) -> list[str]:
     """Words that occur, but seldom: what keyterms are made of."""
     return sorted(w for w, n in word_counts(text, clips).items() if n < 30 and len(w) > 3)
-
-
-def sentences(text: Path) -> list[str]:
-    """Transcripts of all lines of a text, those without words left out."""
-    return [said for line in text.read_text().splitlines() if (said := transcript(line))]
-
-
-def vocabulary(root: Path, text: Path, clips: list[Clip]) -> Phones:
-    """Pronunciations of all words that occur."""
-    return Phones(root, word_counts(text, clips))
 
 
 def split(clips: list[Clip], every: int) -> tuple[list[Clip], list[Clip]]:

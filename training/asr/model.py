@@ -1,7 +1,7 @@
 """Qwen3-ASR at pocket size: audio tower, text model and a CTC head, batched for training and for greedy decoding.
 
 `state_dict` names are the official checkpoint's plus `ctc.weight` and `ctc.bias`; the CTC head reads the encoder states
-after ln_post, its last class (index vocab) is the blank. `phones.*`, where there are phones, is for training only.
+after ln_post, its last class (index vocab) is the blank.
 """
 
 import math
@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from training.asr.config import Regularisation, Shape
 from training.asr.decoder import Cache, TextModel
 from training.asr.encoder import AudioTower, token_count
-from training.asr.phones import FRAMES_PER_ROW
 
 
 class Outputs(NamedTuple):
@@ -21,7 +20,7 @@ class Outputs(NamedTuple):
 
     logits: Tensor  # [B, S - 1, vocab]: predicts targets[:, 1:]
     ctc: Tensor  # [B, T, vocab + 1], unnormalised
-    middle_ctc: Tensor  # the same from an inner encoder layer; or of phones, [B, FRAMES_PER_ROW * T, phones + 1]
+    middle_ctc: Tensor  # the same from an inner encoder layer
     count: Tensor  # [B] valid encoder tokens
 
 
@@ -32,17 +31,11 @@ class Thinker(nn.Module):
 
 
 class PocketASR(nn.Module):
-    def __init__(self, shape: Shape, reg: Regularisation | None = None, phones: int = 0) -> None:
-        """`phones`: classes of the phone head, 0 for none."""
+    def __init__(self, shape: Shape, reg: Regularisation | None = None) -> None:
         super().__init__()
         self.shape = shape
         self.thinker = Thinker(shape, reg or Regularisation())
         self.ctc = nn.Linear(shape.d_model, shape.vocab + 1)
-        self.phones = (
-            nn.Sequential(nn.LayerNorm(shape.d_model), nn.Linear(shape.d_model, FRAMES_PER_ROW * (phones + 1)))
-            if phones
-            else None
-        )
         self._initialise()
 
     def _initialise(self) -> None:
@@ -62,14 +55,6 @@ class PocketASR(nn.Module):
             nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")
         with torch.no_grad():
             tower.conv_out.weight.mul_(5)
-
-    def keep_encoder(self) -> None:
-        """Train the decoder and what projects the encoder's states into its rows; encoder and CTC head stay as they
-        are."""
-        tower = self.thinker.audio_tower
-        self.requires_grad_(False)
-        for part in (tower.proj1, tower.proj2, self.thinker.model):
-            part.requires_grad_(True)
 
     def forward(self, mel: Tensor, frames: Tensor, prefix: Tensor, prefix_count: Tensor, targets: Tensor) -> Outputs:
         """mel [B, 128, k chunks], frames [B]; prefix ids [B, P] of which prefix_count [B] are real; targets [B, S]:
@@ -91,18 +76,7 @@ class PocketASR(nn.Module):
         y = text(x, j.expand(x.shape[0], -1))
         take = end + torch.arange(s - 1, device=mel.device)[None]
         y = y.gather(1, take[..., None].expand(-1, -1, y.shape[-1]))
-        if self.phones is None:
-            inner = self.ctc(middle)
-        else:
-            inner = self.phones(middle).unflatten(-1, (FRAMES_PER_ROW, -1)).flatten(1, 2)
-        return Outputs(text.logits(y), self.ctc(states), inner, count)
-
-    def read(self, ids: Tensor) -> Tensor:
-        """Text without sound: ids [L, W] -> logits [L, W - 1, vocab] of ids[:, 1:]."""
-        text = self.thinker.model
-        rows = text.embed_tokens(ids)
-        position = torch.arange(ids.shape[1], device=ids.device)[None].expand(len(ids), -1)
-        return text.logits(text(rows, position)[:, :-1])
+        return Outputs(text.logits(y), self.ctc(states), self.ctc(middle), count)
 
     @torch.no_grad()
     def transcribe(

@@ -11,11 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.asr.config import Config
-from training.asr.lines import Lines
-from training.asr.phones import Phones
 from training.asr.prompt import Prompt
 from training.asr.sentences import invented_name
-from training.asr.splice import Splicer
 from training.asr.utterances import Utterance, Utterances
 from training.shards import RATE
 
@@ -36,10 +33,6 @@ class Plan:
     mask: NDArray[np.float32]  # [U, S] 1 where the token is to be predicted
     ctc: NDArray[np.int64]  # transcripts of all rows, concatenated
     ctc_count: NDArray[np.int64]  # [U]
-    phones: NDArray[np.int64]  # pronunciations of all rows, concatenated
-    phone_count: NDArray[np.int64]  # [U], 0 where nobody asked for phones
-    lines: NDArray[np.int64]  # [L, W] text without sound, template included
-    line_mask: NDArray[np.float32]  # [L, W] 1 where the id is to be predicted
 
 
 def target_width(seconds: int) -> int:
@@ -50,23 +43,12 @@ def target_width(seconds: int) -> int:
 class Planner:
     """Draws plans from a growing set of utterances."""
 
-    def __init__(
-        self,
-        config: Config,
-        prompt: Prompt,
-        rare: Sequence[str],
-        seed: int,
-        phones: Phones | None = None,
-        sentences: Sequence[str] = (),
-    ) -> None:
-        """sentences: texts for lines and for pieces spliced from the words of one reader; without any none are made."""
-        self._b, self._prompt, self._rng, self._phones = config.batches, prompt, random.Random(seed), phones
-        splicer = Splicer(sentences) if sentences and self._b.splice_share else None
-        self._utterances = Utterances(self._rng, splicer, self._b.splice_share, self._b.span_share)
+    def __init__(self, config: Config, prompt: Prompt, rare: Sequence[str], seed: int) -> None:
+        self._b, self._prompt, self._rng = config.batches, prompt, random.Random(seed)
+        self._utterances = Utterances(self._rng, self._b.span_share)
         self._sources, self._voices = config.sources, config.voices
         self._rare_list, self._rare = list(rare), set(rare)
         self._prefix = prompt.prefix()
-        self._lines = Lines(prompt, sentences, self._b.lines if sentences else 0, self._b.line_width, self._rng)
 
     def add(self, source: str, utterances: Sequence[Utterance]) -> None:
         """Add utterances of one source."""
@@ -113,7 +95,6 @@ class Planner:
         texts: list[list[int]] = []
         empty: list[bool] = []
         prefixes: list[list[int]] = []
-        spoken: list[list[int]] = []
         for row in range(rows):
             words: list[str] = []
             ids: list[int] = []
@@ -129,7 +110,6 @@ class Planner:
                     self._background(segments, row, length, 10 ** rng.uniform(-1.6, -0.6))
             lengths.append(min(max(length, RATE // 2), limit))
             texts.append(ids)
-            spoken.append(self._phones.of(words) if self._phones else [])
             empty.append(nothing)
             prefixes.append(self._context(words) if with_context and rng.random() < 0.6 else self._prefix)
         return self._pack(
@@ -138,7 +118,6 @@ class Planner:
             segments,
             lengths,
             texts,
-            spoken,
             empty,
             prefixes,
             LONG_PREFIX if with_context else SHORT_PREFIX,
@@ -167,19 +146,17 @@ class Planner:
             piece = self._utterances.piece(source)
             cut = piece.ends
             rate = rng.uniform(0.87, 1.15) if source in self._sources else rng.uniform(0.82, 1.22)
-            written = [int(length / rate) - 2 for _, length in piece.chunks]
+            written = int(piece.length / rate) - 2
             spoken = self._prompt.words(piece.words)
-            total = sum(written)
-            if min(written) < 500 or total < 800 or position + total > limit or len(ids) + len(spoken) > room:
+            if written < 800 or position + written > limit or len(ids) + len(spoken) > room:
                 misses += 1
                 cut = False
                 if words and misses > 3:
                     break
                 continue
             gain = 10 ** rng.uniform(-0.35, 0.35)
-            for (start, length), count in zip(piece.chunks, written, strict=True):
-                segments.append((row, position, start, length, rate, gain, count))
-                position += count
+            segments.append((row, position, piece.start, piece.length, rate, gain, written))
+            position += written
             words += piece.words
             ids += spoken
             if cut or position > enough:
@@ -214,7 +191,6 @@ class Planner:
         segments: list[tuple[float, ...]],
         lengths: list[int],
         texts: list[list[int]],
-        spoken: list[list[int]],
         empty: list[bool],
         prefixes: list[list[int]],
         prefix_width: int,
@@ -238,7 +214,4 @@ class Planner:
             mask,
             np.array([i for t in texts for i in t] or [0], np.int64),
             np.array([len(t) for t in texts], np.int64),
-            np.array([i for s in spoken for i in s] or [0], np.int64),
-            np.array([len(s) for s in spoken], np.int64),
-            *self._lines.take(),
         )

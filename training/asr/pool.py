@@ -16,7 +16,6 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from training.asr.config import Config
-from training.asr.phones import Phones
 from training.asr.plan import Plan, Planner
 from training.asr.prompt import Prompt
 from training.asr.synth import Item
@@ -31,8 +30,6 @@ def _run_planner(
     config: Config,
     tokenizer: str,
     rare: list[str],
-    phones: Phones | None,
-    sentences: list[str],
     seed: int,
     control: Any,
     plans: Any,
@@ -42,7 +39,7 @@ def _run_planner(
     """A process: takes ("add", source, utterances), ("align", cuts) or ("go",) from `control`, puts plans on
     `plans`."""
     torch.set_num_threads(1)
-    planner = Planner(config, Prompt(Tokenizer.from_file(tokenizer)), rare, seed, phones, sentences)
+    planner = Planner(config, Prompt(Tokenizer.from_file(tokenizer)), rare, seed)
     ready, made = False, 0
     while True:
         while True:
@@ -69,8 +66,6 @@ class Pool:
         config: Config,
         tokenizer: Path,
         rare: list[str],
-        phones: Phones | None,
-        sentences: list[str],
         device: torch.device,
         hours: float,
         *,
@@ -91,8 +86,6 @@ class Pool:
                     config,
                     str(tokenizer),
                     rare,
-                    phones,
-                    sentences,
                     seed,
                     control,
                     self._plans,
@@ -150,9 +143,7 @@ class Pool:
             start = self._place(clip.samples)
             if start is None:
                 raise ValueError(f"batches.pool_hours: {self._size / 3600 / RATE:.0f} h do not hold the real speech")
-            by_source.setdefault(clip.source, []).append(
-                Utterance(start, len(clip.samples), text, True, [], clip.speaker)
-            )
+            by_source.setdefault(clip.source, []).append(Utterance(start, len(clip.samples), text, True, []))
         for source, utterances in by_source.items():
             self.real += utterances
             self._announce(source, utterances)

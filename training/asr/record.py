@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from training.asr.evaluate import Score
-from training.curves import draw_curves
 
 
 @dataclass(slots=True)
@@ -70,4 +69,3 @@ class Record:
                 indent=1,
             )
         )
-        draw_curves(self.history, self.scores, out / "curve.png")

@@ -19,7 +19,6 @@ class Run:
     seconds: float
     until: float = 0.0  # or: end at this time (seconds since the epoch), whatever loading took
     synthetic: Path | None = None
-    phones: Path | None = None  # where espeak-ng is unpacked: the inner CTC loss then is of phones
     start: Path | None = None  # checkpoint folder to begin from
     resume: Path | None = None  # state.pt to go on from
     rate: float = 1.0  # of the configured rates

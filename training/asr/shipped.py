@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 from torch import Tensor
 
-from training.blocks import BLOCK
-
 Array = NDArray[np.float32]
 # Modules of the exported graphs -> the official names.
 _STEM = {"convolutions.0": "conv2d1", "convolutions.1": "conv2d2", "convolutions.2": "conv2d3", "out": "conv_out"}
@@ -32,9 +30,19 @@ _LAYER = {
     "up": "fc1",
     "down": "fc2",
 }
-_ENDS = {
-    "token_embd.weight": "thinker.model.embed_tokens.weight",
-    "output_norm.weight": "thinker.model.norm.weight",
+# llama.cpp's names in a GGUF of arch qwen3 -> the official ones.
+_BLOCK = {
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
 }
 _QUANTISED = re.compile(r"(?P<module>.+)\.weight/int8")
 _NAMED = re.compile(r"(?P<module>.+)\.(?P<kind>weight|bias)")
@@ -64,7 +72,9 @@ def _encoder_name(name: str) -> str | None:
     if match is None:
         return None
     module, kind = match["module"], match["kind"]
-    if module in ("ctc", "phones.0", "phones.1"):
+    if module.startswith("phones."):  # of earlier models
+        return None
+    if module == "ctc":
         return name
     if layer := re.fullmatch(r"layers\.(\d+)\.(.+)", module):
         return f"thinker.audio_tower.layers.{layer[1]}.{_LAYER[layer[2]]}.{kind}"
@@ -73,7 +83,7 @@ def _encoder_name(name: str) -> str | None:
 
 def _decoder_name(name: str) -> str:
     if block := re.fullmatch(r"blk\.(\d+)\.(\w+)\.weight", name):
-        return f"thinker.model.layers.{block[1]}.{BLOCK[block[2]]}.weight"
+        return f"thinker.model.layers.{block[1]}.{_BLOCK[block[2]]}.weight"
     return {
         "token_embd.weight": "thinker.model.embed_tokens.weight",
         "output_norm.weight": "thinker.model.norm.weight",

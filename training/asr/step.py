@@ -36,15 +36,13 @@ class Inputs:
     prefix_count: Tensor
     targets: Tensor
     mask: Tensor
-    lines: Tensor
-    line_mask: Tensor
 
 
 class Forward(NamedTuple):
     loss: Tensor  # [] cross-entropy plus consistency
     ctc: Tensor  # [rows, T, V + 1]: last layer
-    inner: Tensor  # [rows, T or FRAMES_PER_ROW * T, classes]: inner layer, tokens or phones
-    report: Tensor  # [cross-entropy, accuracy, consistency, cross-entropy of lines]
+    inner: Tensor  # the same of an inner layer
+    report: Tensor  # [cross-entropy, accuracy, consistency]
 
 
 def divergence(a: Tensor, b: Tensor) -> Tensor:
@@ -77,7 +75,7 @@ class Step:
         self._device = device
         self.strength, self.consistency = torch.zeros((), device=device), torch.zeros((), device=device)
         self.ctc_weight = 1.0
-        self._ctc = CtcLoss(config, device, phones=model.phones is not None)
+        self._ctc = CtcLoss(config, device)
         self._captured: dict[
             tuple[int, ...], tuple[Inputs, Forward, list[Tensor], torch.cuda.CUDAGraph, torch.cuda.CUDAGraph]
         ] = {}
@@ -117,19 +115,8 @@ class Step:
             texts = logits.log_softmax(-1).chunk(2)
             apart = apart + (divergence(*texts) * weight.chunk(2)[0]).sum() / total * 2
         accuracy = ((logits.detach().argmax(-1) == wanted).float() * weight).sum() / total
-        text = self._lines(x)
-        report = torch.stack([entropy.detach(), accuracy, apart.detach(), text.detach()])
-        return Forward(entropy + self.consistency * apart + reg.lines * text, last, middle, report)
-
-    def _lines(self, x: Inputs) -> Tensor:
-        """Cross-entropy of text without sound."""
-        if not len(x.lines):
-            return torch.zeros((), device=self._device)
-        with torch.autocast(self._device.type, torch.bfloat16, cache_enabled=False):
-            logits = self._model.read(x.lines).float()
-        weight = x.line_mask[:, 1:]
-        entropy = F.cross_entropy(logits.transpose(1, 2), x.lines[:, 1:], reduction="none")
-        return (entropy * weight).sum() / weight.sum().clamp(min=1)
+        report = torch.stack([entropy.detach(), accuracy, apart.detach()])
+        return Forward(entropy + self.consistency * apart, last, middle, report)
 
     def _inputs(self, plan: Plan) -> Inputs:
         def send(x: object) -> Tensor:
@@ -142,22 +129,16 @@ class Step:
             send(plan.prefix_count),
             send(plan.targets),
             send(plan.mask),
-            send(plan.lines),
-            send(plan.line_mask),
         )
 
     def _eager(self, plan: Plan, x: Inputs) -> Tensor:
         out = self._forward(x)
         loss, gradients = self._ctc(out.ctc, out.inner, plan, self.ctc_weight)
         self._store(self._backward(out, gradients))
-        return torch.cat([out.report[:3], loss, out.report[3:]])
+        return torch.cat([out.report, loss])
 
     def _backward(self, out: Forward, gradients: list[Tensor]) -> tuple[Tensor, ...]:
-        ends = zip((out.loss, out.ctc, out.inner), (self._one, *gradients), strict=True)
-        learning = [(end, gradient) for end, gradient in ends if end.requires_grad]  # CTC's not where the encoder stays
-        return torch.autograd.grad(
-            [end for end, _ in learning], self._optimizer.parameters, [gradient for _, gradient in learning]
-        )
+        return torch.autograd.grad([out.loss, out.ctc, out.inner], self._optimizer.parameters, [self._one, *gradients])
 
     def _store(self, gradients: tuple[Tensor, ...]) -> None:
         torch._foreach_copy_(self._optimizer.views, [g.float() for g in gradients])  # pyright: ignore[reportPrivateUsage]
@@ -194,7 +175,7 @@ class Step:
         return len(self._captured) if self._graphs else -1
 
     def gradients(self, plan: Plan) -> Tensor:
-        """Fill the optimiser's flat gradient -> [cross-entropy, accuracy, consistency, CTC, inner CTC, lines]."""
+        """Fill the optimiser's flat gradient -> [cross-entropy, accuracy, consistency, CTC, inner CTC]."""
         x = self._inputs(plan)
         if not self._graphs:
             return self._eager(plan, x)
@@ -215,7 +196,7 @@ class Step:
         for gradient, new in zip(gradients, found, strict=True):
             gradient.copy_(new)
         backward.replay()
-        return torch.cat([out.report[:3], loss, out.report[3:]])
+        return torch.cat([out.report, loss])
 
     def update(self) -> None:
         """Apply the flat gradient."""

@@ -1,7 +1,7 @@
 """The training run: a fixed number of seconds on one to eight devices, evaluated and saved on the way.
 
-What stands in `out` after each evaluation: float16 averaged weights in parts, run.json (history, scores, settings),
-curve.png; and state.pt, everything needed to go on with the same run. At the end also the last weights without average.
+What stands in `out` after each evaluation: float16 averaged weights in parts, run.json (history, scores, settings)
+and state.pt, everything needed to go on with the same run. At the end also the last weights without average.
 """
 
 import time
@@ -17,7 +17,7 @@ from training.asr.checkpoint import begin_with, save_weights
 from training.asr.config import Config
 from training.asr.evaluate import score
 from training.asr.log import REPORT, Log
-from training.asr.material import evaluation_sets, rare_words, sentences, split, vocabulary
+from training.asr.material import evaluation_sets, rare_words, split
 from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer, averaged
 from training.asr.plan import MUSIC
@@ -43,10 +43,8 @@ class Training:
         """``now``: the clock, in seconds since the epoch, that the run's length and schedule follow.
 
         Raises:
-            ValueError: an encoder that is to stay as it is, in a run from nothing.
+            ValueError: the weights to begin from are not of this shape.
         """
-        if config.optimisation.decoder_only and run.start is None and run.resume is None:
-            raise ValueError("optimisation.decoder_only: needs --start or --resume, an encoder that can hear")
         self._config, self._run, self._now = config, run, now
         self._all = Processes()
         self._began = self._now()
@@ -54,7 +52,6 @@ class Training:
         held_out, clips = split(clips, config.batches.dev_every)
         self._say(f"{len(clips)} clips to learn from, {len(held_out)} held out")
         self._dev = [c.file for c in held_out]
-        phones = vocabulary(run.phones, run.text, clips) if run.phones else None
         self._sets = evaluation_sets(read_shards(run.test, run.processes), held_out) if self._all.rank == 0 else {}
         fresh = run.start is None and run.resume is None
         self._device = self._all.device(run.device)
@@ -62,8 +59,6 @@ class Training:
             config,
             run.tokenizer,
             rare_words(run.text, clips),
-            phones,
-            sentences(run.text) if config.batches.splice_share or config.batches.lines else [],
             self._device,
             config.batches.pool_hours,
             easy_steps=config.batches.easy_steps if fresh else 0,
@@ -80,11 +75,9 @@ class Training:
         self._pool.add_sounds(MUSIC, generated_music(120, 24.0, config.optimisation.seed))
         self._prompt = Prompt(Tokenizer.from_file(str(run.tokenizer)))
         torch.manual_seed(config.optimisation.seed)
-        self._model = PocketASR(config.shape, config.regularisation, len(phones) if phones else 0)
+        self._model = PocketASR(config.shape, config.regularisation)
         if run.start is not None:
             begin_with(self._model, run.start)
-        if config.optimisation.decoder_only:
-            self._model.keep_encoder()
         self._model.to(self._device)
         self._mel = LogMel().to(self._device)
         self._optimizer = Optimizer(self._model, config.optimisation, config.regularisation.weight_decay)
@@ -151,7 +144,7 @@ class Training:
             self._all.average(self._optimizer.gradient)
             step.update()
             heard = float(plan.length.sum()) / RATE / 3600 * config.batches.views * self._all.count
-            log.add(torch.cat([report[:5], self._optimizer.norm[None], report[5:]]), heard)
+            log.add(torch.cat([report, self._optimizer.norm[None]]), heard)
             self._record.step, self._record.heard = self._record.step + 1, self._record.heard + heard
             if self._fresh and self._record.step == _AVERAGE_FROM:
                 self._optimizer.restart_average()
@@ -258,6 +251,5 @@ class Training:
         state = {"model": self._model.state_dict(), "optimizer": self._optimizer.state()} | self._record.state()
         torch.save(state, out / "state.tmp")
         (out / "state.tmp").rename(out / "state.pt")
-        # Last: where it cannot be drawn, nothing but the picture is lost.
         started = self._run.start is not None
         self._record.write(out, asdict(self._config), self._pool.hours, self._dev, started=started)

@@ -1,4 +1,4 @@
-"""`python -m training.tts STAGE ...`: one command a stage (docs/training-tts.md walks through them)."""
+"""`python -m training.tts STAGE ...`: one command a stage (docs/training.md walks through them)."""
 
 import argparse
 import lzma
@@ -6,8 +6,79 @@ import time
 from itertools import islice
 from pathlib import Path
 
-from training.tts.arguments import parser
 from training.tts.config import FRAMES_AN_HOUR, load_config
+
+_CONFIG = Path(__file__).parent / "pocket-tts-en.toml"
+
+
+def _ending(stage: argparse.ArgumentParser) -> None:
+    """When a training stage ends: after a number of seconds or at a moment."""
+    end = stage.add_mutually_exclusive_group(required=True)
+    end.add_argument("--seconds", type=float)
+    end.add_argument("--until", type=float, help="seconds since the epoch")
+
+
+def _parser(description: str | None) -> argparse.ArgumentParser:
+    """The parser of all stages; the one chosen stands in `stage`."""
+    parser = argparse.ArgumentParser(prog="python -m training.tts", description=description)
+    parser.add_argument("--config", type=Path, default=_CONFIG)
+    stages = parser.add_subparsers(dest="stage", required=True)
+
+    tokenizer = stages.add_parser("tokenizer", help="train the BPE of the talker's text")
+    tokenizer.add_argument("--text", type=Path, required=True, help="one sentence a line, .xz or plain")
+    tokenizer.add_argument("--out", type=Path, required=True)
+
+    synth = stages.add_parser("synth", help="make synthetic speech with phone labels")
+    synth.add_argument("--root", type=Path, default=Path("/"), help="where flite is unpacked")
+    synth.add_argument("--text", type=Path, required=True)
+    synth.add_argument("--out", type=Path, required=True)
+    synth.add_argument("--hours", type=float, required=True)
+    synth.add_argument("--seconds", type=float, default=3600.0, help="stop then, whatever is done")
+    synth.add_argument("--workers", type=int, default=2)
+    synth.add_argument("--seed", type=int, default=1)
+
+    voice = stages.add_parser("voice", help="prepare the recorded voice: level, trim, label")
+    voice.add_argument("tars", type=Path, nargs="+")
+    voice.add_argument("--root", type=Path, default=Path("/"))
+    voice.add_argument("--out", type=Path, required=True)
+    voice.add_argument("--workers", type=int, default=2)
+
+    codec = stages.add_parser("codec", help="train the codec for a number of seconds")
+    codec.add_argument("--speech", type=Path, nargs="+", required=True, help="folders of shards")
+    codec.add_argument("--out", type=Path, required=True)
+    _ending(codec)
+    codec.add_argument("--start", type=Path, help="codec.safetensors to begin from")
+    codec.add_argument("--hours", type=float, default=12.0, help="of synthetic speech at most")
+    codec.add_argument("--steps", type=int, default=10**9)
+    codec.add_argument("--device", default="cuda")
+    codec.add_argument("--eager", action="store_true", help="no CUDA graphs, nothing compiled")
+
+    encode = stages.add_parser("encode", help="speech -> codes")
+    encode.add_argument("--codec", type=Path, required=True)
+    encode.add_argument("--speech", type=Path, nargs="+", required=True)
+    encode.add_argument("--out", type=Path, required=True, help="codes.npz")
+    encode.add_argument("--device", default="cuda")
+
+    talker = stages.add_parser("talker", help="train talker and predictor on codes for a number of seconds")
+    talker.add_argument("--codes", type=Path, nargs="+", required=True)
+    talker.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
+    talker.add_argument("--out", type=Path, required=True)
+    _ending(talker)
+    talker.add_argument("--start", type=Path, help="model.safetensors to begin from")
+    talker.add_argument("--beside", help="train on this speaker's rows with the synthetic voice's")
+    talker.add_argument("--steps", type=int, default=10**9)
+    talker.add_argument("--evaluate-every", type=int, default=1500)
+    talker.add_argument("--device", default="cuda")
+    talker.add_argument("--eager", action="store_true")
+
+    checkpoint = stages.add_parser("checkpoint", help="official-layout folder of codec, talker and tokenizer")
+    checkpoint.add_argument("--codec", type=Path, required=True)
+    checkpoint.add_argument("--talker", type=Path, required=True)
+    checkpoint.add_argument("--tokenizer", type=Path, required=True, help="folder")
+    checkpoint.add_argument("--voices", nargs="+", help="speakers that may be asked for (default: all)")
+    checkpoint.add_argument("--out", type=Path, required=True)
+
+    return parser
 
 
 def _lines(path: Path) -> list[str]:
@@ -21,7 +92,7 @@ def _seconds(arguments: argparse.Namespace) -> float:
 
 def main() -> None:
     """Parse the command line and run one stage."""
-    a = parser(__doc__).parse_args()
+    a = _parser(__doc__).parse_args()
     config = load_config(a.config)
     if a.stage == "tokenizer":
         from training.tts.text import sentences
@@ -42,12 +113,9 @@ def main() -> None:
         clips, hours = prepare(a.tars, a.root, config.voices.synthetic, a.out, a.workers)
         print(f"{clips} clips, {hours:.2f} h")
     elif a.stage == "codec":
-        from training.tts.codec_run import CodecRun, CodecTrainer, Part
+        from training.tts.codec_run import CodecRun, CodecTrainer
 
-        run = CodecRun(
-            tuple(a.speech), a.out, _seconds(a), a.start, a.discriminators, a.hours, a.steps, a.device, not a.eager,
-            part=Part(a.part), codes=a.codes, heard=a.heard,
-        )  # fmt: skip
+        run = CodecRun(tuple(a.speech), a.out, _seconds(a), a.start, a.hours, a.steps, a.device, not a.eager)
         CodecTrainer(config, run).train()
     elif a.stage == "encode":
         import torch
@@ -72,125 +140,13 @@ def main() -> None:
             a.out,
             _seconds(a),
             a.start,
-            a.voice,
             a.steps,
             a.evaluate_every,
             a.device,
             not a.eager,
-            tuple(a.more),
             a.beside,
-            tuple(a.read),
         )
         TalkerTrainer(config, settings).train()
-    elif a.stage == "mean":
-        from training.tts.mean import save_mean
-
-        save_mean(a.first, a.second, a.share, a.out)
-    elif a.stage == "judge":
-        import torch
-
-        from training.tts.judge import train_judge
-
-        train_judge(a.speech, config.voices.synthetic, a.out, a.seconds, a.steps, torch.device(a.device))
-    elif a.stage == "evaluate":
-        from tokenizers import Tokenizer
-
-        from training.tts.checkpoint import load_talker
-        from training.tts.codec import load_codec
-        from training.tts.evaluate import report
-        from training.tts.judge import load_judge
-
-        report(
-            config, load_codec(a.codec), load_talker(a.talker, config) if a.talker else None,
-            Tokenizer.from_file(str(a.tokenizer)) if a.tokenizer else None, load_judge(a.judge) if a.judge else None,
-            a.speech, a.out, a.clips, a.sentences,
-        )  # fmt: skip
-    elif a.stage == "held-out":
-        from training.tts.codec import load_codec
-        from training.tts.held_out import encode_held_out
-        from training.tts.search import Search
-
-        codec = load_codec(a.codec).to(a.device)
-        search = Search(codec, config.codec_training, a.search) if a.search else None
-        print(f"{encode_held_out(codec, a.tars, a.voice, a.out, search)} recordings")
-    elif a.stage == "search":
-        from training.tts.codec import load_codec
-        from training.tts.held_out import search_held_out
-        from training.tts.search import Search
-
-        search = Search(load_codec(a.codec, encoder=False).to(a.device), config.codec_training, a.steps)
-        print(f"{search_held_out(search, a.codes, a.speech, a.out)} recordings")
-    elif a.stage == "spoken":
-        from tokenizers import Tokenizer
-
-        from training.tts.checkpoint import load_talker
-        from training.tts.spoken import say_all
-        from training.tts.text import sentences
-
-        talker = load_talker(a.talker, config).to(a.device)
-        texts = sentences(_lines(a.text), config.talker_training.seed + 1)
-        tokenizer = Tokenizer.from_file(str(a.tokenizer))
-        say_all(config, talker, tokenizer, texts, a.hours, a.seconds, a.batch).save(a.out)
-    elif a.stage == "takes":
-        import torch
-        from tokenizers import Tokenizer
-
-        from training.asr.config import load_config as load_hearing
-        from training.readers.judge import PhoneJudge
-        from training.readers.script import load_script
-        from training.tts.checkpoint import load_talker
-        from training.tts.sound import Decoded, Shipped
-        from training.tts.takes import Studio, record
-
-        device = torch.device(a.device)
-        torch.backends.cuda.matmul.allow_tf32 = True
-        torch.manual_seed(config.talker_training.seed + a.part[0])
-        talker = load_talker(a.talker, config).to(device).eval()
-        studio = Studio(
-            config, talker, Decoded(a.codec, device) if a.codec else Shipped(a.model),
-            Tokenizer.from_file(str(a.tokenizer)), PhoneJudge(load_hearing(a.asr), a.judge, device),
-        )  # fmt: skip
-        lines = load_script(a.script)[a.part[0] :: a.part[1]]
-        voices = a.voices or config.voices.speakers
-        record(studio, lines, voices, a.temperature, a.takes, a.keep, a.seconds, a.out, a.together)
-    elif a.stage == "pick":
-        from training.tts.codes import concatenate, load_codes
-
-        codes = concatenate([load_codes(path) for path in a.codes]).by(a.speaker)
-        codes.save(a.out)
-        print(f"{len(codes.text)} utterances, {len(codes.codes) / FRAMES_AN_HOUR:.2f} h")
-    elif a.stage == "shipped":
-        from training.tts.shipped import shipped
-
-        shipped(a.model, config, a.out)
-    elif a.stage == "chain":
-        from training.tts.chain import Chain, run_chain
-
-        run_chain(
-            Chain(
-                a.config, a.config.stem, tuple(a.speech), a.tokenizer, a.out, a.until, a.voice, a.start, a.codec_gpu,
-                a.talker_gpu, a.hours, a.device,
-            )
-        )  # fmt: skip
-    elif a.stage == "all":
-        from training.tts.schedule import Schedule, run_all
-
-        run_all(
-            Schedule(
-                a.config,
-                tuple(a.tars),
-                a.text,
-                a.root,
-                a.out,
-                a.seconds,
-                a.voice,
-                a.tokenizer,
-                a.start,
-                a.hours,
-                a.workers,
-                a.device,
-            )
-        )
     elif a.stage == "checkpoint":
         from training.tts.checkpoint import load_talker, save_checkpoint
         from training.tts.codec import load_codec

@@ -59,53 +59,14 @@ def _save(codec: Codec, path: Path, weights: Mapping[str, Tensor]) -> None:
     temporary.rename(path)
 
 
-def save_decoder(codec: Codec, path: Path) -> None:
-    """As `save_codec`, without encoder and phone head: what a shipped model still has."""
-    _save(codec, path, {k: v for k, v in codec.state_dict().items() if k.startswith("decoder.")})
-
-
-def load_codec(path: Path, shape: CodecShape | None = None, *, encoder: bool = True) -> Codec:
-    """A codec from `save_codec`; a file without an encoder is an error unless `encoder` is False: then it stays fresh.
-    With `shape`, weights are taken as far as they fit it: a smaller layer becomes the corner of a wider one (`grown`),
-    and what has another form (codebooks of another size, say) stays fresh.
-    """
+def load_codec(path: Path, *, encoder: bool = True) -> Codec:
+    """A codec from `save_codec`. A file without an encoder is an error; with `encoder` False it stays fresh."""
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:  # type: ignore[no-untyped-call]
         stored = json.loads(file.metadata()["shape"])
         if encoder and not any(key.startswith("encoder.") for key in file.keys()):
             raise ValueError(f"{path}: a decoder without its encoder: nothing can be encoded with it")
-    own = CodecShape(**{k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()})
-    codec = Codec(shape or own)
-    wanted = codec.state_dict()
-    turned = {f"{n}.weight" for n, m in codec.named_modules() if isinstance(m, nn.ConvTranspose1d)}
-    found = {
-        k: grown(v.float(), wanted[k], into=0 if k in turned else 1)
-        for k, v in load_file(path).items()
-        if k in wanted and _holds(k, wanted[k], v)
-    }
-    codec.load_state_dict(wanted | found)
+    codec = Codec(CodecShape(**{k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}))
+    codec.load_state_dict(codec.state_dict() | {k: v.float() for k, v in load_file(path).items()})
     return codec.eval()
-
-
-def _holds(name: str, new: Tensor, old: Tensor) -> bool:
-    if "_codebook" in name or new.dim() != old.dim():
-        return new.shape == old.shape
-    return all(a >= b for a, b in zip(new.shape, old.shape, strict=True)) and new.shape[2:] == old.shape[2:]
-
-
-def grown(old: Tensor, new: Tensor, into: int) -> Tensor:
-    """`old` in the corner of the wider `new`. Outputs that `old` had hear nothing of inputs it had not, so a network
-    grown layer by layer computes what it did. into: the axis of inputs (of tensors with more than one axis).
-    """
-    out = new.clone()
-    if old.dim() == 1:
-        out[: len(old)] = old
-        return out
-    a, b = old.shape[:2]
-    if into == 0:
-        out[a:, :b] = 0
-    else:
-        out[:a, b:] = 0
-    out[:a, :b] = old
-    return out

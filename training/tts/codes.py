@@ -30,20 +30,6 @@ class Codes:
         end = int(self.ends[i])
         return self.codes[end - int(self.lengths[i]) : end]
 
-    def by(self, speaker: str) -> "Codes":
-        """The utterances of one speaker.
-
-        Raises:
-            ValueError: there are none.
-        """
-        own = [i for i, name in enumerate(self.speaker) if name == speaker]
-        if not own:
-            raise ValueError(f"codes: no utterances of {speaker}")
-        return Codes(
-            np.concatenate([self.of(i) for i in own]), self.lengths[own], [self.text[i] for i in own],
-            [speaker] * len(own), self.held_out[own],
-        )  # fmt: skip
-
     @property
     def ends(self) -> NDArray[np.int64]:
         return np.cumsum(self.lengths)

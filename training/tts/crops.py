@@ -15,24 +15,18 @@ _RATIO = FRAME // LABEL
 
 
 class Crop(NamedTuple):
-    """wave, heard float32 [count, 1, 1920 · frames] in [-1, 1]: what the decoder is to say, and what the encoder hears
-    of it; labels int64 [count, 4 · frames] (255: not counted).
-    """
+    """wave float32 [count, 1, 1920 · frames] in [-1, 1]; labels int64 [count, 4 · frames] (255: not counted)."""
 
     wave: Tensor
-    heard: Tensor
     labels: Tensor
 
 
 @dataclass
 class Voice:
-    """wave int16 [samples], labels uint8 [samples / 480], on the device; text crosses utterance borders. heard int16
-    [samples]: the same, another way; half of the crops are heard so.
-    """
+    """wave int16 [samples], labels uint8 [samples / 480], on the device; text crosses utterance borders."""
 
     wave: Tensor
     labels: Tensor
-    heard: Tensor | None = None
 
     @property
     def hours(self) -> float:
@@ -53,36 +47,19 @@ class Voice:
         f = (at - whole).float()
         index = start * LABEL + whole.long()
 
-        def read(samples: Tensor) -> Tensor:
-            a, b, c, d = (samples[index + shift].float() / 32768 for shift in (-1, 0, 1, 2))
-            return b + 0.5 * f * (c - a + f * (2 * a - 5 * b + 4 * c - d + f * (3 * (b - c) + d - a)))
-
-        wave = heard = read(self.wave)
-        if self.heard is not None:
-            heard = torch.where(torch.rand(count, 1, device=device) < 0.5, read(self.heard), wave)
+        a, b, c, d = (self.wave[index + shift].float() / 32768 for shift in (-1, 0, 1, 2))
+        wave = b + 0.5 * f * (c - a + f * (2 * a - 5 * b + 4 * c - d + f * (3 * (b - c) + d - a)))
         middle = (torch.arange(frames * _RATIO, device=device) + 0.5) * rate
-        return Crop(wave, heard, self.labels[start + middle.long()].long())
+        return Crop(wave, self.labels[start + middle.long()].long())
 
 
-def place(
-    shards: Iterable[Shard], device: torch.device, *, held_out: bool, heard: Iterable[Shard] = ()
-) -> Voice | None:
-    """The (not) held-out utterances of `shards`, one after another on the device; None where there are none. heard: the
-    same shards as the encoder is to hear them too.
-
-    Raises:
-        ValueError: `heard` holds other utterances.
-    """
+def place(shards: Iterable[Shard], device: torch.device, *, held_out: bool) -> Voice | None:
+    """The (not) held-out utterances of `shards`, one after another on the device; None where there are none."""
     kept = [piece for shard in shards for piece in shard.pieces() if piece[0].held_out == held_out]
     if not kept:
         return None
     wave, labels = np.concatenate([w for _, w, _ in kept]), np.concatenate([x for _, _, x in kept])
-    voice = Voice(torch.from_numpy(wave).to(device), torch.from_numpy(labels).to(device))
-    if again := [piece for shard in heard for piece in shard.pieces() if piece[0].held_out == held_out]:
-        if [u for u, _, _ in again] != [u for u, _, _ in kept]:
-            raise ValueError(f"heard: {len(again)} utterances that are not the {len(kept)} that are to be said")
-        voice.heard = torch.from_numpy(np.concatenate([w for _, w, _ in again])).to(device)
-    return voice
+    return Voice(torch.from_numpy(wave).to(device), torch.from_numpy(labels).to(device))
 
 
 @dataclass
@@ -105,6 +82,6 @@ class Crops:
             parts.append(self.human.crop(human, frames, self.speed))
         if not parts:
             raise ValueError("crops: no speech to train on")
-        wave, heard, labels = (torch.cat(same) for same in zip(*parts, strict=True))
+        wave, labels = (torch.cat(same) for same in zip(*parts, strict=True))
         gain = 1 + self.gain * (2 * torch.rand(count, 1, device=wave.device) - 1)
-        return Crop((wave * gain).clamp(-1, 1)[:, None], (heard * gain).clamp(-1, 1)[:, None], labels)
+        return Crop((wave * gain).clamp(-1, 1)[:, None], labels)

@@ -71,13 +71,6 @@ class Bucket:
             chosen = torch.multinomial(holds.float(), frames, replacement=True)
         return Batch(text.long(), codec.long(), rest.long(), frame, label.long(), text_at, span, chosen)
 
-    def extend(self, other: "Bucket") -> None:
-        """Take the rows of a bucket of the same length."""
-        if other.length != self.length:
-            raise ValueError(f"bucket: rows of {other.length} positions cannot join those of {self.length}")
-        self._tensors = [torch.cat(pair) for pair in zip(self._tensors, other._tensors, strict=True)]
-        self.rows += other.rows
-
     def draw(self, positions: int, frames: int) -> Batch:
         count = max(1, positions // self.length)
         device = self._tensors[0].device

@@ -1,7 +1,6 @@
-"""A run of talker training: from scratch on the synthetic voice, or fine-tuning to the recorded one.
+"""A run of talker training: on the synthetic voice, and on a recorded one beside it.
 
-What stands in `out`: model.safetensors (newest; while fine-tuning: the best on held-out speech of the voice),
-talker.json (settings, history, held-out scores), talker.png.
+What stands in `out`: model.safetensors (newest) and talker.json (settings, history, held-out scores).
 """
 
 import json
@@ -16,7 +15,6 @@ from tokenizers import Tokenizer
 from training.tts.checkpoint import load_talker, save_talker
 from training.tts.codes import Codes, concatenate, load_codes
 from training.tts.config import Config
-from training.tts.curves import draw_curves
 from training.tts.graph import autocast
 from training.tts.prompt import Row
 from training.tts.rate import rate_at
@@ -30,10 +28,8 @@ _TEST_ROWS = 200
 
 @dataclass(frozen=True)
 class TalkerRun:
-    """What a run is given besides the configuration. voice: the speaker to fine-tune to (None: train on the
-    synthetic voice). beside: a speaker whose rows are trained on with the synthetic voice's, at the full rate and to
-    the end of the time. more: codes that may still be in the making; what appears is trained on from then on. read:
-    codes of speech that was made in any of the voices; their rows are drawn with the synthetic voice's.
+    """What a run is given besides the configuration. beside: a speaker whose rows are trained on with the synthetic
+    voice's: from scratch an hour of speech alone is memorised, not learnt.
     """
 
     codes: tuple[Path, ...]
@@ -41,26 +37,17 @@ class TalkerRun:
     out: Path
     seconds: float
     start: Path | None = None
-    voice: str | None = None
     steps: int = 10**9
     evaluate_every: int = 1500
     device: str = "cuda"
     graphs: bool = True
-    more: tuple[Path, ...] = ()
     beside: str | None = None
-    read: tuple[Path, ...] = ()
 
 
 class TalkerTrainer:
     """Owns the talker, its step and the history of one run."""
 
     def __init__(self, config: Config, run: TalkerRun) -> None:
-        if run.voice is not None and run.start is None:
-            raise ValueError(
-                "talker: fine-tuning to a voice needs --start: an hour of speech from scratch is memorised, not learnt"
-            )
-        if run.voice is not None and run.beside is not None:
-            raise ValueError("talker: --voice turns to a speaker, --beside trains on one too: one of them")
         self.config, self.run = config, run
         self.device = torch.device(run.device)
         self.began = time.monotonic()
@@ -70,13 +57,12 @@ class TalkerTrainer:
         self._rng = np.random.default_rng(t.seed)
         torch.backends.cuda.matmul.allow_tf32 = True
         tokenizer = Tokenizer.from_file(str(run.tokenizer))
-        self._tokenizer, self._awaited = tokenizer, list(run.more)
+        self._tokenizer = tokenizer
         codes = concatenate([load_codes(path) for path in run.codes])
         synthetic = config.voices.synthetic
 
-        read = [row for path in run.read for row in self._rows(load_codes(path))]
-        self.synthetic = self._buckets(self._rows(codes, synthetic) + read)
-        human = run.voice or run.beside
+        self.synthetic = self._buckets(self._rows(codes, synthetic))
+        human = run.beside
         self.human = self._buckets(self._rows(codes, human)) if human else []
         if not self.synthetic or (human and not self.human):
             raise ValueError(f"codes: no rows of {human if self.synthetic else synthetic}")
@@ -97,7 +83,6 @@ class TalkerTrainer:
         self.count = 0
         self.history: list[list[float]] = []
         self.scores: list[dict[str, object]] = []
-        self._best = float("inf")
 
     def _rows(self, codes: Codes, speaker: str | None = None) -> list[Row]:
         only = None if speaker is None else {speaker}
@@ -105,19 +90,6 @@ class TalkerTrainer:
 
     def _buckets(self, rows: list[Row]) -> list[Bucket]:
         return make_buckets(rows, self.config, self._tokenizer, self.device)
-
-    def take_more(self) -> None:
-        """Add the synthetic rows of awaited codes that are there by now. A length that no row had before stays out: it
-        has no captured step.
-        """
-        for path in [p for p in self._awaited if p.exists()]:
-            self._awaited.remove(path)
-            here = {b.length: b for b in self.synthetic}
-            found = self._buckets(self._rows(load_codes(path), self.config.voices.synthetic))
-            for bucket in found:
-                if bucket.length in here:
-                    here[bucket.length].extend(bucket)
-            self.log(f"{path.name}: rows by length now { {n: b.rows for n, b in here.items()} }")
 
     @property
     def seconds(self) -> float:
@@ -133,15 +105,14 @@ class TalkerTrainer:
         return buckets[int(self._rng.choice(len(buckets), p=weight / weight.sum()))]
 
     def train(self) -> None:
-        """Until the seconds or steps are over, or fine-tuning has stopped to gain; always leaves a checkpoint."""
+        """Until the seconds or steps are over; always leaves a checkpoint."""
         t, run = self.config.talker_training, self.run
-        begun, waited = self.seconds, 0
-        guided = run.voice is None and run.start is None
+        begun = self.seconds
+        guided = run.start is None
         report = _REPORT if self.device.type == "cuda" else 5
-        peak = t.fine_tuning_rate if run.voice else t.rate
-        while self.count < run.steps and self.seconds < run.seconds and waited < t.patience:
+        while self.count < run.steps and self.seconds < run.seconds:
             done = max((self.seconds - begun) / max(run.seconds - begun, 1e-3), self.count / run.steps)
-            self.step.rate(rate_at(done, self.count, peak, t.final_rate, t.warmup_steps))
+            self.step.rate(rate_at(done, self.count, t.rate, t.final_rate, t.warmup_steps))
             self.step.guide_weight.fill_(max(0.0, 1 - self.count / t.guide_steps) if guided else 0.0)
             grown = min(1.0, self.count / max(t.own_steps, 1)) if guided else 1.0
             self.step.own_share.fill_(t.own_share * grown)
@@ -151,9 +122,8 @@ class TalkerTrainer:
                 torch.cuda.synchronize()
             if self.count % report == 0:
                 self._report(done)
-                self.take_more()
             if self.count % run.evaluate_every == 0:
-                waited = 0 if self._evaluate() else waited + (run.voice is not None)
+                self._evaluate()
         self._evaluate()
 
     def _report(self, done: float) -> None:
@@ -163,10 +133,8 @@ class TalkerTrainer:
         self.log(f"{self.count} ({100 * done:.0f} %) {self.count / self.seconds:.1f}/s {shown}")
 
     @torch.no_grad()
-    def _evaluate(self) -> bool:
-        """Scores of held-out speech, teacher-forced and looking back on the model's own codes; saves. While
-        fine-tuning, only what is better than before on the voice.
-        """
+    def _evaluate(self) -> None:
+        """Scores of held-out speech, teacher-forced and looking back on the model's own codes; saves."""
         self.talker.eval()
         scores: dict[str, dict[str, object]] = {}
         for name, buckets in self.tests.items():
@@ -182,12 +150,7 @@ class TalkerTrainer:
                 self.log(f"held-out {name}{told}: CE {values[0]:.3f} + {values[1]:.3f}, accuracy {hits}")
         self.talker.train()
         self.scores.append({"step": self.count, "scores": scores})
-        judged = scores.get(self.run.voice or self.config.voices.synthetic)
-        loss = float(judged["first"]) + float(judged["rest"]) if judged else 0.0  # type: ignore[arg-type]
-        better = loss < self._best
-        self._best = min(self._best, loss)
-        if better or self.run.voice is None:
-            save_talker(self.talker, self.run.out / "model.safetensors")
+        save_talker(self.talker, self.run.out / "model.safetensors")
         about = {
             "config": asdict(self.config),
             "steps": self.count,
@@ -196,8 +159,6 @@ class TalkerTrainer:
         }
         about |= {"history": [[round(v, 5) for v in row] for row in self.history], "scores": self.scores}
         (self.run.out / "talker.json").write_text(json.dumps(about) + "\n")
-        draw_curves(self.history, MEASURES, self.run.out / "talker.png")
-        return better
 
     def _score(self, bucket: Bucket) -> list[float]:
         batch = bucket.batch(torch.arange(bucket.rows, device=self.device), None)

@@ -11,7 +11,6 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from training.asr.sentences import expand_titles, invented_name, templated
-from training.tts.stumbles import stumble
 
 ALPHABET, MARKS, ENDS = "abcdefghijklmnopqrstuvwxyz'", ",.?!;:", ".?!"
 _SIGNS = str.maketrans(
@@ -50,7 +49,7 @@ def _asked(text: str) -> str:
 
 def sentences(fiction: Sequence[str], seed: int, shortest: int = 3, longest: int = 190) -> Iterator[str]:
     """Endless speakable sentences of `shortest`..`longest` characters: fiction in random order, templates, invented
-    names, lists of single words (letter-to-sound), two sentences in a row, and what a talker stumbles over.
+    names, lists of single words (letter-to-sound), two sentences in a row.
     """
     rng = random.Random(seed)
     words = sorted(
@@ -70,8 +69,6 @@ def sentences(fiction: Sequence[str], seed: int, shortest: int = 3, longest: int
             text = f"{text} {expand_titles(rng.choice(fiction))}"
         elif draw < 0.36:
             text = " ".join(text.split()[: rng.randint(1, 4)])
-        elif draw < 0.52:
-            text = stumble(rng, fiction)
         said = speakable(text)
         if shortest <= len(said) <= longest:
             yield said

@@ -16,7 +16,7 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
-from training.ogg import mend
+from audio.ogg import mend
 from training.tts.align import transfer
 from training.tts.config import FRAME, RATE
 from training.tts.slt import PhoneFlite, utterance

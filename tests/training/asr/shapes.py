@@ -17,10 +17,10 @@ CONFIG = Config(
         vocab=320, conv_channels=8, d_model=32, encoder_layers=2, encoder_heads=2, encoder_ffn=48,
         hidden=32, decoder_layers=2, heads=2, kv_heads=1, head_dim=16, decoder_ffn=48,
     ),
-    regularisation=Regularisation(consistency_from=1, lines=0.3),
+    regularisation=Regularisation(consistency_from=1),
     batches=Batches(
         seconds_per_step=32, row_seconds=(4, 8), row_share=(0.5, 0.5), easy_steps=0, augment_ramp=2,
-        planners=1, pool_hours=0.1, lines=4, line_width=64
+        planners=1, pool_hours=0.1
     ),
     optimisation=Optimisation(warmup_steps=2),
     sources={"librispeech": 1.0},

@@ -16,7 +16,6 @@ from training.asr.checkpoint import PART_BYTES, load_weights, read_shape, save_c
 from training.asr.encoder import token_count
 from training.asr.evaluate import collapse, distance, words_of
 from training.asr.model import PocketASR
-from training.asr.phones import FRAMES_PER_ROW
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel, mask_spectrogram, past_end
 
@@ -68,17 +67,6 @@ def test_positions_run_through_a_longer_chunk() -> None:
     assert tower.position.shape == (50, shape.d_model) and tower.window_chunks == 2
     states, _, count = tower(torch.randn(1, 128, 1200), torch.tensor([1100]))
     assert states.shape[1] == 200 and int(count) == 138
-
-
-def test_phones_have_more_frames_than_rows_and_stay_out_of_checkpoints(tmp_path: Path) -> None:
-    model = PocketASR(CONFIG.shape, phones=7)
-    frames = torch.tensor([455])
-    prompt = Prompt(tiny_tokenizer(tmp_path))
-    prefix, count = prefixes(prompt, [[]])
-    out = model(torch.randn(1, 128, 500), frames, prefix, count, torch.tensor([[*prompt.suffix, prompt.end]]))
-    assert out.middle_ctc.shape == (1, FRAMES_PER_ROW * out.ctc.shape[1], 8)
-    save_checkpoint("tiny", CONFIG.shape, model.state_dict(), tmp_path, tmp_path)
-    assert not [name for name in load_weights(tmp_path) if name.startswith("phones.")]
 
 
 def test_greedy_decoding_is_the_argmax_of_training(model: PocketASR, prompt: Prompt) -> None:
@@ -166,17 +154,9 @@ def test_ctc_paths_collapse_and_errors_are_counted() -> None:
     assert words_of("It\u2019s 5, Mr. X!") == ["it's", "5", "mr", "x"]
 
 
-@pytest.mark.parametrize("language_model", [True, False])
-def test_a_checkpoint_comes_back(model: PocketASR, tmp_path: Path, language_model: bool) -> None:
+def test_a_checkpoint_comes_back(model: PocketASR, tmp_path: Path) -> None:
     tiny_tokenizer(tmp_path / "tokenizer")
-    save_checkpoint(
-        "tiny",
-        CONFIG.shape,
-        model.state_dict(),
-        tmp_path / "tokenizer",
-        tmp_path / "out",
-        language_model=language_model,
-    )
+    save_checkpoint("tiny", CONFIG.shape, model.state_dict(), tmp_path / "tokenizer", tmp_path / "out")
     assert read_shape(tmp_path / "out") == CONFIG.shape
     weights = load_weights(tmp_path / "out")
     assert weights.keys() == model.state_dict().keys()
@@ -184,7 +164,6 @@ def test_a_checkpoint_comes_back(model: PocketASR, tmp_path: Path, language_mode
         torch.testing.assert_close(weights[name], value, rtol=1e-3, atol=1e-3)
     extra = json.loads((tmp_path / "out" / "config.json").read_text())["hearsay"]
     assert extra["ctc"] == {"blank": CONFIG.shape.vocab} and extra["mel_floor"] == {"kind": "fixed", "log10": -6.5}
-    assert extra["decoder"] == {"language_model": language_model}
 
 
 def test_weights_split_into_parts_that_travel(tmp_path: Path) -> None:

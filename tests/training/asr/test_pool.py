@@ -25,7 +25,7 @@ def pool_of(tmp_path: Path, seconds: float) -> Generator[Pool]:
     config: Config = replace(CONFIG, batches=replace(CONFIG.batches, planners=1))
     tiny_tokenizer(tmp_path / "tokenizer")
     tokenizer = tmp_path / "tokenizer" / "tokenizer.json"
-    pool = Pool(config, tokenizer, ["letter"], None, [], torch.device("cpu"), seconds / 3600, easy_steps=0)
+    pool = Pool(config, tokenizer, ["letter"], torch.device("cpu"), seconds / 3600, easy_steps=0)
     try:
         yield pool
     finally:

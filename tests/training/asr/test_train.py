@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 import soundfile
 
 pytest.importorskip("torch")
-pytest.importorskip("matplotlib")
 
 import torch
 
@@ -114,7 +112,6 @@ def test_a_run_saves_and_can_be_continued(tmp_path: Path) -> None:
 
     first = run(40, "first")
     assert first["steps"] > 2 and first["scores"][0]["wer"].keys() == {"librispeech"}
-    assert (tmp_path / "first" / "curve.png").stat().st_size > 1000
     assert load_weights(tmp_path / "first" / LAST).keys() == load_weights(tmp_path / "first").keys()
     second = run(20, "second", start=tmp_path / "first")
     assert second["started_from"] and second["steps"] > 0
@@ -126,14 +123,6 @@ def test_a_run_saves_and_can_be_continued(tmp_path: Path) -> None:
     write_shard([made], "w00_0000", [said], [(0, len(said), SENTENCES[0], "espeak", [])])
     assert run(20, "no room", synthetic=made)["steps"] > 0, "music has filled the pool already"
     assert len(list(made.iterdir())) == 2
-    alone = replace(CONFIG, optimisation=replace(CONFIG.optimisation, decoder_only=True))
-    with pytest.raises(ValueError, match="decoder_only: needs --start or --resume"):
-        run(20, "nothing", alone)
-    assert run(20, "fourth", alone, start=tmp_path / "first")["steps"] > 0
-    before, after = (load_weights(tmp_path / name) for name in ("first", "fourth"))
-    changed = {name for name, value in before.items() if not torch.equal(value, after[name])}
-    learnt = ("thinker.model.", "thinker.audio_tower.proj")
-    assert changed and all(name.startswith(learnt) for name in changed)
 
 
 _TINY = """
@@ -162,7 +151,6 @@ easy_steps = 0
 augment_ramp = 2
 planners = 1
 pool_hours = 0.1
-splice_share = 0.5
 [optimisation]
 warmup_steps = 2
 [sources]

@@ -27,7 +27,7 @@ CONFIG = Config(
         predictor_intermediate_size=32, predictor_num_hidden_layers=1, predictor_num_attention_heads=1,
     ),
     codec_training=CodecTraining(
-        batch=2, frames=12, slice_frames=3, history_frames=1, unquantised_steps=2, adversarial_batch=1, warmup_steps=2
+        batch=2, frames=12, slice_frames=3, history_frames=1, unquantised_steps=2, warmup_steps=2
     ),
     talker_training=TalkerTraining(positions=160, predictor_frames=24, lengths=(40, 60), warmup_steps=5, guide_layer=1),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """The audio that tests and the demo use: chosen from the held-out shard, which no model was trained on.
 
-Contract: `python -m training.held_out DATA` reads DATA/speech/en-test-00.tar and writes tests/data (120 clips, three
+Contract: `python -m tools.held_out DATA` reads DATA/speech/en-test-00.tar and writes tests/data (120 clips, three
 long recordings, index.jsonl) and models/samples (the demo recording, the one that speeds are measured on,
 samples.json). The choice and the samples of the
 recordings follow from the seed alone; libsndfile gives every Ogg file a serial number of its own.
@@ -21,7 +21,7 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from training.ogg import mend
+from audio.ogg import mend
 
 RATE: Final = 16_000
 SEED: Final = 20_261_120

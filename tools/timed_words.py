@@ -1,6 +1,6 @@
 """Utterances whose word starts are known, because the synthesiser reports them: what word times are measured on.
 
-Contract: `python -m training.timed_words DATA ESPEAK` reads the texts of DATA/speech/en-test-00.tar (sentences that no
+Contract: `python -m tools.timed_words DATA ESPEAK` reads the texts of DATA/speech/en-test-00.tar (sentences that no
 model was trained on), has espeak-ng (its library under ESPEAK) say 200 of them, and writes tests/synthetic: Ogg/Opus
 clips and index.jsonl: `file text seconds end words`. `end` is where the speech ends; `words` has [index in
 text.split(), start in seconds] for every word that begins a word event: espeak joins some ("of the"), and the second of
@@ -16,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 import soundfile
 
+from tools.held_out import BITRATE_LEVEL, RATE, SHARD, Shard
 from training.asr.espeak import Espeak
-from training.held_out import BITRATE_LEVEL, RATE, SHARD, Shard
 from training.transcript import transcript
 
 COUNT: Final = 200

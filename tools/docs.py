@@ -1,0 +1,143 @@
+"""The parts of the documents that the code says better: ``make docs`` writes them, a test compares.
+
+A part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``; what is around it is written by hand.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+
+ROOMS: Final = ("audio", "engines", "streaming", "codec", "daemon", "clients", "commands", "export", "bench", "tools")
+"""Folders of code, those that know nobody first; the recipes of training/ have a page of their own."""
+
+NO_BOUND: Final = ("port", "threads")
+"""Settings whose numbers bound nothing."""
+
+MOST_WORDS: Final = 12
+"""Of what is said about a file; a first clause that is longer stays whole."""
+
+_BLOCK: Final = re.compile(r"(<!-- generated: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def commands() -> str:
+    """A section for every verb: its help, its example, its arguments and options."""
+    return "\n".join(section for name, verb in _verbs() for section in _section(name, verb))
+
+
+def settings() -> str:
+    """Every setting of the daemon, a row each."""
+    from daemon.config import table
+
+    return table()
+
+
+def limits() -> str:
+    """The settings that bound something: default, what may be set, what happens beyond."""
+    from daemon.config import Settings
+
+    rows = [
+        f"| `{one.name}` | `{one.default}` | {one.metadata['low']}…{one.metadata['high']} | {one.metadata['help']} |"
+        for one in fields(Settings)
+        if one.metadata["low"] is not None and one.name not in NO_BOUND
+    ]
+    return "\n".join(["| setting | default | from … to | |", "|---|---|---|---|", *rows]) + "\n"
+
+
+def files() -> str:
+    """Every file of code, by room, with the beginning of its docstring."""
+    return "\n".join(line for room in ROOMS for line in _room(ROOT / room))
+
+
+PARTS: Final[dict[str, Callable[[], str]]] = {
+    "commands": commands,
+    "settings": settings,
+    "limits": limits,
+    "files": files,
+}
+
+
+def pages() -> dict[Path, str]:
+    """Each page that has such parts → its text with the parts as the code has them now.
+
+    Raises:
+        KeyError: a page asks for a part that nobody writes.
+    """
+    found: dict[Path, str] = {}
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = path.read_text(encoding="utf-8")
+        if _BLOCK.search(text):
+            found[path] = _BLOCK.sub(lambda block: f"{block[1]}\n{PARTS[block[2]]()}\n{block[3]}", text)
+    return found
+
+
+def _verbs() -> Iterator[tuple[str, Any]]:
+    from typer.main import get_command
+
+    from commands.main import app
+
+    group: Any = get_command(app)
+    for name, verb in group.commands.items():
+        if hasattr(verb, "commands"):
+            yield from ((f"{name} {inner}", command) for inner, command in verb.commands.items())
+        else:
+            yield name, verb
+
+
+def _section(name: str, verb: Any) -> Iterator[str]:
+    yield f"## hearsay {name}\n"
+    yield " ".join(str(verb.help).split()) + "\n"
+    yield "```\n" + str(verb.epilog).removeprefix("Example: ") + "\n```\n"
+    rows = [row for parameter in verb.params if (row := _row(parameter)) is not None]
+    # The daemon's many settings have a page of their own.
+    if rows and name != "serve":
+        yield "| | |\n|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def _row(parameter: Any) -> str | None:
+    names: list[str] = [*parameter.opts, *parameter.secondary_opts]
+    if "--help" in names:
+        return None
+    if parameter.param_type_name == "argument":
+        names = [str(parameter.metavar or parameter.name)]
+    told = " ".join(str(parameter.help or "").split()).replace("|", "\\|")
+    return f"| {' '.join(f'`{name}`' for name in names)} | {told} |".replace("`NAME|DIR`", "`NAME` or `DIR`")
+
+
+def _room(folder: Path) -> Iterator[str]:
+    told: dict[str, str] = {}
+    for path in sorted(folder.rglob("*.py"), key=lambda path: (path.parent, path.name)):
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        if path.name != "__init__.py":
+            told[path.relative_to(folder).as_posix()] = brief(docstring or "")
+    width = max(map(len, told))
+    yield f"### {folder.name}/\n"
+    yield "\n".join(["```text", *(f"{name:{width}}  {text}".rstrip() for name, text in told.items()), "```\n"])
+
+
+def brief(docstring: str) -> str:
+    """The first sentence of ``docstring``; where it has more than ``MOST_WORDS`` words, its first clauses."""
+    # The first line, or what its sentence needs of the next ones.
+    found = re.match(r".*[.!?]$|(?s:.*?[.!?])(?=\s)|", docstring, re.MULTILINE)
+    sentence = " ".join((found or [""])[0].split()).replace("`", "").removesuffix(".")
+    clauses = re.split(r"(?=[:;,.] | \()", sentence)
+    for count in range(len(clauses), 1, -1):
+        if len((text := "".join(clauses[:count])).split()) <= MOST_WORDS:
+            return text
+    return clauses[0]
+
+
+def main() -> None:
+    """Write the pages that are not what the code says."""
+    for path, text in pages().items():
+        if path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
