@@ -8,7 +8,7 @@ DATA ?= $(HEARSAY_DATA)
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: eval-extra demo serve test reference lint bench bench-official soak eval size export-check clean environment
+.PHONY: eval-extra demo docs serve test reference lint bench bench-live bench-official soak eval size export-check clean environment
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -47,10 +47,13 @@ serve: environment  ## run the daemon on 127.0.0.1
 	@$(BIN)/hearsay serve
 
 test: $(VENV)/dev.stamp  ## everything that needs no torch
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q --durations=10
 
 lint: $(VENV)/dev.stamp  ## ruff and pyright (strict)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright -p pyproject.toml
+
+docs: environment  ## write the tables of the documents that the code says better
+	@$(BIN)/python -m tools.docs
 
 reference: $(VENV)/dev.stamp  ## compare with the official code, number for number (installs torch)
 	@bash tests/reference/run.sh
@@ -61,6 +64,9 @@ export-check: $(VENV)/dev.stamp  ## export parity at true 0.6B dimensions (long)
 bench: environment  ## every published speed
 	@$(BIN)/python -m bench
 
+bench-live: environment  ## live hearing over the wire: make bench-live [LIVE="--against DIR --rows eight,flood"]
+	@$(BIN)/python -m bench.live $(LIVE)
+
 OFFICIAL ?= .envs/qwen3-tts-0.6b-random
 export OFFICIAL_ASR ?= .envs/qwen3-asr-0.6b-random
 bench-official: $(VENV)/dev.stamp  ## hearing and speaking at Qwen3's 0.6B dimensions (random weights; installs torch, 9 GB of disk)
@@ -69,7 +75,7 @@ bench-official: $(VENV)/dev.stamp  ## hearing and speaking at Qwen3's 0.6B dimen
 	@test -f "$(OFFICIAL)/q4_k_m/model.json" || bash tests/reference/tts/run.sh --true-models "$(OFFICIAL)"
 	@$(BIN)/hearsay bench tts --model "$(OFFICIAL)/q4_k_m" --frames 100 --threads 2
 
-soak: $(VENV)/dev.stamp  ## an hour of speech, a thousand disconnects: is anything left behind?
+soak: $(VENV)/dev.stamp  ## an hour of speech, a thousand disconnects, word times of 200 utterances (long)
 	@$(BIN)/python -m pytest -q -s tests/soak
 
 eval-extra: $(VENV)/eval.stamp

@@ -95,7 +95,6 @@ def sessions(
         Path | None,
         typer.Option("--timed", metavar="DIR", help="Speak these clips and count from their known word ends."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Let the daemon hear finals once.")] = False,
     model: Model = None,
     threads: Threads = None,
     url: Url = None,
@@ -105,8 +104,6 @@ def sessions(
     from bench.sessions import measure
     from commands.samples import sample
 
-    if url is not None and quick:
-        raise Failure("--quick is for the daemon that is started here, without --url", MISUSED)
     found = measure(
         audio or [sample("reading").path],
         count=count,
@@ -115,7 +112,6 @@ def sessions(
         threads=threads,
         url=url,
         timed=timed,
-        quick=quick,
     )
     _print(found, as_json)
 
@@ -167,7 +163,7 @@ def stability(
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only so many recordings.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Committed words: their share of what is shown, and how many of them the finals lack."""
+    """Committed words: how many of a final's are committed half a second before it, and how many it takes back."""
     from bench.stability import measure
 
     if not (directory / "index.jsonl").is_file():

@@ -16,18 +16,18 @@ _EXPECTED = {
     "commands.console.Failure": FAILED,
     "clients.events.ListenError": FAILED,
     "clients.microphone.SoundError": FAILED,
-    "streaming.recording.RecordingError": FAILED,
-    "codec.options.OptionError": MISUSED,
+    "audio.recording.RecordingError": FAILED,
     "codec.voices.CannotClone": MISUSED,
     "daemon.config.ConfigError": MISUSED,
     "engines.llama.GgufError": FAILED,
     "engines.manifest.ManifestError": FAILED,
+    "engines.onnx.GraphError": FAILED,
     "engines.onnx.ProviderError": FAILED,
+    "engines.sessions.OptionError": MISUSED,
     "engines.store.ModelNotFound": MISUSED,
     "engines.store.StoreError": FAILED,
     "export.checkpoint.CheckpointError": FAILED,
-    "export.api.ExportUnavailable": MISUSED,
-    "streaming.options.OptionError": MISUSED,
+    "export.packages.ExportUnavailable": MISUSED,
 }
 """Errors whose message is made for people, by name: naming a class must not import its room."""
 

@@ -13,11 +13,11 @@ from commands.console import Failure, Key, Model, Threads, TtsModel, Url, own_da
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from audio.recording import Recording
     from clients.lag import LagMeter
     from clients.options import StreamOptions
     from clients.playback import Loudspeaker
     from clients.stream import AsyncStream
-    from streaming.recording import Recording
 
 PIECE_SECONDS = 0.05
 LEGEND = "seconds ~ words so far: those that stay | those that may still change, = final text"
@@ -55,9 +55,9 @@ def demo(
     """See HELP."""
     from rich.console import Console
 
+    from audio.recording import open_recording
     from clients.options import StreamOptions
     from commands.samples import sample
-    from streaming.recording import open_recording
 
     chosen = sample("demo") if file is None else None
     recording = open_recording(chosen.path if chosen else file or Path())

@@ -17,7 +17,8 @@ import typer
 from commands.console import FAILED, prose, version
 
 HELP = prose("""
-Print versions, execution providers, sound devices, models, thread budget; for each thing missing, what to do.
+Print versions, execution providers, sound devices, models, thread budget, and how many live sessions this machine
+keeps; for each thing missing, what to do.
 
 Exit code 1 if something is missing that hearing needs; extras and sound are optional.
 """)
@@ -66,7 +67,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object
 def examine() -> list[Finding]:
     """Look at everything."""
     here = f"{version()}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    checks: list[Callable[[], list[Finding]]] = [_packages, _providers, _threads, _models, _sound, _extras]
+    checks: list[Callable[[], list[Finding]]] = [_packages, _providers, _threads, _models, _speed, _sound, _extras]
     return [Finding("hearsay", "ok", here), *(finding for check in checks for finding in check())]
 
 
@@ -137,6 +138,26 @@ def _models() -> list[Finding]:
             remedy = f"pull or export one and put it on {store.SEARCH_PATH}, or reinstall"
             findings.append(Finding("model", state, str(error), remedy))
     return findings
+
+
+def _speed() -> list[Finding]:
+    """Load the hearing model that a daemon takes by default; it hears a little, and its speed is measured."""
+    from daemon.config import Settings
+    from engines import integrity, store
+    from engines.manifest import ManifestError
+    from streaming.model import AsrModel
+
+    try:
+        directory = store.find(store.default())
+        integrity.verify(directory)
+    except (store.ModelNotFound, ManifestError):  # told above
+        return []
+    most = Settings().sessions
+    model = AsrModel(directory, sessions=most)
+    keeps = model.headroom
+    model.close()
+    limit = " or more" if keeps == most else ""
+    return [Finding("speed", "ok", f"{keeps}{limit} live sessions of {model.name}, by the speed of this moment")]
 
 
 def _sound() -> list[Finding]:

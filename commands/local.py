@@ -20,7 +20,7 @@ class Local:
         """Load it; blocking.
 
         Raises:
-            ManifestError, GgufError, ProviderError, OptionError: as the model says.
+            ManifestError, GgufError, GraphError, ProviderError, OptionError: as the model says.
         """
         from codec.model import TtsModel
         from codec.options import SpeakOptions

@@ -57,22 +57,16 @@ def transcribe(
             help="A Qwen3-ForcedAligner for the word times: a name or a directory [default: the model's own times].",
         ),
     ] = None,
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", help="Hear once, even where a small model is unsure: half the time, more errors."),
-    ] = False,
     url: Url = None,
     key: Key = None,
 ) -> None:
     """See HELP."""
-    if url is not None and (exact_floor or quick or threads is not None or aligner is not None):
-        raise Failure(
-            "--exact-floor, --quick, --threads and --aligner are for transcribing in this process, without --url", 2
-        )
+    if url is not None and (exact_floor or threads is not None or aligner is not None):
+        raise Failure("--exact-floor, --threads and --aligner are for transcribing in this process, without --url", 2)
     hear = (
         _through_daemon(url, key, model, language, keyterm)
         if url
-        else _here(model, language, keyterm, threads, exact_floor, aligner, quick)
+        else _here(model, language, keyterm, threads, exact_floor, aligner)
     )
     failed = False
     for file in files:
@@ -113,20 +107,17 @@ def _here(
     threads: int | None,
     exact_floor: bool,
     aligner: str | None,
-    quick: bool,
 ) -> "Callable[[Path, Progress], Heard]":
+    from audio.recording import samples
     from engines import store
     from streaming.model import AsrModel
     from streaming.options import ListenOptions
-    from streaming.recording import samples
 
     # Interims change no final; without them nothing is decoded twice.
     options = ListenOptions(language=language, keyterms=tuple(keyterms or ()), interim=False)
     beside = None if aligner is None else store.find(aligner)
-    model = AsrModel(
-        store.find(name or store.default()), sessions=1, threads=threads, aligner=beside, thorough=not quick
-    )
-    model.forced_language(language)  # before the first file rather than once a file
+    model = AsrModel(store.find(name or store.default()), sessions=1, threads=threads, aligner=beside)
+    model.engine.language(language)  # before the first file rather than once a file
 
     def hear(file: Path, progress: Progress) -> "Heard":
         heard = hear_file(model, file, options, progress)
@@ -146,17 +137,19 @@ def hear_file(model: "AsrModel", file: Path, options: "ListenOptions", progress:
     Raises:
         RecordingError: the file is no audio or damaged.
     """
+    from audio.recording import samples
     from commands.heard import Heard
-    from streaming.recording import samples
 
     heard = Heard(str(file))
     listener = model.listener(options)
     try:
         for block in samples(file, model.sample_rate):
-            heard.take(listener.feed(block))
+            listener.feed(block)
+            heard.take(listener.drain())
             progress(listener.seconds)
         heard.duration = round(listener.seconds, 3)
-        heard.take(listener.finish())
+        listener.finish()
+        heard.take(listener.drain())
     finally:
         listener.close()
     return heard
@@ -184,7 +177,7 @@ class _bar:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        from streaming.recording import RecordingError, open_recording
+        from audio.recording import RecordingError, open_recording
 
         try:
             total = open_recording(self._file).seconds or None

@@ -111,8 +111,8 @@ def _beginning(recording: Path, rate: int) -> "npt.NDArray[np.float32]":
     """A recording at ``rate``; of one that is too long only so much that this can be told."""
     import numpy as np
 
+    from audio.recording import RecordingError, samples
     from codec.clone import LONGEST_SECONDS
-    from streaming.recording import RecordingError, samples
 
     blocks, taken = list[Any](), 0
     try:

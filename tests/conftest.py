@@ -3,12 +3,14 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from codec.model import TtsModel
 from engines.store import find
 from streaming.model import AsrModel
 from tests.clips import DATA, Clip, read_clip
@@ -46,23 +48,43 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 @pytest.fixture(scope="session")
-def model_directory() -> Path:
-    """The embedded hearing model."""
+def asr_directory() -> Path:
+    """The embedded hearing model's directory."""
     return find("pocket-asr-en")
 
 
 @pytest.fixture(scope="session")
-def asr_model(model_directory: Path) -> Iterator[AsrModel]:
+def tts_directory() -> Path:
+    """The embedded speaking model's directory."""
+    return find("pocket-tts-en")
+
+
+@pytest.fixture(scope="session")
+def asr_model(asr_directory: Path) -> Iterator[AsrModel]:
     """The embedded hearing model, loaded once for the whole run."""
-    model = AsrModel(model_directory, sessions=20)
+    model = AsrModel(asr_directory, sessions=20)
     yield model
     model.close()
 
 
 @pytest.fixture(scope="session")
-def tts_directory() -> Path:
-    """The embedded speaking model."""
-    return find("pocket-tts-en")
+def tts_model(tts_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TtsModel]:
+    """The embedded speaking model, loaded once for the whole run; stored voices in a directory of the tests."""
+    model = TtsModel(tts_directory, sessions=10, voices=tmp_path_factory.mktemp("voices"))
+    yield model
+    model.close()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that shares a model leaves no session of it open; a daemon has seconds to see that its client went."""
+    shared = [request.getfixturevalue(name) for name in ("asr_model", "tts_model") if name in request.fixturenames]
+    before = [model.live for model in shared]
+    yield
+    deadline = time.monotonic() + 60
+    while any(model.live > held for model, held in zip(shared, before, strict=True)):
+        assert time.monotonic() < deadline, "sessions are open that were not before the test"
+        time.sleep(0.02)
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 
 from engines import manifest as manifests
+from engines.integrity import sha256
 
 GOLDEN = Path(__file__).parent / "golden" / "asr"
 """Random weights, exported; what the official code makes of them (tests/reference/golden.py writes it)."""
@@ -22,7 +23,7 @@ def longer_chunks(folder: Path, frames: int) -> Path:
     encoder = msgspec.structs.replace(
         manifest.encoder, chunk_frames=frames, chunk_rows=rows, window_rows=rows * (800 // frames), clip=None
     )
-    manifests.write(msgspec.structs.replace(manifest, encoder=encoder), folder)
+    manifests.write(msgspec.structs.replace(manifest, encoder=encoder, files=listed(folder)), folder)
     return folder
 
 
@@ -34,7 +35,14 @@ def aligner(folder: Path) -> Path:
     head = np.random.default_rng(4).standard_normal((300, manifest.decoder.width)).astype(np.float32)
     np.save(folder / "aligner.npy", head)
     entry = manifests.Aligner(len(head), 0.08, "aligner.npy")
-    manifests.write(
-        msgspec.structs.replace(manifest, architecture="qwen3-forced-aligner", name="aligner", aligner=entry), folder
+    changed = msgspec.structs.replace(
+        manifest, architecture="qwen3-forced-aligner", name="aligner", aligner=entry, files=listed(folder)
     )
+    manifests.write(changed, folder)
     return folder
+
+
+def listed(folder: Path) -> dict[str, manifests.File]:
+    """What a manifest says of the files that lie in ``folder``."""
+    files = sorted(file for file in folder.iterdir() if file.name != manifests.NAME)
+    return {file.name: manifests.File(file.stat().st_size, sha256(file)) for file in files}

@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
 from engines.batching import Lane
@@ -31,3 +32,20 @@ def until_waiting(lane: Lane, jobs: int) -> None:
     """Return when at least so many jobs wait in the lane's queue."""
     while lane.waiting < jobs:
         time.sleep(0.001)
+
+
+@contextmanager
+def queue(lane: Lane) -> Generator[Callable[[Callable[[], object]], None]]:
+    """Gives what puts calls into the lane's queue, each from a thread of its own: it returns when the call waits there.
+    The lane is held as long as the block lasts; then they run, and what one of them raised is raised here."""
+    calls: list[Future[object]] = []
+    with ThreadPoolExecutor(32) as pool, held(lane):
+
+        def add(call: Callable[[], object]) -> None:
+            before = lane.waiting
+            calls.append(pool.submit(call))
+            until_waiting(lane, before + 1)
+
+        yield add
+    for call in calls:
+        call.result()

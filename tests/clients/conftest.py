@@ -73,17 +73,15 @@ def url(daemon: Daemon) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def talking(asr_model: AsrModel, tts_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+def talking(asr_model: AsrModel, tts_model: TtsModel) -> Daemon:
     """Makes daemons that also speak; stored voices in a directory of the tests."""
-    speaking = TtsModel(tts_directory, sessions=8, voices=tmp_path_factory.mktemp("voices"))
-    models = Models(Loaded.of(asr_model), Loaded.of(speaking))
+    models = Models(Loaded.of(asr_model), Loaded.of(tts_model))
 
     def make(**settings: Any) -> Background:
         chosen = Settings(**{"port": 0, "sessions": 8, "speakers": 8, **settings})
         return Background(chosen, lambda _: models, owns_models=False)
 
-    yield make
-    speaking.close()
+    return make
 
 
 @pytest.fixture(scope="session")
@@ -110,7 +108,9 @@ def speech(clips: list[Clip]) -> bytes:
 def offline(asr_model: AsrModel, speech: bytes) -> list[str]:
     """The final texts of ``speech``, heard in this process at once."""
     listener = asr_model.listener(ListenOptions(interim=False))
-    events = listener.feed(np.frombuffer(speech, "<i2").astype(np.float32) / np.float32(32768)) + listener.finish()
+    listener.feed(np.frombuffer(speech, "<i2").astype(np.float32) / np.float32(32768))
+    listener.finish()
+    events = listener.drain()
     listener.close()
     return [event.text for event in events if isinstance(event, Transcript) and event.is_final and event.text]
 

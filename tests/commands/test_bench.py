@@ -40,7 +40,7 @@ def test_hearing_at_once_counts_every_phase(hearsay: Run):
     audio_rows = frames // spec.chunk_frames * spec.chunk_rows + math.ceil(frames % spec.chunk_frames / 8)
     assert counts["window_rows"] + counts["tail_rows"] == audio_rows
     assert phases["prefill"]["rows"] == audio_rows + counts["head_rows"] + counts["text_rows"]
-    assert phases["decode"]["forced"] == 10 and phases["decode"]["tokens"] == 10 + counts["steps"]
+    assert phases["decode"]["tokens"] == counts["steps"] == 10
     assert all(phase["seconds"] > 0 for phase in phases.values())
     assert sum(phase["seconds"] for phase in phases.values()) <= found["wall_seconds"] * 1.05
     assert found["resident_bytes"] > 50e6 and found["machine"]["threads"] == 1
@@ -58,29 +58,35 @@ def test_hearing_in_ticks_computes_each_chunk_once(hearsay: Run):
     assert found["ticks"]["p50_ms"] <= found["ticks"]["p95_ms"] <= found["ticks"]["worst_ms"]
 
 
-def test_word_times_are_near_the_synthesisers(hearsay: Run):
-    """200 utterances whose word starts are known: median error at most 80 ms, p95 at most 200 ms, none approximate."""
-    found = run_json(hearsay, "words", DATA.parent / "synthetic")
-    assert found["clips"] == 200 and found["approximate"] == 0
-    assert found["starts_compared"] > 0.6 * found["starts_known"] > 600
-    assert found["median_ms"] <= 80 and found["p95_ms"] <= 200, found
+def test_word_starts_are_compared(hearsay: Run, tmp_path: Path):
+    """Some of the utterances whose word starts are known, all of which tests/soak hears: counted, and near."""
+    synthetic = DATA.parent / "synthetic"
+    rows = (synthetic / "index.jsonl").read_text().splitlines()[:4]
+    (tmp_path / "index.jsonl").write_text("\n".join(rows))
+    for row in map(json.loads, rows):
+        (tmp_path / row["file"]).write_bytes((synthetic / row["file"]).read_bytes())
+    found = run_json(hearsay, "words", tmp_path)
+    assert found["clips"] == 4 and found["starts_known"] == sum(len(json.loads(row)["words"]) for row in rows)
+    assert 0 < found["starts_compared"] <= found["starts_known"] and found["approximate"] == 0
+    assert abs(found["median_signed_ms"]) <= found["median_ms"] <= found["p95_ms"] <= found["worst_ms"] < 1000
 
 
-@pytest.mark.parametrize("options", [(), ("--quick",)])
-def test_live_sessions_are_counted_and_timed(hearsay: Run, options: tuple[str, ...]):
-    """A short run of three: none lost, words came, lags are there, the generator's CPU is apart from the daemon's."""
-    found = run_json(hearsay, "sessions", "--count", 3, "--seconds", 10, *options, "--timed", DATA.parent / "synthetic")
-    assert found["lost_sessions"] == 0, found["lost_because"]
-    assert found["words"] > 0 and found["utterances"] > 0
-    for name in ("partial_lag_ms", "final_lag_ms", "generator_late_ms"):
+def test_live_sessions_are_counted_and_timed(hearsay: Run):
+    """A short run of two: none lost, words came, lags are there, the generator's CPU is apart from the daemon's."""
+    found = run_json(hearsay, "sessions", "--count", 2, "--seconds", 6, "--timed", DATA.parent / "synthetic")
+    assert found["lost_sessions"] == found["refused_sessions"] == 0, found["lost_because"]
+    assert found["words"] > 0 and found["utterances"] > 0 and found["interims_a_second"] > 0
+    for name in ("final_beyond_endpointing_ms", "word_in_captions_ms", "end_lag_ms", "generator_late_ms"):
         assert found[name]["p50"] <= found[name]["p95"] <= found[name]["worst"]
     assert 0 < found["generator_cores"] < found["daemon_cores"]
     assert found["daemon_resident_bytes"] > 50e6
 
 
-def test_a_foreign_daemon_is_not_told_to_be_quick(hearsay: Run):
-    refused = hearsay("bench", "sessions", "--quick", "--url", "http://127.0.0.1:9")
-    assert refused.returncode == 2 and "--quick" in refused.stderr
+def test_live_sessions_of_recordings_are_timed_by_the_words_heard(hearsay: Run):
+    """Without known word ends the finals' own word times are what lags count from."""
+    found = run_json(hearsay, "sessions", "--count", 1, "--seconds", 20)
+    assert found["words"] > 0 and found["utterances"] > 0
+    assert found["final_beyond_endpointing_ms"]["p50"] is not None
 
 
 def test_sessions_on_no_daemon_are_all_lost(hearsay: Run):
@@ -109,9 +115,9 @@ def test_speaking_is_measured_part_by_part(hearsay: Run, tts_directory: Path):
 
 def test_live_voices_are_counted_and_timed(hearsay: Run, tts_directory: Path):
     """Two listeners on one daemon: none lost, no more audio than a listener keeps unplayed, what was late counted."""
-    found = run_json(hearsay, "voices", "--model", tts_directory, "--count", 2, "--seconds", 6)
+    found = run_json(hearsay, "voices", "--model", tts_directory, "--count", 2, "--seconds", 5)
     assert found["lost_voices"] == 0, found["lost_because"]
-    assert 0 < found["audio_seconds"] < 2 * 6 * 3
+    assert 0 < found["audio_seconds"] < 2 * 5 * 3
     first = found["first_audio_ms"]
     assert 0 < first["p50"] <= first["p95"] <= first["worst"]
     assert found["voices_with_under_runs"] <= found["under_runs"]

@@ -93,10 +93,10 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def hub(model_directory: Path, tmp_path: Path) -> Iterator[Hub]:
+def hub(asr_directory: Path, tmp_path: Path) -> Iterator[Hub]:
     """A hub with one repository: the embedded model, a README, and a file that nobody asked for."""
     folder = tmp_path / "repository"
-    shutil.copytree(model_directory, folder)
+    shutil.copytree(asr_directory, folder)
     (folder / "README.md").write_text("a card\n")
     (folder / "pytorch_model.bin").write_bytes(bytes(1000))
     server = Hub("someone/tiny-asr", folder)
@@ -127,6 +127,19 @@ def test_pull_verify_use_and_remove(hearsay: Run, hub: Hub, tmp_path: Path):
     assert hearsay("models", "remove", "mine").returncode == 0
     assert not place.exists()
     assert hearsay("models", "path", "mine").returncode == 2
+
+
+def test_a_link_is_replaced_by_what_is_pulled(hearsay: Run, hub: Hub, tmp_path: Path):
+    """Somebody linked a model of their own into the place; it stays where it is."""
+    own, place = tmp_path / "own", tmp_path / "share" / "hearsay" / "models" / "tiny-asr"
+    shutil.copytree(hub.folder, own)
+    place.parent.mkdir(parents=True)
+    place.symlink_to(own)
+    environment = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "cache")}
+    done = hearsay("models", "pull", "someone/tiny-asr", **environment)
+    assert done.returncode == 0, done.stderr
+    assert not place.is_symlink() and (own / "model.json").is_file()
+    assert [path.name for path in place.parent.iterdir()] == ["tiny-asr"]
 
 
 def test_a_damaged_download_is_not_kept(hearsay: Run, hub: Hub, tmp_path: Path):
@@ -169,22 +182,22 @@ def test_a_repository_without_a_manifest_is_no_model(hearsay: Run, hub: Hub, tmp
     assert done.returncode == 1 and "cannot pull someone/tiny-asr" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_the_default_is_listed_and_verifies(hearsay: Run, model_directory: Path):
+def test_the_default_is_listed_and_verifies(hearsay: Run, asr_directory: Path):
     """The embedded model is found, marked as the default, and whole; it is never removed."""
     lines = hearsay("models", "list").stdout.splitlines()
     assert sum(line.startswith("* pocket-asr-en ") for line in lines) == 1
     assert hearsay("models", "verify", "pocket-asr-en").returncode == 0
     removed = hearsay("models", "remove", "pocket-asr-en")
     assert removed.returncode == 1 and "is not removed" in removed.stderr
-    assert (model_directory / "model.json").is_file()
+    assert (asr_directory / "model.json").is_file()
 
 
-def test_a_broken_model_is_told_and_the_others_listed(hearsay: Run, model_directory: Path, tmp_path: Path):
+def test_a_broken_model_is_told_and_the_others_listed(hearsay: Run, asr_directory: Path, tmp_path: Path):
     """A manifest that cannot be read: a line on stderr, exit 1, the rest on stdout."""
     broken = tmp_path / "search" / "broken"
     broken.mkdir(parents=True)
     (broken / "model.json").write_text("{}")
-    shutil.copytree(model_directory, tmp_path / "search" / "whole")
+    shutil.copytree(asr_directory, tmp_path / "search" / "whole")
     done = hearsay("models", "list", HEARSAY_MODELS=str(tmp_path / "search"))
     assert done.returncode == 1
     assert "broken" in done.stderr and " whole " in done.stdout and "search/broken" not in done.stdout

@@ -77,16 +77,12 @@ def test_a_text_becomes_a_file(say: Run, tmp_path: Path):
     assert (tmp_path / "b.wav").read_bytes() == path.read_bytes()
 
 
-def test_another_seed_another_speech(say: Run, tmp_path: Path):
-    """Without a seed one is drawn, told, and gives the same again. A small model is so sure of itself that it says some
-    sentences alike: of several, not all."""
-    text = f"{TEXT} They grow beans behind the house, and the lake freezes every January. Who left the gate open again?"
-    text += " A loud bang woke everyone in the street, so the ferry left an hour late."
-    drawn = [facts(say(text, "-o", tmp_path / f"{i}.wav", "--json")) for i in range(4)]
-    again = facts(say(text, "-o", tmp_path / "again.wav", "--json", "--seed", drawn[0]["seed"]))
-    files = [(tmp_path / f"{i}.wav").read_bytes() for i in range(4)]
-    assert len({each["seed"] for each in drawn}) == 4 and again["seed"] == drawn[0]["seed"]
-    assert (tmp_path / "again.wav").read_bytes() == files[0] and len(set(files)) > 1
+def test_a_drawn_seed_is_told_and_gives_the_same_again(say: Run, tmp_path: Path):
+    """Without a seed each run draws its own; tests/codec/test_codes.py hears that another seed is another speech."""
+    drawn = [facts(say(TEXT, "-o", tmp_path / f"{i}.wav", "--json")) for i in range(2)]
+    again = facts(say(TEXT, "-o", tmp_path / "again.wav", "--json", "--seed", drawn[0]["seed"]))
+    assert drawn[0]["seed"] != drawn[1]["seed"] and again["seed"] == drawn[0]["seed"]
+    assert (tmp_path / "again.wav").read_bytes() == (tmp_path / "0.wav").read_bytes()
 
 
 def test_the_suffix_says_the_format(say: Run, tmp_path: Path):

@@ -5,10 +5,10 @@ import select
 import signal
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
+from commands.samples import sample
 from tests.clips import DATA
 from tests.test_data import ROWS
 
@@ -50,14 +50,9 @@ def on_terminal(arguments: list[str], environment: dict[str, str], *, interrupt_
         os.close(terminal)
 
 
-@pytest.fixture
-def recording() -> Path:
-    """A recording of some minutes."""
-    return next((DATA / "recordings").iterdir())
-
-
-def test_transcribe_shows_a_bar_and_takes_it_away(environment: dict[str, str], recording: Path):
+def test_transcribe_shows_a_bar_and_takes_it_away(environment: dict[str, str]):
     """The file's name and the seconds heard are drawn while it works; the text stands alone in the end."""
+    recording = sample("reading").path
     code, drawn = on_terminal(["transcribe", str(recording)], environment)
     assert code == 0, drawn
     assert recording.name[:8] in drawn and "\x1b[2K" in drawn

@@ -156,15 +156,6 @@ def test_each_file_is_flushed_and_interrupting_is_quiet(start: Callable[..., Pop
     assert "Traceback" not in errors
 
 
-def test_quick_hears_once(hearsay: Run):
-    """--quick: another text of what a small model is unsure of; not for another process to do."""
-    file = DATA.parent.parent / "models" / "samples" / "reading.opus"
-    thorough, quick = (hearsay("transcribe", file, *option).stdout for option in ((), ("--quick",)))
-    assert thorough and quick and thorough != quick
-    misused = hearsay("transcribe", file, "--quick", "--url", "http://127.0.0.1:1")
-    assert misused.returncode == 2 and "--quick" in misused.stderr
-
-
 def test_an_aligner_tells_the_word_times(hearsay: Run, short: list[Clip], tmp_path: Path):
     """--aligner: the same words, other times; a directory that holds none is named."""
     file = DATA / "clips" / short[0].name
