@@ -68,8 +68,11 @@ class Piece:
         self._rest = deque(rest)
         self._text_ended = prompt_tokens is not None and not self._rest
 
-    def speak(self, wanted: int, next_token: Callable[[], int | None]) -> Group:
-        """Up to ``wanted`` frames; fewer where the text is late (``next_token`` gives None) or the piece ends."""
+    def speak(self, wanted: int, next_token: Callable[[], int | None], check: Callable[[], None]) -> Group:
+        """Up to ``wanted`` frames; fewer where the text is late (``next_token`` gives None) or the piece ends.
+
+        ``check`` raises where the frames made so far are not wanted any more; ``next_token`` does the same.
+        """
         frames: list[list[int]] = []
         reason: Reason | None = None
         began = time.perf_counter()
@@ -91,6 +94,7 @@ class Piece:
             self._work.frame_seconds += time.perf_counter() - began
         if not frames:
             return Group(_SILENCE, 0, reason)
+        check()
         samples = self._decode(frames)
         reason = self._guard.audio(samples, self._engine.frame_samples, self._text_ended) or reason
         return Group(samples, len(frames), reason)

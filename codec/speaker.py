@@ -261,10 +261,14 @@ class Speaker:
             with self._inbox.current(epoch) as script:
                 return script.next_token()
 
+        def check() -> None:
+            with self._inbox.current(epoch):
+                pass
+
         engine = self._engine
         frame_seconds = engine.frame_samples / engine.sample_rate
         wanted = group_frames(self._groups, buffered, frame_seconds, engine.most_frames)
-        group = piece.speak(wanted, next_token)
+        group = piece.speak(wanted, next_token, check)
         if group.frames:
             self._groups += 1
             self._give(self._output.feed(group.samples), events)

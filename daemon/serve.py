@@ -127,6 +127,7 @@ def _bind(settings: Settings) -> tuple[socket.socket, str]:
             milliseconds = round(3000 * settings.send_timeout_seconds)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         sock.bind(address)
+        sock.listen()  # whoever learns the URL can connect at once, although the server takes over later
     except OSError:
         sock.close()
         raise

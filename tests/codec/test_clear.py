@@ -43,6 +43,31 @@ def test_clear_stops_within_a_frame(tts_model: TtsModel, monkeypatch: pytest.Mon
     speaker.close()
 
 
+def test_a_clear_in_a_group_s_last_frame_begins_no_codec_call(
+    tts_model: TtsModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The frames of the group are not wanted any more, so they are not decoded either."""
+    speaker = tts_model.speaker(SpeakOptions(seed=5))
+    frame, decode, decoded = tts_model.engine.frame, tts_model.engine.decode, 0
+
+    def interrupted(step: TalkerStep, owner: Owner) -> list[int] | None:
+        codes = frame(step, owner)
+        speaker.clear()
+        return codes
+
+    def counted(codes: npt.NDArray[np.int64], state: CodecState, owner: Owner) -> tuple[Floats, CodecState]:
+        nonlocal decoded
+        decoded += 1
+        return decode(codes, state, owner)
+
+    monkeypatch.setattr(tts_model.engine, "frame", interrupted)
+    monkeypatch.setattr(tts_model.engine, "decode", counted)
+    speaker.say(TEXT)
+    assert speaker.step(buffered=0.0) == [Cleared(0)]
+    assert decoded == 0
+    speaker.close()
+
+
 def test_after_a_clear_the_next_text_is_spoken_as_if_first(tts_model: TtsModel, spoken: Codes) -> None:
     """Nothing of the old text is in the new one: the same codes and samples as in a fresh session."""
     fresh = heard(say(tts_model, SHORT_TEXT, SpeakOptions(seed=9)))
@@ -136,17 +161,19 @@ def test_the_engine_is_free_soon_after_a_clear(tts_model: TtsModel, monkeypatch:
 
     thread = threading.Thread(target=drive)
     thread.start()
-    for i in range(12):
-        before = calls
-        speaker.say(TEXT)
-        while calls < before + 2 * i:
-            time.sleep(0.001)
-        speaker.clear()
-        at_clear = calls
-        assert answered.acquire(timeout=60)
-        assert begun[-1] - at_clear <= 1
-    speaker.finish()
-    thread.join(60)
+    try:
+        for i in range(12):
+            before = calls
+            speaker.say(TEXT)
+            while calls < before + 2 * i:
+                time.sleep(0.001)
+            speaker.clear()
+            at_clear = calls
+            assert answered.acquire(timeout=60)
+            assert begun[-1] - at_clear <= 1
+    finally:
+        speaker.finish()
+        thread.join(60)
+        speaker.close()
     assert not thread.is_alive()
     assert len(begun) == 12
-    speaker.close()
