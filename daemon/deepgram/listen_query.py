@@ -28,7 +28,7 @@ NOT_HONOURED: Final = frozenset({
     "profanity_filter", "redact", "replace", "search", "sentiment", "smart_format", "summarize", "tag", "tier",
     "topics", "utt_split", "utterances",
 })  # fmt: skip
-"""Deepgram's parameters that are accepted and change nothing. docs/protocol.md lists them."""
+"""Deepgram's parameters that are accepted and change nothing. docs/deepgram.md lists them."""
 
 NAMES: Final = {"keyterms": "keyterm"}
 """What options of the listener are called here, where that is something else."""

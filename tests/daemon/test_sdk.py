@@ -186,7 +186,8 @@ def test_openai_errors(client: openai.OpenAI, guarded: Background) -> None:
 def test_the_documented_examples_run(
     daemon: Background, speech: Speech, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    docs = Path(__file__).parents[2] / "docs"
+    page = "".join((docs / name).read_text(encoding="utf-8") for name in ("deepgram.md", "openai.md"))
     examples = [text for text in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "speech.flac" in text]
     assert len(examples) == 2
     soundfile.write(tmp_path / "speech.flac", np.frombuffer(speech.pcm, "<i2"), RATE)

@@ -241,7 +241,8 @@ def test_deepgram_files_async(guarded: Background) -> None:
 def test_the_documented_examples_run(
     talker: Background, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    docs = Path(__file__).parents[2] / "docs"
+    page = "".join((docs / name).read_text(encoding="utf-8") for name in ("deepgram.md", "openai.md"))
     examples = [text for text in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "The tide" in text]
     assert len(examples) == 3
     monkeypatch.chdir(tmp_path)

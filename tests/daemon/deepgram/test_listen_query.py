@@ -110,7 +110,7 @@ def test_any_query_is_read_or_refused(query: bytes) -> None:
 
 
 def test_documentation_lists_what_is_not_honoured_and_what_is() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "deepgram.md").read_text(encoding="utf-8")
     section = text.partition("Accepted, not honoured")[2].partition("Any other name")[0]
     assert set(re.findall(r"`([a-z_]+)`", section)) == NOT_HONOURED
     for name in HONOURED:
