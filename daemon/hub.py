@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 _PATIENCE_SECONDS: Final = 0.25
 """How long a request waits for a slot."""
+_LOOK_SECONDS: Final = 0.05
+"""How often it looks whether the machine has room."""
 
 
 class Slots:
@@ -234,7 +236,7 @@ class Hub:
             if time.monotonic() >= deadline:
                 busy = "this machine hears as many sessions as it keeps live"
                 raise Refused(429, "headroom", busy, retry_after=5)
-            await asyncio.sleep(_PATIENCE_SECONDS / 5)
+            await asyncio.sleep(_LOOK_SECONDS)
         self._admitted += 1
 
     async def hear(self, options: ListenOptions, names: Mapping[str, str]) -> SessionWorker[Listener]:

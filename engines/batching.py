@@ -131,8 +131,11 @@ class _Job:
 class Lane:
     """Runs jobs in its own thread. Thread-safe; :meth:`submit` blocks its caller until the job is done."""
 
-    def __init__(self, name: str = "hearsay-lane", most: int = 64) -> None:
-        """``most``: largest batch handed to one function."""
+    def __init__(
+        self, name: str = "hearsay-lane", most: int = 64, stopwatch: Callable[[], float] = time.perf_counter
+    ) -> None:
+        """``most``: largest batch handed to one function; ``stopwatch``: seconds, to measure what a batch takes."""
+        self._stopwatch = stopwatch
         self._jobs: deque[_Job] = deque()
         self._wake = threading.Condition()
         self._closed = False
@@ -221,7 +224,7 @@ class Lane:
             now = time.monotonic()
             if any(job.priority is Priority.FINAL and now - max(job.since, job.deadline) > LATE for job in group):
                 self.late_at = now
-            began = time.perf_counter()
+            began = self._stopwatch()
             try:
                 results = group[0].run([job.payload for job in group])
                 if len(results) != len(group):
@@ -232,7 +235,7 @@ class Lane:
             else:
                 for job, result in zip(group, results, strict=True):
                     job.future.set_result(result)
-            seconds = time.perf_counter() - began
+            seconds = self._stopwatch() - began
             self.busy[min(job.priority for job in group)] += seconds
             self.longest = max(self.longest, seconds)
             self.batches += 1

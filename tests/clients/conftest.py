@@ -53,6 +53,15 @@ while piece := os.read(0, 4800):
 """Takes audio of 24 kHz no faster than a loudspeaker would."""
 
 
+@pytest.fixture(scope="module", autouse=True)
+def unhurried() -> Iterator[None]:
+    """However slow or busy the machine of the tests is, it takes their sessions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engines.load.USABLE", 1e9)
+        patch.setattr("engines.load.LATE_SECONDS", 0.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def daemon(asr_model: AsrModel) -> Daemon:
     """Makes daemons: ``with daemon(port=0, …) as background`` takes any setting."""

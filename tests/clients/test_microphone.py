@@ -125,7 +125,7 @@ def test_ctrl_c_ends_captions_after_the_last_words(sound: dict[str, str], url: s
     assert process.returncode == 0, errors
     assert "Traceback" not in errors
     finals = [line.partition(" = ")[2] for line in (*lines, *out.splitlines(keepends=True)) if " = " in line]
-    assert finals[0].strip() == offline[0] and len(finals) == 2
+    assert finals[0].strip() == offline[0] and len(finals) > 1
     assert " = " in (out.splitlines() or [""])[-1]
 
 

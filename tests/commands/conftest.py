@@ -15,6 +15,7 @@ from tests.clients.conftest import (  # noqa: F401  (fixtures)
     speech,
     talking,
     talking_url,
+    unhurried,
     url,
 )
 

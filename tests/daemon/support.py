@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import httpx
@@ -31,6 +31,8 @@ SHORT = "The boats came home at nine."
 """What is said, where it does not matter what."""
 LONG = " ".join([SHORT] * 30)
 """Long enough to be interrupted."""
+PATIENT: Final[dict[str, Any]] = {"open_timeout": 120, "ping_timeout": 120, "close_timeout": 120}
+"""For a WebSocket client on a machine that is busy or slow."""
 POOLS = ("hearsay-worker", "hearsay-feeding")
 """Names that a daemon's threads begin with."""
 LONGEST = " ".join([SHORT] * 100)
@@ -107,7 +109,7 @@ class Client:
         options = query.pop("options", {})
         shape = {"encoding": "linear16", "sample_rate": RATE} if raw else {}
         text = urlencode({**shape, **query}, doseq=True)
-        return connect(f"{self.socket_url}/v1/listen?{text}", proxy=None, **options)
+        return connect(f"{self.socket_url}/v1/listen?{text}", proxy=None, **PATIENT | options)
 
     def transcribe(self, pcm: bytes, *, piece: int = 3200, **query: Any) -> list[dict[str, Any]]:
         """All messages of one stream that is sent as fast as it goes."""
@@ -170,7 +172,7 @@ class Voice:
     def open(self, **query: Any) -> AbstractContextManager[ClientConnection]:
         """A connection; ``options`` go to the client library."""
         options = query.pop("options", {})
-        return connect(f"{self.socket_url}?{urlencode({'seed': 1, **query})}", proxy=None, **options)
+        return connect(f"{self.socket_url}?{urlencode({'seed': 1, **query})}", proxy=None, **PATIENT | options)
 
     def speak(self, *texts: str, **query: Any) -> tuple[bytes, list[dict[str, Any]]]:
         """All audio and all messages of a stream that says ``texts`` and closes."""

@@ -177,9 +177,9 @@ def test_finalizes_wait_up_to_a_bound(client: Client, speech: Speech, monkeypatc
 
 
 def test_an_idle_stream_is_finalised_and_closed(start: Start, speech: Speech) -> None:
-    with start(idle_seconds=2) as background:
+    with start(idle_seconds=4) as background:
         client = Client(background.url)
-        with client.open() as socket, ends_with(1011, "NET-0001: no audio and no KeepAlive for 2 s") as messages:
+        with client.open() as socket, ends_with(1011, "NET-0001: no audio and no KeepAlive for 4 s") as messages:
             pour(socket, speech.pcm)
             collect(socket, messages)
         assert finals(messages) == finals(client.transcribe(speech.pcm)), "nothing that was sent is lost"
@@ -192,9 +192,9 @@ def test_an_idle_stream_is_finalised_and_closed(start: Start, speech: Speech) ->
 
 
 def test_a_stream_has_a_longest_length(start: Start, speech: Speech) -> None:
-    with start(max_session_seconds=1) as background:
+    with start(max_session_seconds=4) as background:
         client = Client(background.url)
-        with client.open() as socket, ends_with(1008, "longer than 1 s (max_session_seconds)") as messages:
+        with client.open() as socket, ends_with(1008, "longer than 4 s (max_session_seconds)") as messages:
             pour(socket, speech.pcm)
             collect(socket, messages)
         assert finals(messages)

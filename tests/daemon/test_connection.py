@@ -4,12 +4,15 @@ import json
 import logging
 import socket as sockets
 import struct
+import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 
 import pytest
+from websockets.http11 import Request
 
+from daemon.connection import WebSocketConnection
 from daemon.serve import Background
 from tests.daemon.support import LONGEST, RATE, eventually
 
@@ -91,15 +94,23 @@ def closes(background: Background, code: str) -> float:
 
 @pytest.mark.parametrize("frame", [BROKEN, masked(1, b"\xff"), masked(8, b"\xff"), masked(9, b"?" * 126)])
 def test_frames_that_are_broken_before_the_answer_end_the_connection(
-    start: Start, caplog: pytest.LogCaptureFixture, frame: bytes
+    start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, frame: bytes
 ) -> None:
-    """While all places are taken, the answer takes a quarter of a second: time for a frame that nobody may send yet."""
+    """While all places are taken, the answer takes a while: time for a frame that nobody may send yet."""
+    asked, handle = threading.Semaphore(0), WebSocketConnection.handle_connect
+
+    def noted(connection: WebSocketConnection, event: Request) -> None:
+        handle(connection, event)
+        asked.release()
+
+    monkeypatch.setattr(WebSocketConnection, "handle_connect", noted)
+    monkeypatch.setattr("daemon.hub._PATIENCE_SECONDS", 60)
     with start(sessions=1) as background, opened(background.url) as first:
         first.sendall(head())
-        assert first.recv(12) == b"HTTP/1.1 101"
+        assert first.recv(12) == b"HTTP/1.1 101" and asked.acquire(timeout=60)
         with opened(background.url) as raw:
             raw.sendall(head())
-            time.sleep(0.05)  # frames in one packet with the request never reach the parser
+            assert asked.acquire(timeout=60)  # frames in one packet with the request never reach the parser
             raw.sendall(frame)
             with suppress(ConnectionResetError):
                 assert everything(raw) == b""

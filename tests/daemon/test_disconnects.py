@@ -78,10 +78,12 @@ def abrupt_disconnects(
 
     staying = threading.Thread(target=stay)
     staying.start()
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda i: vanish(background.url, speech.pcm, random.Random(i)), range(many)))
-    stop.set()
-    staying.join(120)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda i: vanish(background.url, speech.pcm, random.Random(i)), range(many)))
+    finally:
+        stop.set()
+        staying.join(120)
     assert heard == [alone]
     settings = background.hub.settings
     assert len(workers() - others) <= 2 * (settings.sessions + settings.speakers) + 1

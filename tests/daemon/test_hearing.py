@@ -107,15 +107,16 @@ async def test_marks_keep_their_order_with_the_audio(asr_model: AsrModel, speech
     half = len(speech.pcm) // 4 * 2
     async with opened(asr_model) as stream:
         stream.push(speech.pcm[:half])
-        marked = time.monotonic()
+        before = time.monotonic()
         stream.finalize()
+        after = time.monotonic()
         stream.push(speech.pcm[half:])
         stream.end()
         said = await everything(stream)
     first, *rest = [one for one in said if isinstance(one.event, Transcript)]
     assert isinstance(first.event, Transcript) and first.event.from_finalize
     assert first.event.end <= half / BYTES + 1e-6
-    assert first.arrived == pytest.approx(marked, abs=0.1)
+    assert before <= first.arrived <= after
     assert rest and not any(one.event.from_finalize for one in rest if isinstance(one.event, Transcript))
 
 
@@ -145,7 +146,7 @@ async def test_the_clock_waits_for_no_model(asr_model: AsrModel, speech: Speech,
             for lane in {asr_model.engine.lane, asr_model.engine.encoder_lane}:
                 busy.enter_context(held(lane))
             stream.push(speech.pcm + 2 * silence)
-            for _ in range(1000):
+            for _ in range(6000):
                 if stream.fed == pytest.approx(seconds):
                     break
                 await asyncio.sleep(0.01)
@@ -198,7 +199,7 @@ async def test_leaving_ends_both_tasks(asr_model: AsrModel, speech: Speech) -> N
     async with opened(asr_model, interim=True) as stream:
         hearing = asyncio.create_task(everything(stream))
         stream.push(10 * speech.pcm)
-        for _ in range(1000):
+        for _ in range(6000):
             if stream.heard > 1:
                 break
             await asyncio.sleep(0.01)

@@ -231,11 +231,11 @@ def test_configure_is_declined_and_the_stream_goes_on(client: Client, speech: Sp
 
 
 def test_keepalive_keeps_an_idle_stream(start: Start, speech: Speech) -> None:
-    with start(idle_seconds=1.5) as background:
+    with start(idle_seconds=3) as background:
         client = Client(background.url)
         with client.open() as socket:
-            for _ in range(10):
-                time.sleep(0.2)
+            for _ in range(40):
+                time.sleep(0.1)
                 socket.send('{"type": "KeepAlive"}')
             send(socket, speech.pcm)
             socket.send('{"type": "CloseStream"}')

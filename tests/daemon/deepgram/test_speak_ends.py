@@ -123,10 +123,12 @@ def abrupt_ends(background: Background, model: TtsModel, many: int) -> None:
 
     staying = threading.Thread(target=stay)
     staying.start()
-    with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda i: leave(background.url, random.Random(i)), range(many)))
-    stop.set()
-    staying.join(120)
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(lambda i: leave(background.url, random.Random(i)), range(many)))
+    finally:
+        stop.set()
+        staying.join(120)
     assert len(heard) > 1 and set(map(len, heard)) == {len(alone)}
     clean = eventually(lambda: Left.of(model, background) <= before)
     assert clean, (before, Left.of(model, background))

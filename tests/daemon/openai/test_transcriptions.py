@@ -309,19 +309,23 @@ def test_a_client_that_leaves_frees_its_place(
 ) -> None:
     """During the upload, and while its file is heard: the work stops, nothing is left."""
     with start() as background:
-        before = count(background)
+        before, sample = count(background), background.hub.metrics.registry.get_sample_value
+
+        def opened() -> float:
+            return sample("hearsay_sessions_opened_total", {"path": PATH}) or 0
+
         raw = begun_upload(background.url)
-        assert eventually(lambda: background.hub.taken == 1)
+        assert eventually(lambda: opened() == 1)
         raw.close()
         assert eventually(lambda: background.hub.taken == 0)
         long = encoded(Speech(speech.pcm * int(600 / speech.seconds), speech.path), "FLAC", "PCM_16")
-        for stream in ("false", "true"):
+        for number, stream in enumerate(("false", "true"), 2):
             impatient = threading.Thread(target=leave, args=(background.url, long, stream))
             impatient.start()
-            assert eventually(lambda: background.hub.taken == 1)
+            assert eventually(lambda number=number: opened() == number)
             impatient.join()
             assert eventually(lambda: background.hub.taken == 0)
-        heard = background.hub.metrics.registry.get_sample_value("hearsay_audio_seconds_total", {"path": PATH})
+        heard = sample("hearsay_audio_seconds_total", {"path": PATH})
         assert heard is not None and heard < 600, "neither file was heard to its end"
         assert eventually(lambda: count(background).sequences == before.sequences)
         assert count(background).listeners == before.listeners
