@@ -8,7 +8,7 @@ DATA ?= $(HEARSAY_DATA)
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: eval-extra demo docs serve test reference lint bench bench-live bench-official soak eval size export-check clean environment
+.PHONY: eval-extra demo docs serve test outside reference lint bench bench-live bench-official soak eval size export-check clean environment
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -48,6 +48,9 @@ serve: environment  ## run the daemon on 127.0.0.1
 
 test: $(VENV)/dev.stamp  ## everything that needs no torch
 	@$(BIN)/python -m pytest -q --durations=10
+
+outside: environment  ## other people's newest clients against the daemon: make outside [OUTSIDE="-k livekit"]
+	@bash tests/clients_outside/run.sh $(OUTSIDE)
 
 lint: $(VENV)/dev.stamp  ## ruff and pyright (strict)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright -p pyproject.toml

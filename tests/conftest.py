@@ -24,8 +24,8 @@ settings.load_profile("hearsay")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-APART = ("soak", "reference")
-"""Folders that run only when they are named: they take long, or need torch."""
+APART = ("soak", "reference", "clients_outside")
+"""Folders that run only when they are named: they take long, or need torch or other people's clients."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
