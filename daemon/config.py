@@ -87,8 +87,8 @@ class Settings:
     tls_certificate: str = _setting("", "PEM file of the certificate chain; with `tls_key` the daemon speaks TLS.")
     tls_key: str = _setting("", "PEM file of the certificate's private key.")
     max_unheard_seconds: float = _setting(
-        300.0, "Audio of one stream that arrived but is not heard yet. Beyond: what arrived is finalised, error, close "
-        "1008.", low=1, high=3600,
+        300.0, "Audio of one stream that arrived but is not heard yet, and at most 64 000 bytes for each second of it. "
+        "Beyond: what arrived is finalised, error, close 1008.", low=1, high=3600,
     )  # fmt: skip
     max_outbound_bytes: int = _setting(
         1 << 20, "Messages of one stream that its client has not taken yet. Beyond: close 1013.", low=4096, high=1 << 26
@@ -115,11 +115,14 @@ class Settings:
         1024, "Open TCP connections, sessions or not. Beyond: a new one is reset.", low=8, high=1 << 16
     )
     stall_seconds: float = _setting(
-        120.0, "`/readyz` says stalled while one call to the model takes longer than this.", low=1, high=86400
+        120.0,
+        "`/readyz` says stalled while one call to the model takes longer than this; a drain then cuts sessions.",
+        low=1,
+        high=86400,
     )
     drain_seconds: float = _setting(
         30.0,
-        "After SIGTERM, how long live sessions may go on before they are finalised and closed with 1012.",
+        "After SIGTERM, how long live sessions may go on; then what arrived is worked off and they close with 1012.",
         low=0,
         high=86400,
     )

@@ -2,7 +2,8 @@
 
 Four tasks: one always reads and never waits for a model, one works, one writes, one watches the clocks. Whatever ends a
 stream in good order goes the same way: the work winds up, an Error where there was one is written after what it still
-had to say, then comes the close code. A client that leaves or does not read ends it at once.
+had to say, then comes the close code. A client that leaves or does not read ends it at once. Work that hangs while the
+daemon goes is cut; the Error then says what is lost.
 What it is still to be told waits in an outbox: bounded in bytes, interims coalesced, finals never.
 """
 
@@ -148,6 +149,10 @@ class Duplex(ABC):
     def _wind_up(self, ending: Ending) -> None:
         """Let :meth:`_work` come to its end."""
 
+    def _unfinished(self) -> str:
+        """What arrived and is not worked off, for people."""
+        return "what was not answered"
+
     def _last_words(self) -> None:
         """Say what comes last, after an Error."""
 
@@ -227,7 +232,7 @@ class Duplex(ABC):
     async def _work_to_the_end(self) -> None:
         """Work, then leave the rest to the writer."""
         try:
-            await self._work()
+            await self._work_unless_cut()
         except Exception as error:
             log.exception("stream %s: the work failed", self._id)
             self._ending = Ending(1011, "Fault", f"the work failed: {type(error).__name__}")
@@ -236,6 +241,22 @@ class Duplex(ABC):
         self._last_words()
         self._outbox.close()
         await asyncio.Event().wait()
+
+    async def _work_unless_cut(self) -> None:
+        working, cut = asyncio.create_task(self._work()), asyncio.create_task(self._hub.cut.wait())
+        try:
+            await asyncio.wait((working, cut), return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()
+                return
+        finally:
+            cut.cancel()
+            working.cancel()
+            await asyncio.gather(working, cut, return_exceptions=True)
+        lost = self._unfinished()
+        log.error("stream %s: cut, lost: %s", self._id, lost)
+        self._hub.lost += 1
+        self._ending = Ending(1012, "Cut", f"the daemon is shutting down; lost: {lost}")
 
     def _say(self, message: msgspec.Struct, *, revises: bool = False, revisable: bool = False) -> None:
         self._outbox.put(encode(message), revises=revises, revisable=revisable)

@@ -76,28 +76,45 @@ class Gate:
             await refuse(scope, send, refused)
 
     async def _until_leaving(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, at most until the drain deadline.
+        """Answer. At the drain deadline a request that is not here yet ends; one that is gets its answer, unless that
+        hangs.
 
         Raises:
-            Refused: 503, it passed before the answer began. One that has begun breaks off.
+            Refused: 503, it ended before the answer began. An answer that has begun breaks off.
         """
         begun = False
+        whole = asyncio.Event()
+        """The request is here."""
+
+        async def taken() -> Message:
+            message = await receive()
+            if message["type"] != "http.request" or not message.get("more_body", False):
+                whole.set()
+            return message
 
         async def noted(message: Message) -> None:
             nonlocal begun
             begun = True
+            whole.set()
             await send(message)
 
-        async def answer() -> None:
-            await self._app(scope, receive, noted)
+        async def over() -> None:
+            await self._hub.leave.wait()
+            if whole.is_set():
+                await self._hub.cut.wait()
+                log.error("%r: cut, its answer is lost", scope["path"])
+                self._hub.lost += 1
 
-        answering, leaving = asyncio.create_task(answer()), asyncio.create_task(self._hub.leave.wait())
+        async def answer() -> None:
+            await self._app(scope, taken, noted)
+
+        answering, ending = asyncio.create_task(answer()), asyncio.create_task(over())
         try:
-            await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((answering, ending), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            leaving.cancel()
+            ending.cancel()
             answering.cancel()  # does nothing to one that is done
-            outcome = (await asyncio.gather(answering, leaving, return_exceptions=True))[0]
+            outcome = (await asyncio.gather(answering, ending, return_exceptions=True))[0]
         if isinstance(outcome, Exception):
             raise outcome
         if isinstance(outcome, asyncio.CancelledError) and not begun:

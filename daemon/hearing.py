@@ -33,6 +33,9 @@ MOST_BEHIND_SECONDS: Final = 4.0
 """A listener that is further behind is fed no more until it is not."""
 MOST_FINALIZES: Final = 1000
 """That may wait for their answer."""
+UNHEARD_BYTES: Final = 64_000
+"""Audio that may wait, in bytes as they came, for each second that may wait: what the listener itself would keep of it
+(float32 at 16 kHz). Formats that bring more bytes a second wait for less time."""
 _CLOCK_ENTRIES: Final = 2048
 """Arrivals that are remembered: two minutes of live audio."""
 
@@ -60,7 +63,7 @@ class HearingStream:
         feeding: threads that feed listeners, of all streams.
         decoder: of the wire format.
         bytes_per_second: of the wire format.
-        limit_seconds: how much unheard audio may wait.
+        limit_seconds: how much unheard audio may wait, and that many times ``UNHEARD_BYTES``.
     """
 
     def __init__(
@@ -73,6 +76,12 @@ class HearingStream:
     ) -> None:
         self._worker, self._feeding, self._listener = worker, feeding, worker.session
         self._decoder, self._bytes_per_second, self._limit = decoder, bytes_per_second, limit_seconds
+        self._limit_bytes = int(limit_seconds * UNHEARD_BYTES)
+        self.full: Final = (
+            f"more than {limit_seconds:g} s, or {self._limit_bytes} bytes, of audio arrived that is not heard yet "
+            "(max_unheard_seconds)"
+        )
+        """Why :meth:`push` took nothing."""
         self._slice = int(SLICE_SECONDS * bytes_per_second)
         self._enough = int(GATHER_SECONDS * bytes_per_second)
         # One buffer instead of a queue of frames: a frame of one byte costs one byte.
@@ -101,6 +110,11 @@ class HearingStream:
         return (self._pushed - self._fed) / self._bytes_per_second + self._listener.behind
 
     @property
+    def arrived(self) -> float:
+        """Seconds of audio that were pushed."""
+        return self._pushed / self._bytes_per_second
+
+    @property
     def fed(self) -> float:
         """Seconds of audio that the listener has."""
         return self._listener.seconds
@@ -116,7 +130,8 @@ class HearingStream:
         """Take audio, or nothing of it (False) where it would pass the limit. After ``end``, audio is ignored."""
         if self._ended or not data:
             return True
-        if self.unheard + len(data) / self._bytes_per_second > self._limit:
+        seconds = self.unheard + len(data) / self._bytes_per_second
+        if seconds > self._limit or len(self._audio) + len(data) > self._limit_bytes:
             return False
         now = time.monotonic()
         if not self._audio:

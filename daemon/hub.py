@@ -25,13 +25,14 @@ from daemon.parameters import VOICE_ALIASES
 from daemon.paths import Endpoint, Kind
 from daemon.refusal import Refused
 from daemon.speaking import PlaybackClock
-from daemon.workers import SessionWorker, opened
+from daemon.workers import Closable, SessionWorker, opened
 from engines.sessions import Busy, OptionError
 from streaming.listener import Listener
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Closable)
 
 _PATIENCE_SECONDS: Final = 0.25
 """How long a request waits for a slot."""
@@ -89,7 +90,13 @@ class Hub:
         self.playback: Final = PlaybackClock()
         """What those who are spoken to have to play."""
         self.leave = asyncio.Event()
-        """Set when the drain deadline passes: sessions finalise what they have and close with 1012."""
+        """Set when the drain deadline passes: sessions work off what they have and close with 1012."""
+        self.cut = asyncio.Event()
+        """Set when nothing moves after that: sessions end, and tell what is lost."""
+        self.lost = 0
+        """Sessions that ended without all that had arrived."""
+        self.moved_at = time.monotonic()
+        """``time.monotonic()`` at which a call of any session came back last."""
         self._loader, self._owns = loader, owns_models
         # Each session has at most one call and one close at the same time.
         self._pool = ThreadPoolExecutor(2 * (settings.sessions + settings.speakers) + 1, "hearsay-worker")
@@ -248,13 +255,12 @@ class Hub:
         """
         model = self.hearing_model().model
         try:
-            worker = SessionWorker(self._pool, await opened(self._pool, partial(model.listener, options)))
+            worker = self._worker(await opened(self._pool, partial(model.listener, options)))
         except OptionError as error:
             name = names.get(error.field, error.field)
             raise Refused(400, "invalid_option", f"{name}: {error.reason}", param=name) from None
         except Busy:
             raise Refused(429, "sessions", "all sequences of the model are taken", retry_after=5) from None
-        self._live.add(worker)
         return worker
 
     async def speak(self, options: SpeakOptions) -> SessionWorker[Speaker]:
@@ -265,13 +271,20 @@ class Hub:
         """
         model = self.speaking_model().model
         try:
-            worker = SessionWorker(self._pool, await opened(self._pool, partial(_speaker, model, options)))
+            worker = self._worker(await opened(self._pool, partial(_speaker, model, options)))
         except OptionError as error:
             raise Refused(400, "invalid_option", str(error), param=error.field) from None
         except Busy:
             raise Refused(429, "speakers", "all sequences of the model are taken", retry_after=5) from None
+        return worker
+
+    def _worker(self, session: S) -> SessionWorker[S]:
+        worker = SessionWorker(self._pool, session, self._moved)
         self._live.add(worker)
         return worker
+
+    def _moved(self) -> None:
+        self.moved_at = time.monotonic()
 
 
 def _speaker(model: TtsModel, options: SpeakOptions) -> Speaker:

@@ -1,13 +1,16 @@
 """uvicorn with drain, and what a process or a thread needs to run a daemon.
 
 The first SIGTERM or SIGINT drains: ``/readyz`` and new work answer 503, live sessions go on until they end by
-themselves; at ``drain_seconds`` they are finalised and closed with 1012. A second signal ends at once.
+themselves. At ``drain_seconds`` nothing more is taken; what arrived is worked off, and streams are closed with 1012.
+Only where nothing moves for ``stall_seconds`` sessions are cut, and told what is lost. A second signal ends at once.
 """
 
 import asyncio
 import contextlib
 import logging
+import os
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -22,9 +25,10 @@ from daemon.config import Settings
 from daemon.connection import BACKLOG, WebSocketConnection, http_connection, most_connections, provide_files
 from daemon.hub import Hub
 from daemon.loading import Models, load_models
+from daemon.tls import server_context, tls_connection
 
-_LEAVE_SECONDS: Final = 10.0
-"""After the drain deadline: time to finalise what is there."""
+_CUT_SECONDS: Final = 10.0
+"""After sessions were cut: time to tell them."""
 _SEND_BUFFER: Final = 256 << 10
 """Kernel buffer of a connection. It bounds what a client that does not read makes the kernel hold."""
 
@@ -42,7 +46,10 @@ class Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._hub, self._listening, self._settled = hub, listening, settled
+        self.abandon: Callable[[], None] = lambda: None
+        """Called where all is to end at once, connections last. It need not return."""
         self._deadline: float | None = None
+        self._cut_at = 0.0
         self._settling: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -69,16 +76,47 @@ class Server(uvicorn.Server):
                 _tell(f"hearsay drains {self._hub.taken} sessions; a second signal ends them")
         else:
             self.should_exit = self.force_exit = True
+            if self._hub.taken:
+                self._hub.lost += self._hub.taken
+                _tell(f"hearsay ends at once; {self._hub.taken} sessions are lost")
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second: whether to end."""
-        if self._deadline is not None:
-            late = time.monotonic() - self._deadline
-            if late >= 0:
-                self._hub.leave.set()
-            if self._hub.taken == 0 or late >= _LEAVE_SECONDS:
-                return True
+        if self._deadline is not None and self._drained(time.monotonic()):
+            return True
         return await super().on_tick(counter) or self._hub.failure is not None
+
+    def _drained(self, now: float) -> bool:
+        """Whether nobody is left, or nobody who could still be helped."""
+        hub = self._hub
+        assert self._deadline is not None
+        if hub.taken == 0:
+            return True
+        if now < self._deadline:
+            return False
+        hub.leave.set()
+        if not hub.cut.is_set():
+            if now - max(self._deadline, hub.moved_at) >= hub.settings.stall_seconds:
+                _tell(f"hearsay cuts {hub.taken} sessions: nothing moved for {hub.settings.stall_seconds:g} s")
+                hub.cut.set()
+                self._cut_at = now
+            return False
+        if now - self._cut_at < _CUT_SECONDS:
+            return False
+        self.force_exit = True  # what hangs is waited for no more
+        return True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """uvicorn's, which waits for connections and logs what it gives up, also where all is to end at once."""
+        if not self.force_exit:
+            await super().shutdown(sockets)
+            return
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        await asyncio.sleep(0.1)
+        self.abandon()
 
 
 _SWITCH_SECONDS: Final = 0.0002
@@ -86,18 +124,20 @@ _SWITCH_SECONDS: Final = 0.0002
 own 5 ms a client that floods the event loop with tiny frames makes each of them wait that long."""
 
 
-def _server(settings: Settings, hub: Hub, listening: Callable[[], None], settled: Callable[[], None]) -> Server:
+def _server(
+    hub: Hub, context: ssl.SSLContext | None, listening: Callable[[], None], settled: Callable[[], None]
+) -> Server:
+    settings = hub.settings
+    connection = http_connection(most_connections(settings))
     config = uvicorn.Config(
         create_app(settings, hub),
-        http=http_connection(most_connections(settings)),
+        http=connection if context is None else tls_connection(connection, context),
         backlog=BACKLOG,
         ws=WebSocketConnection,
         ws_max_size=settings.max_frame_bytes,
         ws_ping_interval=settings.ping_interval_seconds,
         ws_ping_timeout=settings.ping_timeout_seconds,
         ws_per_message_deflate=False,
-        ssl_certfile=settings.tls_certificate or None,
-        ssl_keyfile=settings.tls_key or None,
         log_config=None,
         access_log=settings.log_level in ("info", "debug"),
         server_header=False,
@@ -140,9 +180,14 @@ def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int
     """Run a daemon until a signal ends it; the process's exit status.
 
     Two lines on stderr tell its address: ``hearsay listens on URL`` and, with the models loaded, ``hearsay is ready on
-    URL``. ``ready`` is called with the URL at the second.
+    URL``. ``ready`` is called with the URL at the second. The status is 1 where sessions were lost. Ending at once, it
+    does not return: a call to a model that hangs would keep the process.
+
+    Raises:
+        daemon.config.ConfigError: the certificate or its key cannot be used.
     """
     logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    context = server_context(settings)
     try:
         sock, url = _bind(settings)
     except OSError as error:
@@ -158,12 +203,13 @@ def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int
             if ready is not None:
                 ready(url)
 
-    server = _server(settings, hub, lambda: _tell(f"hearsay listens on {url}"), settled)
+    server = _server(hub, context, lambda: _tell(f"hearsay listens on {url}"), settled)
+    server.abandon = lambda: os._exit(1 if hub.lost else 0)
     asyncio.run(server.serve(sockets=[sock]))
     if hub.failure is not None:
         _tell(f"hearsay ends: {': '.join([*getattr(hub.failure, '__notes__', ()), str(hub.failure)])}")
         return 1
-    return 0
+    return 1 if hub.lost else 0
 
 
 class Background:
@@ -178,7 +224,7 @@ class Background:
         self.hub: Final = Hub(settings, loader, owns_models=owns_models)
         self.url = ""
         self._ready = threading.Event()
-        self._server = _server(settings, self.hub, lambda: None, self._ready.set)
+        self._server = _server(self.hub, server_context(settings), lambda: None, self._ready.set)
         self._thread = threading.Thread(target=self._run, name="hearsay-daemon")
         self._fault: BaseException | None = None
 

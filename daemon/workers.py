@@ -21,11 +21,12 @@ S = TypeVar("S", bound=Closable)
 class SessionWorker(Generic[S]):
     """One session of a model and its calls, in worker threads, never on the event loop. :meth:`close` is a must."""
 
-    def __init__(self, pool: ThreadPoolExecutor, session: S) -> None:
+    def __init__(self, pool: ThreadPoolExecutor, session: S, moved: Callable[[], None] = lambda: None) -> None:
+        """``moved`` is called on the event loop whenever a call has come back."""
         self.session: Final = session
         self.since: float | None = None
         """``time.monotonic()`` at which the call to the model in flight began."""
-        self._pool = pool
+        self._pool, self._moved = pool, moved
         self._calls: set[asyncio.Future[Any]] = set()
 
     async def run(self, call: Callable[[], T]) -> T:
@@ -43,8 +44,12 @@ class SessionWorker(Generic[S]):
     def _called(self, pool: ThreadPoolExecutor, call: Callable[[], T]) -> "asyncio.Future[T]":
         future = asyncio.get_running_loop().run_in_executor(pool, call)
         self._calls.add(future)
-        future.add_done_callback(self._calls.discard)
+        future.add_done_callback(self._back)
         return future
+
+    def _back(self, future: "asyncio.Future[Any]") -> None:
+        self._calls.discard(future)
+        self._moved()
 
     def _rested(self, _: object) -> None:
         self.since = None

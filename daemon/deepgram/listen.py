@@ -74,6 +74,10 @@ class ListenStream(Duplex):
         )
         self._counted = 0.0
         """Seconds of audio that the metrics have."""
+        self._final = 0.0
+        """Where the last final ends, in seconds."""
+        self._late = 0
+        """Bytes of audio that came when the daemon took no more."""
         self._raw = RawAudio(request)
         self._sha = hashlib.sha256()
         self._created = dt.datetime.now(dt.UTC)
@@ -88,6 +92,7 @@ class ListenStream(Duplex):
 
     def _take_bytes(self, data: bytes) -> None:
         if self._ending is not None:
+            self._late += len(data) if self._ending.code == 1012 else 0
             return
         self._alive_at = time.monotonic()
         self._sha.update(data)
@@ -97,9 +102,7 @@ class ListenStream(Duplex):
             self._end(Ending(1008, "NotRawAudio", str(error)))
             return
         if not self._stream.push(audio):
-            limit = self._settings.max_unheard_seconds
-            reason = f"more than {limit:g} s of audio arrived that is not heard yet (max_unheard_seconds)"
-            self._end(Ending(1008, "UnheardAudio", reason))
+            self._end(Ending(1008, "UnheardAudio", self._stream.full))
 
     def _take_text(self, text: str) -> None:
         try:
@@ -122,6 +125,9 @@ class ListenStream(Duplex):
                 self._say(wire.ConfigureFailure(self._id, code, why))
             case wire.KeepAlive():
                 pass
+
+    def _unfinished(self) -> str:
+        return f"what was said from {self._final:.2f} s to {self._stream.arrived:.2f} s of the audio"
 
     def _wind_up(self, ending: Ending) -> None:
         """Hear what is there."""
@@ -164,6 +170,7 @@ class ListenStream(Duplex):
     def _say_event(self, event: Event) -> None:
         match event:
             case Transcript():
+                self._final = event.end if event.is_final else self._final
                 message = wire.results(event, self._metadata, punctuate=self._request.punctuate)
                 self._say(message, revises=True, revisable=not event.is_final)
             case SpeechStarted() if self._request.vad_events:
@@ -179,6 +186,8 @@ class ListenStream(Duplex):
             warnings.append(f"the audio ended within a sample: {self._stream.cut_bytes} bytes dropped")
         if self._raw.beyond:
             warnings.append(f"the WAV header tells where its audio ends: {self._raw.beyond} bytes after it not heard")
+        if self._late:
+            warnings.append(f"the daemon is shutting down: the last {self._late} bytes of audio are not heard")
         return wire.Metadata(
             transaction_key="deprecated",
             request_id=self._id,

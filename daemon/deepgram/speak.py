@@ -123,6 +123,8 @@ class SpeakStream(Duplex):
         match command:
             case wire.Clear():  # also of what is spoken to its end because of a Close
                 self._forget()
+            case wire.Speak() | wire.Flush() if self._ending is not None and self._ending.code == 1012:
+                self._tell(wire.Warning(f"{self._ending.reason}; this message was not taken", "SHUTTING_DOWN"))
             case _ if self._ending is not None:
                 pass
             case wire.Speak():
@@ -150,10 +152,13 @@ class SpeakStream(Duplex):
         self._speech.clear()
         self._outbox.forget_sound()
 
+    def _unfinished(self) -> str:
+        return f"text that is not spoken, after {self._speech.seconds:.1f} s of audio"
+
     def _wind_up(self, ending: Ending) -> None:
-        """Speak to the end where the client asked for that; else stop."""
+        """Speak to the end where the client asked for that, or the daemon goes; else stop."""
         self._speech.finish()
-        if ending.code != 1000:
+        if ending.code not in (1000, 1012):
             self._forget()
 
     # ------------------------------------------------------------------------------------------------- out
@@ -175,7 +180,7 @@ class SpeakStream(Duplex):
             case Flushed():
                 self._flushes = max(0, self._flushes - 1)  # a Clear may have forgotten it meanwhile
                 self._tell(wire.Flushed(event.sequence))
-            case Cleared() if self._ending is None or self._ending.code == 1000:
+            case Cleared() if self._ending is None or self._ending.code in (1000, 1012):
                 self._tell(wire.Cleared(event.sequence))
             case Warning():
                 self._tell(wire.Warning(event.description, event.code.upper()))

@@ -5,7 +5,10 @@ import signal
 import urllib.request
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from subprocess import Popen
+
+import pytest
 
 from daemon.config import Settings, flag
 from tests.commands.conftest import Run
@@ -56,3 +59,28 @@ def test_a_model_that_is_not_there_ends_it(hearsay: Run):
     done = hearsay("serve", "--port", "0", "--asr-model", "no-such-model")
     assert done.returncode == 1
     assert "no model named 'no-such-model'" in done.stderr and "Traceback" not in done.stderr
+
+
+TLS = Path(__file__).parents[1] / "daemon" / "tls"
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "says"),
+    [
+        ("missing.pem", "key.pem", "tls_certificate: {}/missing.pem cannot be read: No such file or directory"),
+        ("certificate.pem", "missing.pem", "tls_key: {}/missing.pem cannot be read: No such file or directory"),
+        ("certificate.pem", "certificate.pem", "certificate.pem are no certificate and its key"),
+        ("key.pem", "key.pem", "key.pem are no certificate and its key"),
+        ("certificate.pem", "encrypted.pem", "tls_key: {}/encrypted.pem is encrypted"),
+    ],
+)
+def test_a_certificate_that_cannot_be_used_is_named(
+    hearsay: Run, tmp_path: Path, certificate: str, key: str, says: str
+):
+    """One line and exit code 2, before a model is loaded."""
+    for file in TLS.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "encrypted.pem").write_text("-----BEGIN ENCRYPTED PRIVATE KEY-----\n")
+    done = hearsay("serve", "--port", "0", "--tls-certificate", tmp_path / certificate, "--tls-key", tmp_path / key)
+    assert done.returncode == 2
+    assert says.format(tmp_path) in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr

@@ -17,8 +17,10 @@ import soundfile
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
+from daemon.loading import Models
 from daemon.serve import Background
-from tests.daemon.support import Client, Speech, eventually, finals, send
+from tests.daemon.support import RATE, Client, Speech, eventually, finals, send
+from tests.lanes import held
 
 Start = Callable[..., AbstractContextManager[Background]]
 
@@ -242,6 +244,26 @@ def ended(raw: sockets.socket) -> bool:
         return False
     except ConnectionError:
         return True
+
+
+def test_what_waits_is_bounded_in_bytes_too(start: Start, models: Models) -> None:
+    """A second of eight channels of 48 kHz float32 is 1.5 MB: 30 s are refused where 30 s of speech would wait."""
+    wire = {"encoding": "float32", "sample_rate": 48_000, "channels": 8}
+    with start(max_unheard_seconds=30) as background, held(models.hearing.model.engine.lane):
+        says = "or 1920000 bytes, of audio arrived that is not heard yet (max_unheard_seconds)"
+        with Client(background.url).open(raw=False, **wire) as socket, ends_with(1008, says) as messages:
+            pour(socket, bytes(30 * 48_000 * 8 * 4))
+            collect(socket, messages)
+
+
+@pytest.mark.usefixtures("bystander")
+def test_samples_that_are_no_numbers_are_silence(client: Client, speech: Speech) -> None:
+    """NaN and infinity, beside a healthy stream; speech between them is heard as ever."""
+    nothing = np.full(RATE, np.nan, "<f4").tobytes() + np.full(RATE, np.inf, "<f4").tobytes()
+    talk = (np.frombuffer(speech.pcm, "<i2") / np.float32(32768)).astype("<f4").tobytes()
+    said = finals(client.transcribe(bytes(8 * RATE) + talk, encoding="float32"))
+    assert finals(client.transcribe(nothing + talk + nothing, encoding="float32")) == said != ""
+    assert finals(client.transcribe(10 * nothing, encoding="float32")) == ""
 
 
 def test_a_connection_too_many_is_reset(start: Start, speech: Speech) -> None:

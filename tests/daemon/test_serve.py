@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import select
 import signal
 import socket
 import ssl
@@ -25,7 +26,7 @@ from daemon.config import Settings
 from daemon.loading import Models
 from daemon.serve import Background
 from engines.store import ModelNotFound
-from tests.daemon.support import HTTP, LONGEST, RATE, Client, Counts, Speech, eventually, finals, send
+from tests.daemon.support import HTTP, LONG, RATE, Client, Counts, Speech, eventually, finals, send
 from tests.lanes import held
 
 UNHURRIED = "import engines.load; engines.load.USABLE, engines.load.LATE_SECONDS = 1e9, 0.0"
@@ -140,8 +141,9 @@ def test_a_second_signal_ends_at_once(speech: Speech) -> None:
             running.process.send_signal(signal.SIGINT)
             assert eventually(lambda: any("a second signal ends them" in line for line in running.lines))
             running.process.send_signal(signal.SIGINT)
-            assert running.wait() == 0
+            assert running.wait() == 1, "a session is lost"
         assert [line for line in running.lines if not line.startswith("hearsay ")] == []
+        assert running.lines[-1] == "hearsay ends at once; 1 sessions are lost"
 
 
 def test_an_idle_daemon_ends_with_the_first_signal() -> None:
@@ -244,6 +246,26 @@ def test_tls(models: Models) -> None:
         assert httpx.get(background.url + "/readyz", verify=trusting).status_code == 200
 
 
+def test_connections_count_before_they_shake_hands(models: Models) -> None:
+    """Those that never do are bounded, and given up; the others are answered."""
+    certificate, key = Path(__file__).parent / "tls" / "certificate.pem", Path(__file__).parent / "tls" / "key.pem"
+    settings = Settings(port=0, tls_certificate=str(certificate), tls_key=str(key), max_connections=20)
+    trusting = ssl.create_default_context(cafile=certificate)
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        patch.setattr("daemon.tls.HANDSHAKE_SECONDS", 5.0)
+        background = stack.enter_context(Background(settings, lambda _: models, owns_models=False))
+        host, port = background.url.removeprefix("https://").split(":")
+        silent = [stack.enter_context(socket.create_connection((host, int(port)), 60)) for _ in range(40)]
+
+        def ended() -> int:
+            return len(select.select(silent, [], [], 0)[0])
+
+        assert eventually(lambda: ended() >= 20), "one too many is reset at once"
+        assert ended() == 20
+        assert eventually(lambda: ended() == 40), "the others are given up"
+        assert eventually(lambda: httpx.get(background.url + "/healthz", verify=trusting).status_code == 200)
+
+
 def test_sigterm_lets_an_upload_finish(speech: Speech) -> None:
     with process(drain_seconds="600") as running:
         url = running.url()
@@ -267,11 +289,11 @@ def test_sigterm_lets_an_upload_finish(speech: Speech) -> None:
         assert running.wait() == 0
 
 
-def test_at_the_drain_deadline_answers_end() -> None:
-    """One that has not begun is 503, one that has breaks off; neither is a fault."""
-    with process(drain_seconds="1", max_text_characters="65536", tts_model="auto") as running, ExitStack() as stack:
+def test_at_the_drain_deadline_what_has_arrived_is_answered() -> None:
+    """An upload that is not here yet is 503, a text is spoken to its end."""
+    with process(drain_seconds="0.5", tts_model="auto") as running, ExitStack() as stack:
         host, port = running.url().removeprefix("http://").split(":")
-        body = json.dumps({"input": " ".join([LONGEST] * 10), "response_format": "pcm"})
+        body = json.dumps({"input": LONG, "response_format": "pcm"})
         asks = {"/v1/audio/speech": (len(body), body), "/v1/audio/transcriptions": (1000, "--X\r\n")}
         raws: list[socket.socket] = []
         for path, (length, part) in asks.items():
@@ -281,19 +303,99 @@ def test_at_the_drain_deadline_answers_end() -> None:
             raw.sendall(part.encode())
             raws.append(raw)
         said = raws[0].recv(12)
-        began = time.monotonic()
         running.process.send_signal(signal.SIGTERM)
         answer = b""
         while chunk := raws[1].recv(4096):
             answer += chunk
         assert answer.startswith(b"HTTP/1.1 503 ") and b"retry-after: 5" in answer
-        with suppress(ConnectionError):
-            while chunk := raws[0].recv(65_536):
-                said = (said + chunk)[-5:]
-        assert said[-5:] != b"0\r\n\r\n", "the last chunk never comes"
+        while chunk := raws[0].recv(65_536):
+            said = (said + chunk)[-5:]
+        assert said[-5:] == b"0\r\n\r\n", "the last chunk"
         assert running.wait() == 0
-        assert time.monotonic() - began < 60
         assert "Traceback" not in "".join(running.lines)
+
+
+def test_at_the_drain_deadline_all_that_arrived_is_heard(speech: Speech) -> None:
+    """However long that takes: the deadline passes while many seconds of audio of several sessions wait."""
+    with process(drain_seconds="0", sessions="5") as running, ExitStack() as stack:
+        client = Client(running.url())
+        expected = finals(client.transcribe(4 * speech.pcm))
+        sockets = [stack.enter_context(client.open()) for _ in range(5)]
+        for socket_ in sockets:
+            send(socket_, 4 * speech.pcm)
+        for socket_ in sockets:
+            assert socket_.ping().wait(60), "all of it has arrived"
+        running.process.send_signal(signal.SIGTERM)
+        for socket_ in sockets:
+            messages: list[dict[str, Any]] = []
+            with pytest.raises(ConnectionClosed) as error:
+                while True:
+                    messages.append(json.loads(socket_.recv(timeout=120)))
+            assert error.value.rcvd is not None and error.value.rcvd.code == 1012
+            assert finals(messages) == expected
+            assert messages[-1]["type"] == "Metadata"
+            assert messages[-1]["duration"] == pytest.approx(4 * speech.seconds, abs=0.01)
+        assert running.wait() == 0
+
+
+HANG = """
+import threading
+from streaming.listener import Listener
+def step(self):
+    threading.Event().wait()
+Listener.step = step
+"""
+"""A model whose calls never come back."""
+
+
+def test_what_must_be_cut_is_named(speech: Speech) -> None:
+    """Nothing moves: the stream is told what is lost, the log too, and the status is not 0."""
+    with process(HANG, drain_seconds="0", stall_seconds="1") as running:
+        with Client(running.url()).open() as socket:
+            send(socket, speech.pcm)
+            assert socket.ping().wait(60)
+            running.process.send_signal(signal.SIGTERM)
+            messages: list[dict[str, Any]] = []
+            with pytest.raises(ConnectionClosed) as error:
+                while True:
+                    messages.append(json.loads(socket.recv(timeout=60)))
+        assert error.value.rcvd is not None and error.value.rcvd.code == 1012
+        told = [message for message in messages if message["type"] == "Error"]
+        assert len(told) == 1 and told[0]["variant"] == "Cut"
+        lost = f"lost: what was said from 0.00 s to {speech.seconds:.2f} s of the audio"
+        assert told[0]["description"] == f"the daemon is shutting down; {lost}"
+        assert messages[-1]["type"] == "Metadata"
+        assert running.wait() == 1
+        assert any("cut, lost: " in line for line in running.lines), running.lines
+        assert "Traceback" not in "".join(running.lines)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nobody stops a process there")
+def test_a_daemon_that_was_stopped_goes_on(speech: Speech) -> None:
+    """A laptop sleeps and wakes: the stream is heard to its end, as if nothing had been."""
+    with process(ping_interval_seconds="1", ping_timeout_seconds="1") as running:
+        client = Client(running.url())
+        expected = finals(client.transcribe(speech.pcm))
+        half = len(speech.pcm) // 4 * 2
+        with client.open() as socket:
+            send(socket, speech.pcm[:half])
+            running.process.send_signal(signal.SIGSTOP)
+            send(socket, speech.pcm[half:])
+            time.sleep(2.5)
+            running.process.send_signal(signal.SIGCONT)
+            socket.send('{"type": "CloseStream"}')
+            assert finals(json.loads(message) for message in socket) == expected != ""
+            assert socket.close_code == 1000
+
+
+def test_it_needs_no_home(tmp_path: Path, speech: Speech) -> None:
+    """A home that cannot be written, as a service has it: nothing is stored there, nothing is complained about."""
+    home = f"import os; os.environ.update(HOME={str(tmp_path / 'none')!r}, XDG_DATA_HOME={str(tmp_path / 'none')!r})"
+    with process(home, tts_model="auto") as running:
+        assert finals(Client(running.url()).transcribe(speech.pcm))
+        assert HTTP.post(running.url() + "/v1/audio/speech", json={"input": "Good day."}).status_code == 200
+        assert not (tmp_path / "none").exists()
+        assert [line for line in running.lines if not line.startswith("hearsay ")] == []
 
 
 def test_a_call_that_hangs_is_told(

@@ -75,7 +75,7 @@ def test_the_key_is_asked_for(talk: Start) -> None:
 
 
 def test_drain_lets_a_stream_speak_on_and_then_ends_it(talk: Start) -> None:
-    """``Background.__exit__`` drains with no time left: what speaks then stops at once and closes with 1012."""
+    """``Background.__exit__`` drains with no time left: what was said is spoken to its end, then comes 1012."""
     with talk() as background:
         voice = Voice(background.url)
         ended: list[Any] = []
@@ -85,6 +85,7 @@ def test_drain_lets_a_stream_speak_on_and_then_ends_it(talk: Start) -> None:
 
         socket = voice.open().__enter__()
         tell(socket, "Speak", text=LONG)
+        tell(socket, "Flush")
         while not isinstance(socket.recv(120), bytes):
             pass
         listening = threading.Thread(target=listen, args=(socket,))
@@ -95,5 +96,6 @@ def test_drain_lets_a_stream_speak_on_and_then_ends_it(talk: Start) -> None:
     listening.join(120)
     messages, code = ended[0]
     assert code == 1012
-    assert {message["type"] for message in messages} <= {"Metadata"}
+    assert {message["type"] for message in messages} <= {"Metadata", "Warning", "Flushed"}
+    assert messages[-1]["type"] == "Flushed", "all of it is spoken"
     socket.close()
