@@ -26,6 +26,7 @@ from daemon.openai.models import models
 from daemon.openai.speech import Speech
 from daemon.openai.transcriptions import Transcriptions
 from daemon.openai.voices import Voices
+from daemon.page.files import page
 from daemon.paths import Endpoint
 from daemon.refusal import Refused, refuse
 
@@ -117,6 +118,8 @@ _GET: Final[dict[Endpoint, Handler]] = {
     paths.METRICS: metrics,
     paths.MODELS: models,
     paths.MODEL: models,
+    paths.PAGE: page,
+    paths.PAGE_FILE: page,
 }
 
 

@@ -60,7 +60,8 @@ class Gate:
                     await _preflight(origin, send)  # carries no key, by the browsers' rules
                     return
                 send = _with_origin(origin, send)
-            self._check_key(scope, headers, keys if self._settings.key_in_query else ())
+            if not asked.keyless:
+                self._check_key(scope, headers, keys if self._settings.key_in_query else ())
             if not asked.needs_slot(scope):
                 await self._app(scope, receive, send)
                 return
@@ -135,22 +136,35 @@ class Gate:
 
     def _check_host(self, headers: Headers) -> None:
         """A page that had its own name resolved to this machine (DNS rebinding) sends that name here."""
-        if "*" in self._names:
-            return
         host = headers.get("host", "")
-        name = (host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]).lower()
+        if "*" not in self._names and not self._is_ours(host):
+            raise Refused(403, "host", f"Host {_name(host)!r} is not one of ours (allowed_hosts)", param="Host")
+
+    def _is_ours(self, host: str) -> bool:
+        """Whether a Host header names this daemon and nothing that could have been resolved to it by others."""
+        name = _name(host)
         if name in self._names:
-            return
+            return True
         try:
             ipaddress.ip_address(name)  # an address cannot be rebound
         except ValueError:
-            raise Refused(403, "host", f"Host {name!r} is not one of ours (allowed_hosts)", param="Host") from None
+            return False
+        return True
 
     def _check_origin(self, headers: Headers) -> str | None:
         origin = headers.get("origin")
-        if origin is None or origin in self._settings.allowed_origins:
+        if origin is None or origin in self._settings.allowed_origins or self._is_own(origin, headers.get("host", "")):
             return origin
         raise Refused(403, "origin", f"Origin {origin!r} is not allowed (allowed_origins)", param="Origin")
+
+    def _is_own(self, origin: str, host: str) -> bool:
+        """Whether ``origin`` is that of the daemon's own page. A ``*`` in allowed_hosts names nothing of ours.
+
+        A proxy may end TLS in front of a daemon without it; where the daemon has it, a page of plain http is another's.
+        """
+        scheme, _, authority = origin.partition("://")
+        schemes = ("https",) if self._settings.tls_certificate else ("http", "https")
+        return scheme in schemes and authority == host.lower() and self._is_ours(host)
 
     def _check_key(self, scope: Scope, headers: Headers, in_query: Sequence[str]) -> None:
         """Any of the given keys may be the right one."""
@@ -165,6 +179,11 @@ class Gate:
         raise Refused(
             401, "invalid_api_key", "the key is wrong" if given else "a key is needed: Authorization: Bearer <key>"
         )
+
+
+def _name(host: str) -> str:
+    """A Host header without its port."""
+    return (host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]).lower()
 
 
 def _from_query(scope: Scope) -> list[str]:

@@ -33,12 +33,14 @@ class Endpoint:
         kind: what its WebSocket or POST needs a slot for.
         shape: of its errors.
         open: answers anyone: it tells nothing but whether the daemon lives.
+        keyless: answers without a key, after Host and Origin: what it holds is public.
     """
 
     path: str
     kind: Kind = Kind.NONE
     shape: Shape = Shape.OPENAI
     open: bool = False
+    keyless: bool = False
 
     def needs_slot(self, scope: Scope) -> bool:
         """Whether the request of ``scope`` holds a slot for as long as it lasts."""
@@ -56,15 +58,20 @@ MODEL: Final = Endpoint("/v1/models/{id}")
 HEALTHZ: Final = Endpoint("/healthz", open=True)
 READYZ: Final = Endpoint("/readyz", open=True)
 METRICS: Final = Endpoint("/metrics")
+PAGE: Final = Endpoint("/", keyless=True)
+PAGE_FILE: Final = Endpoint("/page/{id}", keyless=True)
 
 ENDPOINTS: Final = (
-    LISTEN, SPEAK, TRANSCRIPTIONS, SPEECH, VOICES, VOICE, MODELS, MODEL, HEALTHZ, READYZ, METRICS,
+    LISTEN, SPEAK, TRANSCRIPTIONS, SPEECH, VOICES, VOICE, MODELS, MODEL, HEALTHZ, READYZ, METRICS, PAGE, PAGE_FILE,
 )  # fmt: skip
 
 _OTHER: Final = Endpoint("other")
+_PAGE_FILES: Final = "/page/"
 _BY_PATH: Final = {endpoint.path: endpoint for endpoint in ENDPOINTS}
 
 
 def endpoint(path: str) -> Endpoint:
     """What is known of ``path``; of an unknown one, or one with an id in it, that it is ``other``."""
+    if path.startswith(_PAGE_FILES):
+        return PAGE_FILE
     return _BY_PATH.get(path, _OTHER)

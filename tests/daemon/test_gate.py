@@ -36,7 +36,7 @@ def guarded(start: Start) -> Any:
         yield background
 
 
-@pytest.mark.parametrize("path", ["/v1/models", "/metrics", "/v1/audio/transcriptions", "/", "/nothing", "/docs"])
+@pytest.mark.parametrize("path", ["/v1/models", "/metrics", "/v1/audio/transcriptions", "/page", "/nothing", "/docs"])
 def test_without_a_key_every_path_but_health_is_closed(guarded: Background, path: str) -> None:
     answer = HTTP.get(guarded.url + path)
     assert answer.status_code == 401

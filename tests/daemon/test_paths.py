@@ -34,6 +34,6 @@ def test_a_slot_is_for_those_who_have_work_done() -> None:
 
 
 def test_an_unknown_path_is_closed_and_counted_as_other() -> None:
-    for path in ("/", "/v1/listen/", "/v1/audio/voices/x", "/healthz/x"):
+    for path in ("/page", "/v1/listen/", "/v1/audio/voices/x", "/healthz/x"):
         found = endpoint(path)
         assert (found.path, found.kind, found.open) == ("other", Kind.NONE, False)

@@ -1,0 +1,1 @@
+"""The web page: live captions and speech, for people with a browser."""

@@ -1,0 +1,66 @@
+/* The microphone: 16-bit mono pieces as they are recorded, at 16 kHz where the browser can. */
+
+const RATE = 16000
+
+const DENIED = {
+  NotAllowedError: "The browser denied the microphone. Allow it for this page, left of the address, and press Listen.",
+  NotFoundError: "No microphone was found. Plug one in and press Listen again.",
+  NotReadableError: "The microphone is in use by another program, or the system does not let browsers have it.",
+}
+
+/** A microphone that cannot be had; `message` says what helps. */
+export class NoMicrophone extends Error {}
+
+/**
+ * Open the microphone. `take(piece, peak)` gets an Int16Array and its peak, 0…1; `gone(sentence)` is called when the
+ * microphone ends by itself. Returns {rate, stop()}.
+ */
+export async function openMicrophone(take, gone) {
+  if (!navigator.mediaDevices) {
+    throw new NoMicrophone("Browsers give a page the microphone only on localhost or over https: open the page there, " +
+      "or give the daemon a certificate (tls_certificate).")
+  }
+  let media
+  try {
+    media = await navigator.mediaDevices.getUserMedia({audio: {channelCount: 1}})
+  } catch (error) {
+    throw new NoMicrophone(DENIED[error.name] ?? `The microphone cannot be opened: ${error.message}`)
+  }
+  const [track] = media.getAudioTracks()
+  let context, source
+  try {
+    ({context, source} = connected(media))
+    await context.audioWorklet.addModule(new URL("capture.js", import.meta.url))
+  } catch (error) {
+    track.stop()
+    await context?.close()
+    throw new NoMicrophone(`The microphone cannot be read: ${error.message}`)
+  }
+  const capture = new AudioWorkletNode(context, "capture", {numberOfOutputs: 0, channelCount: 1,
+    channelCountMode: "explicit"})
+  capture.port.onmessage = ({data}) => take(data.piece, data.peak)
+  source.connect(capture)
+  await context.resume()
+  track.onended = () => gone("The microphone ended: it was unplugged, or its permission was taken back.")
+  return {
+    rate: context.sampleRate,
+    async stop() {
+      track.onended = null
+      capture.port.onmessage = null
+      track.stop()
+      await context.close()
+    },
+  }
+}
+
+/** Some browsers do not resample a microphone: then the context takes the microphone's own rate. */
+function connected(media) {
+  const context = new AudioContext({sampleRate: RATE})
+  try {
+    return {context, source: context.createMediaStreamSource(media)}
+  } catch {
+    context.close()
+    const plain = new AudioContext()
+    return {context: plain, source: plain.createMediaStreamSource(media)}
+  }
+}

@@ -1,0 +1,324 @@
+"""The web page in headless Chromium, a recording as its microphone."""
+
+import json
+import re
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, WebSocket, expect, sync_playwright
+from support import RATE, Daemon, Speech, running, words
+from websockets.sync.client import connect
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+PATIENT = 60_000.0
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium")
+expect.set_options(timeout=PATIENT)
+
+
+@dataclass(slots=True)
+class Visit:
+    """An open page, and what it said and did."""
+
+    page: Page
+    faults: list[str] = field(default_factory=list[str])
+    """What the console was told, and requests to anyone but the daemon."""
+    sent: list[str] = field(default_factory=list[str])
+    """Text frames of its WebSockets."""
+    received: list[str | bytes] = field(default_factory=list[str | bytes])
+
+
+@pytest.fixture(scope="module")
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def microphone(speech: Speech, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recording, then three seconds of nothing; it begins again and again."""
+    pcm = np.frombuffer(speech.pcm, "<i2")
+    path = tmp_path_factory.mktemp("microphone") / "speech.wav"
+    soundfile.write(path, np.concatenate([np.zeros(RATE // 4, "<i2"), pcm, np.zeros(3 * RATE, "<i2")]), RATE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser(playwright: Playwright, microphone: Path) -> Iterator[Browser]:
+    flags = [
+        *FLAGS,
+        "--use-fake-device-for-media-stream",
+        "--use-fake-ui-for-media-stream",
+        f"--use-file-for-fake-audio-capture={microphone}",
+    ]
+    one = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def open_daemon(daemon: Daemon) -> Iterator[Daemon]:
+    """One that asks for no key."""
+    del daemon  # before ours: two that start together are slow to start
+    with running(key="") as one:
+        yield one
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
+    """Open the page of a daemon."""
+    contexts: list[BrowserContext] = []
+    visits: list[Visit] = []
+
+    def go(daemon: Daemon) -> Visit:
+        context = browser.new_context(accept_downloads=True)
+        contexts.append(context)
+        one = Visit(context.new_page())
+        visits.append(one)
+
+        def opened(ws: WebSocket) -> None:
+            ws.on("framesent", lambda data: one.sent.append(data) if isinstance(data, str) else None)
+            ws.on("framereceived", lambda data: one.received.append(data))
+
+        one.page.set_default_timeout(PATIENT)
+        one.page.on("websocket", opened)
+        one.page.on("pageerror", lambda error: one.faults.append(str(error)))
+        one.page.on("console", lambda message: one.faults.append(message.text))
+        one.page.on("request", lambda request: _own(one, request.url, daemon))
+        one.page.goto(daemon.url)
+        return one
+
+    yield go
+    for one in contexts:
+        one.close()
+    # What Chromium itself tells of connections that fail is wanted here; what the page's code says is not.
+    expected = re.compile("WebSocket|Failed to load resource")
+    assert not [fault for one in visits for fault in one.faults if not expected.search(fault)]
+
+
+def _own(one: Visit, url: str, daemon: Daemon) -> None:
+    if not url.startswith((daemon.url, "blob:")):
+        one.faults.append(f"a request to {url}")
+
+
+def listen(page: Page) -> None:
+    page.get_by_role("button", name="Listen").click()
+    expect(page.get_by_role("button", name="Stop").first).to_be_enabled()
+
+
+def said(page: Page) -> list[str]:
+    """Words of the finished sentences."""
+    return [word for line in page.locator("#said .line span").all_inner_texts() for word in words(line)]
+
+
+def enough(page: Page, count: int) -> None:
+    """Wait until that many words are final."""
+    page.wait_for_function(
+        "n => [...document.querySelectorAll('#said .line span')].flatMap(e => e.innerText.split(/\\s+/)).length >= n",
+        arg=count,
+    )
+
+
+def test_captions_are_what_the_file_says(visit: Callable[..., Visit], open_daemon: Daemon, speech: Speech) -> None:
+    """Interims in two inks, the level moves, latencies are shown, and three files can be saved."""
+    one = visit(open_daemon)
+    page, expected = one.page, words(speech.text)
+    expect(page.locator("#state")).to_have_text("Ready")
+    expect(page.locator("#models")).to_contain_text("pocket-asr-en")
+    listen(page)
+    expect(page.locator("#now .committed")).not_to_be_empty()
+    expect(page.locator("#now .unstable")).not_to_be_empty()
+    expect(page.locator("#level")).to_have_attribute("aria-valuenow", re.compile(r"[2-9]\d|100"))
+    enough(page, len(expected))
+    page.get_by_role("button", name="Stop").first.click()
+    expect(page.locator("#state")).to_have_text("Ready")
+    assert said(page)[: len(expected)] == expected
+    lag = float(page.locator("#interim-lag").inner_text().split()[0])
+    final = float(page.locator("#final-lag").inner_text().split()[0])
+    assert 0 < lag < 3 and 0 < final < 5
+    text, srt, vtt = (saved(page, name) for name in ("Text", "SRT", "VTT"))
+    assert words(text) == said(page)
+    assert re.match(r"1\n\d\d:\d\d:\d\d,\d{3} --> \d\d:\d\d:\d\d,\d{3}\n\S", srt)
+    assert re.match(r"WEBVTT\n\n\d\d:\d\d:\d\d\.\d{3} --> \d\d:\d\d:\d\d\.\d{3}\n\S", vtt)
+    for subtitles in (srt, vtt):
+        times = [float(s) + 60 * float(m) for m, s in re.findall(r":(\d\d):(\d\d[.,]\d+)", subtitles.replace(",", "."))]
+        assert times == sorted(times)
+        cues = re.sub(r"WEBVTT|^\d+$|.*-->.*", "", subtitles, flags=re.MULTILINE)
+        assert words(cues) == said(page)
+
+
+def saved(page: Page, name: str) -> str:
+    with page.expect_download() as download:
+        page.get_by_role("button", name=name, exact=True).click()
+    return download.value.path().read_text(encoding="utf-8")
+
+
+def test_a_reload_keeps_what_was_said_and_typed(visit: Callable[..., Visit], open_daemon: Daemon) -> None:
+    """And the next recording goes on after it, on one clock."""
+    one = visit(open_daemon)
+    page = one.page
+    page.get_by_label("Speak while I type").uncheck()
+    page.get_by_label("Text to speak").fill("Typed before.")
+    listen(page)
+    enough(page, 1)
+    before = said(page)
+    page.reload()
+    expect(page.locator("#state")).to_have_text("Ready")
+    assert said(page)[: len(before)] == before
+    expect(page.get_by_label("Text to speak")).to_have_value("Typed before.")
+    listen(page)
+    enough(page, len(said(page)) + 1)
+    page.get_by_role("button", name="Stop").first.click()
+    expect(page.locator("#state")).to_have_text("Ready")
+    page.get_by_role("button", name="Clear").click()
+    assert not said(page)
+    page.get_by_role("button", name="Undo").click()
+    assert said(page)[: len(before)] == before
+
+
+def test_it_speaks_while_someone_types(visit: Callable[..., Visit], open_daemon: Daemon) -> None:
+    """Words go out as they are complete; sound comes before the sentence is; Escape silences at once."""
+    one = visit(open_daemon)
+    page = one.page
+    expect(page.get_by_role("combobox", name="Voice")).to_be_enabled()
+    box = page.get_by_label("Text to speak")
+    box.press_sequentially("The boats came home at nine, and the ", delay=15)
+    expect(page.locator("#sound-lag")).to_contain_text(" s")
+    expect(page.locator("#saying")).to_have_text("Speaking")
+    assert not any("Flush" in frame for frame in one.sent)
+    box.press_sequentially("tide went out again. And once more from the beginning, slowly.", delay=5)
+    expect(page.locator("#spoken")).not_to_be_empty()
+    assert "boats came home" in page.locator("#spoken").inner_text()
+    assert sum(len(frame) for frame in one.received if isinstance(frame, bytes)) > 24_000
+    page.keyboard.press("Escape")
+    expect(page.locator("#saying")).to_have_text("", timeout=2000)
+    assert any("Clear" in frame for frame in one.sent)
+
+
+def test_an_edit_of_what_was_said_goes_on_from_there(visit: Callable[..., Visit], open_daemon: Daemon) -> None:
+    """Silence, then on from the word that changed, not from the beginning."""
+    one = visit(open_daemon)
+    page = one.page
+    expect(page.get_by_role("combobox", name="Voice")).to_be_enabled()
+    box = page.get_by_label("Text to speak")
+    box.press_sequentially("Nine boats came home ", delay=10)
+    expect(page.locator("#sound-lag")).to_contain_text(" s")
+    box.fill("Nine boats went home ")
+    while not any("went" in frame for frame in one.sent):
+        page.wait_for_timeout(50)
+    told = [json.loads(frame) for frame in one.sent if "Flush" not in frame]
+    assert told[-2:] == [{"type": "Clear"}, {"type": "Speak", "text": "went home "}]
+
+
+def test_a_denied_microphone(playwright: Playwright, open_daemon: Daemon) -> None:
+    """A sentence that helps; speaking still works."""
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, "--use-fake-device-for-media-stream"])
+    page = browser.new_page()
+    page.goto(open_daemon.url)
+    page.get_by_role("button", name="Listen").click()
+    expect(page.get_by_role("alert")).to_contain_text("Allow it for this page")
+    expect(page.get_by_role("button", name="Listen")).to_be_enabled()
+    page.get_by_label("Text to speak").fill("Still here.")
+    page.get_by_role("button", name="Speak", exact=True).click()
+    expect(page.locator("#sound-lag")).to_contain_text(" s")
+    browser.close()
+
+
+def test_a_wrong_key(visit: Callable[..., Visit], daemon: Daemon) -> None:
+    """The page says so, takes another one, and works with it."""
+    page = visit(daemon).page
+    expect(page.get_by_role("alert")).to_contain_text("asks for a key")
+    field = page.get_by_label("Key of this daemon")
+    expect(field).to_be_focused()
+    for wrong, sentence in (("short", "8 to 256"), ("a-wrong-key-of-ours", "The key is wrong")):
+        field.fill(wrong)
+        field.press("Enter")
+        expect(page.get_by_role("alert")).to_contain_text(sentence)
+    listen_button = page.get_by_role("button", name="Listen")
+    field.press("Escape")
+    listen_button.click()
+    expect(page.get_by_role("alert")).to_contain_text("The key is wrong")
+    expect(listen_button).to_be_enabled()
+    field.fill(daemon.key)
+    field.press("Enter")
+    expect(page.locator("#state")).to_have_text("Ready")
+    expect(page.get_by_role("alert")).to_be_hidden()
+    listen(page)
+    enough(page, 1)
+
+
+def test_a_refused_session(visit: Callable[..., Visit]) -> None:
+    """All are taken: the sentence says so, and a later attempt goes well."""
+    with running("--sessions", "1", key="") as small:
+        page = visit(small).page
+        expect(page.locator("#state")).to_have_text("Ready")
+        with connect(f"{small.socket_url}/v1/listen?encoding=linear16&sample_rate={RATE}", proxy=None):
+            page.get_by_role("button", name="Listen").click()
+            expect(page.get_by_role("alert")).to_contain_text("all 1 sessions are taken")
+            expect(page.get_by_role("button", name="Listen")).to_be_enabled()
+        listen(page)
+        enough(page, 1)
+
+
+def test_a_lost_daemon_loses_no_word(
+    visit: Callable[..., Visit], serve: Callable[..., AbstractContextManager[Daemon]], speech: Speech
+) -> None:
+    """Killed within a sentence; what was said meanwhile is replayed to the one that comes after it."""
+    expected = words(speech.text)
+    port = str(free_port())
+    with serve("--port", port, key="") as first:
+        page = visit(first).page
+        expect(page.locator("#state")).to_have_text("Ready")
+        listen(page)
+        expect(page.locator("#now .committed")).not_to_be_empty()
+    expect(page.locator("#state")).to_have_text("Reconnecting")
+    expect(page.get_by_role("alert")).to_contain_text("is kept")
+    with serve("--port", port, key=""):
+        expect(page.locator("#state")).to_have_text("Listening")
+        expect(page.get_by_role("alert")).to_be_hidden()
+        enough(page, len(expected))
+        assert said(page)[: len(expected)] == expected
+        page.get_by_role("button", name="Stop").first.click()
+        expect(page.locator("#state")).to_have_text("Ready")
+
+
+def test_the_keyboard_is_enough(visit: Callable[..., Visit], open_daemon: Daemon) -> None:
+    """Every control is reached by Tab, shows that it has the focus, and has a name."""
+    page = visit(open_daemon).page
+    expect(page.get_by_role("combobox", name="Voice")).to_be_enabled()
+    reached: list[str] = []
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        found = page.evaluate(
+            """() => { const e = document.activeElement, s = getComputedStyle(e)
+            return [e.id || e.tagName.toLowerCase(), s.outlineStyle, parseFloat(s.outlineWidth)] }"""
+        )
+        if found[0] == "body":
+            break
+        reached.append(found[0])
+        assert found[1] != "none" and found[2] >= 2, found
+    assert reached == ["summary", "listen", "captions", "text", "voice", "typing", "speak"]
+    page.locator("#listen").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#listen")).to_have_text("Stop")
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
