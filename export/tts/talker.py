@@ -28,7 +28,7 @@ HEADS, WEIGHT, BIAS = "predictor_heads.npy", "predictor_weight.npy", "predictor_
 STUB_ROWS = 32
 """Of the predictor GGUF's own table, which nothing reads."""
 
-LARGE_TABLE = 16384
+LARGE_TABLE = 32768
 """Rows from which on the predictor's table is worth its bytes on disk."""
 
 BLOCK_ROWS = 4096

@@ -28,27 +28,13 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     tokenizer.add_argument("--text", type=Path, required=True, help="one sentence a line, .xz or plain")
     tokenizer.add_argument("--out", type=Path, required=True)
 
-    synth = stages.add_parser("synth", help="make synthetic speech with phone labels")
-    synth.add_argument("--root", type=Path, default=Path("/"), help="where flite is unpacked")
-    synth.add_argument("--text", type=Path, required=True)
-    synth.add_argument("--out", type=Path, required=True)
-    synth.add_argument("--hours", type=float, required=True)
-    synth.add_argument("--seconds", type=float, default=3600.0, help="stop then, whatever is done")
-    synth.add_argument("--workers", type=int, default=2)
-    synth.add_argument("--seed", type=int, default=1)
-
-    voice = stages.add_parser("voice", help="prepare the recorded voice: level, trim, label")
-    voice.add_argument("tars", type=Path, nargs="+")
-    voice.add_argument("--root", type=Path, default=Path("/"))
-    voice.add_argument("--out", type=Path, required=True)
-    voice.add_argument("--workers", type=int, default=2)
-
     codec = stages.add_parser("codec", help="train the codec for a number of seconds")
-    codec.add_argument("--speech", type=Path, nargs="+", required=True, help="folders of shards")
+    codec.add_argument("--speech", type=Path, nargs="+", required=True, help="folders of the voices' shards")
+    codec.add_argument("--others", type=Path, nargs="*", default=[], help="folders of other speakers' shards or .pcm")
     codec.add_argument("--out", type=Path, required=True)
     _ending(codec)
     codec.add_argument("--start", type=Path, help="codec.safetensors to begin from")
-    codec.add_argument("--hours", type=float, default=12.0, help="of synthetic speech at most")
+    codec.add_argument("--hours", type=float, default=40.0, help="of the voices at most; half of that of others")
     codec.add_argument("--steps", type=int, default=10**9)
     codec.add_argument("--device", default="cuda")
     codec.add_argument("--eager", action="store_true", help="no CUDA graphs, nothing compiled")
@@ -65,7 +51,6 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     talker.add_argument("--out", type=Path, required=True)
     _ending(talker)
     talker.add_argument("--start", type=Path, help="model.safetensors to begin from")
-    talker.add_argument("--beside", help="train on this speaker's rows with the synthetic voice's")
     talker.add_argument("--steps", type=int, default=10**9)
     talker.add_argument("--evaluate-every", type=int, default=1500)
     talker.add_argument("--device", default="cuda")
@@ -100,22 +85,12 @@ def main() -> None:
 
         texts = islice(sentences(_lines(a.text), config.talker_training.seed), 60_000)
         train_tokenizer(texts, config.talker.text_vocab_size, a.out)
-    elif a.stage == "synth":
-        from training.tts.slt import synthesise
-
-        synthesise(
-            a.root, config.voices.synthetic, _lines(a.text), a.out,
-            hours=a.hours, workers=a.workers, seconds=a.seconds, seed=a.seed,
-        )  # fmt: skip
-    elif a.stage == "voice":
-        from training.tts.voice import prepare
-
-        clips, hours = prepare(a.tars, a.root, config.voices.synthetic, a.out, a.workers)
-        print(f"{clips} clips, {hours:.2f} h")
     elif a.stage == "codec":
         from training.tts.codec_run import CodecRun, CodecTrainer
 
-        run = CodecRun(tuple(a.speech), a.out, _seconds(a), a.start, a.hours, a.steps, a.device, not a.eager)
+        run = CodecRun(
+            tuple(a.speech), a.out, _seconds(a), tuple(a.others), a.start, a.hours, a.steps, a.device, not a.eager
+        )
         CodecTrainer(config, run).train()
     elif a.stage == "encode":
         import torch
@@ -144,14 +119,13 @@ def main() -> None:
             a.evaluate_every,
             a.device,
             not a.eager,
-            a.beside,
         )
         TalkerTrainer(config, settings).train()
     elif a.stage == "checkpoint":
         from training.tts.checkpoint import load_talker, save_checkpoint
         from training.tts.codec import load_codec
 
-        voices = tuple(a.voices or config.voices.speakers)
+        voices = tuple(a.voices or config.speakers)
         save_checkpoint(
             config, load_codec(a.codec, encoder=False), load_talker(a.talker, config), a.tokenizer, voices, a.out
         )

@@ -1,6 +1,8 @@
-"""A run of codec training: a number of seconds, past the codebooks first, then through them.
+"""A run of codec training: a number of seconds, past the codebooks first, then through them, then against
+discriminators.
 
-What stands in `out`: codec.safetensors (newest) and codec.json (settings, history, held-out distances).
+What stands in `out`: codec.safetensors (newest), codec.json (settings, history, held-out distances) and state.pt, which
+a run that was cut off goes on from.
 """
 
 import json
@@ -14,24 +16,29 @@ import torch
 from training.tts.codec import Codec, load_codec, save_codec
 from training.tts.codec_step import MEASURES, CodecStep, Phase, compile_snake
 from training.tts.config import Config
-from training.tts.crops import Crops, place
+from training.tts.crops import Crops, Store
 from training.tts.rate import rate_at
-from training.tts.speech import load_speech
+from training.tts.speech import Arrivals, Shard
 
 _REPORT = 200  # steps
 _SAVE_SECONDS = 60.0
-_TEST_CROPS = 16
+_TEST_CROPS = 32
+_HELD_OUT_HOURS = 0.5
+_OTHERS = 0.5  # hours of other speakers kept, as a share of those of the voices
 
 
 @dataclass(frozen=True)
 class CodecRun:
-    """What a run is given besides the configuration. start: a codec.safetensors to begin from."""
+    """What a run is given besides the configuration. speech: folders of the voices' shards, which may still grow;
+    others: of other speakers'; start: a codec.safetensors to begin from; hours: of the voices at most.
+    """
 
     speech: tuple[Path, ...]
     out: Path
     seconds: float
+    others: tuple[Path, ...] = ()
     start: Path | None = None
-    hours: float = 12.0  # of synthetic speech at most
+    hours: float = 40.0
     steps: int = 10**9
     device: str = "cuda"
     graphs: bool = True
@@ -52,27 +59,18 @@ class CodecTrainer:
         torch.backends.cudnn.benchmark = True
         self.codec = load_codec(run.start) if run.start else Codec(config.codec)
         self.codec.to(self.device).train()
-        synthetic, human = load_speech(run.speech, config.voices.synthetic, run.hours)
-        crops = Crops(
-            place(synthetic, self.device, held_out=False),
-            place(human, self.device, held_out=False),
-            t.human_share,
-            t.speed,
-            t.gain,
-        )
-        self._held_out = {
-            name: voice
-            for name, given in (("synthetic", synthetic), ("recorded", human))
-            if (voice := place(given, self.device, held_out=True)) is not None
-        }
-        for name, voice in (("synthetic", crops.synthetic), ("recorded", crops.human)):
-            self.log(f"{name}: {voice.hours if voice else 0:.2f} h")
         self.log(f"snake compiled: {run.graphs and compile_snake(self.device)}")
+        self.voices, self.others = Store(run.hours, self.device), Store(_OTHERS * run.hours, self.device)
+        self.held_out = Store(_HELD_OUT_HOURS, self.device)
+        self._arrivals = Arrivals(run.speech), Arrivals(run.others)
+        self._gather(wait=True)
+        crops = Crops(self.voices, self.others, t.others_share, t.speed, t.gain)
         self.step = CodecStep(self.codec, t, crops, self.device, graphs=run.graphs)
         self.count = 0
         self.history: list[list[float]] = []
-        self.scores: list[dict[str, float | str]] = []
+        self.scores: list[dict[str, float]] = []
         self._saved = 0.0
+        self._going_on = self._take()
 
     @property
     def seconds(self) -> float:
@@ -81,31 +79,58 @@ class CodecTrainer:
     def log(self, text: str) -> None:
         print(f"[codec {self.seconds:.0f} s] {text}", flush=True)
 
+    def _gather(self, *, wait: bool = False) -> None:
+        """Add the speech that has come; `wait` until there is all that there was at first, and some."""
+        fresh = False
+        while True:
+            got = [self._add(shard, i == 0) for i, a in enumerate(self._arrivals) if (shard := a.take()) is not None]
+            fresh = fresh or bool(got)
+            if not got:
+                enough = self.voices.fits(self.config.codec_training.frames) or self.others.fits(
+                    self.config.codec_training.frames, self.config.codec_training.speed
+                )
+                if not wait or (enough and all(a.caught_up.is_set() and a.empty for a in self._arrivals)):
+                    break
+                time.sleep(0.1)
+        if fresh or wait:
+            self.log(
+                f"voices {self.voices.hours:.2f} h, others {self.others.hours:.2f} h, "
+                f"held out {self.held_out.hours:.2f} h"
+            )
+
+    def _add(self, shard: Shard, ours: bool) -> bool:
+        for utterance, wave, labels in shard.pieces():
+            (self.held_out if utterance.held_out else self.voices if ours else self.others).add(wave, labels)
+        return True
+
     def train(self) -> None:
-        """Both phases; always leaves a checkpoint."""
+        """All phases; always leaves a checkpoint."""
         t, until = self.config.codec_training, self.run.seconds
-        if t.unquantised_steps and self.run.start is None:
+        if t.unquantised_steps and self.run.start is None and not self._going_on:
             warm = t.unquantised_steps
             self._phase(Phase.UNQUANTISED, until, lambda step: rate_at(0, step, t.rate, 1, t.warmup_steps), warm)
             self.step.begin_codebooks()
             self.log("codebooks begun")
-        begun = self.seconds
 
-        def joint(step: int) -> float:
-            done = (self.seconds - begun) / max(until - begun, 1e-3)
-            return rate_at(done, step, t.rate, t.final_rate, t.warmup_steps)
+        def rate(step: int) -> float:
+            return rate_at(self.seconds / until, step, t.rate, t.final_rate, t.warmup_steps)
 
-        self._phase(Phase.JOINT, until, joint, self.run.steps)
+        if self.seconds < t.adversarial_from * until:
+            self._phase(Phase.JOINT, t.adversarial_from * until, rate, self.run.steps)
+        if t.adversarial_weight:
+            self._phase(Phase.ADVERSARIAL, until, rate, self.run.steps)
         self.save()
 
     def _phase(self, phase: Phase, until: float, rate: Callable[[int], float], steps: int) -> None:
+        t, first, began = self.config.codec_training, self.count, self.seconds
         set_rate, step = self.step.phase(phase)
-        self.log(f"{phase.value}: ready")
-        first, began = self.count, time.monotonic()
+        self.log(f"{phase.value}: ready after {self.seconds - began:.0f} s")
+        began = gathered = self.seconds
         report = _REPORT if self.device.type == "cuda" else self.run.cpu_report
         while self.count - first < steps and self.seconds < until:
             done = self.count - first
             set_rate(rate(done))
+            self.step.adversarial.fill_(t.adversarial_weight * min(1.0, done / max(t.adversarial_warmup, 1)))
             step()
             self.count += 1
             if self.device.type == "cuda" and self.count % 25 == 0:
@@ -113,36 +138,55 @@ class CodecTrainer:
             if self.count % report == 0:
                 measured = self.step.measures.tolist()
                 self.history.append([self.count, self.seconds, *measured])
-                speed = (self.count - first) / (time.monotonic() - began)
+                speed = (self.count - first) / (self.seconds - began)
                 shown = " ".join(f"{name} {v:.3f}" for name, v in zip(MEASURES, measured, strict=True))
                 self.log(f"{phase.value} {self.count} {speed:.1f}/s rate {rate(done):.1e} {shown}")
                 if self.seconds - self._saved > _SAVE_SECONDS:
                     self._score(phase)
                     self.save()
+            if self.seconds - gathered > 5:
+                self._gather()
+                gathered = self.seconds
         self._score(phase)
 
     def _score(self, phase: Phase) -> None:
         """Distance of held-out speech; books that nobody made yet are not asked."""
-        if phase is Phase.UNQUANTISED:
+        t = self.config.codec_training
+        if phase is Phase.UNQUANTISED or not self.held_out.fits(t.frames):
             return
         self.codec.eval()
-        for name, voice in self._held_out.items():
-            torch.manual_seed(self.config.codec_training.seed)
-            found = self.step.held_out(voice.crop(_TEST_CROPS, self.config.codec_training.frames, 0.0).wave[:, None])
-            self.scores.append({"step": self.count, "seconds": self.seconds, "voice": name, "distance": found})
-            self.log(f"held-out {name}: spectral distance {found:.3f}")
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(t.seed)
+            found = self.step.held_out(self.held_out.crop(_TEST_CROPS, t.frames, 0.0).wave[:, None])
+        self.scores.append({"step": self.count, "seconds": self.seconds, "distance": found})
+        self.log(f"held-out: spectral distance {found:.4f}")
         self.codec.train()
 
     def save(self) -> None:
-        """Weights and history."""
+        """Weights, history, and what going on needs."""
         self._saved = self.seconds
-        save_codec(self.codec, self.run.out / "codec.safetensors")
+        out = self.run.out
+        save_codec(self.codec, out / "codec.safetensors")
         about = {
-            "config": asdict(self.config),
-            "steps": self.count,
-            "seconds": round(self.seconds, 1),
-            "measures": MEASURES,
-        }
-        about |= {"history": [[round(v, 5) for v in row] for row in self.history], "scores": self.scores}
-        (self.run.out / "codec.json").write_text(json.dumps(about) + "\n")
+            "config": asdict(self.config), "steps": self.count, "seconds": round(self.seconds, 1), "measures": MEASURES,
+            "history": [[round(v, 5) for v in row] for row in self.history], "scores": self.scores,
+        }  # fmt: skip
+        (out / "codec.json").write_text(json.dumps(about) + "\n")
+        state = self.step.state() | {
+            "count": self.count, "seconds": self.seconds, "history": self.history, "scores": self.scores,
+        }  # fmt: skip
+        torch.save(state, out / "state.part")
+        (out / "state.part").rename(out / "state.pt")
         self.log(f"saved after {self.count} steps")
+
+    def _take(self) -> bool:
+        """Go on from a state that a run before this left in `out`; its seconds count."""
+        path = self.run.out / "state.pt"
+        if self.run.start is not None or not path.exists():
+            return False
+        state = torch.load(path, map_location=self.device)
+        self.step.take(state)
+        self.count, self.history, self.scores = state["count"], state["history"], state["scores"]
+        self.began = time.monotonic() - state["seconds"]
+        self.log(f"going on after {self.count} steps")
+        return True

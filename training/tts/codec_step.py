@@ -2,29 +2,35 @@
 
 from collections.abc import Callable
 from enum import Enum
-from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from training.tts.codec import Codec
-from training.tts.config import FRAME, LABEL, CodecTraining
+from training.tts.config import FRAME, LABEL, UNKNOWN, CodecTraining
 from training.tts.crops import Crops
+from training.tts.discriminators import Discriminators, verdict
 from training.tts.graph import adamw, apply, autocast, captured, set_rate
 from training.tts.layers import SnakeBeta, snake
-from training.tts.phones import UNKNOWN
 from training.tts.spectra import SpectralDistance
 
-MEASURES = ("spectral distance", "phone cross-entropy", "commitment", "gradient norm")
+MEASURES = (
+    "spectral distance", "phone cross-entropy", "commitment", "gradient norm", "telling", "fooling", "likeness",
+)  # fmt: skip
 _BETAS, _DECAY = (0.8, 0.99), 1e-3
+_TELLING_CLIP = 10.0
 
 
 class Phase(Enum):
-    """UNQUANTISED: the encoder reaches the decoder past the codebooks. JOINT: through them."""
+    """UNQUANTISED: the encoder reaches the decoder past the codebooks. JOINT: through them. ADVERSARIAL: the same
+    with discriminators.
+    """
 
     UNQUANTISED = "unquantised"
     JOINT = "joint"
+    ADVERSARIAL = "adversarial"
 
 
 def compile_snake(device: torch.device) -> bool:
@@ -51,14 +57,18 @@ def cut(x: Tensor, start: Tensor, length: int) -> Tensor:
 
 
 class CodecStep:
-    """Weights, optimiser and buffers of a run; `phase(p)` gives the function that does one step of that phase."""
+    """Weights, optimisers and buffers of a run; `phase(p)` gives the function that does one step of that phase."""
 
     def __init__(
         self, codec: Codec, training: CodecTraining, crops: Crops, device: torch.device, *, graphs: bool
     ) -> None:
         self.codec, self.training, self.crops, self.device, self._graphs = codec, training, crops, device, graphs
         self.distance = SpectralDistance(training.magnitude_weight).to(device)
+        self.discriminators = Discriminators(training.period_widths, training.spectrum_width).to(device).train()
+        self.optimizer = adamw(list(codec.parameters()), device, _BETAS, _DECAY)
+        self.telling = adamw(list(self.discriminators.parameters()), device, _BETAS, _DECAY)
         self.measures = torch.zeros(len(MEASURES), device=device)
+        self.adversarial = torch.zeros((), device=device)  # norm of their gradient beside the spectral distance's
 
     def phase(self, phase: Phase) -> tuple[Callable[[float], None], Callable[[], None]]:
         """(set the rate, do one step); the step fills its own buffers."""
@@ -66,7 +76,6 @@ class CodecStep:
         self._wave = torch.zeros(t.batch, 1, t.frames * FRAME, device=device)
         self._labels = torch.zeros(t.batch, t.frames * (FRAME // LABEL), dtype=torch.long, device=device)
         self._start = torch.zeros(2 * t.batch, dtype=torch.long, device=device)
-        optimizer = adamw(list(self.codec.parameters()), device, _BETAS, _DECAY)
         last = t.frames - t.slice_frames - t.history_frames
 
         def fill() -> None:
@@ -75,16 +84,21 @@ class CodecStep:
             self._labels.copy_(crop.labels)
             self._start.copy_(torch.randint(0, last + 1, (2 * t.batch,), device=device))
 
-        set_rate(optimizer, 1e-6)
-        step, _ = captured(lambda: self._step(phase, optimizer), fill, device, graphs=self._graphs)
+        self._rate(1e-6)
+        step, _ = captured(lambda: self._step(phase), fill, device, graphs=self._graphs)
 
         def run() -> None:
             fill()
             step()
 
-        return partial(set_rate, optimizer), run
+        return self._rate, run
 
-    def _step(self, phase: Phase, optimizer: torch.optim.AdamW) -> None:
+    def _rate(self, rate: float) -> None:
+        t = self.training
+        set_rate(self.optimizer, rate)
+        set_rate(self.telling, rate * t.discriminator_rate / t.rate)
+
+    def _step(self, phase: Phase) -> None:
         t, codec, quantizer = self.training, self.codec, self.codec.decoder.quantizer
         with autocast(self.device):
             z = codec.encoder(self._wave)
@@ -96,15 +110,53 @@ class CodecStep:
             real = cut(
                 self._wave.repeat(2, 1, 1), (self._start + t.history_frames) * FRAME, t.slice_frames * FRAME
             ).contiguous()
-            distance = self.distance(decoded, real)
+            heard = decoded.detach().contiguous().requires_grad_()
+            distance = self.distance(heard, real)
             logits = codec.phone_logits(quantised.semantic).float()
-            phone = F.cross_entropy(logits.transpose(1, 2), self._labels, ignore_index=UNKNOWN)
-            loss = t.mel_weight * distance + t.phone_weight * phone + t.commitment_weight * quantised.commitment
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+            phone = F.cross_entropy(logits.transpose(1, 2), self._labels, ignore_index=UNKNOWN, reduction="sum")
+            phone = phone / (self._labels != UNKNOWN).sum().clamp(min=1)
+            beside = t.phone_weight * phone + t.commitment_weight * quantised.commitment
+        (pull,) = torch.autograd.grad(t.mel_weight * distance, heard)
+        if phase is Phase.ADVERSARIAL:
+            pull = self._judge(heard, real, pull)
+        self.optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward([beside, decoded], [torch.ones_like(beside), pull])
         for i, value in enumerate((distance, phone, quantised.commitment)):
             self.measures[i] = value.detach().float()
-        self.measures[3] = apply([optimizer], t.clip)
+        self.measures[3] = apply([self.optimizer], t.clip)
+
+    def _judge(self, heard: Tensor, real: Tensor, pull: Tensor) -> Tensor:
+        """A step of the discriminators on the first slice of every crop; their gradient at `heard` is added to `pull`
+        as a multiple of its norm, so that no scale of their losses has to be known.
+        """
+        t, count = self.training, self.training.batch
+        made = heard.detach()[:count].requires_grad_()
+        with autocast(self.device):
+            found = verdict(self.discriminators(real[:count]), self.discriminators(made))
+        (push,) = torch.autograd.grad(found.fooling + t.likeness_weight * found.likeness, made, retain_graph=True)
+        parameters = list(self.discriminators.parameters())
+        for parameter, gradient in zip(parameters, torch.autograd.grad(found.telling, parameters), strict=True):
+            parameter.grad = gradient
+        apply([self.telling], _TELLING_CLIP)
+        for i, value in enumerate(found):
+            self.measures[4 + i] = value.detach()
+        scale = self.adversarial * pull[:count].norm() / push.norm().clamp(min=1e-12)
+        return torch.cat([pull[:count] + scale * push, pull[count:]])
+
+    def state(self) -> dict[str, Any]:
+        """Everything that steps change."""
+        return {name: part.state_dict() for name, part in self._parts().items()}
+
+    def take(self, state: dict[str, Any]) -> None:
+        """Go on from `state`."""
+        for name, part in self._parts().items():
+            part.load_state_dict(state[name])
+
+    def _parts(self) -> dict[str, Any]:
+        return {
+            "codec": self.codec, "discriminators": self.discriminators,
+            "optimizer": self.optimizer, "telling": self.telling,
+        }  # fmt: skip
 
     @torch.no_grad()
     def held_out(self, wave: Tensor) -> float:

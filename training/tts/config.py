@@ -12,6 +12,8 @@ RATE = 24_000  # samples a second of everything in this package
 FRAME = 1920  # samples a codec frame: 12.5 frames a second
 FRAMES_AN_HOUR = 45_000
 LABEL = 480  # samples a phone label: 50 labels a second, four a frame
+PHONES = 192  # classes of phone labels; which number is which phone is the business of who labels the speech
+UNKNOWN = 255  # a label that no loss counts
 
 
 @dataclass(frozen=True)
@@ -66,14 +68,21 @@ class CodecTraining:
     frames: int = 80  # of a crop
     slice_frames: int = 16  # decoded and compared: two slices a crop
     history_frames: int = 4  # decoded before a slice, not compared
-    human_share: float = 0.7  # crops of the recorded voice
+    others_share: float = 0.2  # crops of other speakers beside the voices
     gain: float = 0.15  # crops are played up to so much softer or louder: every utterance has one level
     unquantised_steps: int = 400  # before the codebooks are made by k-means; 0 keeps those of the weights begun from
     mel_weight: float = 15.0
     magnitude_weight: float = 1.5  # of square-root magnitudes within the spectral distance: what is loud
     phone_weight: float = 2.0
     commitment_weight: float = 0.5
-    speed: float = 0.06  # crops of the recorded voice are played up to so much faster or slower
+    adversarial_from: float = 0.25  # share of the run after which discriminators take part
+    adversarial_weight: float = 1.5  # norm of their gradient at the waveform, as a multiple of the spectral distance's
+    adversarial_warmup: int = 500  # steps over which that weight rises from nothing
+    likeness_weight: float = 2.0  # of the hidden layers' distances beside the scores
+    discriminator_rate: float = 3e-4
+    period_widths: tuple[int, ...] = (32, 64, 128, 256, 256)
+    spectrum_width: int = 32
+    speed: float = 0.06  # crops of other speakers are played up to so much faster or slower
     ema: float = 0.98
     dead_usage: float = 0.1  # vectors a batch below which an entry is restarted
     rate: float = 6e-4
@@ -103,20 +112,9 @@ class TalkerTraining:
     guide_layer: int = 2
     guide_steps: int = 3000  # the diagonal attention guide decays over them
     weight_decay: float = 0.05
-    human_share: float = 0.5  # rows of the recorded voice beside the synthetic one
     clip: float = 1.0
     cpu_bfloat16: bool = False  # on a processor compute in bfloat16 too: four times faster where it has instructions
     seed: int = 1
-
-
-@dataclass(frozen=True)
-class Voices:
-    """Speakers of the codec vocabulary, in the order of their ids, and the synthetic one that the phone labels come
-    from.
-    """
-
-    speakers: tuple[str, ...] = ("slt", "kathleen")
-    synthetic: str = "slt"
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,7 @@ class Config:
     talker: TalkerShape = field(default_factory=TalkerShape)
     codec_training: CodecTraining = field(default_factory=CodecTraining)
     talker_training: TalkerTraining = field(default_factory=TalkerTraining)
-    voices: Voices = field(default_factory=Voices)
+    speakers: tuple[str, ...] = ("voice",)  # of the codec vocabulary, in the order of their ids
 
 
 def load_config(path: Path) -> Config:
@@ -163,7 +161,7 @@ def check(config: Config) -> None:
         )
     if not 0 <= config.talker_training.own_rows <= 1:
         raise ValueError(f"talker_training.own_rows: {config.talker_training.own_rows}, must lie in 0..1")
-    if t.control_ids < 8 + len(config.voices.speakers):
+    if t.control_ids < 8 + len(config.speakers):
         raise ValueError(
-            f"talker.control_ids: {t.control_ids} do not hold 8 tags and {len(config.voices.speakers)} speakers"
+            f"talker.control_ids: {t.control_ids} do not hold 8 tags and {len(config.speakers)} speakers"
         )

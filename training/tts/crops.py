@@ -1,15 +1,14 @@
-"""Random crops of all speech of a run, which lies on the device as int16."""
+"""Random crops of all speech of a run, which lies on the device as int16 and may grow while the run goes on."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from training.tts.config import FRAME, LABEL
-from training.tts.speech import Shard
+from training.tts.config import FRAME, LABEL, RATE
 
 _RATIO = FRAME // LABEL
 
@@ -21,26 +20,45 @@ class Crop(NamedTuple):
     labels: Tensor
 
 
-@dataclass
-class Voice:
-    """wave int16 [samples], labels uint8 [samples / 480], on the device; text crosses utterance borders."""
+class Store:
+    """Speech on the device: wave int16 [capacity], labels uint8 [capacity / 480], the first `filled` labels of it set.
+    What does not fit is left out. Crops cross utterance borders.
+    """
 
-    wave: Tensor
-    labels: Tensor
+    def __init__(self, hours: float, device: torch.device) -> None:
+        labels = int(hours * 3600 * RATE) // LABEL
+        self.wave = torch.empty(labels * LABEL, dtype=torch.int16, device=device)
+        self.labels = torch.empty(labels, dtype=torch.uint8, device=device)
+        self.filled = 0
 
     @property
     def hours(self) -> float:
-        return self.wave.numel() / 24000 / 3600
+        return self.filled * LABEL / RATE / 3600
+
+    def add(self, wave: NDArray[np.int16], labels: NDArray[np.uint8]) -> None:
+        """Append wave int16 [480 · n] and labels uint8 [n]."""
+        n = min(len(labels), len(self.labels) - self.filled)
+        begin, end = self.filled, self.filled + n
+        self.wave[begin * LABEL : end * LABEL].copy_(torch.from_numpy(wave[: n * LABEL]))
+        self.labels[begin:end].copy_(torch.from_numpy(labels[:n]))
+        self.filled = end
+
+    def fits(self, frames: int, speed: float = 0.0) -> bool:
+        """Whether there is enough for crops of so many frames."""
+        return self.filled > self._margin(frames, speed) + 2
+
+    @staticmethod
+    def _margin(frames: int, speed: float) -> int:
+        return int(frames * _RATIO * (1 + speed)) + 4
 
     def crop(self, count: int, frames: int, speed: float) -> Crop:
         """Crops without the axis of one channel; each is read at its own rate within 1 ± speed (cubic interpolation; 0:
         the samples as they are), so pitch and tempo vary together.
         """
         device = self.wave.device
-        margin = int(frames * _RATIO * (1 + speed)) + 4
-        if self.labels.numel() <= margin + 2:
-            raise ValueError(f"crop: {frames} frames do not fit in {self.labels.numel() // _RATIO}")
-        start = torch.randint(1, self.labels.numel() - margin, (count, 1), device=device)
+        if not self.fits(frames, speed):
+            raise ValueError(f"crop: {frames} frames do not fit in {self.filled // _RATIO}")
+        start = torch.randint(1, self.filled - self._margin(frames, speed), (count, 1), device=device)
         rate = 1 + speed * (2 * torch.rand(count, 1, device=device, dtype=torch.float64) - 1)
         at = torch.arange(frames * FRAME, device=device, dtype=torch.float64) * rate
         whole = at.floor()
@@ -53,35 +71,26 @@ class Voice:
         return Crop(wave, self.labels[start + middle.long()].long())
 
 
-def place(shards: Iterable[Shard], device: torch.device, *, held_out: bool) -> Voice | None:
-    """The (not) held-out utterances of `shards`, one after another on the device; None where there are none."""
-    kept = [piece for shard in shards for piece in shard.pieces() if piece[0].held_out == held_out]
-    if not kept:
-        return None
-    wave, labels = np.concatenate([w for _, w, _ in kept]), np.concatenate([x for _, _, x in kept])
-    return Voice(torch.from_numpy(wave).to(device), torch.from_numpy(labels).to(device))
-
-
 @dataclass
 class Crops:
-    """What a step reads: crops of the synthetic and of the recorded voice at random gain within 1 ± gain."""
+    """What a step reads: crops of the voices and of other speakers at random gain within 1 ± gain."""
 
-    synthetic: Voice | None
-    human: Voice | None
-    human_share: float
+    voices: Store
+    others: Store
+    others_share: float
     speed: float
     gain: float = 0.0
 
     def take(self, count: int, frames: int) -> Crop:
         """So many crops of so many frames."""
-        human = 0 if self.human is None else count if self.synthetic is None else round(count * self.human_share)
+        others = round(count * self.others_share) if self.others.fits(frames, self.speed) else 0
+        if not self.voices.fits(frames):
+            others = count
         parts: list[Crop] = []
-        if self.synthetic is not None and human < count:
-            parts.append(self.synthetic.crop(count - human, frames, 0.0))
-        if self.human is not None and human:
-            parts.append(self.human.crop(human, frames, self.speed))
-        if not parts:
-            raise ValueError("crops: no speech to train on")
+        if others < count:
+            parts.append(self.voices.crop(count - others, frames, 0.0))
+        if others:
+            parts.append(self.others.crop(others, frames, self.speed))
         wave, labels = (torch.cat(same) for same in zip(*parts, strict=True))
         gain = 1 + self.gain * (2 * torch.rand(count, 1, device=wave.device) - 1)
         return Crop((wave * gain).clamp(-1, 1)[:, None], labels)

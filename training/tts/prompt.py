@@ -36,7 +36,7 @@ class CodecIds:
 def codec_ids(config: Config) -> CodecIds:
     """Ids for `config`: eight tags right after the codes, then the speakers in their order."""
     first = config.codec.codebook_size
-    speakers = {name: first + 8 + i for i, name in enumerate(config.voices.speakers)}
+    speakers = {name: first + 8 + i for i, name in enumerate(config.speakers)}
     return CodecIds(*(first + i for i in range(8)), speakers)
 
 

@@ -4,6 +4,9 @@ A shard is `NAME.npz` (uncompressed): wave int16 [samples], labels uint8 [sample
 """
 
 import json
+import queue
+import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,10 +16,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from training.tts.config import FRAME, LABEL, RATE
+from training.tts.config import FRAME, LABEL, RATE, UNKNOWN
 
 LEVEL = 0.07  # root mean square of every utterance, full scale 1
 _LEAD, _TAIL = 0.08, 0.16  # seconds of silence kept around the speech
+_LOOK_EVERY = 5.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -84,26 +88,56 @@ def join(pieces: Iterable[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]
     )
 
 
-def shards(folders: Iterable[Path]) -> list[Path]:
-    """Finished shards, in the order of their names."""
-    return sorted(p for folder in folders for p in folder.glob("*.npz") if not p.name.endswith(".part.npz"))
+def shards(folders: Iterable[Path], *kinds: str) -> list[Path]:
+    """Finished shards (files that end in one of `kinds`, .npz without), in the order of their names."""
+    found = (p for folder in folders if folder.is_dir() for p in folder.iterdir() if p.suffix in (kinds or (".npz",)))
+    return sorted(p for p in found if ".part" not in p.name)
 
 
-def load_speech(folders: Iterable[Path], synthetic: str, hours: float) -> tuple[list[Shard], list[Shard]]:
-    """(shards of the synthetic speaker, at most about `hours`; all shards of recordings)."""
-    made: list[Shard] = []
-    recorded: list[Shard] = []
-    left = hours * 3600 * RATE
-    for path in shards(folders):
-        if left <= 0 and path.name.startswith(synthetic):
-            continue
-        shard = load_shard(path)
-        if shard.utterances[0].speaker != synthetic:
-            recorded.append(shard)
-        elif left > 0:
-            made.append(shard)
-            left -= len(shard.wave)
-    return made, recorded
+class Arrivals:
+    """Shards of folders as they come: a thread reads what is new, `take` gives what has been read. A folder may also
+    hold NAME.pcm, int16 samples at 16 kHz without labels.
+    """
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders, self._seen = folders, set[Path]()
+        self._read: queue.Queue[Shard] = queue.Queue(4)
+        self.caught_up = threading.Event()  # all that was there at first has been read
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def take(self) -> Shard | None:
+        """A shard that was not given before; None where none has come."""
+        try:
+            return self._read.get_nowait()
+        except queue.Empty:
+            return None
+
+    @property
+    def empty(self) -> bool:
+        """Nothing that has been read waits to be taken."""
+        return self._read.empty()
+
+    def _follow(self) -> None:
+        while True:
+            for path in shards(self._folders, ".npz", ".pcm"):
+                if path in self._seen:
+                    continue
+                self._seen.add(path)
+                try:
+                    self._read.put(load_shard(path) if path.suffix == ".npz" else load_samples(path))
+                except Exception as error:  # one bad file ends no run
+                    print(f"{path}: left out: {error!r}"[:300], flush=True)
+            self.caught_up.set()
+            time.sleep(_LOOK_EVERY)
+
+
+def load_samples(path: Path) -> Shard:
+    """int16 samples at 16 kHz -> a shard of one utterance at LEVEL without text or labels."""
+    from scipy.signal import resample_poly
+
+    wave = levelled(resample_poly(np.fromfile(path, np.int16).astype(np.float32), 3, 2).astype(np.float32))
+    labels = np.full(len(wave) // LABEL, UNKNOWN, np.uint8)
+    return Shard(wave, labels, [Utterance("", "", len(wave) // FRAME, (), False)])
 
 
 def levelled(wave: NDArray[np.float32]) -> NDArray[np.int16]:

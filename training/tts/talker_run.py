@@ -1,4 +1,4 @@
-"""A run of talker training: on the synthetic voice, and on a recorded one beside it.
+"""A run of talker training on the codes of all voices.
 
 What stands in `out`: model.safetensors (newest) and talker.json (settings, history, held-out scores).
 """
@@ -13,10 +13,9 @@ import torch
 from tokenizers import Tokenizer
 
 from training.tts.checkpoint import load_talker, save_talker
-from training.tts.codes import Codes, concatenate, load_codes
+from training.tts.codes import concatenate, load_codes
 from training.tts.config import Config
 from training.tts.graph import autocast
-from training.tts.prompt import Row
 from training.tts.rate import rate_at
 from training.tts.rows import Bucket, make_buckets, make_rows
 from training.tts.talker import Talker
@@ -28,9 +27,7 @@ _TEST_ROWS = 200
 
 @dataclass(frozen=True)
 class TalkerRun:
-    """What a run is given besides the configuration. beside: a speaker whose rows are trained on with the synthetic
-    voice's: from scratch an hour of speech alone is memorised, not learnt.
-    """
+    """What a run is given besides the configuration. start: a model.safetensors to begin from."""
 
     codes: tuple[Path, ...]
     tokenizer: Path
@@ -41,7 +38,6 @@ class TalkerRun:
     evaluate_every: int = 1500
     device: str = "cuda"
     graphs: bool = True
-    beside: str | None = None
 
 
 class TalkerTrainer:
@@ -57,39 +53,25 @@ class TalkerTrainer:
         self._rng = np.random.default_rng(t.seed)
         torch.backends.cuda.matmul.allow_tf32 = True
         tokenizer = Tokenizer.from_file(str(run.tokenizer))
-        self._tokenizer = tokenizer
         codes = concatenate([load_codes(path) for path in run.codes])
-        synthetic = config.voices.synthetic
-
-        self.synthetic = self._buckets(self._rows(codes, synthetic))
-        human = run.beside
-        self.human = self._buckets(self._rows(codes, human)) if human else []
-        if not self.synthetic or (human and not self.human):
-            raise ValueError(f"codes: no rows of {human if self.synthetic else synthetic}")
+        self.buckets = make_buckets(make_rows(codes, config, tokenizer, held_out=False), config, tokenizer, self.device)
+        if not self.buckets:
+            raise ValueError(f"codes: no rows of {', '.join(config.speakers)}")
         self.tests = {
             name: make_buckets(rows[:_TEST_ROWS], config, tokenizer, self.device)
-            for name in config.voices.speakers
+            for name in config.speakers
             if (rows := make_rows(codes, config, tokenizer, held_out=True, speakers={name}))
         }
         self.talker = (
             load_talker(run.start, config, t.dropout) if run.start else Talker(config.talker, config.codec, t.dropout)
         )
         self.talker.to(self.device).train()
-        counted = {b.length: b.rows for b in self.synthetic}, {b.length: b.rows for b in self.human}
-        self.log(f"rows by length: synthetic {counted[0]}, {human} {counted[1]}")
-        shapes = {b.length: b for b in (*self.synthetic, *self.human)}
-        self.step = TalkerStep(self.talker, t, list(shapes.values()), self.device, graphs=run.graphs)
+        self.log(f"rows by length: { {b.length: b.rows for b in self.buckets} }")
+        self.step = TalkerStep(self.talker, t, self.buckets, self.device, graphs=run.graphs)
         self.log("steps ready")
         self.count = 0
         self.history: list[list[float]] = []
         self.scores: list[dict[str, object]] = []
-
-    def _rows(self, codes: Codes, speaker: str | None = None) -> list[Row]:
-        only = None if speaker is None else {speaker}
-        return make_rows(codes, self.config, self._tokenizer, held_out=False, speakers=only)
-
-    def _buckets(self, rows: list[Row]) -> list[Bucket]:
-        return make_buckets(rows, self.config, self._tokenizer, self.device)
 
     @property
     def seconds(self) -> float:
@@ -99,10 +81,8 @@ class TalkerTrainer:
         print(f"[talker {self.seconds:.0f} s] {text}", flush=True)
 
     def _choose(self) -> Bucket:
-        t = self.config.talker_training
-        buckets = self.human if self.human and self._rng.random() < t.human_share else self.synthetic
-        weight = np.array([b.rows * b.length for b in buckets], float)
-        return buckets[int(self._rng.choice(len(buckets), p=weight / weight.sum()))]
+        weight = np.array([b.rows * b.length for b in self.buckets], float)
+        return self.buckets[int(self._rng.choice(len(self.buckets), p=weight / weight.sum()))]
 
     def train(self) -> None:
         """Until the seconds or steps are over; always leaves a checkpoint."""

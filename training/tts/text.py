@@ -21,6 +21,7 @@ _ETC = re.compile(r"\betc\b\.?", re.IGNORECASE)
 _DASH = re.compile(r"\s*(?:\u2014|\u2013|--+)\s*|\s-\s")
 _OTHER = re.compile(rf"[^a-z' {re.escape(MARKS)}]+")
 _QUOTE = re.compile(r"(?<![a-z])'|'(?![a-z])")
+_SPELLED = re.compile(r"\b[B-DF-HJ-NP-TV-XZ]{2,5}\b")  # no vowel: read by its letters, as at run time
 _QUESTION = re.compile(r"^(?:what|where|why|who|how|when|is|are|do|does|did|can|could|will|would|shall|should)\b")
 
 
@@ -29,6 +30,7 @@ def speakable(text: str) -> str:
     if any(c.isdigit() for c in text):
         return ""
     expanded = _ETC.sub("et cetera", expand_titles(text))
+    expanded = _SPELLED.sub(lambda found: " ".join(found[0]), expanded)
     folded = unicodedata.normalize("NFKD", expanded.translate(_SIGNS).lower())
     plain = _DASH.sub(", ", "".join(c for c in folded if not unicodedata.combining(c)))
     for sign, word in _WORDS.items():

@@ -27,8 +27,10 @@ CONFIG = Config(
         predictor_intermediate_size=32, predictor_num_hidden_layers=1, predictor_num_attention_heads=1,
     ),
     codec_training=CodecTraining(
-        batch=2, frames=12, slice_frames=3, history_frames=1, unquantised_steps=2, warmup_steps=2
+        batch=2, frames=12, slice_frames=3, history_frames=1, unquantised_steps=2, warmup_steps=2,
+        period_widths=(4, 8), spectrum_width=4,
     ),
+    speakers=("ada", "ben"),
     talker_training=TalkerTraining(positions=160, predictor_frames=24, lengths=(40, 60), warmup_steps=5, guide_layer=1),
 )  # fmt: skip
 FICTION = [
@@ -63,4 +65,4 @@ def random_codes(count: int = 12, frames: int = 24) -> "Codes":
     text = list(islice(short, count))
     made = [np.random.default_rng(len(t)).integers(0, size, (frames, books)).astype(np.int16) for t in text]
     held = np.arange(count) % 4 == 0
-    return Codes(np.concatenate(made), np.full(count, frames), text, ["slt", "kathleen"] * (count // 2), held)
+    return Codes(np.concatenate(made), np.full(count, frames), text, ["ada", "ben"] * (count // 2), held)

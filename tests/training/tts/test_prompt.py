@@ -23,7 +23,7 @@ def test_every_position_of_a_row(tmp_path: Path, language: bool, before: int) ->
     """Role, tags, speaker, then one text token and one frame a position; labels are one position ahead of frames."""
     text, ids = text_ids(tokenizer(tmp_path)), codec_ids(CONFIG)
     codes = np.arange(15, dtype=np.int16).reshape(5, 3)
-    row = lay_out(codes, [7, 8, 9], "kathleen", text, ids, language=language)
+    row = lay_out(codes, [7, 8, 9], "ben", text, ids, language=language)
     tags = (
         [ids.think, ids.think_bos, ids.language, ids.think_eos]
         if language
@@ -40,7 +40,7 @@ def test_every_position_of_a_row(tmp_path: Path, language: bool, before: int) ->
         text.pad,
         text.pad,
     ]
-    assert row.codec.tolist() == [-1, -1, -1, *tags, ids.speakers["kathleen"], ids.pad, ids.bos, 0, 3, 6, 9, 12]
+    assert row.codec.tolist() == [-1, -1, -1, *tags, ids.speakers["ben"], ids.pad, ids.bos, 0, 3, 6, 9, 12]
     assert row.label.tolist() == [IGNORE] * before + [0, 3, 6, 9, 12, ids.eos]
     assert row.rest[row.frame].tolist() == codes[:, 1:].tolist()
     assert row.span == (before, before + 3)
@@ -49,4 +49,4 @@ def test_every_position_of_a_row(tmp_path: Path, language: bool, before: int) ->
 def test_text_that_outlasts_the_speech_is_refused(tmp_path: Path) -> None:
     text, ids = text_ids(tokenizer(tmp_path)), codec_ids(CONFIG)
     with pytest.raises(ValueError, match="tokens: 4 for 3 frames"):
-        lay_out(np.zeros((3, 3), np.int16), [1, 2, 3, 4], "slt", text, ids, language=True)
+        lay_out(np.zeros((3, 3), np.int16), [1, 2, 3, 4], "ada", text, ids, language=True)
