@@ -34,7 +34,7 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     codec.add_argument("--out", type=Path, required=True)
     _ending(codec)
     codec.add_argument("--start", type=Path, help="codec.safetensors to begin from")
-    codec.add_argument("--hours", type=float, default=40.0, help="of the voices at most; half of that of others")
+    codec.add_argument("--hours", type=float, default=40.0, help="of the voices at most; a fifth of that of others")
     codec.add_argument("--steps", type=int, default=10**9)
     codec.add_argument("--device", default="cuda")
     codec.add_argument("--eager", action="store_true", help="no CUDA graphs, nothing compiled")

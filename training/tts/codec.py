@@ -9,9 +9,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from training.tts.config import PHONES, CodecShape
+from training.tts.config import CodecShape
 from training.tts.decoder import Decoder
 from training.tts.encoder import Encoder
+from training.tts.phones import PHONES
 
 
 class Codec(nn.Module):
@@ -21,7 +22,7 @@ class Codec(nn.Module):
         super().__init__()
         self.shape = shape
         self.encoder, self.decoder = Encoder(shape), Decoder(shape)
-        self.phone_head = nn.Linear(shape.codebook_dim, 4 * PHONES)
+        self.phone_head = nn.Linear(shape.codebook_dim, 4 * len(PHONES))
 
     @torch.no_grad()
     def encode(self, wave: Tensor) -> Tensor:

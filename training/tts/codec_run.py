@@ -24,7 +24,7 @@ _REPORT = 200  # steps
 _SAVE_SECONDS = 60.0
 _TEST_CROPS = 32
 _HELD_OUT_HOURS = 0.5
-_OTHERS = 0.5  # hours of other speakers kept, as a share of those of the voices
+_OTHERS = 0.2  # hours of other speakers kept, as a share of those of the voices
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,17 @@ class CodecTrainer:
         """Add the speech that has come; `wait` until there is all that there was at first, and some."""
         fresh = False
         while True:
-            got = [self._add(shard, i == 0) for i, a in enumerate(self._arrivals) if (shard := a.take()) is not None]
+            got = [
+                self._add(shard, i == 0)
+                for i, (a, store) in enumerate(zip(self._arrivals, (self.voices, self.others), strict=True))
+                if not store.full and (shard := a.take()) is not None
+            ]
             fresh = fresh or bool(got)
             if not got:
                 enough = self.voices.fits(self.config.codec_training.frames) or self.others.fits(
                     self.config.codec_training.frames, self.config.codec_training.speed
                 )
-                if not wait or (enough and all(a.caught_up.is_set() and a.empty for a in self._arrivals)):
+                if not wait or (enough and self._caught_up()):
                     break
                 time.sleep(0.1)
         if fresh or wait:
@@ -97,6 +101,10 @@ class CodecTrainer:
                 f"voices {self.voices.hours:.2f} h, others {self.others.hours:.2f} h, "
                 f"held out {self.held_out.hours:.2f} h"
             )
+
+    def _caught_up(self) -> bool:
+        stores = zip(self._arrivals, (self.voices, self.others), strict=True)
+        return all(store.full or (a.caught_up.is_set() and a.empty) for a, store in stores)
 
     def _add(self, shard: Shard, ours: bool) -> bool:
         for utterance, wave, labels in shard.pieces():
@@ -117,12 +125,15 @@ class CodecTrainer:
 
         if self.seconds < t.adversarial_from * until:
             self._phase(Phase.JOINT, t.adversarial_from * until, rate, self.run.steps)
+            self.save()
         if t.adversarial_weight:
             self._phase(Phase.ADVERSARIAL, until, rate, self.run.steps)
         self.save()
 
     def _phase(self, phase: Phase, until: float, rate: Callable[[int], float], steps: int) -> None:
         t, first, began = self.config.codec_training, self.count, self.seconds
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()  # what the phase before held in its graph
         set_rate, step = self.step.phase(phase)
         self.log(f"{phase.value}: ready after {self.seconds - began:.0f} s")
         began = gathered = self.seconds

@@ -9,11 +9,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from training.tts.codec import Codec
-from training.tts.config import FRAME, LABEL, UNKNOWN, CodecTraining
+from training.tts.config import FRAME, LABEL, CodecTraining
 from training.tts.crops import Crops
 from training.tts.discriminators import Discriminators, verdict
 from training.tts.graph import adamw, apply, autocast, captured, set_rate
 from training.tts.layers import SnakeBeta, snake
+from training.tts.phones import UNKNOWN
 from training.tts.spectra import SpectralDistance
 
 MEASURES = (
@@ -40,9 +41,9 @@ def compile_snake(device: torch.device) -> bool:
     compiled = torch.compile(snake, dynamic=True)
     try:
         for channels in (16, 32):
-            x = torch.randn(2, channels, 64 * channels, device=device, dtype=torch.bfloat16, requires_grad=True)
+            x = torch.randn(2, 64 * channels, channels, device=device, dtype=torch.bfloat16, requires_grad=True)
             factor = torch.ones(1, channels, 1, device=device, requires_grad=True)
-            compiled(x, factor, factor).float().sum().backward()
+            compiled(x.transpose(1, 2), factor, factor).float().sum().backward()
     except Exception as error:  # a machine without a working compiler still trains
         print(f"snake is not compiled: {error!r}"[:300], flush=True)
         return False

@@ -12,8 +12,6 @@ RATE = 24_000  # samples a second of everything in this package
 FRAME = 1920  # samples a codec frame: 12.5 frames a second
 FRAMES_AN_HOUR = 45_000
 LABEL = 480  # samples a phone label: 50 labels a second, four a frame
-PHONES = 192  # classes of phone labels; which number is which phone is the business of who labels the speech
-UNKNOWN = 255  # a label that no loss counts
 
 
 @dataclass(frozen=True)
@@ -162,6 +160,4 @@ def check(config: Config) -> None:
     if not 0 <= config.talker_training.own_rows <= 1:
         raise ValueError(f"talker_training.own_rows: {config.talker_training.own_rows}, must lie in 0..1")
     if t.control_ids < 8 + len(config.speakers):
-        raise ValueError(
-            f"talker.control_ids: {t.control_ids} do not hold 8 tags and {len(config.speakers)} speakers"
-        )
+        raise ValueError(f"talker.control_ids: {t.control_ids} do not hold 8 tags and {len(config.speakers)} speakers")

@@ -35,6 +35,10 @@ class Store:
     def hours(self) -> float:
         return self.filled * LABEL / RATE / 3600
 
+    @property
+    def full(self) -> bool:
+        return self.filled == len(self.labels)
+
     def add(self, wave: NDArray[np.int16], labels: NDArray[np.uint8]) -> None:
         """Append wave int16 [480 · n] and labels uint8 [n]."""
         n = min(len(labels), len(self.labels) - self.filled)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
+from training.tts.layers import channels_last
 from training.tts.speech import LEVEL
 
 _PERIODS = (2, 3, 5, 7, 11)
@@ -34,7 +35,7 @@ class _Stack(nn.Module):
     def forward(self, x: Tensor) -> Judgement:
         maps: list[Tensor] = []
         for layer in self.layers:
-            x = F.leaky_relu(layer(x), _SLOPE)
+            x = F.leaky_relu(layer(channels_last(x)), _SLOPE)
             maps.append(x)
         return Judgement(self.last(x), maps)
 

@@ -9,15 +9,25 @@ from torch.nn import functional as F
 
 
 class CausalConvNet(nn.Module):
-    """Convolution padded on the left only: [B, i, T] -> [B, o, T / stride]; T is a multiple of the stride."""
+    """Convolution padded on the left only: [B, i, T] -> [B, o, T / stride]; T is a multiple of the stride.
+
+    Computed in two dimensions with the channels innermost in memory: tensor cores want them so, and would else be
+    handed a transposed copy at every convolution.
+    """
 
     def __init__(self, i: int, o: int, kernel: int, dilation: int = 1, stride: int = 1, groups: int = 1) -> None:
         super().__init__()
         self.conv = nn.Conv1d(i, o, kernel, stride=stride, dilation=dilation, groups=groups)
+        self.stride, self.dilation, self.groups = stride, dilation, groups
         self.padding = (kernel - 1) * dilation + 1 - stride
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.conv(F.pad(x, (self.padding, 0)))
+        if self.groups > 1:
+            return self.conv(F.pad(x, (self.padding, 0)))
+        return F.conv2d(
+            channels_last(F.pad(x[:, :, None], (self.padding, 0))), self.conv.weight[:, :, None], self.conv.bias,
+            (1, self.stride), 0, (1, self.dilation),
+        )[:, :, 0]  # fmt: skip
 
 
 class CausalTransConvNet(nn.Module):
@@ -29,7 +39,14 @@ class CausalTransConvNet(nn.Module):
         self.stride = stride
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.conv(x)[..., : x.shape[-1] * self.stride]
+        weight, inputs = self.conv.weight[:, :, None], channels_last(x[:, :, None])
+        y = F.conv_transpose2d(inputs, weight, self.conv.bias, (1, self.stride))[:, :, 0]
+        return y[..., : x.shape[-1] * self.stride]
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """x [B, C, H, W], with the channels innermost in memory."""
+    return x.contiguous(memory_format=torch.channels_last)
 
 
 class ConvNeXtBlock(nn.Module):

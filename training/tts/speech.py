@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from training.tts.config import FRAME, LABEL, RATE, UNKNOWN
+from training.tts.config import FRAME, LABEL, RATE
+from training.tts.phones import UNKNOWN
 
 LEVEL = 0.07  # root mean square of every utterance, full scale 1
 _LEAD, _TAIL = 0.08, 0.16  # seconds of silence kept around the speech
@@ -91,7 +92,7 @@ def join(pieces: Iterable[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]
 def shards(folders: Iterable[Path], *kinds: str) -> list[Path]:
     """Finished shards (files that end in one of `kinds`, .npz without), in the order of their names."""
     found = (p for folder in folders if folder.is_dir() for p in folder.iterdir() if p.suffix in (kinds or (".npz",)))
-    return sorted(p for p in found if ".part" not in p.name)
+    return sorted(p for p in found if ".part" not in p.name and p.name[0] != ".")
 
 
 class Arrivals:

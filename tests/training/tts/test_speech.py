@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("scipy")
 
 from tests.training.tts.shapes import tone_shard
-from training.tts.config import UNKNOWN
+from training.tts.phones import UNKNOWN
 from training.tts.speech import LEVEL, Arrivals, join, levelled, load_shard, read_ahead, shards, trim
 
 
