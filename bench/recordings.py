@@ -17,7 +17,7 @@ _soxr: Any = soxr  # incompletely typed
 VOICE: Final = "kathleen"
 EVERY: Final = 27
 """Of the voice's prompts, in alphabetical order, every so-many-th is held out with all its takes: as
-training/tts/voice.py does it."""
+training did it when the model was made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     talker.add_argument("--out", type=Path, required=True)
     _ending(talker)
     talker.add_argument("--start", type=Path, help="model.safetensors to begin from")
+    talker.add_argument("--spoken", type=Path, help="lines written<TAB>spoken, for texts that hold numbers")
     talker.add_argument("--steps", type=int, default=10**9)
     talker.add_argument("--evaluate-every", type=int, default=1500)
     talker.add_argument("--device", default="cuda")
@@ -119,6 +120,7 @@ def main() -> None:
             a.evaluate_every,
             a.device,
             not a.eager,
+            a.spoken,
         )
         TalkerTrainer(config, settings).train()
     elif a.stage == "checkpoint":

@@ -1,6 +1,6 @@
 """Laid-out rows of a run on the device, in buckets of a few lengths, so that a step is one of a few captured graphs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from torch import Tensor
 from training.tts.codes import Codes
 from training.tts.config import Config
 from training.tts.prompt import IGNORE, CodecIds, Row, codec_ids, lay_out
+from training.tts.text import speakable
 from training.tts.tokenizer import TextIds, text_ids
 
 
@@ -78,21 +79,27 @@ class Bucket:
 
 
 def make_rows(
-    codes: Codes, config: Config, tokenizer: Tokenizer, *, held_out: bool, speakers: set[str] | None = None
+    codes: Codes,
+    config: Config,
+    tokenizer: Tokenizer,
+    *,
+    held_out: bool,
+    speakers: set[str] | None = None,
+    spoken: Mapping[str, str] | None = None,
 ) -> list[Row]:
-    """Rows of the (not) held-out utterances of `speakers` (None: all) that fit the longest bucket and whose text
-    ends before the speech does. Every second one names its language.
-    """
+    """Rows of the (not) held-out utterances of `speakers` (None: all) that fit the longest bucket, whose text can be
+    read and ends before the speech does. Every second one names its language. spoken: texts in words, of written ones.
+    """  # fmt: skip
     text, ids = text_ids(tokenizer), codec_ids(config)
     longest = config.talker_training.lengths[-1]
     named = set(ids.speakers) if speakers is None else speakers & set(ids.speakers)
     wanted = [i for i, speaker in enumerate(codes.speaker) if speaker in named and codes.held_out[i] == held_out]
-    encoded = tokenizer.encode_batch([codes.text[i] for i in wanted])
+    read = [speakable((spoken or {}).get(written, written)) for written in (codes.text[i] for i in wanted)]
     rows: list[Row] = []
     ends = codes.ends
-    for i, tokens in zip(wanted, encoded, strict=True):
+    for i, tokens in zip(wanted, tokenizer.encode_batch(read), strict=True):
         n = int(codes.lengths[i])
-        if len(tokens.ids) <= n and n + 10 <= longest:
+        if 0 < len(tokens.ids) <= n and n + 10 <= longest:
             frames = codes.codes[ends[i] - n : ends[i]]
             rows.append(lay_out(frames, tokens.ids, codes.speaker[i], text, ids, language=i % 2 == 0))
     return rows

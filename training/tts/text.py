@@ -5,10 +5,12 @@ It begins with a space, so that a text's tokens are the tokens of its words, one
 encoded word by word.
 """
 
+import lzma
 import random
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from training.asr.sentences import expand_titles, invented_name, templated
 
@@ -43,6 +45,12 @@ def speakable(text: str) -> str:
     if not re.search("[a-z]", plain):
         return ""
     return " " + plain.lstrip(MARKS + " ") + ("" if plain[-1] in ENDS else ".")
+
+
+def read_spoken(path: Path) -> dict[str, str]:
+    """Lines `written<TAB>spoken`, plain or .xz: what is read of a text that holds numbers."""
+    text = lzma.open(path, "rt").read() if path.suffix == ".xz" else path.read_text()
+    return dict(line.split("\t", 1) for line in text.splitlines() if "\t" in line)
 
 
 def _asked(text: str) -> str:

@@ -123,7 +123,7 @@ def test_a_run_leaves_a_codec_and_goes_on_from_one(tmp_path: Path) -> None:
     before, after = (load_codec(path / "codec.safetensors").state_dict() for path in (made.parent, tmp_path / "again"))
     assert any(not torch.equal(before[k], after[k]) for k in before)
     on = CodecTrainer(CONFIG, run)
-    assert on.count == 12 and on.seconds >= about["seconds"]
+    assert on.count == 12 and on.seconds > about["seconds"] - 1
     on.train()
     assert on.count == 22
 
