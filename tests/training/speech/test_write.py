@@ -1,0 +1,98 @@
+"""Takes become shards that the trainers read."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from training.speech import takes
+from training.speech.batches import Order
+from training.speech.phonemes import VOCABULARY
+from training.speech.voices import Voice
+from training.speech.write import HearingWriter, SpeakingWriter, frame_labels, phone_labels
+from training.tts.config import FRAME
+from training.tts.phones import NUMBER, SILENCE, UNKNOWN
+from training.tts.speech import load_shard
+
+
+def order(phonemes: str, text: str = "I go, yes.", *, aligned: bool = True) -> Order:
+    tokens = np.array([VOCABULARY[c] for c in phonemes], np.uint8)
+    return Order(text, tokens, Voice((0,), (1.0,), False, "clara"), 1.0, aligned)
+
+
+def tone(seconds: float, before: float, after: float) -> torch.Tensor:
+    """[1, N] at 24 kHz: silence, 440 Hz, silence."""
+    t = torch.arange(int(seconds * 24_000)) / 24_000
+    parts = [
+        torch.zeros(int(before * 24_000)),
+        0.4 * torch.sin(2 * torch.pi * 440 * t),
+        torch.zeros(int(after * 24_000)),
+    ]
+    return torch.cat(parts)[None]
+
+
+def test_sixteen_kilohertz_keep_what_they_can_hold_and_nothing_else() -> None:
+    t = torch.arange(24_000, dtype=torch.float64) / 24_000
+    low, high = (torch.sin(2 * torch.pi * f * t).float()[None] for f in (3000.0, 9500.0))
+    made = takes.to_hearing_rate(torch.cat([low, high]))
+    assert made.shape == (2, 16_000)
+    wanted = torch.sin(2 * torch.pi * 3000 * torch.arange(16_000, dtype=torch.float64) / 16_000).float()
+    assert (made[0] - wanted)[200:-200].abs().max() < 0.002
+    assert made[1, 200:-200].abs().max() < 0.002
+
+
+def test_takes_are_trimmed_levelled_and_judged() -> None:
+    wave = torch.cat([tone(1.0, 0.5, 0.5), torch.zeros(1, 48_000), 9 * tone(1.0, 0.5, 0.5)])
+    checked = takes.hearing(wave)
+    assert checked.silent.tolist() == [False, True, False]
+    assert checked.clipped.tolist() == [False, False, True]
+    assert abs(int(checked.starts[0]) - 7200) <= 320 and abs(int(checked.ends[0]) - 24_800) <= 320
+    assert int(checked.samples[0].abs().max()) == 12_000
+    spoken = takes.speaking(wave)
+    assert abs(int(spoken.starts[0]) - (12_000 - 1920)) <= 480 and abs(int(spoken.ends[0]) - (36_000 + 3840)) <= 480
+    assert not takes.plausible(100, 1.0) and not takes.plausible(2, 4.0) and takes.plausible(14, 1.0)
+
+
+def test_hearing_shards_hold_the_written_text_and_where_its_words_begin(tmp_path: Path) -> None:
+    said = order("ˈI ɡˈO, jˈɛs.")
+    durations = np.array([[20, 1, 9, 1, 5, 1, 10, 3, 1, 5, 1, 10, 5, 4, 25]])
+    writer = HearingWriter(tmp_path, 1)
+    writer.add(takes.hearing(tone(1.0, 0.5, 1.0)), [said], durations)
+    writer.add(takes.hearing(torch.zeros(1, 48_000)), [said], durations)
+    writer.finish()
+    (start, length, text, engine, words) = json.loads((tmp_path / "w01_0000.json").read_text())[0]
+    assert (start, text, engine) == (0, "I go, yes.", "kokoro")
+    assert np.fromfile(tmp_path / "w01_0000.pcm", np.int16).shape == (length,)
+    trimmed = 0.5 * 16_000 - 800
+    assert [n for _, n in words] == [1, 2]
+    assert abs(words[0][0] - (31 * 400 - trimmed)) <= 320 and abs(words[1][0] - (51 * 400 - trimmed)) <= 320
+    assert writer.tally.counts == {"kept": 1, "silent": 1}
+    assert HearingWriter(tmp_path, 1)._name() == "w01_0001"
+
+
+def test_speaking_shards_are_those_of_the_speaking_model(tmp_path: Path) -> None:
+    said = order("ˈI ɡˈO, jˈɛs.")
+    durations = np.array([[20, 1, 9, 1, 5, 1, 10, 3, 1, 5, 1, 10, 5, 4, 25]])
+    writer = SpeakingWriter(tmp_path, 0)
+    writer.add(takes.speaking(tone(1.0, 0.5, 1.0)), [said], durations)
+    writer.finish()
+    shard = load_shard(tmp_path / "clara-00-0000.npz")
+    [(made, wave, labels)] = shard.pieces()
+    assert (made.text, made.speaker) == ("I go, yes.", "clara")
+    assert made.phones == tuple(NUMBER[n] for n in "ay g ow y eh s".split())
+    assert len(wave) == made.frames * FRAME and len(labels) == made.frames * 4
+    assert labels[0] == SILENCE and labels[5] == NUMBER["ay"]
+
+
+def test_labels_follow_the_durations_and_marks_their_sounds() -> None:
+    assert phone_labels(order("ˈI ɡː").tokens).tolist() == [
+        *[NUMBER["ay"]] * 2,
+        UNKNOWN,
+        *[NUMBER["g"]] * 2,
+    ]
+    said = order("I ɡ")
+    for space, wanted in ((2, UNKNOWN), (8, SILENCE)):
+        made = frame_labels(said, np.array([4, 4, space, 4, 4]), 0, 30).tolist()
+        assert made[:5] == [SILENCE] * 5 and made[5:10] == [NUMBER["ay"]] * 5
+        assert made[10] == wanted and made[-1] == SILENCE

@@ -1,0 +1,1 @@
+"""Speech made for training by Kokoro-82M, its network restated in torch and batched for a GPU."""

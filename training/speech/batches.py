@@ -1,0 +1,126 @@
+"""Utterances grouped so that every batch is exactly rectangular, twice: by phonemes, then by frames.
+
+Durations are rounded frames; the last pad of a row is lengthened until the row has a whole number of STEP frames, so
+that few different lengths are left.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from training.speech.kokoro import Kokoro, Planned
+from training.speech.voices import Voice, Voices
+
+STEP = 8  # frames, 0.2 s
+FRAMES = 640  # of the longest utterance, 16 s
+_FRAMES_A_SECOND = 40
+
+
+@dataclass(frozen=True)
+class Order:
+    """Something to be said. tokens: without pads; aligned: words of the text and of the tokens correspond."""
+
+    text: str
+    tokens: NDArray[np.uint8]
+    voice: Voice
+    speed: float
+    aligned: bool
+
+
+@dataclass(frozen=True)
+class Said:
+    """A batch of sound: float32 [B, N] at 24 kHz, its orders and their durations int64 [B, T] in frames, pads
+    counted."""
+
+    wave: Tensor
+    orders: list[Order]
+    durations: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    order: Order
+    style: Tensor
+    prosody: Tensor
+    phonemes: Tensor
+    durations: Tensor
+
+
+class Batches:
+    """Orders come in by `add`, batches of sound come out of it as soon as they are full."""
+
+    def __init__(self, model: Kokoro, voices: Voices, device: torch.device, rows: int, seconds: float) -> None:
+        """rows: of a batch of phonemes; seconds: of sound, of a batch of frames."""
+        self._model, self._voices, self._device = model, voices, device
+        self._rows, self._frames = rows, seconds * _FRAMES_A_SECOND
+        self._by_tokens: dict[int, list[Order]] = defaultdict(list)
+        self._by_frames: dict[int, list[_Waiting]] = defaultdict(list)
+        self.too_long = 0
+
+    def add(self, order: Order) -> Iterator[Said]:
+        """What has become full by this order."""
+        group = self._by_tokens[len(order.tokens)]
+        group.append(order)
+        if len(group) >= self._rows:
+            yield from self._plan(self._by_tokens.pop(len(order.tokens)))
+
+    def finish(self) -> Iterator[Said]:
+        """What is planned and still waits, in smaller batches: else the rarer lengths would never be said."""
+        self._by_tokens.clear()
+        while self._by_frames:
+            yield from self._say(self._by_frames.popitem()[1])
+
+    @torch.inference_mode()
+    def _plan(self, orders: list[Order]) -> Iterator[Said]:
+        length = len(orders[0].tokens)
+        padded = np.zeros((len(orders), length + 2), np.int64)
+        padded[:, 1:-1] = [o.tokens for o in orders]
+        styles = self._voices.styles([o.voice for o in orders], length)
+        speed = torch.tensor([o.speed for o in orders], device=self._device)
+        planned = self._model.plan(torch.from_numpy(padded).to(self._device), styles, speed)
+        durations = planned.durations.cpu()
+        sums = durations.sum(1)
+        durations[:, -1] += -sums % STEP
+        for i, order in enumerate(orders):
+            frames = int(durations[i].sum())
+            if frames > FRAMES:
+                self.too_long += 1
+                continue
+            # Rows of a batch have as many frames, seldom as many phonemes: `_say` evens those out.
+            group = self._by_frames[frames]
+            group.append(_Waiting(order, styles[i], planned.prosody[i], planned.phonemes[i], durations[i]))
+            if len(group) * frames >= self._frames:
+                yield from self._say(self._by_frames.pop(frames))
+
+    @torch.inference_mode()
+    def _say(self, group: list[_Waiting]) -> Iterator[Said]:
+        try:
+            yield self._sound(group)
+            return
+        except torch.OutOfMemoryError:
+            if len(group) == 1:
+                raise
+        torch.cuda.empty_cache()
+        half = len(group) // 2
+        yield from self._say(group[:half])
+        yield from self._say(group[half:])
+
+    def _sound(self, group: list[_Waiting]) -> Said:
+        longest = max(len(w.durations) for w in group)
+        # A phoneme that lasts no frame is never read: what pads the rows here does not reach the network.
+        durations = torch.zeros(len(group), longest, dtype=torch.long)
+        for i, w in enumerate(group):
+            durations[i, : len(w.durations)] = w.durations
+        pad = torch.nn.utils.rnn.pad_sequence
+        planned = Planned(
+            pad([w.prosody for w in group], batch_first=True),
+            pad([w.phonemes for w in group], batch_first=True),
+            durations.to(self._device),
+        )
+        wave = self._model.say(planned, torch.stack([w.style for w in group]))
+        return Said(wave, [w.order for w in group], durations.numpy())

@@ -1,0 +1,181 @@
+"""Speech by the hour: orders drawn from a script and the voices, said in batches, checked and written.
+
+One process drives one GPU; `share` K of N processes draws other orders than the rest and makes an Nth of the hours.
+"""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from training.speech import takes
+from training.speech.batches import Batches, Order, Said
+from training.speech.layers import Fused
+from training.speech.script import Script, load_script
+from training.speech.takes import Checked
+from training.speech.voices import OWN, OWN_SPEEDS, SPEEDS, Voices
+from training.speech.weights import load
+from training.speech.write import HearingWriter, SpeakingWriter
+
+_AHEAD = 6  # batches that may wait for a writer
+
+
+@dataclass(frozen=True)
+class Goal:
+    """hours of all shares together; a folder of None makes none of that kind."""
+
+    hearing: Path | None
+    hearing_hours: float
+    speaking: Path | None
+    speaking_hours: float
+    seconds: float
+
+
+def hearing_orders(script: Script, voices: Voices, rng: np.random.Generator) -> Iterator[Order]:
+    """Every sentence once in random order, again and again, each time by another voice."""
+    while True:
+        for sentence in rng.permutation(len(script.texts)).tolist():
+            voice = voices.draw(rng)
+            accent = int(voice.british)
+            low, high = SPEEDS
+            speed = float(np.exp(rng.uniform(np.log(low), np.log(high))))
+            aligned = bool(script.aligned[accent][sentence])
+            yield Order(script.texts[sentence], script.line(sentence, accent), voice, speed, aligned)
+
+
+def speaking_orders(script: Script, voices: Voices, rng: np.random.Generator) -> Iterator[Order]:
+    """Every sentence once in random order, again and again, by one of our voices."""
+    own = [voices.own(name) for name in OWN]
+    while True:
+        turn = int(rng.integers(len(own)))
+        for i, sentence in enumerate(rng.permutation(len(script.texts)).tolist()):
+            voice = own[(turn + i) % len(own)]
+            accent = int(voice.british)
+            speed = float(rng.uniform(*OWN_SPEEDS))
+            aligned = bool(script.aligned[accent][sentence])
+            yield Order(script.texts[sentence], script.line(sentence, accent), voice, speed, aligned)
+
+
+class Line:
+    """One kind of speech on its way: orders, batches, and the thread that writes."""
+
+    def __init__(
+        self, orders: Iterator[Order], batches: Batches, writer: HearingWriter | SpeakingWriter, hours: float
+    ) -> None:
+        self.orders, self.batches, self.writer, self._hours = orders, batches, writer, hours
+        self._check = takes.hearing if isinstance(writer, HearingWriter) else takes.speaking
+        self._pool = ThreadPoolExecutor(1)
+        self._waiting: list[Future[None]] = []
+
+    @property
+    def done(self) -> float:
+        """Share of the hours that is made."""
+        return self.writer.tally.seconds / 3600 / self._hours
+
+    @torch.inference_mode()
+    def send(self, said: Said) -> None:
+        """Check a batch on its device, fetch it beside what the device does next, and let it be written."""
+        checked = self._check(said.wave)
+        columns = [checked.samples, checked.starts, checked.ends, checked.silent, checked.clipped]
+        event = None
+        if said.wave.is_cuda:
+            columns = [c.to("cpu", non_blocking=True) for c in columns]
+            event = torch.cuda.Event()
+            event.record()
+        self._waiting.append(self._pool.submit(self._write, Checked(*columns), said, event))
+        if len(self._waiting) > _AHEAD:
+            self._waiting.pop(0).result()
+
+    def _write(self, checked: Checked, said: Said, event: torch.cuda.Event | None) -> None:
+        if event is not None:
+            event.synchronize()
+        self.writer.add(checked, said.orders, said.durations)
+
+    def advance(self) -> None:
+        """Take orders until a batch has been said."""
+        for order in self.orders:
+            batches = list(self.batches.add(order))
+            for said in batches:
+                self.send(said)
+            if batches:
+                return
+
+    def finish(self, deadline: float) -> None:
+        """Say what is planned, as long as there is time, and end the last shard."""
+        for said in self.batches.finish():
+            if time.monotonic() > deadline:
+                break
+            self.send(said)
+        for future in self._waiting:
+            future.result()
+        self._pool.shutdown()
+        self.writer.finish()
+
+
+def make(
+    weights: Path,
+    voices_file: Path,
+    script_file: Path,
+    goal: Goal,
+    *,
+    device: torch.device,
+    share: tuple[int, int],
+    seed: int,
+    rows: int,
+    batch_seconds: float,
+    compiled: bool,
+) -> None:
+    """Fill the folders of `goal`, or stop after its seconds. Prints what was made about twice a minute."""
+    start = told = time.monotonic()
+    number, count = share
+    cuda = device.type == "cuda"
+    if cuda:
+        torch.cuda.set_device(device)
+        torch.backends.cudnn.allow_tf32 = False  # the resampler; the network's large part is float16
+    if compiled:
+        Fused.compile(device)
+    torch.manual_seed(seed * 1000 + number)
+    model = load(weights).to(device)
+    if cuda:
+        model.decoder.half()
+    voices, script = Voices(voices_file, device), load_script(script_file)
+    lines: dict[str, Line] = {}
+
+    def line(name: str, orders: Iterator[Order], writer: HearingWriter | SpeakingWriter, hours: float) -> None:
+        # Of few hours, batches are smaller: what waits in them until the end is less.
+        seconds = min(batch_seconds, max(hours / count * 3600 / 800, 8.0))
+        batches = Batches(model, voices, device, rows, seconds)
+        lines[name] = Line(orders, batches, writer, hours / count)
+
+    if goal.hearing and goal.hearing_hours > 0:
+        orders = hearing_orders(script, voices, np.random.default_rng([seed, number, 0]))
+        line("hearing", orders, HearingWriter(goal.hearing, number), goal.hearing_hours)
+    if goal.speaking and goal.speaking_hours > 0:
+        orders = speaking_orders(script, voices, np.random.default_rng([seed, number, 1]))
+        line("speaking", orders, SpeakingWriter(goal.speaking, number), goal.speaking_hours)
+
+    def tell() -> None:
+        spent = time.monotonic() - start
+        total = sum(made.writer.tally.seconds for made in lines.values())
+        parts = [
+            f"{name} {made.writer.tally.seconds / 3600:.2f} h {dict(made.writer.tally.counts)}, "
+            f"{made.batches.too_long} too long"
+            for name, made in lines.items()
+        ]
+        print(f"share {number}: {spent:.0f} s, {total / spent:.0f} × real time; {'; '.join(parts)}", flush=True)
+
+    while time.monotonic() - start < goal.seconds:
+        behind = min(lines.values(), key=lambda one: one.done, default=None)
+        if behind is None or behind.done >= 1:
+            break
+        behind.advance()
+        if time.monotonic() - told > 30:
+            told = time.monotonic()
+            tell()
+    for one in lines.values():
+        one.finish(start + goal.seconds)
+    tell()

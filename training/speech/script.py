@@ -1,0 +1,100 @@
+"""The prepared script: sentences as they are written, and their phonemes in two accents, in one small file.
+
+A line of the text is `written<TAB>spoken`; what is spoken has its numbers in words. A sentence is aligned in an accent
+where its written words, its spoken ones and the groups of its phonemes correspond one to one.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.speech.phonemes import SILENT, SPACE, Phonemes
+
+ACCENTS = "en-us", "en-gb"
+MOST = 320  # phonemes; more is longer than 16 seconds at any speed
+_LEAST = 2
+
+
+@dataclass(frozen=True)
+class Script:
+    """texts [S]; for each accent: tokens uint8 of all sentences in a row, ends int64 [S], aligned bool [S]."""
+
+    texts: list[str]
+    tokens: tuple[NDArray[np.uint8], ...]
+    ends: tuple[NDArray[np.int64], ...]
+    aligned: tuple[NDArray[np.bool_], ...]
+
+    def line(self, sentence: int, accent: int) -> NDArray[np.uint8]:
+        """Phonemes of one sentence, without pads."""
+        ends = self.ends[accent]
+        return self.tokens[accent][ends[sentence - 1] if sentence else 0 : ends[sentence]]
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        columns = {
+            f"{name}{i}": column
+            for name, columns in (("tokens", self.tokens), ("ends", self.ends), ("aligned", self.aligned))
+            for i, column in enumerate(columns)
+        }
+        texts = np.frombuffer("\n".join(self.texts).encode(), np.uint8)
+        np.savez_compressed(path, texts=texts, **columns)
+
+
+def load_script(path: Path) -> Script:
+    with np.load(path) as z:
+        texts = z["texts"].tobytes().decode().split("\n")
+        tokens, ends, aligned = (tuple(z[f"{name}{i}"] for i in range(2)) for name in ("tokens", "ends", "aligned"))
+    return Script(texts, tokens, ends, aligned)
+
+
+def groups(tokens: Iterable[int]) -> list[int]:
+    """Where each word begins: the first token with a sound, or a mark before it, after a space or at the start."""
+    starts: list[int] = []
+    begin, sounds = 0, False
+    for i, token in enumerate([*tokens, SPACE]):
+        if token == SPACE:
+            if sounds:
+                starts.append(begin)
+            begin, sounds = i + 1, False
+        elif token not in SILENT:
+            sounds = True
+    return starts
+
+
+def _words(text: str) -> int:
+    """Words of `text`; 0 where something in it stands alone that is no word."""
+    words = text.split()
+    return len(words) if all(any(c.isalnum() for c in w) for w in words) else 0
+
+
+def prepare(lines: Iterable[str], phonemes: Phonemes) -> tuple[Script, int]:
+    """(script, lines left out because they are too short, too long, or have nothing to say)"""
+    texts: list[str] = []
+    tokens: tuple[list[bytes], list[bytes]] = ([], [])
+    aligned: tuple[list[bool], list[bool]] = ([], [])
+    ends: tuple[list[int], list[int]] = ([], [])
+    left_out = 0
+    pairs = [(w.strip(), s.strip() or w.strip()) for w, _, s in (line.partition("\t") for line in lines) if w.strip()]
+    # All sentences in one accent, then all in the other: espeak loads a voice anew at every change.
+    said = [[phonemes.tokens(spoken, accent) for _, spoken in pairs] for accent in ACCENTS]
+    for i, (written, spoken) in enumerate(pairs):
+        rows = [said[a][i] for a in range(2)]
+        if not all(_LEAST <= len(row) <= MOST and groups(row) for row in rows):
+            left_out += 1
+            continue
+        texts.append(written)
+        count = _words(written)
+        for a, row in enumerate(rows):
+            tokens[a].append(bytes(row))
+            ends[a].append(len(row) + (ends[a][-1] if ends[a] else 0))
+            aligned[a].append(count > 0 and count == _words(spoken) == len(groups(row)))
+    script = Script(
+        texts,
+        tuple(np.frombuffer(b"".join(t), np.uint8) for t in tokens),
+        tuple(np.array(e, np.int64) for e in ends),
+        tuple(np.array(a, np.bool_) for a in aligned),
+    )
+    return script, left_out

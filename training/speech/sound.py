@@ -1,0 +1,109 @@
+"""Frames to sound: a decoder at 80 frames a second, then an iSTFT network fed with the voice's harmonics.
+
+Samples are 24 kHz float32 in about [-1, 1]; a frame of the durations is SAMPLES of them (25 ms).
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from training.speech.layers import AdaptiveBlock, SnakeBlock
+
+RATE = 24_000
+SAMPLES = 600
+_HALF = SAMPLES // 2  # samples of a pitch value
+_HARMONICS, _SINE, _VOICED = 9, 0.1, 10.0
+_BINS, _FFT, _HOP = 11, 20, 5
+
+
+class Source(nn.Module):
+    """Sines at the pitch and its multiples where there is a pitch, noise where not, merged into one signal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.l_linear = nn.Linear(_HARMONICS, 1)
+
+    def forward(self, pitch: Tensor, noise: float) -> Tensor:
+        """Pitch in Hz [B, P] -> [B, 300 P]. The phase runs linearly from the middle of a pitch value to the middle
+        of the next; turns are counted in float64, so that a long row stays in tune."""
+        turns = pitch.double().cumsum(1) * (_HALF / RATE)
+        step = pitch.roll(-1, 1) * (_HALF / RATE)
+        step[:, -1] = 0
+        within = (torch.arange(_HALF, device=pitch.device) + 0.5) / _HALF
+        phase = (turns % 1).float()[:, :, None] + step.float()[:, :, None] * within
+        half = _HALF // 2
+        first = (turns[:, :1] % 1).float().expand(-1, half)
+        phase = torch.cat([first, phase.flatten(1)[:, :-half]], 1)
+        weight, bias = self.l_linear.weight.float()[0], self.l_linear.bias.float()
+        sines = torch.zeros_like(phase)
+        for k in range(_HARMONICS):
+            sines = sines + weight[k] * torch.sin((2 * math.pi * (k + 1)) * phase)
+        voiced = (pitch > _VOICED).float().repeat_interleave(_HALF, 1)
+        merged = _SINE * sines * voiced + bias
+        if noise:
+            # Each harmonic has noise of its own: together they are one, as loud as their weights' norm.
+            level = (voiced * 0.003 + (1 - voiced) * (_SINE / 3)) * weight.norm() * noise
+            merged = merged + level * torch.randn_like(merged)
+        return torch.tanh(merged)
+
+
+class Generator(nn.Module):
+    """80 frames a second [B, 512, P] and the source -> samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.m_source = Source()
+        self.noise_convs = nn.ModuleList([nn.Conv1d(2 * _BINS, 256, 12, 6, padding=3), nn.Conv1d(2 * _BINS, 128, 1)])
+        self.noise_res = nn.ModuleList([SnakeBlock(256, 7), SnakeBlock(128, 11)])
+        self.ups = nn.ModuleList(
+            [nn.ConvTranspose1d(512, 256, 20, 10, padding=5), nn.ConvTranspose1d(256, 128, 12, 6, padding=3)]
+        )
+        self.resblocks = nn.ModuleList(SnakeBlock(c, k) for c in (256, 128) for k in (3, 7, 11))
+        self.conv_post = nn.Conv1d(128, 2 * _BINS, 7, padding=3)
+
+    def forward(self, x: Tensor, style: Tensor, pitch: Tensor, noise: float) -> Tensor:
+        window = torch.hann_window(_FFT, device=x.device)
+        spectrum = torch.stft(self.m_source(pitch, noise), _FFT, _HOP, window=window, return_complex=True)
+        source = torch.cat([spectrum.abs(), spectrum.angle()], 1).to(x.dtype)
+        for i in range(2):
+            beside = self.noise_res[i](self.noise_convs[i](source), style)
+            x = self.ups[i](F.leaky_relu(x, 0.1))
+            if i:
+                x = torch.cat([x[:, :, 1:2], x], 2)  # reflected by one, as the spectrum has one frame more
+            x = x + beside
+            x = (self.resblocks[3 * i](x, style) + self.resblocks[3 * i + 1](x, style)) + self.resblocks[3 * i + 2](
+                x, style
+            )
+            x = x / 3
+        x = self.conv_post(F.leaky_relu(x)).float()
+        made = torch.polar(x[:, :_BINS].exp(), x[:, _BINS:].sin())
+        return torch.istft(made, _FFT, _HOP, window=window)
+
+
+class Decoder(nn.Module):
+    """Phonemes' sound on frames, pitch and energy -> samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.F0_conv, self.N_conv = (nn.Conv1d(1, 1, 3, 2, padding=1) for _ in range(2))
+        self.encode = AdaptiveBlock(512 + 2, 1024)
+        self.asr_res = nn.Conv1d(512, 64, 1)
+        self.decode = nn.ModuleList(
+            [
+                *(AdaptiveBlock(1024 + 2 + 64, 1024) for _ in range(3)),
+                AdaptiveBlock(1024 + 2 + 64, 512, upsample=True),
+            ]
+        )
+        self.generator = Generator()
+
+    def forward(self, phonemes: Tensor, pitch: Tensor, energy: Tensor, style: Tensor, noise: float) -> Tensor:
+        """[B, 512, F], float32 [B, 2 F] twice, [B, 128] -> [B, 600 F] float32; computed in the phonemes' dtype."""
+        dtype = phonemes.dtype
+        curves = [self.F0_conv(pitch[:, None].to(dtype)), self.N_conv(energy[:, None].to(dtype))]
+        x = self.encode(torch.cat([phonemes, *curves], 1), style)
+        beside = self.asr_res(phonemes)
+        for block in self.decode:
+            x = block(torch.cat([x, beside, *curves], 1), style)
+        return self.generator(x, style, pitch, noise)

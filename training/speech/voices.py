@@ -1,0 +1,90 @@
+"""Kokoro's voices, mixtures of them drawn at random, and the four mixtures that are our own voices.
+
+A voice is float32 [510, 256]: one style for every number of phonemes. A mixture is a weighted mean of voices.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+_ENGLISH = ("af_", "am_", "bf_", "bm_")
+ENGLISH_SHARE = 0.75  # of draws; the other voices speak English with an accent
+MIXED_SHARE = 0.5  # of draws that mix two or three voices
+SPEEDS = 0.75, 1.35
+OWN_SPEEDS = 0.9, 1.12
+
+OWN: Mapping[str, Mapping[str, float]] = {
+    "clara": {"af_heart": 0.6, "af_bella": 0.3, "af_sarah": 0.1},
+    "maeve": {"bf_emma": 0.55, "bf_isabella": 0.25, "af_heart": 0.2},
+    "hugo": {"am_michael": 0.6, "am_fenrir": 0.25, "am_puck": 0.15},
+    "owen": {"bm_george": 0.5, "bm_fable": 0.3, "am_michael": 0.2},
+}
+"""Two women and two men, one American and one British each."""
+
+
+@dataclass(frozen=True)
+class Voice:
+    """A mixture: rows of the voices' table and their weights, which sum to 1. british: which accent's phonemes it
+    is given."""
+
+    rows: tuple[int, ...]
+    weights: tuple[float, ...]
+    british: bool
+    name: str = ""
+
+
+def save_voices(files: Mapping[str, bytes], path: Path) -> None:
+    """Voices of the package (`package/voices/NAME.bin`) as one safetensors file in float16."""
+    start, end = "package/voices/", ".bin"
+    table = {
+        name.removeprefix(start).removesuffix(end): torch.from_numpy(
+            np.frombuffer(data, np.float32).reshape(510, 256).astype(np.float16)
+        )
+        for name, data in files.items()
+        if name.startswith(start)
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(table, path)
+
+
+class Voices:
+    """All voices on a device, in the order of their names."""
+
+    def __init__(self, path: Path, device: torch.device) -> None:
+        table = load_file(path)
+        self.names = sorted(table)
+        self._table = torch.stack([table[n] for n in self.names]).float().to(device)
+        self._english = [i for i, n in enumerate(self.names) if n.startswith(_ENGLISH)]
+        self._other = [i for i, n in enumerate(self.names) if not n.startswith(_ENGLISH)]
+
+    def own(self, name: str) -> Voice:
+        """One of our own four."""
+        parts = OWN[name]
+        rows = tuple(self.names.index(n) for n in parts)
+        return Voice(rows, tuple(parts.values()), next(iter(parts)).startswith("b"), name)
+
+    def draw(self, rng: np.random.Generator) -> Voice:
+        """A voice, or a mixture of two or three."""
+        count = int(rng.integers(2, 4)) if rng.random() < MIXED_SHARE else 1
+        rows: list[int] = []
+        for _ in range(count):
+            group = self._english if rng.random() < ENGLISH_SHARE else self._other
+            rows.append(int(rng.choice(group)))
+        weights = rng.dirichlet([1.5] * count)
+        heaviest = self.names[rows[int(weights.argmax())]]
+        british = heaviest.startswith("b") or (not heaviest.startswith("a") and rng.random() < 0.3)
+        return Voice(tuple(rows), tuple(float(w) for w in weights), british)
+
+    def styles(self, voices: list[Voice], phonemes: int) -> Tensor:
+        """[B, 256] for utterances of so many phonemes (without pads)."""
+        at = min(max(phonemes - 1, 0), self._table.shape[1] - 1)
+        width = max(len(v.rows) for v in voices)
+        rows = torch.tensor([[*v.rows, *[0] * (width - len(v.rows))] for v in voices])
+        weights = torch.tensor([[*v.weights, *[0.0] * (width - len(v.weights))] for v in voices])
+        device = self._table.device
+        return (self._table[:, at][rows.to(device)] * weights.to(device)[:, :, None]).sum(1)
