@@ -101,6 +101,7 @@ class TalkerTraining:
     warmup_steps: int = 500
     final_rate: float = 0.02
     dropout: float = 0.1
+    joined: float = 0.0  # share of the utterances that stand in a second row too, after the one before: longer rows
     code_noise: float = 0.05  # input codes replaced at random, mean share
     own_share: float = 0.0  # at most so many frames of a row hold the model's own likeliest codes; 0: the recorded ones
     own_rows: float = 0.5  # rows of a step that such frames are put into

@@ -88,20 +88,34 @@ def make_rows(
     spoken: Mapping[str, str] | None = None,
 ) -> list[Row]:
     """Rows of the (not) held-out utterances of `speakers` (None: all) that fit the longest bucket, whose text can be
-    read and ends before the speech does. Every second one names its language. spoken: texts in words, of written ones.
+    read and ends before the speech does; of those to train on some in pairs too. Every second row names its language.
+    spoken: texts in words, of written ones.
     """  # fmt: skip
     text, ids = text_ids(tokenizer), codec_ids(config)
     longest = config.talker_training.lengths[-1]
     named = set(ids.speakers) if speakers is None else speakers & set(ids.speakers)
     wanted = [i for i, speaker in enumerate(codes.speaker) if speaker in named and codes.held_out[i] == held_out]
     read = [speakable((spoken or {}).get(written, written)) for written in (codes.text[i] for i in wanted)]
+    encoded = [tokens.ids for tokens in tokenizer.encode_batch(read)]
     rows: list[Row] = []
     ends = codes.ends
-    for i, tokens in zip(wanted, tokenizer.encode_batch(read), strict=True):
-        n = int(codes.lengths[i])
-        if 0 < len(tokens.ids) <= n and n + 10 <= longest:
-            frames = codes.codes[ends[i] - n : ends[i]]
-            rows.append(lay_out(frames, tokens.ids, codes.speaker[i], text, ids, language=i % 2 == 0))
+
+    def add(*places: int) -> None:
+        """Utterances one after another as one row."""
+        tokens = [token for place in places for token in encoded[place]]
+        frames = np.concatenate(
+            [codes.codes[ends[wanted[p]] - codes.lengths[wanted[p]] : ends[wanted[p]]] for p in places]
+        )
+        if all(encoded[p] for p in places) and len(tokens) <= len(frames) and len(frames) + 10 <= longest:
+            speaker = codes.speaker[wanted[places[0]]]
+            rows.append(lay_out(frames, tokens, speaker, text, ids, language=len(rows) % 2 == 0))
+
+    random = np.random.default_rng(config.talker_training.seed)
+    joined = 0.0 if held_out else config.talker_training.joined
+    for place in range(len(wanted)):
+        add(place)
+        if place and codes.speaker[wanted[place - 1]] == codes.speaker[wanted[place]] and random.random() < joined:
+            add(place - 1, place)
     return rows
 
 

@@ -146,6 +146,18 @@ def test_held_out_and_foreign_speakers_stay_outside(tmp_path: Path) -> None:
     assert len(own) == 6 and len(test) == 3
 
 
+def test_texts_are_read_in_words_and_some_utterances_joined(tmp_path: Path) -> None:
+    """A text with digits is left out where its words are not known; a pair has the frames and the text of both."""
+    codes, bpe = replace(random_codes(), held_out=np.zeros(12, bool)), tokenizer(tmp_path)
+    codes.text[3], one = "7", replace(codes, speaker=["ada"] * 12)
+    config = replace(CONFIG, talker_training=replace(CONFIG.talker_training, joined=1.0))
+    plain = make_rows(one, CONFIG, bpe, held_out=False)
+    assert len(plain) == 11 and len(make_rows(one, CONFIG, bpe, held_out=False, spoken={"7": " she."})) == 12
+    pairs = [row for row in make_rows(one, config, bpe, held_out=False) if row.frame.sum() == 48]
+    assert len(pairs) == 9 and np.array_equal(pairs[0].label[-49:-1], one.codes[:48, 0])
+    assert pairs[0].span[1] - pairs[0].span[0] == sum(row.span[1] - row.span[0] for row in plain[:2])
+
+
 def test_the_guide_wants_the_diagonal(tmp_path: Path) -> None:
     """Attention on the text that is being spoken costs less than attention on the wrong end of it."""
     bpe = tokenizer(tmp_path)
