@@ -93,7 +93,9 @@ class Batches:
                 continue
             # Rows of a batch have as many frames, seldom as many phonemes: `_say` evens those out.
             group = self._by_frames[frames]
-            group.append(_Waiting(order, styles[i], planned.prosody[i], planned.phonemes[i], durations[i]))
+            # Copies: a row that waits long for others of its length must not keep its whole batch.
+            parts = (part[i].clone() for part in (styles, planned.prosody, planned.phonemes))
+            group.append(_Waiting(order, *parts, durations[i]))
             if len(group) * frames >= self._frames:
                 yield from self._say(self._by_frames.pop(frames))
 

@@ -37,6 +37,7 @@ _QUOTES = str.maketrans({"‘": "'", "’": "'", "«": "“", "»": "”", "–"
 _JOINED = re.compile(
     r"(?<=[bdfklmnpstvz])(?=ð[əɪ](?:\s|$))"
 )  # espeak reads "of the" as one word; no English word ends so
+_I = re.compile(r"(?<![^\s“\"(—])I(?=[mvld]?(?![\wˈˌ]))")  # unstressed at the start, "I" is swallowed
 _FINAL = re.compile(r"(?<=\w)ɪ(?!\w)")
 _FOLLOWS = re.compile(r"\s+(?=[;:,.!?…)”])")
 _SYNCHRONOUS, _NO_EXIT, _UTF8 = 2, 0x8000, 1
@@ -89,7 +90,7 @@ def rewrite(ipa: str, accent: str) -> str:
     for old, new in (*_COMMON, *_ACCENTS[accent]):
         ipa = ipa.replace(old, new)
     ipa = _SYLLABIC.sub(r"ᵊ\1", ipa).replace("\u0329", "").replace("^", "").replace("-", "").replace("_", "")
-    ipa = _JOINED.sub(" ", ipa)
+    ipa = _I.sub("ˌI", _JOINED.sub(" ", ipa))
     if accent == "en-gb":  # the voice that says "bath" as it should ends words in sounds that Kokoro was not taught
         ipa = _FINAL.sub("i", ipa.replace("ɐɹ", "əɹ"))
         ipa = re.sub(r"(?<=\w)ɐ", "ə", ipa)

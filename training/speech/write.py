@@ -68,6 +68,16 @@ def frame_labels(order: Order, durations: NDArray[np.int64], first: int, count: 
     return np.append(frames, SILENCE)[at.clip(max=len(frames))].astype(np.uint8)
 
 
+def quiet_ends(labels: NDArray[np.uint8], wave: NDArray[np.int16]) -> NDArray[np.uint8]:
+    """Labels with silence where the sound has not begun and where it is over: Kokoro counts a pause after the last
+    phone as its duration."""
+    level = np.sqrt(np.square(wave.reshape(len(labels), LABEL).astype(np.float32)).mean(1))
+    loud = np.flatnonzero(level > 0.01 * level.max())
+    made = np.full_like(labels, SILENCE)
+    made[loud[0] : loud[-1] + 1] = labels[loud[0] : loud[-1] + 1]
+    return made
+
+
 def sounds(order: Order) -> int:
     """Phones of an order: tokens that sound."""
     return sum(1 for t in order.tokens.tolist() if t not in SILENT)
@@ -161,7 +171,7 @@ class SpeakingWriter:
                 continue
             wave = levelled(samples[row, start:end].astype(np.float32) / 32768)
             lasting = durations[row, : len(order.tokens) + 2]
-            labels = frame_labels(order, lasting, start, len(wave) // LABEL)
+            labels = quiet_ends(frame_labels(order, lasting, start, len(wave) // LABEL), wave)
             phones = tuple(_PHONE[t] for t in order.tokens.tolist() if t in _PHONE)
             held_out = zlib.crc32(order.text.encode()) % _HELD_OUT == 0
             made = Utterance(order.text, order.voice.name, len(wave) // FRAME, phones, held_out)

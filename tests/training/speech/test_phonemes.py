@@ -34,6 +34,11 @@ def test_words_that_espeak_joins_are_parted_and_others_are_not() -> None:
     assert rewrite("ˈʌðə", "en-gb") == "ˈʌðə"
 
 
+def test_the_word_i_is_stressed_a_little() -> None:
+    assert rewrite("a^ɪ kˈænt, a^ɪm, “a^ɪ mˈa^ɪt", "en-us") == "ˌI kˈænt, ˌIm, “ˌI mˈIt"
+    assert rewrite("ma^ɪ ˈa^ɪs a^ɪdˈiə", "en-us") == "mI ˈIs Idˈiə"
+
+
 def test_british_words_end_in_sounds_of_the_alphabet() -> None:
     assert rewrite("twˈɛntɪ ðɪ bˈɛtɐ ɐ kˈʌlɐɹ", "en-gb") == "twˈɛnti ði bˈɛtə ɐ kˈʌləɹ"
 
