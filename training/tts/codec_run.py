@@ -1,8 +1,8 @@
 """A run of codec training: a number of seconds, past the codebooks first, then through them, then against
 discriminators.
 
-What stands in `out`: codec.safetensors (newest), codec.json (settings, history, held-out distances) and state.pt, which
-a run that was cut off goes on from.
+What stands in `out`: codec.safetensors (newest), joint.safetensors (before the discriminators), codec.json (settings,
+history, held-out distances) and state.pt, which a run that was cut off goes on from.
 """
 
 import json
@@ -127,6 +127,7 @@ class CodecTrainer:
         if self.seconds < t.adversarial_from * until:
             self._phase(Phase.JOINT, t.adversarial_from * until, rate, self.run.steps)
             self.save()
+            save_codec(self.codec, self.run.out / "joint.safetensors")
         if t.adversarial_weight:
             self._phase(Phase.ADVERSARIAL, until, rate, self.run.steps)
         self.save()
