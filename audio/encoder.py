@@ -1,11 +1,10 @@
 """From samples to what goes over the wire: raw encodings and files, made while the samples come.
 
-libsndfile encodes (it brings LAME, Opus and FLAC); AAC needs FFmpeg, which comes with the extra ``media``.
+libsndfile encodes (it brings LAME, Opus and FLAC); FFmpeg AAC.
 Blocking, for worker threads; not thread-safe.
 """
 
 import contextlib
-import importlib.util
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -46,10 +45,6 @@ _WAV: Final = {"linear16": (1, 2), "float32": (3, 4), "alaw": (6, 1), "mulaw": (
 """Tag in a WAV header, and bytes of a sample."""
 
 
-class NoEncoder(ValueError):
-    """The format needs what is not installed; the message names it."""
-
-
 class Encoder(ABC):
     """Samples in, bytes out. :meth:`close` is a must."""
 
@@ -81,9 +76,6 @@ def file(name: str, rate: int, bit_rate: int | None = None) -> Encoder:
     Args:
         bit_rate: bits a second of mp3 (32 000 to 160 000, at 16 kHz and above), opus (6 000 to 256 000) and aac; the
             others have none.
-
-    Raises:
-        NoEncoder: see there.
     """
     match name:
         case "pcm":
@@ -197,8 +189,6 @@ class _Aac(Encoder):
     """FFmpeg's AAC in ADTS frames."""
 
     def __init__(self, rate: int, bit_rate: int) -> None:
-        if importlib.util.find_spec("av") is None:
-            raise NoEncoder("aac needs the extra media: pip install -e '.[media]'")
         import av
 
         module: Any = av

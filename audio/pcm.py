@@ -27,6 +27,10 @@ class FormatError(ValueError):
         self.field = field
 
 
+class DecodeError(ValueError):
+    """The bytes are not the audio that they were said to be, or damaged; the message says what they are."""
+
+
 def _mulaw_table() -> Samples:
     """Decoded value of each G.711 mu-law byte, float32 [256] (ITU-T G.711, table 2; 14-bit steps scaled to 16 bit)."""
     code = ~np.arange(256, dtype=np.uint8)
@@ -101,7 +105,8 @@ class PcmDecoder:
             raise FormatError("channels", f"{channels} lies outside 1…{MAX_CHANNELS}")
         width, self._expand = _ENCODINGS[encoding]
         self._channels = channels
-        self._frame_bytes = width * channels
+        self.frame_bytes: Final = width * channels
+        """Of one sample of every channel."""
         self._held = b""
         # libsoxr's float stream gives the same bits for every cut (tests/audio/test_pcm.py holds it to that).
         self._resampler = (
@@ -125,7 +130,7 @@ class PcmDecoder:
         if self._finished:
             raise RuntimeError("decode: the stream is flushed, a new stream needs a new decoder")
         data = self._held + data
-        whole = len(data) - len(data) % self._frame_bytes
+        whole = len(data) - len(data) % self.frame_bytes
         self._held = data[whole:]
         mono = self._mix(self._expand(data[:whole]))
         return mono if self._resampler is None else self._resample(mono, last=False)

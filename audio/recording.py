@@ -2,10 +2,9 @@
 
 A file is heard as linear16, whatever it holds: so a file and a live session of the same samples meet the same numbers
 and give the same words. libsndfile reads WAV, FLAC, Ogg (Vorbis, Opus), MP3 and their like; other containers go through
-PyAV (the extra ``media``). Blocking; for worker threads.
+PyAV. Blocking; for worker threads.
 """
 
-import importlib.util
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,14 +77,14 @@ def open_recording(source: Source) -> Recording:
     """Look at a file.
 
     Raises:
-        RecordingError: it does not exist, is no audio, or needs the extra ``media``.
+        RecordingError: it does not exist, or is no audio.
     """
     if isinstance(source, Path) and not source.is_file():
         raise RecordingError("it is a directory" if source.is_dir() else "there is no such file")
     try:
         info: Any = soundfile.info(_rewound(source))
-    except (soundfile.LibsndfileError, RuntimeError, OSError) as error:
-        return _open_av(source, error)
+    except (soundfile.LibsndfileError, RuntimeError, OSError):
+        return _open_av(source)
     frames = 0 if info.frames == _UNKNOWN_FRAMES else int(info.frames)
     return _recording(source, int(info.samplerate), int(info.channels), frames, False)
 
@@ -170,12 +169,7 @@ def _resampled(blocks: Iterator[bytes], recording: Recording) -> Iterator[bytes]
     yield stream.resample_chunk(np.zeros((0, recording.channels), np.int16), last=True).tobytes()
 
 
-def _open_av(source: Source, error: Exception) -> Recording:
-    if importlib.util.find_spec("av") is None:
-        raise RecordingError(
-            "libsndfile does not know it as audio; containers beyond WAV, FLAC, Ogg and MP3 need the extra media: "
-            "pip install -e '.[media]'"
-        ) from error
+def _open_av(source: Source) -> Recording:
     import av
     import av.error
 

@@ -5,14 +5,13 @@ error. Raw audio passes untouched; its first 12 bytes wait for each other, since
 """
 
 import struct
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
-_CONTAINERS: Final = {
-    (0, b"OggS"): "Ogg", (0, b"fLaC"): "FLAC", (0, b"ID3\x03"): "MP3", (0, b"ID3\x04"): "MP3", (4, b"ftyp"): "MP4",
-    (0, b"\x1aE\xdf\xa3"): "WebM or Matroska", (0, b"caff"): "CAF", (0, b"FORM"): "AIFF",
-}  # fmt: skip
-"""By magic bytes and where they stand."""
-_MAGIC_BYTES: Final = 12
+from audio.container import CONTAINERS, MAGIC_BYTES, recognised
+from audio.pcm import DecodeError
+
+_OTHERS: Final = {b"caff": "CAF", b"FORM": "AIFF"}
+"""Containers that are told apart from raw audio, and not read from a stream."""
 _MAX_HEADER: Final = 1 << 16
 _ENCODINGS: Final = {(1, 16): "linear16", (3, 32): "float32", (6, 8): "alaw", (7, 8): "mulaw"}
 _EXTENSIBLE: Final = 0xFFFE
@@ -20,7 +19,7 @@ _UNKNOWN_SIZES: Final = frozenset({0, 0xFFFFFFFF, 0x7FFFFFFF})
 """What writers that cannot seek put into the size of the data chunk."""
 
 
-class NotRaw(ValueError):
+class NotRaw(DecodeError):
     """The bytes are a container's, or of another format than the request says."""
 
 
@@ -33,6 +32,39 @@ class Wire(Protocol):
     def sample_rate(self) -> int: ...
     @property
     def channels(self) -> int: ...
+
+
+class WavHeader(NamedTuple):
+    """What a WAV says of itself: where its audio begins, how many bytes that is (None: it does not tell), and its
+    format. An ``encoding`` that raw audio has no name for is put into words."""
+
+    start: int
+    size: int | None
+    encoding: str
+    sample_rate: int
+    channels: int
+
+    @classmethod
+    def read(cls, data: bytes) -> "WavHeader | None":
+        """The header at the beginning of ``data``; None while not all of it is there.
+
+        Raises:
+            NotRaw: it is broken.
+        """
+        at, found = MAGIC_BYTES, None
+        while len(data) >= at + 8:
+            name, size = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
+            at += 8
+            if name == b"data":
+                if found is None:
+                    raise NotRaw("a WAV header without a format chunk")
+                return cls(at, None if size in _UNKNOWN_SIZES else size, *found)
+            if at + size > _MAX_HEADER:
+                raise NotRaw(f"a WAV header of more than {_MAX_HEADER} bytes")
+            if name == b"fmt " and len(data) >= at + size:
+                found = _format(data[at : at + size])
+            at += size + size % 2
+        return None
 
 
 class RawAudio:
@@ -74,43 +106,34 @@ class RawAudio:
 
     def _start(self, data: bytes) -> int | None:
         """Where the audio begins in ``data``; None while too little of it is there to tell."""
-        for (at, magic), name in _CONTAINERS.items():
-            if data.startswith(magic, at):
-                raise NotRaw(
-                    f"this is {name}, not raw {self._wire.encoding}: files go to POST /v1/audio/transcriptions"
-                )
-        if len(data) < _MAGIC_BYTES:
+        name = _OTHERS.get(data[:4]) or recognised(data, sure=True)
+        if name is not None and name != "WAV":
+            without = " without encoding and sample_rate" if name in CONTAINERS else ""
+            where = f"send it{without}" if without else "files go to POST /v1/listen"
+            raise NotRaw(f"this is {name}, not raw {self._wire.encoding}: {where}")
+        if len(data) < MAGIC_BYTES:
             return None
-        if not data.startswith(b"RIFF") or not data.startswith(b"WAVE", 8):
+        if name is None:
             return 0
-        at, agrees = _MAGIC_BYTES, False
-        while len(data) >= at + 8:
-            name, size = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
-            at += 8
-            if name == b"data":
-                if not agrees:
-                    raise NotRaw("a WAV header without a format chunk")
-                self._left = None if size in _UNKNOWN_SIZES else size
-                return at
-            if at + size > _MAX_HEADER:
-                raise NotRaw(f"a WAV header of more than {_MAX_HEADER} bytes")
-            if name == b"fmt " and len(data) >= at + size:
-                self._compare(data[at : at + size])
-                agrees = True
-            at += size + size % 2
-        return None
-
-    def _compare(self, chunk: bytes) -> None:
-        if len(chunk) < 16:
-            raise NotRaw("a WAV header with a broken format chunk")
-        tag, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", chunk)
-        if tag == _EXTENSIBLE and len(chunk) >= 26:
-            tag = struct.unpack_from("<H", chunk, 24)[0]
-        encoding = _ENCODINGS.get((tag, bits), f"format {tag} of {bits} bit")
-        says = (encoding, rate, channels)
+        header = WavHeader.read(data)
+        if header is None:
+            return None
+        says = header[2:]
         asked = (self._wire.encoding, self._wire.sample_rate, self._wire.channels)
         if says != asked:
             raise NotRaw(f"the WAV header says {_shown(says)}, the request {_shown(asked)}")
+        self._left = header.size
+        return header.start
+
+
+def _format(chunk: bytes) -> tuple[str, int, int]:
+    """(encoding, sample rate, channels) of a format chunk."""
+    if len(chunk) < 16:
+        raise NotRaw("a WAV header with a broken format chunk")
+    tag, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", chunk)
+    if tag == _EXTENSIBLE and len(chunk) >= 26:
+        tag = struct.unpack_from("<H", chunk, 24)[0]
+    return _ENCODINGS.get((tag, bits), f"format {tag} of {bits} bit"), rate, channels
 
 
 def _shown(shape: tuple[str, int, int]) -> str:

@@ -25,11 +25,11 @@ Exit code 1 if something is missing that hearing needs; extras and sound are opt
 EPILOG = "Example: hearsay doctor --json"
 
 NEEDED = (
-    "numpy", "onnxruntime", "llama-cpp-python", "tokenizers", "soxr", "soundfile", "sounddevice", "starlette",
+    "numpy", "onnxruntime", "llama-cpp-python", "tokenizers", "soxr", "soundfile", "sounddevice", "av", "starlette",
     "uvicorn", "websockets", "python-multipart", "msgspec", "num2words", "typer", "rich", "prometheus-client",
     "huggingface_hub",
 )  # fmt: skip
-EXTRAS = {"media": ("av",), "export": ("torch", "onnx", "onnxscript", "gguf", "safetensors", "transformers")}
+EXTRAS = {"export": ("torch", "onnx", "onnxscript", "gguf", "safetensors", "transformers")}
 
 State = Literal["ok", "optional", "missing"]
 

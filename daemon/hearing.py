@@ -5,22 +5,21 @@ own, which never waits for a model; the other steps it in the worker pool, as lo
 voice activity and endpoint at once, however long the model is busy with what came before.
 
 Audio gathers for a few tens of milliseconds, so that small frames do not cost a call each. While the listener is behind
-it is fed no more: then audio waits here, as the bytes that came.
+it is fed no more: then audio waits here, as the bytes that came. Compressed audio is decoded as it is fed, not before.
 """
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Final
 
-import numpy as np
-
-from audio.pcm import PcmDecoder
+from audio.pcm import DecodeError, Samples
+from audio.wire import Decoder
 from daemon.workers import SessionWorker
 from streaming.events import Event, Transcript
 from streaming.listener import Listener
@@ -61,8 +60,7 @@ class HearingStream:
     Args:
         worker: of a listener opened for this stream; the caller closes it.
         feeding: threads that feed listeners, of all streams.
-        decoder: of the wire format.
-        bytes_per_second: of the wire format.
+        decoder: of what arrives; the caller closes it, after the worker.
         limit_seconds: how much unheard audio may wait, and that many times ``UNHEARD_BYTES``.
     """
 
@@ -70,20 +68,18 @@ class HearingStream:
         self,
         worker: SessionWorker[Listener],
         feeding: ThreadPoolExecutor,
-        decoder: PcmDecoder,
-        bytes_per_second: int,
+        decoder: Decoder,
         limit_seconds: float,
     ) -> None:
         self._worker, self._feeding, self._listener = worker, feeding, worker.session
-        self._decoder, self._bytes_per_second, self._limit = decoder, bytes_per_second, limit_seconds
+        self.decoder: Final = decoder
+        self._limit = limit_seconds
         self._limit_bytes = int(limit_seconds * UNHEARD_BYTES)
         self.full: Final = (
             f"more than {limit_seconds:g} s, or {self._limit_bytes} bytes, of audio arrived that is not heard yet "
             "(max_unheard_seconds)"
         )
         """Why :meth:`push` took nothing."""
-        self._slice = int(SLICE_SECONDS * bytes_per_second)
-        self._enough = int(GATHER_SECONDS * bytes_per_second)
         # One buffer instead of a queue of frames: a frame of one byte costs one byte.
         self._audio = bytearray()
         self._pushed = self._taken = self._fed = 0
@@ -101,18 +97,18 @@ class HearingStream:
         self._came, self._moved, self._stepped = asyncio.Event(), asyncio.Event(), asyncio.Event()
         """Something was pushed; the feeding got on; the stepping got on."""
         self._ended = False
-        self.cut_bytes = 0
-        """After the end: bytes of an incomplete frame that were dropped."""
+        self.fault: DecodeError | None = None
+        """Why the audio could be heard only up to some place; the stream has ended there."""
 
     @property
     def unheard(self) -> float:
         """Seconds of audio that arrived and are not heard yet, those in flight included."""
-        return (self._pushed - self._fed) / self._bytes_per_second + self._listener.behind
+        return (self._pushed - self._fed) / self.decoder.bytes_per_second + self._listener.behind
 
     @property
     def arrived(self) -> float:
         """Seconds of audio that were pushed."""
-        return self._pushed / self._bytes_per_second
+        return self._pushed / self.decoder.bytes_per_second
 
     @property
     def fed(self) -> float:
@@ -124,14 +120,21 @@ class HearingStream:
         """Seconds of audio heard so far."""
         return self._listener.heard
 
+    @property
+    def _enough(self) -> int:
+        """Bytes that are fed at once, if no more come."""
+        return int(GATHER_SECONDS * self.decoder.bytes_per_second)
+
     # ------------------------------------------------------------------------------------------------- in
 
     def push(self, data: bytes) -> bool:
         """Take audio, or nothing of it (False) where it would pass the limit. After ``end``, audio is ignored."""
         if self._ended or not data:
             return True
-        seconds = self.unheard + len(data) / self._bytes_per_second
-        if seconds > self._limit or len(self._audio) + len(data) > self._limit_bytes:
+        seconds = self.unheard + len(data) / self.decoder.bytes_per_second
+        # How long compressed audio is shows when it is decoded, which waits for the listener.
+        too_long = self.decoder.exact and seconds > self._limit
+        if too_long or len(self._audio) + len(data) > self._limit_bytes:
             return False
         now = time.monotonic()
         if not self._audio:
@@ -221,13 +224,18 @@ class HearingStream:
         mark = None
         while mark is not _Mark.END:
             await self._due()
-            while self._listener.behind > MOST_BEHIND_SECONDS:
-                await _woken(self._stepped)
             data, arrived, mark = self._take()
-            await self._worker.beside(self._feeding, partial(self._give, data, mark))
+            pieces = self.decoder.pieces(data, last=mark is _Mark.END)
+            done = False
+            while not done:
+                while self._listener.behind > MOST_BEHIND_SECONDS:
+                    await _woken(self._stepped)
+                done = await self._worker.beside(self._feeding, partial(self._give, pieces, mark))
+                self._clock.append((self._listener.seconds, arrived))
+                self._moved.set()
             self._fed += len(data)
-            self._clock.append((self._listener.seconds, arrived))
-            self._moved.set()
+            if self.fault is not None:
+                self._ended, mark = True, _Mark.END
 
     async def _due(self) -> None:
         """Until there is something to feed and either enough of it, or a mark, or it has waited long enough."""
@@ -244,7 +252,8 @@ class HearingStream:
 
     def _take(self) -> tuple[bytes, float, _Mark | None]:
         """The next slice, up to the next mark, and that mark where the slice reaches it."""
-        end = min(self._pushed, self._taken + self._slice, self._marks[0][0] if self._marks else self._pushed)
+        most = self._taken + int(SLICE_SECONDS * self.decoder.bytes_per_second)
+        end = min(self._pushed, most, self._marks[0][0] if self._marks else self._pushed)
         data = bytes(self._audio[: end - self._taken])
         del self._audio[: end - self._taken]
         self._taken = end
@@ -256,18 +265,21 @@ class HearingStream:
             return data, at, mark
         return data, arrived, None
 
-    def _give(self, data: bytes, mark: _Mark | None) -> None:
-        """In a feeding thread."""
-        samples = self._decoder.decode(data)
-        if mark is _Mark.END:
-            self.cut_bytes = self._decoder.held_bytes
-            samples = np.concatenate((samples, self._decoder.flush()))
-        if samples.size:
-            self._listener.feed(samples)
+    def _give(self, pieces: Iterator[Samples], mark: _Mark | None) -> bool:
+        """In a feeding thread: feed what ``pieces`` holds, at most a slice; whether that was all of it."""
+        began = self._listener.seconds
+        try:
+            for samples in pieces:
+                self._listener.feed(samples)
+                if self._listener.seconds - began >= SLICE_SECONDS:
+                    return False
+        except DecodeError as error:
+            self.fault, mark = error, _Mark.END
         if mark is _Mark.FINALIZE:
             self._listener.finalize()
         elif mark is _Mark.END:
             self._listener.finish()
+        return True
 
 
 async def _woken(event: asyncio.Event) -> None:

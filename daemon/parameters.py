@@ -44,9 +44,12 @@ _OFF: Final = frozenset({"", "false", "0", "none"})
 
 
 def read(
-    query_string: bytes, honoured: Collection[str], not_honoured: Collection[str], many: Collection[str] = ()
+    query_string: bytes, honoured: Collection[str], not_honoured: Collection[str] | None, many: Collection[str] = ()
 ) -> Given:
     """Every name and its values; of those in ``many`` there may be several.
+
+    Args:
+        not_honoured: None: any other name may be given.
 
     Raises:
         Refused: 400 naming a parameter that nobody knows or that was given twice.
@@ -54,7 +57,7 @@ def read(
     given: dict[str, list[str]] = {}
     for name, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
         given.setdefault(name, []).append(value)
-    unknown = sorted(name for name in given if name not in honoured and name not in not_honoured)
+    unknown = sorted(name for name in given if name not in honoured and name not in (not_honoured or given))
     if unknown:
         raise wrong(unknown[0], f"{', '.join(unknown)}: no such parameter")
     for name, values in given.items():

@@ -12,7 +12,8 @@ from contextlib import aclosing
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from audio.wav_header import NotRaw, RawAudio
+from audio.wav_header import NotRaw
+from audio.wire import Decoder
 from daemon.answer import answering
 from daemon.deepgram import listen_messages as wire
 from daemon.deepgram.listen_query import NAMES, ListenRequest, parse
@@ -45,10 +46,12 @@ class Listen:
             loaded = hub.hearing_model()
             request = parse(scope["query_string"], loaded.name)
             worker = await hub.hear(request.options, NAMES)
+            decoder = request.decoder(loaded.model.sample_rate, hub.settings.max_session_seconds)
             try:
-                await ListenStream(hub, loaded, request, worker, receive, send).run(echoed(scope))
+                await ListenStream(hub, loaded, request, worker, decoder, receive, send).run(echoed(scope))
             finally:
                 await worker.close()
+                await hub.run(decoder.close)
 
 
 class ListenStream(Duplex):
@@ -60,25 +63,19 @@ class ListenStream(Duplex):
         loaded: Loaded[AsrModel],
         request: ListenRequest,
         worker: SessionWorker[Listener],
+        decoder: Decoder,
         receive: Receive,
         send: Send,
     ) -> None:
         super().__init__(hub, receive, send)
-        self._loaded, self._request = loaded, request
-        self._stream = HearingStream(
-            worker,
-            hub.feeding,
-            request.decoder(loaded.model.sample_rate),
-            request.bytes_per_second,
-            self._settings.max_unheard_seconds,
-        )
+        self._loaded, self._request, self._decoder = loaded, request, decoder
+        self._stream = HearingStream(worker, hub.feeding, decoder, self._settings.max_unheard_seconds)
         self._counted = 0.0
         """Seconds of audio that the metrics have."""
         self._final = 0.0
         """Where the last final ends, in seconds."""
         self._late = 0
         """Bytes of audio that came when the daemon took no more."""
-        self._raw = RawAudio(request)
         self._sha = hashlib.sha256()
         self._created = dt.datetime.now(dt.UTC)
         info = wire.ModelInfo(loaded.name, "1", loaded.model.manifest.architecture)
@@ -96,12 +93,7 @@ class ListenStream(Duplex):
             return
         self._alive_at = time.monotonic()
         self._sha.update(data)
-        try:
-            audio = self._raw.strip(data)
-        except NotRaw as error:
-            self._end(Ending(1008, "NotRawAudio", str(error)))
-            return
-        if not self._stream.push(audio):
+        if not self._stream.push(data):
             self._end(Ending(1008, "UnheardAudio", self._stream.full))
 
     def _take_text(self, text: str) -> None:
@@ -132,7 +124,6 @@ class ListenStream(Duplex):
     def _wind_up(self, ending: Ending) -> None:
         """Hear what is there."""
         del ending
-        self._stream.push(self._raw.rest())
         self._stream.end()
 
     # ------------------------------------------------------------------------------------------------ hear
@@ -145,6 +136,9 @@ class ListenStream(Duplex):
                 for said in batch:
                     self._say_event(said.event)
         self._count([])
+        if (fault := self._stream.fault) is not None:
+            variant = "NotRawAudio" if isinstance(fault, NotRaw) else "NotDecodable"
+            self._ending = Ending(1008, variant, str(fault))
 
     def _last_words(self) -> None:
         self._say(self._closing_metadata())
@@ -181,11 +175,7 @@ class ListenStream(Duplex):
                 pass
 
     def _closing_metadata(self) -> wire.Metadata:
-        warnings = list(self._request.warnings)
-        if self._stream.cut_bytes:
-            warnings.append(f"the audio ended within a sample: {self._stream.cut_bytes} bytes dropped")
-        if self._raw.beyond:
-            warnings.append(f"the WAV header tells where its audio ends: {self._raw.beyond} bytes after it not heard")
+        warnings = [*self._request.warnings, *self._decoder.warnings()]
         if self._late:
             warnings.append(f"the daemon is shutting down: the last {self._late} bytes of audio are not heard")
         return wire.Metadata(
@@ -194,7 +184,7 @@ class ListenStream(Duplex):
             sha256=self._sha.hexdigest(),
             created=self._created.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             duration=round(self._stream.heard, 4),
-            channels=self._request.channels,
+            channels=self._request.shape.channels if self._request.shape else 1,
             models=[self._loaded.uuid],
             model_info={self._loaded.uuid: self._metadata.model_info},
             warnings=warnings,

@@ -1,38 +1,40 @@
 """What ``/v1/listen`` is asked for: Deepgram's query parameters, checked before the upgrade.
 
-Every parameter Deepgram documents is known here. Those we honour become a ``ListenRequest``; those we do not are
-accepted and named in ``warnings`` where they ask for something; any other name is refused.
+Those we honour become a ``ListenRequest``. Any other is accepted, and named in ``warnings`` where it asks for
+something: what Deepgram's clients send must not keep them out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from audio.pcm import ENCODINGS, FormatError, PcmDecoder
+from audio.pcm import ENCODINGS, FormatError
+from audio.wire import ContainerStream, Decoder, RawDecoder, Shape
 from daemon import parameters
-from daemon.parameters import HEARING_ALIASES, check_model, flag, language, whole, wrong
+from daemon.parameters import HEARING_ALIASES, Given, check_model, flag, language, whole, wrong
 from engines.sessions import OptionError
 from streaming.options import ListenOptions
 
-SAMPLE_BYTES: Final = {"linear16": 2, "float32": 4, "mulaw": 1, "alaw": 1}
+CONTAINED: Final = ("opus", "ogg-opus", "flac", "mp3", "aac")
+"""Encodings that come in a container, which tells itself what it is."""
+OTHER_NAMES: Final = {"linear32": "float32"}
 
-_MANY: Final = frozenset({"keyterm", "keywords"})
-HONOURED: Final = frozenset({
-    "model", "language", "encoding", "sample_rate", "channels", "interim_results", "endpointing", "utterance_end_ms",
-    "vad_events", "keyterm", "keywords", "punctuate", "version", "mip_opt_out", "no_delay", "detect_language",
+MANY: Final = frozenset({"keyterm", "keywords"})
+"""May be given several times."""
+IGNORED: Final = frozenset({"version", "mip_opt_out", "no_delay"})
+"""Change nothing here, which is as it should be."""
+COMMON: Final = frozenset({
+    "model", "language", "encoding", "sample_rate", "channels", "keyterm", "keywords", "punctuate",
+    "detect_language",
 })  # fmt: skip
-NOT_HONOURED: Final = frozenset({
-    "alternatives", "callback", "callback_method", "custom_intent", "custom_intent_mode", "custom_topic",
-    "custom_topic_mode", "detect_entities", "diarize", "diarize_model", "diarize_version", "dictation", "extra",
-    "filler_words", "intents", "language_hint", "measurements", "multichannel", "numerals", "paragraphs",
-    "profanity_filter", "redact", "replace", "search", "sentiment", "smart_format", "summarize", "tag", "tier",
-    "topics", "utt_split", "utterances",
-})  # fmt: skip
-"""Deepgram's parameters that are accepted and change nothing. docs/deepgram.md lists them."""
+"""Honoured for streams and files alike."""
+HONOURED: Final = COMMON | IGNORED | {"interim_results", "endpointing", "utterance_end_ms", "vad_events"}
 
 NAMES: Final = {"keyterms": "keyterm"}
 """What options of the listener are called here, where that is something else."""
 
+SHORTEST_ENDPOINT: Final = 300
+"""Milliseconds. A shorter silence is often one within a sentence, whose halves are heard worse than the whole."""
 _MOST_MILLISECONDS: Final = 10_000
 
 
@@ -41,22 +43,21 @@ class ListenRequest:
     """A checked request for one stream."""
 
     options: ListenOptions
-    encoding: str
-    sample_rate: int
-    channels: int
+    shape: Shape | None
+    """Of raw audio; None: a container, which tells."""
     vad_events: bool
     punctuate: bool
     """False: words only, lower case without punctuation; the model writes both unless told so."""
     warnings: tuple[str, ...]
 
-    @property
-    def bytes_per_second(self) -> int:
-        """Of the wire."""
-        return SAMPLE_BYTES[self.encoding] * self.sample_rate * self.channels
+    def decoder(self, target_rate: int, most_seconds: float) -> Decoder:
+        """What turns the bytes into samples at the model's rate; of a container at most so much."""
+        return decoder(self.shape, target_rate, most_seconds)
 
-    def decoder(self, target_rate: int) -> PcmDecoder:
-        """A decoder of the wire format to the model's rate."""
-        return PcmDecoder(self.encoding, self.sample_rate, self.channels, target_rate)
+
+def decoder(shape: Shape | None, target_rate: int, most_seconds: float) -> Decoder:
+    """Of raw audio in ``shape``, or of a container."""
+    return ContainerStream(target_rate, most_seconds) if shape is None else RawDecoder(shape, target_rate)
 
 
 def parse(query_string: bytes, model: str) -> ListenRequest:
@@ -65,46 +66,73 @@ def parse(query_string: bytes, model: str) -> ListenRequest:
     Raises:
         Refused: 400 naming the parameter and what it may be.
     """
-    given = parameters.read(query_string, HONOURED, NOT_HONOURED, _MANY)
+    given = parameters.read(query_string, HONOURED, None, MANY)
     one = parameters.last(given)
     check_model(one.get("model", ""), model, HEARING_ALIASES, status=400)
-    encoding = one.get("encoding", "")
-    if encoding and encoding.lower() not in ENCODINGS:  # said first: with a sample rate it would be as unknown
-        files = "compressed audio goes to POST /v1/audio/transcriptions"
-        raise wrong("encoding", f"encoding: {encoding!r} is none of {', '.join(ENCODINGS)}; {files}")
-    missing = [name for name in ("encoding", "sample_rate") if not one.get(name)]
-    if missing:
-        raise wrong(
-            missing[0],
-            f"{' and '.join(missing)} missing: raw audio needs encoding ({', '.join(ENCODINGS)}) and sample_rate "
-            "(in Hz). Files with a header go to POST /v1/audio/transcriptions",
-        )
-    warnings = parameters.not_honoured(given, NOT_HONOURED)
-    if "keywords" in given:
-        warnings.append("keywords: taken as keyterms, their intensifiers are ignored")
+    warnings = ignored(given, HONOURED)
+    shape = audio_shape(one, warnings)
+    endpointing = _endpointing(one, warnings)
     try:
-        request = ListenRequest(
-            options=ListenOptions(
-                language=None if flag(one, "detect_language", False) else language(one.get("language", "")),
-                keyterms=tuple(given.get("keyterm", ())) + tuple(k.split(":")[0] for k in given.get("keywords", ())),
-                interim=flag(one, "interim_results", False),
-                endpointing=_endpointing(one),
-                utterance_end=_milliseconds(one, "utterance_end_ms", 100),
-            ),
-            encoding=encoding.lower(),
-            sample_rate=whole(one, "sample_rate", 0),
-            channels=whole(one, "channels", 1),
-            vad_events=flag(one, "vad_events", False),
-            punctuate=flag(one, "punctuate", True),
-            warnings=tuple(warnings),
+        options = ListenOptions(
+            language=forced_language(one),
+            keyterms=keyterms(given, warnings),
+            interim=flag(one, "interim_results", False),
+            endpointing=endpointing,
+            utterance_end=_milliseconds(one, "utterance_end_ms", 100),
         )
-        request.decoder(16_000)
     except OptionError as error:
-        name = NAMES.get(error.field, error.field)
-        raise wrong(name, f"{name}: {error.reason}") from None
+        raise renamed(error) from None
+    return ListenRequest(
+        options, shape, flag(one, "vad_events", False), flag(one, "punctuate", True), warnings=tuple(warnings)
+    )
+
+
+def ignored(given: Given, honoured: Collection[str]) -> list[str]:
+    """A warning for each parameter that asks for what nobody does here."""
+    return parameters.not_honoured(given, [name for name in given if name not in honoured])
+
+
+def audio_shape(one: Mapping[str, str], warnings: list[str]) -> Shape | None:
+    """The format of raw audio; None: a container.
+
+    Raises:
+        Refused: 400, an encoding that is not understood, or half of a format.
+    """
+    encoding = one.get("encoding", "").lower()
+    encoding = OTHER_NAMES.get(encoding, encoding)
+    if not encoding or encoding in CONTAINED:
+        if not encoding and one.get("sample_rate"):
+            warnings.append("sample_rate: without encoding it counts for nothing; a container tells its own")
+        return None
+    if encoding not in ENCODINGS:
+        known = ", ".join((*ENCODINGS, *CONTAINED))
+        raise wrong("encoding", f"encoding: {encoding!r} is none of {known}; without it a container is expected")
+    if not one.get("sample_rate"):
+        raise wrong("sample_rate", f"sample_rate: {encoding} needs it, in Hz")
+    shape = Shape(encoding, whole(one, "sample_rate", 0), whole(one, "channels", 1))
+    try:
+        RawDecoder(shape, 16_000)
     except FormatError as error:
         raise wrong(error.field, str(error)) from None
-    return request
+    return shape
+
+
+def forced_language(one: Mapping[str, str]) -> str | None:
+    """The language to force; None: the model tells."""
+    return None if flag(one, "detect_language", False) else language(one.get("language", ""))
+
+
+def keyterms(given: Given, warnings: list[str]) -> tuple[str, ...]:
+    """``keyterm`` and ``keywords`` together."""
+    if "keywords" in given:
+        warnings.append("keywords: taken as keyterms, their intensifiers are ignored")
+    return (*given.get("keyterm", ()), *(word.split(":")[0] for word in given.get("keywords", ())))
+
+
+def renamed(error: OptionError) -> parameters.Refused:
+    """400 with the parameter's name of here."""
+    name = NAMES.get(error.field, error.field)
+    return wrong(name, f"{name}: {error.reason}")
 
 
 def _milliseconds(one: Mapping[str, str], name: str, least: int) -> float | None:
@@ -116,7 +144,14 @@ def _milliseconds(one: Mapping[str, str], name: str, least: int) -> float | None
     return given / 1000
 
 
-def _endpointing(one: Mapping[str, str]) -> float | None:
+def _endpointing(one: Mapping[str, str], warnings: list[str]) -> float | None:
     if one.get("endpointing", "true").lower() == "true":
         return ListenOptions().endpointing
-    return _milliseconds(one, "endpointing", 10)
+    if one["endpointing"].strip("0") == "":
+        warnings.append("endpointing: 0 is taken as false: no silence ends an utterance")
+        return None
+    seconds = _milliseconds(one, "endpointing", 1)
+    if seconds is None or seconds * 1000 >= SHORTEST_ENDPOINT:
+        return seconds
+    warnings.append(f"endpointing: {seconds * 1000:g} ms is raised to {SHORTEST_ENDPOINT} ms, the shortest")
+    return SHORTEST_ENDPOINT / 1000

@@ -15,14 +15,13 @@ import msgspec
 from starlette.types import Receive, Scope
 
 from audio import encoder
-from audio.encoder import MEDIA_TYPES, RAW, Encoder, NoEncoder
+from audio.encoder import MEDIA_TYPES, RAW, Encoder
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from daemon import body, parameters
 from daemon.config import Settings
 from daemon.loading import Loaded
 from daemon.parameters import SEED_BITS, SPEAKING_ALIASES, check_model, flag, number, whole, wrong
-from daemon.refusal import Refused
 from daemon.spoken_file import MAX_BYTES, FileRequest, check_text
 from engines.sessions import OptionError
 
@@ -196,7 +195,4 @@ def _media_type(encoding: str, container: str, rate: int) -> str:
 def _encoder(encoding: str, container: str, rate: int, bit_rate: int | None) -> Encoder:
     if encoding in _RAW_TYPES:
         return encoder.wav(encoding, rate) if container == "wav" else encoder.raw(encoding, rate)
-    try:
-        return encoder.file(encoding, rate, bit_rate)
-    except NoEncoder as error:
-        raise Refused(400, "no_encoder", f"encoding: {error}", param="encoding") from None
+    return encoder.file(encoding, rate, bit_rate)

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from audio.encoder import MEDIA_TYPES, Encoder, NoEncoder, file
+from audio.encoder import MEDIA_TYPES, file
 from codec.options import SpeakOptions
 from daemon import body
 from daemon.answer import answering
@@ -92,12 +92,5 @@ async def _read(scope: Scope, receive: Receive, settings: Settings, model: str) 
     except OptionError as error:
         raise body.wrong(error.field, str(error)) from None
     return FileRequest(
-        asked.input, "input", options, partial(_encoder, format), MEDIA_TYPES[format], sse=stream_format == "sse"
+        asked.input, "input", options, partial(file, format, _RATE), MEDIA_TYPES[format], sse=stream_format == "sse"
     )
-
-
-def _encoder(format: str) -> Encoder:
-    try:
-        return file(format, _RATE)
-    except NoEncoder as error:
-        raise Refused(400, "no_encoder", f"response_format: {error}", param="response_format") from None

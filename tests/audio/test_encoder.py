@@ -2,7 +2,6 @@
 
 import io
 import struct
-import sys
 
 import numpy as np
 import numpy.typing as npt
@@ -79,12 +78,6 @@ def test_flac_tells_its_length_and_wav_does_not() -> None:
     wav = made("wav", TONE, [])
     assert struct.unpack_from("<I", wav, 4)[0] == struct.unpack_from("<I", wav, 40)[0] == 0xFFFFFFFF
     assert soundfile.info(io.BytesIO(wav)).frames == TONE.size
-
-
-def test_aac_without_its_extra_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "av", None)
-    with pytest.raises(encoder.NoEncoder, match=r"\.\[media\]"):
-        encoder.file("aac", RATE)
 
 
 @pytest.mark.parametrize("name", encoder.RAW)

@@ -17,10 +17,8 @@ import soundfile
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
-from daemon.loading import Models
 from daemon.serve import Background
 from tests.daemon.support import RATE, Client, Speech, eventually, finals, send
-from tests.lanes import held
 
 Start = Callable[..., AbstractContextManager[Background]]
 
@@ -51,7 +49,8 @@ def collect(socket: ClientConnection, messages: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", [{"sample_rate": 1}, {"sample_rate": "16 kHz"}, {"foo": 1}, {"channels": 99}, {"keyterm": "a" * 999}]
+    "query",
+    [{"sample_rate": 1}, {"sample_rate": "16 kHz"}, {"endpointing": "soon"}, {"channels": 99}, {"keyterm": "a" * 999}],
 )
 @pytest.mark.usefixtures("bystander")
 def test_a_wrong_query_is_refused_before_the_upgrade(client: Client, query: dict[str, Any]) -> None:
@@ -64,10 +63,14 @@ def test_a_wrong_query_is_refused_before_the_upgrade(client: Client, query: dict
 
 
 def test_raw_audio_without_a_format_names_both(client: Client) -> None:
-    with pytest.raises(InvalidStatus) as error, client.open(raw=False, model="nova-3"):
-        pass
-    assert error.value.response.status_code == 400
-    assert "encoding and sample_rate missing" in json.loads(error.value.response.body or b"{}")["err_msg"]
+    """It begins with no container's mark."""
+    with (
+        client.open(raw=False, model="nova-3") as socket,
+        ends_with(1008, "needs encoding and sample_rate") as messages,
+    ):
+        pour(socket, bytes(64_000))
+        collect(socket, messages)
+    assert [message["type"] for message in messages[-2:]] == ["Error", "Metadata"]
 
 
 @pytest.mark.usefixtures("bystander")
@@ -246,13 +249,13 @@ def ended(raw: sockets.socket) -> bool:
         return True
 
 
-def test_what_waits_is_bounded_in_bytes_too(start: Start, models: Models) -> None:
-    """A second of eight channels of 48 kHz float32 is 1.5 MB: 30 s are refused where 30 s of speech would wait."""
+def test_what_waits_is_bounded_in_bytes_too(start: Start) -> None:
+    """A tenth of a second of eight channels of 48 kHz float32 is as much as two seconds of speech: too much for one."""
     wire = {"encoding": "float32", "sample_rate": 48_000, "channels": 8}
-    with start(max_unheard_seconds=30) as background, held(models.hearing.model.engine.lane):
-        says = "or 1920000 bytes, of audio arrived that is not heard yet (max_unheard_seconds)"
+    with start(max_unheard_seconds=1) as background:
+        says = "or 64000 bytes, of audio arrived that is not heard yet (max_unheard_seconds)"
         with Client(background.url).open(raw=False, **wire) as socket, ends_with(1008, says) as messages:
-            pour(socket, bytes(30 * 48_000 * 8 * 4))
+            socket.send(bytes(150_000))
             collect(socket, messages)
 
 

@@ -4,7 +4,6 @@ import base64
 import io
 import json
 import struct
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -186,13 +185,6 @@ def test_a_body_too_large_is_refused_before_it_is_read(http: httpx.Client) -> No
     answer = http.post("/v1/audio/speech", content=b" " * (1 << 20 | 1))
     assert (answer.status_code, answer.json()["error"]["param"]) == (413, None)
     assert http.get("/v1/audio/speech").status_code == 405
-
-
-def test_aac_without_its_extra_is_refused(http: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "av", None)
-    answer = ask(http, response_format="aac")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "no_encoder")
-    assert ".[media]" in answer.json()["error"]["message"]
 
 
 # --------------------------------------------------------------------------------------------------------- voices

@@ -1,0 +1,139 @@
+"""Containers as they arrive: recognised by their beginning, the same samples however they are cut, bounded."""
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from audio.container import CONTAINERS, ContainerDecoder, ContainerError, recognised
+from audio.pcm import DecodeError, Samples
+from audio.wire import ContainerStream
+from tests.audio.containers import KINDS, contained, tone
+
+RATE = 16_000
+
+
+def decoded(data: bytes, cuts: Sequence[int] = (), most_seconds: float = float("inf")) -> Samples:
+    """``data`` through a stream, cut at ``cuts``."""
+    stream = ContainerStream(RATE, most_seconds)
+    edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    try:
+        found = [piece for a, b in zip(edges, edges[1:], strict=False) for piece in stream.pieces(data[a:b])]
+        found += stream.pieces(b"", last=True)
+    finally:
+        stream.close()
+    return np.concatenate([*found, np.zeros(0, np.float32)])
+
+
+@pytest.fixture(autouse=True)
+def no_thread_stays() -> Iterator[None]:
+    yield
+    assert not [thread for thread in threading.enumerate() if thread.name == "hearsay-container"]
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_sound_comes_out(kind: str, channels: int) -> None:
+    """Length and pitch survive, in mono and stereo."""
+    data = tone(kind, channels=channels)
+    assert recognised(data[:12]) == KINDS[kind][0]
+    heard = decoded(data)
+    assert heard.size / RATE == pytest.approx(1.0, abs=0.06)  # encoders pad
+    assert np.argmax(np.abs(np.fft.rfft(heard))) * RATE / heard.size == pytest.approx(220, abs=2)
+    assert 0.1 < np.abs(heard).max() < 0.6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(st.lists(st.integers(0, 1 << 20), max_size=30))
+@settings(max_examples=8)
+def test_cuts_do_not_matter(kind: str, cuts: list[int]) -> None:
+    """Bit for bit the same samples, also byte by byte at the beginning."""
+    data = tone(kind)
+    whole = decoded(data)
+    assert np.array_equal(decoded(data, cuts), whole)
+    assert np.array_equal(decoded(data, range(40)), whole)
+
+
+@pytest.mark.parametrize("kind", ["webm", "ogg opus", "mp3", "mp4", "aac", "wav"])
+def test_sound_comes_out_before_all_of_it_is_there(kind: str) -> None:
+    """After half of a second's bytes at least a quarter of a second is there."""
+    data = tone(kind)
+    stream = ContainerStream(RATE)
+    try:
+        size = sum(piece.size for piece in stream.pieces(data[: len(data) // 2]))
+    finally:
+        stream.close()
+    assert size >= RATE / 4
+
+
+def test_what_comes_out_is_made_as_it_is_taken() -> None:
+    """An hour of silence in 660 KB comes in pieces of about a quarter of a second, and a limit ends it."""
+    data = contained("flac", np.zeros((3600 * 8_000, 1), np.int16), 8_000)
+    assert len(data) < 700_000
+    stream = ContainerStream(RATE, most_seconds=120)
+    sizes: list[int] = []
+    with pytest.raises(ContainerError, match=r"more than 120 s of audio"):
+        for piece in stream.pieces(data):
+            sizes.append(piece.size)
+    stream.close()
+    assert max(sizes) < RATE and sum(sizes) <= 120 * RATE
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(st.integers(0, 1 << 20), st.binary(min_size=1, max_size=64))
+@settings(max_examples=15)
+def test_a_damaged_container_is_an_error_or_sound_never_a_hang(kind: str, at: int, junk: bytes) -> None:
+    data = bytearray(tone(kind))
+    place = 12 + at % (len(data) - 12)
+    data[place : place + len(junk)] = junk
+    try:
+        heard = decoded(bytes(data))
+    except DecodeError as error:
+        assert str(error)
+    else:
+        assert heard.size <= 8 * RATE
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_container_that_breaks_off_gives_what_it_held(kind: str) -> None:
+    data = tone(kind, seconds=4)
+    heard = decoded(data[: len(data) * 3 // 4])
+    assert RATE < heard.size < 3.5 * RATE
+
+
+@given(st.binary(max_size=200))
+def test_other_bytes_are_an_error_that_names_what_would_be_understood(junk: bytes) -> None:
+    data = b"\x00\x01" + junk
+    if recognised(data) is None:
+        with pytest.raises(ContainerError, match="WebM, Ogg, MP3"):
+            decoded(data)
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+@given(st.binary(max_size=3000))
+@settings(max_examples=20)
+def test_rubbish_behind_a_good_beginning_is_an_error(name: str, junk: bytes) -> None:
+    decoder = ContainerDecoder(name, RATE)
+    try:
+        with pytest.raises(ContainerError):
+            for piece in decoder.pieces(junk, last=True):
+                assert piece.size < RATE
+            raise ContainerError("rubbish may be decoded to noise")
+    finally:
+        decoder.close()
+
+
+def test_a_stream_that_is_left_ends_its_thread() -> None:
+    """Before the first byte, in the middle, after an error, twice."""
+    for size in (0, 5, 2000):
+        stream = ContainerStream(RATE)
+        next(stream.pieces(tone("webm")[:size]), None)
+        stream.close()
+        stream.close()
+
+
+def test_no_bytes_are_no_sound() -> None:
+    assert decoded(b"").size == 0

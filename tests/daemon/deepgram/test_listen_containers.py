@@ -1,0 +1,119 @@
+"""``/v1/listen`` without ``encoding``: what browsers and SDKs send in containers is heard as it arrives."""
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+
+import numpy as np
+import pytest
+import soxr
+from websockets.exceptions import ConnectionClosed
+
+from daemon.serve import Background
+from tests.audio.containers import KINDS, contained
+from tests.daemon.support import RATE, Client, Speech, decoded, finals, send, until
+
+Start = Callable[..., AbstractContextManager[Background]]
+
+LOSSLESS = ("flac", "ogg flac", "wav")
+
+
+def wrapped(kind: str, speech: Speech) -> bytes:
+    """The recording in a container; lossy ones at 48 kHz, as browsers record."""
+    pcm = np.frombuffer(speech.pcm, "<i2")
+    if kind in LOSSLESS:
+        return contained(kind, pcm[:, None], RATE)
+    return contained(kind, soxr.resample(pcm, RATE, 48_000)[:, None], 48_000)
+
+
+def words(messages: list[dict[str, Any]]) -> list[str]:
+    """Of the finals, bare."""
+    return re.findall(r"[a-z']+", finals(messages).lower())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_containers_are_heard_as_raw_audio_is(client: Client, speech: Speech, kind: str) -> None:
+    """The same text as of the samples that FFmpeg finds in the container, sent raw."""
+    data = wrapped(kind, speech)
+    samples, rate = decoded(data, kind)
+    raw = client.transcribe(np.clip(np.rint(samples * 32768), -32768, 32767).astype("<i2").tobytes(), sample_rate=rate)
+    heard = client.transcribe(data, raw=False, piece=777, model="nova-3", interim_results=True)
+    assert heard[-1]["duration"] == pytest.approx(speech.seconds, abs=0.15)
+    assert heard[-1]["warnings"] == []
+    assert finals(heard) == finals(raw) != ""
+
+
+@pytest.mark.parametrize("encoding", ["opus", "ogg-opus"])
+def test_encodings_that_come_in_a_container(client: Client, speech: Speech, encoding: str) -> None:
+    query = {"encoding": encoding, "sample_rate": 48_000}
+    assert words(client.transcribe(wrapped("ogg opus", speech), raw=False, **query))
+
+
+def test_interims_come_while_the_container_arrives(client: Client, speech: Speech) -> None:
+    """And Finalize is answered before it ends."""
+    data = wrapped("webm", speech)
+    with client.open(raw=False, interim_results=True) as socket:
+        send(socket, data[: len(data) * 3 // 4], 500)
+        socket.send('{"type": "Finalize"}')
+        said: list[dict[str, Any]] = []
+        while not said or not said[-1].get("from_finalize"):
+            said += until(socket, "Results")[1]
+        assert said[-1]["channel"]["alternatives"][0]["transcript"]
+        send(socket, data[len(data) * 3 // 4 :], 500)
+        socket.send('{"type": "CloseStream"}')
+        assert json.loads(list(socket)[-1])["type"] == "Metadata"
+
+
+def refused(client: Client, data: bytes, **query: Any) -> tuple[list[dict[str, Any]], int | None]:
+    """What is said of ``data``, and the close code."""
+    messages: list[dict[str, Any]] = []
+    with client.open(raw=False, **query) as socket:
+        with suppress(ConnectionClosed):
+            send(socket, data, 4000)
+            socket.send('{"type": "CloseStream"}')
+        with suppress(ConnectionClosed):
+            for message in socket:
+                messages.append(json.loads(message))
+        return messages, socket.close_code
+
+
+@pytest.mark.usefixtures("bystander")
+def test_a_broken_container_is_one_clear_error(client: Client) -> None:
+    for data, says in [
+        (b"\x1aE\xdf\xa3" + bytes(range(256)) * 40, "damaged"),
+        (b"\0\0\0\x20ftypisom" + bytes(5000), "it "),
+        (b"this is no audio at all" * 10, "none of WebM, Ogg, MP3, FLAC, WAV, MP4, AAC"),
+        (b"OggS", "it "),
+    ]:
+        messages, code = refused(client, data)
+        assert code == 1008
+        errors = [message for message in messages if message["type"] == "Error"]
+        assert len(errors) == 1 and errors[0]["variant"] == "NotDecodable" and says in errors[0]["description"]
+        assert messages[-1]["type"] == "Metadata"
+
+
+def test_what_was_heard_before_the_damage_is_said(client: Client, speech: Speech) -> None:
+    """The finals of what could be decoded, then the error."""
+    data = wrapped("wav of 24 bits", speech)[:-9000] + b""
+    whole = client.transcribe(data, raw=False)
+    broken = wrapped("mp4", speech)
+    messages, code = refused(client, broken + b"\0\0\0\x40moof" + b"\xff" * 4000)
+    assert words(whole) and words(messages) and code in (1000, 1008)
+
+
+def test_hours_of_silence_in_a_small_container_are_bounded(start: Start) -> None:
+    """A container that holds more than a session may last ends with an error, in bounded memory and time."""
+    data = contained("flac", np.zeros((3600 * 8_000, 1), np.int16), 8_000)
+    with start(max_session_seconds=300) as daemon:
+        messages, code = refused(Client(daemon.url), data)
+    assert code == 1008
+    error = messages[-2]
+    assert error["variant"] == "NotDecodable" and "300 s of audio (max_session_seconds)" in error["description"]
+    assert messages[-1]["duration"] <= 301
+
+
+def test_a_sample_rate_without_an_encoding_is_told(client: Client, speech: Speech) -> None:
+    messages = client.transcribe(wrapped("webm", speech), raw=False, sample_rate=16_000)
+    assert "counts for nothing" in messages[-1]["warnings"][0]
