@@ -124,5 +124,5 @@ class Batches:
             pad([w.phonemes for w in group], batch_first=True),
             durations.to(self._device),
         )
-        wave = self._model.say(planned, torch.stack([w.style for w in group]))
+        wave = self._model.say(planned, torch.stack([w.style for w in group]), int(durations[0].sum()))
         return Said(wave, [w.order for w in group], durations.numpy())

@@ -1,7 +1,7 @@
 """Kokoro-82M (StyleTTS 2 with an iSTFT decoder) on batches of equal lengths.
 
 Contract: `plan` takes tokens int64 [B, T] (pads at both ends) and styles float32 [B, 256] (first half: sound, second
-half: prosody); `say` takes rows whose durations have one and the same sum F, and gives float32 [B, 600 F] at 24 kHz.
+half: prosody); `say` takes rows whose durations all sum to F frames, and gives float32 [B, 600 F] at 24 kHz.
 """
 
 from dataclasses import dataclass
@@ -41,10 +41,10 @@ class Kokoro(nn.Module):
         durations = (frames / speed[:, None]).round().clamp(min=1).long()
         return Planned(prosody, self.text_encoder(tokens), durations)
 
-    def say(self, planned: Planned, styles: Tensor, noise: float = 1.0) -> Tensor:
-        """noise: of the source, 1 as the network learnt it, 0 for none (as the ONNX graph has it)."""
+    def say(self, planned: Planned, styles: Tensor, frames: int, noise: float = 1.0) -> Tensor:
+        """frames: the sum of every row's durations. noise: of the source, 1 as the network learnt it, 0 for none (as
+        the ONNX graph has it)."""
         count, length = planned.durations.shape
-        frames = int(planned.durations[0].sum())
         rows = torch.arange(count * length, device=styles.device)
         which = torch.repeat_interleave(rows, planned.durations.flatten(), output_size=count * frames)
         prosody = planned.prosody.flatten(0, 1)[which].view(count, frames, -1)

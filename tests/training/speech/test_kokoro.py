@@ -45,7 +45,7 @@ def test_a_row_sounds_the_same_alone_and_in_a_batch(model: Kokoro, voices: Voice
     cpu = torch.device("cpu")
     with pytest.MonkeyPatch.context() as patch:
         whole = model.say
-        patch.setattr(model, "say", lambda planned, styles: whole(planned, styles, 0.0))
+        patch.setattr(model, "say", lambda planned, styles, frames: whole(planned, styles, frames, 0.0))
         together = said(Batches(model, voices, cpu, 1, 60.0), orders)
         alone = {k: v for o in orders for k, v in said(Batches(model, voices, cpu, 1, 0.1), [o]).items()}
     assert together.keys() == alone.keys() == {"0", "1", "2"}
