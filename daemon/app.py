@@ -23,6 +23,8 @@ from daemon.deepgram.speak import Speak
 from daemon.gate import Gate
 from daemon.hub import Hub
 from daemon.openai.models import models
+from daemon.openai.realtime.secrets import Secrets, calls
+from daemon.openai.realtime.session import Realtime
 from daemon.openai.speech import Speech
 from daemon.openai.transcriptions import Transcriptions
 from daemon.openai.voices import Voices
@@ -56,15 +58,20 @@ def _routes(hub: Hub) -> list[BaseRoute]:
         paths.SPEAK: Speak(hub),
         paths.TRANSCRIPTIONS: Transcriptions(hub),
         paths.SPEECH: Speech(hub),
+        paths.REALTIME: Realtime(hub),
+        paths.CLIENT_SECRETS: Secrets(hub),
         paths.VOICES: voices,
         paths.VOICE: voices,
     }
-    routes: list[BaseRoute] = [WebSocketRoute(one.path, protocols[one]) for one in (paths.LISTEN, paths.SPEAK)]
+    routes: list[BaseRoute] = [
+        WebSocketRoute(one.path, protocols[one]) for one in (paths.LISTEN, paths.SPEAK, paths.REALTIME)
+    ]
     for one in paths.ENDPOINTS:
         if one in protocols:
             routes.append(Route(one.path, protocols[one]))
         else:
-            routes.append(Route(one.path, _endpoint(hub, _GET[one]), methods=["GET"]))
+            methods = ["GET", "POST"] if one is paths.CALLS else ["GET"]
+            routes.append(Route(one.path, _endpoint(hub, _GET[one]), methods=methods))
     return routes
 
 
@@ -120,6 +127,7 @@ _GET: Final[dict[Endpoint, Handler]] = {
     paths.MODEL: models,
     paths.PAGE: page,
     paths.PAGE_FILE: page,
+    paths.CALLS: calls,
 }
 
 

@@ -86,6 +86,16 @@ class Settings:
     )  # fmt: skip
     tls_certificate: str = _setting("", "PEM file of the certificate chain; with `tls_key` the daemon speaks TLS.")
     tls_key: str = _setting("", "PEM file of the certificate's private key.")
+    llm_url: str = _setting(
+        "", "Base URL of the chat endpoint that answers in conversations of `/v1/realtime`, as OpenAI's SDKs take it: "
+        "`http://127.0.0.1:8080/v1` for llama.cpp's server. Empty: none."
+    )  # fmt: skip
+    llm_model: str = _setting("", "Name of the model asked for there. Empty: the one that the client names.")
+    llm_key: str = _setting("", "Key sent there. A flag shows in the process list; prefer the environment or the file.")
+    strict: bool = _setting(
+        False, "Refuse what is otherwise answered with a warning: `instructions` for a model that follows none, and "
+        "names of other servers' models and voices."
+    )  # fmt: skip
     max_unheard_seconds: float = _setting(
         300.0, "Audio of one stream that arrived but is not heard yet, and at most 64 000 bytes for each second of it. "
         "Beyond: what arrived is finalised, error, close 1008.", low=1, high=3600,
@@ -147,6 +157,10 @@ class Settings:
                 raise ConfigError(
                     f"allowed_origins: {origin!r} is not scheme://host or scheme://host:port, lower case, no path"
                 )
+        if self.llm_url and not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", self.llm_url):
+            raise ConfigError(f"llm_url: {self.llm_url!r} is not http://host:port/path or https://host/path")
+        if not (self.llm_key.isascii() and self.llm_key.isprintable()):
+            raise ConfigError("llm_key: holds what no header may")
         if bool(self.tls_certificate) != bool(self.tls_key):
             raise ConfigError("tls_certificate, tls_key: one is set without the other")
         if not self.loopback and not self.api_key and not self.insecure:

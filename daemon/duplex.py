@@ -35,6 +35,11 @@ class _Kind(Enum):
     TEXT = "text"
     INTERIM = "interim"
     SOUND = "sound"
+    SPOKEN = "spoken"
+    """Sound within a text message."""
+
+
+_SOUNDS: Final = (_Kind.SOUND, _Kind.SPOKEN)
 
 
 class Outbox:
@@ -65,9 +70,9 @@ class Outbox:
             self.coalesced += 1
         self._add(message, _Kind.INTERIM if revisable else _Kind.TEXT)
 
-    def put_sound(self, data: bytes) -> None:
-        """Add a binary message."""
-        self._add(data, _Kind.SOUND)
+    def put_sound(self, data: bytes, *, text: bool = False) -> None:
+        """Add a message of sound: a binary one, or JSON text that holds some."""
+        self._add(data, _Kind.SPOKEN if text else _Kind.SOUND)
 
     def _add(self, message: bytes, kind: _Kind) -> None:
         # One message always fits: it may be larger than a very low bound.
@@ -79,8 +84,8 @@ class Outbox:
         self._wake.set()
 
     def forget_sound(self) -> None:
-        """Take back the binary messages that wait; texts keep their order."""
-        self._messages = deque(entry for entry in self._messages if entry[1] is not _Kind.SOUND)
+        """Take back the messages of sound that wait; the others keep their order."""
+        self._messages = deque(entry for entry in self._messages if entry[1] not in _SOUNDS)
         self.size = sum(len(message) for message, _ in self._messages)
         self._taken.set()
 
@@ -152,6 +157,10 @@ class Duplex(ABC):
     def _unfinished(self) -> str:
         """What arrived and is not worked off, for people."""
         return "what was not answered"
+
+    def _say_error(self, ending: Ending) -> None:
+        """Say why the stream ends, where that is not good."""
+        self._say(Error(ending.variant, ending.reason))
 
     def _last_words(self) -> None:
         """Say what comes last, after an Error."""
@@ -237,7 +246,7 @@ class Duplex(ABC):
             log.exception("stream %s: the work failed", self._id)
             self._ending = Ending(1011, "Fault", f"the work failed: {type(error).__name__}")
         if self._ending is not None and self._ending.variant:
-            self._say(Error(self._ending.variant, self._ending.reason))
+            self._say_error(self._ending)
         self._last_words()
         self._outbox.close()
         await asyncio.Event().wait()

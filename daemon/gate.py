@@ -61,7 +61,7 @@ class Gate:
                     return
                 send = _with_origin(origin, send)
             if not asked.keyless:
-                self._check_key(scope, headers, keys if self._settings.key_in_query else ())
+                self._check_key(asked, scope, headers, keys if self._settings.key_in_query else ())
             if not asked.needs_slot(scope):
                 await self._app(scope, receive, send)
                 return
@@ -166,10 +166,13 @@ class Gate:
         schemes = ("https",) if self._settings.tls_certificate else ("http", "https")
         return scheme in schemes and authority == host.lower() and self._is_ours(host)
 
-    def _check_key(self, scope: Scope, headers: Headers, in_query: Sequence[str]) -> None:
-        """Any of the given keys may be the right one."""
+    def _check_key(self, asked: Endpoint, scope: Scope, headers: Headers, in_query: Sequence[str]) -> None:
+        """Any of the given keys may be the right one. A client secret leaves what it grants in the scope."""
         given = [*_from_header(headers), *_from_subprotocols(scope), *in_query]
-        if not self._keys:
+        granted = None
+        if asked.secrets and scope["type"] == "websocket":
+            granted = scope["hearsay.grant"] = self._hub.client_secrets.find(given)
+        if not self._keys or granted is not None:
             return
         # Every pair is compared, and digests have one length: the time taken tells nothing of a key.
         digests = [sha256(key.encode("utf-8", "surrogateescape")).digest() for key in given]

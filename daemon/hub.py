@@ -18,6 +18,7 @@ from weakref import WeakSet
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.speaker import Speaker
+from daemon.client_secrets import ClientSecrets
 from daemon.config import Settings
 from daemon.loading import Loaded, Models, load_models
 from daemon.metrics import Metrics
@@ -87,6 +88,7 @@ class Hub:
         self.failure: Exception | None = None
         self.draining = False
         self.listeners, self.speakers = Slots(settings.sessions, "sessions"), Slots(settings.speakers, "speakers")
+        self.client_secrets: Final = ClientSecrets()
         self.playback: Final = PlaybackClock()
         """What those who are spoken to have to play."""
         self.leave = asyncio.Event()
@@ -220,6 +222,20 @@ class Hub:
                 self._admitted -= endpoint.kind is Kind.HEARING
         finally:
             slots.give_back()
+
+    @asynccontextmanager
+    async def voice(self) -> AsyncGenerator[None]:
+        """A slot for speaking, for a session that already has one for hearing.
+
+        Raises:
+            Refused: 404 without a speaking model, 429 when all slots are taken.
+        """
+        self.speaking_model()
+        await self.speakers.take()
+        try:
+            yield
+        finally:
+            self.speakers.give_back()
 
     @property
     def headroom(self) -> int:

@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from codec.model import TtsModel
+from streaming.events import Transcript
 
 disable_created_metrics()  # a second time series for each counter that nobody asked for
 
@@ -91,6 +92,17 @@ class Metrics:
             yield
         finally:
             self._watched.discard(entry)
+
+    def count(self, path: str, transcript: Transcript, late: float) -> None:
+        """A transcript that came ``late`` seconds after the newest audio it depends on."""
+        if transcript.is_final:
+            self.finals.labels(path).inc()
+            self.words.labels(path).inc(len(transcript.words))
+            self.retracted.inc(transcript.retracted_words)
+            self.final_lag.observe(late)
+        else:
+            self.interims.labels(path).inc()
+            self.interim_lag.observe(late)
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""

@@ -120,7 +120,7 @@ def check_model(asked: str, loaded: str, aliases: tuple[str, ...], *, status: in
     Raises:
         Refused: with ``status``, any other name.
     """
-    if asked not in ("", loaded) and not _is_alias(asked, aliases):
+    if asked not in ("", loaded) and not matches(asked, aliases):
         raise Refused(status, "model_not_found", f"model: {asked!r} is not loaded; {loaded!r} is", param="model")
 
 
@@ -131,13 +131,14 @@ def named(asked: str, models: Models) -> str:
         Refused: 404, neither.
     """
     speaking = models.speaking.name if models.speaking else None
-    if asked == models.hearing.name or (asked != speaking and _is_alias(asked, HEARING_ALIASES)):
+    if asked == models.hearing.name or (asked != speaking and matches(asked, HEARING_ALIASES)):
         return models.hearing.name
-    if speaking is not None and (asked == speaking or _is_alias(asked, SPEAKING_ALIASES)):
+    if speaking is not None and (asked == speaking or matches(asked, SPEAKING_ALIASES)):
         return speaking
     loaded = f"{models.hearing.name!r}" + (f" and {speaking!r} are" if speaking else " is")
     raise Refused(404, "model_not_found", f"model: {asked!r} is not loaded; {loaded}", param="model")
 
 
-def _is_alias(asked: str, aliases: tuple[str, ...]) -> bool:
+def matches(asked: str, aliases: tuple[str, ...]) -> bool:
+    """Whether ``asked`` is one of ``aliases``."""
     return any(fnmatchcase(asked.lower(), alias) for alias in aliases)

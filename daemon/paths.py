@@ -34,6 +34,7 @@ class Endpoint:
         shape: of its errors.
         open: answers anyone: it tells nothing but whether the daemon lives.
         keyless: answers without a key, after Host and Origin: what it holds is public.
+        secrets: a client secret opens its WebSocket too.
     """
 
     path: str
@@ -41,6 +42,7 @@ class Endpoint:
     shape: Shape = Shape.OPENAI
     open: bool = False
     keyless: bool = False
+    secrets: bool = False
 
     def needs_slot(self, scope: Scope) -> bool:
         """Whether the request of ``scope`` holds a slot for as long as it lasts."""
@@ -51,6 +53,9 @@ LISTEN: Final = Endpoint("/v1/listen", Kind.HEARING, Shape.DEEPGRAM)
 SPEAK: Final = Endpoint("/v1/speak", Kind.SPEAKING, Shape.DEEPGRAM)
 TRANSCRIPTIONS: Final = Endpoint("/v1/audio/transcriptions", Kind.HEARING)
 SPEECH: Final = Endpoint("/v1/audio/speech", Kind.SPEAKING)
+REALTIME: Final = Endpoint("/v1/realtime", Kind.HEARING, secrets=True)
+CLIENT_SECRETS: Final = Endpoint("/v1/realtime/client_secrets")
+CALLS: Final = Endpoint("/v1/realtime/calls")
 VOICES: Final = Endpoint("/v1/audio/voices", Kind.SPEAKING)
 VOICE: Final = Endpoint("/v1/audio/voices/{id}")
 MODELS: Final = Endpoint("/v1/models")
@@ -62,7 +67,8 @@ PAGE: Final = Endpoint("/", keyless=True)
 PAGE_FILE: Final = Endpoint("/page/{id}", keyless=True)
 
 ENDPOINTS: Final = (
-    LISTEN, SPEAK, TRANSCRIPTIONS, SPEECH, VOICES, VOICE, MODELS, MODEL, HEALTHZ, READYZ, METRICS, PAGE, PAGE_FILE,
+    LISTEN, SPEAK, TRANSCRIPTIONS, SPEECH, REALTIME, CLIENT_SECRETS, CALLS, VOICES, VOICE, MODELS, MODEL, HEALTHZ,
+    READYZ, METRICS, PAGE, PAGE_FILE,
 )  # fmt: skip
 
 _OTHER: Final = Endpoint("other")

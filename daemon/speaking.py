@@ -125,10 +125,11 @@ class SpeechStream:
             self._asked_at = time.monotonic()
         self._wake.set()
 
-    def flush(self) -> None:
-        """What was said is complete."""
-        self.speaker.flush()
+    def flush(self) -> int:
+        """What was said is complete. Returns the number that ``Flushed`` will carry."""
+        number = self.speaker.flush()
         self._wake.set()
+        return number
 
     def clear(self) -> None:
         """Forget everything said so far: from now on no audio comes before ``Cleared``, and then none of it."""
@@ -151,6 +152,11 @@ class SpeechStream:
     def busy_until(self) -> float:
         """``time.monotonic()`` until which there is something to say or, for the client, to play."""
         return self._playback.ends_at if self._idle else time.monotonic()
+
+    @property
+    def unplayed(self) -> float:
+        """Seconds of audio that the client has and, by the clock, has not played."""
+        return self._playback.buffered
 
     # ------------------------------------------------------------------------------------------------ out
 

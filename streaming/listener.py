@@ -29,8 +29,6 @@ from streaming.work import Work
 
 Floats = npt.NDArray[np.float32]
 
-PREROLL_SECONDS: Final = 0.3
-"""Audio kept before a detected onset: plosives and breaths come before voice activity."""
 BEHIND_SECONDS: Final = 1.0
 """A session whose work is later than this gets what the others leave over, and no interims."""
 
@@ -53,7 +51,7 @@ class Listener:
         self._rate = engine.sample_rate
         self._owner = Owner()
         self._transcripts = Transcripts(engine)
-        self._endpointer = Endpointer(VoiceActivity(engine.vad), options.endpointing)
+        self._endpointer = Endpointer(VoiceActivity(engine.vad, options.threshold), options.endpointing)
         self._lock = threading.Lock()
         """Of what both sides touch; held for no model call."""
         self._pending = np.empty(0, np.float32)
@@ -217,7 +215,7 @@ class Listener:
     def _hear(self, frame: Floats) -> None:
         """One frame of the session's clock."""
         self._clock += len(frame)
-        keep = int((PREROLL_SECONDS + 0.5) * self._rate)
+        keep = int((self.options.preroll + 0.5) * self._rate)
         self._recent = np.concatenate([self._recent, frame])[-max(keep, len(frame)) :]
         if self._open is not None:
             self._open.extend(frame)
@@ -246,7 +244,7 @@ class Listener:
 
     def _begin(self, onset: int) -> None:
         oldest = self._clock - len(self._recent)
-        start = max(onset - int(PREROLL_SECONDS * self._rate), self._covered, oldest, 0)
+        start = max(onset - int(self.options.preroll * self._rate), self._covered, oldest, 0)
         self._timeline.append((self._clock, SpeechStarted(onset / self._rate)))
         self._open_at(start, self._recent[start - oldest :])
 

@@ -85,6 +85,13 @@ class AsrModel:
         head = self.engine.head(options.keyterms, language)
         return self._sessions.open(partial(Listener, self.engine, options, language, head))
 
+    def check(self, options: ListenOptions) -> None:
+        """
+        Raises:
+            OptionError: the model cannot do what the options ask; names the option.
+        """
+        self.engine.head(options.keyterms, self.engine.language(options.language))
+
     def mel_maximum(self, blocks: Iterable[Floats]) -> float:
         """Greatest log10 mel energy of a clip given in ``blocks`` of samples, for ``ListenOptions.mel_maximum``."""
         return self.engine.mel_maximum(blocks)

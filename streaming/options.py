@@ -7,6 +7,9 @@ from engines.sessions import OptionError
 MAX_CONTEXT_WORDS = 200
 """Keyterm words a session may bring. Longer lists leak into the text (users.md of the design, QwenLM/Qwen3-ASR#106)."""
 
+MAX_PREROLL = 0.5
+"""Seconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class ListenOptions:
@@ -18,6 +21,9 @@ class ListenOptions:
         interim: emit revisable transcripts while a segment is open.
         endpointing: silence in seconds that closes an utterance, or None for never (segments then close at 24 s only).
         utterance_end: seconds without a word after which ``UtteranceEnd`` is emitted, or None.
+        threshold: probability of voice at which speech begins, 0.1…0.95; it pauses 0.15 below.
+        preroll: seconds of audio before the onset that belong to an utterance, 0…0.5:
+            plosives and breaths come before voice activity.
         mel_maximum: greatest log10 mel energy of the whole clip, where it is known beforehand
             (``AsrModel.mel_maximum``): a model with the official floor uses it instead of the running maximum.
     """
@@ -27,6 +33,8 @@ class ListenOptions:
     interim: bool = True
     endpointing: float | None = 0.6
     utterance_end: float | None = None
+    threshold: float = 0.5
+    preroll: float = 0.3
     mel_maximum: float | None = None
 
     def __post_init__(self) -> None:
@@ -34,6 +42,10 @@ class ListenOptions:
             raise OptionError("endpointing", f"{self.endpointing:g} s lies outside 0.01…10 s")
         if self.utterance_end is not None and not 0.1 <= self.utterance_end <= 10.0:
             raise OptionError("utterance_end", f"{self.utterance_end:g} s lies outside 0.1…10 s")
+        if not 0.1 <= self.threshold <= 0.95:
+            raise OptionError("threshold", f"{self.threshold:g} lies outside 0.1…0.95")
+        if not 0 <= self.preroll <= MAX_PREROLL:
+            raise OptionError("preroll", f"{self.preroll:g} s lies outside 0…{MAX_PREROLL} s")
         words = sum(len(term.split()) for term in self.keyterms)
         if words > MAX_CONTEXT_WORDS:
             raise OptionError("keyterms", f"{words} words, the limit is {MAX_CONTEXT_WORDS}")

@@ -30,9 +30,9 @@ CONTEXT: Final = 64
 """Samples before a frame that the model also sees (silero_vad/utils_vad.py, OnnxWrapper)."""
 
 ENTER: Final = 0.5
-"""Probability at which a frame may begin speech."""
-LEAVE: Final = 0.35
-"""Probability below which speech has paused; the gap to ``ENTER`` keeps the state from flickering."""
+"""Probability at which a frame may begin speech, where a session does not choose its own."""
+GAP: Final = 0.15
+"""How far below that speech has paused: it keeps the state from flickering."""
 ONSET_FRAMES: Final = 3
 """Voiced frames in a row, 96 ms, that make speech: a click is shorter, the shortest word is not."""
 
@@ -116,12 +116,14 @@ class Turn:
 class VoiceActivity:
     """Voice activity of one session: one ``Turn`` for every 512 samples.
 
-    Speech begins with ``ONSET_FRAMES`` frames in a row, the first of at least ``ENTER``, all of at least ``LEAVE``; it
-    pauses with the first frame below ``LEAVE`` and needs as many frames as at first to go on.
+    Speech begins with ``ONSET_FRAMES`` frames in a row, the first of at least ``enter``, all of at least ``enter`` −
+    ``GAP``; it pauses with the first frame below that and needs as many frames as at first to go on.
     """
 
-    def __init__(self, model: Judge) -> None:
+    def __init__(self, model: Judge, enter: float = ENTER) -> None:
         self._model = model
+        self._enter = enter
+        self._leave = round(max(enter - GAP, 0.01), 6)
         self._state = VoiceState.initial()
         self._held = np.zeros(0, np.float32)
         self._clock = 0
@@ -145,10 +147,10 @@ class VoiceActivity:
         probability = float(self._model.probabilities([self._state], frame[None])[0])
         start, self._clock = self._clock, self._clock + heard
         if self._voice is Voice.SPEECH:
-            if probability < LEAVE:
+            if probability < self._leave:
                 self._voice, self._since, self._run = Voice.SILENCE, start, 0
             return Turn(self._voice, self._since, self._clock)
-        self._run = self._run + 1 if probability >= (LEAVE if self._run else ENTER) else 0
+        self._run = self._run + 1 if probability >= (self._leave if self._run else self._enter) else 0
         if not self._run:
             self._voice = Voice.SILENCE
             return Turn(Voice.SILENCE, self._since, self._clock)

@@ -8,7 +8,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
+
+import msgspec
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -48,6 +51,31 @@ def limits() -> str:
     return "\n".join(["| setting | default | from … to | |", "|---|---|---|---|", *rows]) + "\n"
 
 
+def realtime_in() -> str:
+    """What a client of ``/v1/realtime`` says, a row each."""
+    from daemon.openai.realtime import client_events
+
+    return _events(client_events)
+
+
+def realtime_out() -> str:
+    """What the daemon says there, a row each."""
+    from daemon.openai.realtime import server_events
+
+    return _events(server_events)
+
+
+def _events(module: ModuleType) -> str:
+    found = [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+    tags = [(one.__struct_config__.tag, one) for one in found if one.__struct_config__.tag_field == "type"]
+    rows = [
+        f"| `{tag}` | {' '.join(str(one.__doc__).split()).replace('``', '`')} |"
+        for tag, one in tags
+        if isinstance(tag, str) and ("." in tag or tag == "error")
+    ]
+    return "\n".join(["| event | |", "|---|---|", *rows]) + "\n"
+
+
 def files() -> str:
     """Every file of code, by room, with the beginning of its docstring."""
     return "\n".join(line for room in ROOMS for line in _room(ROOT / room))
@@ -58,6 +86,8 @@ PARTS: Final[dict[str, Callable[[], str]]] = {
     "settings": settings,
     "limits": limits,
     "files": files,
+    "realtimein": realtime_in,
+    "realtimeout": realtime_out,
 }
 
 

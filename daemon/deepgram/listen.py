@@ -149,17 +149,8 @@ class ListenStream(Duplex):
         self._counted = max(heard, self._counted)
         now = time.monotonic()
         for said in batch:
-            match said.event:
-                case Transcript(is_final=True) as final:
-                    self._metrics.finals.labels(LISTEN.path).inc()
-                    self._metrics.words.labels(LISTEN.path).inc(len(final.words))
-                    self._metrics.retracted.inc(final.retracted_words)
-                    self._metrics.final_lag.observe(now - said.arrived)
-                case Transcript():
-                    self._metrics.interims.labels(LISTEN.path).inc()
-                    self._metrics.interim_lag.observe(now - said.arrived)
-                case _:
-                    pass
+            if isinstance(said.event, Transcript):
+                self._metrics.count(LISTEN.path, said.event, now - said.arrived)
 
     def _say_event(self, event: Event) -> None:
         match event:

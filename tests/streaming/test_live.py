@@ -16,7 +16,7 @@ from engines.batching import Cancelled
 from streaming.endpoint import Endpointer, Onset, Silence
 from streaming.engine import SEGMENT_SECONDS
 from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
-from streaming.listener import PREROLL_SECONDS, Listener
+from streaming.listener import Listener
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
 from streaming.utterance import HANG_SECONDS
@@ -319,7 +319,7 @@ def test_a_silence_that_has_just_begun_goes_on_behind_a_split(asr_model: AsrMode
         samples = np.concatenate([speech[:length], silence(3.0)])
         events = Endpointer(VoiceActivity(asr_model.engine.vad), 2.0).feed(samples)
         onset = next(event.sample for event in events if isinstance(event, Onset))
-        full = max(onset - int(PREROLL_SECONDS * RATE), 0) + int(SEGMENT_SECONDS * RATE)
+        full = max(onset - int(ListenOptions().preroll * RATE), 0) + int(SEGMENT_SECONDS * RATE)
         pause = [event for event in events if isinstance(event, Silence)][-1]
         if pause.decided <= full < pause.sample + HANG_SECONDS * RATE - 600:
             break

@@ -1,0 +1,1 @@
+"""OpenAI's Realtime protocol (GA): one socket that hears, and answers by way of a chat endpoint and speaks."""

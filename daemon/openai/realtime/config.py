@@ -1,0 +1,212 @@
+"""What a session is set to: its JSON object as it is told, and as it is read.
+
+An update is merged into the object: what is absent stays, null clears, an object of another ``type`` replaces. What is
+accepted and changes nothing, or was brought within its bounds, is told in ``warnings``, a key of ours.
+"""
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, cast
+
+import msgspec
+
+from audio.pcm import MAX_RATE, MIN_RATE
+from daemon.openai.realtime.items import new_id
+from daemon.openai.realtime.spec import PADDING_MS, SILENCE_MS, THRESHOLDS, Invalid, Spec
+
+Document = dict[str, Any]
+
+STREAMING_MODELS: Final = ("gpt-live-transcribe", "gpt-realtime-whisper")
+"""Their clients commit every turn themselves, unless they ask for turn detection."""
+
+_SERVER_VAD: Final = {
+    "type": "server_vad",
+    "threshold": 0.5,
+    "prefix_padding_ms": PADDING_MS,
+    "silence_duration_ms": SILENCE_MS,
+}
+_CONTAINERS: Final = frozenset({"audio", "input", "output", "format"})
+"""Objects that null does not clear."""
+_MOST_INSTRUCTIONS: Final = 1 << 17
+_MOST_TOOLS: Final = 128
+_PLACE: Final = re.compile(r" - at `\$\.?(.*?)`$")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A session's object, as it is told and as it is read. Never changed; an update makes another."""
+
+    document: Document
+    spec: Spec
+    chosen_turns: bool = False
+    """Whether the client has said anything of turn detection."""
+
+    @classmethod
+    def initial(cls, kind: Literal["realtime", "transcription"], model: str = "", *, seconds: float) -> "Config":
+        """Of a new session that lasts at most ``seconds``; ``model``: the name from the URL."""
+        told: Document = {"format": {"type": "audio/pcm", "rate": 24_000}}
+        heard: Document = {**told, "transcription": None, "noise_reduction": None, "turn_detection": {**_SERVER_VAD}}
+        document: Document = {
+            "type": kind,
+            "object": "realtime.session" if kind == "realtime" else "realtime.transcription_session",
+            "id": new_id("sess"),
+            "expires_at": int(time.time() + seconds),
+            "include": None,
+            "audio": {"input": heard},
+        }
+        if kind == "transcription":
+            heard["transcription"] = {"model": model or None, "language": None, "prompt": None}
+        else:
+            document["audio"]["output"] = {**told, "voice": "default", "speed": 1.0}
+            document |= {
+                "model": model or None,
+                "instructions": "",
+                "output_modalities": ["audio"],
+                "tools": [],
+                "tool_choice": "auto",
+                "max_output_tokens": "inf",
+                "prompt": None,
+                "tracing": None,
+                "truncation": "auto",
+            }
+        return cls(document, _read(document, "session"))._with_turns_of_the_model()
+
+    def again(self, *, seconds: float) -> "Config":
+        """The same, of a session of its own."""
+        fresh = {"id": new_id("sess"), "expires_at": int(time.time() + seconds)}
+        return replace(self, document={**self.document, **fresh})
+
+    def updated(self, patch: Document, *, seconds: float, fresh: bool = False) -> "Config":
+        """With ``patch`` merged in.
+
+        Args:
+            seconds: as for :meth:`initial`.
+            fresh: nothing was heard or said yet, so the session may become one of another type.
+
+        Raises:
+            Invalid: it cannot be honoured; nothing is changed.
+        """
+        base, kind = self, patch.get("type", self.spec.type)
+        if kind not in ("realtime", "transcription"):
+            raise Invalid("session.type", f"session.type: {kind!r} is neither 'realtime' nor 'transcription'")
+        if kind != self.spec.type:
+            if not fresh:
+                raise Invalid("session.type", f"session.type: this is a {self.spec.type} session, and it has begun")
+            base = Config.initial(kind, self.spec.model or "", seconds=seconds)
+            base.document["id"] = self.document["id"]
+        document = merged(base.document, {k: v for k, v in patch.items() if k not in ("id", "object", "expires_at")})
+        document.pop("warnings", None)
+        heard = document["audio"]["input"]
+        if kind == "transcription" and heard.get("transcription") is None:
+            heard["transcription"] = {}
+        turns = heard.get("turn_detection")
+        if isinstance(turns, dict) and cast(Document, turns).get("type") == "server_vad":
+            heard["turn_detection"] = _SERVER_VAD | cast(Document, turns)
+        spec = _read(document, "session")
+        _check(spec)
+        if warnings := _warnings(spec):
+            document["warnings"] = warnings
+        chosen = self.chosen_turns or "turn_detection" in _object(_object(patch, "audio"), "input")
+        return Config(document, spec, chosen)._with_turns_of_the_model()
+
+    def for_response(self, patch: Mapping[str, Any]) -> Spec:
+        """What one response is made by.
+
+        Raises:
+            Invalid: ``patch`` cannot be honoured.
+        """
+        known = {"instructions", "output_modalities", "tools", "tool_choice", "max_output_tokens", "temperature",
+                 "metadata", "parallel_tool_calls"}  # fmt: skip
+        wanted: Document = {name: value for name, value in patch.items() if name in known}
+        if output := _object(_object(patch, "audio"), "output"):
+            wanted["audio"] = {"output": output}
+        spec = _read(merged(self.document, wanted), "response")
+        _check(spec, "response")
+        return spec
+
+    def _with_turns_of_the_model(self) -> "Config":
+        wanted = self.spec.audio.input.transcription
+        if self.chosen_turns or self.spec.turns is None or wanted is None or wanted.model not in STREAMING_MODELS:
+            return self
+        document = merged(self.document, {"audio": {"input": {"turn_detection": None}}})
+        return Config(document, _read(document, "session"))
+
+
+def merged(old: Document, patch: Mapping[str, Any], path: str = "session") -> Document:
+    """``old`` with ``patch`` in it; neither is changed.
+
+    Raises:
+        Invalid: what must stay an object would not.
+    """
+    found = dict(old)
+    for name, new in patch.items():
+        if name in _CONTAINERS and not isinstance(new, dict):
+            if new is None:
+                continue
+            raise Invalid(f"{path}.{name}", f"{path}.{name}: {str(new)[:80]!r} is no object")
+        if isinstance(new, dict):
+            given, known = cast(Document, new), _object(old, name)
+            same = given.get("type", known.get("type")) == known.get("type")
+            found[name] = merged(known if same else {}, given, f"{path}.{name}")
+        else:
+            found[name] = new
+    return found
+
+
+def _object(document: Mapping[str, Any], name: str) -> Document:
+    found = document.get(name)
+    return cast(Document, found) if isinstance(found, dict) else {}
+
+
+def _read(document: Document, root: str) -> Spec:
+    try:
+        return msgspec.convert(document, Spec)
+    except (msgspec.ValidationError, RecursionError) as error:
+        found = _PLACE.search(str(error))
+        param = f"{root}.{found[1]}" if found and found[1] else root
+        raise Invalid(param, f"{param}: {_PLACE.sub('', str(error))}") from None
+
+
+def _check(spec: Spec, root: str = "session") -> None:
+    sides = [("input", spec.audio.input.format)]
+    if spec.audio.output is not None:
+        sides.append(("output", spec.audio.output.format))
+        spec.speak_options()
+    for side, format in sides:
+        if not MIN_RATE <= format.sample_rate <= MAX_RATE:
+            limit = f"{format.sample_rate} Hz lies outside {MIN_RATE}…{MAX_RATE} Hz"
+            raise Invalid(f"{root}.audio.{side}.format.rate", f"rate: {limit}")
+    if len(spec.instructions or "") > _MOST_INSTRUCTIONS:
+        limit = f"the limit is {_MOST_INSTRUCTIONS}"
+        raise Invalid(f"{root}.instructions", f"instructions: {len(spec.instructions or '')} characters, {limit}")
+    if len(spec.tools or []) > _MOST_TOOLS:
+        raise Invalid(f"{root}.tools", f"tools: {len(spec.tools or [])}, the limit is {_MOST_TOOLS}")
+    spec.listen_options()
+
+
+def _warnings(spec: Spec) -> list[str]:
+    found: list[str] = []
+    turns, wanted = spec.turns, spec.audio.input.transcription
+    if turns is not None:
+        if turns.type == "semantic_vad":
+            found.append(f"semantic_vad: taken as server_vad with {spec.silence_ms} ms of silence")
+        elif turns.prefix_padding_ms not in (None, spec.padding_ms):
+            found.append(f"prefix_padding_ms: taken as {spec.padding_ms}")
+        if turns.type == "server_vad" and turns.silence_duration_ms not in (None, spec.silence_ms):
+            found.append(f"silence_duration_ms: taken as {spec.silence_ms}")
+        low, high = THRESHOLDS
+        if turns.threshold is not None and not low <= turns.threshold <= high:
+            found.append(f"threshold: taken as the nearest of {low}…{high}")
+        if turns.idle_timeout_ms:
+            found.append("idle_timeout_ms: not honoured")
+    if spec.audio.input.noise_reduction:
+        found.append("noise_reduction: not honoured")
+    if wanted is not None and wanted.delay:
+        found.append("delay: not honoured")
+    if spec.include:
+        found.append("include: not honoured")
+    if spec.prompt:
+        found.append("prompt: templates are not known here, not honoured")
+    return found

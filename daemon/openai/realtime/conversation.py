@@ -1,0 +1,234 @@
+"""The items of a conversation in order, bounded, and what the chat endpoint is told of them.
+
+Of a spoken item only what was played counts: text and sound are told apart here, so that an interruption leaves in the
+context what the person has heard.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+from daemon.openai.realtime.items import Content, Item, new_id
+from daemon.openai.realtime.spec import Invalid
+
+Message = dict[str, Any]
+
+MOST_ITEMS: Final = 500
+MOST_CHARACTERS: Final = 1 << 20
+"""Of all items; beyond either, the oldest leave."""
+_CHARACTERS_A_SECOND: Final = 15.0
+"""Of speech, where a sentence was cut before it told its own pace."""
+ROOT: Final = "root"
+"""OpenAI's name of the place before the first item."""
+
+
+@dataclass(slots=True)
+class Spoken:
+    """The sound of an item: its text and when which part of it is heard."""
+
+    text: str = ""
+    seconds: float = 0.0
+    """Sound sent."""
+    paces: list[tuple[float, float, int]] = field(default_factory=list[tuple[float, float, int]])
+    """Of each sentence: start, end, and the place of its last character in ``text``."""
+
+    def heard(self, seconds: float) -> str:
+        """The text whose sound is over by ``seconds``; a word that was cut does not count."""
+        at, place = 0.0, 0
+        for start, end, last in self.paces:
+            if seconds < end:
+                share = max(0.0, seconds - start) / max(end - start, 1e-6)
+                return self._to_word(place + int(share * (last - place)))
+            at, place = end, last
+        if seconds >= self.seconds and self.paces and self.paces[-1][2] >= len(self.text.rstrip()):
+            return self.text
+        return self._to_word(place + int((seconds - at) * _CHARACTERS_A_SECOND))
+
+    def _to_word(self, place: int) -> str:
+        if place >= len(self.text):
+            return self.text
+        if self.text[place].isspace() or place == 0:
+            return self.text[:place].rstrip()
+        return self.text[:place].rpartition(" ")[0].rstrip()
+
+
+class Conversation:
+    """All items. Ids are unique."""
+
+    def __init__(self) -> None:
+        self.id: Final = new_id("conv")
+        self._items: list[Item] = []
+        self._spoken: dict[str, Spoken] = {}
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def last(self) -> str | None:
+        """Id of the last item."""
+        return self._items[-1].id if self._items else None
+
+    def find(self, identifier: str, param: str = "item_id") -> Item:
+        """
+        Raises:
+            Invalid: there is no such item.
+        """
+        return self._items[self._place(identifier, param)]
+
+    def before(self, identifier: str) -> str | None:
+        """Id of the item before that one, if both are there."""
+        for one, next_ in pairwise(self._items):
+            if next_.id == identifier:
+                return one.id
+        return None
+
+    def add(self, item: Item, after: str | None = None) -> list[str]:
+        """Add an item, at the end or after the item ``after``; ids of old ones that leave.
+
+        Raises:
+            Invalid: there is no such place, or the id is taken.
+        """
+        if any(other.id == item.id for other in self._items):
+            raise Invalid("item.id", f"item.id: {item.id!r} is taken")
+        if after is None:
+            self._items.append(item)
+        else:
+            place = 0 if after == ROOT else self._place(after, "previous_item_id") + 1
+            self._items.insert(place, item)
+        return self._bounded(item)
+
+    def delete(self, identifier: str) -> None:
+        """
+        Raises:
+            Invalid: there is no such item.
+        """
+        del self._items[self._place(identifier, "item_id")]
+        self._spoken.pop(identifier, None)
+
+    def speak(self, identifier: str) -> Spoken:
+        """The sound of an item, from its beginning."""
+        return self._spoken.setdefault(identifier, Spoken())
+
+    def truncate(self, identifier: str, seconds: float) -> float:
+        """Keep of a spoken item's text what was heard by ``seconds`` of its sound; the seconds that were kept.
+
+        Raises:
+            Invalid: there is no such item, or it has no sound.
+        """
+        item, spoken = self.find(identifier), self._spoken.get(identifier)
+        if spoken is None or item.role != "assistant" or not item.content:
+            raise Invalid("item_id", f"item_id: {identifier!r} has no sound of ours; only that can be truncated")
+        kept = max(0.0, min(seconds, spoken.seconds))
+        item.content[0].transcript = spoken.heard(kept)
+        return kept
+
+    def unplay(self, identifier: str, seconds: float) -> None:
+        """Keep of it what was heard while the last ``seconds`` of its sound were not.
+
+        Raises:
+            Invalid: as :meth:`truncate`.
+        """
+        self.truncate(identifier, self.speak(identifier).seconds - seconds)
+
+    def messages(self, instructions: str | None, items: Sequence[Item] | None = None) -> list[Message]:
+        """What a chat endpoint is told: ``instructions``, then ``items``, or all of them."""
+        found: list[Message] = [{"role": "system", "content": instructions}] if instructions else []
+        for item in self._items if items is None else items:
+            match item.type:
+                case "message":
+                    content = _told(item)
+                    if content:
+                        found.append({"role": item.role or "user", "content": content})
+                case "function_call":
+                    call = {
+                        "id": item.call_id or item.id,
+                        "type": "function",
+                        "function": {"name": item.name or "", "arguments": item.arguments or "{}"},
+                    }
+                    if found and found[-1].get("tool_calls"):
+                        found[-1]["tool_calls"].append(call)
+                    else:
+                        found.append({"role": "assistant", "content": None, "tool_calls": [call]})
+                case "function_call_output":
+                    found.append({"role": "tool", "tool_call_id": item.call_id or "", "content": item.output or ""})
+        return found
+
+    def _place(self, identifier: str, param: str) -> int:
+        for place, item in enumerate(self._items):
+            if item.id == identifier:
+                return place
+        raise Invalid(param, f"{param}: there is no item {identifier!r}", "item_not_found")
+
+    def _bounded(self, newest: Item) -> list[str]:
+        """Let the oldest go; a function's output goes with its call."""
+        gone: list[str] = []
+        size = sum(map(_size, self._items))
+        while len(self._items) > 1 and (len(self._items) > MOST_ITEMS or size > MOST_CHARACTERS):
+            oldest = next(item for item in self._items if item is not newest)
+            leaving = [oldest]
+            if oldest.type == "function_call":
+                leaving += [
+                    item
+                    for item in self._items
+                    if item.type == "function_call_output" and item.call_id == oldest.call_id and item is not newest
+                ]
+            for item in leaving:
+                self._items.remove(item)
+                self._spoken.pop(item.id, None)
+                size -= _size(item)
+                gone.append(item.id)
+        return gone
+
+
+def created(item: Item) -> Item:
+    """An item of a client's, as it joins the conversation.
+
+    Raises:
+        Invalid: it lacks what its type needs.
+    """
+    if not item.id:
+        item.id = new_id("item")
+    elif len(item.id) > 64:
+        raise Invalid("item.id", f"item.id: {len(item.id)} characters, the limit is 64")
+    item.object, item.status = "realtime.item", item.status or "completed"
+    match item.type:
+        case "message":
+            if item.role is None:
+                raise Invalid("item.role", "item.role: missing; a message is of user, assistant or system")
+            for place, part in enumerate(item.content or []):
+                if part.type in ("input_audio", "audio", "output_audio") and part.transcript is None:
+                    told = "sound in an item is not heard; append it to the input audio buffer, or tell its transcript"
+                    raise Invalid(f"item.content[{place}].transcript", f"item.content[{place}]: {told}")
+                part.audio = None
+        case "function_call":
+            if not item.name:
+                raise Invalid("item.name", "item.name: missing")
+            item.call_id = item.call_id or new_id("call")
+        case "function_call_output":
+            if not item.call_id:
+                raise Invalid("item.call_id", "item.call_id: missing; it names the function call that this answers")
+    return item
+
+
+def _told(item: Item) -> str | list[Message]:
+    """A message's content as chat endpoints take it: a text, or parts where it has pictures."""
+    parts = item.content or []
+    text = "\n".join(said for part in parts if (said := part.text or part.transcript))
+    pictures = [part for part in parts if part.type == "input_image" and part.image_url]
+    if not pictures:
+        return text
+    shown: list[Message] = [{"type": "text", "text": text}] if text else []
+    return shown + [{"type": "image_url", "image_url": _picture(part)} for part in pictures]
+
+
+def _picture(part: Content) -> Message:
+    return {"url": part.image_url, **({"detail": part.detail} if part.detail else {})}
+
+
+def _size(item: Item) -> int:
+    parts = sum(len(p.text or "") + len(p.transcript or "") + len(p.image_url or "") for p in item.content or [])
+    return parts + len(item.arguments or "") + len(item.output or "")

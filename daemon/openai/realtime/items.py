@@ -1,0 +1,43 @@
+"""Items of a conversation as they go over the wire: messages, function calls and what functions gave."""
+
+import secrets
+from typing import Literal
+
+import msgspec
+
+
+class Content(msgspec.Struct, omit_defaults=True):
+    """A part of a message."""
+
+    type: Literal["input_text", "input_audio", "input_image", "output_text", "output_audio", "text", "audio"]
+    text: str | None = None
+    transcript: str | None = None
+    audio: str | None = None
+    image_url: str | None = None
+    detail: str | None = None
+
+
+class Item(msgspec.Struct, omit_defaults=True):
+    """One item. Which fields it has depends on its ``type``."""
+
+    type: Literal["message", "function_call", "function_call_output"]
+    id: str = ""
+    object: str = ""
+    status: str = ""
+    role: Literal["user", "assistant", "system"] | None = None
+    content: list[Content] | None = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+    output: str | None = None
+
+
+def new_id(prefix: str) -> str:
+    """An id that nobody can guess: ``item_…``, ``resp_…``."""
+    return f"{prefix}_{secrets.token_hex(12)}"
+
+
+def heard(identifier: str, transcript: str | None) -> Item:
+    """What a person said; None: it is not known yet."""
+    content = [Content("input_audio", transcript=transcript)]
+    return Item("message", identifier, "realtime.item", "completed", "user", content)

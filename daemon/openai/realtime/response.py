@@ -1,0 +1,294 @@
+"""One response: what the chat endpoint says, told and spoken while it comes.
+
+A response is over once: completed, incomplete, failed or cancelled; whatever it had begun is then closed event by
+event. Cancelling is immediate: the request to the endpoint ends, and so does the voice.
+"""
+
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from daemon.openai.realtime import chat
+from daemon.openai.realtime import server_events as wire
+from daemon.openai.realtime.chat import Chat, ChatError
+from daemon.openai.realtime.conversation import Conversation, Spoken
+from daemon.openai.realtime.items import Content, Item, new_id
+from daemon.openai.realtime.output_audio import OutputAudio
+from daemon.openai.realtime.spec import Invalid, Spec
+from daemon.refusal import Refused
+from engines.sessions import OptionError
+
+_INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+"""Why the endpoint stopped early, in OpenAI's words for responses."""
+
+
+class Owner(Protocol):
+    """The session that a response belongs to."""
+
+    conversation: Conversation
+    chat: Chat
+    voice: OutputAudio
+
+    def tell(self, event: wire.Event) -> None:
+        """An event for the client."""
+        ...
+
+    def tell_sound(self, event: wire.AudioDelta) -> None:
+        """One that an interruption takes back while it waits."""
+        ...
+
+    def join(self, item: Item) -> None:
+        """An item joins the conversation."""
+        ...
+
+    def finished(self, response: "Response") -> None:
+        """The response is over."""
+        ...
+
+    async def settled(self) -> None:
+        """Until what was committed is heard."""
+        ...
+
+
+class Response:
+    """One response. ``input``: items to answer instead of the conversation; ``detached``: it does not join that."""
+
+    def __init__(
+        self, owner: Owner, spec: Spec, *, input: Sequence[Item] | None = None, detached: bool = False
+    ) -> None:
+        self.id: Final = new_id("resp")
+        self.over = False
+        self._owner, self._spec, self._input, self._detached = owner, spec, input, detached
+        self._output: list[Item] = []
+        self._message: Item | None = None
+        self._spoken = Spoken()
+        self._calls: dict[int, Item] = {}
+        self._count: chat.Count | None = None
+        self._reason = "stop"
+        self._frames = owner.voice.frames
+        owner.tell(wire.ResponseCreated(response=self._told("in_progress", None)))
+
+    @property
+    def spoken_item(self) -> str | None:
+        """Id of the item of the conversation that was spoken."""
+        spoken = self._message is not None and self._spoken.seconds > 0 and not self._detached
+        return self._message.id if self._message is not None and spoken else None
+
+    # ---------------------------------------------------------------------------------------------- course
+
+    async def run(self) -> None:
+        """Answer, to the end."""
+        try:
+            await self._owner.settled()
+            await self._answer()
+        except ChatError as error:
+            self._fail(error.code, str(error))
+        except Refused as refused:
+            self._fail(refused.code, refused.message)
+        except (OptionError, Invalid) as error:
+            self._fail("invalid_value", str(error))
+
+    def cancel(self, reason: str) -> None:
+        """Stop; ``reason``: ``turn_detected`` or ``client_cancelled``. The caller ends :meth:`run`."""
+        if self.over:
+            return
+        played = self._spoken.seconds - self._owner.voice.unplayed
+        self._owner.voice.clear()
+        self._end("cancelled", wire.StatusDetails("cancelled", reason))
+        if self.spoken_item is not None:
+            with suppress(Invalid):  # it may have been deleted
+                self._owner.conversation.truncate(self.spoken_item, played)
+
+    async def _answer(self) -> None:
+        owner, spec = self._owner, self._spec
+        if spec.speaks:
+            await owner.voice.open(spec)
+            owner.voice.begin(self)
+            self._frames = owner.voice.frames
+        async with aclosing(owner.chat.reply(self._request())) as parts:
+            async for part in parts:
+                match part:
+                    case chat.Text():
+                        self._say(part.delta)
+                    case chat.Call():
+                        self._call(part)
+                    case chat.Finish():
+                        self._reason = part.reason
+                    case chat.Count():
+                        self._count = part
+        self._end_calls("completed")
+        if self._message is not None and spec.speaks:
+            await owner.voice.finish()
+        early = _INCOMPLETE.get(self._reason)
+        if early is None:
+            self._end("completed", None)
+        else:
+            self._end("incomplete", wire.StatusDetails("incomplete", early))
+
+    def _request(self) -> dict[str, Any]:
+        spec = self._spec
+        request: dict[str, Any] = {
+            "model": spec.model,
+            "messages": self._owner.conversation.messages(spec.instructions, self._input),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if spec.tools:
+            request["tools"] = [
+                {"type": "function", "function": {k: v for k, v in msgspec.to_builtins(tool).items() if k != "type"}}
+                for tool in spec.tools
+            ]
+            choice = spec.tool_choice
+            if isinstance(choice, dict) and "name" in choice:
+                choice = {"type": "function", "function": {"name": choice["name"]}}
+            if choice is not None:
+                request["tool_choice"] = choice
+            if spec.parallel_tool_calls is not None:
+                request["parallel_tool_calls"] = spec.parallel_tool_calls
+        if isinstance(spec.max_output_tokens, int):
+            request["max_tokens"] = spec.max_output_tokens
+        if spec.temperature is not None:
+            request["temperature"] = spec.temperature
+        return request
+
+    # ---------------------------------------------------------------------------------------------- message
+
+    def _say(self, delta: str) -> None:
+        if self._message is None:
+            self._message = self._begin(
+                Item("message", new_id("item"), "realtime.item", "in_progress", "assistant", [])
+            )
+            if self._spec.speaks and not self._detached:
+                self._spoken = self._owner.conversation.speak(self._message.id)
+            part = Content("audio", transcript="") if self._spec.speaks else Content("text", text="")
+            self._owner.tell(wire.ContentPartAdded(**self._place(self._message), content_index=0, part=part))
+        self._spoken.text += delta
+        place = self._place(self._message)
+        if self._spec.speaks:
+            self._message.content = [Content("output_audio", transcript=self._spoken.text)]
+            self._owner.tell(wire.AudioTranscriptDelta(**place, content_index=0, delta=delta))
+            self._owner.voice.say(delta)
+        else:
+            self._message.content = [Content("output_text", text=self._spoken.text)]
+            self._owner.tell(wire.TextDelta(**place, content_index=0, delta=delta))
+
+    def sound(self, data: bytes, seconds: float) -> None:
+        """Sound of the message."""
+        if self._message is not None and not self.over:
+            self._spoken.seconds += seconds
+            delta = wire.encoded(data)
+            self._owner.tell_sound(wire.AudioDelta(**self._place(self._message), content_index=0, delta=delta))
+
+    def paced(self, last: int) -> None:
+        """A sentence of the message was spoken."""
+        if not self.over:
+            paces = self._spoken.paces
+            paces.append((paces[-1][1] if paces else 0.0, self._spoken.seconds, last))
+
+    def _end_message(self, message: Item, status: str) -> None:
+        place: dict[str, Any] = {**self._place(message), "content_index": 0}
+        text = self._spoken.text
+        if self._spec.speaks:
+            self._owner.tell(wire.AudioDone(**place))
+            self._owner.tell(wire.AudioTranscriptDone(**place, transcript=text))
+            part = Content("audio", transcript=text)
+        else:
+            self._owner.tell(wire.TextDone(**place, text=text))
+            part = Content("text", text=text)
+        self._owner.tell(wire.ContentPartDone(**place, part=part))
+        self._finish(message, status)
+
+    # ------------------------------------------------------------------------------------------------ calls
+
+    def _call(self, part: chat.Call) -> None:
+        item = self._calls.get(part.index)
+        if item is None:
+            item = Item("function_call", new_id("item"), "realtime.item", "in_progress")
+            item.call_id, item.name, item.arguments = part.id or new_id("call"), part.name, ""
+            self._calls[part.index] = self._begin(item)
+        if part.arguments:
+            item.arguments = (item.arguments or "") + part.arguments
+            call = item.call_id or ""
+            self._owner.tell(wire.ArgumentsDelta(**self._place(item), call_id=call, delta=part.arguments))
+
+    def _end_calls(self, status: str) -> None:
+        for item in self._calls.values():
+            if item.status == "in_progress":
+                told: dict[str, Any] = {
+                    "call_id": item.call_id or "",
+                    "name": item.name or "",
+                    "arguments": item.arguments or "",
+                }
+                self._owner.tell(wire.ArgumentsDone(**self._place(item), **told))
+                self._finish(item, status)
+
+    # ------------------------------------------------------------------------------------------------ items
+
+    def _begin(self, item: Item) -> Item:
+        self._output.append(item)
+        self._owner.tell(wire.OutputItemAdded(response_id=self.id, output_index=len(self._output) - 1, item=item))
+        if not self._detached:
+            self._owner.join(item)
+        return item
+
+    def _finish(self, item: Item, status: str) -> None:
+        item.status = status
+        index = self._output.index(item)
+        self._owner.tell(wire.OutputItemDone(response_id=self.id, output_index=index, item=item))
+        if not self._detached:
+            before = self._owner.conversation.before(item.id)
+            self._owner.tell(wire.ItemDone(previous_item_id=before, item=item))
+
+    def _place(self, item: Item) -> dict[str, Any]:
+        return {"response_id": self.id, "output_index": self._output.index(item), "item_id": item.id}
+
+    def _fail(self, code: str, message: str) -> None:
+        if not self.over:
+            self._owner.voice.clear()
+            fault = wire.ItemFault("server_error", code, message)
+            self._end("failed", wire.StatusDetails("failed", error=fault))
+
+    def _end(self, status: str, details: wire.StatusDetails | None) -> None:
+        """Close whatever is open, and the response."""
+        if self.over:
+            return
+        whole = "completed" if status == "completed" else "incomplete"
+        self.over = True
+        self._end_calls(whole)
+        if self._message is not None:
+            self._end_message(self._message, whole)
+        self._owner.tell(wire.ResponseDone(response=self._told(status, details)))
+        self._owner.finished(self)
+
+    def _told(self, status: str, details: wire.StatusDetails | None) -> wire.Response:
+        spec = self._spec
+        output = spec.audio.output
+        return wire.Response(
+            id=self.id,
+            object="realtime.response",
+            status=status,
+            status_details=details,
+            output=self._output if status != "in_progress" else [],
+            conversation_id=None if self._detached else self._owner.conversation.id,
+            output_modalities=["audio" if spec.speaks else "text"],
+            max_output_tokens=spec.max_output_tokens or "inf",
+            audio={"output": msgspec.to_builtins(output)} if output is not None else {},
+            usage=self._usage(),
+            metadata=spec.metadata,
+        )
+
+    def _usage(self) -> wire.Usage | None:
+        """What the endpoint counted, if it did, and the frames spoken."""
+        if self._count is None:
+            return None
+        sound = self._owner.voice.frames - self._frames if self._spec.speaks else 0
+        text, given = self._count.completion, self._count.prompt
+        return wire.Usage(
+            total_tokens=given + text + sound,
+            input_tokens=given,
+            output_tokens=text + sound,
+            input_token_details=wire.TokenDetails(given, 0),
+            output_token_details=wire.TokenDetails(text, sound),
+        )

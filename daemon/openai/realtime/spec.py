@@ -1,0 +1,208 @@
+"""A session's object, read: one struct for each object in it, and what they mean for listener and speaker."""
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from codec.options import SpeakOptions
+from daemon.parameters import language
+from engines.sessions import OptionError
+from streaming.options import MAX_PREROLL, ListenOptions
+
+FORMATS: Final = {"audio/pcm": ("linear16", 24_000), "audio/pcmu": ("mulaw", 8_000), "audio/pcma": ("alaw", 8_000)}
+"""OpenAI's names → encoding and rate."""
+SAMPLE_BYTES: Final = {"linear16": 2, "mulaw": 1, "alaw": 1}
+
+PADDING_MS: Final = 300
+SILENCE_MS: Final = 500
+"""OpenAI's defaults of turn detection."""
+_EAGERNESS: Final = {"low": 1200, "medium": 700, "high": 350, "auto": 700}
+"""Milliseconds of silence that end a turn in place of a model that reads what was said."""
+_MOST_MILLISECONDS: Final = 10_000
+THRESHOLDS: Final = (0.1, 0.95)
+
+Modality = Literal["text", "audio"]
+
+
+class Invalid(ValueError):
+    """A value of an event that cannot be honoured; ``param`` names it."""
+
+    def __init__(self, param: str | None, message: str, code: str = "invalid_value") -> None:
+        super().__init__(message)
+        self.param, self.code = param, code
+
+
+class Format(msgspec.Struct):
+    """Of audio."""
+
+    type: Literal["audio/pcm", "audio/pcmu", "audio/pcma"]
+    rate: int | None = None
+
+    @property
+    def encoding(self) -> str:
+        """As ``audio`` calls it."""
+        return FORMATS[self.type][0]
+
+    @property
+    def sample_rate(self) -> int:
+        """Hz."""
+        return (self.rate if self.type == "audio/pcm" else None) or FORMATS[self.type][1]
+
+    @property
+    def bytes_per_second(self) -> int:
+        """On the wire, before base64."""
+        return SAMPLE_BYTES[self.encoding] * self.sample_rate
+
+
+class Transcription(msgspec.Struct):
+    """How what a person says is written."""
+
+    model: str | None = None
+    language: str | None = None
+    languages: list[str] | None = None
+    prompt: str | None = None
+    keywords: list[str] | None = None
+    delay: str | None = None
+
+
+class TurnDetection(msgspec.Struct):
+    """When a person's turn begins and ends."""
+
+    type: Literal["server_vad", "semantic_vad"]
+    threshold: float | None = None
+    prefix_padding_ms: int | None = None
+    silence_duration_ms: int | None = None
+    idle_timeout_ms: int | None = None
+    eagerness: Literal["low", "medium", "high", "auto"] | None = None
+    create_response: bool | None = None
+    interrupt_response: bool | None = None
+
+
+class Input(msgspec.Struct):
+    """Audio that comes."""
+
+    format: Format
+    transcription: Transcription | None = None
+    noise_reduction: dict[str, Any] | None = None
+    turn_detection: TurnDetection | None = None
+
+
+class VoiceId(msgspec.Struct):
+    """OpenAI's way to name a voice of one's own."""
+
+    id: str
+
+
+class Output(msgspec.Struct):
+    """Audio that goes."""
+
+    format: Format
+    voice: str | VoiceId | None = None
+    speed: float | None = None
+
+
+class Audio(msgspec.Struct):
+    """Both."""
+
+    input: Input
+    output: Output | None = None
+
+
+class Tool(msgspec.Struct, omit_defaults=True):
+    """A function that the model may call."""
+
+    type: Literal["function"]
+    name: str
+    description: str | None = None
+    parameters: Any = None
+
+
+class Spec(msgspec.Struct):
+    """A session's object, read."""
+
+    type: Literal["realtime", "transcription"]
+    audio: Audio
+    model: str | None = None
+    instructions: str | None = None
+    output_modalities: list[Modality] | None = None
+    tools: list[Tool] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    max_output_tokens: int | Literal["inf"] | None = None
+    temperature: float | None = None
+    parallel_tool_calls: bool | None = None
+    metadata: dict[str, str] | None = None
+    include: list[str] | None = None
+    prompt: Any = None
+
+    @property
+    def speaks(self) -> bool:
+        """Whether answers are spoken, not only written."""
+        return "audio" in (self.output_modalities or ["audio"])
+
+    @property
+    def turns(self) -> TurnDetection | None:
+        """Turn detection."""
+        return self.audio.input.turn_detection
+
+    @property
+    def transcribes(self) -> bool:
+        """Whether the client is told what was heard."""
+        return self.type == "transcription" or self.audio.input.transcription is not None
+
+    @property
+    def padding_ms(self) -> int:
+        """Audio before an onset that belongs to a turn."""
+        turns = self.turns
+        asked = turns.prefix_padding_ms if turns is not None else None
+        return PADDING_MS if asked is None else max(0, min(asked, round(1000 * MAX_PREROLL)))
+
+    @property
+    def silence_ms(self) -> int:
+        """Silence that ends a turn."""
+        turns = self.turns
+        assert turns is not None
+        if turns.type == "semantic_vad":
+            return _EAGERNESS[turns.eagerness or "auto"]
+        asked = SILENCE_MS if turns.silence_duration_ms is None else turns.silence_duration_ms
+        return max(10, min(asked, _MOST_MILLISECONDS))
+
+    def listen_options(self) -> ListenOptions:
+        """For the listener.
+
+        Raises:
+            Invalid: too many words to listen for.
+        """
+        wanted = self.audio.input.transcription or Transcription()
+        several = wanted.languages or []
+        forced = language(wanted.language or (several[0] if len(several) == 1 else ""))
+        turns = self.turns
+        threshold = 0.5 if turns is None or turns.threshold is None else turns.threshold
+        try:
+            return ListenOptions(
+                language=forced,
+                keyterms=(*([wanted.prompt] if wanted.prompt else []), *(wanted.keywords or [])),
+                endpointing=None if turns is None else self.silence_ms / 1000,
+                threshold=max(THRESHOLDS[0], min(threshold, THRESHOLDS[1])),
+                preroll=self.padding_ms / 1000,
+            )
+        except OptionError as error:
+            name = "prompt" if wanted.prompt else "keywords"
+            raise Invalid(f"session.audio.input.transcription.{name}", f"{name}: {error.reason}") from None
+
+    def speak_options(self) -> SpeakOptions:
+        """For the speaker.
+
+        Raises:
+            Invalid: the speed.
+        """
+        output = self.audio.output
+        assert output is not None
+        voice = output.voice.id if isinstance(output.voice, VoiceId) else output.voice
+        try:
+            return SpeakOptions(
+                voice=voice or None,
+                speed=1.0 if output.speed is None else output.speed,
+                sample_rate=output.format.sample_rate,
+            )
+        except OptionError as error:
+            raise Invalid(f"session.audio.output.{error.field}", str(error)) from None

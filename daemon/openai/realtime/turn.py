@@ -1,0 +1,59 @@
+"""What a person says in one go: its text, and what of that the client was told so far."""
+
+from dataclasses import dataclass, field
+
+from daemon.openai.realtime import server_events as wire
+from streaming.events import Transcript, Word
+
+
+@dataclass(slots=True)
+class Turn:
+    """What a person says in one go, as far as it is heard."""
+
+    item_id: str
+    announced: bool = False
+    """Whether the client was told that it began."""
+    texts: list[str] = field(default_factory=list[str])
+    words: list[wire.TimedWord] = field(default_factory=list[wire.TimedWord])
+    languages: list[str] = field(default_factory=list[str])
+    seconds: float = 0.0
+    told: int = 0
+    """Words of the open segment that went out in deltas."""
+
+    @property
+    def transcript(self) -> str:
+        """The whole text."""
+        return " ".join(self.texts)
+
+    def delta(self, event: Transcript, words: int) -> str:
+        """The text of the first ``words`` words, as far as it was not told; from now on it was."""
+        if words <= self.told:
+            return ""
+        whole = words == len(event.words) and event.is_final
+        begin = _end_of(event.text, event.words[: self.told])
+        end = len(event.text) if whole else _end_of(event.text, event.words[:words])
+        space = " " if self.texts and not self.told else ""
+        self.told = words
+        return space + event.text[begin:end]
+
+    def extend(self, final: Transcript, offset: float) -> None:
+        """A segment of it is final; ``offset``: seconds to add to its times."""
+        self.told = 0
+        self.seconds += final.end - final.start
+        if not final.text:
+            return
+        self.texts.append(final.text)
+        for word in final.words:
+            self.words.append(wire.TimedWord(word.text, round(offset + word.start, 3), round(offset + word.end, 3)))
+        if final.language and final.language not in self.languages:
+            self.languages.append(final.language)
+
+
+def _end_of(text: str, words: tuple[Word, ...]) -> int:
+    """Place in ``text`` after the last of its first words ``words``."""
+    place = 0
+    for word in words:
+        found = text.find(word.text, place)
+        if found >= 0:
+            place = found + len(word.text)
+    return place

@@ -1,0 +1,321 @@
+"""Transcription sessions of /v1/realtime: real daemon, real model, real sockets."""
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from daemon.serve import Background
+from tests.daemon.realtime import Session, at_24_khz, session
+from tests.daemon.support import HTTP, Client, Counts, Speech, eventually, finals
+
+DELTA = "conversation.item.input_audio_transcription.delta"
+COMPLETED = "conversation.item.input_audio_transcription.completed"
+QUIET = b"\0" * 48_000
+"""A second of silence."""
+
+
+@pytest.fixture(scope="module")
+def pcm(speech: Speech) -> bytes:
+    """The recording at 24 kHz, with a second of silence after it."""
+    return at_24_khz(speech.pcm) + QUIET
+
+
+@pytest.fixture
+def text(client: Client, speech: Speech) -> str:
+    """What /v1/listen hears in the recording."""
+    return finals(client.transcribe(speech.pcm))
+
+
+def words(text: str) -> list[str]:
+    """Bare words."""
+    return "".join(c if c.isalnum() or c.isspace() else "" for c in text.lower()).split()
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two texts share most of their words: one was heard at another rate."""
+    a, b = words(one), words(other)
+    return len(set(a) & set(b)) >= 0.6 * max(len(set(a)), len(set(b)), 1)
+
+
+@pytest.mark.parametrize("model", [None, "gpt-4o-transcribe", "Systran/faster-whisper-small"])
+def test_what_is_said_becomes_an_item_with_its_text(
+    daemon: Background, pcm: bytes, text: str, model: str | None
+) -> None:
+    """Server VAD: started, deltas, stopped, committed, added, done, completed, in this order."""
+    query = {"intent": "transcription", **({"model": model} if model else {})}
+    with session(daemon.url, **query) as live:
+        assert live.events[0]["session"]["type"] == "transcription"
+        live.append(pcm)
+        done = live.until(COMPLETED)
+        kinds = [kind for kind in live.kinds if kind != DELTA]
+        assert kinds == [
+            "session.created",
+            "input_audio_buffer.speech_started",
+            "input_audio_buffer.speech_stopped",
+            "input_audio_buffer.committed",
+            "conversation.item.added",
+            "conversation.item.done",
+            COMPLETED,
+        ]
+        assert alike(done["transcript"], text)
+        assert done["usage"]["type"] == "duration" and done["usage"]["seconds"] > 0.5
+        assert [word["word"] for word in done["words"]] == done["transcript"].split()
+        assert {event["item_id"] for event in live.of(DELTA)} == {done["item_id"]}
+        started, stopped = (
+            live.of("input_audio_buffer.speech_started")[0],
+            live.of("input_audio_buffer.speech_stopped")[0],
+        )
+        assert started["item_id"] == stopped["item_id"] == done["item_id"]
+        assert 0 <= started["audio_start_ms"] < stopped["audio_end_ms"] <= len(pcm) / 48
+        assert len({event["event_id"] for event in live.events}) == len(live.events)
+
+
+def test_deltas_join_to_the_text_unless_a_word_was_taken_back(daemon: Background, pcm: bytes) -> None:
+    """Append-only, with the spaces between the words."""
+    with session(daemon.url, intent="transcription") as live:
+        live.append(pcm * 3)
+        for _ in range(3):
+            done = live.until(COMPLETED)
+            joined = "".join(event["delta"] for event in live.of(DELTA) if event["item_id"] == done["item_id"])
+            assert joined == done["transcript"] or not done["transcript"].startswith(joined.rstrip(".,?! "))
+
+
+def test_commits_make_the_turns_where_nobody_detects_them(daemon: Background, pcm: bytes, text: str) -> None:
+    """turn_detection null: committed at once, the text follows; nothing tells of speech."""
+    with session(daemon.url, intent="transcription") as live:
+        told = live.update(type="transcription", audio={"input": {"turn_detection": None}})
+        assert told["audio"]["input"]["turn_detection"] is None
+        live.append(pcm)
+        live.tell("input_audio_buffer.commit")
+        live.append(pcm)
+        live.tell("input_audio_buffer.commit")
+        one, two = live.until(COMPLETED), live.until(COMPLETED)
+        committed = [event["item_id"] for event in live.of("input_audio_buffer.committed")]
+        assert committed == [one["item_id"], two["item_id"]]
+        assert live.of("input_audio_buffer.committed")[1]["previous_item_id"] == one["item_id"]
+        assert alike(one["transcript"], text) and alike(two["transcript"], text)
+        assert "input_audio_buffer.speech_started" not in live.kinds
+
+
+def test_a_commit_of_next_to_nothing_is_an_error_and_the_session_goes_on(daemon: Background, pcm: bytes) -> None:
+    """OpenAI's code, the client's event id."""
+    with session(daemon.url, intent="transcription") as live:
+        live.update(audio={"input": {"turn_detection": None}})
+        live.append(QUIET[:2400])
+        live.tell("input_audio_buffer.commit", event_id="mine")
+        error = live.until("error")["error"]
+        assert (error["code"], error["event_id"]) == ("input_audio_buffer_commit_empty", "mine")
+        live.append(pcm)
+        live.tell("input_audio_buffer.commit")
+        assert live.until(COMPLETED)["transcript"]
+
+
+def test_clear_forgets_what_is_not_committed_and_keeps_what_is(daemon: Background, pcm: bytes, text: str) -> None:
+    """A commit before the clear is answered; the audio between them is not heard."""
+    with session(daemon.url, intent="transcription") as live:
+        live.update(audio={"input": {"turn_detection": None}})
+        live.append(pcm)
+        live.tell("input_audio_buffer.commit")
+        live.append(pcm)
+        live.tell("input_audio_buffer.clear")
+        live.append(QUIET)
+        live.tell("input_audio_buffer.commit")
+        one, two = live.until(COMPLETED), live.until(COMPLETED)
+        assert alike(one["transcript"], text) and two["transcript"] == ""
+        assert live.kinds.count("input_audio_buffer.cleared") == 1
+
+
+@pytest.mark.parametrize(("kind", "encoding"), [("audio/pcmu", "ULAW"), ("audio/pcma", "ALAW")])
+def test_telephone_sound_is_heard(daemon: Background, speech: Speech, text: str, kind: str, encoding: str) -> None:
+    """G.711 at 8 kHz, after an update that comes before any audio."""
+    import soxr
+
+    from audio.encoder import raw
+
+    samples = np.frombuffer(speech.pcm, "<i2").astype(np.float32) / 32768
+    coder = raw({"ULAW": "mulaw", "ALAW": "alaw"}[encoding], 8000)
+    data = coder.feed(soxr.resample(np.concatenate([samples, np.zeros(16_000, np.float32)]), 16_000, 8_000))
+    coder.close()
+    with session(daemon.url, intent="transcription") as live:
+        told = live.update(type="transcription", audio={"input": {"format": {"type": kind}}})
+        assert told["audio"]["input"]["format"] == {"type": kind}
+        live.append(data, 800)
+        assert alike(live.until(COMPLETED)["transcript"], text)
+
+
+def test_an_update_between_turns_changes_how_the_next_is_heard(daemon: Background, pcm: bytes, speech: Speech) -> None:
+    """Another rate from one append to the next; what came before is heard to its end."""
+    with session(daemon.url, intent="transcription") as live:
+        live.append(pcm)
+        told = live.update(audio={"input": {"format": {"type": "audio/pcm", "rate": 16_000}}})
+        assert told["audio"]["input"]["format"]["rate"] == 16_000
+        live.append(speech.pcm + b"\0" * 32_000, 3200)
+        one, two = live.until(COMPLETED), live.until(COMPLETED)
+        assert alike(one["transcript"], two["transcript"])
+        first, second = live.of("input_audio_buffer.speech_started")
+        assert second["audio_start_ms"] - first["audio_start_ms"] == pytest.approx(len(pcm) / 48, abs=150)
+
+
+@pytest.mark.parametrize(
+    ("patch", "param"),
+    [
+        ({"type": "video"}, "session.type"),
+        ({"audio": {"input": {"format": {"type": "audio/opus"}}}}, "session.audio.input.format.type"),
+        ({"audio": {"input": {"format": {"type": "audio/pcm", "rate": 1}}}}, "session.audio.input.format.rate"),
+        (
+            {"audio": {"input": {"turn_detection": {"type": "server_vad", "silence_duration_ms": "long"}}}},
+            "session.audio.input.turn_detection.silence_duration_ms",
+        ),
+        ({"audio": {"input": {"transcription": {"language": "xx"}}}}, "session.audio.input.transcription.language"),
+        ({"audio": {"input": {"transcription": {"prompt": "w " * 300}}}}, "session.audio.input.transcription.prompt"),
+        ({"audio": 7}, "session.audio"),
+    ],
+)
+def test_a_wrong_update_names_its_field_and_changes_nothing(daemon: Background, patch: Any, param: str) -> None:
+    """An error event; the session is as it was."""
+    with session(daemon.url, intent="transcription") as live:
+        before = live.events[0]["session"]
+        error = live.update(**patch)["error"]
+        assert error["param"] == param and error["type"] == "invalid_request_error"
+        assert live.update()["audio"] == before["audio"]
+
+
+def test_what_is_not_honoured_is_told(daemon: Background) -> None:
+    """semantic_vad is server VAD; values beyond the bounds are brought within them."""
+    with session(daemon.url, intent="transcription") as live:
+        detection = {"type": "semantic_vad", "eagerness": "low"}
+        told = live.update(audio={"input": {"turn_detection": detection, "noise_reduction": {"type": "near_field"}}})
+        assert told["audio"]["input"]["turn_detection"] == detection
+        assert [warning.split(":")[0] for warning in told["warnings"]] == ["semantic_vad", "noise_reduction"]
+        told = live.update(audio={"input": {"turn_detection": {"type": "server_vad", "prefix_padding_ms": 900}}})
+        assert told["audio"]["input"]["turn_detection"]["silence_duration_ms"] == 500
+        assert "prefix_padding_ms: taken as 500" in told["warnings"]
+
+
+@pytest.mark.parametrize("model", ["gpt-realtime-whisper", "gpt-live-transcribe"])
+def test_models_that_stream_leave_the_turns_to_the_client(daemon: Background, model: str) -> None:
+    """Unless the client asks for turn detection."""
+    with session(daemon.url, intent="transcription") as live:
+        told = live.update(type="transcription", audio={"input": {"transcription": {"model": model}}})
+        assert told["audio"]["input"]["turn_detection"] is None
+        told = live.update(audio={"input": {"turn_detection": {"type": "server_vad"}}})
+        assert told["audio"]["input"]["turn_detection"]["type"] == "server_vad"
+        assert live.update()["audio"]["input"]["turn_detection"]["type"] == "server_vad"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "",
+        "{",
+        "[]",
+        "7",
+        '{"type": "nonsense", "event_id": "e1"}',
+        '{"type": "session.update"}',
+        '{"type": "input_audio_buffer.append", "audio": "%%%"}',
+        '{"type": "input_audio_buffer.append", "audio": "AAA"}',
+        '{"type": "input_audio_buffer.append", "audio": 7}',
+        '{"type": "response.create"}',
+        '{"type": "conversation.item.delete", "item_id": "none"}',
+        '{"type": "conversation.item.truncate", "item_id": "none", "content_index": 0, "audio_end_ms": -1}',
+        '{"type": "session.update", "session": ' + '{"audio":' * 400 + "1" + "}" * 401,
+        b"\x00\x01",
+    ],
+)
+def test_nonsense_is_an_error_and_the_session_goes_on(daemon: Background, frame: str | bytes) -> None:
+    """Each is told with a message; then the session still answers."""
+    with session(daemon.url, intent="transcription") as live:
+        live.socket.send(frame)
+        error = live.until("error")["error"]
+        assert error["type"] == "invalid_request_error" and error["message"]
+        assert live.update()["type"] == "transcription"
+
+
+def test_what_arrives_faster_than_it_is_heard_is_bounded(
+    start: Callable[..., AbstractContextManager[Background]],
+) -> None:
+    """Beyond max_unheard_seconds: what came is heard, an error, close 1008."""
+    with start(max_unheard_seconds=2) as tight, session(tight.url, intent="transcription") as live:
+        with pytest.raises(ConnectionClosed) as closed:
+            live.append(b"\0" * 48_000 * 20, 48_000)
+            while True:
+                live.next()
+        assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
+        assert live.of("error")[-1]["error"]["code"] == "unheard_audio"
+
+
+def test_a_key_is_asked_for_before_the_upgrade(start: Callable[..., AbstractContextManager[Background]]) -> None:
+    """Header or subprotocol; the key is not echoed."""
+    with start(api_key=("correct-horse",)) as locked:
+        address = locked.url.replace("http", "ws", 1) + "/v1/realtime?intent=transcription"
+        with pytest.raises(InvalidStatus) as refused:
+            connect(address, proxy=None)
+        assert refused.value.response.status_code == 401
+        offered: Any = ["realtime", "openai-insecure-api-key.correct-horse"]
+        with connect(address, proxy=None, subprotocols=offered) as socket:
+            assert socket.subprotocol == "realtime"
+            assert json.loads(socket.recv())["type"] == "session.created"
+
+
+def test_other_ways_in_are_refused_with_a_sentence(daemon: Background) -> None:
+    """426 without a WebSocket, 501 for WebRTC, 400 for an intent that is none."""
+    assert HTTP.get(f"{daemon.url}/v1/realtime").status_code == 426
+    calls = HTTP.post(f"{daemon.url}/v1/realtime/calls", content=b"v=0")
+    assert calls.status_code == 501 and "WebSocket" in calls.json()["error"]["message"]
+    with pytest.raises(InvalidStatus) as refused:
+        connect(daemon.url.replace("http", "ws", 1) + "/v1/realtime?intent=mischief", proxy=None)
+    assert refused.value.response.status_code == 400
+
+
+def test_whoever_leaves_takes_nothing_along(
+    daemon: Background, pcm: bytes, count: Callable[[Background], Counts]
+) -> None:
+    """Sockets dropped in the middle of audio: threads, sequences and places come back."""
+
+    def leave(live: Session) -> None:
+        live.append(pcm[: len(pcm) // 2])
+        live.socket.socket.close()
+
+    with session(daemon.url, intent="transcription") as live:
+        live.append(pcm)
+        live.until(COMPLETED)
+    assert eventually(lambda: daemon.hub.taken == 0)
+    before = count(daemon)
+    for _ in range(3):
+        with pytest.raises(Exception), session(daemon.url, intent="transcription") as live:
+            leave(live)
+            raise ConnectionError
+    assert eventually(lambda: count(daemon) <= before)
+
+
+def test_a_daemon_that_goes_says_what_it_heard(
+    start: Callable[..., AbstractContextManager[Background]], pcm: bytes, text: str
+) -> None:
+    """Drain: the finals of all audio that came, then 1012."""
+    with session_of_its_own(start) as (background, live):
+        live.append(pcm[: -len(QUIET)])
+        live.until("input_audio_buffer.speech_started")
+        background._server.drain(0)
+        with pytest.raises(ConnectionClosed) as closed:
+            while True:
+                live.next()
+        assert closed.value.rcvd is not None and closed.value.rcvd.code == 1012
+        assert alike(live.of(COMPLETED)[-1]["transcript"], text)
+
+
+def session_of_its_own(start: Callable[..., AbstractContextManager[Background]]) -> Any:
+    """A daemon and a session of it."""
+    from contextlib import contextmanager
+
+    @contextmanager
+    def both() -> Any:
+        with start() as background, session(background.url, intent="transcription") as live:
+            yield background, live
+
+    return both()

@@ -1,0 +1,84 @@
+"""A plain client of /v1/realtime."""
+
+import base64
+import json
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+import soxr
+from websockets.sync.client import ClientConnection, connect
+
+from tests.clips import RATE
+from tests.daemon.support import PATIENT
+
+Event = dict[str, Any]
+
+PIECE = 4800
+"""Bytes of an append: 100 ms at 24 kHz."""
+
+
+def at_24_khz(pcm: bytes) -> bytes:
+    """linear16 at 16 kHz, resampled to what the protocol expects."""
+    samples = np.frombuffer(pcm, "<i2").astype(np.float32) / 32768
+    return (np.clip(soxr.resample(samples, RATE, 24_000), -1, 1) * 32767).astype("<i2").tobytes()
+
+
+class Session:
+    """One connection; every event that came is kept."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+        self.events: list[Event] = []
+
+    def tell(self, kind: str, **fields: Any) -> None:
+        """Send an event."""
+        self.socket.send(json.dumps({"type": kind, **fields}))
+
+    def append(self, pcm: bytes, piece: int = PIECE) -> None:
+        """Send audio in pieces."""
+        for start in range(0, len(pcm), piece):
+            self.tell("input_audio_buffer.append", audio=base64.b64encode(pcm[start : start + piece]).decode())
+
+    def update(self, **session: Any) -> Event:
+        """Update the session; what it is then, or the error."""
+        self.tell("session.update", session=session)
+        event = self.until("session.updated", "error")
+        return event.get("session") or event
+
+    def next(self, timeout: float = 120) -> Event:
+        """The next event."""
+        event: Event = json.loads(self.socket.recv(timeout))
+        self.events.append(event)
+        return event
+
+    def until(self, *kinds: str, timeout: float = 120) -> Event:
+        """The next event of one of these types."""
+        deadline = time.monotonic() + timeout
+        while True:
+            event = self.next(max(0.01, deadline - time.monotonic()))
+            if event["type"] in kinds:
+                return event
+
+    def of(self, kind: str) -> list[Event]:
+        """All events of a type so far."""
+        return [event for event in self.events if event["type"] == kind]
+
+    @property
+    def kinds(self) -> list[str]:
+        """Types of all events so far."""
+        return [event["type"] for event in self.events]
+
+
+@contextmanager
+def session(url: str, **query: Any) -> Generator[Session]:
+    """A session whose ``session.created`` has come; ``options`` go to the client library."""
+    options = query.pop("options", {})
+    address = f"{url.replace('http', 'ws', 1)}/v1/realtime?{urlencode(query)}"
+    with connect(address, proxy=None, **PATIENT | options) as socket:
+        opened = Session(socket)
+        assert opened.next()["type"] == "session.created"
+        yield opened
