@@ -1,4 +1,5 @@
-"""How well the speaking model is understood: by our ear and by one that we did not train, and what it skips."""
+"""How well the speaking model is understood, by our ear and by one that we did not train; how natural it sounds; and
+what it skips."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from typing import Final
 from bench import sphinx
 from bench.ear import Ear, array_sound
 from bench.material import Material, progress
+from bench.naturalness import Floats, natural_row
 from bench.recordings import HeldOut, held_out, wave
 from bench.row import NotMeasured, Row, percent
 from bench.slips import slips
@@ -31,7 +33,7 @@ class Both:
 
 
 def speaking_rows(material: Material) -> list[Row]:
-    """Two rows of intelligibility and one of failures."""
+    """Two rows of intelligibility, one of naturalness, one of failures."""
     spoken, voice = say_all(material)
     recorded = held_out(material)
     clips = [*recorded.tests, *recorded.takes]
@@ -46,15 +48,25 @@ def speaking_rows(material: Material) -> list[Row]:
         for i in range(len(waves))
         if i >= len(spoken) or spoken[i].sentence.kind == UNSEEN or slips(spoken[i].text, ours[i], ours[i])
     ]
+    natural = natural_of(waves[: len(spoken)], waves[len(spoken) :], voice)
     theirs: list[str | None] = [None] * len(waves)
     try:
         with progress("pocketsphinx") as report:
             for i, text in zip(asked, sphinx.texts([waves[i] for i in asked], report), strict=True):
                 theirs[i] = text
     except NotMeasured as reason:
-        return [*intelligible_rows(spoken, recorded, Both(ours, []), voice), _unheard(str(reason))]
+        return [*intelligible_rows(spoken, recorded, Both(ours, []), voice), natural, _unheard(str(reason))]
     both = Both(ours, theirs)
-    return [*intelligible_rows(spoken, recorded, both, voice), failure_row(spoken, recorded, both)]
+    return [*intelligible_rows(spoken, recorded, both, voice), natural, failure_row(spoken, recorded, both)]
+
+
+def natural_of(spoken: list[Floats], recorded: list[Floats], voice: str) -> Row:
+    """The row of naturalness, or why it is not measured."""
+    try:
+        with progress("naturalness") as report:
+            return natural_row(spoken, recorded, voice, report)
+    except NotMeasured as reason:
+        return Row("naturalness", "not measured", "", False, (str(reason),))
 
 
 def _unheard(reason: str) -> Row:

@@ -4,6 +4,7 @@ Collected where they are installed (`make eval` and `make reference` install the
 """
 
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ import numpy.typing as npt
 import pytest
 
 from bench import codec_quality, recordings, sphinx
+from bench.ear import no_progress
 from bench.material import Material
+from bench.naturalness import natural_row, opinions
 from bench.row import NotMeasured, Row
 from bench.spoken import RATE
 from engines import manifest as manifests
@@ -31,8 +34,8 @@ def test_codes_of_recordings_that_are_not_there_are_named(voice: Path, tmp_path:
         codec_quality.codec_rows(material)
 
 
-def test_searched_codes_are_named_and_the_encoder_s_own_stand_beside_them(voice: Path, tmp_path: Path) -> None:
-    """A file without `encoded` has the two rows with goals, of codes as encoded."""
+def test_the_encoder_s_own_codes_are_what_is_judged(voice: Path, tmp_path: Path) -> None:
+    """Searched ones beside them change nothing; naturalness has a row, measured or not."""
     model = tmp_path / "model"
     shutil.copytree(GOLDEN, model)
     clips = recordings.held_out(Material(voice, [])).takes
@@ -45,29 +48,29 @@ def test_searched_codes_are_named_and_the_encoder_s_own_stand_beside_them(voice:
         np.savez(model / codec_quality.CODES, **{name: np.array(value) for name, value in same.items()}, **codes)
         return codec_quality.codec_rows(Material(voice, [], speaking=str(model)))
 
-    alone, other = rows(codes=first), rows(codes=second)
-    both = rows(codes=second, encoded=first)
-    assert [row.name.rpartition(", ")[2] for row in alone] == ["codes as encoded)", "PESQ wide band (codes as encoded)"]
-    assert not alone[0].notes and "follow STOI and PESQ" in both[0].notes[0]
-    assert [row.name.rpartition(", ")[2] for row in both[:2]] == ["codes searched)", "PESQ wide band (codes searched)"]
-    assert [(row.reached, row.goal, row.status) for row in both[:2]] == [
-        (row.reached, row.goal, row.status) for row in other
-    ]
-    assert both[2].reached == f"{alone[0].reached} / {alone[1].reached}" and both[2].status == "–"
-    assert "network encoder" in both[2].name
-    assert both[0].details["stoi_pesq"] == other[0].details["stoi_pesq"] != alone[0].details["stoi_pesq"]
-    assert both[2].details["stoi_pesq"] == alone[0].details["stoi_pesq"]
-    with pytest.raises(NotMeasured, match=r"encoded is \[10, .*must be \[40, "):
-        rows(codes=second, encoded=first[:10])
+    alone, other, both = rows(codes=first), rows(codes=second), rows(codes=second, encoded=first)
+    assert len(alone) == 3 and "naturalness" in alone[2].name and alone[2].status == "open"
+    assert alone[0].details["stoi_pesq"] == both[0].details["stoi_pesq"] != other[0].details["stoi_pesq"]
+    assert [row.goal for row in alone[:2]] == ["≥ 0.95", "≥ 2.7"]
 
 
 def test_a_recording_is_like_itself_and_unlike_noise(voice: Path) -> None:
-    clip = recordings.wave(recordings.held_out(Material(voice, [])).tests[0], 24_000)
-    same = codec_quality.likeness(clip, clip, 24_000)
+    clip = recordings.wave(recordings.held_out(Material(voice, [])).tests[0], RATE)
+    same = codec_quality.likeness(clip, clip)
     noise = np.random.default_rng(0).normal(0, 0.1, len(clip)).astype(np.float32)
-    other = codec_quality.likeness(clip, noise, 24_000)
+    other = codec_quality.likeness(clip, noise)
     assert same[0] > 0.999 and same[1] > 4.5
     assert other[0] < 0.4 and other[1] < 1.5
+
+
+def test_people_sound_natural_and_noise_does_not(voice: Path) -> None:
+    if not find_spec("distillmos"):
+        pytest.skip("needs the extra `natural`")
+    waves = [recordings.wave(clip, RATE) for clip in recordings.held_out(Material(voice, [])).tests]
+    noise = np.random.default_rng(0).normal(0, 0.1, 2 * RATE).astype(np.float32)
+    row = natural_row([noise], waves, "nobody", no_progress)
+    people, _ = opinions(waves, no_progress)
+    assert people > row.details["natural"] + 0.5 and not row.met
 
 
 def test_the_other_ear_hears_each_recording_by_itself(voice: Path) -> None:

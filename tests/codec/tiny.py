@@ -19,6 +19,7 @@ from training.tts.config import CodecShape, Config, TalkerShape
 from training.tts.talker import Talker
 
 CONFIG = Config(
+    speakers=("slt", "kathleen"),
     codec=CodecShape(
         codebook_size=64, num_quantizers=4, codebook_dim=32, latent_dim=32, hidden_size=32, num_hidden_layers=2,
         num_attention_heads=2, intermediate_size=48, decoder_dim=64, encoder_width=32, encoder_blocks=(1, 1, 1, 1),
@@ -38,7 +39,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = Path(folder) / "tiny"
         codec, talker = Codec(CONFIG.codec), Talker(CONFIG.talker, CONFIG.codec)
-        save_checkpoint(CONFIG, codec, talker, tokenizer, ("kathleen", "slt"), checkpoint)
+        save_checkpoint(CONFIG, codec, talker, tokenizer, CONFIG.speakers, checkpoint)
         api.run(checkpoint, directory, codec="fp32", decoder="q8_0", name="pocket-tts-en")
 
 

@@ -45,6 +45,12 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     encode.add_argument("--out", type=Path, required=True, help="codes.npz")
     encode.add_argument("--device", default="cuda")
 
+    held_out = stages.add_parser("held-out", help="codes of recordings that the evaluation compares with")
+    held_out.add_argument("tars", type=Path, nargs="+")
+    held_out.add_argument("--every", type=int, default=27, help="takes of every so-many-th prompt")
+    held_out.add_argument("--codec", type=Path, required=True)
+    held_out.add_argument("--out", type=Path, required=True, help="held-out.npz")
+
     talker = stages.add_parser("talker", help="train talker and predictor on codes for a number of seconds")
     talker.add_argument("--codes", type=Path, nargs="+", required=True)
     talker.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
@@ -107,6 +113,11 @@ def main() -> None:
         shown = " ".join(f"{b:.2f}" for b in bits)
         rate = f"bits a book {shown}: {12.5 * sum(bits):.0f} bit/s"
         print(f"{len(codes.text)} utterances, {len(codes.codes) / FRAMES_AN_HOUR:.2f} h, {rate}")
+    elif a.stage == "held-out":
+        from training.tts.codec import load_codec
+        from training.tts.held_out import write_codes
+
+        print(f"{write_codes(load_codec(a.codec), a.tars, a.every, a.out)} recordings")
     elif a.stage == "talker":
         from training.tts.talker_run import TalkerRun, TalkerTrainer
 

@@ -1,6 +1,7 @@
 """The codec: what makes it streamable, what its quantiser keeps, what a step may change."""
 
 import json
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 
 pytest.importorskip("torch")
 
+import soundfile
 import torch
 
+from bench.codec_quality import read_codes
 from tests.training.tts.shapes import CONFIG, tone_shard
 from training.tts.codec import Codec, load_codec, save_codec
 from training.tts.codec_run import CodecRun, CodecTrainer
@@ -18,6 +21,7 @@ from training.tts.codec_step import CodecStep, Phase
 from training.tts.codes import encode, load_codes
 from training.tts.crops import Crops, Store
 from training.tts.graph import captured
+from training.tts.held_out import write_codes
 from training.tts.quantizer import SplitResidualVectorQuantizer
 from training.tts.speech import Shard
 
@@ -166,6 +170,19 @@ def test_codes_come_back_as_they_were_saved(tmp_path: Path) -> None:
     assert np.array_equal(again.of(3), codes.of(3)) and again.of(3).shape == (5, 3)
     wave = torch.from_numpy(short.wave.astype(np.float32) / 32768)[None, None]
     assert np.array_equal(codec.encode(wave)[0].T.numpy(), again.of(3))
+
+
+def test_held_out_recordings_become_the_encoder_s_codes(tmp_path: Path) -> None:
+    """Of every second prompt, whatever its rate; whole frames."""
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for i, rate in enumerate((24000, 16000, 24000)):
+            soundfile.write(tmp_path / f"{i}.wav", 0.1 * np.sin(np.arange(rate) / 9), rate)  # pyright: ignore
+            tar.add(tmp_path / f"{i}.wav", f"./{i}.wav")
+        (tmp_path / "index.jsonl").write_text("".join(f'{{"file": "{i}.wav", "text": "{i}"}}\n' for i in range(3)))
+        tar.add(tmp_path / "index.jsonl", "./index.jsonl")
+    assert write_codes(small(), [tmp_path / "a.tar"], 2, tmp_path / "held-out.npz") == 2
+    found = read_codes(tmp_path / "held-out.npz")
+    assert [one.file for one in found] == ["0.wav", "2.wav"] and [one.codes.shape for one in found] == [(13, 3)] * 2
 
 
 def test_a_step_that_cannot_be_captured_runs_without_a_graph(capsys: pytest.CaptureFixture[str]) -> None:
