@@ -181,11 +181,16 @@ class SpeakingWriter:
                 self._write(order.voice.name)
 
     def _write(self, voice: str) -> None:
-        pieces = self._pieces.pop(voice)
-        name = f"{voice}-{self._share:02d}-{self._shards[voice]:04d}.npz"
+        path = self._path(voice)
+        while path.exists():
+            self._shards[voice] += 1
+            path = self._path(voice)
+        shard: Shard = join(self._pieces.pop(voice))
+        shard.save(path)
         self._shards[voice] += 1
-        shard: Shard = join(pieces)
-        shard.save(self._folder / name)
+
+    def _path(self, voice: str) -> Path:
+        return self._folder / f"{voice}-{self._share:02d}-{self._shards[voice]:04d}.npz"
 
     def finish(self) -> None:
         """Write what there is as shards."""

@@ -77,6 +77,10 @@ def test_speaking_shards_are_those_of_the_speaking_model(tmp_path: Path) -> None
     writer = SpeakingWriter(tmp_path, 0)
     writer.add(takes.speaking(tone(1.0, 0.5, 1.0)), [said], durations)
     writer.finish()
+    again = SpeakingWriter(tmp_path, 0)
+    again.add(takes.speaking(tone(1.0, 0.5, 1.0)), [said], durations)
+    again.finish()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["clara-00-0000.npz", "clara-00-0001.npz"]
     shard = load_shard(tmp_path / "clara-00-0000.npz")
     [(made, wave, labels)] = shard.pieces()
     assert (made.text, made.speaker) == ("I go, yes.", "clara")
