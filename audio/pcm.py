@@ -5,7 +5,7 @@ Contract: the samples that come out, taken together, depend on the bytes alone, 
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,14 @@ class FormatError(ValueError):
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
         self.field = field
+
+
+class Shape(NamedTuple):
+    """The format of raw audio: one of ``ENCODINGS``, Hz, interleaved channels."""
+
+    encoding: str
+    sample_rate: int
+    channels: int
 
 
 class DecodeError(ValueError):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import soundfile
 import soxr
 
-from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples
+from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples, Shape
 
 BLOCK_SECONDS: Final = 1.0
 MIN_SOURCE_RATE: Final = 4_000
@@ -98,8 +98,13 @@ def _recording(source: Source, rate: int, channels: int, frames: float, by_av: b
     return Recording(source, near, channels, max(frames / rate, 0.0), near if by_av else rate, by_av)
 
 
-def samples(source: Source, rate: int, most_seconds: float = float("inf")) -> Generator[Samples]:
+def samples(
+    source: Source, rate: int, most_seconds: float = float("inf"), channel: int | None = None
+) -> Generator[Samples]:
     """The audio of a file, float32 mono [n] at ``rate``, about a second a piece. Closing it ends the reading.
+
+    Args:
+        channel: take this one alone; None: their mean.
 
     Raises:
         RecordingError: as ``open_recording``; the file is damaged; it is longer than ``most_seconds``.
@@ -108,15 +113,46 @@ def samples(source: Source, rate: int, most_seconds: float = float("inf")) -> Ge
     if recording.seconds > most_seconds:  # said before hours of it were heard in vain
         told = f"the audio, {recording.seconds:.1f} s,"
         raise RecordingError(f"{told} is longer than {most_seconds:g} s (max_session_seconds)")
-    decoder = PcmDecoder("linear16", recording.sample_rate, recording.channels, rate)
+    yield from _heard(
+        recording.blocks(), Shape("linear16", recording.sample_rate, recording.channels), rate, most_seconds, channel
+    )
+
+
+def raw_samples(
+    source: BinaryIO, shape: Shape, rate: int, most_seconds: float = float("inf"), channel: int | None = None
+) -> Generator[Samples]:
+    """The same of a file of raw audio; an incomplete sample at its end is dropped.
+
+    Raises:
+        RecordingError: it is longer than ``most_seconds``.
+        FormatError: ``shape`` lies outside its limits.
+    """
+    source.seek(0)
+    size = PcmDecoder(*shape).frame_bytes * shape.sample_rate
+    yield from _heard(iter(lambda: source.read(size), b""), shape, rate, most_seconds, channel)
+
+
+def _heard(
+    blocks: Iterator[bytes], shape: Shape, rate: int, most_seconds: float, channel: int | None
+) -> Generator[Samples]:
+    """``blocks`` hold whole frames, the last one perhaps not."""
+    width = PcmDecoder(*shape).frame_bytes // shape.channels
+    decoder = PcmDecoder(shape.encoding, shape.sample_rate, shape.channels if channel is None else 1, rate)
     heard = 0
-    for block in recording.blocks():
-        mono = decoder.decode(block)
+    for block in blocks:
+        mono = decoder.decode(block if channel is None else _channel(block, channel, width, shape.channels))
         heard += mono.size
         if heard > most_seconds * rate:
             raise RecordingError(f"the audio is longer than {most_seconds:g} s (max_session_seconds)")
         yield mono
     yield decoder.flush()
+
+
+def _channel(block: bytes, channel: int, width: int, channels: int) -> bytes:
+    """The samples, ``width`` bytes each, of one of interleaved ``channels``."""
+    whole = len(block) // (width * channels) * width * channels
+    frames = np.frombuffer(block[:whole], np.uint8).reshape(-1, channels, width)
+    return frames[:, channel].tobytes()
 
 
 def _rewound(source: Source) -> Any:

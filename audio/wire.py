@@ -4,11 +4,10 @@ Contract of both: bytes in, float32 mono at one rate out, and the samples, taken
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from audio.container import CONTAINERS, MAGIC_BYTES, ContainerDecoder, ContainerError, recognised
-from audio.pcm import ENCODINGS, MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples
+from audio.pcm import ENCODINGS, MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples, Shape
 from audio.wav_header import RawAudio, WavHeader
 
 _BYTES_PER_SECOND: Final = 6_000
@@ -48,15 +47,6 @@ class Decoder(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The format of raw audio: one of ``ENCODINGS``, Hz, interleaved channels."""
-
-    encoding: str
-    sample_rate: int
-    channels: int
-
-
 class RawDecoder:
     """Raw audio, perhaps behind a WAV header that says the same.
 
@@ -68,7 +58,7 @@ class RawDecoder:
 
     def __init__(self, shape: Shape, target_rate: int) -> None:
         self._raw, self._cut = RawAudio(shape), 0
-        self._pcm = PcmDecoder(shape.encoding, shape.sample_rate, shape.channels, target_rate)
+        self._pcm = PcmDecoder(*shape, target_rate)
         self.bytes_per_second: float = self._pcm.frame_bytes * shape.sample_rate
 
     def pieces(self, data: bytes, *, last: bool = False) -> Iterator[Samples]:

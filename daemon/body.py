@@ -4,11 +4,12 @@ import asyncio
 import logging
 import re
 import time
-from typing import Final, TypeVar
+from tempfile import SpooledTemporaryFile
+from typing import Any, Final, TypeVar
 
 import msgspec
 from python_multipart.multipart import parse_options_header
-from starlette.datastructures import FormData
+from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope
@@ -24,6 +25,7 @@ _PLACE: Final = re.compile(r"at `\$\.(\w+)")
 _FIELD: Final = re.compile(r"field `(\w+)`")
 _MAX_FIELDS: Final = 100
 _MAX_FIELD_BYTES: Final = 1 << 18
+_SPOOL_BYTES: Final = 1 << 20
 _SLOWEST: Final = 1024
 """Bytes a second that a body must bring on average, once it has had ``idle_seconds`` to begin."""
 
@@ -49,14 +51,33 @@ async def form(scope: Scope, receive: Receive, settings: Settings, most: int, li
     except HTTPException as error:  # starlette's word for a broken form
         raise Refused(400, "invalid_form", f"the form is broken: {error.detail}") from None
     except OSError as error:  # nothing else of this writes: a large file goes to the temporary directory
-        reason = f"the file cannot be stored: {error.strerror}"
-        log.warning("%s", reason)
-        raise Refused(507, "no_room", reason, closes=True) from None
+        raise _no_room(error) from None
 
 
 async def whole(scope: Scope, receive: Receive, settings: Settings, most: int, limit: str) -> bytes:
     """Read a body into memory; arguments and errors as :func:`form`."""
     return await _request(scope, receive, settings, most, limit, None).body()
+
+
+async def stored(scope: Scope, receive: Receive, settings: Settings) -> UploadFile:
+    """Read a body into a temporary file, in memory while it is small; the caller closes it, which deletes it.
+
+    Raises:
+        Refused, ClientDisconnect: as :func:`form`.
+    """
+    request = _request(scope, receive, settings, settings.max_upload_bytes, "max_upload_bytes", None)
+    spool: Any = SpooledTemporaryFile(_SPOOL_BYTES)
+    file = UploadFile(spool, size=0)
+    try:
+        async for chunk in request.stream():
+            await file.write(chunk)
+    except OSError as error:
+        await file.close()
+        raise _no_room(error) from None
+    except BaseException:
+        await file.close()
+        raise
+    return file
 
 
 def decoded(data: bytes, decoder: "msgspec.json.Decoder[B]") -> B:
@@ -89,6 +110,12 @@ def text(form: FormData, name: str, default: str = "") -> str:
 def wrong(name: str, message: str) -> Refused:
     """400 for the field ``name``."""
     return Refused(400, "invalid_field", message, param=name)
+
+
+def _no_room(error: OSError) -> Refused:
+    reason = f"the file cannot be stored: {error.strerror}"
+    log.warning("%s", reason)
+    return Refused(507, "no_room", reason, closes=True)
 
 
 def _request(scope: Scope, receive: Receive, settings: Settings, most: int, limit: str, field: str | None) -> Request:

@@ -118,6 +118,10 @@ class Settings:
     )
     max_frame_bytes: int = _setting(1 << 20, "Largest WebSocket message. Beyond: close 1009.", low=1024, high=1 << 26)
     max_upload_bytes: int = _setting(256 << 20, "Largest request body. Beyond: 413.", low=1024, high=1 << 34)
+    fetch_urls: str = _setting(
+        "none", "Recordings that `POST /v1/listen` may fetch where a client sends `{\"url\": …}`: `none`; `public`: by "
+        "http and https from public addresses; `any`: from private ones too.", choices=("none", "public", "any"),
+    )  # fmt: skip
     max_text_characters: int = _setting(
         4096, "Text of one request to `/v1/audio/speech` or `POST /v1/speak`. Beyond: 400.", low=1, high=65536
     )

@@ -1,4 +1,4 @@
-"""``GET /v1/listen``: a WebSocket in Deepgram's shape, the public protocol with revisable interim text.
+"""``/v1/listen``: a WebSocket in Deepgram's shape, the public protocol with revisable interim text.
 
 In good order: the buffered audio is heard, its finals, an Error where there was one, and Metadata are written, then the
 close code (``daemon.duplex``).
@@ -17,12 +17,13 @@ from audio.wire import Decoder
 from daemon.answer import answering
 from daemon.deepgram import listen_messages as wire
 from daemon.deepgram.listen_query import NAMES, ListenRequest, parse
+from daemon.deepgram.recorded import answer_recording
 from daemon.duplex import Duplex, Ending, echoed
 from daemon.hearing import MOST_FINALIZES, HearingStream, Said
 from daemon.hub import Hub
 from daemon.loading import Loaded
 from daemon.messages import Error
-from daemon.paths import LISTEN, TRANSCRIPTIONS
+from daemon.paths import LISTEN
 from daemon.refusal import Refused
 from daemon.workers import SessionWorker
 from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
@@ -41,8 +42,10 @@ class Listen:
         hub = self._hub
         async with answering(hub, scope, send):
             if scope["type"] != "websocket":
-                upgrade = f"{LISTEN.path} is a WebSocket; files go to POST {TRANSCRIPTIONS.path}"
-                raise Refused(426, "upgrade", upgrade)
+                if scope["method"] == "POST":
+                    await answer_recording(hub, scope, receive, send)
+                    return
+                raise Refused(426, "upgrade", f"GET {LISTEN.path} is a WebSocket; POST a recording to it")
             loaded = hub.hearing_model()
             request = parse(scope["query_string"], loaded.name)
             worker = await hub.hear(request.options, NAMES)

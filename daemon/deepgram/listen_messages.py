@@ -145,9 +145,9 @@ def command(text: str) -> Command:
 
 def results(event: Transcript, metadata: ResultsMetadata, *, punctuate: bool) -> Results:
     """``event`` in Deepgram's shape."""
-    words = [_word(word, punctuate) for word in event.words]
+    words = [word(one, punctuate) for one in event.words]
     alternative = Alternative(
-        transcript=event.text if punctuate else " ".join(word.word for word in words),
+        transcript=event.text if punctuate else " ".join(one.word for one in words),
         confidence=event.confidence,
         words=words,
         stable_words=event.stable_words,
@@ -165,14 +165,15 @@ def results(event: Transcript, metadata: ResultsMetadata, *, punctuate: bool) ->
     )
 
 
-def _word(word: SpokenWord, punctuate: bool) -> Word:
+def word(spoken: SpokenWord, punctuate: bool) -> Word:
+    """``spoken`` in Deepgram's shape."""
     return Word(
-        word=bare(word.text),
-        start=word.start,
-        end=word.end,
-        confidence=word.confidence,
-        punctuated_word=word.text if punctuate else None,
-        approximate=word.approximate,
+        word=bare(spoken.text),
+        start=spoken.start,
+        end=spoken.end,
+        confidence=spoken.confidence,
+        punctuated_word=spoken.text if punctuate else None,
+        approximate=spoken.approximate,
     )
 
 

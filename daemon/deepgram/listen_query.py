@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from audio.pcm import ENCODINGS, FormatError
-from audio.wire import ContainerStream, Decoder, RawDecoder, Shape
+from audio.pcm import ENCODINGS, FormatError, Shape
+from audio.wire import ContainerStream, Decoder, RawDecoder
 from daemon import parameters
 from daemon.parameters import HEARING_ALIASES, Given, check_model, flag, language, whole, wrong
 from engines.sessions import OptionError

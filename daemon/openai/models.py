@@ -1,4 +1,4 @@
-"""OpenAI's ``GET /v1/models`` and ``GET /v1/models/{id}``: what is loaded."""
+"""OpenAI's ``GET /v1/models`` and ``GET /v1/models/{id}``: what is loaded; beside it the same in Deepgram's shape."""
 
 from typing import Any
 
@@ -21,7 +21,9 @@ def models(hub: Hub, request: Request) -> Response:
         cards.append(_card(loaded.speaking, "speaking"))
     asked: str | None = request.path_params.get("id")
     if asked is None:
-        return json({"object": "list", "data": cards})
+        speaking = [] if loaded.speaking is None else [_deepgram_card(loaded.speaking)]
+        hearing = {**_deepgram_card(loaded.hearing), "batch": True, "streaming": True, "formatted_output": True}
+        return json({"object": "list", "data": cards, "stt": [hearing], "tts": speaking})
     name = named(asked, loaded)
     return json({**next(card for card in cards if card["id"] == name), "id": asked})
 
@@ -30,3 +32,16 @@ def _card(loaded: Loaded[AsrModel] | Loaded[TtsModel], does: str) -> dict[str, A
     """``does``: hearing or speaking, an extra key of ours."""
     name, created = loaded.name, loaded.created
     return {"id": name, "object": "model", "created": created, "owned_by": "hearsay", "root": name, "does": does}
+
+
+def _deepgram_card(loaded: Loaded[AsrModel] | Loaded[TtsModel]) -> dict[str, Any]:
+    """A model in the shape of Deepgram's ``/v1/models``, whose SDK reads ``stt`` and ``tts``."""
+    manifest = loaded.model.manifest
+    return {
+        "name": loaded.name,
+        "canonical_name": loaded.name,
+        "architecture": manifest.architecture,
+        "languages": list(manifest.languages),
+        "version": "1",
+        "uuid": loaded.uuid,
+    }

@@ -3,10 +3,9 @@
 A file is heard by a listener like a stream's, block after block in a worker thread; a client that leaves ends it.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, BinaryIO, Final
 
 import msgspec
@@ -14,11 +13,11 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from audio.pcm import Samples
 from audio.recording import RecordingError, samples
 from daemon import body
 from daemon.answer import answering, in_time, json, unless_gone
 from daemon.config import Settings
+from daemon.heard_file import heard
 from daemon.hub import Hub
 from daemon.openai.transcript import FORMATS, FileTranscript
 from daemon.parameters import HEARING_ALIASES, check_model, language
@@ -26,7 +25,7 @@ from daemon.paths import TRANSCRIPTIONS
 from daemon.refusal import Refused
 from daemon.workers import SessionWorker
 from engines.sessions import OptionError
-from streaming.events import Event, Transcript
+from streaming.events import Transcript
 from streaming.listener import Listener
 from streaming.options import ListenOptions
 
@@ -35,9 +34,6 @@ _KNOWN: Final = frozenset({
     "timestamp_granularities[]", "include[]", "stream", "chunking_strategy", "known_speaker_names[]",
     "known_speaker_references[]",
 })  # fmt: skip
-
-_BLOCK_SECONDS: Final = 8.0
-"""Of a file, fed at once: what bounds memory, and lets live streams go first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,37 +140,13 @@ class _Answer:
 
     async def _finals(self) -> AsyncIterator[list[Transcript]]:
         """The finals that each block of the file brings."""
-        metrics, path = self._hub.metrics, TRANSCRIPTIONS.path
-        rate = self._hub.hearing_model().model.sample_rate
-        most = int(_BLOCK_SECONDS * rate)
-        blocks = samples(self._upload.file, rate, self._hub.settings.max_session_seconds)
-        try:
-            last = False
-            while not last:
-                events, size, last = await self._worker.run(partial(_hear_block, self._worker.session, blocks, most))
-                self._heard.duration += size / rate
-                metrics.audio.labels(path).inc(size / rate)
-                new = self._heard.take(events)
-                metrics.finals.labels(path).inc(len(new))
-                metrics.words.labels(path).inc(sum(len(final.words) for final in new))
-                yield new
-        finally:
-            await self._worker.close()  # ends the call in flight, which may be inside ``blocks``
-            blocks.close()
-
-
-def _hear_block(listener: Listener, blocks: Iterator[Samples], most: int) -> tuple[list[Event], int, bool]:
-    """In a worker thread: (events, samples, whether that was the end)."""
-    size, last = 0, False
-    while size < most and not last:
-        block = next(blocks, None)
-        if block is None:
-            listener.finish()
-            last = True
-        else:
-            listener.feed(block)
-            size += block.size
-    return listener.drain(), size, last
+        hub = self._hub
+        rate = hub.hearing_model().model.sample_rate
+        blocks = samples(self._upload.file, rate, hub.settings.max_session_seconds)
+        async with aclosing(heard(hub, self._worker, blocks, TRANSCRIPTIONS)) as events:
+            async for some, seconds in events:
+                self._heard.duration += seconds
+                yield self._heard.take(some)
 
 
 @asynccontextmanager

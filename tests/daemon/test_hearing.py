@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from audio.pcm import Samples
-from audio.wire import RawDecoder, Shape
+from audio.pcm import Samples, Shape
+from audio.wire import RawDecoder
 from daemon.hearing import GATHER_SECONDS, MOST_BEHIND_SECONDS, MOST_FINALIZES, HearingStream, Said
 from daemon.workers import SessionWorker
 from streaming.events import SpeechStarted, Transcript

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audio.wire import ContainerStream, RawDecoder, Shape
+from audio.pcm import Shape
+from audio.wire import ContainerStream, RawDecoder
 from daemon.deepgram.listen_query import CONTAINED, HONOURED, SHORTEST_ENDPOINT, parse
 from daemon.refusal import Refused
 from streaming.options import ListenOptions

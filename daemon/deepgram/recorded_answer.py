@@ -1,0 +1,180 @@
+"""What was heard of a recording in Deepgram's pre-recorded shape: channels, words, paragraphs, utterances.
+
+Field names follow the types of deepgram-sdk 7 (``ListenV1Response``). Keys of ours: ``approximate`` on a word,
+``warnings`` in the metadata.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+
+from daemon.deepgram.listen_messages import ModelInfo, Word, bare, word
+from daemon.deepgram.recorded_query import RecordedRequest
+from streaming.events import Transcript
+
+_ENDS: Final = (".", "?", "!", "…", "。", "？", "！")
+"""What a sentence's last word ends with."""
+_PAUSE_SECONDS: Final = 1.5
+"""Without a word, between two sentences: a paragraph's end."""
+_MOST_SENTENCES: Final = 5
+"""Of a paragraph."""
+
+
+class Sentence(msgspec.Struct):
+    """Words up to a full stop, or to a long pause."""
+
+    text: str
+    start: float
+    end: float
+
+
+class Paragraph(msgspec.Struct):
+    """Sentences that belong together."""
+
+    sentences: list[Sentence]
+    num_words: int
+    start: float
+    end: float
+
+
+class Paragraphs(msgspec.Struct):
+    """All of them; ``transcript``: parted by empty lines."""
+
+    transcript: str
+    paragraphs: list[Paragraph]
+
+
+class Alternative(msgspec.Struct, omit_defaults=True):
+    """The one reading of a channel."""
+
+    transcript: str
+    confidence: float
+    words: list[Word]
+    paragraphs: Paragraphs | None = None
+    languages: list[str] | None = None
+
+
+class Channel(msgspec.Struct, omit_defaults=True):
+    """What was heard in one channel, or in all of them mixed."""
+
+    alternatives: list[Alternative]
+    detected_language: str | None = None
+
+
+class Utterance(msgspec.Struct):
+    """Words of one channel without a pause of ``utt_split`` between them."""
+
+    start: float
+    end: float
+    confidence: float
+    channel: int
+    transcript: str
+    words: list[Word]
+    id: str
+
+
+class Results(msgspec.Struct, omit_defaults=True):
+    """What was heard."""
+
+    channels: list[Channel]
+    utterances: list[Utterance] | None = None
+
+
+class Metadata(msgspec.Struct, omit_defaults=True):
+    """What was asked; ``sha256`` of the bytes that arrived."""
+
+    transaction_key: str
+    request_id: str
+    sha256: str
+    created: str
+    duration: float
+    channels: int
+    models: list[str]
+    model_info: dict[str, ModelInfo]
+    warnings: list[str] | None = None
+
+
+class Answer(msgspec.Struct):
+    """The body of a 200."""
+
+    metadata: Metadata
+    results: Results
+
+
+def results(heard: Sequence[Sequence[Transcript]], request: RecordedRequest) -> Results:
+    """``heard``: the finals of each channel."""
+    spoken = [[word(one, request.punctuate) for final in finals for one in final.words] for finals in heard]
+    channels = [_channel(finals, words, request) for finals, words in zip(heard, spoken, strict=True)]
+    if not request.utterances:
+        return Results(channels)
+    utterances = [
+        Utterance(
+            run[0].start, run[-1].end, _confidence(run), number, _joined(run, request.punctuate), run, str(uuid4())
+        )
+        for number, words in enumerate(spoken)
+        for run in _runs(words, request.utt_split)
+    ]
+    return Results(channels, sorted(utterances, key=lambda one: (one.start, one.channel)))
+
+
+def _channel(finals: Sequence[Transcript], words: list[Word], request: RecordedRequest) -> Channel:
+    languages = list(dict.fromkeys(final.language for final in finals if final.language))
+    alternative = Alternative(
+        transcript=" ".join(final.text for final in finals if final.text)
+        if request.punctuate
+        else _joined(words, punctuate=False),
+        confidence=_confidence(words),
+        words=words,
+        paragraphs=_paragraphs(words, request) if request.paragraphs else None,
+        languages=languages or None,
+    )
+    return Channel([alternative], languages[0] if request.detected and languages else None)
+
+
+def _paragraphs(words: Sequence[Word], request: RecordedRequest) -> Paragraphs:
+    found: list[Paragraph] = []
+    for run in _sentences(words):
+        text = _joined(run, request.punctuate)
+        sentence = Sentence(text, run[0].start, run[-1].end)
+        last = found[-1] if found else None
+        if last is None or sentence.start - last.end >= _PAUSE_SECONDS or len(last.sentences) >= _MOST_SENTENCES:
+            found.append(Paragraph([sentence], len(run), sentence.start, sentence.end))
+        else:
+            last.sentences.append(sentence)
+            last.num_words, last.end = last.num_words + len(run), sentence.end
+    texts = [" ".join(sentence.text for sentence in paragraph.sentences) for paragraph in found]
+    return Paragraphs("\n\n".join(texts), found)
+
+
+def _sentences(words: Sequence[Word]) -> Iterator[list[Word]]:
+    for run in _runs(words, _PAUSE_SECONDS):
+        sentence: list[Word] = []
+        for one in run:
+            sentence.append(one)
+            if (one.punctuated_word or one.word).endswith(_ENDS):
+                yield sentence
+                sentence = []
+        if sentence:
+            yield sentence
+
+
+def _runs(words: Sequence[Word], gap: float) -> Iterator[list[Word]]:
+    """Words without ``gap`` seconds between two of them."""
+    run: list[Word] = []
+    for one in words:
+        if run and one.start - run[-1].end >= gap:
+            yield run
+            run = []
+        run.append(one)
+    if run:
+        yield run
+
+
+def _confidence(words: Sequence[Word]) -> float:
+    return round(sum(one.confidence for one in words) / len(words), 4) if words else 0.0
+
+
+def _joined(words: Sequence[Word], punctuate: bool) -> str:
+    return " ".join((one.punctuated_word or one.word) if punctuate else bare(one.word) for one in words)

@@ -1,0 +1,113 @@
+"""Recordings fetched for a client: bounded, and never from where the operator did not allow."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from daemon.fetch import public
+from daemon.serve import Background
+from tests.daemon.support import HTTP, Speech
+
+Start = Callable[..., AbstractContextManager[Background]]
+
+
+@pytest.fixture(scope="module")
+def files(speech: Speech) -> Iterator[str]:
+    """A server of recordings on loopback, which is no public address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/speech":
+                data = speech.path.read_bytes()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+            elif self.path == "/large":
+                self.send_response(200)
+                self.end_headers()
+                for _ in range(64):
+                    self.wfile.write(bytes(1 << 16))
+            elif self.path.startswith("/to/"):
+                self.send_response(302)
+                self.send_header("Location", self.path.removeprefix("/to/"))
+                self.end_headers()
+            elif self.path == "/silent":
+                threading.Event().wait(3)
+            else:
+                self.send_error(404)
+
+        def log_message(self, format: str, *args: object) -> None:
+            del format, args
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def ask(daemon: Background, url: str) -> tuple[int, str]:
+    """Status, and what was heard or why not."""
+    answer = HTTP.post(f"{daemon.url}/v1/listen?model=nova-3", json={"url": url})
+    if answer.status_code != 200:
+        return answer.status_code, answer.json()["err_msg"]
+    return 200, answer.json()["results"]["channels"][0]["alternatives"][0]["transcript"]
+
+
+def test_a_recording_is_fetched_also_by_way_of_redirects(start: Start, files: str) -> None:
+    """Where the operator allows private addresses."""
+    with start(fetch_urls="any", idle_seconds=1, max_upload_bytes=1 << 20) as daemon:
+        status, text = ask(daemon, f"{files}/speech")
+        assert status == 200 and text
+        assert ask(daemon, f"{files}/to//to//speech") == (200, text)
+        for path, code, says in [
+            ("/nothing", 400, "status 404"),
+            ("/to//to//to//to//speech", 400, "redirects more than 3 times"),
+            ("/to/file:///etc/passwd", 400, "must be http or https"),
+            ("/large", 413, "larger than 1048576 bytes"),
+            ("/silent", 400, "takes too long"),
+        ]:
+            status, text = ask(daemon, files + path)
+            assert (status, says in text) == (code, True), (path, text)
+        for url in ("ftp://127.0.0.1/a", "http:///a", "no url", "http://[::1", "http://127.0.0.1:99999/a"):
+            assert ask(daemon, url)[0] == 400, url
+
+
+def test_private_addresses_are_not_asked(start: Start, files: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By number in every notation, by name, and where a public server redirects to one."""
+    port = files.rpartition(":")[2]
+    with start(fetch_urls="public") as daemon:
+        for host in ("127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0"):
+            status, text = ask(daemon, f"http://{host}:{port}/speech")
+            assert status == 400 and ("not public" in text or "cannot be fetched" in text), (host, text)
+
+        # A name that resolves to a public and to a private address is not asked either.
+        resolve = socket.getaddrinfo
+
+        def two(host: str, *rest: object, **more: object) -> list[object]:
+            if host != "two.example":
+                return resolve(host, *rest, **more)  # type: ignore[arg-type,return-value]
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, int(port))) for ip in ("8.8.8.8", "10.0.0.1")]
+
+        monkeypatch.setattr(socket, "getaddrinfo", two)
+        assert "not public" in ask(daemon, f"http://two.example:{port}/speech")[1]
+
+
+@pytest.mark.parametrize(
+    ("address", "is_public"),
+    [
+        ("8.8.8.8", True), ("2606:4700::1111", True), ("127.0.0.1", False), ("10.1.2.3", False),
+        ("192.168.1.1", False), ("169.254.169.254", False), ("100.64.0.1", False), ("0.0.0.0", False),
+        ("224.0.0.1", False), ("::1", False), ("fe80::1", False), ("fc00::1", False), ("::ffff:10.0.0.1", False),
+        ("::ffff:8.8.8.8", True), ("2002:7f00:1::", False), ("64:ff9b::a9fe:a9fe", False), ("64:ff9b::808:808", True),
+    ],
+)  # fmt: skip
+def test_what_counts_as_public(address: str, is_public: bool) -> None:
+    assert public(address) is is_public
