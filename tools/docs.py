@@ -21,7 +21,7 @@ ROOMS: Final = ("audio", "engines", "streaming", "codec", "daemon", "clients", "
 NO_BOUND: Final = ("port", "threads")
 """Settings whose numbers bound nothing."""
 
-MOST_WORDS: Final = 12
+MOST_WORDS: Final = 8
 """Of what is said about a file; a first clause that is longer stays whole."""
 
 _BLOCK: Final = re.compile(r"(<!-- generated: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
