@@ -77,14 +77,33 @@ def _alaw(data: bytes) -> Samples:
     return _ALAW[np.frombuffer(data, dtype=np.uint8)]
 
 
+def _unsigned8(data: bytes) -> Samples:
+    return (np.frombuffer(data, dtype=np.uint8).astype(np.float32) - np.float32(128)) / np.float32(128)
+
+
+def _linear24(data: bytes) -> Samples:
+    wide = np.zeros((len(data) // 3, 4), np.uint8)
+    wide[:, 1:] = np.frombuffer(data, dtype=np.uint8).reshape(-1, 3)
+    return _linear32(wide.tobytes())
+
+
+def _linear32(data: bytes) -> Samples:
+    return np.frombuffer(data, dtype="<i4").astype(np.float32) / np.float32(2**31)
+
+
 _ENCODINGS: Final[dict[str, tuple[int, Callable[[bytes], Samples]]]] = {
     "linear16": (2, _linear16),
     "float32": (4, _float32),
     "mulaw": (1, _mulaw),
     "alaw": (1, _alaw),
+    "unsigned8": (1, _unsigned8),
+    "linear24": (3, _linear24),
+    "linear32": (4, _linear32),
 }
-ENCODINGS: Final = tuple(_ENCODINGS)
-"""Names of the encodings; multi-byte ones are little endian."""
+ENCODINGS: Final = ("linear16", "float32", "mulaw", "alaw")
+"""Names of the encodings that go over the web; multi-byte ones are little endian."""
+WIDTHS: Final = {1: "unsigned8", 2: "linear16", 3: "linear24", 4: "linear32"}
+"""Bytes of an integer sample → its encoding, as in WAV files."""
 
 
 class PcmDecoder:
@@ -95,7 +114,7 @@ class PcmDecoder:
     to 115 ms at 8 kHz), and ``flush`` brings that out. Where the rates are equal there is none.
 
     Args:
-        encoding: one of ``ENCODINGS``.
+        encoding: one of ``ENCODINGS`` or ``WIDTHS``.
         sample_rate: of the wire, 8000…48000 Hz.
         channels: 1…8.
         target_rate: of the samples that come out, Hz.

@@ -45,6 +45,10 @@ class Settings:
 
     host: str = _setting("127.0.0.1", "Address to listen on. Beyond loopback an `api_key` is required.")
     port: int = _setting(8750, "TCP port; 0 takes a free one, printed at start.", low=0, high=65535)
+    wyoming_port: int = _setting(
+        0, "TCP port of the Wyoming protocol (Home Assistant) on `host`; 0: none. It knows no key, so beyond loopback "
+        "it needs `insecure`.", low=0, high=65535,
+    )  # fmt: skip
     asr_model: str = _setting(
         "pocket-asr-en", "Hearing model: a name on the search path HEARSAY_MODELS, or a directory."
     )
@@ -76,7 +80,9 @@ class Settings:
     key_in_query: bool = _setting(
         True, "Also take the key from `?api_key=` or `?token=`. It never reaches the log, but a proxy may record it."
     )
-    insecure: bool = _setting(False, "Allow a `host` beyond loopback without an `api_key`.")
+    insecure: bool = _setting(
+        False, "Allow a `host` beyond loopback without an `api_key`, or with a `wyoming_port`, where none is asked for."
+    )
     allowed_hosts: tuple[str, ...] = _setting(
         (), "Names accepted in the Host header beside localhost, the `host` setting and IP addresses; `*` accepts all."
     )
@@ -172,6 +178,19 @@ class Settings:
                 f"host: {self.host} is reachable from other machines and no api_key is set. "
                 f"Set {ENVIRONMENT_PREFIX}API_KEY, or say --insecure if anyone there may listen in"
             )
+
+        if self.wyoming_port and self.wyoming_port == self.port:
+            raise ConfigError(f"wyoming_port: {self.wyoming_port} is the port of everything else")
+        if self.wyoming_port and not self.loopback and not self.insecure:
+            raise ConfigError(
+                f"wyoming_port: {self.host} is reachable from other machines, and the Wyoming protocol knows no key. "
+                "Say --insecure if anyone there may listen in"
+            )
+
+    @property
+    def wyoming_connections(self) -> int:
+        """Open connections to `wyoming_port`."""
+        return self.sessions + self.speakers + 16 if self.wyoming_port else 0
 
     @property
     def loopback(self) -> bool:

@@ -235,4 +235,4 @@ def most_connections(settings: Settings) -> int:
 
 
 def _beside(settings: Settings) -> int:
-    return _UNCOUNTED + _SLOT * (settings.sessions + settings.speakers) + _OTHERS
+    return _UNCOUNTED + _SLOT * (settings.sessions + settings.speakers) + _OTHERS + settings.wyoming_connections

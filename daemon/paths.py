@@ -66,6 +66,10 @@ METRICS: Final = Endpoint("/metrics")
 PAGE: Final = Endpoint("/", keyless=True)
 PAGE_FILE: Final = Endpoint("/page/{id}", keyless=True)
 
+WYOMING_TRANSCRIBE: Final = Endpoint("wyoming/transcribe", Kind.HEARING)
+WYOMING_SYNTHESIZE: Final = Endpoint("wyoming/synthesize", Kind.SPEAKING)
+"""Not paths of the web: what a slot is for, and the label in the metrics."""
+
 ENDPOINTS: Final = (
     LISTEN, SPEAK, TRANSCRIPTIONS, SPEECH, REALTIME, CLIENT_SECRETS, CALLS, VOICES, VOICE, MODELS, MODEL, HEALTHZ,
     READYZ, METRICS, PAGE, PAGE_FILE,

@@ -26,6 +26,7 @@ from daemon.connection import BACKLOG, WebSocketConnection, http_connection, mos
 from daemon.hub import Hub
 from daemon.loading import Models, load_models
 from daemon.tls import server_context, tls_connection
+from daemon.wyoming.server import Wyoming
 
 _CUT_SECONDS: Final = 10.0
 """After sessions were cut: time to tell them."""
@@ -48,6 +49,8 @@ class Server(uvicorn.Server):
         self._hub, self._listening, self._settled = hub, listening, settled
         self.abandon: Callable[[], None] = lambda: None
         """Called where all is to end at once, connections last. It need not return."""
+        self.wyoming: Wyoming | None = None
+        """The other door, where there is one."""
         self._deadline: float | None = None
         self._cut_at = 0.0
         self._settling: asyncio.Task[None] | None = None
@@ -55,6 +58,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """uvicorn's, then tell."""
         await super().startup(sockets)
+        if self.wyoming is not None:
+            await self.wyoming.start()
         self._listening()
         self._settling = asyncio.create_task(self._settle())
 
@@ -108,6 +113,8 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """uvicorn's, which waits for connections and logs what it gives up, also where all is to end at once."""
+        if self.wyoming is not None:
+            await self.wyoming.stop()
         if not self.force_exit:
             await super().shutdown(sockets)
             return
@@ -148,18 +155,19 @@ def _server(
     return Server(config, hub, listening, settled)
 
 
-def _bind(settings: Settings) -> tuple[socket.socket, str]:
-    """A listening socket and the URL it is reached at.
+def _bind(settings: Settings, port: int) -> tuple[socket.socket, str]:
+    """A listening socket and the address it is reached at.
 
     Raises:
-        OSError: the address is taken or not ours.
+        OSError: the address is taken or not ours; ``filename`` is the address.
     """
     host = settings.host.strip("[]")
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    sock = socket.socket(family, kind, protocol)
+    sock = None
     try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        sock = socket.socket(family, kind, protocol)
         if sys.platform != "win32":  # there it would let two daemons share a port
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)  # accepted sockets inherit it
@@ -168,12 +176,31 @@ def _bind(settings: Settings) -> tuple[socket.socket, str]:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         sock.bind(address)
         sock.listen()  # whoever learns the URL can connect at once, although the server takes over later
+    except OSError as error:
+        if sock is not None:
+            sock.close()
+        raise OSError(error.errno, error.strerror or str(error), f"{settings.host}:{port}") from None
+    shown = f"[{host}]" if ":" in host else host
+    return sock, f"{shown}:{sock.getsockname()[1]}"
+
+
+def _doors(hub: Hub) -> tuple[socket.socket, str, Wyoming | None]:
+    """A listening socket, the URL it is reached at, and Wyoming on a socket of its own where it is asked for.
+
+    Raises:
+        OSError: as :func:`_bind`.
+    """
+    settings = hub.settings
+    sock, address = _bind(settings, settings.port)
+    url = f"{'https' if settings.tls_certificate else 'http'}://{address}"
+    if not settings.wyoming_port:
+        return sock, url, None
+    try:
+        beside, _ = _bind(settings, settings.wyoming_port)
     except OSError:
         sock.close()
         raise
-    shown = f"[{host}]" if ":" in host else host
-    scheme = "https" if settings.tls_certificate else "http"
-    return sock, f"{scheme}://{shown}:{sock.getsockname()[1]}"
+    return sock, url, Wyoming(hub, beside)
 
 
 def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int:
@@ -188,14 +215,14 @@ def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int
     """
     logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
     context = server_context(settings)
+    hub = Hub(settings)
     try:
-        sock, url = _bind(settings)
+        sock, url, wyoming = _doors(hub)
     except OSError as error:
-        _tell(f"hearsay cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
+        _tell(f"hearsay cannot listen on {error.filename}: {error.strerror}")
         return 1
     provide_files(settings)
     sys.setswitchinterval(_SWITCH_SECONDS)
-    hub = Hub(settings)
 
     def settled() -> None:
         if hub.models is not None:
@@ -204,6 +231,7 @@ def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int
                 ready(url)
 
     server = _server(hub, context, lambda: _tell(f"hearsay listens on {url}"), settled)
+    server.wyoming = wyoming
     server.abandon = lambda: os._exit(1 if hub.lost else 0)
     asyncio.run(server.serve(sockets=[sock]))
     if hub.failure is not None:
@@ -234,7 +262,7 @@ class Background:
         Raises:
             OSError: the address is taken. Whatever the loader raises.
         """
-        self._sock, self.url = _bind(self.hub.settings)
+        self._sock, self.url, self._server.wyoming = _doors(self.hub)
         self._thread.start()
         self._ready.wait()
         fault = self.hub.failure or self._fault

@@ -18,7 +18,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 ROOMS: Final = ("audio", "engines", "streaming", "codec", "daemon", "clients", "commands", "export", "bench", "tools")
 """Folders of code, those that know nobody first; the recipes of training/ have a page of their own."""
 
-NO_BOUND: Final = ("port", "threads")
+NO_BOUND: Final = ("port", "wyoming_port", "threads")
 """Settings whose numbers bound nothing."""
 
 MOST_WORDS: Final = 8

@@ -1,0 +1,265 @@
+"""One Wyoming connection: events in turn, answers in order, an end for whoever is idle or does not read.
+
+An event is handled before the next is read, so a client that sends faster than it is served has to wait; nothing waits
+here but what its session may hold. A request that cannot be served is answered with ``error``, and the connection ends:
+clients like Home Assistant wait for a transcript and would wait for ever. Events nobody knows are ignored.
+"""
+
+import asyncio
+import logging
+import time
+from typing import Final
+
+from wyoming.asr import Transcribe
+from wyoming.audio import AudioChunk, AudioStart, AudioStop
+from wyoming.error import Error
+from wyoming.event import Event, Eventable
+from wyoming.info import Describe
+from wyoming.ping import Ping, Pong
+from wyoming.tts import Synthesize, SynthesizeChunk, SynthesizeStart, SynthesizeStop, SynthesizeStopped
+
+from codec.voices import VoiceInfo
+from daemon.duplex import Outbox
+from daemon.hub import Hub
+from daemon.refusal import Refused
+from daemon.wyoming import wire
+from daemon.wyoming.info import info
+from daemon.wyoming.synthesis import Synthesis, SynthesizeRequest, Text
+from daemon.wyoming.transcription import AudioFormat, TranscribeRequest, Transcription
+from daemon.wyoming.wire import Malformed, fields
+
+_BACKLOG_BYTES: Final = 1 << 16
+"""Audio that may wait in the daemon before the speaker is held back."""
+_CLOSE_SECONDS: Final = 5.0
+
+log: Final = logging.getLogger("hearsay.wyoming")
+
+
+class _Over(Exception):
+    """The connection ends; ``args``: what the client is told, and a code for it."""
+
+
+class Connection:
+    """A client. ``gone`` is set when it has hung up."""
+
+    def __init__(
+        self, hub: Hub, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gone: asyncio.Event
+    ) -> None:
+        self._hub, self._settings = hub, hub.settings
+        self._reader, self._writer, self._gone = reader, writer, gone
+        self._outbox = Outbox(self._settings.max_outbound_bytes)
+        self._request = TranscribeRequest()
+        self._hearing: Transcription | None = None
+        self._speaking: Synthesis | None = None
+        self._streaming = False
+        """Text comes in chunks: a ``synthesize`` repeats it for servers that cannot take them."""
+
+    async def run(self) -> None:
+        """Serve it until it ends."""
+        serving = asyncio.create_task(self._serve_until_leaving())
+        writing = asyncio.create_task(self._write())
+        going = asyncio.create_task(self._gone.wait())
+        overflow = asyncio.create_task(self._outbox.overflow.wait())
+        tasks = (serving, writing, going, overflow)
+        try:
+            with self._hub.metrics.watch(self._unheard, lambda: self._outbox.size):
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                if serving in done and going not in done:  # what was said last is still to be sent
+                    self._outbox.close()
+                    await asyncio.wait((writing, going, overflow), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for session in (self._hearing, self._speaking):
+                if session is not None:
+                    await session.close()
+            self._writer.close()
+
+    def _unheard(self) -> float:
+        return self._hearing.unheard if self._hearing is not None else 0.0
+
+    async def _serve_until_leaving(self) -> None:
+        """Serve; at the drain deadline work off what arrived. Ends with an error that the client is told, if any."""
+        serving, leaving = asyncio.create_task(self._serve()), asyncio.create_task(self._hub.leave.wait())
+        try:
+            await asyncio.wait((serving, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                serving.result()
+            else:
+                await self._leave(serving)
+        except _Over as over:
+            self._say(Error(*over.args))
+        except Malformed as error:
+            self._deny("malformed")
+            self._say(Error(str(error), "malformed"))
+        except Refused as refused:
+            self._deny(refused.code)
+            self._say(Error(refused.message, refused.code))
+        except Exception as error:
+            log.exception("wyoming: the work failed")
+            self._say(Error(f"the work failed: {type(error).__name__}", "fault"))
+        finally:
+            serving.cancel()
+            leaving.cancel()
+            await asyncio.gather(serving, leaving, return_exceptions=True)
+
+    async def _leave(self, serving: "asyncio.Task[None]") -> None:
+        """The transcript of what arrived, then the end; cut where the work hangs."""
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        if (hearing := self._hearing) is not None and hearing.arrived:
+            finishing, cut = asyncio.create_task(hearing.finish()), asyncio.create_task(self._hub.cut.wait())
+            await asyncio.wait((finishing, cut), return_when=asyncio.FIRST_COMPLETED)
+            done = finishing.done()
+            for task in (finishing, cut):
+                task.cancel()
+            await asyncio.gather(finishing, cut, return_exceptions=True)
+            if not done:
+                lost = f"{hearing.unheard:.1f} of {hearing.arrived:.1f} s of audio"
+                log.error("wyoming: cut, lost: %s", lost)
+                self._hub.lost += 1
+                raise _Over(f"the daemon is shutting down; lost: {lost}", "draining")
+        raise _Over("the daemon is shutting down", "draining")
+
+    # ------------------------------------------------------------------------------------------------- in
+
+    async def _serve(self) -> None:
+        while (event := await self._next()) is not None:
+            await self._handle(event)
+
+    async def _next(self) -> Event | None:
+        """The next event, as long as the client is not idle.
+
+        Raises:
+            _Over: it is, or the session is too long.
+        """
+        reading = asyncio.create_task(wire.read(self._reader, self._settings.max_frame_bytes))
+        idle = self._settings.idle_seconds
+        since = time.monotonic()
+        try:
+            while not reading.done():
+                busy = self._speaking.busy_until if self._speaking is not None else 0.0
+                left = max(since, busy) + idle - time.monotonic()
+                if left <= 0:
+                    raise _Over(f"nothing came for {idle:g} s (idle_seconds)", "idle")
+                await asyncio.wait((reading,), timeout=left)
+            return reading.result()
+        finally:
+            if not reading.done():
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
+
+    async def _handle(self, event: Event) -> None:
+        kind = event.type
+        if Ping.is_type(kind):
+            self._say(Pong(Ping.from_event(event).text))
+        elif Describe.is_type(kind):
+            self._outbox.put(wire.encoded(await self._info()))
+        elif Transcribe.is_type(kind):
+            self._request = fields(event, TranscribeRequest)
+        elif AudioStart.is_type(kind):
+            await self._listen(fields(event, AudioFormat))
+        elif AudioChunk.is_type(kind):
+            await self._hear(fields(event, AudioFormat), event.payload or b"")
+        elif AudioStop.is_type(kind):
+            await self._stop_hearing()
+        elif SynthesizeStart.is_type(kind):
+            await self._speak(fields(event, SynthesizeRequest))
+            self._streaming = True
+        elif SynthesizeChunk.is_type(kind):
+            if self._speaking is not None:
+                self._speaking.push(fields(event, Text).text)
+        elif SynthesizeStop.is_type(kind):
+            await self._stop_speaking()
+        elif Synthesize.is_type(kind) and not self._streaming:
+            await self._say_whole(fields(event, SynthesizeRequest))
+
+    async def _info(self) -> Event:
+        models = self._hub.loaded()
+        voices: list[VoiceInfo] = []
+        if models.speaking is not None:
+            voices = await self._hub.run(models.speaking.model.voices.listed)
+        return info(models, voices)
+
+    # ------------------------------------------------------------------------------------------------ hear
+
+    async def _listen(self, given: AudioFormat) -> None:
+        if self._hearing is not None:
+            raise _Over("audio-start: the audio before has no audio-stop yet", "order")
+        self._hearing = Transcription(self._hub, self._request, self._say)
+        await self._hearing.open(given)
+
+    async def _hear(self, given: AudioFormat, audio: bytes) -> None:
+        if self._hearing is None:  # not every client says audio-start
+            await self._listen(given)
+        assert self._hearing is not None
+        if given != self._hearing.format:
+            raise _Over("audio-chunk: its rate, width or channels are not those of the audio before", "format")
+        seconds = self._settings.max_session_seconds
+        if self._hearing.arrived > seconds:
+            raise _Over(f"the audio is longer than {seconds:g} s (max_session_seconds)", "session_length")
+        await self._hearing.push(audio)
+
+    async def _stop_hearing(self) -> None:
+        if self._hearing is not None:
+            await self._hearing.finish()
+            await self._hearing.close()
+        self._hearing, self._request = None, TranscribeRequest()
+
+    # ----------------------------------------------------------------------------------------------- speak
+
+    async def _speak(self, request: SynthesizeRequest) -> None:
+        if self._speaking is not None:
+            raise _Over("synthesize-start: the text before has no synthesize-stop yet", "order")
+        self._speaking = Synthesis(self._hub, self._say, self._sound)
+        await self._speaking.open(request)
+
+    async def _say_whole(self, request: SynthesizeRequest) -> None:
+        most = self._settings.max_text_characters
+        if len(request.text) > most:
+            message = f"text: {len(request.text)} characters, the limit is {most} (max_text_characters)"
+            raise Refused(400, "text_limit", f"{message}; synthesize-chunk takes text without an end", param="text")
+        await self._speak(request)
+        assert self._speaking is not None
+        self._speaking.push(request.text)
+        await self._spoken()
+
+    async def _stop_speaking(self) -> None:
+        if self._speaking is not None:
+            await self._spoken()
+            self._say(SynthesizeStopped())
+        self._streaming = False
+
+    async def _spoken(self) -> None:
+        assert self._speaking is not None
+        await self._speaking.finish()
+        await self._speaking.close()
+        self._speaking = None
+
+    # ------------------------------------------------------------------------------------------------- out
+
+    def _deny(self, code: str) -> None:
+        self._hub.metrics.denials.labels(code).inc()
+
+    def _say(self, event: Eventable) -> None:
+        self._outbox.put(wire.encoded(event.event()))
+
+    async def _sound(self, event: Eventable) -> None:
+        data = wire.encoded(event.event())
+        await self._outbox.room(min(_BACKLOG_BYTES, max(0, self._settings.max_outbound_bytes - len(data))))
+        self._outbox.put_sound(data)
+
+    async def _write(self) -> None:
+        """Send what is said, to the end; returns early for a client that does not read or has gone."""
+        while (message := await self._outbox.get()) is not None:
+            self._writer.write(message.encode() if isinstance(message, str) else message)
+            try:
+                async with asyncio.timeout(self._settings.send_timeout_seconds):
+                    await self._writer.drain()
+            except TimeoutError:
+                log.info("wyoming: the client does not read (send_timeout_seconds)")
+                self._writer.transport.abort()
+                return
+            except OSError:
+                return

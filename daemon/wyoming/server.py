@@ -1,0 +1,74 @@
+"""Wyoming's door: a TCP port of its own, its connections counted, and gone with the daemon."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from wyoming.error import Error
+
+from daemon.hub import Hub
+from daemon.wyoming import wire
+from daemon.wyoming.connection import Connection
+
+Accept = Callable[[asyncio.StreamReader, asyncio.StreamWriter, asyncio.Event], None]
+
+log: Final = logging.getLogger("hearsay.wyoming")
+
+
+class Wyoming:
+    """Takes connections on ``sock`` from :meth:`start` to :meth:`stop`."""
+
+    def __init__(self, hub: Hub, sock: socket.socket) -> None:
+        self._hub, self._sock = hub, sock
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """From now on."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Protocol(self._accept), sock=self._sock)
+
+    async def stop(self) -> None:
+        """No more; connections that are still there are cut."""
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._connections):
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gone: asyncio.Event) -> None:
+        most = self._hub.settings.wyoming_connections
+        if len(self._connections) >= most:
+            writer.write(wire.encoded(Error(f"all {most} connections are taken", "connections").event()))
+            writer.close()
+            return
+        task = asyncio.create_task(Connection(self._hub, reader, writer, gone).run())
+        self._connections.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._connections.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("wyoming: a connection failed", exc_info=error)
+
+
+class _Protocol(asyncio.StreamReaderProtocol):
+    """Streams that tell at once that the client has hung up, also while nobody reads."""
+
+    def __init__(self, accept: Accept) -> None:
+        self._hung_up = asyncio.Event()
+        reader = asyncio.StreamReader(limit=wire.LINE_BYTES)
+        super().__init__(reader, lambda reader, writer: accept(reader, writer, self._hung_up))
+
+    def eof_received(self) -> bool:
+        """Who sends nothing more wants nothing more."""
+        super().eof_received()
+        self._hung_up.set()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Reset, or closed by us."""
+        self._hung_up.set()
+        super().connection_lost(exc)
