@@ -1,8 +1,8 @@
 """Every setting once: name, default, bounds, what it is for.
 
 A setting comes from, later wins: its default, the TOML file (a flat table, keys as here), the environment
-(``HEARSAY_`` + the name in capitals), a flag (``--`` + the name with dashes). ``docs/operations.md`` holds what
-``table()`` writes; a test compares the two.
+(``HEARSAY_`` + the name in capitals), a flag (``--`` + the name with dashes). ``docs/operations.md`` and
+``docs/limits.md`` hold what ``table()`` writes; a test compares.
 """
 
 import ipaddress
@@ -21,6 +21,8 @@ ENVIRONMENT_PREFIX = "HEARSAY_"
 Value = str | int | float | bool | tuple[str, ...]
 
 _KEY = re.compile(r"[A-Za-z0-9._~+-]{8,256}")
+_NO_BOUNDS = ("port", "wyoming_port", "threads")
+"""Settings whose numbers bound nothing."""
 _SWITCHES = {"yes": True, "on": True, "no": False, "off": False}
 """Beside true, false, 1 and 0."""
 _KINDS: Mapping[Any, str] = {
@@ -241,15 +243,14 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def table() -> str:
-    """All settings as a Markdown table, one row each, for docs/operations.md."""
-    rows = ["| setting (TOML) | environment | flag | default | limits | |", "|---|---|---|---|---|---|"]
+def table(*, bounds: bool) -> str:
+    """Settings as a Markdown table, one row each: those that bound something, for docs/limits.md, or all others."""
+    rows = ["| setting | default | may be | |", "|---|---|---|---|"]
     for one in fields(Settings):
         low, high, choices = one.metadata["low"], one.metadata["high"], one.metadata["choices"]
-        names = f"`{one.name}` | `{ENVIRONMENT_PREFIX}{one.name.upper()}` | `{flag(one.name)}`"
-        default = _shown(getattr(_DEFAULTS, one.name))
-        limits = " ".join(choices) if low is None else f"{low}…{high}"
-        rows.append(f"| {names} | {default} | {limits} | {one.metadata['help']} |")
+        if bounds == (low is not None and one.name not in _NO_BOUNDS):
+            may = ", ".join(choices) if low is None else f"{low}…{high}"
+            rows.append(f"| `{one.name}` | {_shown(getattr(_DEFAULTS, one.name))} | {may} | {one.metadata['help']} |")
     return "\n".join(rows) + "\n"
 
 

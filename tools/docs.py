@@ -6,7 +6,6 @@ A part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``; what is
 import ast
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -17,9 +16,6 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 ROOMS: Final = ("audio", "engines", "streaming", "codec", "daemon", "clients", "commands", "export", "bench", "tools")
 """Folders of code, those that know nobody first; the recipes of training/ have a page of their own."""
-
-NO_BOUND: Final = ("port", "wyoming_port", "threads")
-"""Settings whose numbers bound nothing."""
 
 MOST_WORDS: Final = 8
 """Of what is said about a file; a first clause that is longer stays whole."""
@@ -33,22 +29,17 @@ def commands() -> str:
 
 
 def settings() -> str:
-    """Every setting of the daemon, a row each."""
+    """The daemon's settings that bound nothing, a row each."""
     from daemon.config import table
 
-    return table()
+    return table(bounds=False)
 
 
 def limits() -> str:
     """The settings that bound something: default, what may be set, what happens beyond."""
-    from daemon.config import Settings
+    from daemon.config import table
 
-    rows = [
-        f"| `{one.name}` | `{one.default}` | {one.metadata['low']}…{one.metadata['high']} | {one.metadata['help']} |"
-        for one in fields(Settings)
-        if one.metadata["low"] is not None and one.name not in NO_BOUND
-    ]
-    return "\n".join(["| setting | default | from … to | |", "|---|---|---|---|", *rows]) + "\n"
+    return table(bounds=True)
 
 
 def realtime_in() -> str:
