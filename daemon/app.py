@@ -26,7 +26,7 @@ from daemon.openai.models import models
 from daemon.openai.realtime.secrets import Secrets, calls
 from daemon.openai.realtime.session import Realtime
 from daemon.openai.speech import Speech
-from daemon.openai.transcriptions import Transcriptions
+from daemon.openai.transcriptions import Transcriptions, translations
 from daemon.openai.voices import Voices
 from daemon.page.files import page
 from daemon.paths import Endpoint
@@ -70,7 +70,7 @@ def _routes(hub: Hub) -> list[BaseRoute]:
         if one in protocols:
             routes.append(Route(one.path, protocols[one]))
         else:
-            methods = ["GET", "POST"] if one is paths.CALLS else ["GET"]
+            methods = ["GET", "POST"] if one in (paths.CALLS, paths.TRANSLATIONS) else ["GET"]
             routes.append(Route(one.path, _endpoint(hub, _GET[one]), methods=methods))
     return routes
 
@@ -128,6 +128,7 @@ _GET: Final[dict[Endpoint, Handler]] = {
     paths.PAGE: page,
     paths.PAGE_FILE: page,
     paths.CALLS: calls,
+    paths.TRANSLATIONS: translations,
 }
 
 

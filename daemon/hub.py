@@ -6,6 +6,7 @@ a request reaches its protocol.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,7 @@ from daemon.client_secrets import ClientSecrets
 from daemon.config import Settings
 from daemon.loading import Loaded, Models, load_models
 from daemon.metrics import Metrics
-from daemon.parameters import VOICE_ALIASES
+from daemon.parameters import OTHER_VOICES, VOICE_ALIASES, matches
 from daemon.paths import Endpoint, Kind
 from daemon.refusal import Refused
 from daemon.speaking import PlaybackClock
@@ -33,10 +34,13 @@ from streaming.model import AsrModel
 from streaming.options import ListenOptions
 
 T = TypeVar("T")
+
+log: Final = logging.getLogger("hearsay.hub")
 S = TypeVar("S", bound=Closable)
 
 _PATIENCE_SECONDS: Final = 0.25
 """How long a request waits for a slot."""
+_MOST_WARNED: Final = 100
 _LOOK_SECONDS: Final = 0.05
 """How often it looks whether the machine has room."""
 
@@ -107,6 +111,8 @@ class Hub:
         self._loading: asyncio.Task[None] | None = None
         self._admitted = 0
         """Sessions to be heard that were let in and have not ended."""
+        self._warned: set[str] = set()
+        """What the log has told of what clients ask for in vain."""
         self._live: WeakSet[SessionWorker[Any]] = WeakSet()
         self.metrics.oldest_call.set_function(self.oldest_call)
         self.metrics.capacity.set(settings.sessions)
@@ -279,19 +285,28 @@ class Hub:
             raise Refused(429, "sessions", "all sequences of the model are taken", retry_after=5) from None
         return worker
 
-    async def speak(self, options: SpeakOptions) -> SessionWorker[Speaker]:
-        """Open a speaker. The caller holds a slot and closes the worker.
+    async def speak(self, options: SpeakOptions, told: list[str] | None = None) -> SessionWorker[Speaker]:
+        """Open a speaker. The caller holds a slot and closes the worker; ``told`` gets a warning for each option that
+        another server would have honoured.
 
         Raises:
             Refused: as :meth:`hear`.
         """
         model = self.speaking_model().model
         try:
-            worker = self._worker(await opened(self._pool, partial(_speaker, model, options)))
+            warnings: list[str] = []
+            making = partial(_speaker, model, options, self.settings.strict, warnings)
+            worker = self._worker(await opened(self._pool, making))
         except OptionError as error:
             raise Refused(400, "invalid_option", str(error), param=error.field) from None
         except Busy:
             raise Refused(429, "speakers", "all sequences of the model are taken", retry_after=5) from None
+        for warning in warnings:
+            if warning not in self._warned and len(self._warned) < _MOST_WARNED:
+                self._warned.add(warning)
+                log.warning("%s (told once; `strict` refuses it)", warning)
+        if told is not None:
+            told += warnings
         return worker
 
     def _worker(self, session: S) -> SessionWorker[S]:
@@ -303,13 +318,21 @@ class Hub:
         self.moved_at = time.monotonic()
 
 
-def _speaker(model: TtsModel, options: SpeakOptions) -> Speaker:
+def _speaker(model: TtsModel, options: SpeakOptions, strict: bool, warnings: list[str]) -> Speaker:
     """In a worker thread: voices lie on disk."""
-    if options.voice is None or options.voice.lower() not in VOICE_ALIASES:
-        return model.speaker(options)
-    try:
-        return model.speaker(options)
-    except OptionError as error:
-        if error.field != "voice":
-            raise
-        return model.speaker(replace(options, voice=None))
+    while True:
+        try:
+            return model.speaker(options)
+        except OptionError as error:
+            voice = options.voice
+            known = voice is not None and voice.lower() in VOICE_ALIASES
+            other = voice is not None and matches(voice, OTHER_VOICES)
+            if error.field == "voice" and (known or (other and not strict)):
+                if voice != "default":
+                    warnings.append(f"voice: {voice!a} is the first voice here")
+                options = replace(options, voice=None)
+            elif error.field == "instructions" and options.instructions and not strict:
+                warnings.append(str(error))
+                options = replace(options, instructions=None)
+            else:
+                raise

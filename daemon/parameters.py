@@ -40,6 +40,16 @@ VOICE_ALIASES: Final = frozenset({
 })  # fmt: skip
 """OpenAI's voices: with a model that has none of that name, they mean its first."""
 
+OTHER_HEARING: Final = (
+    "*whisper*", "*/distil-*", "distil-*", "*parakeet*", "*canary*", "*moonshine*", "*qwen3-asr*", "*voxtral*",
+)  # fmt: skip
+OTHER_SPEAKING: Final = (
+    "*kokoro*", "*piper*", "*orpheus*", "*xtts*", "*chatterbox*", "*qwen3-tts*", "gpt-audio*",
+)  # fmt: skip
+OTHER_VOICES: Final = ("[a-z][fm]_*", "[a-z][a-z]_[a-z][a-z]-*")
+"""Patterns of the names that other local servers give to models and voices (Kokoro's ``af_heart``, Piper's
+``en_us-lessac-medium``): a client set up for one of them is served by what is here, with a warning."""
+
 _OFF: Final = frozenset({"", "false", "0", "none"})
 
 
@@ -114,14 +124,23 @@ def language(tag: str) -> str | None:
     return None if tag in ("", "multi", "auto") else tag
 
 
-def check_model(asked: str, loaded: str, aliases: tuple[str, ...], *, status: int) -> None:
-    """Accept the loaded model's name, an alias, or none at all.
+def check_model(asked: str, loaded: str, aliases: tuple[str, ...], *, status: int) -> list[str]:
+    """Accept the loaded model's name, an alias, or none at all; a warning where another name is meant.
 
     Raises:
         Refused: with ``status``, any other name.
     """
-    if asked not in ("", loaded) and not matches(asked, aliases):
+    if asked in ("", loaded, "default"):
+        return []
+    if not matches(asked, aliases):
         raise Refused(status, "model_not_found", f"model: {asked!r} is not loaded; {loaded!r} is", param="model")
+    return [f"model: {asked!a} is {loaded} here"]
+
+
+def warning_header(warnings: Collection[str]) -> list[tuple[bytes, bytes]]:
+    """The header of an answer that is not quite what was asked for; none without warnings."""
+    text = "; ".join(warnings).encode("ascii", "backslashreplace")
+    return [(b"hearsay-warning", text[:1000])] if warnings else []
 
 
 def named(asked: str, models: Models) -> str:

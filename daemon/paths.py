@@ -52,6 +52,7 @@ class Endpoint:
 LISTEN: Final = Endpoint("/v1/listen", Kind.HEARING, Shape.DEEPGRAM)
 SPEAK: Final = Endpoint("/v1/speak", Kind.SPEAKING, Shape.DEEPGRAM)
 TRANSCRIPTIONS: Final = Endpoint("/v1/audio/transcriptions", Kind.HEARING)
+TRANSLATIONS: Final = Endpoint("/v1/audio/translations")
 SPEECH: Final = Endpoint("/v1/audio/speech", Kind.SPEAKING)
 REALTIME: Final = Endpoint("/v1/realtime", Kind.HEARING, secrets=True)
 CLIENT_SECRETS: Final = Endpoint("/v1/realtime/client_secrets")
@@ -71,8 +72,8 @@ WYOMING_SYNTHESIZE: Final = Endpoint("wyoming/synthesize", Kind.SPEAKING)
 """Not paths of the web: what a slot is for, and the label in the metrics."""
 
 ENDPOINTS: Final = (
-    LISTEN, SPEAK, TRANSCRIPTIONS, SPEECH, REALTIME, CLIENT_SECRETS, CALLS, VOICES, VOICE, MODELS, MODEL, HEALTHZ,
-    READYZ, METRICS, PAGE, PAGE_FILE,
+    LISTEN, SPEAK, TRANSCRIPTIONS, TRANSLATIONS, SPEECH, REALTIME, CLIENT_SECRETS, CALLS, VOICES, VOICE, MODELS, MODEL,
+    HEALTHZ, READYZ, METRICS, PAGE, PAGE_FILE,
 )  # fmt: skip
 
 _OTHER: Final = Endpoint("other")

@@ -9,7 +9,7 @@ import base64
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from daemon import body
 from daemon.answer import in_time, unless_gone
 from daemon.config import Settings
 from daemon.hub import Hub
+from daemon.parameters import warning_header
 from daemon.refusal import Refused
 from daemon.speaking import Sound, SpeechStream
 from daemon.workers import SessionWorker
@@ -49,6 +50,8 @@ class FileRequest:
     """Send the bytes in server-sent events, as OpenAI does."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """More of the answer's."""
+    warnings: tuple[str, ...] = ()
+    """For another header: what is not quite as it was asked for."""
 
 
 def check_text(field: str, text: str, settings: Settings) -> None:
@@ -72,7 +75,9 @@ async def speak_file(hub: Hub, path: str, request: FileRequest, receive: Receive
     """
     file = await hub.run(request.encoder)
     try:
-        worker = await hub.speak(request.options)
+        told = list(request.warnings)
+        worker = await hub.speak(request.options, told)
+        request = replace(request, headers=(*request.headers, *warning_header(told)))
         try:
             async with asyncio.timeout(hub.settings.max_session_seconds):
                 await unless_gone(receive, SpokenFile(hub, path, request, worker, file, send).answer())

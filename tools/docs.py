@@ -5,6 +5,7 @@ A part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``; what is
 
 import ast
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -43,14 +44,14 @@ def limits() -> str:
 
 
 def realtime_in() -> str:
-    """What a client of ``/v1/realtime`` says, a row each."""
+    """What a client of ``/v1/realtime`` says."""
     from daemon.openai.realtime import client_events
 
     return _events(client_events)
 
 
 def realtime_out() -> str:
-    """What the daemon says there, a row each."""
+    """What the daemon says there."""
     from daemon.openai.realtime import server_events
 
     return _events(server_events)
@@ -58,13 +59,9 @@ def realtime_out() -> str:
 
 def _events(module: ModuleType) -> str:
     found = [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
-    tags = [(one.__struct_config__.tag, one) for one in found if one.__struct_config__.tag_field == "type"]
-    rows = [
-        f"| `{tag}` | {' '.join(str(one.__doc__).split()).replace('``', '`')} |"
-        for tag, one in tags
-        if isinstance(tag, str) and ("." in tag or tag == "error")
-    ]
-    return "\n".join(["| event | |", "|---|---|", *rows]) + "\n"
+    tags = [str(one.__struct_config__.tag) for one in found if one.__struct_config__.tag_field == "type"]
+    names = ", ".join(f"`{tag}`" for tag in tags if "." in tag or tag == "error")
+    return textwrap.fill(names, 100, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def files() -> str:

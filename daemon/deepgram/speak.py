@@ -5,6 +5,7 @@ In good order: what was said is spoken to its end, then the close code (``daemon
 """
 
 import time
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -56,7 +57,9 @@ class Speak:
     async def _stream(self, loaded: Loaded[TtsModel], scope: Scope, receive: Receive, send: Send) -> None:
         hub = self._hub
         request = parse(scope["query_string"], loaded.name)
-        worker = await hub.speak(request.options)
+        told = list(request.warnings)
+        worker = await hub.speak(request.options, told)
+        request = replace(request, warnings=tuple(told))
         raw: Encoder | None = None
         try:
             raw = encoder.raw(request.encoding, request.sample_rate)

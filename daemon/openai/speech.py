@@ -13,7 +13,7 @@ from daemon import body
 from daemon.answer import answering
 from daemon.config import Settings
 from daemon.hub import Hub
-from daemon.parameters import SEED_BITS, SPEAKING_ALIASES, check_model
+from daemon.parameters import OTHER_SPEAKING, SEED_BITS, SPEAKING_ALIASES, check_model
 from daemon.paths import SPEECH
 from daemon.refusal import Refused
 from daemon.spoken_file import MAX_BYTES, FileRequest, check_text, speak_file
@@ -71,7 +71,8 @@ async def _read(scope: Scope, receive: Receive, settings: Settings, model: str) 
     """
     data = await body.whole(scope, receive, settings, MAX_BYTES, "a text of max_text_characters fits")
     asked = body.decoded(data, _decoder)
-    check_model(asked.model, model, SPEAKING_ALIASES, status=404)
+    aliases = SPEAKING_ALIASES if settings.strict else SPEAKING_ALIASES + OTHER_SPEAKING
+    warnings = check_model(asked.model, model, aliases, status=404)
     check_text("input", asked.input, settings)
     format = asked.response_format or "mp3"
     if format not in MEDIA_TYPES:
@@ -92,5 +93,11 @@ async def _read(scope: Scope, receive: Receive, settings: Settings, model: str) 
     except OptionError as error:
         raise body.wrong(error.field, str(error)) from None
     return FileRequest(
-        asked.input, "input", options, partial(file, format, _RATE), MEDIA_TYPES[format], sse=stream_format == "sse"
+        asked.input,
+        "input",
+        options,
+        partial(file, format, _RATE),
+        MEDIA_TYPES[format],
+        sse=stream_format == "sse",
+        warnings=tuple(warnings),
     )

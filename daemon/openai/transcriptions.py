@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 from starlette.datastructures import FormData, UploadFile
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
@@ -20,7 +21,7 @@ from daemon.config import Settings
 from daemon.heard_file import heard
 from daemon.hub import Hub
 from daemon.openai.transcript import FORMATS, FileTranscript
-from daemon.parameters import HEARING_ALIASES, check_model, language
+from daemon.parameters import HEARING_ALIASES, OTHER_HEARING, check_model, language, warning_header
 from daemon.paths import TRANSCRIPTIONS
 from daemon.refusal import Refused
 from daemon.workers import SessionWorker
@@ -47,6 +48,8 @@ class Upload:
     response_format: str
     words: bool
     stream: bool
+    warnings: tuple[str, ...]
+    """What is not quite as it was asked for."""
 
 
 class Transcriptions:
@@ -70,6 +73,13 @@ class Transcriptions:
                     raise Refused(400, "invalid_file", f"file: {error}", param="file") from None
                 finally:
                     await worker.close()
+
+
+def translations(hub: Hub, request: Request) -> Response:
+    """``/v1/audio/translations``, which is not done here."""
+    del hub, request
+    told = f"speech is not translated here; POST {TRANSCRIPTIONS.path} writes it down as it is spoken"
+    raise Refused(501, "not_implemented", told)
 
 
 class _Answer:
@@ -104,6 +114,7 @@ class _Answer:
                 response = Response(heard.srt(), media_type="application/x-subrip")
             case _:
                 response = Response(heard.vtt(), media_type="text/vtt")
+        response.raw_headers += warning_header(self._upload.warnings)
         async with in_time(self._hub.settings.send_timeout_seconds):
             await response(self._scope, self._receive, self._send)
 
@@ -113,6 +124,7 @@ class _Answer:
         # A file that is no audio is still refused with a status: that shows with the first block.
         finals = await anext(texts, None)
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+        headers += warning_header(self._upload.warnings)
         await self._put({"type": "http.response.start", "status": 200, "headers": headers})
         try:
             said = False
@@ -159,12 +171,12 @@ async def _uploaded(scope: Scope, receive: Receive, settings: Settings, model: s
     """
     form = await body.form(scope, receive, settings, settings.max_upload_bytes, "max_upload_bytes")
     try:
-        yield _checked(form, model)
+        yield _checked(form, model, strict=settings.strict)
     finally:
         await form.close()
 
 
-def _checked(form: FormData, model: str) -> Upload:
+def _checked(form: FormData, model: str, *, strict: bool) -> Upload:
     for name in form:
         if name not in _KNOWN and not name.startswith("chunking_strategy["):
             raise body.wrong(name, f"{name}: no such field")
@@ -173,8 +185,12 @@ def _checked(form: FormData, model: str) -> Upload:
         raise body.wrong("file", f"file: {'missing' if file is None else 'a text where a file belongs (no filename)'}")
     if not file.size:
         raise body.wrong("file", "file: empty")
-    check_model(body.text(form, "model"), model, HEARING_ALIASES, status=404)
+    aliases = HEARING_ALIASES if strict else HEARING_ALIASES + OTHER_HEARING
+    warnings = check_model(body.text(form, "model"), model, aliases, status=404)
     response_format = body.text(form, "response_format", "json")
+    if response_format == "diarized_json":
+        told = f"response_format: speakers are not told apart here; {', '.join(FORMATS)} are written"
+        raise body.wrong("response_format", told)
     if response_format not in FORMATS:
         raise body.wrong("response_format", f"response_format: {response_format!r} is none of {', '.join(FORMATS)}")
     stream = body.text(form, "stream", "false").lower()
@@ -198,4 +214,5 @@ def _checked(form: FormData, model: str) -> Upload:
     except OptionError as error:
         raise body.wrong(terms_field, f"{terms_field}: {error.reason}") from None
     names = {"keyterms": terms_field}
-    return Upload(file.file, options, names, response_format, "word" in granularities, stream == "true")
+    words = "word" in granularities
+    return Upload(file.file, options, names, response_format, words, stream == "true", tuple(warnings))

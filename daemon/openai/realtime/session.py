@@ -34,7 +34,7 @@ from daemon.openai.realtime.output_audio import OutputAudio
 from daemon.openai.realtime.response import Response
 from daemon.openai.realtime.spec import Invalid
 from daemon.openai.realtime.turn import Turn
-from daemon.parameters import HEARING_ALIASES, matches
+from daemon.parameters import HEARING_ALIASES, OTHER_HEARING, matches
 from daemon.paths import REALTIME
 from daemon.refusal import Refused
 from engines.sessions import OptionError
@@ -71,7 +71,7 @@ def _asked(hub: Hub, scope: Scope) -> Config:
     intent, model = query.get("intent", ""), query.get("model", "")
     if intent not in ("", "transcription", "conversation"):
         raise Refused(400, "invalid_query", f"intent: {intent[:80]!r} is neither transcription nor conversation")
-    hears = model == hub.hearing_model().name or matches(model, HEARING_ALIASES)
+    hears = model == hub.hearing_model().name or matches(model, HEARING_ALIASES + OTHER_HEARING)
     kind: Literal["realtime", "transcription"] = "realtime"
     if intent == "transcription" or (not intent and model and hears):
         kind = "transcription"

@@ -32,7 +32,6 @@ Start = Callable[..., AbstractContextManager[Background]]
         ({"language": "de"}, "speaks en, not 'de'"),
         ({"model": "aura-2-luna-es"}, "speaks en, not 'es'"),
         ({"model": "nova-3"}, "'nova-3' is not loaded; 'pocket-tts-en' is"),
-        ({"instructions": "whisper"}, "pocket-tts-en does not follow instructions"),
         ({"marks": "maybe"}, "marks: 'maybe' is not true or false"),
     ],
 )

@@ -153,7 +153,6 @@ def test_models_are_listed(http: httpx.Client) -> None:
         ({"stream_format": "video"}, 400, "stream_format", "'video' is none of audio, sse"),
         ({"speed": 9}, 400, "speed", "9 lies outside 0.25…4"),
         ({"speed": "fast"}, 400, "speed", "Expected `float"),
-        ({"instructions": "whisper"}, 400, "instructions", "pocket-tts-en does not follow instructions"),
         ({"language": "fi"}, 400, "language", "speaks en, not 'fi'"),
         ({"seed": -1}, 400, "seed", "-1 lies outside"),
         ({"model": "whisper-1"}, 404, "model", "'whisper-1' is not loaded; 'pocket-tts-en' is"),
