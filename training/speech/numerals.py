@@ -1,0 +1,181 @@
+"""Numbers in running text, brought into one style: words up to one hundred, digits beyond and where people use them.
+
+`numerals(text)` takes words and digits as found. Ordinals are words up to twentieth; clock times, days of months,
+years, money, percentages, technical units and labelled numbers are digits; a run of five digits and more is one.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from training.speech.said import LABELS, MONTHS, ROADS, UNITS
+
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_ORDINALS = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
+    "sixteenth seventeenth eighteenth nineteenth twentieth"
+).split()
+_VALUES = {word: i for i, word in enumerate(_ONES)} | {word: 10 * i + 20 for i, word in enumerate(_TENS)}
+_SHORT_MONTHS = {month[:3]: month for month in MONTHS.split("|")} | {"Sept": "September"}
+_UNIT_NAMES = {
+    name: short for short, long in UNITS.items() for name in (long, long + "s", long.replace("mile ", "miles "))
+}
+_WORD = "|".join([*_VALUES, "hundred", "thousand"])
+_PAIR = rf"(?:{_WORD})(?:-(?:{_WORD}))?"
+_WORDS = rf"(?<![\w'-])(?:{_WORD})(?:(?:[ -]|(?<=hundred) and |(?<=thousand) and )(?:{_WORD}))*"
+_EXPRESSION = re.compile(rf"{_WORDS}(?![\w'])", re.I)
+_FIGURES = re.compile(rf"(?<![\d$£€.,:%])\b\d+(?:,\d{{3}})*\b(?![\d:%]|[.,]\d| (?:{'|'.join(UNITS)})\b)")
+_IN_A_MONTH = re.compile(rf"\b(?:{MONTHS}) $")
+_LABELLED = re.compile(rf"\b(?:{LABELS}) $")
+_ON_A_ROAD = re.compile(rf" (?:\w+ )?[A-Z]\w+ (?:{ROADS})\b")
+
+
+def cardinal(number: int) -> str:
+    """0 … 100 in words with a hyphen: 21 → twenty-one."""
+    if number == 100:
+        return "one hundred"
+    tens, ones = divmod(number, 10)
+    return _ONES[number] if number < 20 else _TENS[tens - 2] + (f"-{_ONES[ones]}" if ones else "")
+
+
+def short_ordinal(number: int) -> str:
+    """1st, 12th, 23rd."""
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
+def ordinal(number: int) -> str:
+    """twelfth, twentieth, 21st."""
+    return _ORDINALS[number - 1] if number <= 20 else short_ordinal(number)
+
+
+def integer(number: int) -> str:
+    """Words up to one hundred, then digits with commas: 1,204."""
+    return cardinal(number) if number <= 100 else f"{number:,}"
+
+
+def _groups(words: list[str]) -> Iterator[tuple[int, bool]]:
+    """Numbers as a person says them: (value, with a scale); "nineteen forty five" gives 19 and 45."""
+    total, current, room, begun, scaled = 0, 0, 100, False, False  # a number below `room` may still be added
+    for word in words:
+        if word in _VALUES:
+            value = _VALUES[word]
+            if begun and not 0 < value < room:
+                yield total + current, scaled
+                total, current, scaled = 0, 0, False
+            current += value
+            room = 10 if value >= 20 else 0
+        elif word == "hundred":
+            current, room, scaled = max(current, 1) * 100, 100, True
+        else:
+            total, current, room, scaled = total + max(current, 1) * 1000, 0, 1000, True
+        begun = True
+    if begun:
+        yield total + current, scaled
+
+
+def _spoken(m: re.Match[str]) -> str:
+    """One expression of number words in the style; "#" where it cannot be told what it is."""
+    text = m[0]
+    words = [word for word in re.split(r"[ -]", text.lower()) if word != "and"]
+    if words[0] in ("hundred", "thousand"):
+        return text  # "a hundred", "several thousand"
+    groups = list(_groups(words))
+    values = [value for value, _ in groups]
+    if len(values) == 1:
+        shown = integer(values[0])
+        return shown[0].upper() + shown[1:] if text[0].isupper() else shown
+    if any(scaled for _, scaled in groups):
+        return "#"
+    if all(value < 10 for value in values):
+        return "".join(map(str, values)) if len(values) >= 5 else text
+    if len(values) == 2:
+        high, low = values
+        if 13 <= high <= 20 and 10 <= low < 100:
+            return f"{high}{low}"
+        if 1 <= high <= 12 and 10 <= low < 60:
+            return f"{high}:{low}"
+    return "#"
+
+
+def _figures(m: re.Match[str]) -> str:
+    number = int(m[0].replace(",", ""))
+    kept = number > 100 and "," not in m[0]  # a year, a code
+    if kept or _LABELLED.search(m.string, 0, m.start()) or _ON_A_ROAD.match(m.string, m.end()):
+        return m[0]
+    return integer(number)
+
+
+def _ordinal(m: re.Match[str]) -> str:
+    return m[0] if _IN_A_MONTH.search(m.string, 0, m.start()) else ordinal(int(m[1]))
+
+
+def _digits(text: str) -> str:
+    """Digits, or one number in words, as digits."""
+    return (
+        text
+        if text[0].isdigit()
+        else f"{sum(value for value, _ in _groups(re.split('(?: and)?[ -]', text.lower()))):,}"
+    )
+
+
+def _counted(m: re.Match[str], after: str, before: str = "") -> str:
+    """What is counted with its sign; "a hundred percent" stays as it is."""
+    return m[0] if m[1].lower().startswith(("hundred", "thousand")) else f"{before}{_digits(m[1])}{after}"
+
+
+Rule = tuple[str, Callable[[re.Match[str]], str]]
+_DATES_AND_TIMES: Final[tuple[Rule, ...]] = (
+    (r"(\d{1,2}):(\d\d) ?([AaPp])\.?[Mm]\b\.?", lambda m: f"{int(m[1])}:{m[2]} {m[3].lower()}.m."),
+    (r"(?<![:\d])(\d{1,2}) ?([AaPp])\.?[Mm]\b\.?", lambda m: f"{m[1]}:00 {m[2].lower()}.m."),
+    (rf"(?i)\b({'|'.join(_ONES[1:13])})(?= [ap]\.m\.)", lambda m: f"{_VALUES[m[1].lower()]}:00"),
+    (r"\b(Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.? (?=\d)", lambda m: f"{_SHORT_MONTHS[m[1]]} "),
+    (rf"\b(?:[Tt]he )?(\d{{1,2}})(?:st|nd|rd|th)? (?:of )?({MONTHS})\b,?", lambda m: f"{m[2]} {m[1]}"),
+    (
+        rf"\b({MONTHS}) (?:the )?(\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)",
+        lambda m: f"{m[1]} {short_ordinal(int(m[2]))}",
+    ),
+    (
+        rf"\b({MONTHS}) (?:the )?({'|'.join(_ORDINALS)})\b",
+        lambda m: f"{m[1]} {short_ordinal(_ORDINALS.index(m[2]) + 1)}",
+    ),
+    (rf"({MONTHS}) (\d+(?:st|nd|rd|th)),? (\d{{4}})", lambda m: f"{m[1]} {m[2]}, {m[3]}"),
+)
+_QUANTITIES: Final[tuple[Rule, ...]] = (
+    (r"\b([1-9]\d?)(?:st|nd|rd|th)\b", _ordinal),
+    (r"(?<![\d$.,:#])(\d\d00|\d{5,9})(?= [a-z]+s\b)", lambda m: f"{int(m[1]):,}"),
+    (r"(?<![\d$.,:#])(\d{4})(?= (?:people|men|women|years|miles|feet|tons)\b)", lambda m: f"{int(m[1]):,}"),
+    (
+        rf"(?i)(\d[\d,.]*|{_WORDS}) ({'|'.join(_UNIT_NAMES)})\b",
+        lambda m: _counted(m, f" {_UNIT_NAMES[m[2].lower()]}"),
+    ),
+    (rf"(\d)({'|'.join(UNITS)})\b", lambda m: f"{m[1]} {m[2]}"),
+    (rf"(?i)(\d[\d,.]*|{_WORDS}) percent\b", lambda m: _counted(m, "%")),
+    (r"(?i)\bone dollar\b", lambda _: "$1"),
+    (rf"(?i)(\d[\d,.]*|{_WORDS})( million| billion)? dollars\b", lambda m: _counted(m, m[2] or "", "$")),
+    (rf"(\$\d[\d,]*) and ({_PAIR}) cents?\b", lambda m: f"{m[1]}.{int(_digits(m[2])):02}"),
+)
+_AFTERWARDS: Final[tuple[Rule, ...]] = (
+    (rf"\b((?:{LABELS}) )({_PAIR})\b", lambda m: m[1] + _digits(m[2])),
+    (
+        rf"\b({'|'.join(_TENS)})-({'|'.join(_ORDINALS[:9])})\b",
+        lambda m: ordinal(_VALUES[m[1]] + _ORDINALS.index(m[2]) + 1),
+    ),
+)
+_FIRST, _LAST = (
+    tuple((re.compile(pattern), rule) for pattern, rule in rules)
+    for rules in (_DATES_AND_TIMES + _QUANTITIES, _AFTERWARDS)
+)
+
+
+def numerals(text: str) -> str:
+    """`text` with its numbers in the style; "#" stands for what could not be told."""
+    for pattern, rule in _FIRST:
+        text = pattern.sub(rule, text)
+    text = _EXPRESSION.sub(_spoken, _FIGURES.sub(_figures, text))
+    for pattern, rule in _LAST:
+        text = pattern.sub(rule, text)
+    return text

@@ -1,0 +1,210 @@
+"""Sentences as people talk and write today, for speech that a synthesiser says and a small recogniser learns from.
+
+`python -m training.speech.text --count N --fiction FILE [--modern FILES…] --never FILES… --seed S --out FILE` writes
+lines `written<TAB>spoken`: what the recogniser shall write (one style, `training.speech.written`), and what is
+pronounced (`training.speech.said`). No line holds a text of the `--never` files: transcripts in index.jsonl, also in a
+.tar, or plain lines. The same arguments give the same file.
+"""
+
+import argparse
+import json
+import random
+import re
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from training.speech.said import said
+from training.speech.slots import Slots, expand, templates, vocabulary
+from training.speech.sources import sentences
+from training.speech.written import plain, styled
+
+MIX: Final = {"fiction": 0.36, "modern": 0.37, "template": 0.27}
+"""Shares of draws; where sentences run out, templates take their share."""
+SHORT: Final = 0.07
+"""Share of the found lines that have one to four words."""
+MOST_WORDS: Final = 30
+MOST_SAID: Final = 40  # 15 s at 2.7 words a second
+_WANTED: Final = 18  # times that a word shall occur
+_CHOICES: Final = 8
+_WINDOW: Final = 7
+_CLAUSE: Final = re.compile(
+    r", (?=(?:and|but|so|because|though|although|when|while|as|if|for|which|who|where|until|then) )|(?<=\w\w[.?!]) "
+)
+
+
+class Never:
+    """Texts that no line may be, hold, or share seven words in a row with."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._whole = set[str]()
+        self._windows = set[tuple[str, ...]]()
+        for text in texts:
+            for form in {plain(text), plain(said(styled(text) or "."))}:
+                words = form.split()
+                self._whole.add(form)
+                self._windows.update(zip(*(words[i:] for i in range(_WINDOW)), strict=False))
+                if 4 <= len(words) < _WINDOW:
+                    self._windows.add(tuple(words))
+        self._whole.discard("")
+
+    def __contains__(self, line: str) -> bool:
+        form = plain(line)
+        words = form.split()
+        return form in self._whole or any(
+            tuple(words[i : i + size]) in self._windows
+            for size in range(4, _WINDOW + 1)
+            for i in range(len(words) - size + 1)
+        )
+
+
+def transcripts(path: Path) -> Iterator[str]:
+    """Texts of an index.jsonl (in a .tar too, or in any file of a folder) or of a plain file's lines."""
+    if path.is_dir():
+        for below in sorted(p for p in path.rglob("*") if p.suffix in (".json", ".jsonl", ".txt")):
+            yield from transcripts(below)
+    elif path.suffix == ".tar":
+        with tarfile.open(path) as archive:
+            index = archive.extractfile("index.jsonl")
+            assert index is not None
+            yield from (json.loads(line)["text"] for line in index.read().decode().splitlines())
+    elif path.suffix == ".jsonl":
+        yield from (json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines())
+    elif path.suffix == ".json":
+        for row in json.loads(path.read_text(encoding="utf-8")):
+            yield from re.split(r"(?<=[.?!]) ", row["text"])
+    else:
+        yield from path.read_text(encoding="utf-8").splitlines()
+
+
+@dataclass
+class Pool:
+    """Found sentences in random order, each given once; of some candidates the one with the rarest words comes."""
+
+    texts: list[str]
+    chance: random.Random
+    short: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.chance.shuffle(self.texts)
+        self.short = [text for text in self.texts if text.count(" ") < 4]
+        self.texts = [text for text in self.texts if text.count(" ") >= 4]
+
+    def draw(self, gain: Callable[[str], float]) -> str | None:
+        """The next sentence, or None where all were given."""
+        from_pool = self.short if self.short and self.chance.random() < SHORT else self.texts
+        if not from_pool:
+            return None
+        tries = sorted({self.chance.randrange(len(from_pool)) for _ in range(_CHOICES)})
+        best = max(tries, key=lambda i: gain(from_pool[i]))
+        from_pool[best], from_pool[-1] = from_pool[-1], from_pool[best]
+        return from_pool.pop()
+
+
+class Script:
+    """The lines of one seed."""
+
+    def __init__(
+        self,
+        fiction: Iterable[str],
+        modern: Iterable[str],
+        never: Never,
+        seed: int,
+        words: tuple[int, int] = (1, MOST_WORDS),
+        *,
+        whole: bool = False,
+    ) -> None:
+        self._words, self._whole = words, whole
+        self._chance = random.Random(seed)
+        self._never = never
+        self.counts: Counter[str] = Counter()
+        self.kinds: Counter[str] = Counter()
+        self._vocabulary = frozenset(vocabulary()[:25_000])
+        self._slots = Slots(self._chance, self.counts)
+        self._given = set[str]()
+        self._pools = {
+            "fiction": Pool(list(dict.fromkeys(fiction)), self._chance),
+            "modern": Pool(list(dict.fromkeys(modern)), self._chance),
+        }
+
+    def lines(self, count: int) -> Iterator[tuple[str, str, str]]:
+        """(kind, written, spoken), as many as asked for."""
+        made = 0
+        while made < count:
+            kind, found = self._next()
+            pair = self._accepted(found, generated=kind not in self._pools)
+            if pair is None:
+                continue
+            made += 1
+            self.kinds[kind] += 1
+            self.counts.update(set(plain(pair[0]).split()))
+            yield kind, *pair
+
+    def _next(self) -> tuple[str, str]:
+        kind = self._chance.choices(list(MIX), list(MIX.values()))[0]
+        if kind in self._pools and (text := self._pools[kind].draw(self._gain)) is not None:
+            return kind, text if self._whole else self._cut(text)
+        table = templates()
+        kind = self._chance.choices(list(table), [weight for weight, _ in table.values()])[0]
+        return kind, expand(self._chance.choice(table[kind][1]), self._chance, self._slots)
+
+    def _gain(self, text: str) -> float:
+        words = plain(text).split()
+        rare = sum(max(0, _WANTED - self.counts[w]) for w in words if w in self._vocabulary)
+        return rare / (len(words) + 4)
+
+    def _cut(self, text: str) -> str:
+        """Half of the long sentences end, or begin, at a clause's end."""
+        words = text.split()
+        if len(words) <= 12 or (len(words) <= 28 and self._chance.random() < 0.5):
+            return text
+        clauses = [part.strip(" ,.?!") for part in _CLAUSE.split(text)]
+        fit = [part for part in clauses if 2 <= len(part.split()) <= 28]
+        if not fit:
+            return text
+        part = self._chance.choice(fit)
+        mark = text[-1] if text.endswith(part + text[-1]) and text[-1] in ".?!" else "."
+        return part[0].upper() + part[1:] + mark
+
+    def _accepted(self, text: str, *, generated: bool) -> tuple[str, str] | None:
+        written = styled(text)
+        if written is None or (written in self._given) or not self._words[0] <= len(written.split()) <= self._words[1]:
+            return None
+        spoken = said(written)
+        if len(spoken.split()) > MOST_SAID or any(c.isdigit() for c in spoken):
+            return None
+        if written in self._never or spoken in self._never:
+            return None
+        if generated and len(set(words := plain(written).split())) < len(words) - 4:
+            return None
+        self._given.add(written)
+        return written, spoken
+
+
+def main() -> None:
+    """Parse the command line and write the file."""
+    parser = argparse.ArgumentParser(prog="python -m training.speech.text", description=__doc__)
+    parser.add_argument("--count", type=int, required=True, help="lines")
+    parser.add_argument("--fiction", type=Path, required=True, help="sentences of novels, one a line (.xz too)")
+    parser.add_argument("--modern", type=Path, nargs="*", default=[], help="files, folders (training.speech.sources)")
+    parser.add_argument("--never", type=Path, nargs="+", required=True, help="transcripts of tests")
+    parser.add_argument("--words", type=int, nargs=2, default=(1, MOST_WORDS), metavar=("LEAST", "MOST"))
+    parser.add_argument("--whole", action="store_true", help="whole sentences only: for a voice that is to be learnt")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    modern: Sequence[str] = [text for path in args.modern for text in sentences(path)]
+    never = Never(text for path in args.never for text in transcripts(path))
+    script = Script(sentences(args.fiction), modern, never, args.seed, tuple(args.words), whole=args.whole)
+    lines = [f"{written}\t{spoken}" for _, written, spoken in script.lines(args.count)]
+    args.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    enough = sum(script.counts[word] >= 12 for word in vocabulary()[:25_000])
+    print(f"{len(lines)} lines; {enough} of the 25,000 most frequent words occur in 12 lines or more")
+    print(", ".join(f"{kind} {share / len(lines):.1%}" for kind, share in script.kinds.most_common()))
+
+
+if __name__ == "__main__":
+    main()
