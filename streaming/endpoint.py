@@ -103,6 +103,10 @@ class Endpointer:
         """End of the audio: what the last, incomplete frame brings. The caller ends an utterance that is open."""
         return [event for turn in self._activity.finish() for event in self._step(turn)]
 
+    def restart(self, sample: int) -> None:
+        """After an ``Endpoint``: from now on hear as a session does that began with the frame that holds ``sample``."""
+        self._activity.restart(sample)
+
     def close(self, sample: int) -> None:
         """The caller ended the utterance at ``sample``. Speech after it, going on or new, begins with an ``Onset``."""
         self._open, self._silence, self._closed_at = False, None, sample

