@@ -8,7 +8,7 @@ DATA ?= $(HEARSAY_DATA)
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: eval-extra demo docs serve test outside reference lint bench bench-live bench-official soak eval size export-check clean environment
+.PHONY: eval-extra demo docs serve test outside reference lint bench bench-live bench-official soak eval size export-check clean environment wheel
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -88,6 +88,11 @@ eval: $(VENV)/eval.stamp  ## all that is promised of the small models: make eval
 
 size: environment  ## megabytes of each package, unpacked and downloaded, and of the bundled models
 	@$(BIN)/python -m bench.size --download
+
+wheel:  ## what others install, checked: dist/ (fetches build and twine)
+	@test -x .envs/wheel/bin/python || $(PYTHON) -m venv .envs/wheel
+	@.envs/wheel/bin/python -m pip install -q --disable-pip-version-check build twine
+	@rm -rf dist && .envs/wheel/bin/python -m build && .envs/wheel/bin/python -m twine check --strict dist/*
 
 clean:  ## remove environments and caches of this folder
 	rm -rf $(VENV) .envs .pytest_cache .ruff_cache .hypothesis build dist

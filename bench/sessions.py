@@ -228,7 +228,7 @@ async def session(url: str, speech: Speech, share: float, seconds: float, stop: 
     due = _Due(speech.utterances(began, seconds))
     try:
         async with (
-            AsyncStream(url, StreamOptions(sample_rate=RATE), timeout=30) as stream,
+            AsyncStream(url, StreamOptions(sample_rate=RATE), timeout=30, attempts=0) as stream,
             asyncio.TaskGroup() as tasks,
         ):
             listening = tasks.create_task(_listen(stream, found, due))

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from clients.events import Event, Fault, Metadata, Results
-from clients.resume import Disconnected, Reconnected
+from .events import Event, Fault, Metadata, Results
+from .resume import Disconnected, Reconnected
 
 _HARMLESS = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), "\N{REPLACEMENT CHARACTER}")
 """Control characters, which a daemon must not send to anybody's terminal."""

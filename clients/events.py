@@ -100,6 +100,8 @@ def shift(event: Event, seconds: float) -> Event:
             return SpeechStarted(event.at + seconds)
         case UtteranceEnd():
             return UtteranceEnd(event.last_word_end + seconds)
+        case Metadata():
+            return replace(event, duration=event.duration + seconds)
         case _:
             return event
 

@@ -1,6 +1,6 @@
 """How a session with a daemon opens, and how it may fail: address, headers, refusal, loss.
 
-Shared by the asynchronous and the blocking client; nothing here waits.
+Nothing here waits.
 """
 
 import json
@@ -10,8 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from websockets.exceptions import ConnectionClosed, InvalidStatus, InvalidURI
 
-from clients.events import ListenError
-from clients.options import StreamOptions
+from .events import ListenError
+from .options import StreamOptions
 
 RETRY_CODES = frozenset({1001, 1005, 1006, 1011, 1012, 1013, 1015})
 """Close codes after which a new connection may succeed (going away, lost, server error, restart, overload)."""
@@ -23,11 +23,12 @@ _MAX_MESSAGE = 16 << 20
 
 
 class Refused(ListenError):
-    """The daemon did not accept the session. ``status`` is the HTTP status, None where there was no HTTP answer."""
+    """The daemon did not accept the session. ``status`` is the HTTP status, None where there was no HTTP answer;
+    ``retry_after`` the seconds after which it may, where it said so."""
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, status: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.retry_after = status, retry_after
 
     @property
     def may_retry(self) -> bool:
@@ -80,19 +81,19 @@ def user_agent() -> str:
         return "hearsay"
 
 
-def settings(url: str, key: str | None, *, blocking: bool = False) -> dict[str, Any]:
-    """Arguments of websockets' ``connect`` for a session at ``url``; ``blocking`` for its threaded client."""
+def settings(url: str, key: str | None) -> dict[str, Any]:
+    """Arguments of websockets' ``connect`` for a session at ``url``."""
     found: dict[str, Any] = {
         "additional_headers": {"Authorization": f"Token {key}"} if key else {},
         "user_agent_header": user_agent(),
         "compression": None,  # audio does not compress, and deflate costs memory on both sides
         "max_size": _MAX_MESSAGE,
+        "ping_interval": 20,
+        "ping_timeout": 60,  # a busy daemon is late before it is dead
     }
     major = int(version("websockets").split(".")[0])
     if major >= 15 and urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1"):
         found["proxy"] = None  # a proxy named in the environment cannot reach this machine's loopback
-    if major >= 15 or not blocking:  # the threaded client learnt keepalive in 15
-        found |= {"ping_interval": 20, "ping_timeout": 60}  # a busy daemon is late before it is dead
     return found
 
 
@@ -115,7 +116,9 @@ def refusal(url: str, error: Exception) -> Refused:
     place = urlsplit(url).netloc
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
-        return Refused(f"the daemon at {place} refused the session with HTTP {status}: {_explanation(error)}", status)
+        reason = f"the daemon at {place} refused the session with HTTP {status}: {_explanation(error)}"
+        after = error.response.headers.get("Retry-After", "")
+        return Refused(reason, status, float(after) if after.isascii() and after.isdigit() else None)
     if isinstance(error, InvalidURI):
         return Refused(str(error), 400)
     return Refused(f"no daemon answers at {place}: {error or type(error).__name__}")

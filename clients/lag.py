@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from clients.events import Results, Word
+from .events import Results, Word
 
 
 def percentile(values: Sequence[float], share: float) -> float:

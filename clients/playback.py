@@ -11,8 +11,8 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-from clients.clock import PlaybackClock
-from clients.microphone import SoundError, missing, portaudio
+from .clock import PlaybackClock
+from .microphone import SoundError, missing, portaudio
 
 SLICE_SECONDS = 0.05
 """Audio handed to PortAudio at a time: a loudspeaker that is stopped falls silent within it."""

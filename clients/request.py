@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from clients.events import ListenError, ProtocolError
-from clients.handshake import Refused, user_agent
+from .events import ListenError, ProtocolError
+from .handshake import Refused, user_agent
 
 CONNECT_SECONDS = 10.0
 _BLOCK = 1 << 16

@@ -14,14 +14,17 @@ One task may send while another iterates; that is how a language model's words a
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Literal, Self
 from urllib.parse import urlencode
 
-from clients.events import Fault, ProtocolError
-from clients.handshake import session_url
-from clients.options import BYTES_PER_SAMPLE
-from clients.session import AsyncSession, control
+from .blocking import LoopThread
+from .events import Fault, ListenError, ProtocolError
+from .handshake import session_url
+from .options import BYTES_PER_SAMPLE
+from .session import AsyncSession, control
 
 Encoding = Literal["linear16", "mulaw", "alaw"]
 
@@ -142,23 +145,104 @@ class AsyncSpeech(AsyncSession[SpeechEvent]):
         Raises:
             Lost: the daemon has closed the session (iterating says why, too).
         """
-        await self._send(control("Speak", text=text))
+        await self.send_message(control("Speak", text=text))
 
     async def flush(self) -> None:
         """The text sent so far is complete; ``Flushed`` comes after its last audio."""
-        await self._send(control("Flush"))
+        await self.send_message(control("Flush"))
 
     async def clear(self) -> None:
         """Forget the text sent so far; ``Cleared`` comes, and none of its audio after that."""
-        await self._send(control("Clear"))
+        await self.send_message(control("Clear"))
 
     async def keep_alive(self) -> None:
         """Keep a session open in which nothing is said for a while."""
-        await self._send(control("KeepAlive"))
+        await self.send_message(control("KeepAlive"))
 
     async def close_speech(self) -> None:
         """Say that no more text comes: the daemon speaks what is left and closes."""
-        await self._send(control("Close"))
+        await self.send_message(control("Close"))
+
+
+class Speech:
+    """The same verbs, blocking. Say from one thread, iterate in another, or say everything first."""
+
+    def __init__(
+        self, url: str, options: SpeechOptions | None = None, *, key: str | None = None, timeout: float = 10.0
+    ) -> None:
+        """As :class:`AsyncSpeech`."""
+        self._speech = AsyncSpeech(url, options, key=key, timeout=timeout)
+        self.options = self._speech.options
+        self._loop: LoopThread | None = None
+
+    def connect(self) -> Self:
+        """Open the session.
+
+        Raises:
+            Refused: no daemon there, or it said no.
+        """
+        self._loop = LoopThread()
+        try:
+            self._loop.call(self._speech.connect())
+        except BaseException:
+            self._loop.close()
+            raise
+        return self
+
+    def speak(self, text: str) -> None:
+        """Say ``text`` after what was sent; words need not be complete.
+
+        Raises:
+            Lost: the daemon has closed the session (iterating says why, too).
+        """
+        self._open().call(self._speech.speak(text))
+
+    def flush(self) -> None:
+        """The text sent so far is complete; ``Flushed`` comes after its last audio."""
+        self._open().call(self._speech.flush())
+
+    def clear(self) -> None:
+        """Forget the text sent so far; ``Cleared`` comes, and none of its audio after that."""
+        self._open().call(self._speech.clear())
+
+    def keep_alive(self) -> None:
+        """Keep a session open in which nothing is said for a while."""
+        self._open().call(self._speech.keep_alive())
+
+    def close_speech(self) -> None:
+        """Say that no more text comes: the daemon speaks what is left and closes."""
+        self._open().call(self._speech.close_speech())
+
+    def events(self) -> Iterator[SpeechEvent]:
+        """Every event until the daemon closes the session.
+
+        Raises:
+            Lost, ProtocolError: as :meth:`AsyncSpeech.events`.
+        """
+        return self._open().iterate(self._speech.events())
+
+    def __iter__(self) -> Iterator[SpeechEvent]:
+        return self.events()
+
+    def close(self) -> None:
+        """End the session at once, whatever is unfinished. Idempotent."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call(self._speech.close())
+            loop.close()
+
+    def __enter__(self) -> Self:
+        return self.connect()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open(self) -> LoopThread:
+        if self._loop is None:
+            raise ListenError("the session is not connected: use `with` or `speech.connect()`")
+        return self._loop
 
 
 def parse(message: str | bytes) -> SpeechEvent | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from clients.request import Form, request, unreadable
+from .request import Form, request, unreadable
 
 
 def transcribe(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from clients.request import Form, request, unreadable
+from .request import Form, request, unreadable
 
 PATH = "/v1/audio/voices"
 

@@ -68,7 +68,7 @@ async def _show(
     from rich.console import Console
 
     from clients.captions import Captions
-    from clients.resume import listen
+    from clients.stream import listen
 
     console = Console()
     stop = asyncio.Event()

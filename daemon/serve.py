@@ -117,6 +117,8 @@ class Server(uvicorn.Server):
             await self.wyoming.stop()
         if not self.force_exit:
             await super().shutdown(sockets)
+            for connection in list(self.server_state.connections):  # of clients that do not read
+                connection.transport.abort()
             return
         for server in self.servers:
             server.close()

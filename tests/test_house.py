@@ -1,8 +1,11 @@
 """The plan of the rooms, checked: who may know whom."""
 
 import ast
+import re
+import sys
 import tomllib
 from graphlib import CycleError, TopologicalSorter
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ MAY_KNOW = {
     "codec": {"engines", "audio"},
     "daemon": {"audio", "streaming", "codec", "engines"},
     "clients": set[str](),
+    "hearsay": {"commands"},  # and clients, by the name that they have inside it
     "export": {"audio", "engines", "streaming", "codec"},  # verify drives the real runtime
     "training": {"audio", "engines"},
     "models": set[str](),
@@ -117,6 +121,27 @@ def test_what_is_installed_needs_nothing_that_stays_in_the_repository() -> None:
     installed: set[str] = set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"])
     assert installed == MAY_KNOW.keys() - {"training"}
     assert all(MAY_KNOW[room] <= installed for room in installed)
+
+
+def test_clients_import_each_other_by_relative_names() -> None:
+    """So that they work inside the package ``hearsay`` as well, where no room is importable by its own name."""
+    for path in (ROOT / "clients").glob("*.py"):
+        assert "clients" not in imported_rooms(path), path.name
+
+
+def test_what_is_imported_is_a_dependency() -> None:
+    """Of the installed rooms, whatever is no extra's and no measurement's: a fresh environment lacks nothing."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {re.split(r"[^A-Za-z0-9_.-]", one)[0].lower() for one in project["dependencies"]}
+    owners = packages_distributions()
+    for room in sorted(MAY_KNOW.keys() - {"bench", "export", "training"}):
+        for path in (ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
+                for top in {name.split(".")[0] for name in names} - sys.stdlib_module_names - MAY_KNOW.keys():
+                    owner = {name.lower().replace("_", "-") for name in owners.get(top, [top])}
+                    assert owner & {name.replace("_", "-") for name in needed}, f"{path.relative_to(ROOT)}: {top}"
 
 
 def test_nothing_at_run_time_needs_torch() -> None:

@@ -13,7 +13,8 @@ from clients import resume
 from clients.events import Event, Results
 from clients.handshake import Lost, Refused
 from clients.options import StreamOptions
-from clients.resume import Disconnected, Reconnected, listen
+from clients.resume import Backoff, Disconnected, Reconnected
+from clients.stream import AsyncStream, Stream, listen
 from tests.clients.conftest import Daemon
 
 pytestmark = pytest.mark.anyio
@@ -41,12 +42,21 @@ def final(start: float, duration: float) -> str:
     })  # fmt: skip
 
 
+def grid(position: int) -> int:
+    """Where a new session begins after a final that ends there."""
+    return position // 32 * 32
+
+
 class Crooked:
     """Drops connections: the n-th after ``drops[n]`` bytes, having made the first half of them final."""
 
     def __init__(self, drops: list[int]) -> None:
         self.drops = drops
         self.heard: list[bytes] = []
+        self.finals = True
+        """Whether any are made."""
+        self.finalized: list[int] = []
+        """Bytes before each Finalize."""
 
     async def __call__(self, connection: ServerConnection) -> None:
         """Serve one connection."""
@@ -54,12 +64,16 @@ class Crooked:
         self.heard.append(b"")
         async for message in connection:
             if isinstance(message, str):
+                if json.loads(message) == {"type": "Finalize"}:
+                    self.finalized.append(len(self.heard[number]))
+                    continue
                 assert json.loads(message) == {"type": "CloseStream"}
                 await connection.send(final(0, len(self.heard[number]) / RATE))
                 return
             self.heard[number] += message
             if number < len(self.drops) and len(self.heard[number]) >= self.drops[number]:
-                await connection.send(final(0, len(self.heard[number]) // 2 / RATE))
+                if self.finals:
+                    await connection.send(final(0, len(self.heard[number]) // 2 / RATE))
                 await asyncio.sleep(0.05)
                 connection.transport.abort()
                 return
@@ -87,12 +101,12 @@ async def test_what_was_not_final_is_sent_again():
         events = await collect(f"http://127.0.0.1:{port}", paced(audio, 50, 0.005))
     first, second, third = crooked.heard
     assert audio.startswith(first) and len(first) >= 1000
-    assert audio[500:].startswith(second)
-    assert third == audio[500 + len(second) // 2 // 50 * 50 :]
+    assert audio[grid(len(first) // 2) :].startswith(second)
+    assert third == audio[grid(grid(len(first) // 2) + len(second) // 2) :]
     kinds = [type(event) for event in events if not isinstance(event, Results)]
     assert kinds == [Disconnected, Reconnected, Disconnected, Reconnected]
     finals = [event for event in events if isinstance(event, Results)]
-    assert finals[1].start == 0.5
+    assert finals[1].start == grid(len(first) // 2) / RATE
     assert finals[-1].start + finals[-1].duration == 3.0
 
 
@@ -137,26 +151,91 @@ async def test_the_sources_error_is_raised():
     assert [event.duration for event in events if isinstance(event, Results)] == [0.5]
 
 
-async def test_the_tape_is_bounded_and_its_loss_is_told(monkeypatch: pytest.MonkeyPatch):
-    """Away for longer than the tape: the newest audio is kept, the rest is counted as missed."""
-    monkeypatch.setattr(resume, "MAX_TAPE", 1.0)
+async def test_while_nobody_answers_the_sender_waits(monkeypatch: pytest.MonkeyPatch):
+    """No more than is kept is taken from it, and nothing of it is lost, however long that lasts."""
+    monkeypatch.setattr(resume, "FIRST_WAIT", 0.8)
+    monkeypatch.setattr(resume, "LONGEST_WAIT", 0.8)
     audio = bytes(i % 251 for i in range(5000))
     crooked = Crooked([200])
-    reconnected: Reconnected | None = None
     async with serve(crooked, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        spent = asyncio.Event()
-        async with aclosing(listen(url, paced(audio, 50, 0.002, spent), OPTIONS)) as events:
-            async for event in events:
-                if isinstance(event, Disconnected):
-                    await asyncio.wait_for(spent.wait(), 60)  # the reader of the events is busy; audio goes on
-                if isinstance(event, Reconnected):
-                    reconnected = event
-    assert reconnected is not None
-    assert reconnected.resent == 1.0
-    # What the dying connection took before its loss showed counts as heard.
-    assert 1.0 < reconnected.missed <= 4.0
-    assert audio.endswith(crooked.heard[1]) and len(crooked.heard[1]) == RATE
+        async with AsyncStream(url, OPTIONS, keep_seconds=1.0) as stream:
+
+            async def send() -> None:
+                async for piece in paced(audio, 50, 0.004):
+                    await stream.send(piece)
+                await stream.close_stream()
+
+            sending = asyncio.create_task(send())
+            resumed = [event async for event in stream if isinstance(event, Reconnected)]
+            await sending
+    assert [one.missed for one in resumed] == [0.0]
+    assert resumed[0].resent <= 1.05
+    assert crooked.heard[1] == audio[grid(len(crooked.heard[0]) // 2) :]
+
+
+async def test_what_is_sent_too_fast_to_be_kept_is_told():
+    """Far ahead of what is final: what was forgotten of it is counted when the session is lost."""
+    crooked = Crooked([3000])
+    crooked.finals = False
+    async with serve(crooked, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with AsyncStream(url, OPTIONS, keep_seconds=1.0) as stream:
+            for _ in range(300):
+                await stream.send(bytes(10))
+                await asyncio.sleep(0)
+            missed = await anext(event.missed async for event in stream if isinstance(event, Reconnected))
+    assert 1.5 < missed <= 2.0
+
+
+async def test_a_finalize_without_an_answer_is_asked_again():
+    """At its place in the audio."""
+    crooked = Crooked([150])
+    crooked.finals = False
+    async with serve(crooked, "127.0.0.1", 0) as server:
+        async with AsyncStream(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", OPTIONS) as stream:
+            await stream.send(bytes(100))
+            await stream.finalize()
+            await stream.send(bytes(100))
+            await anext(event async for event in stream if isinstance(event, Reconnected))
+            await stream.close_stream()
+            async for _ in stream:
+                pass
+    assert crooked.finalized == [100, 100]
+
+
+def test_retry_after_is_waited():
+    """And a little longer, so that not all come back at once; no number is no wish, and none is too long."""
+    for asked, least in ((5.0, 5.01), (None, 0.01), (3600.0, resume.LONGEST_RETRY_AFTER)):
+        waits = {Backoff(3).wait(Refused("busy", 429, asked)) for _ in range(20)}
+        assert len(waits) > 1 and least <= min(waits) <= max(waits) <= least + 0.02
+
+
+async def test_a_refusal_says_when_to_come_back(daemon: Daemon):
+    """The header of a daemon that is full."""
+    with daemon(sessions=1) as background:
+        async with AsyncStream(background.url):
+            with pytest.raises(Refused) as refused:
+                await AsyncStream(background.url).connect()
+    assert (refused.value.status, refused.value.retry_after) == (429, 5.0)
+
+
+async def test_the_blocking_client_goes_on_too():
+    """The same from a thread."""
+    crooked = Crooked([100])
+    async with serve(crooked, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+
+        def run() -> list[object]:
+            with Stream(f"http://127.0.0.1:{port}", OPTIONS) as stream:
+                stream.send(bytes(400))
+                stream.close_stream()
+                return list(stream)
+
+        events = await asyncio.to_thread(run)
+    assert [type(event) for event in events if not isinstance(event, Results)] == [Disconnected, Reconnected]
+    last = events[-1]
+    assert isinstance(last, Results) and last.start + last.duration == pytest.approx(0.4)
 
 
 async def test_a_daemon_that_restarts_loses_nothing(daemon: Daemon, speech: bytes, offline: list[str]):

@@ -156,13 +156,14 @@ async def test_a_daemon_that_ends_is_a_loss(talking: Daemon):
     """Drained in the middle: the error says so, and that another session may succeed."""
     with talking(drain_seconds=0) as background:
         async with AsyncSpeech(background.url) as speech:
-            await speech.speak(f"{TEXT} " * 200)
+            await speech.speak(f"{TEXT} " * 3)
             stream = speech.events()
             await _until(stream, Audio)
-            await asyncio.to_thread(background.__exit__, None, None, None)
+            ending = asyncio.create_task(asyncio.to_thread(background.__exit__, None, None, None))
             with pytest.raises(Lost) as caught:
                 async for _ in stream:
                     pass
+            await ending
             assert caught.value.may_retry
             with pytest.raises(Lost):
                 await speech.speak("more")

@@ -127,7 +127,7 @@ async def test_a_daemon_that_ends_leaves_a_valid_file(
     with talking(drain_seconds=0) as background:
         process = start("say", "-", "--url", background.url, "-o", path, stdin=True)
         assert process.stdin is not None
-        os.write(process.stdin.fileno(), f"{TEXT} ".encode() * 1000)
+        os.write(process.stdin.fileno(), f"{TEXT} ".encode() * 10)
         assert await asyncio.to_thread(eventually, lambda: path.exists() and path.stat().st_size > 20_000, 120)
     _, errors = await asyncio.to_thread(process.communicate, timeout=120)
     assert process.returncode == 1 and "connection closed with code 1012" in errors, errors

@@ -1,0 +1,90 @@
+"""hearsay's client: live hearing, live speech, files and voices of a daemon, wherever it runs.
+
+::
+
+    from hearsay import Results, Stream, StreamOptions
+
+    with Stream("http://127.0.0.1:8750", StreamOptions(sample_rate=16000)) as stream:
+        stream.send(pcm)                # 16-bit samples, in pieces of any size
+        stream.close_stream()           # no more audio: the rest is heard, then iteration ends
+        for event in stream:
+            if isinstance(event, Results) and event.is_final:
+                print(event.text)
+
+``Speech`` says text while it is being written, ``transcribe`` hears a file, ``voices`` lists who may speak;
+``AsyncStream`` and ``AsyncSpeech`` are the same for asyncio, ``listen`` a whole live session. A lost stream goes
+on at whichever daemon answers. All of it talks to a daemon (``hearsay serve``) over its public protocols and imports
+nothing of it.
+"""
+
+from pathlib import Path
+
+if not (Path(__file__).parent / "clients").is_dir():
+    # In the repository the rooms lie beside this folder, installed inside it.
+    __path__.append(str(Path(__file__).parent.parent))
+
+from .clients.events import (
+    Event,
+    Fault,
+    ListenError,
+    Metadata,
+    ProtocolError,
+    Results,
+    SpeechStarted,
+    UtteranceEnd,
+    Word,
+)
+from .clients.handshake import Lost, Refused
+from .clients.options import StreamOptions
+from .clients.resume import Disconnected, Reconnected
+from .clients.speech import (
+    AsyncSpeech,
+    Audio,
+    Cleared,
+    Flushed,
+    Piece,
+    Speech,
+    SpeechEvent,
+    SpeechMetadata,
+    SpeechOptions,
+    SpeechWarning,
+)
+from .clients.stream import AsyncStream, Stream, StreamEvent, listen
+from .clients.transcription import transcribe
+from .clients.voices import Voice, add_voice, remove_voice, voices
+
+__all__ = [
+    "AsyncSpeech",
+    "AsyncStream",
+    "Audio",
+    "Cleared",
+    "Disconnected",
+    "Event",
+    "Fault",
+    "Flushed",
+    "ListenError",
+    "Lost",
+    "Metadata",
+    "Piece",
+    "ProtocolError",
+    "Reconnected",
+    "Refused",
+    "Results",
+    "Speech",
+    "SpeechEvent",
+    "SpeechMetadata",
+    "SpeechOptions",
+    "SpeechStarted",
+    "SpeechWarning",
+    "Stream",
+    "StreamEvent",
+    "StreamOptions",
+    "UtteranceEnd",
+    "Voice",
+    "Word",
+    "add_voice",
+    "listen",
+    "remove_voice",
+    "transcribe",
+    "voices",
+]

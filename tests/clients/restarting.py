@@ -1,0 +1,61 @@
+"""A daemon that is killed again and again under a client that goes on."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Sequence
+from urllib.parse import urlsplit
+
+from clients.events import Results
+from clients.options import StreamOptions
+from clients.resume import Reconnected
+from clients.stream import listen
+from tests.daemon.test_serve import Process
+
+RATE = 16_000
+PIECE_SECONDS = 0.1
+
+
+def free_port() -> int:
+    """One that nobody listens on now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+async def heard(pcm: bytes, kills: Sequence[float], speed: float = 4.0) -> tuple[list[str], list[Reconnected]]:
+    """The finals of linear16 at 16 kHz, sent at ``speed`` times its pace to a daemon that is killed (SIGKILL), and
+    started once more, each time so many seconds of audio were sent; and what was said about going on."""
+    port = str(free_port())
+
+    def started() -> Process:
+        return Process("", port=port, sessions="4", tts_model="none")
+
+    running = await asyncio.to_thread(started)
+    left = sorted(kills)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        nonlocal running
+        size = round(PIECE_SECONDS * RATE) * 2
+        for start in range(0, len(pcm), size):
+            if left and start >= left[0] * 2 * RATE:
+                left.pop(0)
+                running.process.kill()
+                await asyncio.to_thread(running.wait)
+                running = await asyncio.to_thread(started)
+            yield pcm[start : start + size]
+            await asyncio.sleep(PIECE_SECONDS / speed)
+
+    texts: list[str] = []
+    resumed: list[Reconnected] = []
+    try:
+        url = await asyncio.to_thread(running.url)
+        assert urlsplit(url).port == int(port)
+        async for event in listen(url, pieces(), StreamOptions(), attempts=100):
+            if isinstance(event, Results) and event.is_final and event.text:
+                texts.append(f"{event.start:.4f} {event.duration:.4f} {event.text}")
+            elif isinstance(event, Reconnected):
+                resumed.append(event)
+    finally:
+        running.process.kill()
+        await asyncio.to_thread(running.wait)
+    return texts, resumed
