@@ -240,6 +240,40 @@ def test_livekit_converses(partner: tuple[Daemon, Requests]) -> None:
     assert text == REPLY and seconds > 0.5
 
 
+def test_openai_agents_converse(partner: tuple[Daemon, Requests], pcm: bytes) -> None:
+    """A RealtimeAgent with a tool: heard, the tool called and answered, the rest spoken."""
+    from agents import function_tool
+    from agents.realtime import RealtimeAgent, RealtimeRunner
+
+    daemon, requests = partner
+    places: list[str] = []
+
+    @function_tool
+    def weather(place: str) -> str:
+        """The weather at a place."""
+        places.append(place)
+        return "calm"
+
+    async def run() -> bytes:
+        agent = RealtimeAgent(name="Harbour", instructions="Be brief.", tools=[weather])
+        sound = b""
+        config: Any = {"api_key": daemon.key, "url": f"{daemon.socket_url}/v1/realtime?model=gpt-realtime"}
+        async with asyncio.timeout(60), await RealtimeRunner(agent).run(model_config=config) as session:
+            for start in range(0, len(pcm), 4800):
+                await session.send_audio(pcm[start : start + 4800])
+            async for event in session:
+                assert event.type != "error", event
+                if event.type == "audio":
+                    sound += event.audio.data
+                elif event.type == "audio_end":
+                    return sound
+        return sound
+
+    assert len(asyncio.run(run())) > 24_000
+    assert places == ["sea"]
+    assert requests[-1]["messages"][-1] == {"role": "tool", "tool_call_id": "call_1", "content": "calm"}
+
+
 def test_open_webui_connects(partner: tuple[Daemon, Requests]) -> None:
     """Its realtime call: a conversation session in the shape its server opens one."""
     from websockets.sync.client import connect

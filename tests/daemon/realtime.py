@@ -4,7 +4,7 @@ import base64
 import json
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlencode
 
@@ -54,6 +54,13 @@ class Session:
         event: Event = json.loads(self.socket.recv(timeout))
         self.events.append(event)
         return event
+
+    def heard_so_far(self) -> bool:
+        """Whether a delta has come; takes what is there and waits for nothing."""
+        with suppress(TimeoutError):
+            while True:
+                self.next(0.01)
+        return any(event["type"].endswith("transcription.delta") for event in self.events)
 
     def until(self, *kinds: str, timeout: float = 120) -> Event:
         """The next event of one of these types."""

@@ -147,6 +147,7 @@ class InputAudio:
     def clear(self) -> None:
         """Forget what is not committed."""
         self._buffered = 0.0
+        self._next_id = new_id("item")  # deltas of the old one may have gone out
         stretch = self._leave()
         if stretch is None:
             return

@@ -1,6 +1,7 @@
 """Transcription sessions of /v1/realtime: real daemon, real model, real sockets."""
 
 import json
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -129,6 +130,25 @@ def test_clear_forgets_what_is_not_committed_and_keeps_what_is(daemon: Backgroun
         one, two = live.until(COMPLETED), live.until(COMPLETED)
         assert alike(one["transcript"], text) and two["transcript"] == ""
         assert live.kinds.count("input_audio_buffer.cleared") == 1
+
+
+def test_what_is_cleared_leaves_nothing_in_the_next_turn(daemon: Background, pcm: bytes) -> None:
+    """Deltas that went out before a clear belong to an item of their own."""
+    with session(daemon.url, intent="transcription") as live:
+        live.update(audio={"input": {"turn_detection": None}})
+        for start in range(0, 4 * len(pcm), 4800):
+            live.append((pcm * 4)[start : start + 4800])
+            time.sleep(0.02)
+            if start > len(pcm) and live.heard_so_far():
+                break
+        cleared = {event["item_id"] for event in live.of(DELTA)}
+        assert cleared
+        live.tell("input_audio_buffer.clear")
+        live.until("input_audio_buffer.cleared")
+        live.append(pcm)
+        live.tell("input_audio_buffer.commit")
+        done = live.until(COMPLETED)
+        assert done["transcript"] and done["item_id"] not in cleared
 
 
 @pytest.mark.parametrize(("kind", "encoding"), [("audio/pcmu", "ULAW"), ("audio/pcma", "ALAW")])
