@@ -198,11 +198,11 @@ def _doors(hub: Hub) -> tuple[socket.socket, str, Wyoming | None]:
     if not settings.wyoming_port:
         return sock, url, None
     try:
-        beside, _ = _bind(settings, settings.wyoming_port)
+        beside, address = _bind(settings, settings.wyoming_port)
     except OSError:
         sock.close()
         raise
-    return sock, url, Wyoming(hub, beside)
+    return sock, url, Wyoming(hub, beside, address)
 
 
 def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int:
@@ -232,7 +232,12 @@ def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int
             if ready is not None:
                 ready(url)
 
-    server = _server(hub, context, lambda: _tell(f"hearsay listens on {url}"), settled)
+    def listening() -> None:
+        _tell(f"hearsay listens on {url}")
+        if wyoming is not None:
+            _tell(f"hearsay speaks Wyoming on tcp://{wyoming.address}")
+
+    server = _server(hub, context, listening, settled)
     server.wyoming = wyoming
     server.abandon = lambda: os._exit(1 if hub.lost else 0)
     asyncio.run(server.serve(sockets=[sock]))

@@ -18,10 +18,11 @@ log: Final = logging.getLogger("hearsay.wyoming")
 
 
 class Wyoming:
-    """Takes connections on ``sock`` from :meth:`start` to :meth:`stop`."""
+    """Takes connections on ``sock``, reached at ``address``, from :meth:`start` to :meth:`stop`."""
 
-    def __init__(self, hub: Hub, sock: socket.socket) -> None:
+    def __init__(self, hub: Hub, sock: socket.socket, address: str) -> None:
         self._hub, self._sock = hub, sock
+        self.address: Final = address
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
