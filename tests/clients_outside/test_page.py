@@ -264,7 +264,7 @@ def test_a_wrong_key(visit: Callable[..., Visit], daemon: Daemon) -> None:
 
 def test_a_refused_session(visit: Callable[..., Visit]) -> None:
     """All are taken: the sentence says so, and a later attempt goes well."""
-    with running("--sessions", "1", key="") as small:
+    with running("--sessions", "1", "--speakers", "1", key="") as small:
         page = visit(small).page
         expect(page.locator("#state")).to_have_text("Ready")
         with connect(f"{small.socket_url}/v1/listen?encoding=linear16&sample_rate={RATE}", proxy=None):
@@ -273,6 +273,14 @@ def test_a_refused_session(visit: Callable[..., Visit]) -> None:
             expect(page.get_by_role("button", name="Listen")).to_be_enabled()
         listen(page)
         enough(page, 1)
+        page.get_by_label("Speak while I type").uncheck()
+        page.get_by_label("Text to speak").fill("Still here.")
+        speak = page.get_by_role("button", name="Speak", exact=True)
+        with connect(f"{small.socket_url}/v1/speak", proxy=None):
+            speak.click()
+            expect(page.get_by_role("alert")).to_contain_text("all 1 speakers are taken")
+        speak.click()
+        expect(page.locator("#sound-lag")).to_contain_text(" s")
 
 
 def test_a_lost_daemon_loses_no_word(
