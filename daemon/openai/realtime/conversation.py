@@ -200,10 +200,8 @@ def created(item: Item) -> Item:
             if item.role is None:
                 raise Invalid("item.role", "item.role: missing; a message is of user, assistant or system")
             for place, part in enumerate(item.content or []):
-                if part.type in ("input_audio", "audio", "output_audio") and part.transcript is None:
-                    told = "sound in an item is not heard; append it to the input audio buffer, or tell its transcript"
-                    raise Invalid(f"item.content[{place}].transcript", f"item.content[{place}]: {told}")
-                part.audio = None
+                if part.type in ("audio", "output_audio") and part.transcript is None:
+                    raise Invalid(f"item.content[{place}].transcript", f"item.content[{place}].transcript: missing")
         case "function_call":
             if not item.name:
                 raise Invalid("item.name", "item.name: missing")
@@ -212,6 +210,22 @@ def created(item: Item) -> Item:
             if not item.call_id:
                 raise Invalid("item.call_id", "item.call_id: missing; it names the function call that this answers")
     return item
+
+
+def sound(item: Item) -> str | None:
+    """The sound of a new item that is to be heard, base64; it is taken out.
+
+    Raises:
+        Invalid: it is not all of the item.
+    """
+    parts = item.content or []
+    found = [part for part in parts if part.audio is not None and part.transcript is None]
+    if found and len(parts) > 1:
+        raise Invalid("item.content", "item.content: sound is an item of its own, without other parts")
+    data = found[0].audio if found else None
+    for part in parts:
+        part.audio = None
+    return data
 
 
 def _told(item: Item) -> str | list[Message]:

@@ -137,12 +137,30 @@ class InputAudio:
         if self._spec.turns is not None:
             return  # the turn is told of when its text is there, as those are that the listener ends
         item_id, self._next_id = self._next_id, new_id("item")
-        self._commits.append(item_id)
-        stretch.commits += 1
-        self._settled.clear()
+        self._expect(stretch, item_id)
         self._turns.committed(item_id)
         if stretch.refused:
             self._fail(stretch, "nothing is heard until the session is updated")
+
+    def attach(self, item_id: str, data: bytes) -> None:
+        """Hear ``data``, apart from the buffer, as the item ``item_id``. A turn that is open in the buffer ends here.
+
+        Raises:
+            Invalid: too much audio waits.
+        """
+        before = self._leave()
+        if before is not None:
+            before.end()
+        apart = Stretch(self._spec.without_turns(), self._offset, apart=True)
+        seconds = len(data) / self._spec.audio.input.format.bytes_per_second
+        if self.unheard + seconds > self._limit or self.updates >= MOST_UPDATES:
+            raise Invalid("item.content", self.full)
+        apart.push(data)
+        apart.finalize()
+        apart.end()
+        self._stretches.append(apart)
+        self._expect(apart, item_id)
+        self._came.set()
 
     def clear(self) -> None:
         """Forget what is not committed."""
@@ -180,6 +198,11 @@ class InputAudio:
             self._newest.end()
         self._came.set()
 
+    def _expect(self, stretch: Stretch, item_id: str) -> None:
+        self._commits.append(item_id)
+        stretch.commits += 1
+        self._settled.clear()
+
     def _open(self) -> Stretch:
         if self._newest is None:
             self._newest = Stretch(self._spec, self._offset)
@@ -205,6 +228,9 @@ class InputAudio:
                 self._came.clear()
                 await self._came.wait()
             stretch = self._stretches[0]
+            open_turn = self._turn
+            if stretch.apart:
+                self._turn = None
             if not stretch.dropped:
                 stretch.hearing = asyncio.create_task(self._hear(stretch))
                 try:
@@ -214,6 +240,8 @@ class InputAudio:
                     outcome = (await asyncio.gather(stretch.hearing, return_exceptions=True))[0]
                 if isinstance(outcome, Exception):
                     raise outcome
+            if stretch.apart:
+                self._turn = open_turn
             self._stretches.popleft()
 
     async def _hear(self, stretch: Stretch) -> None:
@@ -296,7 +324,7 @@ class InputAudio:
         if stretch.spec.turns is not None:
             item_id = new_id("item")
         else:
-            item_id = self._commits[0] if self._commits else self._next_id
+            item_id = self._commits[0] if stretch.commits else self._next_id
         self._turn = Turn(item_id)
         return self._turn
 

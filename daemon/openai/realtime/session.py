@@ -27,7 +27,7 @@ from daemon.openai.realtime import client_events as said
 from daemon.openai.realtime import server_events as wire
 from daemon.openai.realtime.chat import Chat
 from daemon.openai.realtime.config import Config
-from daemon.openai.realtime.conversation import Conversation, created
+from daemon.openai.realtime.conversation import Conversation, created, sound
 from daemon.openai.realtime.input_audio import MOST_UPDATES, NAMES, InputAudio
 from daemon.openai.realtime.items import Item, heard
 from daemon.openai.realtime.output_audio import OutputAudio
@@ -141,7 +141,12 @@ class RealtimeStream(Duplex):
             case said.SessionUpdate():
                 self._update(command.session)
             case said.ConversationItemCreate():
-                self.join(created(command.item), command.previous_item_id)
+                item = created(command.item)
+                audio = sound(item)
+                data = None if audio is None else _decoded(audio)
+                self.join(item, command.previous_item_id)
+                if data is not None:
+                    self._input.attach(item.id, data)
                 before = self.conversation.before(command.item.id)
                 self.tell(wire.ItemDone(previous_item_id=before, item=command.item))
             case said.ConversationItemDelete():
@@ -165,11 +170,7 @@ class RealtimeStream(Duplex):
                 self._hush()
 
     def _append(self, audio: str) -> None:
-        try:
-            data = base64.b64decode(audio, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise Invalid("audio", f"audio: not base64: {error}") from None
-        if not self._input.append(data):
+        if not self._input.append(_decoded(audio)):
             self._end(Ending(1008, "UnheardAudio", self._input.full))
 
     def _update(self, patch: dict[str, Any]) -> None:
@@ -355,3 +356,10 @@ class RealtimeStream(Duplex):
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.voice.close()
             await self.chat.close()
+
+
+def _decoded(audio: str) -> bytes:
+    try:
+        return base64.b64decode(audio, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Invalid("audio", f"audio: not base64: {error}") from None

@@ -149,6 +149,11 @@ class Spec(msgspec.Struct):
         """Whether the client is told what was heard."""
         return self.type == "transcription" or self.audio.input.transcription is not None
 
+    def without_turns(self) -> "Spec":
+        """The same, but for what is heard as one turn."""
+        heard = msgspec.structs.replace(self.audio.input, turn_detection=None)
+        return msgspec.structs.replace(self, audio=msgspec.structs.replace(self.audio, input=heard))
+
     @property
     def padding_ms(self) -> int:
         """Audio before an onset that belongs to a turn."""

@@ -9,9 +9,9 @@ from daemon.openai.realtime.spec import Spec
 class Stretch:
     """Audio that one listener hears. Until that is open, what comes waits here."""
 
-    def __init__(self, spec: Spec, offset: float) -> None:
-        self.spec, self.offset = spec, offset
-        """``offset``: where it begins, in seconds of the session's audio."""
+    def __init__(self, spec: Spec, offset: float, *, apart: bool = False) -> None:
+        self.spec, self.offset, self.apart = spec, offset, apart
+        """``offset``: where it begins, in seconds of the session's audio; ``apart``: it came in an item of its own."""
         self.stream: HearingStream | None = None
         self.hearing: asyncio.Task[None] | None = None
         self.dropped = False
