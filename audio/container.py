@@ -25,11 +25,11 @@ MAGIC_BYTES: Final = 12
 DAMAGED_PACKETS: Final = 100
 """So many packets in a row that cannot be decoded end a stream."""
 
-_READERS: Final = {
+READERS: Final = {
     "WebM": "matroska", "Ogg": "ogg", "MP3": "mp3", "FLAC": "flac", "WAV": "wav", "MP4": "mov", "AAC": "aac",
 }  # fmt: skip
 """What streams may be, and FFmpeg's reader of each."""
-CONTAINERS: Final = tuple(_READERS)
+CONTAINERS: Final = tuple(READERS)
 _MAGIC: Final = (
     (0, b"\x1aE\xdf\xa3", "WebM"), (0, b"OggS", "Ogg"), (0, b"fLaC", "FLAC"),
     (0, b"ID3\x02", "MP3"), (0, b"ID3\x03", "MP3"), (0, b"ID3\x04", "MP3"),
@@ -69,7 +69,7 @@ class ContainerDecoder:
 
     def __init__(self, name: str, target_rate: int) -> None:
         self.name = name
-        self._reader, self._target = _READERS[name], target_rate
+        self._reader, self._target = READERS[name], target_rate
         self._turn = threading.Condition()
         self._running = False
         """Whether it is the thread's turn."""

@@ -1,8 +1,9 @@
 """Recordings as a stream of 16-bit PCM, the way a client would put them on the wire.
 
 A file is heard as linear16, whatever it holds: so a file and a live session of the same samples meet the same numbers
-and give the same words. libsndfile reads WAV, FLAC, Ogg (Vorbis, Opus), MP3 and their like; other containers go through
-PyAV. Blocking; for worker threads.
+and give the same words. What a file is shows in its first bytes, and nothing else is tried: both libraries also read
+dozens of formats that nobody sends but who looks for their faults. libsndfile reads WAV, FLAC, Ogg (Vorbis, Opus) and
+MP3; what it does not know of them, and webm, MP4 and AAC, go through PyAV. Blocking; for worker threads.
 """
 
 from collections.abc import Generator, Iterator
@@ -15,6 +16,7 @@ import numpy.typing as npt
 import soundfile
 import soxr
 
+from audio.container import CONTAINERS, MAGIC_BYTES, READERS, recognised
 from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples, Shape
 
 BLOCK_SECONDS: Final = 1.0
@@ -24,6 +26,8 @@ MAX_SOURCE_RATE: Final = 768_000
 """Hz. Beyond what any recorder writes stand broken headers, and resamplers that take minutes to design."""
 _UNKNOWN_FRAMES: Final = (1 << 63) - 1
 """libsndfile's word for a length that the file does not tell, as a FLAC from a pipe."""
+_SOUND: Final = ("WAV", "FLAC", "Ogg", "MP3")
+"""What goes to libsndfile first."""
 READ_SAMPLES: Final = 1 << 24
 """Most samples, all channels together, decoded at once: a tiny file can hold hours of silence at any rate."""
 READ_SECONDS: Final = 60.0
@@ -81,6 +85,9 @@ def open_recording(source: Source) -> Recording:
     """
     if isinstance(source, Path) and not source.is_file():
         raise RecordingError("it is a directory" if source.is_dir() else "there is no such file")
+    name = _recognised(source)
+    if name not in _SOUND:
+        return _open_av(source)
     try:
         info: Any = soundfile.info(_rewound(source))
     except (soundfile.LibsndfileError, RuntimeError, OSError):
@@ -155,6 +162,24 @@ def _channel(block: bytes, channel: int, width: int, channels: int) -> bytes:
     return frames[:, channel].tobytes()
 
 
+def _recognised(source: Source) -> str:
+    """Which of ``CONTAINERS`` it is.
+
+    Raises:
+        RecordingError: none.
+    """
+    if isinstance(source, Path):
+        with source.open("rb") as file:
+            first = file.read(MAGIC_BYTES)
+    else:
+        source.seek(0)
+        first = source.read(MAGIC_BYTES)
+    name = recognised(b"RIFF" + first[4:] if first.startswith(b"RF64") else first)
+    if name is None:
+        raise RecordingError(f"it is no audio that is known here: {', '.join(CONTAINERS)}")
+    return name
+
+
 def _rewound(source: Source) -> Any:
     """What the decoders open: a name, or the file from its beginning."""
     if isinstance(source, Path):
@@ -211,7 +236,9 @@ def _open_av(source: Source) -> Recording:
 
     opened: Any = av.open
     try:
-        with opened(_rewound(source), mode="r", metadata_errors="ignore") as container:
+        with opened(
+            _rewound(source), mode="r", format=READERS[_recognised(source)], metadata_errors="ignore"
+        ) as container:
             if not container.streams.audio:
                 raise RecordingError("it holds no audio")
             stream = container.streams.audio[0]
@@ -234,7 +261,9 @@ def _av_blocks(source: Source, rate: int, channels: int) -> Iterator[bytes]:
     opened: Any = av.open
     resampler = av.AudioResampler(format="s16", layout="mono" if channels == 1 else "stereo", rate=rate)
     try:
-        with opened(_rewound(source), mode="r", metadata_errors="ignore") as container:
+        with opened(
+            _rewound(source), mode="r", format=READERS[_recognised(source)], metadata_errors="ignore"
+        ) as container:
             for frame in container.decode(audio=0):
                 yield from (_bytes(out, channels) for out in resampler.resample(frame))
             yield from (_bytes(out, channels) for out in resampler.resample(None))

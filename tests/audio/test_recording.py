@@ -102,6 +102,26 @@ def test_what_is_no_audio(tmp_path: Path):
             open_recording(tmp_path / name)
 
 
+@pytest.mark.parametrize("kind", ["AIFF", "AU", "CAF", "PAF", "SVX", "NIST", "IRCAM", "VOC", "W64", "MAT5", "SDS"])
+def test_what_nobody_sends_is_not_tried(tmp_path: Path, kind: str, capfd: pytest.CaptureFixture[str]):
+    """Whatever libsndfile and FFmpeg could make of it; nothing of theirs reaches the terminal."""
+    path = tmp_path / "a.wav"
+    soundfile.write(path, (tone(16_000, 1) * 32767).astype(np.int16), 16_000, format=kind, subtype="PCM_16")
+    assert soundfile.info(str(path)).format == kind
+    capfd.readouterr()
+    with pytest.raises(RecordingError, match="no audio that is known here: WebM, Ogg, MP3, FLAC, WAV, MP4, AAC"):
+        open_recording(path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_long_wav_is_one_too(tmp_path: Path):
+    """RF64, which recorders write beyond 4 GiB."""
+    path = tmp_path / "a.wav"
+    soundfile.write(path, tone(16_000, 1), 16_000, format="RF64", subtype="PCM_16")
+    assert path.read_bytes()[:4] == b"RF64"
+    assert open_recording(path).seconds == pytest.approx(1.5)
+
+
 def test_a_damaged_file_says_so(tmp_path: Path):
     """A FLAC with its middle overwritten fails while it is read, in words."""
     path = tmp_path / "a.flac"
