@@ -78,7 +78,7 @@ bench-official: $(VENV)/dev.stamp  ## hearing and speaking at Qwen3's 0.6B dimen
 	@test -f "$(OFFICIAL)/q4_k_m/model.json" || bash tests/reference/tts/run.sh --true-models "$(OFFICIAL)"
 	@$(BIN)/hearsay bench tts --model "$(OFFICIAL)/q4_k_m" --frames 100 --threads 2
 
-soak: $(VENV)/dev.stamp  ## an hour of speech, a thousand disconnects, word times of 200 utterances (long)
+soak: $(VENV)/dev.stamp  ## hours: a million odd frames, thousands of disconnects and kills, mixed work (HEARSAY_SOAK_* set the sizes)
 	@$(BIN)/python -m pytest -q -s tests/soak
 
 eval-extra: $(VENV)/eval.stamp

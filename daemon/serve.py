@@ -216,6 +216,7 @@ def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int
         daemon.config.ConfigError: the certificate or its key cannot be used.
     """
     logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # else anybody's broken form is a line of the log
     context = server_context(settings)
     hub = Hub(settings)
     try:

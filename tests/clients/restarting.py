@@ -32,6 +32,7 @@ async def heard(pcm: bytes, kills: Sequence[float], speed: float = 4.0) -> tuple
 
     running = await asyncio.to_thread(started)
     left = sorted(kills)
+    goes_on = asyncio.Condition()
 
     async def pieces() -> AsyncIterator[bytes]:
         nonlocal running
@@ -42,6 +43,8 @@ async def heard(pcm: bytes, kills: Sequence[float], speed: float = 4.0) -> tuple
                 running.process.kill()
                 await asyncio.to_thread(running.wait)
                 running = await asyncio.to_thread(started)
+                async with goes_on:  # each kill meets a session
+                    await goes_on.wait_for(lambda: len(resumed) == len(kills) - len(left))
             yield pcm[start : start + size]
             await asyncio.sleep(PIECE_SECONDS / speed)
 
@@ -52,9 +55,11 @@ async def heard(pcm: bytes, kills: Sequence[float], speed: float = 4.0) -> tuple
         assert urlsplit(url).port == int(port)
         async for event in listen(url, pieces(), StreamOptions(), attempts=100):
             if isinstance(event, Results) and event.is_final and event.text:
-                texts.append(f"{event.start:.4f} {event.duration:.4f} {event.text}")
+                texts.append(event.text)
             elif isinstance(event, Reconnected):
-                resumed.append(event)
+                async with goes_on:
+                    resumed.append(event)
+                    goes_on.notify_all()
     finally:
         running.process.kill()
         await asyncio.to_thread(running.wait)

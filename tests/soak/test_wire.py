@@ -21,7 +21,7 @@ from tests.soak.memory import Memory
 from tests.streaming.listening import continuous
 
 MINUTES = int(os.environ.get("HEARSAY_SOAK_MINUTES", "60"))
-DISCONNECTS = 1000
+DISCONNECTS = int(os.environ.get("HEARSAY_SOAK_DISCONNECTS", "1000"))
 AHEAD_SECONDS = 10.0
 """How far the sender runs ahead of hearing: the speed is the model's own."""
 GROWTH = 16_000_000
