@@ -132,9 +132,7 @@ class Slots:
         pools = [pool for tag in tags if (pool := lexicon().get(tag))]
         sizes = [len(pool) for pool in pools]
         tries = [self._chance.choice(self._chance.choices(pools, sizes)[0]) for _ in range(_TRIES)]
-        word = min(tries, key=lambda word: self._counts[word.lower()])
-        self._counts[word.lower()] += 1
-        return word
+        return min(tries, key=lambda word: self._counts[word.lower()])
 
     def _date(self) -> str:
         n = self._chance.randint

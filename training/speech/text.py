@@ -22,15 +22,16 @@ from training.speech.slots import Slots, expand, templates, vocabulary
 from training.speech.sources import sentences
 from training.speech.written import plain, styled
 
-MIX: Final = {"fiction": 0.36, "modern": 0.37, "template": 0.27}
+MIX: Final = {"fiction": 0.35, "modern": 0.36, "template": 0.29}
 """Shares of draws; where sentences run out, templates take their share."""
 SHORT: Final = 0.07
 """Share of the found lines that have one to four words."""
 MOST_WORDS: Final = 30
 MOST_SAID: Final = 40  # 15 s at 2.7 words a second
 _WANTED: Final = 18  # times that a word shall occur
-_CHOICES: Final = 8
+_CHOICES: Final = 20
 _WINDOW: Final = 7
+_SAID: Final = re.compile(r"[A-Za-z][A-Za-z '.,?!-]*")
 _CLAUSE: Final = re.compile(
     r", (?=(?:and|but|so|because|though|although|when|while|as|if|for|which|who|where|until|then) )|(?<=\w\w[.?!]) "
 )
@@ -174,7 +175,7 @@ class Script:
         if written is None or (written in self._given) or not self._words[0] <= len(written.split()) <= self._words[1]:
             return None
         spoken = said(written)
-        if len(spoken.split()) > MOST_SAID or any(c.isdigit() for c in spoken):
+        if len(spoken.split()) > MOST_SAID or _SAID.fullmatch(spoken) is None:
             return None
         if written in self._never or spoken in self._never:
             return None

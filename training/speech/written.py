@@ -35,7 +35,7 @@ _BAD_MARKS = re.compile(r"[?!.,]{2}|[A-Z]{6}|\d-(?!\d{3})|(?<!\d{3})-\d|\d/| [.,
 _BAD_PLACES = re.compile(
     r"(?<!Mr|Ms|Dr|St|Jr|.m)(?<!Mrs)[.?!] [a-z]"  # a sentence begins small
     r"|\b(?:Rev|Prof|Gen|Col|Capt|Sgt|Lt|Gov|Sen|Hon|Inc|Ltd|Corp|Co|Mt|Ft|etc|approx|dept|ca)\."
-    r"|\d\d:\d\d:|:(?!\d\d\b)|(?<!\d):"  # no clock time
+    r"|\d\d:\d\d:|\d{3}:|:(?!\d\d\b)|(?<!\d):"  # no clock time
     r"|\d[A-Za-z]{3}|[A-Za-z]\d|[$£€](?!\d)|%[A-Za-z]|\d{3},\d(?!\d\d)|\d\.\d{3}|#| '(?!\w)"
     r"|\.\S*[A-Za-z]\S*\.[A-Za-z]|(?<![ap])\.(?=[A-Za-z])(?!m\.)|[,?!](?=[A-Za-z])"
 )
@@ -52,7 +52,7 @@ def _marks(text: str) -> str:
     """ASCII; without quotation marks; breaks of all kinds as commas; a capital first, a mark last."""
     folded = unicodedata.normalize("NFKD", text.replace("\u2019", "'").replace("\u2018", "'"))
     text = _QUOTES.sub("", "".join(c for c in folded if not unicodedata.combining(c)))
-    text = re.sub(r"\.\.\.+$", ".", _BREAKS.sub(", ", text)).replace("&", "and").replace("...", ",")
+    text = re.sub(r"\.\.\.+$", ".", _BREAKS.sub(", ", text)).replace("&", "and").replace("...", ",").replace(" %", "%")
     text = " ".join(text.split()).strip(" ,-")
     text = re.sub(r"([.!?]),+ (?=[a-z])", r"\1 ", re.sub(r"([,.!?]),+", r"\1", text))
     if text and (text[-1].isalnum() or text[-1] in "'%"):
