@@ -34,7 +34,7 @@ _BREAKS = re.compile("\\s*(?:;|(?<!\\d):(?= )|\\s[-\u2013\u2014]+(?=\\s)|--+|[\u
 _BAD_MARKS = re.compile(r"[?!.,]{2}|[A-Z]{6}|\d-(?!\d{3})|(?<!\d{3})-\d|\d/| [.,?!]|''|--|- | -|:\d\d\.\d")
 _BAD_PLACES = re.compile(
     r"(?<!Mr|Ms|Dr|St|Jr|.m)(?<!Mrs)[.?!] [a-z]"  # a sentence begins small
-    r"|\b(?:Rev|Prof|Gen|Col|Capt|Sgt|Lt|Gov|Sen|Hon|Inc|Ltd|Corp|Co|Mt|Ft|etc|approx|dept|ca)\."
+    r"|\b(?:Rev|Prof|Gen|Col|Capt|Sgt|Lt|Gov|Sen|Hon|Inc|Ltd|Corp|Co|Mt|Ft|etc|approx|dept|ca|[Vv]s)\."
     r"|\d\d:\d\d:|\d{3}:|:(?!\d\d\b)|(?<!\d):"  # no clock time
     r"|\d[A-Za-z]{3}|[A-Za-z]\d|[$£€](?!\d)|%[A-Za-z]|\d{3},\d(?!\d\d)|\d\.\d{3}|#| '(?!\w)"
     r"|\.\S*[A-Za-z]\S*\.[A-Za-z]|(?<![ap])\.(?=[A-Za-z])(?!m\.)|[,?!](?=[A-Za-z])"
