@@ -20,6 +20,7 @@ from daemon.answer import json
 from daemon.config import Settings
 from daemon.deepgram.listen import Listen
 from daemon.deepgram.speak import Speak
+from daemon.deepgram.turns import Turns
 from daemon.gate import Gate
 from daemon.hub import Hub
 from daemon.openai.models import models
@@ -55,6 +56,7 @@ def _routes(hub: Hub) -> list[BaseRoute]:
     voices = Voices(hub)
     protocols: dict[Endpoint, ASGIApp] = {
         paths.LISTEN: Listen(hub),
+        paths.TURNS: Turns(hub),
         paths.SPEAK: Speak(hub),
         paths.TRANSCRIPTIONS: Transcriptions(hub),
         paths.SPEECH: Speech(hub),
@@ -64,7 +66,7 @@ def _routes(hub: Hub) -> list[BaseRoute]:
         paths.VOICE: voices,
     }
     routes: list[BaseRoute] = [
-        WebSocketRoute(one.path, protocols[one]) for one in (paths.LISTEN, paths.SPEAK, paths.REALTIME)
+        WebSocketRoute(one.path, protocols[one]) for one in (paths.LISTEN, paths.TURNS, paths.SPEAK, paths.REALTIME)
     ]
     for one in paths.ENDPOINTS:
         if one in protocols:

@@ -18,7 +18,8 @@ SEED_BITS: Final = 53
 
 HEARING_ALIASES: Final = (
     # Deepgram
-    "nova", "nova-*", "enhanced", "enhanced-*", "base", "base-*", "general", "meeting", "phonecall", "voicemail",
+    "nova", "nova-*", "flux", "flux-*",
+    "enhanced", "enhanced-*", "base", "base-*", "general", "meeting", "phonecall", "voicemail",
     "finance", "conversationalai", "video", "medical", "drivethru", "automotive", "whisper", "whisper-*",
     # OpenAI
     "gpt-4o-transcribe", "gpt-4o-transcribe-*", "gpt-4o-mini-transcribe", "gpt-4o-mini-transcribe-*", "gpt-transcribe",

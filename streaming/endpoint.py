@@ -84,11 +84,15 @@ class Endpointer:
 
     def __init__(self, activity: VoiceActivity, endpointing: float | None) -> None:
         self._activity = activity
-        self._needed = None if endpointing is None else round(endpointing * SAMPLE_RATE)
-        self._confirm = CONFIRM if self._needed is None else min(CONFIRM, self._needed)
+        self.wait(endpointing)
         self._open = False
         self._silence: Silence | None = None
         self._closed_at = 0
+
+    def wait(self, endpointing: float | None) -> None:
+        """From now on so many seconds of silence end an utterance, None: never."""
+        self._needed = None if endpointing is None else round(endpointing * SAMPLE_RATE)
+        self._confirm = CONFIRM if self._needed is None else min(CONFIRM, self._needed)
 
     @property
     def speaking(self) -> bool:

@@ -7,6 +7,8 @@ Flow of one utterance::
 
     SpeechStarted → Transcript(is_final=False)* → Transcript(is_final=True)* → UtteranceEnd
 
+Where ``ListenOptions.eager`` is set, ``Paused`` and ``Resumed`` come between, in pairs but for the last ``Paused``.
+
 A ``Transcript`` with ``is_final=False`` replaces the previous one of the same ``start``. Texts of ``is_final`` ones,
 joined by one space, are the session's text. ``speech_final`` marks the one that an endpoint closed.
 """
@@ -61,4 +63,20 @@ class UtteranceEnd:
     last_word_end: float
 
 
-Event = SpeechStarted | Transcript | UtteranceEnd
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The utterance has been silent for ``ListenOptions.eager``, and may be over: its final, if it is."""
+
+    transcript: Transcript
+    silence: float
+    """Seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """It was not: the utterance goes on after a ``Paused`` with this transcript."""
+
+    transcript: Transcript
+
+
+Event = SpeechStarted | Transcript | UtteranceEnd | Paused | Resumed

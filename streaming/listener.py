@@ -9,7 +9,8 @@ Interims change nothing that lasts: one that waits is withdrawn when the final i
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -19,7 +20,8 @@ from engines.batching import Cancelled, Owner, Priority, Task
 from engines.gguf import Rows
 from streaming.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence
 from streaming.engine import Engine, Head
-from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
+from streaming.events import Event, Paused, SpeechStarted, Transcript, UtteranceEnd
+from streaming.events import Resumed as SpeechResumed
 from streaming.options import ListenOptions
 from streaming.segment import Segment
 from streaming.transcripts import Transcripts
@@ -72,6 +74,9 @@ class Listener:
         self._prompted = False
         """Whether the prompt's head is in the cache; it is evaluated once a session."""
         self._closed = False
+        self._eager = options.eager
+        self._next_head: Head | None = None
+        """Of the next utterance, where the keyterms have changed."""
 
     # ---------------------------------------------------------------- the clock
 
@@ -104,6 +109,23 @@ class Listener:
                     now, now, "", (), 0, self._language, is_final=True, speech_final=True, from_finalize=True
                 )
                 self._timeline.append((self._clock, empty))
+
+    def configure(
+        self, *, endpointing: float | None, eager: float | None, keyterms: Sequence[str] | None = None
+    ) -> None:
+        """Change what ends an utterance from here on, and the keyterms from the next one on; None: they stay.
+
+        Raises:
+            OptionError: outside the limits; nothing changes.
+        """
+        options = replace(self.options, endpointing=endpointing, eager=eager)
+        if keyterms is not None:
+            options = replace(options, keyterms=tuple(keyterms))
+        head = None if keyterms is None else self._engine.head(options.keyterms, self._language)
+        with self._lock:
+            self.options, self._eager = options, eager
+            self._endpointer.wait(endpointing)
+            self._next_head = head or self._next_head
 
     def finish(self) -> None:
         """The audio has ended: close what is open. Idempotent.
@@ -240,6 +262,8 @@ class Listener:
                     pass
         if self._open is None:
             return
+        if self._eager is not None and self._open.silent >= self._eager * self._rate:
+            self._open.likely_over = True
         if self._open.full:
             self._split(self._open)
         elif self._open.due(interim=False) is Piece.EARLY:
@@ -343,6 +367,8 @@ class Listener:
     def _segment(self, utterance: Utterance, task: Task) -> Segment:
         if self._sequence is None:
             self._sequence = self._engine.acquire(self._owner)
+        if utterance.segment is None and self._next_head is not None:
+            self._head, self._next_head, self._prompted = self._next_head, None, False
         if not self._prompted:
             rows = self._head.rows
             self._engine.evaluate(Rows(self._sequence, 0, rows, len(rows)), task)
@@ -411,7 +437,9 @@ class Listener:
         if not self._timeline:
             return self._gap_until(self._clock) is not None
         item = self._timeline[0][1]
-        return not isinstance(item, Utterance) or item.final is not None or self._gap_within(item) is not None
+        if not isinstance(item, Utterance) or item.final is not None:
+            return True
+        return item.resumed is not None or self._pauses(item) or self._gap_within(item) is not None
 
     def _say(self) -> list[Event]:
         """What can be said by now, in order."""
@@ -420,7 +448,12 @@ class Listener:
             known, item = self._timeline[0]
             if isinstance(item, Utterance):
                 final = item.final
+                if item.resumed is not None:
+                    events.append(SpeechResumed(item.resumed))
+                    item.resumed = None
                 if final is None:
+                    if self._pauses(item):
+                        events.append(self._pause(item))
                     if (ended := self._gap_within(item)) is not None:
                         item.gap_said = item.silence_end
                         events.append(ended)
@@ -437,6 +470,21 @@ class Listener:
             self._timeline.popleft()
         self._say_gap(self._clock, events)
         return events
+
+    def _pauses(self, utterance: Utterance) -> bool:
+        """Whether it is to be told that ``utterance`` may be over."""
+        early, end = utterance.early, utterance.silence_end
+        if not utterance.likely_over or utterance.paused is not None or utterance.closed is not None:
+            return False
+        return early is not None and early[0] == end and bool(early[1].answer.text.strip())
+
+    def _pause(self, utterance: Utterance) -> Paused:
+        early = utterance.early
+        assert early is not None
+        committed = len(utterance.stability.words)
+        heard = self._transcripts.interim(early[1], committed, utterance.start, early[0])
+        utterance.paused = heard
+        return Paused(heard, utterance.silent / self._rate)
 
     def _say_gap(self, clock: int, events: list[Event]) -> None:
         if (ended := self._gap_until(clock)) is not None:

@@ -20,6 +20,7 @@ class ListenOptions:
         keyterms: words and names put into the system turn.
         interim: emit revisable transcripts while a segment is open.
         endpointing: silence in seconds that closes an utterance, or None for never (segments then close at 24 s only).
+        eager: silence in seconds, shorter than ``endpointing``, after which ``Paused`` is emitted, or None.
         utterance_end: seconds without a word after which ``UtteranceEnd`` is emitted, or None.
         threshold: probability of voice at which speech begins, 0.1…0.95; it pauses 0.15 below.
         preroll: seconds of audio before the onset that belong to an utterance, 0…0.5:
@@ -32,14 +33,17 @@ class ListenOptions:
     keyterms: tuple[str, ...] = field(default=())
     interim: bool = True
     endpointing: float | None = 0.6
+    eager: float | None = None
     utterance_end: float | None = None
     threshold: float = 0.5
     preroll: float = 0.3
     mel_maximum: float | None = None
 
     def __post_init__(self) -> None:
-        if self.endpointing is not None and not 0.01 <= self.endpointing <= 10.0:
-            raise OptionError("endpointing", f"{self.endpointing:g} s lies outside 0.01…10 s")
+        if self.endpointing is not None and not 0.01 <= self.endpointing <= 60.0:
+            raise OptionError("endpointing", f"{self.endpointing:g} s lies outside 0.01…60 s")
+        if self.eager is not None and not 0.01 <= self.eager <= 60.0:
+            raise OptionError("eager", f"{self.eager:g} s lies outside 0.01…60 s")
         if self.utterance_end is not None and not 0.1 <= self.utterance_end <= 10.0:
             raise OptionError("utterance_end", f"{self.utterance_end:g} s lies outside 0.1…10 s")
         if not 0.1 <= self.threshold <= 0.95:

@@ -73,6 +73,12 @@ class Utterance:
         """Samples so far."""
         self.silence_end: int | None = None
         """Where it ends if the present silence lasts, in its own samples; None while speech goes on."""
+        self.likely_over = False
+        """The present silence is as long as ``ListenOptions.eager`` asks."""
+        self.paused: Transcript | None = None
+        """What was said of that, until speech goes on."""
+        self.resumed: Transcript | None = None
+        """The same once it does, until that is told."""
         self.closed: Closed | None = None
         # The work side's:
         self.segment: Segment | None = None
@@ -122,6 +128,12 @@ class Utterance:
         self.silence_end = max(sample + int(HANG_SECONDS * self._rate) - self.start, 1)
 
     @property
+    def silent(self) -> int:
+        """Samples of the present silence."""
+        began = None if self.silence_end is None else self.silence_end - int(HANG_SECONDS * self._rate)
+        return 0 if began is None else max(self.length - began, 0)
+
+    @property
     def cached(self) -> int:
         """Samples whose windows are in the KV cache."""
         return window_end(self._manifest, self.advanced - 1) if self.advanced else 0
@@ -129,6 +141,7 @@ class Utterance:
     def resume(self) -> bool:
         """Speech goes on; whether a final was decoded in advance for nothing."""
         self.silence_end, early, self.early = None, self.early, None
+        self.likely_over, self.paused, self.resumed = False, None, self.paused or self.resumed
         return early is not None
 
     def split_point(self) -> int:

@@ -15,9 +15,7 @@ import msgspec
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
-ROOMS: Final = (
-    "audio", "engines", "streaming", "codec", "daemon", "clients", "hearsay", "commands", "export", "bench", "tools",
-)  # fmt: skip
+ROOMS: Final = ("audio", "engines", "streaming", "codec", "daemon", "clients", "hearsay", "commands", "export")
 """Folders of code, those that know nobody first; the recipes of training/ have a page of their own."""
 
 MOST_WORDS: Final = 8

@@ -1,0 +1,257 @@
+"""``/v2/listen``: a WebSocket in the shape of Deepgram's Flux, whose unit is a turn of a conversation.
+
+    StartOfTurn → Update* → (EagerEndOfTurn → TurnResumed → Update*)* → EagerEndOfTurn? → EndOfTurn
+
+A turn begins with its first word and ends by silence, by ``ForceEndTurn`` or with the stream. It holds everything said
+in between, of one segment or of several.
+"""
+
+import time
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from audio.wav_header import NotRaw
+from audio.wire import Decoder
+from daemon.answer import answering
+from daemon.deepgram import turns_messages as wire
+from daemon.deepgram.listen_query import NAMES, decoder
+from daemon.deepgram.turns_query import TurnsRequest, confidence, parse
+from daemon.duplex import Duplex, Ending, echoed
+from daemon.hearing import HearingStream
+from daemon.hub import Hub
+from daemon.paths import TURNS
+from daemon.refusal import Refused
+from daemon.workers import SessionWorker
+from engines.sessions import OptionError
+from streaming.events import Event, Paused, Resumed, Transcript, Word
+from streaming.listener import Listener
+from streaming.utterance import HANG_SECONDS
+
+_KNOWN: Final = "known are KeepAlive, ForceEndTurn, Configure, CloseStream; audio goes in binary messages"
+
+
+class Turns:
+    """The ASGI endpoint."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check the request, open a listener, run the stream."""
+        hub = self._hub
+        async with answering(hub, scope, send):
+            if scope["type"] != "websocket":
+                raise Refused(426, "upgrade", f"{TURNS.path} is a WebSocket; recordings go to POST /v1/listen")
+            loaded = hub.hearing_model()
+            request = parse(scope["query_string"], loaded.name)
+            worker = await hub.hear(request.options, NAMES)
+            arriving = decoder(request.shape, loaded.model.sample_rate, hub.settings.max_session_seconds)
+            try:
+                await TurnsStream(hub, request, worker, arriving, receive, send).run(echoed(scope))
+            finally:
+                await worker.close()
+                await hub.run(arriving.close)
+
+
+class TurnsStream(Duplex):
+    """One connection, from accept to close."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        request: TurnsRequest,
+        worker: SessionWorker[Listener],
+        decoder: Decoder,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        super().__init__(hub, receive, send)
+        self._listener = worker.session
+        self._thresholds, self._terms = request.thresholds, request.terms
+        self._stream = HearingStream(worker, hub.feeding, decoder, self._settings.max_unheard_seconds)
+        self._counted = 0.0
+        """Seconds of audio that the metrics have."""
+        self._sequence = 0
+        self._turn = 0
+        self._start: float | None = None
+        """Where the present turn begins; None: there is none."""
+        self._said: list[Transcript] = []
+        """Of it: segments that are over."""
+        self._say_next(wire.Connected)
+        for warning in request.warnings:
+            self._warn("NOT_HONOURED", warning)
+
+    @property
+    def _waiting(self) -> float:
+        return self._stream.unheard
+
+    # ------------------------------------------------------------------------------------------------- in
+
+    def _take_bytes(self, data: bytes) -> None:
+        if self._ending is None:
+            self._alive_at = time.monotonic()
+            if not self._stream.push(data):
+                self._end(Ending(1008, "UNHEARD_AUDIO", self._stream.full))
+
+    def _take_text(self, text: str) -> None:
+        try:
+            command = wire.command(text)
+        except msgspec.MsgspecError as error:
+            self._warn("NOT_UNDERSTOOD", f"text message not understood: {error}; {_KNOWN}")
+            return
+        self._alive_at = time.monotonic()
+        match command:
+            case wire.ForceEndTurn():
+                if not self._stream.finalize():
+                    self._warn("TOO_MANY", "too many ForceEndTurn wait; this one was not taken")
+            case wire.CloseStream():
+                self._end(Ending(1000))
+            case wire.Configure():
+                self._configure(command)
+            case wire.KeepAlive():
+                pass
+
+    def _configure(self, asked: wire.Configure) -> None:
+        given = asked.thresholds or wire.Thresholds()
+        try:
+            changed = replace(
+                self._thresholds,
+                **{
+                    name: value
+                    for name, value in msgspec.structs.asdict(given).items()
+                    if value is not msgspec.UNSET and not (value is None and name != "eager_eot_threshold")
+                },
+            )
+            terms = self._terms
+            if asked.keyterms is not None:
+                terms = (asked.keyterms,) if isinstance(asked.keyterms, str) else tuple(asked.keyterms)
+            self._listener.configure(
+                endpointing=changed.silence, eager=changed.eager, keyterms=None if terms == self._terms else terms
+            )
+        except OptionError as error:
+            self._refuse(f"{'keyterms' if error.field == 'keyterms' else error.field}: {error.reason}")
+        except ValueError as error:
+            self._refuse(": ".join(map(str, error.args)))
+        else:
+            self._thresholds, self._terms = changed, terms
+            eager = msgspec.UNSET if changed.eager_eot_threshold is None else changed.eager_eot_threshold
+            told = wire.Thresholds(changed.eot_threshold, eager, changed.eot_timeout_ms)
+            self._say_next(wire.ConfigureSuccess, thresholds=told, keyterms=list(terms))
+            for name in ("language_hints", "numerals"):
+                if getattr(asked, name):
+                    self._warn("NOT_HONOURED", f"{name}: not honoured")
+
+    def _refuse(self, reason: str) -> None:
+        self._say_next(wire.ConfigureFailure, code="INVALID_CONFIGURATION", description=reason)
+
+    def _unfinished(self) -> str:
+        return "the turn that had begun"
+
+    def _wind_up(self, ending: Ending) -> None:
+        del ending
+        self._stream.end()
+
+    # ------------------------------------------------------------------------------------------------ hear
+
+    async def _work(self) -> None:
+        async with aclosing(self._stream.batches()) as batches:
+            async for batch in batches:
+                self._count()
+                for said in batch:
+                    self._hear(said.event)
+        self._count()
+        if self._said:
+            self._end_turn("close")
+        if (fault := self._stream.fault) is not None:
+            code = "NOT_RAW_AUDIO" if isinstance(fault, NotRaw) else "NOT_DECODABLE"
+            self._ending = Ending(1008, code, str(fault))
+
+    def _count(self) -> None:
+        heard = self._stream.heard
+        self._metrics.audio.labels(TURNS.path).inc(max(0.0, heard - self._counted))
+        self._counted = max(heard, self._counted)
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case Transcript(is_final=True):
+                self._metrics.finals.labels(TURNS.path).inc()
+                self._metrics.words.labels(TURNS.path).inc(len(event.words))
+                self._final(event)
+            case Transcript() if event.text:
+                self._metrics.interims.labels(TURNS.path).inc()
+                if not self._begin(event):
+                    self._tell("Update", event)
+            case Paused(transcript=heard):
+                self._begin(heard)
+                self._tell("EagerEndOfTurn", heard, confidence(event.silence))
+            case Resumed() if self._start is not None:
+                self._tell("TurnResumed", event.transcript)
+            case _:
+                pass
+
+    def _final(self, event: Transcript) -> None:
+        if event.text:
+            self._begin(event)
+            self._said.append(event)
+        if self._start is None or not event.speech_final:
+            return
+        if event.from_finalize:
+            self._end_turn("manual")
+        elif event.end - HANG_SECONDS + self._thresholds.silence > self._stream.fed:  # no silence can have ended it
+            self._end_turn("close")
+        else:
+            self._end_turn("timeout" if self._thresholds.timed_out else "model", confidence(self._thresholds.silence))
+
+    def _begin(self, first: Transcript) -> bool:
+        """A turn begins with its first words; whether it does."""
+        if self._start is not None:
+            return False
+        self._start = first.start
+        self._tell("StartOfTurn", first)
+        return True
+
+    def _end_turn(self, trigger: str, sure: float = 1.0) -> None:
+        """By the client's word it is over for sure."""
+        self._tell("EndOfTurn", None, sure, trigger=trigger)
+        self._turn, self._start, self._said = self._turn + 1, None, []
+
+    # ------------------------------------------------------------------------------------------------- out
+
+    def _tell(self, event: str, heard: Transcript | None, sure: float = 0.0, trigger: str | None = None) -> None:
+        """``heard``: what is open of the turn, after the segments that are over."""
+        parts = [*self._said, *([heard] if heard is not None and heard not in self._said else [])]
+        assert self._start is not None
+        self._say_next(
+            wire.TurnInfo,
+            event=event,
+            turn_index=self._turn,
+            audio_window_start=round(self._start, 4),
+            audio_window_end=round(parts[-1].end if parts else self._start, 4),
+            transcript=" ".join(part.text for part in parts if part.text),
+            words=[_word(word) for part in parts for word in part.words],
+            end_of_turn_confidence=sure,
+            trigger=trigger,
+            languages=list(dict.fromkeys(part.language for part in parts if part.language)) or None,
+            revisable=event == "Update",
+        )
+
+    def _warn(self, code: str, description: str) -> None:
+        self._say_next(wire.Warning, code=code, description=description)
+
+    def _say_error(self, ending: Ending) -> None:
+        self._say(wire.FatalError(self._sequence, ending.variant, ending.reason))
+        self._sequence += 1
+
+    def _say_next(self, kind: Any, *, revisable: bool = False, **fields: Any) -> None:
+        """Say a message of ``kind`` with its number; an Update that waits gives way to what follows it."""
+        message = kind(request_id=self._id, sequence_id=self._sequence, **fields)
+        self._sequence += 1
+        self._say(message, revises=kind is wire.TurnInfo and revisable, revisable=revisable)
+
+
+def _word(word: Word) -> wire.Word:
+    return wire.Word(word.text, word.confidence, word.start, word.end)

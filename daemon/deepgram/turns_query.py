@@ -1,0 +1,125 @@
+"""What ``/v2/listen`` (Flux) is asked for: query parameters and ``Configure`` messages, checked alike.
+
+How sure it is that a turn has ended follows from the silence since the last speech: ``1 − e^(−silence / 0.5 s)``. So a
+threshold is a length of silence: 0.3 is 0.18 s, 0.5 is 0.35 s, 0.7 is 0.6 s, 0.9 is 1.15 s; 1 is never.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from audio.pcm import Shape
+from daemon import parameters
+from daemon.deepgram.listen_query import audio_shape, ignored, keyterms, renamed
+from daemon.parameters import HEARING_ALIASES, check_model, number, whole, wrong
+from engines.sessions import OptionError
+from streaming.options import ListenOptions
+
+HONOURED: Final = frozenset({
+    "model", "encoding", "sample_rate", "keyterm", "eot_threshold", "eager_eot_threshold", "eot_timeout_ms",
+    "mip_opt_out",
+})  # fmt: skip
+_TIME_CONSTANT: Final = 0.6 / -math.log(1 - 0.7)
+"""Seconds: the default threshold, 0.7, is the silence that ends an utterance elsewhere, 0.6 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """When a turn ends.
+
+    Raises:
+        ValueError: outside the limits; its arguments are the name and what is wrong.
+    """
+
+    eot_threshold: float = 0.7
+    eager_eot_threshold: float | None = None
+    eot_timeout_ms: int = 5_000
+
+    def __post_init__(self) -> None:
+        _within("eot_threshold", self.eot_threshold, 0.5, 1.0)
+        _within("eot_timeout_ms", self.eot_timeout_ms, 500, 60_000)
+        if self.eager_eot_threshold is not None:
+            _within("eager_eot_threshold", self.eager_eot_threshold, 0.3, 0.9)
+            if self.eager_eot_threshold > self.eot_threshold:
+                given = f"{self.eager_eot_threshold:g} is more than eot_threshold, {self.eot_threshold:g}"
+                raise ValueError("eager_eot_threshold", given)
+
+    @property
+    def silence(self) -> float:
+        """Seconds of silence that end a turn."""
+        return min(silence(self.eot_threshold), self.eot_timeout_ms / 1000)
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether it is the time-out that ends it."""
+        return silence(self.eot_threshold) > self.eot_timeout_ms / 1000
+
+    @property
+    def eager(self) -> float | None:
+        """Seconds of silence after which an end is likely."""
+        if self.eager_eot_threshold is None:
+            return None
+        found = silence(self.eager_eot_threshold)
+        return found if found < self.silence else None
+
+
+def silence(threshold: float) -> float:
+    """Seconds of silence after which ``confidence`` is ``threshold``."""
+    return math.inf if threshold >= 1 else -_TIME_CONSTANT * math.log(1 - threshold)
+
+
+def confidence(seconds: float) -> float:
+    """That a turn has ended after so much silence, 0…1."""
+    return round(1 - math.exp(-max(seconds, 0.0) / _TIME_CONSTANT), 4)
+
+
+def _within(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise ValueError(name, f"{value:g} lies outside {low:g}…{high:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnsRequest:
+    """A checked request for one stream."""
+
+    thresholds: Thresholds
+    terms: tuple[str, ...]
+    shape: Shape | None
+    """Of raw audio; None: a container, which tells."""
+    warnings: tuple[str, ...]
+
+    @property
+    def options(self) -> ListenOptions:
+        """For the listener."""
+        return ListenOptions(
+            keyterms=self.terms, interim=True, endpointing=self.thresholds.silence, eager=self.thresholds.eager
+        )
+
+
+def parse(query_string: bytes, model: str) -> TurnsRequest:
+    """Check a query string; ``model`` is the name of the loaded one.
+
+    Raises:
+        Refused: 400 naming the parameter and what it may be.
+    """
+    given = parameters.read(query_string, HONOURED, None, {"keyterm"})
+    one = parameters.last(given)
+    check_model(one.get("model", ""), model, HEARING_ALIASES, status=400)
+    warnings = ignored(given, HONOURED)
+    try:
+        found = TurnsRequest(_thresholds(one), keyterms(given, warnings), audio_shape(one, warnings), tuple(warnings))
+        _ = found.options
+    except OptionError as error:
+        raise renamed(error) from None
+    except ValueError as error:
+        name, reason = error.args
+        raise wrong(name, f"{name}: {reason}") from None
+    return found
+
+
+def _thresholds(one: Mapping[str, str]) -> Thresholds:
+    standard = Thresholds()
+    eager = number(one, "eager_eot_threshold", 0.0) if one.get("eager_eot_threshold") else None
+    threshold = number(one, "eot_threshold", standard.eot_threshold)
+    return Thresholds(threshold, eager, whole(one, "eot_timeout_ms", standard.eot_timeout_ms))

@@ -1,0 +1,83 @@
+"""Pauses that may be ends, and options that change under way."""
+
+import numpy as np
+import pytest
+
+from engines.sessions import OptionError
+from streaming.events import Event, Paused, Resumed, Transcript
+from streaming.listener import Listener
+from streaming.model import AsrModel
+from streaming.options import ListenOptions
+from tests.clips import RATE, Clip
+
+
+@pytest.fixture
+def speech(clips: list[Clip]) -> np.ndarray:
+    """Some seconds in which the model hears words."""
+    return min(clips, key=lambda clip: abs(clip.seconds - 4)).samples
+
+
+def quiet(seconds: float) -> np.ndarray:
+    """Nothing."""
+    return np.zeros(int(seconds * RATE), np.float32)
+
+
+def fed(listener: Listener, *parts: np.ndarray) -> list[Event]:
+    """What is said of each part in turn, heard before the next one comes."""
+    events: list[Event] = []
+    for part in parts:
+        listener.feed(part)
+        events += listener.drain()
+    return events
+
+
+def finals(events: list[Event]) -> list[Transcript]:
+    """The finals."""
+    return [event for event in events if isinstance(event, Transcript) and event.is_final]
+
+
+def test_a_pause_that_is_an_end_has_the_final_text(asr_model: AsrModel, speech: np.ndarray) -> None:
+    listener = asr_model.listener(ListenOptions(eager=0.3, endpointing=1.0))
+    events = fed(listener, speech, quiet(0.5), quiet(2.0))
+    listener.close()
+    pauses = [event for event in events if isinstance(event, Paused)]
+    [final] = finals(events)
+    assert pauses and pauses[-1].transcript.text == final.text != ""
+    assert 0.3 <= pauses[-1].silence < 1.0
+    assert events.index(pauses[-1]) < events.index(final)
+
+
+def test_speech_that_goes_on_takes_a_pause_back(asr_model: AsrModel, speech: np.ndarray) -> None:
+    listener = asr_model.listener(ListenOptions(eager=0.3, endpointing=5.0))
+    events = fed(listener, speech, quiet(0.6), speech, quiet(0.6))
+    listener.close()
+    marks = [event for event in events if isinstance(event, Paused | Resumed)]
+    assert [type(mark) for mark in marks[-3:]] == [Paused, Resumed, Paused]
+    assert marks[-3].transcript == marks[-2].transcript
+    assert marks[-1].transcript.text.startswith(marks[-3].transcript.text.split()[0])
+
+
+def test_nothing_is_said_of_pauses_unless_asked(asr_model: AsrModel, speech: np.ndarray) -> None:
+    """And what is asked changes no final."""
+    found: list[list[Transcript]] = []
+    for eager in (None, 0.3):
+        listener = asr_model.listener(ListenOptions(eager=eager))
+        events = fed(listener, speech, quiet(0.4), speech, quiet(1.5))
+        listener.close()
+        assert any(isinstance(event, Paused | Resumed) for event in events) == (eager is not None)
+        found.append(finals(events))
+    assert found[0] == found[1] != []
+
+
+def test_endpointing_and_keyterms_change_under_way(asr_model: AsrModel, speech: np.ndarray) -> None:
+    """Endpointing at once, keyterms with the next utterance: its head is evaluated anew."""
+    listener = asr_model.listener(ListenOptions(interim=False, endpointing=None))
+    assert finals(fed(listener, speech, quiet(2.0))) == []
+    listener.configure(endpointing=0.5, eager=None, keyterms=("Oslo",))
+    rows = listener.work.head_rows
+    assert len(finals(fed(listener, quiet(0.5)))) == 1 and listener.work.head_rows == rows
+    assert len(finals(fed(listener, speech, quiet(2.0)))) == 1 and listener.work.head_rows > rows
+    with pytest.raises(OptionError, match="201 words"):
+        listener.configure(endpointing=0.5, eager=None, keyterms=("word",) * 201)
+    assert listener.options.keyterms == ("Oslo",)
+    listener.close()
