@@ -160,6 +160,15 @@ def test_nothing_at_run_time_needs_torch() -> None:
                 assert not heavy & {name.split(".")[0] for name in names}, path
 
 
+def test_no_deadline_follows_the_wall_clock() -> None:
+    """A clock that is set, by hand or by the network, ends nothing; what is told to clients in Unix time may use it."""
+    told = {Path("daemon/openai/realtime/config.py")}
+    for room in ("audio", "engines", "streaming", "codec", "daemon", "clients"):
+        for path in (ROOT / room).rglob("*.py"):
+            if path.relative_to(ROOT) not in told:
+                assert "time.time(" not in path.read_text(encoding="utf-8"), path.relative_to(ROOT)
+
+
 def test_the_core_knows_no_sockets_and_no_event_loop() -> None:
     """streaming, codec and engines are sans-I/O towards clients."""
     for room in ("engines", "streaming", "codec"):
