@@ -235,10 +235,9 @@ def _open_av(source: Source) -> Recording:
     import av.error
 
     opened: Any = av.open
+    reader = READERS[_recognised(source)]  # reads, so before the source is rewound
     try:
-        with opened(
-            _rewound(source), mode="r", format=READERS[_recognised(source)], metadata_errors="ignore"
-        ) as container:
+        with opened(_rewound(source), mode="r", format=reader, metadata_errors="ignore") as container:
             if not container.streams.audio:
                 raise RecordingError("it holds no audio")
             stream = container.streams.audio[0]
@@ -260,10 +259,9 @@ def _av_blocks(source: Source, rate: int, channels: int) -> Iterator[bytes]:
 
     opened: Any = av.open
     resampler = av.AudioResampler(format="s16", layout="mono" if channels == 1 else "stereo", rate=rate)
+    reader = READERS[_recognised(source)]  # reads, so before the source is rewound
     try:
-        with opened(
-            _rewound(source), mode="r", format=READERS[_recognised(source)], metadata_errors="ignore"
-        ) as container:
+        with opened(_rewound(source), mode="r", format=reader, metadata_errors="ignore") as container:
             for frame in container.decode(audio=0):
                 yield from (_bytes(out, channels) for out in resampler.resample(frame))
             yield from (_bytes(out, channels) for out in resampler.resample(None))

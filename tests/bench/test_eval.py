@@ -1,6 +1,5 @@
 """``make eval``: every row is printed, what it counts is right, and without data it says so."""
 
-import ast
 import json
 import subprocess
 import sys
@@ -10,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from bench import recordings
 from bench.eval import GROUPS, main
 from bench.material import Material
 from bench.row import Row, at_most, percent, table
@@ -133,18 +131,6 @@ def test_sentences_are_500_different_ones_and_always_the_same() -> None:
     assert Counter(one.kind for one in first) == {"everyday": 200, **COUNTS}
     assert all(one.text[-1] in ".?!" for one in first)
     assert not any(c.isdigit() for one in first if one.kind != "numbers" for c in one.text)
-
-
-def test_the_voice_is_held_out_as_training_does_it() -> None:
-    source = ast.parse((ROOT / "training" / "tts" / "voice.py").read_text(encoding="utf-8"))
-    constants = {
-        target.id: node.value.value
-        for node in source.body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    assert constants["_HELD_OUT_EVERY"] == recordings.EVERY
 
 
 def test_a_model_weighs_what_its_files_weigh() -> None:
