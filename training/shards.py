@@ -25,6 +25,7 @@ RATE = 16000
 SOURCES = (
     ("common_voice_v1", "common_voice_v1"),
     ("common voice v1", "common_voice_v1"),
+    ("common voice unlabelled", "unlabelled"),
     ("common voice", "common_voice"),
     ("speechocean", "speechocean762"),
     ("librispeech", "librispeech"),
@@ -32,6 +33,10 @@ SOURCES = (
     ("ljspeech", "ljspeech"),
     ("cmu an4", "an4"),
     ("kathleen", "kathleen"),
+    ("african storybook", "storybook"),
+    ("asterisk", "asterisk"),
+    ("free spoken digit", "digits"),
+    ("picovoice wake-word", "wake_words"),
 )
 
 

@@ -35,6 +35,33 @@ def transcript(text: str) -> str:
     return " ".join(w for w in (w.strip("'") for w in _OTHER.sub(" ", plain).split()) if w)
 
 
+_WRITTEN = str.maketrans(
+    {"\u2019": "'", "\u2018": "'", "`": "'", "\u201c": " ", "\u201d": " ", '"': " ", "\u2026": ".", ";": ",", "\u2014": ", ",
+     "\u2013": ", ", "(": " ", ")": " ", "[": " ", "]": " ", "_": " ", "*": " "}
+)  # fmt: skip
+_UNWRITTEN = re.compile(r"[^A-Za-z0-9.,?!'%$:&+/@ -]+")
+_LONE = re.compile(r"(?:(?<=\s)|^)[^A-Za-z0-9$&]+(?=\s|$)")
+_QUOTE = re.compile(r"(?:(?<=\s)|^)'+(?=\w)|(?<=[.,?!\w])'+(?=\s|$)")
+_REPEATED = re.compile(r"([.,?!:])(?:\s*[.,?!:])+")
+
+
+def written(text: str) -> str:
+    """`text` as the models write it: cased, with the marks . , ? ! and digits; quotes and brackets are dropped."""
+    folded = unicodedata.normalize("NFKD", text.translate(_WRITTEN))
+    plain = "".join(c for c in folded if not unicodedata.combining(c))
+    plain = _UNWRITTEN.sub(" ", plain).replace("--", ", ")
+    plain = _QUOTE.sub("", plain)
+    plain = re.sub(r"\s+([.,?!:]+)(?=\s|$)", r"\1", plain)
+    plain = re.sub(r"([,:])\s*([.?!])", r"\2", _REPEATED.sub(lambda m: _strongest(m[0]), plain))
+    plain = re.sub(r"[:]+(?=\s|$)", ",", _LONE.sub(" ", plain))
+    return " ".join(plain.split())
+
+
+def _strongest(marks: str) -> str:
+    """One mark instead of several: the one that says most."""
+    return next(m for m in "?!.,:" if m in marks)
+
+
 def spell(number: int) -> str:
     """English cardinal of 0 <= number < 1_000_000, without "and": 1204 -> "one thousand two hundred four"."""
     if not 0 <= number < 1_000_000:

@@ -47,6 +47,7 @@ def main() -> None:
     train.add_argument("--text", type=Path, required=True)
     train.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
     train.add_argument("--synthetic", type=Path)
+    train.add_argument("--labels", type=Path, help="texts of clips, from `label`")
     train.add_argument("--out", type=Path, required=True)
     train.add_argument("--seconds", type=float, default=1500.0)
     train.add_argument("--until", type=float, default=0.0, help="instead: end at this time, seconds since the epoch")
@@ -69,6 +70,21 @@ def main() -> None:
     shipped.add_argument("model", type=Path)
     shipped.add_argument("--out", type=Path, required=True)
 
+    label = stages.add_parser("label", help="text of clips by a teacher: case, punctuation, and words where none are known")
+    label.add_argument("--teacher", type=Path, required=True, help="model folder of the package")
+    label.add_argument("--shards", type=Path, nargs="+", required=True)
+    label.add_argument("--out", type=Path, required=True)
+    label.add_argument("--never", type=Path, nargs="*", default=[], help="index.jsonl files whose texts no label may be")
+    label.add_argument("--share", default="0/1", help="K/N: every N-th clip, from the K-th on")
+    label.add_argument("--processes", type=int, default=2)
+    label.add_argument("--device", default="cuda")
+
+    grow = stages.add_parser("grow", help="weights of a larger shape and another tokenizer, out of a folder of weights")
+    grow.add_argument("weights", type=Path)
+    grow.add_argument("--old", type=Path, required=True, help="tokenizer.json of these weights")
+    grow.add_argument("--tokenizer", type=Path, required=True, help="the new tokenizer.json")
+    grow.add_argument("--out", type=Path, required=True)
+
     mean = stages.add_parser("mean", help="weighted mean of several runs' weights")
     mean.add_argument("--of", nargs=2, action="append", required=True, metavar=("SHARE", "WEIGHTS"))
     mean.add_argument("--out", type=Path, required=True)
@@ -87,7 +103,8 @@ def _dispatch(a: argparse.Namespace) -> None:
         from training.shards import read_shards
 
         texts = [c.text for c in read_shards(a.shards)] if a.shards else []
-        train_tokenizer(_lines(a.text)[::2] + texts * 4, config.shape.vocab, a.out)
+        lines = [line.split("\t")[0] for line in _lines(a.text)]
+        train_tokenizer(lines + texts * 4, config.shape.vocab, a.out)
     elif a.stage == "synth":
         from training.asr.synth import synthesise
 
@@ -107,6 +124,7 @@ def _dispatch(a: argparse.Namespace) -> None:
             seconds=a.seconds,
             until=a.until,
             synthetic=a.synthetic,
+            labels=a.labels,
             start=a.start,
             resume=a.resume,
             rate=a.rate,
@@ -122,6 +140,16 @@ def _dispatch(a: argparse.Namespace) -> None:
         from training.asr.checkpoint import load_weights, save_checkpoint
 
         save_checkpoint(config.name, config.shape, load_weights(a.weights), a.tokenizer, a.out)
+    elif a.stage == "label":
+        from training.asr.labels import write_labels
+
+        share, of = map(int, a.share.split("/"))
+        write_labels(a.teacher, a.shards, a.never, a.out, a.device, (share, of), a.processes)
+    elif a.stage == "grow":
+        from training.asr.checkpoint import load_weights, save_weights
+        from training.asr.grow import grown
+
+        save_weights(grown(load_weights(a.weights), config.shape, a.old, a.tokenizer), a.out)
     elif a.stage == "shipped":
         from training.asr.checkpoint import save_weights
         from training.asr.shipped import shipped_weights

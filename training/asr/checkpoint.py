@@ -142,12 +142,12 @@ def save_mean(parts: Sequence[tuple[float, Path]], out: Path) -> None:
 
 
 def begin_with(model: nn.Module, folder: Path) -> None:
-    """Give `model` the weights of a checkpoint folder; those of an earlier phone head are left out.
+    """Give `model` the weights of a checkpoint folder.
 
     Raises:
         ValueError: the weights are not of this shape.
     """
-    weights = {k: v for k, v in load_weights(folder).items() if not k.startswith("phones.")}
+    weights = load_weights(folder)
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:

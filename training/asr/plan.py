@@ -64,11 +64,13 @@ class Planner:
         count = rng.randint(1, self._b.context_words)
         chosen: list[str] = []
         if words and rng.random() < 0.6:
-            spoken = sorted(set(words), key=lambda w: (w not in self._rare, -len(w), rng.random()))
+            bare = {w.strip(".,?!:") for w in words}
+            spoken = sorted(bare, key=lambda w: (w.lower() not in self._rare, -len(w), rng.random()))
             spoken = [w for w in spoken if len(w) > 3]
             chosen = spoken[: min(rng.randint(1, 4), count)]
         while len(chosen) < count:
-            chosen.append(invented_name(rng).lower() if rng.random() < 0.15 else rng.choice(self._rare_list))
+            name = invented_name(rng) if rng.random() < 0.15 else rng.choice(self._rare_list)
+            chosen.append(name.capitalize() if rng.random() < 0.5 else name)
         rng.shuffle(chosen)
         leading = rng.random() < 0.6
         while True:

@@ -21,7 +21,7 @@ from training.asr.prompt import Prompt
 from training.asr.synth import Item
 from training.asr.utterances import Utterance
 from training.shards import RATE, Clip
-from training.transcript import transcript
+from training.transcript import written
 
 _AHEAD = 12  # plans waiting
 
@@ -137,7 +137,7 @@ class Pool:
         """Real speech; a clip without a usable transcript, or longer than the longest row allows, is left out."""
         by_source: dict[str, list[Utterance]] = {}
         for clip in clips:
-            text = transcript(clip.text)
+            text = written(clip.text)
             if not text or len(clip.samples) > 28 * RATE:
                 continue
             start = self._place(clip.samples)
@@ -182,7 +182,10 @@ class Pool:
                 assert base is not None  # `_read` saw to that
                 taken += 1
                 engines: dict[str, list[Utterance]] = {}
-                for at, length, text, engine, words in items:
+                for at, length, said, engine, words in items:
+                    text = written(said)
+                    if len(text.split()) != len(said.split()):
+                        words = []
                     cuts = [(s, n) for s, n in words if 3200 < s < length and 0 < n < len(text.split())]
                     engines.setdefault(engine, []).append(Utterance(base + at, length, text, False, cuts))
                 for engine, utterances in engines.items():

@@ -19,6 +19,7 @@ class Run:
     seconds: float
     until: float = 0.0  # or: end at this time (seconds since the epoch), whatever loading took
     synthetic: Path | None = None
+    labels: Path | None = None  # texts of clips, by file, instead of those of their index (labels.py)
     start: Path | None = None  # checkpoint folder to begin from
     resume: Path | None = None  # state.pt to go on from
     rate: float = 1.0  # of the configured rates

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from training.transcript import transcript
+from training.transcript import written
 
 SPECIAL = (
     "<|endoftext|>",
@@ -30,14 +30,14 @@ _TEMPLATE = ("system", "user", "assistant", "language English", "language None")
 
 
 def train_tokenizer(sentences: Iterable[str], vocab: int, folder: Path) -> Tokenizer:
-    """Train on transcripts of `sentences` and write the three files to `folder`. `vocab` counts the special tokens."""
+    """Train on `sentences` as the models write them and write the three files to `folder`. `vocab` counts the special tokens."""
     tokenizer = Tokenizer(models.BPE())
     split = pre_tokenizers.Split(Regex(SPLIT), "isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
-    lines = [" " + transcript(s) for s in sentences]
+    lines = [" " + written(s) for s in sentences]
     # Enough copies that every template word is merged into one token before rarer pieces are.
     template = list(_TEMPLATE) * max(len(lines) // 40, 200)
     trainer = trainers.BpeTrainer(

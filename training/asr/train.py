@@ -16,6 +16,7 @@ from training.asr.augment import generated_music
 from training.asr.checkpoint import begin_with, save_weights
 from training.asr.config import Config
 from training.asr.evaluate import score
+from training.asr.labels import relabelled
 from training.asr.log import REPORT, Log
 from training.asr.material import evaluation_sets, rare_words, split
 from training.asr.model import PocketASR
@@ -48,7 +49,7 @@ class Training:
         self._config, self._run, self._now = config, run, now
         self._all = Processes()
         self._began = self._now()
-        clips = read_shards(run.shards, run.processes)
+        clips = relabelled(read_shards(run.shards, run.processes), run.labels)
         held_out, clips = split(clips, config.batches.dev_every)
         self._say(f"{len(clips)} clips to learn from, {len(held_out)} held out")
         self._dev = [c.file for c in held_out]

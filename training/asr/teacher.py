@@ -1,0 +1,141 @@
+"""Whisper small as a teacher: cased, punctuated text for clips whose transcripts have neither, or no text at all.
+
+Contract: the weights are those of the published 8-bit ONNX export, multiplied out (`weights`), so nothing but the
+package is needed. `label` reads clips and gives what the teacher writes and how sure it is of it.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import numpy_helper
+from torch import Tensor
+
+from training.shards import RATE, Clip
+
+_SECONDS = 30
+_LAYER_PREFIX = re.compile(r"^/?(model/)?(decoder/)?layers\.")
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The graph and those inside its conditions."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _graphs(attribute.g)
+
+
+def weights(file: Path, side: str) -> dict[str, Tensor]:
+    """Float tensors of one exported graph under Hugging Face's names. `side`: "encoder" or "decoder"."""
+    model = onnx.load(str(file))
+    graphs = list(_graphs(model.graph))
+    values = {t.name: numpy_helper.to_array(t) for g in graphs for t in g.initializer}
+    found: dict[str, Tensor] = {}
+
+    def whole(name: str) -> np.ndarray[Any, np.dtype[np.float32]]:
+        base = name.removesuffix("_quantized")
+        zero = values[f"{base}_zero_point"].astype(np.float32)
+        return (values[name].astype(np.float32) - zero) * values[f"{base}_scale"].astype(np.float32)
+
+    def put(name: str, value: np.ndarray[Any, Any]) -> None:
+        name = name.removesuffix("_merged_0").removeprefix("model.decoder.")
+        found[f"model.{side}.{name}"] = torch.from_numpy(np.ascontiguousarray(value, np.float32))
+
+    for name, value in values.items():
+        plain = name.removesuffix("_merged_0")
+        if plain.endswith((".weight", ".bias")) and value.dtype == np.float32:
+            put(name, value)
+        elif plain.endswith(".weight_quantized") or name.endswith(".weight_merged_0_quantized"):
+            put(name.removesuffix("_quantized"), whole(name))
+    for graph in graphs:
+        for node in graph.node:
+            if node.op_type == "MatMulInteger" and "_proj/" in node.name or "/fc" in node.name:
+                if node.op_type != "MatMulInteger":
+                    continue
+                module = node.name.strip("/").removeprefix("model/decoder/").rsplit("/", 1)[0].replace("/", ".")
+                put(f"{module}.weight", whole(node.input[1]).T)
+    return found
+
+
+def load_teacher(folder: Path, device: torch.device) -> Any:
+    """Hugging Face's WhisperForConditionalGeneration with those weights. `folder`: the package's model folder."""
+    from transformers import WhisperConfig, WhisperForConditionalGeneration
+
+    config = WhisperConfig(**{k: v for k, v in json.loads((folder / "config.json").read_text()).items()})
+    model = WhisperForConditionalGeneration(config)
+    state = weights(folder / "onnx" / "encoder_model_quantized.onnx", "encoder")
+    state |= weights(folder / "onnx" / "decoder_model_merged_quantized.onnx", "decoder")
+    state["proj_out.weight"] = state["model.decoder.embed_tokens.weight"]
+    missing, unexpected = model.load_state_dict(state, strict=False)
+    if missing or unexpected:
+        raise ValueError(f"{folder}: lacks {missing}, does not know {unexpected}")
+    dtype = torch.float16 if device.type == "cuda" else torch.float32
+    return model.to(device, dtype).eval()
+
+
+class Features:
+    """Whisper's log-mel: 80 bands, 25 ms windows, 10 ms hops, of 30 s."""
+
+    def __init__(self, device: torch.device) -> None:
+        from transformers.audio_utils import mel_filter_bank
+
+        bank = mel_filter_bank(201, 80, 0.0, 8000.0, RATE, norm="slaney", mel_scale="slaney")
+        self._bank = torch.from_numpy(bank.astype(np.float32)).T.to(device)
+        self._window = torch.hann_window(400, device=device)
+
+    def __call__(self, samples: Tensor) -> Tensor:
+        """samples float32 [B, 480000] -> [B, 80, 3000]."""
+        power = torch.stft(samples, 400, 160, window=self._window, return_complex=True)[..., :-1].abs().square()
+        log = (self._bank @ power).clamp(min=1e-10).log10()
+        log = torch.maximum(log, log.amax((1, 2), keepdim=True) - 8)
+        return (log + 4) / 4
+
+
+@torch.no_grad()
+def label(
+    teacher: Any, tokenizer: Any, clips: Sequence[Clip], device: torch.device, batch: int = 96
+) -> Iterator[tuple[Clip, str, float]]:
+    """(clip, text, mean log-probability of its tokens), shortest first; greedy, English, no timestamps."""
+    features = Features(device)
+    special = tokenizer.token_to_id
+    prompt = [special(t) for t in ("<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>")]
+    end = special("<|endoftext|>")
+    forbidden = [i for t, i in tokenizer.get_vocab(with_added_tokens=True).items() if t.startswith("<|") and i != end]
+    order = sorted((c for c in clips if len(c.samples) <= _SECONDS * RATE), key=lambda c: len(c.samples))
+    for at in range(0, len(order), batch):
+        group = order[at : at + batch]
+        samples = torch.zeros(len(group), _SECONDS * RATE)
+        for row, clip in enumerate(group):
+            samples[row, : len(clip.samples)] = torch.from_numpy(clip.samples.astype(np.float32) / 32768)
+        states = teacher.model.encoder(features(samples.to(device)).to(teacher.dtype)).last_hidden_state
+        ids = torch.tensor([prompt] * len(group), device=device)
+        written = [list[int]() for _ in group]
+        total, done, cache = torch.zeros(len(group), device=device), torch.zeros(len(group), dtype=torch.bool), None
+        for _ in range(min(200, int(len(group[-1].samples) / RATE * 9) + 12)):
+            out = teacher.model.decoder(
+                input_ids=ids, encoder_hidden_states=states, past_key_values=cache, use_cache=True
+            )
+            cache = out.past_key_values
+            logits = teacher.proj_out(out.last_hidden_state[:, -1]).float()
+            logits[:, forbidden] = -torch.inf
+            best, chosen = logits.log_softmax(-1).max(-1)
+            alive = ~done.to(device)
+            total += torch.where(alive, best, 0.0)
+            for row, token in enumerate(chosen.tolist()):
+                if not done[row]:
+                    if token == end:
+                        done[row] = True
+                    else:
+                        written[row].append(token)
+            if bool(done.all()):
+                break
+            ids = chosen[:, None]
+        for row, clip in enumerate(group):
+            text = tokenizer.decode(written[row]).strip()
+            yield clip, text if done[row] else "", float(total[row]) / (len(written[row]) + 1)
