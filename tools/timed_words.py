@@ -16,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 import soundfile
 
+from tools.espeak import Espeak
 from tools.held_out import BITRATE_LEVEL, RATE, SHARD, Shard
-from training.asr.espeak import Espeak
 from training.transcript import transcript
 
 COUNT: Final = 200

@@ -1,7 +1,8 @@
-"""Transcripts: the alphabet the small models write, and numbers as words.
+"""Transcripts: text as the hearing model writes it, the bare words that are compared, and numbers as words.
 
-Contract: a transcript is lower-case words of a-z with inner apostrophes, single spaces, no punctuation. Text with
-digits is either spelled out first (`spell`) or refused (`transcript` returns "").
+Contract: `written` text has capitals, digits and marks. A `transcript` is lower-case words of a-z with inner
+apostrophes, single spaces, no punctuation; text with digits is either spelled out first (`spell`) or refused
+(`transcript` returns "").
 """
 
 import re
@@ -36,20 +37,27 @@ def transcript(text: str) -> str:
 
 
 _WRITTEN = str.maketrans(
-    {"\u2019": "'", "\u2018": "'", "`": "'", "\u201c": " ", "\u201d": " ", '"': " ", "\u2026": ".", ";": ",", "\u2014": ", ",
-     "\u2013": ", ", "(": " ", ")": " ", "[": " ", "]": " ", "_": " ", "*": " "}
-)  # fmt: skip
+    {"\u2019": "'", "\u2018": "'", "`": "'", "\u2026": ".", ";": ",", "\u2014": ", ", "\u2013": ", "}
+    | dict.fromkeys('\u201c\u201d"()[]_*', " ")
+)
 _UNWRITTEN = re.compile(r"[^A-Za-z0-9.,?!'%$:&+/@ -]+")
 _LONE = re.compile(r"(?:(?<=\s)|^)[^A-Za-z0-9$&]+(?=\s|$)")
-_QUOTE = re.compile(r"(?:(?<=\s)|^)'+(?=\w)|(?<=[.,?!\w])'+(?=\s|$)")
+_QUOTE = re.compile(r"(?:(?<=\s)|^)'+(?=\w)|(?<=[.,?!\w])'+(?=[.,?!:]*(?:\s|$))")
 _REPEATED = re.compile(r"([.,?!:])(?:\s*[.,?!:])+")
 
 
 def written(text: str) -> str:
-    """`text` as the models write it: cased, with the marks . , ? ! and digits; quotes and brackets are dropped."""
+    """`text` as the models write it: cased, with the marks . , ? ! and digits; quotes and brackets are dropped. Two
+    marks never follow one another, and what is written already stays as it is."""
     folded = unicodedata.normalize("NFKD", text.translate(_WRITTEN))
     plain = "".join(c for c in folded if not unicodedata.combining(c))
-    plain = _UNWRITTEN.sub(" ", plain).replace("--", ", ")
+    while (tidied := _tidied(plain)) != plain:  # what a sign left behind can be a mark too many
+        plain = tidied
+    return plain
+
+
+def _tidied(text: str) -> str:
+    plain = _UNWRITTEN.sub(" ", text).replace("--", ", ")
     plain = _QUOTE.sub("", plain)
     plain = re.sub(r"\s+([.,?!:]+)(?=\s|$)", r"\1", plain)
     plain = re.sub(r"([,:])\s*([.?!])", r"\2", _REPEATED.sub(lambda m: _strongest(m[0]), plain))

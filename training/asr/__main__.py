@@ -2,7 +2,6 @@
 
 import argparse
 import lzma
-import math
 from pathlib import Path
 
 from training.asr.config import load_config
@@ -25,28 +24,18 @@ def main() -> None:
     licences.add_argument("shards", type=Path, nargs="+")
 
     tokenizer = stages.add_parser("tokenizer", help="train the BPE on sentences and on the shards' transcripts")
-    tokenizer.add_argument("--text", type=Path, required=True)
+    tokenizer.add_argument("--text", type=Path, required=True, help="a sentence a line; what follows a tab is left out")
     tokenizer.add_argument("--shards", type=Path, nargs="*", default=[])
     tokenizer.add_argument("--out", type=Path, required=True)
-
-    synth = stages.add_parser("synth", help="make synthetic speech (runs beside train)")
-    synth.add_argument("--root", type=Path, default=Path("/"), help="where espeak-ng and flite are unpacked")
-    synth.add_argument("--text", type=Path, required=True)
-    synth.add_argument("--out", type=Path, nargs="+", required=True, help="one folder for each run that takes it")
-    synth.add_argument("--hours", type=float, default=1e9, help="stop when so much has been made")
-    synth.add_argument(
-        "--ahead", type=int, help="shards of a worker that may lie untaken before it waits (default: any number)"
-    )
-    synth.add_argument("--workers", type=int, default=2)
-    synth.add_argument("--seconds", type=float, required=True)
-    synth.add_argument("--seed", type=int, default=1)
 
     train = stages.add_parser("train", help="train for a number of seconds")
     train.add_argument("--shards", type=Path, nargs="+", required=True)
     train.add_argument("--test", type=Path, nargs="*", default=[])
-    train.add_argument("--text", type=Path, required=True)
+    train.add_argument("--text", type=Path, required=True, help="a sentence a line: which words are rare")
     train.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
-    train.add_argument("--synthetic", type=Path)
+    train.add_argument(
+        "--synthetic", type=Path, help="folder of shards from `training.speech make --hearing`, taken as they come"
+    )
     train.add_argument("--labels", type=Path, help="texts of clips, from `label`")
     train.add_argument("--out", type=Path, required=True)
     train.add_argument("--seconds", type=float, default=1500.0)
@@ -70,11 +59,15 @@ def main() -> None:
     shipped.add_argument("model", type=Path)
     shipped.add_argument("--out", type=Path, required=True)
 
-    label = stages.add_parser("label", help="text of clips by a teacher: case, punctuation, and words where none are known")
+    label = stages.add_parser(
+        "label", help="text of clips by a teacher: case, punctuation, and words where none are known"
+    )
     label.add_argument("--teacher", type=Path, required=True, help="model folder of the package")
     label.add_argument("--shards", type=Path, nargs="+", required=True)
     label.add_argument("--out", type=Path, required=True)
-    label.add_argument("--never", type=Path, nargs="*", default=[], help="index.jsonl files whose texts no label may be")
+    label.add_argument(
+        "--never", type=Path, nargs="*", default=[], help="index.jsonl files whose texts no label may be"
+    )
     label.add_argument("--share", default="0/1", help="K/N: every N-th clip, from the K-th on")
     label.add_argument("--processes", type=int, default=2)
     label.add_argument("--device", default="cuda")
@@ -105,12 +98,6 @@ def _dispatch(a: argparse.Namespace) -> None:
         texts = [c.text for c in read_shards(a.shards)] if a.shards else []
         lines = [line.split("\t")[0] for line in _lines(a.text)]
         train_tokenizer(lines + texts * 4, config.shape.vocab, a.out)
-    elif a.stage == "synth":
-        from training.asr.synth import synthesise
-
-        synthesise(
-            a.root, a.text, a.out, a.workers, a.seconds, a.seed, a.hours, math.inf if a.ahead is None else a.ahead
-        )
     elif a.stage == "train":
         from training.asr.run import Run
         from training.asr.train import Training

@@ -11,11 +11,7 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
 
-import torch
-from tokenizers import Tokenizer
-
 from training.asr.restore import cased, restore
-from training.asr.teacher import label, load_teacher
 from training.shards import Clip, read_shards
 from training.transcript import transcript, written
 
@@ -46,6 +42,11 @@ def write_labels(
     processes: int,
 ) -> None:
     """Label every `share[1]`-th clip from the `share[0]`-th on; clips without a label get the text ""."""
+    import torch  # what reads labels needs none of these
+    from tokenizers import Tokenizer
+
+    from training.asr.teacher import label, load_teacher
+
     clips = read_shards(shards, processes)[share[0] :: share[1]]
     rows = [json.loads(line) for path in never for line in path.read_text().splitlines()]
     known = frozenset(transcript(row["text"]) for row in rows)

@@ -18,12 +18,14 @@ from torch import Tensor
 from training.asr.config import Config
 from training.asr.plan import Plan, Planner
 from training.asr.prompt import Prompt
-from training.asr.synth import Item
 from training.asr.utterances import Utterance
 from training.shards import RATE, Clip
 from training.transcript import written
 
 _AHEAD = 12  # plans waiting
+Item = tuple[int, int, str, str, list[tuple[int, int]]]
+"""An utterance of a synthetic shard (training/speech/write.py): start, length, text, voice, [(sample, words before
+it), ...]."""
 
 
 def _run_planner(

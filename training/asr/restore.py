@@ -20,19 +20,12 @@ def cased(text: str) -> bool:
     return 0 < upper <= max(0.3 * len(letters), 1) and text.rstrip("\"' ")[-1:] in tuple(".?!")
 
 
-def _bare(word: str) -> str:
-    return transcript(word)
-
-
 def restore(reference: str, taught: str) -> str:
     """Words of `reference` (any case, no punctuation) as the teacher's `taught` writes them where both agree."""
     words = transcript(reference).split()
     model: list[tuple[str, str]] = []
     for word in written(taught).split():
-        parts = word.split("-")
-        for i, part in enumerate(parts):
-            if bare := _bare(part):
-                model.append((bare, part if i == len(parts) - 1 else part))
+        model += [(bare, part) for part in word.split("-") if (bare := transcript(part))]
     out = [_ALWAYS.get(w, w if len(w) > 1 or w == "a" else w.upper()) for w in words]
     matcher = SequenceMatcher(None, [b for b, _ in model], words, autojunk=False)
     for block in matcher.get_matching_blocks():

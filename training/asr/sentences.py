@@ -1,12 +1,11 @@
-"""Sentences for synthetic speech: fiction, and templates for what old fiction lacks (numbers, commands, questions,
-modern words, names nobody has heard).
+"""Sentences from templates for what old fiction lacks (numbers, commands, questions, modern words), and names nobody
+has heard.
 
 Invented names make the decoder copy from the context: no language model can guess them.
 """
 
 import random
 import re
-from collections.abc import Sequence
 
 from training.transcript import spell, spell_ordinal
 
@@ -158,23 +157,3 @@ def templated(rng: random.Random) -> str:
 def expand_titles(text: str) -> str:
     """Abbreviated titles as they are read: "Mr. Brown" -> "Mister Brown"."""
     return _TITLE.sub(lambda m: _TITLES[m.group(1)], text)
-
-
-def random_sentence(rng: random.Random, fiction: Sequence[str], position: int) -> str:
-    """Mostly the next sentence of `fiction`; else a template, a fragment, two sentences, or a sentence with an invented
-    name."""
-    draw = rng.random()
-    if draw < 0.14:
-        return templated(rng)
-    if draw > 0.88:  # words in no order: what cannot be guessed must be heard
-        return " ".join(rng.choice(rng.choice(fiction).split()) for _ in range(rng.randint(3, 12)))
-    text = expand_titles(fiction[position % len(fiction)])
-    words = text.split()
-    if draw < 0.28:
-        return " ".join(words[: rng.randint(1, 6)])
-    if draw < 0.36 and len(text) < 70:
-        return f"{text} {expand_titles(fiction[(position * 7 + 3) % len(fiction)])}"
-    if draw < 0.44:
-        words.insert(rng.randrange(len(words) + 1), invented_name(rng))
-        return " ".join(words)
-    return text

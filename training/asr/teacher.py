@@ -5,7 +5,6 @@ package is needed. `label` reads clips and gives what the teacher writes and how
 """
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from torch import Tensor
 from training.shards import RATE, Clip
 
 _SECONDS = 30
-_LAYER_PREFIX = re.compile(r"^/?(model/)?(decoder/)?layers\.")
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
@@ -51,13 +49,11 @@ def weights(file: Path, side: str) -> dict[str, Tensor]:
         plain = name.removesuffix("_merged_0")
         if plain.endswith((".weight", ".bias")) and value.dtype == np.float32:
             put(name, value)
-        elif plain.endswith(".weight_quantized") or name.endswith(".weight_merged_0_quantized"):
+        elif name.endswith((".weight_quantized", ".weight_merged_0_quantized")):
             put(name.removesuffix("_quantized"), whole(name))
     for graph in graphs:
         for node in graph.node:
-            if node.op_type == "MatMulInteger" and "_proj/" in node.name or "/fc" in node.name:
-                if node.op_type != "MatMulInteger":
-                    continue
+            if node.op_type == "MatMulInteger" and ("_proj/" in node.name or "/fc" in node.name):
                 module = node.name.strip("/").removeprefix("model/decoder/").rsplit("/", 1)[0].replace("/", ".")
                 put(f"{module}.weight", whole(node.input[1]).T)
     return found
@@ -67,7 +63,7 @@ def load_teacher(folder: Path, device: torch.device) -> Any:
     """Hugging Face's WhisperForConditionalGeneration with those weights. `folder`: the package's model folder."""
     from transformers import WhisperConfig, WhisperForConditionalGeneration
 
-    config = WhisperConfig(**{k: v for k, v in json.loads((folder / "config.json").read_text()).items()})
+    config = WhisperConfig(**json.loads((folder / "config.json").read_text()))
     model = WhisperForConditionalGeneration(config)
     state = weights(folder / "onnx" / "encoder_model_quantized.onnx", "encoder")
     state |= weights(folder / "onnx" / "decoder_model_merged_quantized.onnx", "decoder")

@@ -30,7 +30,8 @@ _TEMPLATE = ("system", "user", "assistant", "language English", "language None")
 
 
 def train_tokenizer(sentences: Iterable[str], vocab: int, folder: Path) -> Tokenizer:
-    """Train on `sentences` as the models write them and write the three files to `folder`. `vocab` counts the special tokens."""
+    """Train on `sentences` as the models write them, and write the three files to `folder`. `vocab` counts the special
+    tokens."""
     tokenizer = Tokenizer(models.BPE())
     split = pre_tokenizers.Split(Regex(SPLIT), "isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(

@@ -1,7 +1,10 @@
 """A recogniser small enough to train inside a test, and a tokenizer for it."""
 
+import json
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from training.asr.config import Batches, Config, Optimisation, Regularisation, Shape
@@ -24,9 +27,15 @@ CONFIG = Config(
     ),
     optimisation=Optimisation(warmup_steps=2),
     sources={"librispeech": 1.0},
-    voices={"espeak": 1.0},
+    voices={"kokoro": 1.0},
 )  # fmt: skip
 
 
 def tiny_tokenizer(folder: Path) -> Tokenizer:
     return train_tokenizer(SENTENCES, CONFIG.shape.vocab, folder)
+
+
+def write_shard(folder: Path, name: str, samples: NDArray[np.int16], text: str, voice: str = "kokoro") -> None:
+    """One utterance as a synthetic shard."""
+    samples.tofile(folder / f"{name}.pcm")
+    (folder / f"{name}.json").write_text(json.dumps([(0, len(samples), text, voice, [])]))

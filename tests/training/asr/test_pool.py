@@ -14,10 +14,9 @@ import torch
 
 from training.asr.config import Config
 from training.asr.pool import Pool
-from training.asr.synth import waiting, write_shard
 from training.shards import RATE
 
-from .shapes import CONFIG, SENTENCES, tiny_tokenizer
+from .shapes import CONFIG, SENTENCES, tiny_tokenizer, write_shard
 
 
 @contextmanager
@@ -36,7 +35,7 @@ def write(folder: Path, count: int, seconds: float = 1.0) -> None:
     folder.mkdir()
     for i in range(count):
         samples = np.full(int(seconds * RATE), i + 1, np.int16)
-        write_shard([folder], f"w{i % 2:02d}_{i:04d}", [samples], [(0, len(samples), SENTENCES[i], "espeak", [])])
+        write_shard(folder, f"w{i % 2:02d}_{i:04d}", samples, SENTENCES[i])
 
 
 def test_what_does_not_fit_stays_where_it_is(tmp_path: Path) -> None:
@@ -46,7 +45,7 @@ def test_what_does_not_fit_stays_where_it_is(tmp_path: Path) -> None:
         assert pool.take_synthetic(tmp_path / "made") == 0 and not pool.hours  # reading has begun, that is all
         assert pool.take_synthetic(tmp_path / "made", wait=True) == 3
         assert pool.take_synthetic(tmp_path / "made", wait=True) == 0 and pool.full
-        assert pool.hours == {"espeak": pytest.approx(3 / 3600)}
+        assert pool.hours == {"kokoro": pytest.approx(3 / 3600)}
         assert set(pool.audio.tolist()) == {1, 3, 5, 0}  # by name: all of the first worker's
     assert len(list((tmp_path / "made").glob("w*.json"))) == len(list((tmp_path / "made").glob("w*.pcm"))) == 2
 
@@ -65,14 +64,7 @@ def test_shards_come_once_and_later_ones_too(tmp_path: Path) -> None:
         taken = [pool.take_synthetic(made, 3, wait=True) for _ in range(4)]
         assert sum(taken) == 4 and max(taken) == 3 and not pool.full
         samples = np.full(RATE, 9, np.int16)
-        write_shard([made], "w01_0009", [samples], [(0, RATE, SENTENCES[0], "flite", [])])
+        write_shard(made, "w01_0009", samples, SENTENCES[0], "another")
         assert sum(pool.take_synthetic(made, wait=True) for _ in range(2)) == 1
-        assert pool.hours.keys() == {"espeak", "flite"}
+        assert pool.hours.keys() == {"kokoro", "another"}
         assert not list(made.iterdir())
-
-
-def test_a_worker_counts_what_waits_of_its_own(tmp_path: Path) -> None:
-    write(tmp_path / "made", 5)
-    samples = np.zeros(8, np.int16)
-    write_shard([tmp_path / "made"], "w00_r0001", [samples], [])  # a reader's
-    assert waiting(tmp_path / "made", 0) == 3 and waiting(tmp_path / "made", 1) == 2

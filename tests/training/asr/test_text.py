@@ -1,4 +1,4 @@
-"""Transcripts, numbers as words, sentences for synthesis."""
+"""Transcripts, written text, numbers as words, sentences."""
 
 import random
 import re
@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.asr.sentences import expand_titles, invented_name, random_sentence, templated, year
-from training.transcript import spell, spell_ordinal, transcript
+from training.asr.sentences import expand_titles, invented_name, templated, year
+from training.transcript import spell, spell_ordinal, transcript, written
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,30 @@ def test_a_transcript_is_plain_words(text: str, words: str) -> None:
 @given(st.text())
 def test_no_text_leaves_the_alphabet(text: str) -> None:
     assert re.fullmatch(r"([a-z]('?[a-z]|'(?=[a-z']))*( |$))*", transcript(text)) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("\u201cI couldn\u2019t\u2014well, \u2018fine\u2019!\u201d he said;", "I couldn't, well, fine! he said,"),
+        ("Room 12 (Caf\u00e9) costs $5.50 ...", "Room 12 Cafe costs $5.50."),
+        ("Really ?! Well-known , R&B -- at 8:30 :", "Really? Well-known, R&B, at 8:30,"),
+        ("*", ""),
+    ],
+)
+def test_written_text_has_capitals_digits_and_marks(text: str, found: str) -> None:
+    assert written(text) == found
+
+
+_SIGNS = st.text(st.sampled_from("abA0 .,?!:;'\"-\u2013\u2014\u2026%$&+/@()*_\u00e9\u2019"), max_size=20)
+
+
+@given(_SIGNS | st.text())
+def test_written_text_stays_and_has_one_mark_at_a_time(text: str) -> None:
+    found = written(text)
+    assert written(found) == found
+    assert re.fullmatch(r"[A-Za-z0-9.,?!'%$:&+/@ -]*", found)
+    assert re.search(r"[.,?!:]\s*[.,?!:]", found) is None
 
 
 @pytest.mark.parametrize(
@@ -70,5 +94,5 @@ def test_titles_are_said_in_full() -> None:
 def test_every_sentence_can_be_a_transcript(seed: int) -> None:
     rng = random.Random(seed)
     assert "{" not in templated(rng)
-    assert transcript(random_sentence(rng, ["He sat down, then.", "The sea was calm!"], seed))
+    assert transcript(templated(rng))
     assert transcript(invented_name(rng)).isalpha()

@@ -21,11 +21,10 @@ from training.asr.config import Config
 from training.asr.material import split
 from training.asr.optimizer import Optimizer, orthogonalise
 from training.asr.run import Run, schedule
-from training.asr.synth import write_shard
 from training.asr.train import LAST, Training
 from training.shards import Clip, licence_table, read_shards
 
-from .shapes import CONFIG, SENTENCES, tiny_tokenizer
+from .shapes import CONFIG, SENTENCES, tiny_tokenizer, write_shard
 
 
 def shard(path: Path, count: int) -> Path:
@@ -45,7 +44,7 @@ def shard(path: Path, count: int) -> Path:
             file = io.BytesIO()
             soundfile.write(file, 0.1 * np.sin(at * 2000 * (i + 1)), 16000, format="OGG", subtype="OPUS")
             add(f"{i}.opus", file.getvalue())
-            row = {"file": f"{i}.opus", "text": SENTENCES[i].upper(), "speaker": "s", "seconds": seconds}
+            row = {"file": f"{i}.opus", "text": SENTENCES[i].capitalize(), "speaker": "s", "seconds": seconds}
             rows.append(json.dumps(row | {"corpus": "LibriSpeech dev", "licence": "CC-BY-4.0", "lang": "en"}))
         add("index.jsonl", "\n".join(rows).encode())
     return path
@@ -54,7 +53,7 @@ def shard(path: Path, count: int) -> Path:
 def test_shards_are_read_and_their_licences_listed(tmp_path: Path) -> None:
     path = shard(tmp_path / "en-train-00.tar", 4)
     clips = read_shards([path], 1)
-    assert [c.text for c in clips] == [s.upper() for s in SENTENCES[:4]]
+    assert [c.text for c in clips] == [s.capitalize() for s in SENTENCES[:4]]
     assert {c.source for c in clips} == {"librispeech"} and all(len(c.samples) > 16000 for c in clips)
     assert "| LibriSpeech dev | CC-BY-4.0 | 4 |" in licence_table([path])
 
@@ -120,7 +119,7 @@ def test_a_run_saves_and_can_be_continued(tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.mkdir()
     said = np.zeros(30 * 16000, np.int16)
-    write_shard([made], "w00_0000", [said], [(0, len(said), SENTENCES[0], "espeak", [])])
+    write_shard(made, "w00_0000", said, SENTENCES[0])
     assert run(20, "no room", synthetic=made)["steps"] > 0, "music has filled the pool already"
     assert len(list(made.iterdir())) == 2
 

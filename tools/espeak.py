@@ -15,23 +15,6 @@ from numpy.typing import NDArray
 from training.shards import RATE
 from training.transcript import transcript
 
-ACCENTS = (
-    *["en-us"] * 6,
-    *["gmw/en"] * 2,
-    "en-gb-x-rp",
-    "en-gb-scotland",
-    "en-029",
-    "en-gb-x-gbclan",
-    "en-gb-x-gbcwmd",
-    "en-us-nyc",
-)
-VARIANTS = (
-    "Alex Alicia Andrea Andy Annie Denis Diogo Gene Gene2 Henrique Hugo Jacky Lee Marco Mario Michael Mike Nguyen "
-    "RicishayMax RicishayMax2 RicishayMax3 Storm Tweaky adam anika announcer antonio aunty benjamin boris caleb david "
-    "ed edward edward2 f1 f2 f3 f5 fast grandma grandpa gustave iven iven2 iven3 iven4 john kaukovalta klatt klatt2 "
-    "klatt3 klatt4 linda m1 m2 m3 m4 m5 m6 m8 marcelo max michel miguel norbert pablo paul pedro rob robert sandro "
-    "shelby steph steph3 travis victor whisper whisperf zac robosoft robosoft3 robosoft5"
-).split()
 _SYNCHRONOUS, _WORD_EVENT, _UTF8, _NO_EXIT = 2, 1, 1, 0x8000
 _SPEED, _PITCH, _PITCH_RANGE, _WORD_GAP = 1, 3, 4, 7
 
@@ -77,20 +60,6 @@ class Espeak:
                 self._words.append((events[i].audio_position, events[i].text_position))
             i += 1
         return 0
-
-    def choose(self, voice: str) -> None:
-        """The voice by which `phonemes` reads."""
-        if self._library.espeak_SetVoiceByName(voice.encode()) != 0:
-            raise ValueError(f"espeak-ng: no voice {voice!r}")
-
-    def phonemes(self, text: str, mode: int = 0) -> str:
-        """espeak's mnemonics for `text` by the chosen voice; `mode` as in espeak_TextToPhonemes (speak_lib.h)."""
-        self._library.espeak_TextToPhonemes.restype = ctypes.c_char_p
-        rest = ctypes.c_char_p(text.encode())
-        parts: list[str] = []
-        while rest.value:
-            parts.append((self._library.espeak_TextToPhonemes(ctypes.byref(rest), _UTF8, mode) or b"").decode())
-        return "_".join(parts)
 
     def say(
         self, text: str, voice: str, *, speed: float, pitch: float, pitch_range: float, gap: int

@@ -1,0 +1,111 @@
+"""The teacher: weights out of the published 8-bit graphs, what it hears, what it writes."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("onnx")
+
+import torch
+from onnx import TensorProto, helper, numpy_helper, save
+
+from training.asr.teacher import Features, label, weights
+from training.shards import Clip
+
+WHOLE = np.array([[1, 2, 130], [128, 255, 0]], np.uint8)
+ZERO, SCALE = np.uint8(128), np.float32(0.5)
+
+
+def quantised(name: str) -> list[TensorProto]:
+    """An 8-bit tensor, its zero point and its scale."""
+    parts = {f"{name}_quantized": WHOLE, f"{name}_zero_point": ZERO, f"{name}_scale": SCALE}
+    return [numpy_helper.from_array(np.asarray(v), k) for k, v in parts.items()]
+
+
+def product(node: str, weight: str) -> Any:
+    return helper.make_node("MatMulInteger", ["x", f"{weight}_quantized"], ["y"], name=node)
+
+
+def test_products_are_multiplied_out_under_the_official_names(tmp_path: Path) -> None:
+    """A convolution, a projection and a bias of the encoder; of the decoder those inside a condition."""
+    bias = np.array([1, 2], np.float32)
+    tensors = [*quantised("conv1.weight"), *quantised("onnx::MatMul_7")]
+    tensors += [numpy_helper.from_array(bias, "layers.0.fc1.bias")]
+    nodes = [product("/layers.0/fc1/MatMul_quant", "onnx::MatMul_7")]
+    save(helper.make_model(helper.make_graph(nodes, "g", [], [], tensors)), tmp_path / "encoder.onnx")
+    found = weights(tmp_path / "encoder.onnx", "encoder")
+    value = torch.tensor([[-63.5, -63.0, 1.0], [0.0, 63.5, -64.0]])
+    assert found.keys() == {
+        f"model.encoder.{name}" for name in ("conv1.weight", "layers.0.fc1.weight", "layers.0.fc1.bias")
+    }
+    torch.testing.assert_close(found["model.encoder.conv1.weight"], value)
+    torch.testing.assert_close(found["model.encoder.layers.0.fc1.weight"], value.T)
+    torch.testing.assert_close(found["model.encoder.layers.0.fc1.bias"], torch.tensor([1.0, 2.0]))
+
+    inner = [product("/model/decoder/layers.1/self_attn/q_proj/MatMul_quant", "onnx::MatMul_9_merged_0")]
+    branch = helper.make_graph(inner, "then", [], [], quantised("onnx::MatMul_9_merged_0"))
+    condition = helper.make_node("If", ["use_cache"], ["logits"], then_branch=branch, else_branch=branch)
+    outer = quantised("model.decoder.embed_tokens.weight_merged_0")
+    save(helper.make_model(helper.make_graph([condition], "g", [], [], outer)), tmp_path / "decoder.onnx")
+    found = weights(tmp_path / "decoder.onnx", "decoder")
+    assert found.keys() == {"model.decoder.embed_tokens.weight", "model.decoder.layers.1.self_attn.q_proj.weight"}
+    torch.testing.assert_close(found["model.decoder.layers.1.self_attn.q_proj.weight"], value.T)
+
+
+def noise(seconds: float, seed: int) -> np.ndarray[Any, np.dtype[np.int16]]:
+    return (np.random.default_rng(seed).normal(0, 3000, int(seconds * 16000))).astype(np.int16)
+
+
+def test_it_hears_what_the_official_code_hears() -> None:
+    transformers = pytest.importorskip("transformers")
+    samples = np.zeros(480_000, np.float32)
+    samples[:48_000] = noise(3, 1) / np.float32(32768)
+    official = transformers.WhisperFeatureExtractor()(samples, sampling_rate=16000, return_tensors="np")
+    found = Features(torch.device("cpu"))(torch.from_numpy(samples)[None])
+    torch.testing.assert_close(found, torch.from_numpy(official["input_features"]), rtol=0, atol=1e-3)
+
+
+def test_it_writes_what_one_pass_over_the_whole_text_would() -> None:
+    """Shortest clips first, those beyond 30 s left out; a text that does not end is none."""
+    transformers = pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, models
+
+    special = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>"]
+    words = ["sea", "calm", "boy", "rain", "house", "old"]
+    tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate([*words, *special])}, unk_token="sea"))
+    config = transformers.WhisperConfig(
+        vocab_size=len(words) + len(special), d_model=16, encoder_layers=1, decoder_layers=1,
+        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16,
+        max_target_positions=300, pad_token_id=6, bos_token_id=6, eos_token_id=6, decoder_start_token_id=7,
+        suppress_tokens=[], begin_suppress_tokens=[],
+    )  # fmt: skip
+    torch.manual_seed(2)
+    teacher = transformers.WhisperForConditionalGeneration(config).eval()
+    with torch.no_grad():  # sharper choices
+        teacher.model.decoder.embed_tokens.weight.mul_(30)
+    clips = [Clip(noise(s, i), "", "s", "c", "c", str(i)) for i, s in enumerate((2.0, 0.5, 31.0, 1.0))]
+    found = list(label(teacher, tokenizer, clips, torch.device("cpu"), batch=2))
+    assert [clip.file for clip, _, _ in found] == ["1", "3", "0"]
+    start = [tokenizer.token_to_id(t) for t in special[1:]]
+    features, forbidden = Features(torch.device("cpu")), start
+    limits = {"1": 21, "3": 21, "0": 30}  # by the longest of a batch
+    for clip, text, sure in found:
+        samples = torch.zeros(1, 480_000)
+        samples[0, : len(clip.samples)] = torch.from_numpy(clip.samples.astype(np.float32) / 32768)
+        ids, scores = list(start), list[float]()
+        for _ in range(limits[clip.file]):
+            with torch.no_grad():
+                logits = teacher(features(samples), decoder_input_ids=torch.tensor([ids])).logits[0, -1]
+            logits[forbidden] = -torch.inf
+            best, token = logits.log_softmax(-1).max(-1)
+            scores.append(float(best))
+            ids.append(int(token))
+            if ids[-1] == 6:
+                break
+        ended = ids[-1] == 6
+        written = ids[len(start) : len(ids) - ended]
+        assert text == (tokenizer.decode(written) if ended else "")
+        assert sure == pytest.approx(sum(scores) / (len(written) + 1), abs=1e-3)
