@@ -124,13 +124,22 @@ class CodecTrainer:
         def rate(step: int) -> float:
             return rate_at(self.seconds / until, step, t.rate, t.final_rate, t.warmup_steps)
 
-        if self.seconds < t.adversarial_from * until:
-            self._phase(Phase.JOINT, t.adversarial_from * until, rate, self.run.steps)
+        if not self._settled():
+            self._phase(Phase.JOINT, until, rate, self.run.steps)
             self.save()
             save_codec(self.codec, self.run.out / "joint.safetensors")
-        if t.adversarial_weight:
+        if t.adversarial_share and self.seconds < until:
             self._phase(Phase.ADVERSARIAL, until, rate, self.run.steps)
         self.save()
+
+    def _settled(self) -> bool:
+        """Whether discriminators may take part: the time for it has come and held-out speech gets no closer without."""
+        t, scores = self.config.codec_training, self.scores[-2:]
+        if not t.adversarial_share or self.seconds < t.adversarial_from * self.run.seconds or len(scores) < 2:
+            return False
+        before, now = scores
+        minutes = (now["seconds"] - before["seconds"]) / 60
+        return now["distance"] >= before["distance"] * (1 - t.settled * minutes)
 
     def _phase(self, phase: Phase, until: float, rate: Callable[[int], float], steps: int) -> None:
         t, first, began = self.config.codec_training, self.count, self.seconds
@@ -143,7 +152,8 @@ class CodecTrainer:
         while self.count - first < steps and self.seconds < until:
             done = self.count - first
             set_rate(rate(done))
-            self.step.adversarial.fill_(t.adversarial_weight * min(1.0, done / max(t.adversarial_warmup, 1)))
+            risen = (done - t.adversarial_head_start) / max(t.adversarial_warmup, 1)
+            self.step.adversarial.fill_(min(1.0, max(0.0, risen)))
             step()
             self.count += 1
             if self.device.type == "cuda" and self.count % 25 == 0:
@@ -157,6 +167,8 @@ class CodecTrainer:
                 if self.seconds - self._saved > _SAVE_SECONDS:
                     self._score(phase)
                     self.save()
+                    if phase is Phase.JOINT and self._settled():
+                        break
             if self.seconds - gathered > 5:
                 self._gather()
                 gathered = self.seconds

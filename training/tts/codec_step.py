@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from training.tts.spectra import SpectralDistance
 
 MEASURES = (
     "spectral distance", "phone cross-entropy", "commitment", "gradient norm", "telling", "fooling", "likeness",
+    "share",
 )  # fmt: skip
 _BETAS, _DECAY = (0.8, 0.99), 1e-3
 _TELLING_CLIP = 10.0
@@ -69,7 +70,7 @@ class CodecStep:
         self.optimizer = adamw(list(codec.parameters()), device, _BETAS, _DECAY)
         self.telling = adamw(list(self.discriminators.parameters()), device, _BETAS, _DECAY)
         self.measures = torch.zeros(len(MEASURES), device=device)
-        self.adversarial = torch.zeros((), device=device)  # norm of their gradient beside the spectral distance's
+        self.adversarial = torch.zeros((), device=device)  # of `adversarial_share`: how much of it holds now, 0..1
 
     def phase(self, phase: Phase) -> tuple[Callable[[float], None], Callable[[], None]]:
         """(set the rate, do one step); the step fills its own buffers."""
@@ -118,18 +119,17 @@ class CodecStep:
             phone = phone / (self._labels != UNKNOWN).sum().clamp(min=1)
             beside = t.phone_weight * phone + t.commitment_weight * quantised.commitment
         (pull,) = torch.autograd.grad(t.mel_weight * distance, heard)
-        if phase is Phase.ADVERSARIAL:
-            pull = self._judge(heard, real, pull)
         self.optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward([beside, decoded], [torch.ones_like(beside), pull])
+        judged = phase is Phase.ADVERSARIAL
+        torch.autograd.backward([beside, decoded], [torch.ones_like(beside), pull], retain_graph=judged)
+        if judged:
+            self._add(decoded, self._judge(heard, real))
         for i, value in enumerate((distance, phone, quantised.commitment)):
             self.measures[i] = value.detach().float()
         self.measures[3] = apply([self.optimizer], t.clip)
 
-    def _judge(self, heard: Tensor, real: Tensor, pull: Tensor) -> Tensor:
-        """A step of the discriminators on the first slice of every crop; their gradient at `heard` is added to `pull`
-        as a multiple of its norm, so that no scale of their losses has to be known.
-        """
+    def _judge(self, heard: Tensor, real: Tensor) -> Tensor:
+        """A step of the discriminators on the first slice of every crop; the gradient of what fools them at `heard`."""
         t, count = self.training, self.training.batch
         made = heard.detach()[:count].requires_grad_()
         with autocast(self.device):
@@ -141,8 +141,24 @@ class CodecStep:
         apply([self.telling], _TELLING_CLIP)
         for i, value in enumerate(found):
             self.measures[4 + i] = value.detach()
-        scale = self.adversarial * pull[:count].norm() / push.norm().clamp(min=1e-12)
-        return torch.cat([pull[:count] + scale * push, pull[count:]])
+        return torch.cat([push, torch.zeros_like(heard[count:])])
+
+    def _add(self, decoded: Tensor, push: Tensor) -> None:
+        """Add the discriminators' gradient to that of the vocoder's parameters, as a share of its norm there: at the
+        waveform it is small but points one way in every sample, which the parameters sum up. The share is in
+        proportion to what the discriminators tell: what fools ones that tell nothing is noise, and takes from them
+        what they learn.
+        """
+        parameters = list(self.codec.decoder.vocoder())
+        added = torch.autograd.grad(decoded, parameters, push)
+        held = [cast(Tensor, p.grad) for p in parameters]
+        ours, theirs = (torch.stack(torch._foreach_norm(g)).norm() for g in (held, list(added)))
+        told = (2.0 - self.measures[4]).clamp(0.0, 1.0)
+        share = self.adversarial * self.training.adversarial_share * told
+        scale = share * ours / theirs.clamp(min=1e-12)
+        for gradient, more in zip(held, added, strict=True):
+            gradient.add_(scale * more)
+        self.measures[7] = share
 
     def state(self) -> dict[str, Any]:
         """Everything that steps change."""

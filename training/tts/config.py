@@ -73,11 +73,13 @@ class CodecTraining:
     magnitude_weight: float = 1.5  # of square-root magnitudes within the spectral distance: what is loud
     phone_weight: float = 2.0
     commitment_weight: float = 0.5
-    adversarial_from: float = 0.25  # share of the run after which discriminators take part
-    adversarial_weight: float = 1.5  # norm of their gradient at the waveform, as a multiple of the spectral distance's
-    adversarial_warmup: int = 500  # steps over which that weight rises from nothing
+    adversarial_from: float = 0.6  # share of the run after which discriminators take part, once the distance settled
+    settled: float = 0.02  # the held-out distance has settled where it falls by less than this share in a minute
+    adversarial_share: float = 0.5  # norm of their gradient at the vocoder, of all others'; 0: no discriminators
+    adversarial_head_start: int = 200  # steps in which they learn alone
+    adversarial_warmup: int = 500  # steps after those over which the share rises from nothing
     likeness_weight: float = 2.0  # of the hidden layers' distances beside the scores
-    discriminator_rate: float = 3e-4
+    discriminator_rate: float = 6e-4
     period_widths: tuple[int, ...] = (32, 64, 128, 256, 256)
     spectrum_width: int = 32
     speed: float = 0.06  # crops of other speakers are played up to so much faster or slower

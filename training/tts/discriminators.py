@@ -1,9 +1,10 @@
 """Discriminators of waveforms: networks that tell decoded speech from recorded, by its periods and by its spectra.
 
-Sources of structure: HiFi-GAN's periods (narrower here), EnCodec's complex spectra; hinge losses.
+Sources of structure: HiFi-GAN's periods (narrower here), EnCodec's complex spectra; hinge losses. Layers begin at the
+gain that keeps the size of activations: at PyTorch's own scores begin a hundred times smaller and learn later.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from training.tts.speech import LEVEL
 _PERIODS = (2, 3, 5, 7, 11)
 _SPECTRA = (2048, 1024, 512)  # windows in samples
 _SLOPE = 0.1
+_QUIET = 1e-5  # of a squared magnitude, before its power: keeps the gradient of a silent bin finite
 
 
 class Judgement(NamedTuple):
@@ -30,6 +32,9 @@ class _Stack(nn.Module):
 
     def __init__(self, layers: list[nn.Conv2d], last: nn.Conv2d) -> None:
         super().__init__()
+        for layer in (*layers, last):
+            nn.init.kaiming_normal_(layer.weight, _SLOPE)
+            nn.init.zeros_(cast(Tensor, layer.bias))
         self.layers, self.last = nn.ModuleList(weight_norm(layer) for layer in layers), weight_norm(last)
 
     def forward(self, x: Tensor) -> Judgement:
@@ -58,7 +63,9 @@ class PeriodDiscriminator(nn.Module):
 
 
 class SpectrumDiscriminator(nn.Module):
-    """Real and imaginary part of a short-time spectrum as two channels: [B, S] -> Judgement."""
+    """Real and imaginary part of a short-time spectrum as two channels, magnitudes to the power of 0.4 so that quiet
+    bins count: [B, S] -> Judgement.
+    """
 
     window: Tensor
 
@@ -75,6 +82,7 @@ class SpectrumDiscriminator(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             z = torch.stft(x.float(), self.size, self.size // 4, window=self.window, center=False, return_complex=True)
             z = torch.view_as_real(z) / (0.375 * self.size) ** 0.5  # the window's energy: samples of 1 give values of 1
+            z = z * (z.square().sum(-1, keepdim=True) + _QUIET).pow(-0.3)
         return self.stack(z.permute(0, 3, 2, 1))
 
 
@@ -94,7 +102,9 @@ class Discriminators(nn.Module):
 
 
 class Verdict(NamedTuple):
-    """telling: what the discriminators minimise; fooling, likeness: what the decoder minimises (sums over them)."""
+    """telling: what the discriminators minimise, 2 where they tell nothing, 0 at best; fooling, likeness: what the
+    decoder minimises. Means over the discriminators.
+    """
 
     telling: Tensor
     fooling: Tensor
@@ -102,7 +112,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(real: list[Judgement], made: list[Judgement]) -> Verdict:
-    """Hinge losses of scores and L1 distances of hidden layers, means over the parts."""
+    """Hinge losses of scores, and L1 distances of hidden layers summed over the layers."""
     telling = fooling = likeness = torch.zeros((), device=real[0].score.device)
     for r, m in zip(real, made, strict=True):
         telling = telling + F.relu(1 - r.score.float()).mean() + F.relu(1 + m.score.float()).mean()

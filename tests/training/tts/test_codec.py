@@ -20,7 +20,8 @@ from training.tts.codec_run import CodecRun, CodecTrainer
 from training.tts.codec_step import CodecStep, Phase
 from training.tts.codes import encode, load_codes
 from training.tts.crops import Crops, Store
-from training.tts.graph import captured
+from training.tts.discriminators import Discriminators, verdict
+from training.tts.graph import adamw, apply, captured, set_rate
 from training.tts.held_out import write_codes
 from training.tts.quantizer import SplitResidualVectorQuantizer
 from training.tts.speech import Shard
@@ -142,6 +143,55 @@ def test_steps_bring_decoded_tones_closer() -> None:
         run()
         distances.append(step.measures[0].item())
     assert np.mean(distances[-5:]) < 0.7 * np.mean(distances[:5])
+
+
+def test_discriminators_soon_tell_degraded_from_recorded_audio() -> None:
+    """Tones beside the same with a little noise: well below 2, the loss of scores that say nothing."""
+    torch.manual_seed(0)
+    judges = Discriminators((16, 32), 16)
+    optimizer = adamw(list(judges.parameters()), CPU, (0.8, 0.99), 1e-3)
+    set_rate(optimizer, CONFIG.codec_training.discriminator_rate)
+    real = crops().take(4, 3).wave
+    made = real + 0.01 * torch.randn(real.shape)
+    for _ in range(30):
+        telling = verdict(judges(real), judges(made)).telling
+        optimizer.zero_grad()
+        telling.backward()
+        apply([optimizer], 10.0)
+    assert verdict(judges(real), judges(made)).telling < 1.5
+
+
+def test_discriminators_do_not_undo_what_the_spectral_distance_taught() -> None:
+    """They keep telling decoded tones from recorded ones, and the codec does not run after them."""
+    step = CodecStep(small().train(), CONFIG.codec_training, crops(), CPU, graphs=False)
+    measured = {}
+    for phase in (Phase.UNQUANTISED, Phase.ADVERSARIAL):
+        rate, run = step.phase(phase)
+        rate(2e-3)
+        rows = []
+        for count in range(60):
+            step.adversarial.fill_(float(count >= 10))
+            run()
+            rows.append(step.measures.tolist())
+        measured[phase] = np.mean(rows[-15:], 0)
+        if phase is Phase.UNQUANTISED:
+            step.begin_codebooks(batches=4)
+    before, after = measured[Phase.UNQUANTISED], measured[Phase.ADVERSARIAL]
+    assert after[4] < 1.9 and after[0] < before[0] and 0 < after[7] < CONFIG.codec_training.adversarial_share
+
+
+@pytest.mark.parametrize(("distances", "share_done", "settled"), [
+    ((0.30, 0.27), 0.8, False), ((0.230, 0.228), 0.8, True), ((0.230, 0.228), 0.3, False), ((0.23,), 0.8, False),
+])  # fmt: skip
+def test_discriminators_wait_until_the_distance_settles(
+    tmp_path: Path, distances: tuple[float, ...], share_done: float, settled: bool
+) -> None:
+    """They begin late in a run, and where a minute more without them brings less than 2 %."""
+    tone_shard("ada", frames=40).save(tmp_path / "speech/ada-0.npz")
+    trainer = CodecTrainer(CONFIG, CodecRun((tmp_path / "speech",), tmp_path / "out", 1e6, hours=0.1, device="cpu"))
+    trainer.began -= share_done * 1e6
+    trainer.scores = [{"seconds": 60.0 * i, "distance": d} for i, d in enumerate(distances)]
+    assert trainer._settled() is settled  # pyright: ignore[reportPrivateUsage]
 
 
 def test_crops_at_their_own_rate_keep_labels_beside_samples() -> None:
