@@ -19,6 +19,7 @@ from engines.parts import (
     Encoder,
     File,
     FixedFloor,
+    FunAsr,
     Mel,
     Member,
     Tokenizer,
@@ -49,6 +50,7 @@ __all__ = [
     "FORMAT",
     "File",
     "FixedFloor",
+    "FunAsr",
     "Manifest",
     "ManifestError",
     "Mel",
@@ -78,7 +80,7 @@ class ManifestError(ValueError):
 
 
 class AsrManifest(msgspec.Struct, frozen=True, tag="asr", tag_field="kind"):
-    """A hearing model."""
+    """A hearing model. ``fun_asr`` stands in those of the family fun-asr-nano."""
 
     format: int
     name: str
@@ -92,6 +94,8 @@ class AsrManifest(msgspec.Struct, frozen=True, tag="asr", tag_field="kind"):
     files: dict[str, File]
     aligner: Aligner | None = None
     source: str = ""
+    family: Literal["qwen3-asr", "fun-asr-nano"] = "qwen3-asr"
+    fun_asr: FunAsr | None = None
 
 
 class TtsManifest(msgspec.Struct, frozen=True, tag="tts", tag_field="kind"):

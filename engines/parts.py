@@ -30,7 +30,10 @@ class ClipFloor(msgspec.Struct, frozen=True, tag="clip_max", tag_field="kind"):
 
 
 class Mel(msgspec.Struct, frozen=True):
-    """Log-mel front end. ``filters`` is a .npy file, float32 [bins, n_fft // 2 + 1]."""
+    """Log-mel front end. ``filters`` is a .npy file, float32 [bins, n_fft // 2 + 1].
+
+    What happens between samples and bins is the family's: streaming/mel.py, streaming/fbank.py.
+    """
 
     sample_rate: int
     n_fft: int
@@ -48,9 +51,12 @@ class Encoder(msgspec.Struct, frozen=True):
     where ``ctc_blank`` is set, ctc [W, T, vocabulary + 1] log-probabilities. Older exports may have further outputs.
     ``clip``: mel [B, bins, chunk_frames·C], valid_rows [B] int64 → embeddings [B, chunk_rows·C, width], uncut.
     Float inputs and outputs are float16 where ``precision`` is fp16, else float32.
+
+    Of the family fun-asr-nano ``body`` is all, and a window is as long as a clip may be: rows [B, T ≤ window_rows,
+    stem_width] of stacked frames, valid_rows [B] int64 → embeddings [B, T, width] (, ctc). A row is a chunk.
     """
 
-    stem: Member
+    stem: Member | None
     body: Member
     precision: Literal["fp32", "fp16", "int8"]
     chunk_frames: int
@@ -60,6 +66,25 @@ class Encoder(msgspec.Struct, frozen=True):
     width: int
     clip: Member | None = None
     ctc_blank: int | None = None
+
+
+class FunAsr(msgspec.Struct, frozen=True):
+    """What the family fun-asr-nano has beside the parts of qwen3-asr.
+
+    A frame is ``frame_length`` samples; ``stacked`` frames make a row, a row each ``encoder.chunk_frames``. ``cmvn``:
+    .npy float32 [2, stem_width], added to a row, then multiplied. Only the first ⌈rows / 2^halvings⌉ embeddings of a
+    clip go into the decoder. ``system``: the prompt has a system turn; ``think``: the answer may begin with thoughts.
+    ``ctc``: classes of the body's output ``ctc`` where they are not the decoder's tokens but those of the checkpoint's
+    own CTC tokenizer; the runtime does not ask for it then.
+    """
+
+    frame_length: int
+    stacked: int
+    halvings: int
+    system: bool
+    think: bool
+    cmvn: Member | None = None
+    ctc: int | None = None
 
 
 class Decoder(msgspec.Struct, frozen=True):

@@ -6,6 +6,8 @@ from pathlib import Path
 from export.checkpoint import CheckpointError, open_checkpoint, read_json
 from export.dims import Dims, read_dims
 from export.directory import precision_of, quantization_of, write_directory
+from export.funasr import api as whole
+from export.funasr.checkpoint import is_funasr
 from export.packages import NEEDED, ExportUnavailable, require
 from export.table import Table, titled
 from export.tts import api as speaking
@@ -52,12 +54,14 @@ def speaks(checkpoint: Path) -> bool:
     return read_json(checkpoint / "config.json").get("model_type") == "qwen3_tts"
 
 
-def inspect(checkpoint: Path) -> Report | speaking.TtsReport:
+def inspect(checkpoint: Path) -> Report | whole.FunAsrReport | speaking.TtsReport:
     """Every dimension, head, window and state of a checkpoint, hearing or speaking. Needs no torch.
 
     Raises:
         CheckpointError: neither kind of checkpoint, or a tensor missing or of another shape than configured.
     """
+    if is_funasr(checkpoint):
+        return whole.inspect(checkpoint)
     if speaks(checkpoint):
         return speaking.inspect(checkpoint)
     opened = open_checkpoint(checkpoint)
@@ -80,6 +84,8 @@ def run(checkpoint: Path, out: Path, *, encoder: str, decoder: str, clip: bool, 
         ExportUnavailable: torch, onnx or gguf is not installed.
     """
     precision, quantization = precision_of(encoder), quantization_of(decoder)
+    if is_funasr(checkpoint):
+        return whole.run(checkpoint, out, encoder=precision, decoder=quantization, name=name)
     if speaks(checkpoint):
         return speaking.run(checkpoint, out, codec=encoder, decoder=decoder, name=name)
     opened = open_checkpoint(checkpoint)
@@ -96,8 +102,8 @@ def verify(model: Path, against: Path) -> Table:
         ManifestError: the model directory is unusable.
         ExportUnavailable: torch or transformers is not installed.
     """
-    if speaks(against):
-        raise CheckpointError(f"{against}: speaking models are compared with the official code by `make reference`")
+    if is_funasr(against) or speaks(against):
+        raise CheckpointError(f"{against}: such models are compared with the official code by `make reference`")
     require("torch", "transformers")
     from export import parity
 

@@ -103,6 +103,8 @@ class Checkpoint:
         """The name as it stands in this checkpoint's own layout."""
         if self.layout == "original":
             return name if name.startswith(HEADS) else f"thinker.{name}"
+        if self.layout == "funasr":
+            return f"llm.{name}" if name.startswith(("model.", "lm_head.")) else name
         for theirs, ours in RENAMED[2:4] + RENAMED[:2]:
             if name.startswith(ours):
                 return theirs + name.removeprefix(ours)

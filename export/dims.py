@@ -82,7 +82,12 @@ def read_dims(checkpoint: Checkpoint) -> Dims:
             f"{checkpoint.directory}: audio_config.output_dim {dims.encoder.output} differs from "
             f"text_config.hidden_size {dims.decoder.width}"
         )
-    expected = dict(encoder_shapes(dims.encoder)) | dict(decoder_shapes(dims))
+    hold_tensors(checkpoint, dict(encoder_shapes(dims.encoder)) | dict(decoder_shapes(dims.decoder, dims.aligner)))
+    return dims
+
+
+def hold_tensors(checkpoint: Checkpoint, expected: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise CheckpointError unless the checkpoint has just the tensors ``expected``, of these shapes."""
     for name, shape in expected.items():
         checkpoint.require(name, *shape)
     # A layer too many would otherwise be left out in silence. A head that is tied may be stored all the same.
@@ -91,18 +96,17 @@ def read_dims(checkpoint: Checkpoint) -> Dims:
             f"{checkpoint.directory}: tensor {checkpoint.published(name)} has no place in the model that the "
             "configuration describes"
         )
-    return dims
 
 
 class Section:
-    """A part of config.json whose keys must be there; errors name the key."""
+    """A part of a configuration whose keys must be there; errors name the key."""
 
-    def __init__(self, checkpoint: Checkpoint, name: str, parent: Mapping[str, Any]) -> None:
-        self.checkpoint = checkpoint
-        self.name = name
+    def __init__(self, checkpoint: Checkpoint, name: str, parent: Mapping[str, Any], file: str = "config.json") -> None:
+        self.checkpoint, self.name = checkpoint, name
+        self.path = checkpoint.directory / file
         value = parent.get(name)
         if not isinstance(value, dict):
-            raise CheckpointError(f"{checkpoint.directory}/config.json: {name} is missing or no object")
+            raise CheckpointError(f"{self.path}: {name} is missing or no object")
         self.values: Mapping[str, Any] = value
 
     def integer(self, *names: str) -> int:
@@ -116,7 +120,7 @@ class Section:
         raise self.error(names[0], "missing")
 
     def error(self, name: str, message: str) -> CheckpointError:
-        return CheckpointError(f"{self.checkpoint.directory}/config.json: {self.name}.{name}: {message}")
+        return CheckpointError(f"{self.path}: {self.name and f'{self.name}.'}{name}: {message}")
 
 
 def read_encoder(checkpoint: Checkpoint, audio: Section) -> EncoderDims:
@@ -249,9 +253,8 @@ def encoder_shapes(dims: EncoderDims) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield "ctc.bias", (dims.ctc,)
 
 
-def decoder_shapes(dims: Dims) -> Iterator[tuple[str, tuple[int, ...]]]:
+def decoder_shapes(decoder: DecoderDims, aligner: AlignerDims | None) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Every tensor of the decoder and its shape."""
-    decoder = dims.decoder
     queries, keys = decoder.heads * decoder.head_dim, decoder.kv_heads * decoder.head_dim
     yield "model.embed_tokens.weight", (decoder.vocabulary, decoder.width)
     for layer in range(decoder.layers):
@@ -268,7 +271,7 @@ def decoder_shapes(dims: Dims) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield f"{prefix}mlp.up_proj.weight", (decoder.ffn, decoder.width)
         yield f"{prefix}mlp.down_proj.weight", (decoder.width, decoder.ffn)
     yield "model.norm.weight", (decoder.width,)
-    if dims.aligner is not None:
-        yield "lm_head.weight", (dims.aligner.classes, decoder.width)
+    if aligner is not None:
+        yield "lm_head.weight", (aligner.classes, decoder.width)
     elif not decoder.tied:
         yield "lm_head.weight", (decoder.vocabulary, decoder.width)

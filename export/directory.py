@@ -4,7 +4,8 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -13,7 +14,7 @@ import numpy as np
 from engines import manifest
 from export.checkpoint import Checkpoint, CheckpointError, extras
 from export.decoder import check_quantization, write_decoder
-from export.dims import Dims
+from export.dims import DecoderDims, Dims
 from export.languages import languages
 from export.mel import HOP, N_FFT, SAMPLE_RATE, mel_filters
 from export.tokenizer import ALIGNER_NEEDED, NEEDED, write_tokenizer
@@ -40,14 +41,10 @@ def write_directory(
     Raises:
         CheckpointError: ``out`` holds something that is no model directory, or the checkpoint cannot be exported so.
     """
-    if out.exists() and any(out.iterdir()) and not (out / manifest.NAME).exists():
-        raise CheckpointError(f"{out} is not empty and no model directory: nothing is overwritten")
     check_quantization(dims.decoder, decoder)
     extra = extras(checkpoint)
     label = name or extra.get("name") or out.resolve().name
-    out.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    try:
+    with building(out) as scratch:
         needed = ALIGNER_NEEDED if dims.aligner else NEEDED
         write_tokenizer(checkpoint, dims.decoder.vocabulary, scratch / TOKENIZER, needed=needed)
         np.save(scratch / MEL, mel_filters(dims.encoder.bins))
@@ -58,13 +55,28 @@ def write_directory(
         own_head = not dims.decoder.tied and dims.aligner is None
         write_decoder(checkpoint, dims.decoder, scratch / DECODER, decoder, name=label, head=own_head)
         manifest.write(describe(checkpoint, dims, scratch, encoder, decoder, clip, label, extra), scratch)
+    return out
+
+
+@contextmanager
+def building(out: Path) -> Iterator[Path]:
+    """An empty directory beside ``out``, which takes its place if nothing is raised.
+
+    Raises:
+        CheckpointError: ``out`` holds something that is no model directory.
+    """
+    if out.exists() and any(out.iterdir()) and not (out / manifest.NAME).exists():
+        raise CheckpointError(f"{out} is not empty and no model directory: nothing is overwritten")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        yield scratch
         scratch.chmod(0o777 & ~umask())
         if out.exists():
             shutil.rmtree(out)
         os.replace(scratch, out)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return out
 
 
 def write_encoder(checkpoint: Checkpoint, dims: Dims, out: Path, precision: Precision, clip: bool) -> None:
@@ -123,21 +135,26 @@ def describe(
             clip=CLIP if clip else None,
             ctc_blank=blank(checkpoint, dims, extra),
         ),
-        decoder=manifest.Decoder(
-            file=DECODER,
-            quantization=quantization,
-            layers=decoder.layers,
-            width=decoder.width,
-            heads=decoder.heads,
-            kv_heads=decoder.kv_heads,
-            head_dim=decoder.head_dim,
-            vocabulary=decoder.vocabulary,
-            context=decoder.context,
-        ),
+        decoder=describe_decoder(decoder, quantization),
         tokenizer=manifest.Tokenizer(TOKENIZER, bool(extra.get("text", {}).get("leading_space", False))),
         files={path.name: describe_file(path) for path in sorted(out.iterdir())},
         aligner=None if aligner is None else manifest.Aligner(aligner.classes, aligner.step, HEAD),
         source=str(checkpoint.config.get("_name_or_path") or checkpoint.directory.resolve().name),
+    )
+
+
+def describe_decoder(decoder: DecoderDims, quantization: Quantization) -> manifest.Decoder:
+    """What the manifest says of a decoder."""
+    return manifest.Decoder(
+        file=DECODER,
+        quantization=quantization,
+        layers=decoder.layers,
+        width=decoder.width,
+        heads=decoder.heads,
+        kv_heads=decoder.kv_heads,
+        head_dim=decoder.head_dim,
+        vocabulary=decoder.vocabulary,
+        context=decoder.context,
     )
 
 

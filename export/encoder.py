@@ -44,13 +44,14 @@ class Linear(nn.Module):
 class Norm(nn.Module):
     """LayerNorm over the last axis, in float32 whatever the input is."""
 
-    def __init__(self, weight: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
+    def __init__(self, weight: NDArray[np.float32], bias: NDArray[np.float32], epsilon: float = 1e-5) -> None:
         super().__init__()
         self.weight = nn.Buffer(torch.from_numpy(weight.copy()))
         self.bias = nn.Buffer(torch.from_numpy(bias.copy()))
+        self.epsilon = epsilon
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.layer_norm(x.float(), self.weight.shape, self.weight, self.bias, 1e-5).to(x.dtype)
+        return functional.layer_norm(x.float(), self.weight.shape, self.weight, self.bias, self.epsilon).to(x.dtype)
 
 
 class Convolution(nn.Module):

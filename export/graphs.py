@@ -68,6 +68,18 @@ def clip_graph(clip: Clip, dims: EncoderDims, dtype: torch.dtype) -> onnx.ModelP
     return trace(clip, inputs, {"mel": {0: batch, 2: frames}, "valid_rows": {0: batch}}, ("embeddings",))
 
 
+def whole_graph(encoder: nn.Module, inputs: int, longest: int, dtype: torch.dtype, *, ctc: bool) -> onnx.ModelProto:
+    """The graph of an encoder that sees whole clips: ``rows [B, T, inputs], valid_rows [B] → embeddings (, ctc)``.
+
+    ``longest``: rows of the longest clip that the runtime gives it.
+    """
+    length = longest // 2
+    feeds = {"rows": torch.zeros(2, length, inputs, dtype=dtype), "valid_rows": torch.full((2,), length)}
+    clips = Dim("clips", min=1, max=64)
+    axes = {"rows": {0: clips, 1: Dim("length", min=1, max=8 * longest)}, "valid_rows": {0: clips}}
+    return trace(encoder, feeds, axes, ("embeddings", "ctc") if ctc else ("embeddings",))
+
+
 def trace(
     module: nn.Module, inputs: Mapping[str, Tensor], axes: Mapping[str, Axes], outputs: Sequence[str]
 ) -> onnx.ModelProto:

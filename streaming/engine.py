@@ -87,6 +87,8 @@ class Engine:
         )
         self.log_mel = LogMel(manifest.mel, load_filters(directory / manifest.mel.filters))
         self.vad = VoiceModel.load()
+        if spec.stem is None:
+            raise ManifestError(f"{directory}: encoder.stem: null")
         stem = Graph(directory / spec.stem, threads=mine.threads, provider=provider)
         body = Graph(directory / spec.body, threads=mine.threads, provider=provider)
         self.provider = body.provider

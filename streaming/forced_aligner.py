@@ -59,10 +59,10 @@ class ForcedAligner:
         """
         manifest = manifests.read_asr(directory)
         check(directory, manifest)
-        if manifest.aligner is None:
+        spec = manifest.encoder
+        if manifest.aligner is None or spec.stem is None:
             raise ManifestError(f"{directory} holds {manifest.name}, which aligns no words: a ForcedAligner is needed")
         self.manifest = manifest
-        spec = manifest.encoder
         graphs = [Graph(directory / name, threads=threads, provider=provider) for name in (spec.stem, spec.body)]
         self._encoder = AudioEncoder(spec, graphs[0], graphs[1], lane, manifest.mel.bins)
         self._log_mel = LogMel(manifest.mel, load_filters(directory / manifest.mel.filters))

@@ -1,16 +1,13 @@
 """A Qwen3-TTS checkpoint → a model directory: codec graph, talker, predictor, tables, tokenizer, manifest."""
 
-import os
-import shutil
-import tempfile
 from pathlib import Path
 
 import numpy as np
 
 from engines import manifest
-from export.checkpoint import Checkpoint, CheckpointError
+from export.checkpoint import Checkpoint
 from export.decoder import check_quantization
-from export.directory import Precision, Quantization, extras, umask
+from export.directory import Precision, Quantization, building, extras
 from export.mel import mel_filters
 from export.tokenizer import write_tokenizer
 from export.tts import talker
@@ -53,16 +50,12 @@ def write_tts(
     Raises:
         CheckpointError: ``out`` holds something that is no model directory, or the checkpoint cannot be exported so.
     """
-    if out.exists() and any(out.iterdir()) and not (out / manifest.NAME).exists():
-        raise CheckpointError(f"{out} is not empty and no model directory: nothing is overwritten")
     small = predictor or decoder
     check_quantization(dims.talker, decoder)
     check_quantization(dims.predictor, small)
     extra = extras(checkpoint.model)
     label = name or extra.get("name") or out.resolve().name
-    out.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    try:
+    with building(out) as scratch:
         write_tokenizer(checkpoint.model, dims.text_vocabulary, scratch / TOKENIZER, NEEDED)
         write_codec(checkpoint.codec, dims.codec, scratch, codec)
         if clones(checkpoint):
@@ -73,12 +66,6 @@ def write_tts(
         if small == "q4_k_m":
             write_frame_graph(checkpoint.model, dims, scratch, half=decoder != "f32")
         manifest.write(describe(checkpoint, dims, scratch, codec, decoder, small, label, extra), scratch)
-        scratch.chmod(0o777 & ~umask())
-        if out.exists():
-            shutil.rmtree(out)
-        os.replace(scratch, out)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return out
 
 

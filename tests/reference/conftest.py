@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 WANTED = os.environ.get("HEARSAY_REFERENCE", "")
-"""``asr`` or ``tts``: the two need transformers of different versions, so each has an environment."""
+"""``asr``, ``tts`` or ``funasr``: each needs packages of its own, so each has an environment."""
 
 # Patterns match across folders: "*.py" would leave out tts/ too.
 OWN = [path.name for path in Path(__file__).parent.glob("test_*.py")]
-collect_ignore_glob = ["*"] if not WANTED else ["tts*"] if WANTED == "asr" else OWN
+OTHERS = {"asr": ["tts*", "funasr*"], "tts": [*OWN, "funasr*"], "funasr": [*OWN, "tts*"]}
+collect_ignore_glob = OTHERS.get(WANTED, ["*"])
 
 if WANTED == "asr":
     import torch

@@ -7,7 +7,7 @@ norm has random signs, so that a hypothesis depends on everything before it.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -227,8 +227,11 @@ def add_ctc(directory: Path, *, width: int, classes: int) -> Path:
     return directory
 
 
-def write_tokenizer(directory: Path, *, slow: bool) -> Tokenizer:
-    """A small byte-level BPE in Qwen2's format; ``slow``: vocab.json, merges.txt and tokenizer_config.json instead."""
+def write_tokenizer(directory: Path, *, slow: bool, lines: Sequence[str] = ()) -> Tokenizer:
+    """A small byte-level BPE in Qwen2's format; ``slow``: vocab.json, merges.txt and tokenizer_config.json instead.
+
+    ``lines``: what it learns to write in few tokens beside its own words.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -238,11 +241,11 @@ def write_tokenizer(directory: Path, *, slow: bool) -> Tokenizer:
     )
     tokenizer.decoder = decoders.ByteLevel()
     words = "system user assistant language English Chinese None hearsay the quick brown fox jumps over lazy dogs"
-    lines = [f"{first} {second}" for first in words.split() for second in words.split()]
+    pairs = [f"{first} {second}" for first in words.split() for second in words.split()]
     trainer = trainers.BpeTrainer(
         vocab_size=480, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
     )
-    tokenizer.train_from_iterator(lines, trainer)
+    tokenizer.train_from_iterator([*pairs, *100 * tuple(lines)], trainer)
     tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
     if not slow:
         tokenizer.save(str(directory / "tokenizer.json"))

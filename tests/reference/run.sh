@@ -66,6 +66,7 @@ if .venv/bin/python -c 'import pesq, pystoi, pocketsphinx' 2>/dev/null; then
 else
   echo "The judges of make eval could not be installed here: tests/bench/test_judges.py was not run."
 fi
+bash tests/reference/funasr/run.sh
 if [[ -f tests/reference/tts/run.sh ]]; then
   bash tests/reference/tts/run.sh
 fi

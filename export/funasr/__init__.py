@@ -1,0 +1,1 @@
+"""Fun-ASR-Nano checkpoints: SenseVoice encoder, adaptor, Qwen3 decoder."""

@@ -1,0 +1,115 @@
+"""The tensors of a ``model.pt``, found without torch.
+
+A file of ``torch.save`` is a zip archive of stored members: ``data.pkl`` describes the tensors, each storage is a
+member of its own. A pickle may call anything, so this one is given nothing but the few names that tensors are made of;
+whatever else it asks for is refused.
+"""
+
+import pickle
+import zipfile
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from export.checkpoint import CheckpointError, Stored
+
+DTYPES = {"FloatStorage": "F32", "HalfStorage": "F16", "BFloat16Storage": "BF16", "LongStorage": "I64"}
+SIZES = {"F32": 4, "F16": 2, "BF16": 2, "I64": 8}
+WRAPPERS = ("state_dict", "model_state_dict", "model")
+"""Keys under which training writes the tensors (funasr, models/fun_asr_nano/checkpoint_utils.py)."""
+LOCAL_HEADER = 30
+"""Bytes of a zip member's own header before its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """A storage: its member's key and the dtype name of the safetensors format."""
+
+    key: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor as the pickle describes it, ``offset`` in values."""
+
+    storage: Storage
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def tensor(storage: Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> Tensor:
+    """What ``torch._utils._rebuild_tensor_v2`` is called with."""
+    return Tensor(storage, offset, tuple(shape), tuple(strides))
+
+
+def parameter(value: Tensor, *_: Any) -> Tensor:
+    """What ``torch._utils._rebuild_parameter`` is called with."""
+    return value
+
+
+class Reader(pickle.Unpickler):
+    """Reads descriptions of tensors and containers of them, nothing else."""
+
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        known: dict[tuple[str, str], Any] = {
+            ("collections", "OrderedDict"): OrderedDict,
+            ("torch._utils", "_rebuild_tensor_v2"): tensor,
+            ("torch._utils", "_rebuild_parameter"): parameter,
+            **{("torch", name): dtype for name, dtype in DTYPES.items()},
+        }
+        if (module_name, global_name) not in known:
+            raise pickle.UnpicklingError(f"asks for {module_name}.{global_name}, which is no part of a tensor")
+        return known[module_name, global_name]
+
+    def persistent_load(self, pid: Any, /) -> Storage:
+        kind, dtype, key = pid[:3]
+        if kind != "storage" or not isinstance(dtype, str):
+            raise pickle.UnpicklingError(f"asks for a {kind!r}")
+        return Storage(str(key), dtype)
+
+
+def read_tensors(file: Path) -> dict[str, Stored]:
+    """Where every tensor of ``file`` lies, under the names it gives them (without ``module.``).
+
+    Raises:
+        CheckpointError: no such file, not one of ``torch.save``, or it holds more than tensors.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = {info.filename.partition("/")[2]: info for info in archive.infolist()}
+            with archive.open(members["data.pkl"]) as stream:
+                content = Reader(stream).load()
+        while isinstance(content, dict) and (
+            inner := [content[k] for k in WRAPPERS if isinstance(content.get(k), dict)]
+        ):
+            content = inner[0]
+        found = {str(k).removeprefix("module."): v for k, v in dict(content).items() if isinstance(v, Tensor)}
+        with file.open("rb") as raw:
+            return {name: stored(file, raw, name, value, members) for name, value in found.items()}
+    except FileNotFoundError:
+        raise CheckpointError(f"{file.parent} holds no {file.name}") from None
+    except (zipfile.BadZipFile, pickle.UnpicklingError, KeyError, EOFError, AttributeError, TypeError) as error:
+        raise CheckpointError(f"{file}: not a file of tensors by torch.save ({error})") from None
+
+
+def stored(file: Path, raw: Any, name: str, value: Tensor, members: dict[str, zipfile.ZipInfo]) -> Stored:
+    """Where ``value`` lies.
+
+    Raises:
+        CheckpointError: it is compressed, cut off or not contiguous.
+    """
+    info = members[f"data/{value.storage.key}"]
+    raw.seek(info.header_offset + LOCAL_HEADER - 4)
+    begin = info.header_offset + LOCAL_HEADER + sum(int.from_bytes(raw.read(2), "little") for _ in range(2))
+    step, strides = 1, list[int]()
+    for size in reversed(value.shape):
+        strides.insert(0, step)
+        step *= size
+    size = SIZES[value.storage.dtype]
+    tight = all(a == b for a, b, n in zip(value.strides, strides, value.shape, strict=True) if n > 1)
+    if info.compress_type != zipfile.ZIP_STORED or not tight or (value.offset + step) * size > info.file_size:
+        raise CheckpointError(f"{file}: tensor {name} is compressed, cut off or not contiguous")
+    return Stored(file, begin + value.offset * size, value.storage.dtype, value.shape)
