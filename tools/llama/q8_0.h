@@ -1,15 +1,17 @@
-// Products of q8_0 weights and q8_0 activations with AVX-512 VNNI: tiles of 8 rows of weights, two to a register.
+// Products of q8_0 weights and q8_0 activations in tiles of 8 rows of weights, with AVX-512 VNNI or AVX2.
 //
 // Bit for bit what llama.cpp's own kernels give (tinyBLAS_Q0_AVX, ggml_vec_dot_q8_0_q8_0): the same 8 partial sums of
 // each output, the same float operations in the same order. Sums of bytes are whole numbers, so it does not matter how
-// they come about. What those kernels do again for every output is done once here: signs, scales, conversions. VNNI
-// wants one side unsigned, so weights go in as a + 128, and 128 times the sum of the activations, the same for every
-// row, is taken off beforehand. docs/engines.md has what it gains; tests/engines/test_q8_kernel.py compares the bits.
+// they come about. What those kernels do again for every output is done once for many here: magnitudes, scales,
+// conversions. Products of bytes want one side unsigned. With AVX-512 the weights go in as a + 128, and 128 times the
+// sum of the activations, the same for every row, is taken off beforehand; with AVX2 they go in as magnitudes, and
+// their signs go to the activations. Activations are never −128: llama.cpp scales the largest of a block to ±127.
+// notes/2026-11-processors.md has what it gains; tests/engines/test_q8_kernel.py compares the bits. On ARM llama.cpp
+// repacks q8_0 itself.
 
 #pragma once
 
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && \
-    defined(__AVX512VNNI__) && defined(__F16C__)
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #define HEARSAY_Q8_0 1
 
 #include <cstddef>
@@ -18,20 +20,9 @@
 
 namespace hearsay {
 
-constexpr int ROWS = 8;   // of weights in a tile
-constexpr int AHEAD = 2;  // tiles that are fetched before they are due
-
-// One block (32 values) of 8 rows of weights.
-struct Panel {
-    __m512i pair[ROWS / 2];  // rows 2p and 2p + 1, each value + 128
-    __m256  scale;
-};
-
-// The activations' blocks, [columns, k]: −128 · the sum of the 4 bytes of each lane, and the scale.
-struct Activations {
-    const __m256i * minus;
-    const float *   scale;
-};
+constexpr int ROWS    = 8;  // of weights in a tile
+constexpr int COLUMNS = 4;  // of activations that are multiplied at once, at most
+constexpr int AHEAD   = 2;  // tiles that are fetched before they are due
 
 // At least `bytes` of this thread's own, aligned to 64; kept for the next call.
 static inline char * scratch(size_t bytes) {
@@ -42,17 +33,14 @@ static inline char * scratch(size_t bytes) {
     return (char *) (((uintptr_t) memory.data() + 63) & ~(uintptr_t) 63);
 }
 
-static inline Panel panel_of(const block_q8_0 * a, int64_t lda) {
-    Panel panel;
-    for (int p = 0; p < ROWS / 2; p++) {
-        const __m256i even = _mm256_loadu_si256((const __m256i *) a[lda * (2 * p)].qs);
-        const __m256i odd  = _mm256_loadu_si256((const __m256i *) a[lda * (2 * p + 1)].qs);
-        const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(even), odd, 1);
-        panel.pair[p] = _mm512_xor_si512(both, _mm512_set1_epi8(-128));
-    }
-    panel.scale = _mm256_cvtph_ps(_mm_setr_epi16(a[0].d, a[lda].d, a[lda * 2].d, a[lda * 3].d, a[lda * 4].d,
-                                                 a[lda * 5].d, a[lda * 6].d, a[lda * 7].d));
-    return panel;
+static inline __m256i values_of(const block_q8_0 & block) {
+    return _mm256_loadu_si256((const __m256i *) block.qs);
+}
+
+// The scales of a block of 8 rows.
+static inline __m256 scales_of(const block_q8_0 * a, int64_t lda) {
+    return _mm256_cvtph_ps(_mm_setr_epi16(a[0].d, a[lda].d, a[lda * 2].d, a[lda * 3].d, a[lda * 4].d, a[lda * 5].d,
+                                          a[lda * 6].d, a[lda * 7].d));
 }
 
 // Weights are read once, so the memory decides, and a tile is too many short streams for the processor to foresee.
@@ -70,10 +58,47 @@ static inline float sum(__m256 x) {
     return _mm_cvtss_f32(_mm_add_ss(res, _mm_movehdup_ps(res)));
 }
 
-// A tile times N columns; panel(l) is the tile's block l.
+// n columns of k blocks, the scale of each block, and room for as many of what a kernel makes of them.
+template <typename Extra> struct Columns {
+    const block_q8_0 * block;
+    int64_t            stride;
+    const float *      scale;  // [n, k]
+    Extra *            extra;
+};
+
+// Below, once for each instruction set: a Panel is one block (32 values) of 8 rows of weights; prepare is for a column's
+// k blocks of `extra`; multiply is a tile times the columns j … j + N − 1, where panel(l) is the tile's block l.
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && \
+    defined(__AVX512VNNI__)
+
+struct Panel {
+    __m512i pair[ROWS / 2];  // rows 2p and 2p + 1, each value + 128
+    __m256  scale;
+};
+
+static inline Panel panel_of(const block_q8_0 * a, int64_t lda) {
+    Panel panel;
+    for (int p = 0; p < ROWS / 2; p++) {
+        const __m512i even = _mm512_castsi256_si512(values_of(a[lda * (2 * p)]));
+        const __m512i both = _mm512_inserti64x4(even, values_of(a[lda * (2 * p + 1)]), 1);
+        panel.pair[p] = _mm512_xor_si512(both, _mm512_set1_epi8(-128));
+    }
+    panel.scale = scales_of(a, lda);
+    return panel;
+}
+
+typedef __m256i Extra;  // of a block of activations: −128 · the sum of the 4 bytes of each lane
+
+static inline void prepare(const block_q8_0 * b, int64_t k, Extra * extra) {
+    const __m256i zero = _mm256_setzero_si256();
+    for (int64_t l = 0; l < k; l++) {
+        extra[l] = _mm256_sub_epi32(zero, _mm256_dpbusd_epi32(zero, _mm256_set1_epi8(-128), values_of(b[l])));
+    }
+}
+
 template <int N, typename Source>
-static inline void multiply(Source panel, const block_q8_0 * b, int64_t ldb, Activations y, int64_t k, float * c,
-                            int64_t ldc) {
+static inline void multiply(Source panel, Columns<Extra> y, int64_t from, int64_t k, float * c, int64_t ldc) {
     const __m512i first = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
     __m512i which[ROWS / 2];  // whose scale, for each pair
     __m512  acc[N][ROWS / 2];
@@ -86,12 +111,13 @@ static inline void multiply(Source panel, const block_q8_0 * b, int64_t ldb, Act
     for (int64_t l = 0; l < k; l++) {
         const Panel & a = panel(l);
         for (int j = 0; j < N; j++) {
-            const __m512i values = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *) b[ldb * j + l].qs));
-            const __m512i minus  = _mm512_broadcast_i64x4(y.minus[j * k + l]);
-            const __m512  scale  = _mm512_castps256_ps512(_mm256_mul_ps(a.scale, _mm256_set1_ps(y.scale[j * k + l])));
+            const int64_t at     = (from + j) * k + l;
+            const __m512i values = _mm512_broadcast_i64x4(values_of(y.block[y.stride * (from + j) + l]));
+            const __m512i minus  = _mm512_broadcast_i64x4(y.extra[at]);
+            const __m512  both   = _mm512_castps256_ps512(_mm256_mul_ps(a.scale, _mm256_set1_ps(y.scale[at])));
             for (int p = 0; p < ROWS / 2; p++) {
                 const __m512 product = _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(minus, a.pair[p], values));
-                acc[j][p] = _mm512_fmadd_ps(_mm512_permutexvar_ps(which[p], scale), product, acc[j][p]);
+                acc[j][p] = _mm512_fmadd_ps(_mm512_permutexvar_ps(which[p], both), product, acc[j][p]);
             }
         }
     }
@@ -102,6 +128,74 @@ static inline void multiply(Source panel, const block_q8_0 * b, int64_t ldb, Act
         }
     }
 }
+
+#else
+
+struct Panel {
+    __m256i row[ROWS];
+    __m256  scale;
+};
+
+static inline Panel panel_of(const block_q8_0 * a, int64_t lda) {
+    Panel panel;
+    for (int r = 0; r < ROWS; r++) {
+        panel.row[r] = values_of(a[lda * r]);
+    }
+    panel.scale = scales_of(a, lda);
+    return panel;
+}
+
+typedef __m256 Extra;  // [k, N] of the columns at work: the products of both scales, by the first pass over a tile
+
+static inline void prepare(const block_q8_0 *, int64_t, Extra *) {}
+
+// Sums of 4 products of bytes, unsigned and signed.
+static inline __m256i products(__m256i magnitude, __m256i values) {
+#if defined(__AVXVNNI__)
+    return _mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), magnitude, values);
+#else
+    return _mm256_madd_epi16(_mm256_maddubs_epi16(magnitude, values), _mm256_set1_epi16(1));
+#endif
+}
+
+template <int N, typename Source>
+static inline void multiply(Source panel, Columns<Extra> y, int64_t from, int64_t k, float * c, int64_t ldc) {
+    constexpr int R = N == 1 ? ROWS : N == 2 ? 4 : 2;  // rows of a pass: the sums of their outputs stay in registers
+    const block_q8_0 * block = y.block + y.stride * from;
+    for (int first = 0; first < ROWS; first += R) {
+        __m256 acc[N][R];
+        for (int j = 0; j < N; j++) {
+            for (int r = 0; r < R; r++) {
+                acc[j][r] = _mm256_setzero_ps();
+            }
+        }
+        for (int64_t l = 0; l < k; l++) {
+            const Panel & a    = panel(l);
+            Extra *       both = y.extra + l * N;
+            if (first == 0) {
+                for (int j = 0; j < N; j++) {
+                    both[j] = _mm256_mul_ps(a.scale, _mm256_set1_ps(y.scale[(from + j) * k + l]));
+                }
+            }
+            for (int r = 0; r < R; r++) {
+                const __m256i row       = a.row[first + r];
+                const __m256i magnitude = _mm256_abs_epi8(row);
+                for (int j = 0; j < N; j++) {
+                    const __m256i values = _mm256_sign_epi8(values_of(block[y.stride * j + l]), row);
+                    const __m256  scale  = _mm256_broadcast_ss((const float *) (both + j) + first + r);
+                    acc[j][r] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(products(magnitude, values)), acc[j][r]);
+                }
+            }
+        }
+        for (int j = 0; j < N; j++) {
+            for (int r = 0; r < R; r++) {
+                c[ldc * j + first + r] = sum(acc[j][r]);
+            }
+        }
+    }
+}
+
+#endif
 
 // c[j, i] = a[i] · b[j] for m rows of weights and n columns of k blocks each: this thread's part of it.
 // False: m is no multiple of 8, nothing was done.
@@ -116,20 +210,16 @@ static bool q8_0(int64_t m, int64_t n, int64_t k, const block_q8_0 * a, int64_t 
     if (begin >= end) {
         return true;
     }
-    Panel *   panels = (Panel *) scratch(k * sizeof(Panel) + n * k * (sizeof(__m256i) + sizeof(float)));
-    __m256i * minus  = (__m256i *) (panels + k);
-    float *   scale  = (float *) (minus + n * k);
+    Panel * panels = (Panel *) scratch(k * sizeof(Panel) + n * k * (sizeof(Extra) + sizeof(float)));
+    Extra * extra  = (Extra *) (panels + k);
+    float * scale  = (float *) (extra + n * k);
     for (int64_t j = 0; j < n; j++) {
+        prepare(b + ldb * j, k, extra + j * k);
         for (int64_t l = 0; l < k; l++) {
-            const block_q8_0 & block = b[ldb * j + l];
-            const __m256i      zero  = _mm256_setzero_si256();
-            const __m256i      plus  = _mm256_dpbusd_epi32(zero, _mm256_set1_epi8(-128),
-                                                           _mm256_loadu_si256((const __m256i *) block.qs));
-            minus[j * k + l] = _mm256_sub_epi32(zero, plus);
-            scale[j * k + l] = _cvtsh_ss(block.d);
+            scale[j * k + l] = _cvtsh_ss(b[ldb * j + l].d);
         }
     }
-    const Activations y = {minus, scale};
+    const Columns<Extra> y = {b, ldb, scale, extra};
     for (int64_t t = begin; t < end; t++) {
         const block_q8_0 * rows = a + lda * ROWS * t;
         float *            out  = c + ROWS * t;
@@ -138,7 +228,7 @@ static bool q8_0(int64_t m, int64_t n, int64_t k, const block_q8_0 * a, int64_t 
             multiply<1>([&](int64_t l) -> const Panel & {
                 fetch_ahead(rows, lda, l);
                 return panel = panel_of(rows + l, lda);
-            }, b, ldb, y, k, out, ldc);
+            }, y, 0, k, out, ldc);
             continue;
         }
         for (int64_t l = 0; l < k; l++) {
@@ -146,15 +236,13 @@ static bool q8_0(int64_t m, int64_t n, int64_t k, const block_q8_0 * a, int64_t 
             panels[l] = panel_of(rows + l, lda);
         }
         const auto made = [panels](int64_t l) -> const Panel & { return panels[l]; };
-        for (int64_t j = 0; j < n; j += 4) {
-            const block_q8_0 * column = b + ldb * j;
-            const Activations  from   = {minus + j * k, scale + j * k};
-            float *            to     = out + ldc * j;
+        for (int64_t j = 0; j < n; j += COLUMNS) {
+            float * to = out + ldc * j;
             switch (n - j) {
-                case 1:  multiply<1>(made, column, ldb, from, k, to, ldc); break;
-                case 2:  multiply<2>(made, column, ldb, from, k, to, ldc); break;
-                case 3:  multiply<3>(made, column, ldb, from, k, to, ldc); break;
-                default: multiply<4>(made, column, ldb, from, k, to, ldc);
+                case 1:  multiply<1>(made, y, j, k, to, ldc); break;
+                case 2:  multiply<2>(made, y, j, k, to, ldc); break;
+                case 3:  multiply<3>(made, y, j, k, to, ldc); break;
+                default: multiply<COLUMNS>(made, y, j, k, to, ldc);
             }
         }
     }
