@@ -84,7 +84,7 @@ def test_live_sessions_are_counted_and_timed(hearsay: Run):
 
 def test_live_sessions_of_recordings_are_timed_by_the_words_heard(hearsay: Run):
     """Without known word ends the finals' own word times are what lags count from."""
-    found = run_json(hearsay, "sessions", "--count", 1, "--seconds", 20)
+    found = run_json(hearsay, "sessions", "--count", 1, "--seconds", 10)
     assert found["words"] > 0 and found["utterances"] > 0
     assert found["final_beyond_endpointing_ms"]["p50"] is not None
 
