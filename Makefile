@@ -8,7 +8,7 @@ DATA ?= $(HEARSAY_DATA)
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: eval-extra demo docs serve test outside reference lint bench bench-live bench-official soak eval size export-check clean environment wheel
+.PHONY: eval-extra bundle bundle-check demo docs serve test outside reference lint bench bench-live bench-official soak eval size export-check clean environment wheel
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -94,6 +94,12 @@ wheel:  ## what others install, checked: dist/ (fetches build and twine)
 	@test -x .envs/wheel/bin/python || $(PYTHON) -m venv .envs/wheel
 	@.envs/wheel/bin/python -m pip install -q --disable-pip-version-check build twine
 	@rm -rf dist && .envs/wheel/bin/python -m build && .envs/wheel/bin/python -m twine check --strict dist/*
+
+bundle: environment  ## one archive for machines like this one that have no network: make bundle [MODELS="NAME DIR"]
+	@$(BIN)/python -m tools.bundle --cache "$(CACHE)/wheels" $(MODELS)
+
+bundle-check: $(VENV)/dev.stamp  ## make such an archive, install it and run the demo where there is no network
+	@$(BIN)/python -m pytest -q tests/test_bundle.py
 
 clean:  ## remove environments and caches of this folder
 	rm -rf $(VENV) .envs .pytest_cache .ruff_cache .hypothesis build dist

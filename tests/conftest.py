@@ -24,12 +24,12 @@ settings.load_profile("hearsay")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-APART = ("soak", "reference", "clients_outside")
-"""Folders that run only when they are named: they take long, or need torch or other people's clients."""
+APART = ("soak", "reference", "clients_outside", "test_bundle.py")
+"""What runs only when it is named: it takes long, or needs torch, other people's clients or every wheel once more."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the folders of ``APART`` out of a run that does not name them."""
+    """Leave what stands in ``APART`` out of a run that does not name them."""
     here = Path(__file__).parent
     for name in APART:
         folder = here / name

@@ -117,27 +117,33 @@ def progress(log: str) -> str:
     return "configuring" if "Configuring CMake" in log else "fetching the source and its build tools"
 
 
+def wheel(cache: Path, requirements: Path) -> Path:
+    """The wheel of this machine, compiled where ``cache`` does not hold it yet."""
+    line = pinned(requirements)
+    folder = cache / key(line)
+    wheels = list(folder.glob("*.whl"))
+    if wheels:
+        return wheels[0]
+    problem = compiler_missing()
+    if problem:
+        sys.exit(problem)
+    print("Compiling llama.cpp for this machine, once: two to three minutes on two cores.", flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        made = compile_wheel(line, Path(scratch))
+        shutil.move(made, folder / made.name)
+    return folder / made.name
+
+
 def main() -> None:
     """Build or find the wheel, then install it without its dependencies (the lock file brings those)."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--requirements", type=Path, default=Path("requirements/runtime.txt"))
     arguments = parser.parse_args()
-    line = pinned(arguments.requirements)
-    folder: Path = arguments.cache / key(line)
-    wheels = list(folder.glob("*.whl"))
-    if not wheels:
-        problem = compiler_missing()
-        if problem:
-            sys.exit(problem)
-        print("Compiling llama.cpp for this machine, once: two to three minutes on two cores.", flush=True)
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as scratch:
-            wheel = compile_wheel(line, Path(scratch))
-            shutil.move(wheel, folder / wheel.name)
-        wheels = list(folder.glob("*.whl"))
-    if subprocess.run(pip("install", "-q", "--no-deps", "--force-reinstall", str(wheels[0])), check=False).returncode:
-        sys.exit(f"{wheels[0].name} could not be installed")
+    found = wheel(arguments.cache, arguments.requirements)
+    if subprocess.run(pip("install", "-q", "--no-deps", "--force-reinstall", str(found)), check=False).returncode:
+        sys.exit(f"{found.name} could not be installed")
 
 
 if __name__ == "__main__":
