@@ -106,7 +106,7 @@ def readyz(hub: Hub, request: Request) -> Response:
         return _status(503, "draining")
     if hub.models is None:
         return _status(503, "failed" if hub.failure else "loading")
-    if hub.oldest_call() > hub.settings.stall_seconds:
+    if hub.stalled:
         return _status(503, "stalled")
     return _status(200, "ready", speaking=hub.models.speaking is not None, headroom=hub.headroom)
 

@@ -138,7 +138,7 @@ class Settings:
     )
     stall_seconds: float = _setting(
         120.0,
-        "`/readyz` says stalled while one call to the model takes longer than this; a drain then cuts sessions.",
+        "While one call to the model takes longer, `/readyz` and new work get 503 stalled; a drain then cuts sessions.",
         low=1,
         high=86400,
     )

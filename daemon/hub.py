@@ -169,6 +169,11 @@ class Hub:
         begun = [worker.since for worker in list(self._live) if worker.since is not None]
         return time.monotonic() - min(begun) if begun else 0.0
 
+    @property
+    def stalled(self) -> bool:
+        """Whether one call to a model takes longer than any should."""
+        return self.oldest_call() > self.settings.stall_seconds
+
     def loaded(self) -> Models:
         """The loaded models.
 
@@ -204,11 +209,13 @@ class Hub:
         """A slot of the kind that ``endpoint`` needs, for the duration of a request.
 
         Raises:
-            Refused: 503 while draining or loading, 404 without a speaking model, 429 when all slots are taken, or for
-                hearing when the machine would not keep one more session live.
+            Refused: 503 while draining, loading or stalled, 404 without a speaking model, 429 when all slots are taken,
+                or for hearing when the machine would not keep one more session live.
         """
         if self.draining:
             raise Refused(503, "draining", "the daemon is shutting down", retry_after=5)
+        if self.stalled:
+            raise Refused(503, "stalled", "a call to the model hangs (stall_seconds)", retry_after=5)
         if endpoint.kind is Kind.SPEAKING:
             self.speaking_model()
             slots = self.speakers

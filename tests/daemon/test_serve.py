@@ -409,6 +409,10 @@ def test_a_call_that_hangs_is_told(
                 send(socket, speech.pcm)
                 assert eventually(lambda: HTTP.get(background.url + "/readyz").json() == {"status": "stalled"})
                 assert HTTP.get(background.url + "/healthz").status_code == 200
+                answer = HTTP.post(
+                    background.url + "/v1/audio/transcriptions", files={"file": speech.path.read_bytes()}
+                )
+                assert (answer.status_code, answer.headers["retry-after"]) == (503, "5"), "as /readyz says"
             assert eventually(lambda: HTTP.get(background.url + "/readyz").status_code == 200)
             socket.send('{"type": "CloseStream"}')
             assert finals(json.loads(message) for message in socket)
