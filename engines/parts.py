@@ -86,6 +86,10 @@ class FunAsr(msgspec.Struct, frozen=True):
     cmvn: Member | None = None
     ctc: int | None = None
 
+    def heard(self, rows: int) -> int:
+        """How many of a clip's ``rows`` go into the decoder."""
+        return -(-rows // 2**self.halvings)
+
 
 class Decoder(msgspec.Struct, frozen=True):
     """Text decoder: a GGUF of llama.cpp's arch qwen3 without vocabulary; rows go in as embeddings."""

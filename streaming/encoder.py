@@ -12,7 +12,7 @@ calls.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -59,13 +59,14 @@ def rows_of(frames: int, chunk_frames: int, chunk_rows: int) -> int:
 class AudioEncoder:
     """The two graphs, shared by all sessions. Methods may be called from any thread and block for their result."""
 
-    def __init__(self, spec: Encoder, stem: Graph, body: Graph, lane: Lane, bins: int) -> None:
+    def __init__(self, spec: Encoder, stem: Graph | None, body: Graph, lane: Lane, bins: int) -> None:
+        """``stem``: None of a model that has none and takes no chunks."""
         self.spec = spec
         self._stem, self._body, self._lane, self._bins = stem, body, lane, bins
         # Older exports may have further heads.
         self._wanted = ("embeddings",) if spec.ctc_blank is None else ("embeddings", "ctc")
         # Graphs of older exports, and providers that want fixed shapes, take whole chunks only.
-        self._whole = stem.fixed or not stem.is_dynamic("mel", 2)
+        self._whole = stem is None or stem.fixed or not stem.is_dynamic("mel", 2)
         # On a CPU a batch only falls out of the cache (at 0.6B dimensions 8 chunks at once take 7 % longer than one by
         # one, and 260 MB more) and makes a job that others wait for long.
         self._most = 1 if body.provider == CPU else BATCHES[-1]
@@ -115,15 +116,23 @@ class AudioEncoder:
     def warm(self) -> None:
         """Run the shapes that will be run later: every one where they are fixed, else the least and the largest."""
         spec = self.spec
-        for batch in BATCHES if self._stem.fixed else (1,):
-            self._stem.run({"mel": np.zeros((batch, self._bins, spec.chunk_frames), np.float32)})
+        for batch in BATCHES if self._body.fixed else (1,):
+            if self._stem is not None:
+                self._stem.run({"mel": np.zeros((batch, self._bins, spec.chunk_frames), np.float32)})
         for batch in BATCHES if self._body.fixed else (1,):
             for length in (spec.window_rows,) if self._body.fixed else (BODY_GRAIN, spec.window_rows):
                 rows = np.zeros((batch, length, spec.stem_width), np.float32)
-                self._body.run({"rows": rows, "mask": np.ones((batch, length), np.float32)})
+                self._body.run(self._feeds(rows, np.ones((batch, length), np.float32)))
+
+    def _feeds(self, rows: Floats, mask: Floats) -> dict[str, npt.NDArray[Any]]:
+        """The body's inputs; where it makes its masks itself it is told how many rows are valid."""
+        if "mask" in self._body.inputs:
+            return {"rows": rows, "mask": mask}
+        return {"rows": rows, "valid_rows": mask.sum(1).astype(np.int64)}
 
     def _run_stem(self, jobs: Sequence[Sequence[Floats]]) -> list[list[Floats]]:
         def run(group: Sequence[Floats]) -> list[Floats]:
+            assert self._stem is not None
             return list(self._stem.run({"mel": _pad_batch(np.stack(group), self._stem.fixed)})[0])
 
         return _in_batches(jobs, run, lambda chunk: chunk.shape[1], self._most)
@@ -132,7 +141,7 @@ class AudioEncoder:
         def run(group: Sequence[tuple[Floats, Floats]]) -> list[Encoded]:
             rows = _pad_batch(np.stack([window[0] for window in group]), self._body.fixed)
             mask = _pad_batch(np.stack([window[1] for window in group]), self._body.fixed)
-            outputs = self._body.run({"rows": rows, "mask": mask}, self._wanted)
+            outputs = self._body.run(self._feeds(rows, mask), self._wanted)
             ctc = outputs[1] if len(outputs) > 1 else None
             return [Encoded(outputs[0][i], None if ctc is None else ctc[i]) for i in range(len(group))]
 

@@ -13,14 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from engines.batching import Cancelled, Lane, Owner
+from engines.files import load_tokenizer
 from engines.gguf import Decoder, Rows
 from engines.integrity import check
 from engines.load import Load
-from engines.manifest import ManifestError, read_asr
+from engines.manifest import FixedFloor, ManifestError, read_asr
 from engines.onnx import Graph
 from engines.threads import budget, share
 from streaming.encoder import AudioEncoder, rows_of
+from streaming.fbank import Fbank
 from streaming.forced_aligner import ForcedAligner
+from streaming.fun_prompt import FunAsrPrompt
 from streaming.keyterms import KeytermBias
 from streaming.mel import CLAMP, LogMel, MelStream, load_filters
 from streaming.options import OptionError
@@ -79,17 +82,18 @@ class Engine:
         self.rule = DECODER_ALONE if spec.ctc_blank is None else WITH_CTC
         """Which words of its hypotheses are committed."""
         frames = int(SEGMENT_SECONDS * self.sample_rate) // manifest.mel.hop_length
-        rows = HEAD_ROWS + rows_of(frames, spec.chunk_frames, spec.chunk_rows) + TEXT_ROWS
-        self.prompt = Prompt.load(
-            directory / manifest.tokenizer.file,
-            leading_space=manifest.tokenizer.leading_space,
-            languages=manifest.languages,
-        )
-        self.log_mel = LogMel(manifest.mel, load_filters(directory / manifest.mel.filters))
+        audio, whole = rows_of(frames, spec.chunk_frames, spec.chunk_rows), manifest.fun_asr
+        rows = HEAD_ROWS + (audio if whole is None else whole.heard(audio)) + TEXT_ROWS
+        tokenizer = load_tokenizer(directory / manifest.tokenizer.file)
+        spaced, languages = manifest.tokenizer.leading_space, manifest.languages
+        if whole is None:
+            self.prompt = Prompt(tokenizer, leading_space=spaced, languages=languages)
+            self.log_mel = LogMel(manifest.mel, load_filters(directory / manifest.mel.filters))
+        else:
+            self.prompt = FunAsrPrompt(tokenizer, whole, leading_space=spaced, languages=languages)
+            self.log_mel = Fbank(directory, manifest.mel, whole, spec.chunk_frames)
         self.vad = VoiceModel.load()
-        if spec.stem is None:
-            raise ManifestError(f"{directory}: encoder.stem: null")
-        stem = Graph(directory / spec.stem, threads=mine.threads, provider=provider)
+        stem = None if spec.stem is None else Graph(directory / spec.stem, threads=mine.threads, provider=provider)
         body = Graph(directory / spec.body, threads=mine.threads, provider=provider)
         self.provider = body.provider
         with ExitStack() as opened:
@@ -164,7 +168,7 @@ class Engine:
         Raises:
             OptionError: they are too long.
         """
-        tokens = self.prompt.head(keyterms)
+        tokens = self.prompt.head(keyterms, language)
         if len(tokens) > HEAD_ROWS:
             raise OptionError("keyterms", f"{len(tokens)} tokens with the model's own, the limit is {HEAD_ROWS}")
         opener = self.prompt.opener if language is None else None
@@ -172,6 +176,8 @@ class Engine:
 
     def mel_maximum(self, blocks: Iterable[Floats]) -> float:
         """Greatest log10 mel energy of a clip given in ``blocks`` of samples, for ``ListenOptions.mel_maximum``."""
+        if isinstance(self.log_mel.mel.floor, FixedFloor):
+            return self.log_mel.mel.floor.log10  # nothing asks for it
         stream, maximum = MelStream(self.log_mel), float(np.log10(CLAMP))
         for block in blocks:
             stream.feed(block)

@@ -81,9 +81,12 @@ class LogMel:
             # In double precision: next to a loud bin, single precision loses the quiet ones (and is no faster).
             spectrum = np.fft.rfft(windows[first:last] * self._window)
             power = spectrum.real**2 + spectrum.imag**2
-            energy = np.add.reduceat(power[:, self._columns] * self._weights, self._starts, axis=1)
-            out[first:last] = np.log10(np.maximum(energy, CLAMP))
+            out[first:last] = np.log10(np.maximum(self.energies(power), CLAMP))
         return out
+
+    def energies(self, power: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Mel energies [frames, bins] of power spectra [frames, n_fft // 2 + 1]."""
+        return np.add.reduceat(power[:, self._columns] * self._weights, self._starts, axis=1)
 
     def log10(self, samples: Array) -> Array:
         """Log10 mel energies of a whole clip, without a floor: float32 [bins, len(samples) // hop]."""

@@ -25,6 +25,9 @@ LANGUAGES: Final = {
     "th": "Thai", "vi": "Vietnamese", "ja": "Japanese", "tr": "Turkish", "hi": "Hindi", "ms": "Malay", "nl": "Dutch",
     "sv": "Swedish", "da": "Danish", "fi": "Finnish", "pl": "Polish", "cs": "Czech", "fil": "Filipino", "fa": "Persian",
     "el": "Greek", "ro": "Romanian", "hu": "Hungarian", "mk": "Macedonian",
+    # Of Fun-ASR-MLT-Nano alone:
+    "bg": "Bulgarian", "hr": "Croatian", "et": "Estonian", "ga": "Irish", "lv": "Latvian", "lt": "Lithuanian",
+    "mt": "Maltese", "sk": "Slovak", "sl": "Slovenian",
 }  # fmt: skip
 """ISO 639-1 (639-3 where there is none) → the name Qwen3-ASR was trained with."""
 
@@ -56,22 +59,26 @@ class Prompt:
         self._tokenizer = tokenizer
         self._leading_space = leading_space
         self.languages = tuple(languages)
-        start, end = self._special("<|im_start|>"), self._special("<|im_end|>")
-        self.end = end
+        self.end = self._special("<|im_end|>")
         """What ends an answer that was trained on; ``stop`` holds all that is taken for an end."""
-        self._audio_start, self._audio_end = self._special("<|audio_start|>"), self._special("<|audio_end|>")
-        self._asr_text = self._special("<asr_text>")
-        newline = self._ids("\n")
-        self._before_context = [start, *self._ids("system\n")]
-        self._after_context = [end, *newline, start, *self._ids("user\n"), self._audio_start]
-        self._suffix = [self._audio_end, end, *newline, start, *self._ids("assistant\n")]
-        self.stop = frozenset({end, self._special("<|endoftext|>")})
+        self.opener: int | None = None
+        """The token between the language that the model writes and its text, where it writes one."""
+        self._template()
+        self.stop = frozenset({self.end, self._special("<|endoftext|>")})
         starts = [
             (tokenizer.id_to_token(i) or "").startswith(_WORD_STARTS) or i in self.stop
             for i in range(tokenizer.get_vocab_size())
         ]
         self._after_spaced = np.array(starts, dtype=np.bool_)
         self._vocabulary = len(starts)
+
+    def _template(self) -> None:
+        start, end, newline = self._special("<|im_start|>"), self.end, self._ids("\n")
+        self._audio_start, self._audio_end = self._special("<|audio_start|>"), self._special("<|audio_end|>")
+        self.opener = self._asr_text = self._special("<asr_text>")
+        self._before_context = [start, *self._ids("system\n")]
+        self._after_context = [end, *newline, start, *self._ids("user\n"), self._audio_start]
+        self._suffix = [self._audio_end, end, *newline, start, *self._ids("assistant\n")]
 
     @classmethod
     def load(cls, path: Path, *, leading_space: bool, languages: Sequence[str]) -> "Prompt":
@@ -87,8 +94,11 @@ class Prompt:
     def _ids(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
 
-    def head(self, keyterms: Sequence[str]) -> list[int]:
-        """Everything before the audio. ``keyterms`` become the bare words of the system turn."""
+    def head(self, keyterms: Sequence[str], language: str | None = None) -> list[int]:
+        """Everything before the audio. ``keyterms`` become the bare words of the system turn.
+
+        ``language`` (ISO code): what is forced, for templates that say it here.
+        """
         context = " ".join(" ".join(term.split()) for term in keyterms)
         if context and self._leading_space:
             context = " " + context.lower()
@@ -102,11 +112,6 @@ class Prompt:
     def spelt(self, words: str) -> tuple[int, ...]:
         """Tokens of words as they stand inside a text, after a space."""
         return tuple(self._ids(" " + words))
-
-    @property
-    def opener(self) -> int:
-        """The token between the language that the model writes and its text."""
-        return self._asr_text
 
     def suffix(self, language: str | None) -> list[int]:
         """Everything between the audio and the answer; ``language`` (ISO code) is forced unless None."""

@@ -24,8 +24,10 @@ from streaming.ctc import CtcRows
 from streaming.decoding import MAX_BANS, Draft, Hypothesis, accepted, budget, follow, inverse
 from streaming.encoder import Encoded
 from streaming.engine import Engine, Head
+from streaming.fbank import Fbank
 from streaming.keyterms import recited, supported
 from streaming.rescoring import rescored
+from streaming.whole import WholeClip
 from streaming.windows import Windows
 from streaming.work import Work
 
@@ -50,7 +52,10 @@ class Segment:
         """What is in the cache before the closed windows: ``head``, or one without its context."""
         self._whole = True
         """Whether all of that and the closed windows are there."""
-        self._windows = Windows(engine, work, mel_maximum)
+        front = engine.log_mel
+        self._windows = (
+            WholeClip(engine, front, work) if isinstance(front, Fbank) else Windows(engine, work, mel_maximum)
+        )
         self._rows = len(head.rows)
         """Rows that stay in the cache: the position of what comes after them."""
         self._window: Encoded | None = None

@@ -22,7 +22,7 @@ from tests.reference.official import EMBEDDING, write_tokenizer
 
 Floats = NDArray[np.float32]
 
-__all__ = ["GOLDEN", "OTHER", "TINY", "Official", "_adaptors", "_encoders", "write_checkpoint"]
+__all__ = ["GOLDEN", "NAMES", "OTHER", "PUBLISHED", "TINY", "Official", "_adaptors", "_encoders", "write_checkpoint"]
 
 PROMPTS = (
     "You are a helpful assistant.",
@@ -31,6 +31,9 @@ PROMPTS = (
     "<think>\n\n</think>\n\n",
 )
 """What the tokenizer learns to write in few tokens, as the published one does."""
+
+NAMES = {"zh": "中文", "en": "英文"}
+"""What languages are called in the prompt (Fun-ASR, README)."""
 
 LLM: Mapping[str, Any] = {
     "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 640, "hidden_size": 128,
@@ -82,15 +85,15 @@ system turn, no thoughts, a head of its own."""
 GOLDEN: Mapping[str, Any] = {
     **TINY,
     "audio_encoder_conf": {
-        **TINY["audio_encoder_conf"], "output_size": 32, "attention_heads": 2, "linear_units": 48, "num_blocks": 2,
+        **TINY["audio_encoder_conf"], "output_size": 24, "attention_heads": 2, "linear_units": 32, "num_blocks": 2,
         "tp_blocks": 1,
     },
-    "audio_adaptor_conf": {**TINY["audio_adaptor_conf"], "ffn_dim": 48, "llm_dim": 64, "encoder_dim": 32, "n_layer": 1},
-    "ctc_decoder_conf": {**TINY["ctc_decoder_conf"], "ffn_dim": 32, "llm_dim": 32, "encoder_dim": 32},
-    "ctc_vocab_size": 100,
+    "audio_adaptor_conf": {**TINY["audio_adaptor_conf"], "ffn_dim": 32, "llm_dim": 48, "encoder_dim": 24, "n_layer": 1},
+    "ctc_decoder_conf": {**TINY["ctc_decoder_conf"], "ffn_dim": 32, "llm_dim": 24, "encoder_dim": 24},
+    "ctc_vocab_size": 60,
     "llm": {
-        **LLM, "vocab_size": 640, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-        "num_attention_heads": 4,
+        **LLM, "vocab_size": 512, "hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2,
+        "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 24,
     },
 }  # fmt: skip
 """So small that its export fits the repository."""

@@ -1,0 +1,264 @@
+"""The second family, Fun-ASR-Nano: held to the official classes without torch, and live by the same listener.
+
+The arrays come from funasr and transformers alone (tests/reference/funasr/golden.py).
+"""
+
+import statistics
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engines.batching import Owner
+from engines.gguf import Decoder, Rows
+from engines.onnx import Graph
+from export.sound import sound
+from streaming.engine import SEGMENT_SECONDS
+from streaming.fbank import Fbank
+from streaming.fun_prompt import NAMES
+from streaming.model import AsrModel
+from streaming.options import ListenOptions, OptionError
+from streaming.prompt import LANGUAGES
+from streaming.segment import Segment
+from streaming.whole import WholeClip
+from streaming.work import Work
+from tests.clips import RATE, Clip
+from tests.golden_models import GOLDEN
+from tests.streaming.listening import LIVE, OFFLINE, continuous, finals, finish, hear, listen
+
+Floats = npt.NDArray[np.float32]
+
+NANO = GOLDEN.parent / "funasr" / "nano"
+OFFICIAL = np.load(GOLDEN.parent / "funasr" / "official.npz")
+CLIPS = ((0.3, 0), (2.0, 1), (9.7, 2))
+PROMPTS: tuple[tuple[str | None, tuple[str, ...]], ...] = (
+    (None, ()),
+    ("zh", ()),
+    (None, ("hearsay", "Qwen3 ASR")),
+    ("en", ("fox",)),
+)
+
+
+@pytest.fixture(scope="module")
+def nano() -> Iterator[AsrModel]:
+    """Random weights of the family; what it says is noise."""
+    model = AsrModel(NANO, sessions=6, threads=2)
+    yield model
+    model.close()
+
+
+def front(model: AsrModel) -> Fbank:
+    """Its front end."""
+    assert isinstance(model.engine.log_mel, Fbank)
+    return model.engine.log_mel
+
+
+def rows_of(model: AsrModel, samples: Floats) -> Floats:
+    """Stacked rows of a clip."""
+    fbank = front(model)
+    return fbank.rows(fbank.frames(samples, fbank.count(len(samples))))
+
+
+# ---------------------------------------------------------------- official
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_front_end(nano: AsrModel, number: int) -> None:
+    """The official rows, whose transform is in float32: frames, stacking at both edges, mean and variance."""
+    ours = rows_of(nano, sound(*CLIPS[number]))
+    assert ours.shape == (len(OFFICIAL[f"embeddings{number}"]), 560)
+    assert np.abs(ours[::8, ::4] - OFFICIAL[f"features{number}"]).max() < 1e-3
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_encoder(nano: AsrModel, number: int) -> None:
+    """From samples to embeddings and the CTC head."""
+    rows = rows_of(nano, sound(*CLIPS[number]))
+    theirs = OFFICIAL[f"embeddings{number}"]
+    graph = Graph(NANO / nano.manifest.encoder.body, threads=1, provider="cpu")
+    ours, ctc = graph.run({"rows": rows[None], "valid_rows": np.array([len(rows)])})
+    assert np.abs(ours[0] - theirs).max() / np.sqrt((theirs**2).mean()) < 1e-3
+    cosines = (ours[0] * theirs).sum(1) / np.linalg.norm(ours[0], axis=1) / np.linalg.norm(theirs, axis=1)
+    assert cosines.min() > 0.999999
+    assert np.abs(ctc[0, ::8] - OFFICIAL[f"ctc{number}"]).max() < 5e-3
+    assert nano.manifest.fun_asr is not None and nano.manifest.fun_asr.ctc == ctc.shape[2]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_prompts(nano: AsrModel, number: int) -> None:
+    """The official ids, with and without language and keyterms; 0 where the audio lies."""
+    language, terms = PROMPTS[number]
+    prompt = nano.engine.prompt
+    ids = OFFICIAL[f"asked{number}"].tolist()
+    rows = ids.count(0)
+    assert rows == 3  # 98 frames, 17 stacked rows
+    assert [*prompt.head(terms, language), *rows * [0], *prompt.suffix(language)] == ids
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_greedy_tokens(nano: AsrModel, number: int) -> None:
+    """From samples to 64 tokens, every stage the runtime's: the official model's."""
+    ids, tokens = OFFICIAL[f"prompt{number}"], OFFICIAL[f"tokens{number}"].tolist()
+    assert len(set(tokens)) >= 15
+    samples = sound(*CLIPS[number])
+    clip = WholeClip(nano.engine, front(nano), Work())
+    clip.extend(samples)
+    audio = clip.tail(len(samples), Owner()).embeddings
+    decoder = Decoder(NANO / nano.manifest.decoder.file, sequences=1, rows=512, threads=1, kv="f32")
+    try:
+        rows = decoder.embed(ids.tolist())
+        rows[ids == 0] = audio
+        sequence = decoder.acquire()
+        logits = decoder.evaluate([Rows(sequence, 0, rows, len(rows) - 1)])[0][-1]
+        said: list[int] = []
+        for step in range(len(tokens)):
+            if step % 16 == 0:
+                official = OFFICIAL[f"logits{number}"][step // 16]
+                assert np.abs(logits - official).max() < 2e-3 * official.std()
+            said.append(int(logits.argmax()))
+            logits = decoder.evaluate([Rows(sequence, len(rows) + step, decoder.embed(said[-1:]), 0)])[0][-1]
+    finally:
+        decoder.close()
+    assert said == tokens
+
+
+def test_other_audio_gives_other_text() -> None:
+    """The golden tokens are no constant."""
+    assert len({tuple(OFFICIAL[f"tokens{number}"].tolist()) for number in range(3)}) == 3
+
+
+# ---------------------------------------------------------------- a clip's rows
+
+
+@settings(max_examples=40)
+@given(length=st.integers(1, 3 * RATE), cuts=st.lists(st.integers(1, 9000), min_size=1, max_size=5))
+def test_rows_do_not_depend_on_cuts_or_looks(nano: AsrModel, length: int, cuts: list[int]) -> None:
+    """Samples in any pieces, a look after each: the rows of the clip that was given at once, bit for bit."""
+    samples = sound(3.0, 4)[:length]
+    clips = [WholeClip(nano.engine, front(nano), Work()) for _ in range(2)]
+    clips[0].extend(samples)
+    at = turn = 0
+    while at < length:
+        clips[1].extend(samples[at : at + cuts[turn % len(cuts)]])
+        at, turn = min(at + cuts[turn % len(cuts)], length), turn + 1
+        clips[1].tail(at, Owner())
+    once, pieces = (clip.tail(length, Owner()).embeddings for clip in clips)
+    assert once.shape == (-(-max(1, -(-front(nano).count(length) // 6)) // 8), 48)
+    np.testing.assert_array_equal(once, pieces)
+
+
+def test_the_same_clip_in_any_container(nano: AsrModel) -> None:
+    """5 s in 5, 30 and 60 s, noise behind it."""
+    graph = Graph(NANO / nano.manifest.encoder.body, threads=2, provider="cpu")
+    rows = rows_of(nano, sound(5.0, 3))
+    found: list[Floats] = []
+    for seconds in (5, 30, 60):
+        held = np.random.default_rng(0).standard_normal((1, round(seconds / 0.06), 560), np.float32)
+        held[0, : len(rows)] = rows
+        found.append(graph.run({"rows": held, "valid_rows": np.array([len(rows)])})[0][0, : len(rows)])
+    assert len(found[0]) == len(rows) == 83
+    for other in found[1:]:
+        assert np.abs(other - found[0]).max() <= 1e-5
+        norms = np.linalg.norm(other, axis=1) * np.linalg.norm(found[0], axis=1)
+        assert ((other * found[0]).sum(1) / norms).min() >= 0.999999
+
+
+def test_the_first_call_after_warming_costs_what_later_ones_cost() -> None:
+    """A session that was just loaded, its shape warmed: the least of three first calls against a middling later one."""
+    rows = np.zeros((1, 500, 560), np.float32)
+    first: list[float] = []
+    later: list[float] = []
+    for _ in range(3):
+        graph = Graph(NANO / "body.onnx", threads=1, provider="cpu")
+        for call in range(12):
+            began = time.perf_counter()
+            graph.run({"rows": rows, "valid_rows": np.array([400])})
+            if call:
+                (first if call == 1 else later).append(time.perf_counter() - began)
+    assert min(first) <= 1.5 * statistics.median(later)
+
+
+# ---------------------------------------------------------------- live
+
+
+@settings(max_examples=10)
+@given(which=st.integers(0, 119), cuts=st.lists(st.integers(16, 80_000), min_size=1, max_size=6))
+def test_the_final_text_does_not_depend_on_the_cuts(
+    nano: AsrModel, clips: list[Clip], which: int, cuts: list[int]
+) -> None:
+    """Live in any pieces, interim hypotheses included, gives bit for bit what the file gives."""
+    clip = clips[which % len(clips)]
+    live = listen(nano, clip.samples, LIVE, cuts)
+    assert finals(live) == finals(listen(nano, clip.samples, OFFLINE, [len(clip.samples)]))
+
+
+def test_alone_and_in_a_crowd(nano: AsrModel, clips: list[Clip]) -> None:
+    """Six sessions in turns: each gets what it gets alone."""
+    chosen = [clip.samples[: 8 * RATE] for clip in clips[:60:10]]
+    listeners = [nano.listener(LIVE) for _ in chosen]
+    events: list[list[object]] = [[] for _ in chosen]
+    for at in range(0, max(map(len, chosen)), 4000):
+        for listener, samples, heard in zip(listeners, chosen, events, strict=True):
+            heard += hear(listener, samples[at : at + 4000]) if at < len(samples) else []
+    for listener, heard in zip(listeners, events, strict=True):
+        heard += finish(listener)
+    for samples, heard in zip(chosen, events, strict=True):
+        alone = finals(listen(nano, samples, OFFLINE, [len(samples)]))
+        assert finals(heard) == alone  # pyright: ignore[reportArgumentType]
+        assert alone
+
+
+def test_a_full_segment_is_split_and_looked_at(nano: AsrModel, clips: list[Clip]) -> None:
+    """Speech without a pause: looks stay bounded by the longest segment, frames are computed once."""
+    samples = continuous(clips, 30)
+    options = ListenOptions(endpointing=None)
+    listener = nano.listener(options)
+    for at in range(0, len(samples), 8000):
+        hear(listener, samples[at : at + 8000])
+    work = listener.work
+    assert work.windows == work.stem_chunks == 0
+    assert work.ticks > 20
+    assert work.mel_frames <= len(samples) // 160 + 400 * 1.5
+    assert work.tail_rows <= (work.ticks + work.finals) * -(-int(SEGMENT_SECONDS / 0.06) // 8)
+    assert [final.text for final in finals(finish(listener))]
+
+
+def test_languages(nano: AsrModel) -> None:
+    """Forced before the audio; told by the script where none is; one that it does not hear is refused."""
+    engine = nano.engine
+    assert NAMES.keys() <= LANGUAGES.keys()
+    assert engine.language("zh-CN") == "zh"
+    with pytest.raises(OptionError, match="golden-nano hears zh, en, ja"):
+        engine.language("fr")
+    prompt = engine.prompt
+    assert prompt.head((), "zh") != prompt.head((), None)
+    for text, language in (("今天天气", "zh"), ("こんにちは世界", "ja"), ("good evening", None)):
+        tokens = prompt._tokenizer.encode(text).ids  # pyright: ignore[reportPrivateUsage]
+        answer = prompt.answer(tokens, None)
+        assert (answer.text, answer.language, list(answer.body)) == (text, language, tokens)
+
+
+def test_keyterms_are_heard_about(nano: AsrModel) -> None:
+    """They stand before the audio, and the list is bounded as ever."""
+    head = nano.engine.head(("hearsay", "fox"), None)
+    assert len(head.rows) > len(nano.engine.head((), None).rows)
+    with pytest.raises(OptionError, match="keyterms"):
+        nano.check(ListenOptions(keyterms=tuple(f"word{number}" for number in range(200))))
+
+
+def test_a_segment_of_a_few_samples(nano: AsrModel) -> None:
+    """Shorter than a frame: one row, a text, no error."""
+    engine, owner = nano.engine, Owner()
+    sequence = engine.acquire(owner)
+    try:
+        head = engine.head((), "en")
+        engine.evaluate(Rows(sequence, 0, head.rows, len(head.rows)), owner)
+        segment = Segment(engine, sequence, head, "en", Work())
+        segment.extend(np.zeros(5, np.float32))
+        assert segment.final(5, owner).answer.language == "en"
+    finally:
+        engine.release(sequence)
