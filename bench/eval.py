@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from bench import clips
+from bench.beside import condition_rows, cost_row, mark_rows
 from bench.codec_quality import codec_rows
 from bench.corpora import error_rows, quantised_row
 from bench.keyterms import keyterm_rows
 from bench.material import Material
+from bench.peers import PEERS
 from bench.row import NotMeasured, Row, table
 from bench.speaking import speaking_rows
 from bench.stability import committed_row
@@ -24,6 +26,9 @@ from engines.store import ModelNotFound
 
 GROUPS: Final[dict[str, Callable[[Material], list[Row]]]] = {
     "words": error_rows,
+    "marks": mark_rows,
+    "conditions": condition_rows,
+    "cost": cost_row,
     "wordless": wordless_rows,
     "committed": committed_row,
     "keyterms": keyterm_rows,
@@ -48,6 +53,10 @@ def main(arguments: list[str] | None = None) -> int:
     if wrong := [name for name in chosen if name not in GROUPS]:
         print(f"--rows: no rows named {', '.join(wrong)}; there are {', '.join(GROUPS)}", file=sys.stderr)
         return 2
+    peers: list[str] = given.peers.split(",") if given.peers else []
+    if wrong := [name for name in peers if name not in PEERS]:
+        print(f"--peers: no recogniser named {', '.join(wrong)}; there are {', '.join(PEERS)}", file=sys.stderr)
+        return 2
     material = Material(
         data,
         shards,
@@ -59,13 +68,15 @@ def main(arguments: list[str] | None = None) -> int:
         limit=given.limit,
         spoken=given.spoken,
         sentences=given.sentences,
+        peers=peers,
         voice=given.voice,
     )
     rows = [row for name in chosen for row in _measure(name, material)]
     print(table(rows))
     if given.json:
         content = [
-            {"row": r.name, "reached": r.reached, "goal": r.goal, "status": r.status, "notes": r.notes, **r.details}
+            {"row": r.name, "reached": r.reached, "goal": r.goal, "status": r.status, "notes": r.notes}
+            | {"beside": r.others, **r.details}
             for r in rows
         ]
         given.json.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
@@ -95,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="file with names of clips, or a training run's run.json: its dev clips",
     )
+    add("--peers", default="moonshine,vosk,whisper", help=f"heard beside, by commas, of {', '.join(PEERS)}")
     add("--limit", type=int, help="at most so many clips of a corpus")
     add("--asr-model", help="name or directory of the hearing model")
     add("--tts-model", help="name or directory of the speaking model")

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from bench.clips import Clip, read_shard
 from bench.ear import Ear, Progress, file_sound
+from bench.peers import PEERS, RATE, Floats, Heard, Peer, hear
 from engines import store
 
 SEED = 20_261_120
@@ -30,6 +33,7 @@ class Material:
         limit: most clips of a corpus, and most sentences, for quick looks.
         spoken: folder that keeps what the speaking model says.
         sentences: file of what the speaking model says, one sentence a line; None for the 500 (bench/sentences.py).
+        peers: recognisers that hear beside the model: names of ``bench.peers.PEERS``.
         voice: who speaks; None for the voice of the recordings, where the model has it, else its first.
     """
 
@@ -43,8 +47,10 @@ class Material:
     limit: int | None = None
     spoken: Path | None = None
     sentences: Path | None = None
+    peers: Sequence[str] = ()
     voice: str | None = None
     _heard: dict[tuple[Path, int], str] = field(default_factory=dict[tuple[Path, int], str], init=False)
+    _others: dict[tuple[str, int], Heard] = field(default_factory=dict[tuple[str, int], Heard], init=False)
 
     @cached_property
     def clips(self) -> list[Clip]:
@@ -80,11 +86,36 @@ class Material:
             self._heard.update(zip(missing, texts, strict=True))
         return [self._heard[key] for key in keys]
 
+    @cached_property
+    def present(self) -> list[Peer]:
+        """The peers that can be asked here."""
+        return [PEERS[name] for name in self.peers if not PEERS[name].missing()]
+
+    @property
+    def absent(self) -> list[str]:
+        """Of those that cannot: how to get them."""
+        return [f"{p.name} {reason}" for p in map(PEERS.__getitem__, self.peers) if (reason := p.missing())]
+
+    def heard_by(self, peer: Peer, clips: Sequence[Clip]) -> list[Heard]:
+        """What a peer hears in ``clips``; each is heard once."""
+        keys = [(peer.name, hash(clip.audio)) for clip in clips]
+        missing = {key: clip for key, clip in zip(keys, clips, strict=True) if key not in self._others}
+        if missing:
+            with progress(peer.name) as report:
+                found = hear(peer, [samples(clip) for clip in missing.values()], report)
+            self._others.update(zip(missing, found, strict=True))
+        return [self._others[key] for key in keys]
+
     def sample(self, clips: Sequence[Clip], count: int, seed: int = 0) -> list[Clip]:
         """``count`` of ``clips`` (all if there are fewer), drawn by the seed, in their own order."""
         places = range(len(clips))
         chosen = sorted(random.Random(SEED + seed).sample(places, min(count, len(clips))))
         return [clips[i] for i in chosen]
+
+
+def samples(clip: Clip) -> Floats:
+    """A clip as peers hear it: float32 mono [n] at their rate."""
+    return np.concatenate([*file_sound(clip.audio)(RATE), np.zeros(0, np.float32)])
 
 
 @contextmanager

@@ -51,6 +51,8 @@ def natural_row(spoken: Sequence[Floats], recorded: Sequence[Floats], voice: str
     """Naturalness of what the model says, beside that of recordings of a person."""
     said, other = opinions(spoken, progress)
     people = opinions(recorded, progress)
-    name = f"naturalness of {len(spoken)} sentences by {voice} (distillmos; DNSMOS)"
-    notes = (f"{len(recorded)} recordings of a person: {people[0]:.2f}; {people[1]:.2f}",)
-    return Row(name, f"{said:.2f}; {other:.2f}", f"≥ {GOAL}", said >= GOAL, notes, {"natural": said, "dnsmos": other})
+    name = f"naturalness of {len(spoken)} sentences by {voice}"
+    notes = (
+        f"distillmos; DNSMOS {other:.2f}; {len(recorded)} recordings of a person {people[0]:.2f}, {people[1]:.2f}",
+    )
+    return Row(name, f"{said:.2f}", f"≥ {GOAL}", said >= GOAL, notes, {"natural": said, "dnsmos": other})

@@ -20,6 +20,7 @@ class Row:
         met: whether it is (not, if it could not be measured); None where nothing was promised.
         notes: lines that belong below the table.
         details: figures and texts behind it, for ``--json``.
+        others: the same figure of recognisers that are not ours, by their names.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Row:
     met: bool | None = None
     notes: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict[str, Any])
+    others: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def status(self) -> str:
@@ -46,10 +48,12 @@ def percent(value: float) -> str:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """The rows as a Markdown table with columns of one width, and the notes below it."""
+    """The rows as a Markdown table with columns of one width, one for each of the others; the notes below it."""
     rows = list(rows)
-    cells = [("row", "reached", "goal", ""), *((row.name, row.reached, row.goal, row.status) for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(4)]
+    others = list(dict.fromkeys(name for row in rows for name in row.others))
+    cells = [("row", "reached", *others, "goal", "")]
+    cells += [(r.name, r.reached, *(r.others.get(name, "") for name in others), r.goal, r.status) for r in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in cells
     ]

@@ -1,10 +1,13 @@
-"""Word error rate by jiwer, on words in lower case without punctuation, numbers as they come."""
+"""Word error rate by jiwer, on words in lower case without punctuation; `rate` takes numbers as they come."""
 
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 import jiwer
+
+from codec.text.stream import spoken_text
+from engines.manifest import TextRules
 
 NO_WORD: Final = "-"
 """Stands for a word that normalisation leaves nothing of, so that places keep their numbers."""
@@ -13,6 +16,11 @@ NO_WORD: Final = "-"
 def normalize(text: str) -> list[str]:
     """The words that are compared: lower case, apostrophes kept, everything else that is no letter or digit dropped."""
     return re.sub(r"[^a-z0-9' ]+", " ", text.lower().replace("’", "'")).split()
+
+
+def read(text: str) -> list[str]:
+    """The same words, numbers, signs and abbreviations as they are said: some write "23" where others write it out."""
+    return normalize(spoken_text(text.lower() if text.isupper() else text, TextRules(), english=True))
 
 
 def distance(reference: Sequence[str], hypothesis: Sequence[str]) -> int:

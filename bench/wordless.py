@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from bench import music, noise
+from bench import music, noise, peers
 from bench.ear import Ear, array_sound
 from bench.material import Material, progress
 from bench.row import Row
@@ -32,10 +32,10 @@ def wordless_rows(material: Material) -> list[Row]:
         played = noise.melodies(seconds)
     kinds = {"silence": noise.silences(seconds), "noise": noise.noises(seconds), "music": played}
     with Ear(material.hearing_model, material.threads) as ear:
-        return [_row(ear, kind, sounds, notes if kind == "music" else []) for kind, sounds in kinds.items()]
+        return [_row(material, ear, kind, sounds, notes if kind == "music" else []) for kind, sounds in kinds.items()]
 
 
-def _row(ear: Ear, kind: str, sounds: dict[str, Floats], notes: list[str]) -> Row:
+def _row(material: Material, ear: Ear, kind: str, sounds: dict[str, Floats], notes: list[str]) -> Row:
     size = round(PIECE_SECONDS * noise.RATE)
     pieces = [(name, wave[at : at + size]) for name, wave in sounds.items() for at in range(0, len(wave), size)]
     before = ear.model.work.finals
@@ -47,10 +47,14 @@ def _row(ear: Ear, kind: str, sounds: dict[str, Floats], notes: list[str]) -> Ro
     passed = ear.model.work.finals - before
     notes = [f"{passed} stretches passed the voice gate", *notes]
     notes += [f"{words[name]} words on {name}: {_shortened(heard[name])}" for name in words]
-    total = sum(words.values())
+    total, others = sum(words.values()), dict[str, str]()
+    for peer in material.present:
+        with progress(f"{kind}, {peer.name}") as report:
+            found = peers.hear(peer, [wave for _, wave in pieces], report, gated=True)
+        others[peer.name] = str(sum(len(normalize(one.text)) for one in found))
     reached = f"{total} words in {minutes:.1f} min"
     details = {"words": words, "texts": {name: text for name, text in heard.items() if text}}
-    return Row(f"words on {kind}", reached, "0", total == 0, tuple(notes), details)
+    return Row(f"words on {kind}", reached, "0", total == 0, tuple(notes), details, others)
 
 
 def _shortened(text: str, most: int = 120) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from bench import codec_quality, recordings, sphinx
+from bench import codec_quality, peers, recordings
 from bench.ear import no_progress
 from bench.material import Material
 from bench.naturalness import natural_row, opinions
@@ -77,6 +77,7 @@ def test_the_other_ear_hears_each_recording_by_itself(voice: Path) -> None:
     """In any order: what came before leaves nothing behind."""
     waves = [recordings.wave(clip, RATE) for clip in recordings.held_out(Material(voice, [])).tests]
     noise = np.random.default_rng(0).normal(0, 0.2, RATE).astype(np.float32)
-    forward = sphinx.texts([noise, *waves])
+    one = peers.PEERS["pocketsphinx"]
+    forward = [heard.text for heard in peers.hear(one, [noise, *waves])]
     assert all(forward[1:])
-    assert sphinx.texts([*waves[::-1], noise]) == forward[::-1]
+    assert [heard.text for heard in peers.hear(one, [*waves[::-1], noise])] == forward[::-1]

@@ -1,0 +1,82 @@
+"""The same speech in a room, over a telephone, among other voices; everything follows from seeds.
+
+Arrays are float32 mono at :data:`RATE`.
+"""
+
+import io
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import soundfile
+import soxr
+
+Floats = npt.NDArray[np.float32]
+Random = np.random.Generator
+
+RATE: Final = 16_000
+REVERBERATION: Final = 0.5
+"""Seconds in which a room's echo falls by 60 dB; direct sound and echo are equally strong."""
+PRE_DELAY: Final = 0.004
+TALKERS: Final = 5
+BABBLE: Final = 10.0
+"""Decibels by which the speaker is louder than all others together."""
+
+_soxr: Any = soxr  # incompletely typed
+_soundfile: Any = soundfile
+
+
+def room(wave: Floats, random: Random, others: Sequence[Floats]) -> Floats:
+    """Heard at the distance where direct sound and decaying echo carry the same energy."""
+    del others
+    time = np.arange(round(2 * REVERBERATION * RATE)) / RATE
+    echo = random.standard_normal(len(time)) * 10 ** (-3 * time / REVERBERATION) * (time >= PRE_DELAY)
+    echo /= np.sqrt(np.sum(echo**2))
+    echo[0] += 1
+    size = len(wave) + len(echo)
+    return _level(np.fft.irfft(np.fft.rfft(wave, size) * np.fft.rfft(echo, size), size)[: len(wave)], wave)
+
+
+def telephone(wave: Floats, random: Random, others: Sequence[Floats]) -> Floats:
+    """GSM 06.10 full rate, 13 kbit/s, between 300 and 3400 Hz."""
+    del random, others
+    narrow = _soxr.resample(wave, RATE, 8000)
+    spectrum, hertz = np.fft.rfft(narrow), np.fft.rfftfreq(len(narrow), 1 / 8000)
+    narrow = np.fft.irfft(spectrum * ((hertz >= 300) & (hertz <= 3400)), len(narrow))
+    file = io.BytesIO()
+    _soundfile.write(file, narrow, 8000, format="WAV", subtype="GSM610")
+    file.seek(0)
+    coded, _ = _soundfile.read(file, dtype="float32")
+    return np.asarray(_soxr.resample(coded, 8000, RATE)[: len(wave)], np.float32)
+
+
+def babble(wave: Floats, random: Random, others: Sequence[Floats]) -> Floats:
+    """Five other recordings at once, from anywhere in them, going round."""
+    crowd = np.zeros(len(wave))
+    for i in random.permutation(len(others))[:TALKERS]:
+        other = others[int(i)]
+        crowd += _level(np.resize(np.roll(other, int(random.integers(max(len(other), 1)))), len(wave)), wave)
+    mixed = wave + _level(crowd, wave) * 10 ** (-BABBLE / 20)
+    return np.asarray(mixed / max(1.0, float(np.abs(mixed).max(initial=0.0))), np.float32)
+
+
+CONDITIONS: Final[dict[str, Callable[[Floats, Random, Sequence[Floats]], Floats]]] = {
+    "in a room": room,
+    "over a telephone": telephone,
+    "babble at 10 dB": babble,
+}
+"""What the table calls a condition → what makes it, of a recording and of other people's."""
+
+
+def flac(wave: Floats) -> bytes:
+    """The samples as a file, clipped at full scale."""
+    file = io.BytesIO()
+    _soundfile.write(file, np.clip(wave, -1, 1), RATE, format="FLAC")
+    return file.getvalue()
+
+
+def _level(wave: npt.NDArray[Any], like: Floats) -> Floats:
+    """``wave`` as loud as ``like`` (RMS)."""
+    ours, theirs = (float(np.sqrt(np.mean(np.square(one)))) for one in (wave, like))
+    return np.asarray(wave * (theirs / max(ours, 1e-9)), np.float32)
