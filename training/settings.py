@@ -1,5 +1,6 @@
-"""A recipe's settings: one TOML file into nested frozen dataclasses."""
+"""A recipe's settings: one TOML file into nested frozen dataclasses; and what stages take on the command line."""
 
+import argparse
 import tomllib
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -29,3 +30,11 @@ def made(kind: type[Settings], values: dict[str, Any], where: str) -> Settings:
             value = made(hints[name], value, name)
         found[name] = tuple(value) if isinstance(value, list) else value
     return kind(**found)
+
+
+def share(text: str) -> tuple[int, int]:
+    """ "K/N" as (K, N), for argparse: this process is the Kth of N."""
+    number, _, count = text.partition("/")
+    if not number.isdecimal() or not count.isdecimal() or not int(number) < int(count) <= 100:
+        raise argparse.ArgumentTypeError(f"{text}, must be K/N with 0 <= K < N <= 100")
+    return int(number), int(count)

@@ -1,8 +1,7 @@
-"""Transcripts: text as the hearing model writes it, the bare words that are compared, and numbers as words.
+"""Transcripts: text as the hearing model writes it, and the bare words that are compared.
 
 Contract: `written` text has capitals, digits and marks. A `transcript` is lower-case words of a-z with inner
-apostrophes, single spaces, no punctuation; text with digits is either spelled out first (`spell`) or refused
-(`transcript` returns "").
+apostrophes, single spaces, no punctuation; text with digits is refused (`transcript` returns "").
 """
 
 import re
@@ -11,20 +10,6 @@ import unicodedata
 _PUNCTUATION = str.maketrans({"\u2019": "'", "\u2018": "'", "`": "'", "\u2014": " ", "\u2013": " ", "-": " "})
 _OTHER = re.compile(r"[^a-z' ]+")
 _DIGIT = re.compile(r"\d")
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_ORDINALS = {
-    "one": "first",
-    "two": "second",
-    "three": "third",
-    "five": "fifth",
-    "eight": "eighth",
-    "nine": "ninth",
-    "twelve": "twelfth",
-}
 
 
 def transcript(text: str) -> str:
@@ -68,27 +53,3 @@ def _tidied(text: str) -> str:
 def _strongest(marks: str) -> str:
     """One mark instead of several: the one that says most."""
     return next(m for m in "?!.,:" if m in marks)
-
-
-def spell(number: int) -> str:
-    """English cardinal of 0 <= number < 1_000_000, without "and": 1204 -> "one thousand two hundred four"."""
-    if not 0 <= number < 1_000_000:
-        raise ValueError(f"number: {number} is outside 0..999999")
-    if number < 20:
-        return _ONES[number]
-    if number < 100:
-        tens, ones = divmod(number, 10)
-        return _TENS[tens - 2] + (f" {_ONES[ones]}" if ones else "")
-    unit, name = (1000, "thousand") if number >= 1000 else (100, "hundred")
-    high, rest = divmod(number, unit)
-    return f"{spell(high)} {name}" + (f" {spell(rest)}" if rest else "")
-
-
-def spell_ordinal(number: int) -> str:
-    """English ordinal of 1 <= number < 1_000_000: 21 -> "twenty first"."""
-    *head, last = spell(number).split()
-    if last in _ORDINALS:
-        last = _ORDINALS[last]
-    else:
-        last = last[:-1] + "ieth" if last.endswith("y") else last + "th"
-    return " ".join([*head, last])

@@ -2,9 +2,11 @@
 
 import argparse
 import lzma
+from dataclasses import fields
 from pathlib import Path
 
 from training.asr.config import load_config
+from training.settings import share
 
 _CONFIG = Path(__file__).parent / "pocket-asr-en.toml"
 
@@ -47,8 +49,8 @@ def main() -> None:
     train.add_argument("--align-at", type=float, nargs="*", default=[0.3, 0.6])
     train.add_argument("--processes", type=int, default=2)
     train.add_argument("--device", default="cuda")
-    train.add_argument("--eager", action="store_true", help="no CUDA graphs")
-    train.add_argument("--no-compile", action="store_true", help="layers as they are")
+    train.add_argument("--eager", action="store_false", dest="graphs", help="no CUDA graphs")
+    train.add_argument("--no-compile", action="store_false", dest="compile", help="layers as they are")
 
     export = stages.add_parser("checkpoint", help="official-layout folder from a run's weights")
     export.add_argument("weights", type=Path)
@@ -68,7 +70,7 @@ def main() -> None:
     label.add_argument(
         "--never", type=Path, nargs="*", default=[], help="index.jsonl files whose texts no label may be"
     )
-    label.add_argument("--share", default="0/1", help="K/N: every N-th clip, from the K-th on")
+    label.add_argument("--share", type=share, default="0/1", help="K/N: every N-th clip, from the K-th on")
     label.add_argument("--processes", type=int, default=2)
     label.add_argument("--device", default="cuda")
 
@@ -77,10 +79,6 @@ def main() -> None:
     grow.add_argument("--old", type=Path, required=True, help="tokenizer.json of these weights")
     grow.add_argument("--tokenizer", type=Path, required=True, help="the new tokenizer.json")
     grow.add_argument("--out", type=Path, required=True)
-
-    mean = stages.add_parser("mean", help="weighted mean of several runs' weights")
-    mean.add_argument("--of", nargs=2, action="append", required=True, metavar=("SHARE", "WEIGHTS"))
-    mean.add_argument("--out", type=Path, required=True)
 
     _dispatch(parser.parse_args())
 
@@ -102,26 +100,8 @@ def _dispatch(a: argparse.Namespace) -> None:
         from training.asr.run import Run
         from training.asr.train import Training
 
-        run = Run(
-            shards=tuple(a.shards),
-            test=tuple(a.test),
-            text=a.text,
-            tokenizer=a.tokenizer,
-            out=a.out,
-            seconds=a.seconds,
-            until=a.until,
-            synthetic=a.synthetic,
-            labels=a.labels,
-            start=a.start,
-            resume=a.resume,
-            rate=a.rate,
-            evaluate_every=a.evaluate_every,
-            align_at=tuple(a.align_at),
-            processes=a.processes,
-            device=a.device,
-            graphs=not a.eager,
-            compile=not a.no_compile,
-        )
+        given = {field.name: getattr(a, field.name) for field in fields(Run) if hasattr(a, field.name)}
+        run = Run(**given)
         Training(config, run).train()
     elif a.stage == "checkpoint":
         from training.asr.checkpoint import load_weights, save_checkpoint
@@ -129,9 +109,9 @@ def _dispatch(a: argparse.Namespace) -> None:
         save_checkpoint(config.name, config.shape, load_weights(a.weights), a.tokenizer, a.out)
     elif a.stage == "label":
         from training.asr.labels import write_labels
+        from training.asr.teacher import pinned_teacher
 
-        share, of = map(int, a.share.split("/"))
-        write_labels(a.teacher, a.shards, a.never, a.out, a.device, (share, of), a.processes)
+        write_labels(pinned_teacher(a.teacher, a.device), a.shards, a.never, a.out, a.share, a.processes)
     elif a.stage == "grow":
         from training.asr.checkpoint import load_weights, save_weights
         from training.asr.grow import grown
@@ -142,10 +122,6 @@ def _dispatch(a: argparse.Namespace) -> None:
         from training.asr.shipped import shipped_weights
 
         save_weights(shipped_weights(a.model), a.out)
-    elif a.stage == "mean":
-        from training.asr.checkpoint import save_mean
-
-        save_mean([(float(share), Path(folder)) for share, folder in a.of], a.out)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ the mel floor, the leading space of transcripts, the blank of the CTC head (`ctc
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from torch import nn
 
 from training.asr.config import Shape
 from training.asr.decoder import RMS_EPSILON, ROPE_THETA
-from training.mean import weighted_mean
 
 MEL_FLOOR = -6.5  # log10 of power; a frame then depends on its own 400 samples only
 TOKENIZER_FILES = ("vocab.json", "merges.txt", "tokenizer.json")
@@ -83,29 +82,6 @@ def official_config(name: str, shape: Shape, tokenizer: Tokenizer) -> dict[str, 
     )
 
 
-def read_shape(folder: Path) -> Shape:
-    """The shape that a checkpoint's config.json describes."""
-    thinker = json.loads((folder / "config.json").read_text())["thinker_config"]
-    a, t = thinker["audio_config"], thinker["text_config"]
-    return Shape(
-        vocab=t["vocab_size"],
-        mel_bins=a["num_mel_bins"],
-        conv_channels=a["downsample_hidden_size"],
-        d_model=a["d_model"],
-        encoder_layers=a["encoder_layers"],
-        encoder_heads=a["encoder_attention_heads"],
-        encoder_ffn=a["encoder_ffn_dim"],
-        hidden=t["hidden_size"],
-        decoder_layers=t["num_hidden_layers"],
-        heads=t["num_attention_heads"],
-        kv_heads=t["num_key_value_heads"],
-        head_dim=t["head_dim"],
-        decoder_ffn=t["intermediate_size"],
-        chunk_frames=2 * a["n_window"],
-        window_frames=a["n_window_infer"],
-    )
-
-
 def save_weights(weights: Mapping[str, torch.Tensor], folder: Path, *, parts: bool = False) -> None:
     """float16 tensors as model.safetensors, or as parts below 15 MiB (for slow links)."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -129,16 +105,6 @@ def load_weights(folder: Path) -> dict[str, torch.Tensor]:
     if not files:
         raise FileNotFoundError(f"{folder}: no model*.safetensors")
     return {k: v.float() for f in files for k, v in load_file(f).items()}
-
-
-def save_mean(parts: Sequence[tuple[float, Path]], out: Path) -> None:
-    """Write to `out` the mean of checkpoint folders' weights, each with its share.
-
-    Raises:
-        FileNotFoundError: a folder has no weights.
-        ValueError: the shares do not add up to 1, or the folders do not hold the same tensors.
-    """
-    save_weights(weighted_mean([(str(folder), share, load_weights(folder)) for share, folder in parts]), out)
 
 
 def begin_with(model: nn.Module, folder: Path) -> None:

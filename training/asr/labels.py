@@ -6,7 +6,7 @@ without words gets the teacher's text if the teacher is sure of it and nothing i
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -32,29 +32,20 @@ def decided(clip: Clip, taught: str, sure: float, never: frozenset[str]) -> str 
     return written(taught)
 
 
+Teach = Callable[[Sequence[Clip]], Iterator[tuple[Clip, str, float]]]
+"""What a teacher writes of clips, and how sure it is."""
+
+
 def write_labels(
-    teacher: Path,
-    shards: Sequence[Path],
-    never: Sequence[Path],
-    out: Path,
-    device: str,
-    share: tuple[int, int],
-    processes: int,
+    teach: Teach, shards: Sequence[Path], never: Sequence[Path], out: Path, share: tuple[int, int], processes: int
 ) -> None:
     """Label every `share[1]`-th clip from the `share[0]`-th on; clips without a label get the text ""."""
-    import torch  # what reads labels needs none of these
-    from tokenizers import Tokenizer
-
-    from training.asr.teacher import label, load_teacher
-
     clips = read_shards(shards, processes)[share[0] :: share[1]]
     rows = [json.loads(line) for path in never for line in path.read_text().splitlines()]
     known = frozenset(transcript(row["text"]) for row in rows)
-    where = torch.device(device)
-    model, tokenizer = load_teacher(teacher, where), Tokenizer.from_file(str(teacher / "tokenizer.json"))
     kept = 0
     with out.open("w", encoding="utf-8") as file:
-        for clip, taught, sure in label(model, tokenizer, clips, where):
+        for clip, taught, sure in teach(clips):
             text = decided(clip, taught, sure, known)
             kept += text is not None
             row = {"file": clip.file, "text": text or "", "taught": taught, "sure": round(sure, 3)}

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from training.asr.config import Config
 from training.asr.prompt import Prompt
-from training.asr.sentences import invented_name
 from training.asr.utterances import Utterance, Utterances
 from training.shards import RATE
 
 SHORT_PREFIX, LONG_PREFIX = 16, 72  # prompt ids without and with a context
 MUSIC = "music"
+_ONSETS = "b bl br ch d dr f fl g gr h j k kl l m n p pr r s sh st t tr v w z".split()
+_NUCLEI = "a e i o u ee oo ay or ar er".split()
+_CODAS = ["", "", "n", "l", "r", "s", "m", "k", "t", "nd", "x", "th"]
 
 
 @dataclass(slots=True)
@@ -38,6 +40,17 @@ class Plan:
 def target_width(seconds: int) -> int:
     """Fixed number of target ids of a row: suffix, language, end and up to 7 transcript tokens a second."""
     return -(-int(seconds * 7 + 12) // 16) * 16
+
+
+def invented_name(rng: random.Random) -> str:
+    """A pronounceable word of one to three syllables that no text contains: no language model can guess it, so the
+    decoder learns to copy from the context."""
+    count = rng.choice((2, 2, 2, 3))
+    parts: list[str] = []
+    for i in range(count):
+        closed = i == count - 1 or rng.random() < 0.3
+        parts.append(rng.choice(_ONSETS) + rng.choice(_NUCLEI) + (rng.choice(_CODAS) if closed else ""))
+    return "".join(parts).capitalize()
 
 
 class Planner:

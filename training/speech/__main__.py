@@ -4,6 +4,8 @@ import argparse
 import lzma
 from pathlib import Path
 
+from training.settings import share
+
 
 def _lines(path: Path) -> list[str]:
     data = lzma.open(path, "rt").read() if path.suffix == ".xz" else path.read_text()
@@ -67,7 +69,7 @@ def main() -> None:
     make.add_argument("--speaking-hours", type=float, default=0.0)
     make.add_argument("--seconds", type=float, default=1e9, help="stop after them")
     make.add_argument("--device", default="cuda:0")
-    make.add_argument("--share", default="0/1", help="K/N: this process is the Kth of N")
+    make.add_argument("--share", type=share, default="0/1", help="K/N: this process is the Kth of N")
     make.add_argument("--seed", type=int, default=1)
     make.add_argument("--rows", type=int, default=64, help="utterances whose durations are planned at once")
     make.add_argument("--batch-seconds", type=float, default=320.0, help="seconds of sound said at once")
@@ -84,16 +86,13 @@ def main() -> None:
         from training.speech.make import Goal
         from training.speech.make import make as make_speech
 
-        number, _, count = args.share.partition("/")
-        if not number.isdigit() or not count.isdigit() or not int(number) < int(count) <= 100:
-            parser.error(f"--share: {args.share}, must be K/N with 0 <= K < N <= 100")
         make_speech(
             args.weights,
             args.voices or args.weights / "voices.safetensors",
             args.script,
             Goal(args.hearing, args.hours, args.speaking, args.speaking_hours, args.seconds),
             device=torch.device(args.device),
-            share=(int(number), int(count)),
+            share=args.share,
             seed=args.seed,
             rows=args.rows,
             batch_seconds=args.batch_seconds,

@@ -19,7 +19,6 @@ VOCABULARY = {
 SPACE = VOCABULARY[" "]
 SILENT = frozenset(VOCABULARY[c] for c in ';:,.!?—…"()“” ˈˌː')
 """Tokens that are no sound of their own: punctuation, spaces, marks of stress and length."""
-PAUSES = frozenset(VOCABULARY[c] for c in ";:,.!?—…")
 
 _COMMON = (
     ("ʔˌn\u0329", "tᵊn"), ("ʔn\u0329", "tᵊn"), ("a^ɪ", "I"), ("a^ʊ", "W"), ("d^ʒ", "ʤ"), ("e^ɪ", "A"), ("t^ʃ", "ʧ"),

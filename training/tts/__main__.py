@@ -3,7 +3,6 @@
 import argparse
 import lzma
 import time
-from itertools import islice
 from pathlib import Path
 
 from training.tts.config import FRAMES_AN_HOUR, load_config
@@ -25,7 +24,9 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     stages = parser.add_subparsers(dest="stage", required=True)
 
     tokenizer = stages.add_parser("tokenizer", help="train the BPE of the talker's text")
-    tokenizer.add_argument("--text", type=Path, required=True, help="one sentence a line, .xz or plain")
+    tokenizer.add_argument(
+        "--text", type=Path, required=True, help="one sentence a line, what is said behind a tab; .xz too"
+    )
     tokenizer.add_argument("--out", type=Path, required=True)
 
     codec = stages.add_parser("codec", help="train the codec for a number of seconds")
@@ -87,11 +88,11 @@ def main() -> None:
     a = _parser(__doc__).parse_args()
     config = load_config(a.config)
     if a.stage == "tokenizer":
-        from training.tts.text import sentences
+        from training.tts.text import speakable
         from training.tts.tokenizer import train_tokenizer
 
-        texts = islice(sentences(_lines(a.text), config.talker_training.seed), 60_000)
-        train_tokenizer(texts, config.talker.text_vocab_size, a.out)
+        texts = (speakable(line.rpartition("\t")[2]) for line in _lines(a.text)[:60_000])
+        train_tokenizer(filter(None, texts), config.talker.text_vocab_size, a.out)
     elif a.stage == "codec":
         from training.tts.codec_run import CodecRun, CodecTrainer
 

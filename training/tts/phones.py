@@ -1,6 +1,4 @@
-"""flite's phones (US English), their numbers, and phone error counts."""
-
-from collections.abc import Sequence
+"""flite's phones (US English) and their numbers."""
 
 PHONES = (
     "pau aa ae ah ao aw ax ax-h axr ay b ch d dh dx eh el em en er ey f g hh hv ih iy jh k l m n nx ng ow oy p r s sh "
@@ -20,21 +18,3 @@ IPA = dict(
     )
 )  # fmt: skip
 """A letter of Kokoro's alphabet of phonemes -> the nearest of the phones above."""
-
-
-def spoken(phones: Sequence[int]) -> list[int]:
-    """Without silence; a phone repeated without silence between counts once."""
-    kept = [p for i, p in enumerate(phones) if i == 0 or phones[i - 1] != p]
-    return [p for p in kept if p != SILENCE]
-
-
-def errors(said: Sequence[int], reference: Sequence[int]) -> tuple[int, int, int]:
-    """(substitutions, deletions, insertions) of the cheapest alignment of `said` to `reference`."""
-    rows = [[(j, 0, j, 0) for j in range(len(reference) + 1)]]
-    for i, a in enumerate(said):
-        row = [(i + 1, 0, 0, i + 1)]
-        for j, b in enumerate(reference):
-            (d, s, x, n), (left, ls, lx, ln), (up, us, ux, un) = rows[-1][j], row[-1], rows[-1][j + 1]
-            row.append(min((d + (a != b), s + (a != b), x, n), (left + 1, ls, lx + 1, ln), (up + 1, us, ux, un + 1)))
-        rows.append(row)
-    return rows[-1][-1][1:]

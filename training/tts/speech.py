@@ -16,11 +16,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from training.tts.config import FRAME, LABEL, RATE
+from training.tts.config import FRAME, LABEL
 from training.tts.phones import UNKNOWN
 
 LEVEL = 0.07  # root mean square of every utterance, full scale 1
-_LEAD, _TAIL = 0.08, 0.16  # seconds of silence kept around the speech
 _LOOK_EVERY = 5.0  # seconds
 
 
@@ -148,15 +147,3 @@ def levelled(wave: NDArray[np.float32]) -> NDArray[np.int16]:
     scale = LEVEL / max(float(np.sqrt(np.mean(np.square(wave)))), 1e-9)
     padded = np.pad(wave * scale, (0, -len(wave) % FRAME))
     return (np.clip(padded, -1.0, 1.0) * 32767).astype(np.int16)
-
-
-def trim(wave: NDArray[np.float32], threshold: float = 0.03) -> tuple[int, int]:
-    """First and last sample of the speech with its margins: where the 20 ms level passes `threshold` of the loudest."""
-    power = np.concatenate([[0.0], np.square(wave, dtype=np.float64).cumsum()])
-    middle = np.arange(len(wave))
-    around = (middle + LABEL // 2).clip(max=len(wave)), (middle - LABEL // 2).clip(min=0)
-    level = np.sqrt(power[around[0]] - power[around[1]])
-    loud = np.flatnonzero(level > threshold * level.max())
-    if not len(loud):
-        return 0, len(wave)
-    return max(0, int(loud[0]) - int(_LEAD * RATE)), min(len(wave), int(loud[-1]) + int(_TAIL * RATE))

@@ -1,9 +1,12 @@
 """A recogniser small enough to train inside a test, and a tokenizer for it."""
 
+import io
 import json
+import tarfile
 from pathlib import Path
 
 import numpy as np
+import soundfile
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
@@ -39,3 +42,26 @@ def write_shard(folder: Path, name: str, samples: NDArray[np.int16], text: str, 
     """One utterance as a synthetic shard."""
     samples.tofile(folder / f"{name}.pcm")
     (folder / f"{name}.json").write_text(json.dumps([(0, len(samples), text, voice, [])]))
+
+
+def shard(path: Path, count: int) -> Path:
+    """A tar of noisy tones that pretend to be sentences."""
+    rng = np.random.default_rng(0)
+    with tarfile.open(path, "w") as tar:
+        rows: list[str] = []
+
+        def add(name: str, data: bytes) -> None:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+        for i in range(count):
+            seconds = float(rng.uniform(1, 3))
+            at = np.arange(int(16000 * seconds)) / 16000
+            file = io.BytesIO()
+            soundfile.write(file, 0.1 * np.sin(at * 2000 * (i + 1)), 16000, format="OGG", subtype="OPUS")
+            add(f"{i}.opus", file.getvalue())
+            row = {"file": f"{i}.opus", "text": SENTENCES[i].capitalize(), "speaker": "s", "seconds": seconds}
+            rows.append(json.dumps(row | {"corpus": "LibriSpeech dev", "licence": "CC-BY-4.0", "lang": "en"}))
+        add("index.jsonl", "\n".join(rows).encode())
+    return path

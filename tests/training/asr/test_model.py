@@ -12,7 +12,7 @@ import torch
 
 from training.asr.align import quietest, viterbi
 from training.asr.augment import augment, generated_music
-from training.asr.checkpoint import PART_BYTES, load_weights, read_shape, save_checkpoint, save_weights
+from training.asr.checkpoint import PART_BYTES, load_weights, save_checkpoint, save_weights
 from training.asr.encoder import token_count
 from training.asr.evaluate import collapse, distance, words_of
 from training.asr.model import PocketASR
@@ -157,7 +157,8 @@ def test_ctc_paths_collapse_and_errors_are_counted() -> None:
 def test_a_checkpoint_comes_back(model: PocketASR, tmp_path: Path) -> None:
     tiny_tokenizer(tmp_path / "tokenizer")
     save_checkpoint("tiny", CONFIG.shape, model.state_dict(), tmp_path / "tokenizer", tmp_path / "out")
-    assert read_shape(tmp_path / "out") == CONFIG.shape
+    thinker = json.loads((tmp_path / "out" / "config.json").read_text())["thinker_config"]
+    assert thinker["audio_config"]["d_model"] == CONFIG.shape.d_model
     weights = load_weights(tmp_path / "out")
     assert weights.keys() == model.state_dict().keys()
     for name, value in model.state_dict().items():

@@ -1,5 +1,8 @@
 """The teacher: weights out of the published 8-bit graphs, what it hears, what it writes."""
 
+import json
+from argparse import ArgumentTypeError
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,12 @@ pytest.importorskip("onnx")
 import torch
 from onnx import TensorProto, helper, numpy_helper, save
 
-from training.asr.teacher import Features, label, weights
+from training.asr.labels import write_labels
+from training.asr.teacher import Features, label, pinned_teacher, weights
+from training.settings import share
 from training.shards import Clip
+
+from .shapes import shard
 
 WHOLE = np.array([[1, 2, 130], [128, 255, 0]], np.uint8)
 ZERO, SCALE = np.uint8(128), np.float32(0.5)
@@ -68,28 +75,66 @@ def test_it_hears_what_the_official_code_hears() -> None:
     torch.testing.assert_close(found, torch.from_numpy(official["input_features"]), rtol=0, atol=1e-3)
 
 
-def test_it_writes_what_one_pass_over_the_whole_text_would() -> None:
-    """Shortest clips first, those beyond 30 s left out; a text that does not end is none."""
+SPECIAL = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>"]
+
+
+@pytest.fixture
+def teacher() -> tuple[Any, Any]:
+    """A Whisper of two layers and its tokenizer of six words."""
     transformers = pytest.importorskip("transformers")
     from tokenizers import Tokenizer, models
 
-    special = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>"]
     words = ["sea", "calm", "boy", "rain", "house", "old"]
-    tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate([*words, *special])}, unk_token="sea"))
+    tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate([*words, *SPECIAL])}, unk_token="sea"))
     config = transformers.WhisperConfig(
-        vocab_size=len(words) + len(special), d_model=16, encoder_layers=1, decoder_layers=1,
+        vocab_size=len(words) + len(SPECIAL), d_model=16, encoder_layers=1, decoder_layers=1,
         encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16,
         max_target_positions=300, pad_token_id=6, bos_token_id=6, eos_token_id=6, decoder_start_token_id=7,
         suppress_tokens=[], begin_suppress_tokens=[],
     )  # fmt: skip
     torch.manual_seed(2)
-    teacher = transformers.WhisperForConditionalGeneration(config).eval()
+    model = transformers.WhisperForConditionalGeneration(config).eval()
     with torch.no_grad():  # sharper choices
-        teacher.model.decoder.embed_tokens.weight.mul_(30)
+        model.model.decoder.embed_tokens.weight.mul_(30)
+    return model, tokenizer
+
+
+def test_shares_label_every_clip_once(teacher: tuple[Any, Any], tmp_path: Path) -> None:
+    """Three processes of a tar each write the clips that the others leave out, as one alone would."""
+    shard(tmp_path / "a.tar", 7)
+
+    def labels(share: tuple[int, int]) -> dict[str, str]:
+        out = tmp_path / "labels.jsonl"
+        teach = partial(label, *teacher, device=torch.device("cpu"))
+        write_labels(teach, [tmp_path / "a.tar"], [], out, share, 1)
+        return {row["file"]: row["text"] for row in map(json.loads, out.read_text().splitlines())}
+
+    parts = [labels((i, 3)) for i in range(3)]
+    assert sorted(map(len, parts)) == [2, 2, 3]
+    assert parts[0] | parts[1] | parts[2] == labels((0, 1))
+
+
+def test_another_file_than_the_pinned_one_teaches_nothing(tmp_path: Path) -> None:
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "encoder_model_quantized.onnx").write_bytes(b"another")
+    with pytest.raises(ValueError, match=r"encoder_model_quantized\.onnx: SHA-256 .*, pinned is 969f5a"):
+        pinned_teacher(tmp_path, "cpu")
+
+
+@pytest.mark.parametrize("text", ["1/1", "2", "-1/2", "0/101", "a/b"])
+def test_a_share_is_one_of_so_many(text: str) -> None:
+    assert share("1/3") == (1, 3)
+    with pytest.raises(ArgumentTypeError, match="must be K/N"):
+        share(text)
+
+
+def test_it_writes_what_one_pass_over_the_whole_text_would(teacher: tuple[Any, Any]) -> None:
+    """Shortest clips first, those beyond 30 s left out; a text that does not end is none."""
+    model, tokenizer = teacher
     clips = [Clip(noise(s, i), "", "s", "c", "c", str(i)) for i, s in enumerate((2.0, 0.5, 31.0, 1.0))]
-    found = list(label(teacher, tokenizer, clips, torch.device("cpu"), batch=2))
+    found = list(label(model, tokenizer, clips, torch.device("cpu"), batch=2))
     assert [clip.file for clip, _, _ in found] == ["1", "3", "0"]
-    start = [tokenizer.token_to_id(t) for t in special[1:]]
+    start = [tokenizer.token_to_id(t) for t in SPECIAL[1:]]
     features, forbidden = Features(torch.device("cpu")), start
     limits = {"1": 21, "3": 21, "0": 30}  # by the longest of a batch
     for clip, text, sure in found:
@@ -98,7 +143,7 @@ def test_it_writes_what_one_pass_over_the_whole_text_would() -> None:
         ids, scores = list(start), list[float]()
         for _ in range(limits[clip.file]):
             with torch.no_grad():
-                logits = teacher(features(samples), decoder_input_ids=torch.tensor([ids])).logits[0, -1]
+                logits = model(features(samples), decoder_input_ids=torch.tensor([ids])).logits[0, -1]
             logits[forbidden] = -torch.inf
             best, token = logits.log_softmax(-1).max(-1)
             scores.append(float(best))

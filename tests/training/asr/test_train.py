@@ -1,16 +1,13 @@
 """A whole run in small: shards, planners, steps, evaluation, weights; and a second run that begins with them."""
 
-import io
 import itertools
 import json
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 
 pytest.importorskip("torch")
 
@@ -24,30 +21,7 @@ from training.asr.run import Run, schedule
 from training.asr.train import LAST, Training
 from training.shards import Clip, licence_table, read_shards
 
-from .shapes import CONFIG, SENTENCES, tiny_tokenizer, write_shard
-
-
-def shard(path: Path, count: int) -> Path:
-    """A tar of noisy tones that pretend to be sentences."""
-    rng = np.random.default_rng(0)
-    with tarfile.open(path, "w") as tar:
-        rows: list[str] = []
-
-        def add(name: str, data: bytes) -> None:
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
-
-        for i in range(count):
-            seconds = float(rng.uniform(1, 3))
-            at = np.arange(int(16000 * seconds)) / 16000
-            file = io.BytesIO()
-            soundfile.write(file, 0.1 * np.sin(at * 2000 * (i + 1)), 16000, format="OGG", subtype="OPUS")
-            add(f"{i}.opus", file.getvalue())
-            row = {"file": f"{i}.opus", "text": SENTENCES[i].capitalize(), "speaker": "s", "seconds": seconds}
-            rows.append(json.dumps(row | {"corpus": "LibriSpeech dev", "licence": "CC-BY-4.0", "lang": "en"}))
-        add("index.jsonl", "\n".join(rows).encode())
-    return path
+from .shapes import CONFIG, SENTENCES, shard, tiny_tokenizer, write_shard
 
 
 def test_shards_are_read_and_their_licences_listed(tmp_path: Path) -> None:

@@ -1,15 +1,16 @@
 """A speaking model small enough to train inside a test, and speech for it."""
 
-from itertools import islice
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from tokenizers import Tokenizer
 
+from training.speech.slots import vocabulary
 from training.tts.config import CodecShape, CodecTraining, Config, TalkerShape, TalkerTraining
 from training.tts.speech import Shard, Utterance, join, levelled
-from training.tts.text import sentences, speakable
+from training.tts.text import speakable
 from training.tts.tokenizer import train_tokenizer
 
 if TYPE_CHECKING:
@@ -40,15 +41,18 @@ FICTION = [
 
 
 def tokenizer(folder: Path) -> Tokenizer:
-    return train_tokenizer(islice(sentences(FICTION, 1), 2000), CONFIG.talker.text_vocab_size, folder)
+    """Learnt from sentences that need more pieces than the vocabulary holds."""
+    chance = random.Random(1)
+    words = [" ".join(chance.sample(vocabulary()[:500], 6)) for _ in range(500)]
+    return train_tokenizer(map(speakable, [*FICTION * 20, *words]), CONFIG.talker.text_vocab_size, folder)
 
 
 def tone_shard(speaker: str, count: int = 4, frames: int = 20, held_out: bool = False) -> Shard:
     """Utterances of gliding tones; labels say which of four stretches a label lies in."""
-    random = np.random.default_rng(len(speaker))
+    noise = np.random.default_rng(len(speaker))
     rows = []
     for i in range(count):
-        pitch = np.linspace(120, 400, frames * 1920) * (1 + 0.2 * random.random())
+        pitch = np.linspace(120, 400, frames * 1920) * (1 + 0.2 * noise.random())
         wave = np.sin(2 * np.pi * np.cumsum(pitch) / 24000).astype(np.float32)
         labels = np.repeat(np.arange(4, dtype=np.uint8), frames)
         rows.append((Utterance(f" text {i}.", speaker, frames, (1, 2, 3), held_out), levelled(wave), labels))
@@ -60,9 +64,8 @@ def random_codes(count: int = 12, frames: int = 24) -> "Codes":
     from training.tts.codes import Codes  # needs torch, which only training has
 
     size, books = CONFIG.codec.codebook_size, CONFIG.codec.num_quantizers
-    words = set(speakable(" ".join(FICTION)).split())
-    short = (s for s in sentences(FICTION, 3) if len(s) < 30 and words.issuperset(s.split()))
-    text = list(islice(short, count))
+    chance, words = random.Random(3), " ".join(FICTION).replace(".", "").replace(",", "").split()
+    text = [speakable(" ".join(chance.sample(words, 3))) for _ in range(count)]
     made = [np.random.default_rng(len(t)).integers(0, size, (frames, books)).astype(np.int16) for t in text]
     held = np.arange(count) % 4 == 0
     return Codes(np.concatenate(made), np.full(count, frames), text, ["ada", "ben"] * (count // 2), held)

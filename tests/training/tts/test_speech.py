@@ -9,7 +9,7 @@ pytest.importorskip("scipy")
 
 from tests.training.tts.shapes import tone_shard
 from training.tts.phones import UNKNOWN
-from training.tts.speech import LEVEL, Arrivals, join, levelled, load_shard, read_ahead, shards, trim
+from training.tts.speech import LEVEL, Arrivals, join, levelled, load_shard, read_ahead, shards
 
 
 def test_a_shard_comes_back_as_it_was_saved(tmp_path: Path) -> None:
@@ -26,13 +26,6 @@ def test_utterances_are_whole_frames_at_one_level() -> None:
     made = levelled(wave)
     assert len(made) == 3 * 1920 and not made[5000:].any()
     assert np.isclose(np.sqrt(np.mean((made[:5000] / 32768.0) ** 2)), LEVEL, rtol=0.01)
-
-
-def test_silence_around_the_speech_is_cut_to_its_margins() -> None:
-    wave = np.zeros(48000, np.float32)
-    wave[20000:30000] = np.sin(np.arange(10000) / 5)
-    first, last = trim(wave)
-    assert abs(first - (20000 - 1920)) <= 480 and abs(last - (30000 + 3840)) <= 480
 
 
 def test_shards_are_read_as_they_come(tmp_path: Path) -> None:

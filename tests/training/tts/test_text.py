@@ -1,14 +1,12 @@
 """What the speaking model reads."""
 
 import re
-from itertools import islice
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.training.tts.shapes import FICTION
-from training.tts.text import sentences, speakable
+from training.tts.text import speakable
 
 SPOKEN = re.compile(r" [a-z][a-z' ,.?!;:]*[.?!]")
 
@@ -34,9 +32,3 @@ def test_text_is_written_in_the_models_characters_or_refused(text: str) -> None:
 )
 def test_examples(text: str, said: str) -> None:
     assert speakable(text) == said
-
-
-def test_sentences_are_speakable_and_the_seed_decides() -> None:
-    first, again, other = (list(islice(sentences(FICTION, seed), 50)) for seed in (1, 1, 2))
-    assert first == again != other
-    assert all(SPOKEN.fullmatch(s) and len(s) <= 190 for s in first)
