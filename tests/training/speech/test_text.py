@@ -150,12 +150,15 @@ def test_transcripts_are_read_from_what_tests_are_kept_in(tmp_path: Path) -> Non
 
 
 def test_sources_of_several_kinds_are_read(tmp_path: Path) -> None:
-    """Dialogues, prose, plain lines."""
+    """Dialogues, treebanks, prose, split sentences, plain lines."""
     (tmp_path / "a.json").write_text('[{"turns": [{"utterance": "Find me a flight. I leave today.", "act": "X"}]}]')
+    (tmp_path / "b.conllu").write_text("# sent_id = 1\n# text = It works.\n1\tIt\n")
     (tmp_path / "c.md").write_text("---\ntitle: No\n---\n# Head\n\nWe [agreed](x) to *go*.\n")
+    (tmp_path / "d.tsv").write_text("long .\tIt rained . <::::> She did n't go .\n")
     (tmp_path / "e.txt").write_text("Plain.\n")
     assert list(sentences(tmp_path)) == [
-        "Find me a flight.", "I leave today.", "We agreed to go.", "Plain.",
+        "Find me a flight.", "I leave today.", "It works.", "We agreed to go.", "It rained.", "She didn't go.",
+        "Plain.",
     ]  # fmt: skip
 
 
