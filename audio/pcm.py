@@ -109,21 +109,30 @@ WIDTHS: Final = {1: "unsigned8", 2: "linear16", 3: "linear24", 4: "linear32"}
 class PcmDecoder:
     """Bytes of one stream in, float32 mono samples at ``target_rate`` out.
 
-    Channels are interleaved on the wire and mixed down to their mean. Float samples that are NaN or infinite become 0,
-    those beyond ±1 are clipped. The resampler is soxr's (HQ); it holds audio back (6 to 40 ms at 16 kHz and above, up
-    to 115 ms at 8 kHz), and ``flush`` brings that out. Where the rates are equal there is none.
+    Channels are interleaved on the wire and mixed down to their mean, or one of them is taken alone. Float samples that
+    are NaN or infinite become 0, those beyond ±1 are clipped. The resampler is soxr's (HQ); it holds audio back (6 to
+    40 ms at 16 kHz and above, up to 115 ms at 8 kHz), and ``flush`` brings that out. Where the rates are equal there is
+    none.
 
     Args:
         encoding: one of ``ENCODINGS`` or ``WIDTHS``.
         sample_rate: of the wire, 8000…48000 Hz.
         channels: 1…8.
         target_rate: of the samples that come out, Hz.
+        channel: take this one alone, 0…; None: the mean of all.
 
     Raises:
         FormatError: one of these lies outside its limits.
     """
 
-    def __init__(self, encoding: str, sample_rate: int, channels: int = 1, target_rate: int = 16_000) -> None:
+    def __init__(
+        self,
+        encoding: str,
+        sample_rate: int,
+        channels: int = 1,
+        target_rate: int = 16_000,
+        channel: int | None = None,
+    ) -> None:
         if encoding not in _ENCODINGS:
             raise FormatError("encoding", f"{encoding!r} is not one of {', '.join(ENCODINGS)}")
         if not MIN_RATE <= sample_rate <= MAX_RATE:
@@ -131,7 +140,7 @@ class PcmDecoder:
         if not 1 <= channels <= MAX_CHANNELS:
             raise FormatError("channels", f"{channels} lies outside 1…{MAX_CHANNELS}")
         width, self._expand = _ENCODINGS[encoding]
-        self._channels = channels
+        self._channels, self._channel = channels, channel
         self.frame_bytes: Final = width * channels
         """Of one sample of every channel."""
         self._held = b""
@@ -173,6 +182,8 @@ class PcmDecoder:
         if self._channels == 1:
             return interleaved
         frames = interleaved.reshape(-1, self._channels)
+        if self._channel is not None:
+            return frames[:, self._channel].copy()
         # Channel after channel: a reduction's order, hence its rounding, may depend on the number of frames.
         total = frames[:, 0].copy()
         for channel in range(1, self._channels):

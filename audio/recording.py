@@ -143,23 +143,15 @@ def _heard(
     blocks: Iterator[bytes], shape: Shape, rate: int, most_seconds: float, channel: int | None
 ) -> Generator[Samples]:
     """``blocks`` hold whole frames, the last one perhaps not."""
-    width = PcmDecoder(*shape).frame_bytes // shape.channels
-    decoder = PcmDecoder(shape.encoding, shape.sample_rate, shape.channels if channel is None else 1, rate)
+    decoder = PcmDecoder(*shape, rate, channel)
     heard = 0
     for block in blocks:
-        mono = decoder.decode(block if channel is None else _channel(block, channel, width, shape.channels))
+        mono = decoder.decode(block)
         heard += mono.size
         if heard > most_seconds * rate:
             raise RecordingError(f"the audio is longer than {most_seconds:g} s (max_session_seconds)")
         yield mono
     yield decoder.flush()
-
-
-def _channel(block: bytes, channel: int, width: int, channels: int) -> bytes:
-    """The samples, ``width`` bytes each, of one of interleaved ``channels``."""
-    whole = len(block) // (width * channels) * width * channels
-    frames = np.frombuffer(block[:whole], np.uint8).reshape(-1, channels, width)
-    return frames[:, channel].tobytes()
 
 
 def _recognised(source: Source) -> str:

@@ -48,7 +48,7 @@ class Decoder(Protocol):
 
 
 class RawDecoder:
-    """Raw audio, perhaps behind a WAV header that says the same.
+    """Raw audio, perhaps behind a WAV header that says the same; one ``channel`` of it, or the mean of all.
 
     Raises:
         FormatError: the shape lies outside its limits.
@@ -56,9 +56,9 @@ class RawDecoder:
 
     exact = True
 
-    def __init__(self, shape: Shape, target_rate: int) -> None:
+    def __init__(self, shape: Shape, target_rate: int, channel: int | None = None) -> None:
         self._raw, self._cut = RawAudio(shape), 0
-        self._pcm = PcmDecoder(*shape, target_rate)
+        self._pcm = PcmDecoder(*shape, target_rate, channel)
         self.bytes_per_second: float = self._pcm.frame_bytes * shape.sample_rate
 
     def pieces(self, data: bytes, *, last: bool = False) -> Iterator[Samples]:

@@ -26,6 +26,8 @@ class Output:
     """The chain of one session; :meth:`flush` ends a piece and makes it ready for the next."""
 
     def __init__(self, speed: float, rate: int, wanted: int) -> None:
+        self.speed = speed
+        """Of the pieces that begin from now on."""
         self._stretch = Stretch(speed, rate)
         self._rates = rate, wanted
         self._resampler = self._fresh()
@@ -42,7 +44,7 @@ class Output:
 
     def reset(self) -> None:
         """Forget the piece."""
-        self._stretch.reset()
+        self._stretch = Stretch(self.speed, self._rates[0])
         self._resampler = self._fresh()
 
     def _fresh(self) -> Any:

@@ -12,7 +12,7 @@ other sessions (with f16, f32 and q8_0 weights; engines/gguf.py says what that r
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -94,6 +94,15 @@ class Speaker:
     def finish(self) -> None:
         """No more text follows: what was said is spoken to its end, then ``Finished`` comes. Idempotent."""
         self._inbox.finish()
+
+    def configure(self, *, speed: float) -> None:
+        """Change how the pieces that begin from now on are spoken.
+
+        Raises:
+            OptionError: outside the limits; nothing changes.
+        """
+        self.options = replace(self.options, speed=speed)
+        self._output.speed = speed
 
     def close(self) -> None:
         """Give everything back. Idempotent; a ``step`` running elsewhere stops at its next model call."""
@@ -219,6 +228,7 @@ class Speaker:
     def _begin(self, events: list[Event], epoch: int) -> Piece:
         """Start the next piece after the prompt's head."""
         engine, voicing, sequence = self._engine, self._voicing, self._prepare()
+        self._output.reset()
         start = self._given / self.sample_rate
         utterance = Utterance(
             sequence,

@@ -57,7 +57,8 @@ def _routes(hub: Hub) -> list[BaseRoute]:
     protocols: dict[Endpoint, ASGIApp] = {
         paths.LISTEN: Listen(hub),
         paths.TURNS: Turns(hub),
-        paths.SPEAK: Speak(hub),
+        paths.SPEAK: Speak(hub, paths.SPEAK),
+        paths.SPEAK_TURNS: Speak(hub, paths.SPEAK_TURNS),
         paths.TRANSCRIPTIONS: Transcriptions(hub),
         paths.SPEECH: Speech(hub),
         paths.REALTIME: Realtime(hub),
@@ -66,7 +67,8 @@ def _routes(hub: Hub) -> list[BaseRoute]:
         paths.VOICE: voices,
     }
     routes: list[BaseRoute] = [
-        WebSocketRoute(one.path, protocols[one]) for one in (paths.LISTEN, paths.TURNS, paths.SPEAK, paths.REALTIME)
+        WebSocketRoute(one.path, protocols[one])
+        for one in (paths.LISTEN, paths.TURNS, paths.SPEAK, paths.SPEAK_TURNS, paths.REALTIME)
     ]
     for one in paths.ENDPOINTS:
         if one in protocols:

@@ -71,7 +71,8 @@ class HearingStream:
         decoder: Decoder,
         limit_seconds: float,
     ) -> None:
-        self._worker, self._feeding, self._listener = worker, feeding, worker.session
+        self._worker, self._feeding = worker, feeding
+        self.listener: Final = worker.session
         self.decoder: Final = decoder
         self._limit = limit_seconds
         self._limit_bytes = int(limit_seconds * UNHEARD_BYTES)
@@ -103,7 +104,7 @@ class HearingStream:
     @property
     def unheard(self) -> float:
         """Seconds of audio that arrived and are not heard yet, those in flight included."""
-        return (self._pushed - self._fed) / self.decoder.bytes_per_second + self._listener.behind
+        return (self._pushed - self._fed) / self.decoder.bytes_per_second + self.listener.behind
 
     @property
     def arrived(self) -> float:
@@ -113,12 +114,12 @@ class HearingStream:
     @property
     def fed(self) -> float:
         """Seconds of audio that the listener has."""
-        return self._listener.seconds
+        return self.listener.seconds
 
     @property
     def heard(self) -> float:
         """Seconds of audio heard so far."""
-        return self._listener.heard
+        return self.listener.heard
 
     @property
     def _enough(self) -> int:
@@ -181,10 +182,10 @@ class HearingStream:
         feeding = asyncio.create_task(self._feed())
         feeding.add_done_callback(lambda _: self._moved.set())
         try:
-            while not self._listener.finished:
-                if self._listener.ready:
-                    due = self._listener.heard
-                    events = await self._worker.run(self._listener.step)
+            while not self.listener.finished:
+                if self.listener.ready:
+                    due = self.listener.heard
+                    events = await self._worker.run(self.listener.step)
                     self._stepped.set()
                     yield [self._said(event, due) for event in events]
                 elif feeding.done():
@@ -228,10 +229,10 @@ class HearingStream:
             pieces = self.decoder.pieces(data, last=mark is _Mark.END)
             done = False
             while not done:
-                while self._listener.behind > MOST_BEHIND_SECONDS:
+                while self.listener.behind > MOST_BEHIND_SECONDS:
                     await _woken(self._stepped)
                 done = await self._worker.beside(self._feeding, partial(self._give, pieces, mark))
-                self._clock.append((self._listener.seconds, arrived))
+                self._clock.append((self.listener.seconds, arrived))
                 self._moved.set()
             self._fed += len(data)
             if self.fault is not None:
@@ -267,18 +268,18 @@ class HearingStream:
 
     def _give(self, pieces: Iterator[Samples], mark: _Mark | None) -> bool:
         """In a feeding thread: feed what ``pieces`` holds, at most a slice; whether that was all of it."""
-        began = self._listener.seconds
+        began = self.listener.seconds
         try:
             for samples in pieces:
-                self._listener.feed(samples)
-                if self._listener.seconds - began >= SLICE_SECONDS:
+                self.listener.feed(samples)
+                if self.listener.seconds - began >= SLICE_SECONDS:
                     return False
         except DecodeError as error:
             self.fault, mark = error, _Mark.END
         if mark is _Mark.FINALIZE:
-            self._listener.finalize()
+            self.listener.finalize()
         elif mark is _Mark.END:
-            self._listener.finish()
+            self.listener.finish()
         return True
 
 

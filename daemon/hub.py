@@ -216,29 +216,35 @@ class Hub:
             raise Refused(503, "draining", "the daemon is shutting down", retry_after=5)
         if self.stalled:
             raise Refused(503, "stalled", "a call to the model hangs (stall_seconds)", retry_after=5)
-        if endpoint.kind is Kind.SPEAKING:
-            self.speaking_model()
-            slots = self.speakers
-        else:
-            self.hearing_model()
-            slots = self.listeners
-        await slots.take()
-        try:
-            if endpoint.kind is Kind.HEARING:
-                await self._admit()
+        async with self.voice() if endpoint.kind is Kind.SPEAKING else self.ear():
             self.metrics.sessions.labels(endpoint.path).inc()
             self.metrics.opened.labels(endpoint.path).inc()
             try:
                 yield
             finally:
                 self.metrics.sessions.labels(endpoint.path).dec()
-                self._admitted -= endpoint.kind is Kind.HEARING
+
+    @asynccontextmanager
+    async def ear(self) -> AsyncGenerator[None]:
+        """A slot for hearing; also one more for each further channel of a session.
+
+        Raises:
+            Refused: 429 when all slots are taken, or the machine would not keep one more session live.
+        """
+        self.hearing_model()
+        await self.listeners.take()
+        try:
+            await self._admit()
+            try:
+                yield
+            finally:
+                self._admitted -= 1
         finally:
-            slots.give_back()
+            self.listeners.give_back()
 
     @asynccontextmanager
     async def voice(self) -> AsyncGenerator[None]:
-        """A slot for speaking, for a session that already has one for hearing.
+        """A slot for speaking; also for a session that already has one for hearing.
 
         Raises:
             Refused: 404 without a speaking model, 429 when all slots are taken.

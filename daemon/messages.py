@@ -1,10 +1,11 @@
-"""What both WebSockets of Deepgram's protocol say alike: messages as JSON, and what went wrong."""
+"""What the WebSockets say alike: messages as JSON, and what went wrong."""
 
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 _encoder: Final = msgspec.json.Encoder()
+M = TypeVar("M")
 
 
 class Error(msgspec.Struct, tag="Error", tag_field="type"):
@@ -18,3 +19,15 @@ class Error(msgspec.Struct, tag="Error", tag_field="type"):
 def encode(message: msgspec.Struct) -> bytes:
     """JSON text in UTF-8."""
     return _encoder.encode(message)
+
+
+def decoded(text: str, decoder: "msgspec.json.Decoder[M]") -> M:
+    """A client's text message.
+
+    Raises:
+        msgspec.MsgspecError: not JSON, or none of the messages that ``decoder`` knows.
+    """
+    try:
+        return decoder.decode(text)
+    except RecursionError:
+        raise msgspec.ValidationError("nested too deeply") from None

@@ -29,7 +29,7 @@ HEARING_ALIASES: Final = (
 """Patterns of names that mean the hearing model."""
 
 SPEAKING_ALIASES: Final = (
-    "aura", "aura-*",  # Deepgram
+    "aura", "aura-*", "flux", "flux-*",  # Deepgram
     "tts-1", "tts-1-*", "gpt-4o-mini-tts", "gpt-4o-mini-tts-*",  # OpenAI
     "default",
 )  # fmt: skip

@@ -52,6 +52,7 @@ class Endpoint:
 LISTEN: Final = Endpoint("/v1/listen", Kind.HEARING, Shape.DEEPGRAM)
 TURNS: Final = Endpoint("/v2/listen", Kind.HEARING, Shape.DEEPGRAM)
 SPEAK: Final = Endpoint("/v1/speak", Kind.SPEAKING, Shape.DEEPGRAM)
+SPEAK_TURNS: Final = Endpoint("/v2/speak", Kind.SPEAKING, Shape.DEEPGRAM)
 TRANSCRIPTIONS: Final = Endpoint("/v1/audio/transcriptions", Kind.HEARING)
 TRANSLATIONS: Final = Endpoint("/v1/audio/translations")
 SPEECH: Final = Endpoint("/v1/audio/speech", Kind.SPEAKING)
@@ -73,8 +74,8 @@ WYOMING_SYNTHESIZE: Final = Endpoint("wyoming/synthesize", Kind.SPEAKING)
 """Not paths of the web: what a slot is for, and the label in the metrics."""
 
 ENDPOINTS: Final = (
-    LISTEN, TURNS, SPEAK, TRANSCRIPTIONS, TRANSLATIONS, SPEECH, REALTIME, CLIENT_SECRETS, CALLS, VOICES, VOICE, MODELS,
-    MODEL, HEALTHZ, READYZ, METRICS, PAGE, PAGE_FILE,
+    LISTEN, TURNS, SPEAK, SPEAK_TURNS, TRANSCRIPTIONS, TRANSLATIONS, SPEECH, REALTIME, CLIENT_SECRETS, CALLS, VOICES,
+    VOICE, MODELS, MODEL, HEALTHZ, READYZ, METRICS, PAGE, PAGE_FILE,
 )  # fmt: skip
 
 _OTHER: Final = Endpoint("other")

@@ -37,7 +37,7 @@ class Alternative(msgspec.Struct, omit_defaults=True):
 
 
 class Channel(msgspec.Struct):
-    """What was heard in the mixed-down channel."""
+    """What was heard in a channel, or in all of them mixed."""
 
     alternatives: list[Alternative]
 
@@ -62,6 +62,7 @@ class Results(msgspec.Struct, tag="Results", tag_field="type"):
     """The words of ``start … start + duration``. Not final: it replaces the one before of the same ``start``."""
 
     channel_index: tuple[int, int]
+    """Which of how many; the first of one where all are mixed."""
     duration: float
     start: float
     is_final: bool
@@ -125,26 +126,11 @@ class Configure(msgspec.Struct, tag="Configure", tag_field="type"):
 
 Command = KeepAlive | Finalize | CloseStream | Configure
 
-CHANNELS: Final = (0, 1)
-"""The first of one channel."""
-
-_commands: Final = msgspec.json.Decoder(Command)
+commands: Final["msgspec.json.Decoder[Command]"] = msgspec.json.Decoder(Command)
 
 
-def command(text: str) -> Command:
-    """Read a client's text message.
-
-    Raises:
-        msgspec.MsgspecError: not JSON, or not one of the commands.
-    """
-    try:
-        return _commands.decode(text)
-    except RecursionError:
-        raise msgspec.ValidationError("nested too deeply") from None
-
-
-def results(event: Transcript, metadata: ResultsMetadata, *, punctuate: bool) -> Results:
-    """``event`` in Deepgram's shape."""
+def results(event: Transcript, metadata: ResultsMetadata, channel: tuple[int, int], *, punctuate: bool) -> Results:
+    """``event``, heard in ``channel``, in Deepgram's shape."""
     words = [word(one, punctuate) for one in event.words]
     alternative = Alternative(
         transcript=event.text if punctuate else " ".join(one.word for one in words),
@@ -154,7 +140,7 @@ def results(event: Transcript, metadata: ResultsMetadata, *, punctuate: bool) ->
         languages=[event.language] if event.language else None,
     )
     return Results(
-        channel_index=CHANNELS,
+        channel_index=channel,
         duration=round(event.end - event.start, 4),
         start=round(event.start, 4),
         is_final=event.is_final,

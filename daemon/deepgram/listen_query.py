@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from audio.pcm import ENCODINGS, FormatError, Shape
-from audio.wire import ContainerStream, Decoder, RawDecoder
+from audio.wire import RawDecoder
 from daemon import parameters
 from daemon.parameters import HEARING_ALIASES, Given, check_model, flag, language, whole, wrong
 from engines.sessions import OptionError
@@ -28,7 +28,9 @@ COMMON: Final = frozenset({
     "detect_language",
 })  # fmt: skip
 """Honoured for streams and files alike."""
-HONOURED: Final = COMMON | IGNORED | {"interim_results", "endpointing", "utterance_end_ms", "vad_events"}
+HONOURED: Final = COMMON | IGNORED | {
+    "interim_results", "endpointing", "utterance_end_ms", "vad_events", "multichannel",
+}  # fmt: skip
 
 NAMES: Final = {"keyterms": "keyterm"}
 """What options of the listener are called here, where that is something else."""
@@ -45,19 +47,12 @@ class ListenRequest:
     options: ListenOptions
     shape: Shape | None
     """Of raw audio; None: a container, which tells."""
+    multichannel: bool
+    """Every channel is heard for itself."""
     vad_events: bool
     punctuate: bool
     """False: words only, lower case without punctuation; the model writes both unless told so."""
     warnings: tuple[str, ...]
-
-    def decoder(self, target_rate: int, most_seconds: float) -> Decoder:
-        """What turns the bytes into samples at the model's rate; of a container at most so much."""
-        return decoder(self.shape, target_rate, most_seconds)
-
-
-def decoder(shape: Shape | None, target_rate: int, most_seconds: float) -> Decoder:
-    """Of raw audio in ``shape``, or of a container."""
-    return ContainerStream(target_rate, most_seconds) if shape is None else RawDecoder(shape, target_rate)
 
 
 def parse(query_string: bytes, model: str) -> ListenRequest:
@@ -72,6 +67,9 @@ def parse(query_string: bytes, model: str) -> ListenRequest:
     warnings = ignored(given, HONOURED)
     shape = audio_shape(one, warnings)
     endpointing = _endpointing(one, warnings)
+    multichannel = flag(one, "multichannel", False)
+    if multichannel and shape is None:
+        raise wrong("multichannel", "multichannel: a stream needs encoding, sample_rate and channels for it")
     try:
         options = ListenOptions(
             language=forced_language(one),
@@ -83,7 +81,12 @@ def parse(query_string: bytes, model: str) -> ListenRequest:
     except OptionError as error:
         raise renamed(error) from None
     return ListenRequest(
-        options, shape, flag(one, "vad_events", False), flag(one, "punctuate", True), warnings=tuple(warnings)
+        options,
+        shape,
+        multichannel,
+        flag(one, "vad_events", False),
+        flag(one, "punctuate", True),
+        warnings=tuple(warnings),
     )
 
 

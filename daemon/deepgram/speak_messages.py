@@ -79,21 +79,8 @@ class KeepAlive(msgspec.Struct, tag="KeepAlive", tag_field="type"):
 
 
 Command = Speak | Flush | Clear | Close | KeepAlive
-Message = Metadata | Flushed | Cleared | Warning | Piece
 
-_commands: Final = msgspec.json.Decoder(Command)
-
-
-def command(text: str) -> Command:
-    """Read a client's text message.
-
-    Raises:
-        msgspec.MsgspecError: not JSON, or not one of the commands.
-    """
-    try:
-        return _commands.decode(text)
-    except RecursionError:
-        raise msgspec.ValidationError("nested too deeply") from None
+commands: Final["msgspec.json.Decoder[Command]"] = msgspec.json.Decoder(Command)
 
 
 def piece(mark: PieceMark) -> Piece:

@@ -29,14 +29,15 @@ HONOURED: Final = frozenset({
     "model", "encoding", "sample_rate", "speed", "container", "mip_opt_out",
     "voice", "language", "instructions", "seed", "normalise", "marks",
 })  # fmt: skip
-NOT_HONOURED: Final = frozenset({"bit_rate", "callback", "callback_method", "tag"})
+NOT_HONOURED: Final = frozenset({"bit_rate", "callback", "callback_method", "tag", "expressivity"})
 """Deepgram's parameters that are accepted and change nothing."""
 
 RATES: Final = {"linear16": 24_000, "float32": 24_000, "mulaw": 8_000, "alaw": 8_000}
 """The default sample rate of each encoding, as in Deepgram's cloud."""
 
 _FILES: Final = "; files come from POST /v1/speak and POST /v1/audio/speech"
-_AURA: Final = re.compile(r"aura(-\d+)?-[a-z]+-([a-z]{2})")
+_CLOUD: Final = re.compile(r"(?:aura(?:-\d+)?|flux)-[a-z]+-([a-z]{2})")
+"""Deepgram's names of voices, which end in a language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +77,11 @@ def _options(one: Mapping[str, str], rate: int) -> SpeakOptions:
     Raises:
         Refused: 400 naming the parameter and what it may be.
     """
-    aura = _AURA.fullmatch(one.get("model", "").lower())
+    cloud = _CLOUD.fullmatch(one.get("model", "").lower())
     try:
         return SpeakOptions(
             voice=one.get("voice") or None,
-            language=one.get("language") or (aura[2] if aura else None),
+            language=one.get("language") or (cloud[1] if cloud else None),
             instructions=one.get("instructions") or None,
             speed=number(one, "speed", 1.0),
             seed=whole(one, "seed", secrets.randbits(SEED_BITS), digits=19),
@@ -97,7 +98,7 @@ FILE_HONOURED: Final = frozenset({
     "model", "encoding", "container", "sample_rate", "bit_rate", "speed", "mip_opt_out",
     "voice", "language", "instructions", "seed", "normalise",
 })  # fmt: skip
-FILE_NOT_HONOURED: Final = frozenset({"tag", "callback_method"})
+FILE_NOT_HONOURED: Final = frozenset({"tag", "callback_method", "expressivity", "priority"})
 """Deepgram's parameters that are accepted and change nothing."""
 
 

@@ -7,28 +7,24 @@ in between, of one segment or of several.
 """
 
 import time
-from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from audio.wav_header import NotRaw
-from audio.wire import Decoder
 from daemon.answer import answering
 from daemon.deepgram import turns_messages as wire
-from daemon.deepgram.listen_query import NAMES, decoder
+from daemon.deepgram.heard_stream import HeardStream, opened
 from daemon.deepgram.turns_query import TurnsRequest, confidence, parse
-from daemon.duplex import Duplex, Ending, echoed
+from daemon.duplex import Ending, echoed
 from daemon.hearing import HearingStream
 from daemon.hub import Hub
+from daemon.messages import decoded
 from daemon.paths import TURNS
 from daemon.refusal import Refused
-from daemon.workers import SessionWorker
 from engines.sessions import OptionError
 from streaming.events import Event, Paused, Resumed, Transcript, Word
-from streaming.listener import Listener
 from streaming.utterance import HANG_SECONDS
 
 _KNOWN: Final = "known are KeepAlive, ForceEndTurn, Configure, CloseStream; audio goes in binary messages"
@@ -48,33 +44,19 @@ class Turns:
                 raise Refused(426, "upgrade", f"{TURNS.path} is a WebSocket; recordings go to POST /v1/listen")
             loaded = hub.hearing_model()
             request = parse(scope["query_string"], loaded.name)
-            worker = await hub.hear(request.options, NAMES)
-            arriving = decoder(request.shape, loaded.model.sample_rate, hub.settings.max_session_seconds)
-            try:
-                await TurnsStream(hub, request, worker, arriving, receive, send).run(echoed(scope))
-            finally:
-                await worker.close()
-                await hub.run(arriving.close)
+            async with opened(hub, request.options, request.shape) as (stream,):
+                await TurnsStream(hub, request, stream, receive, send).run(echoed(scope))
 
 
-class TurnsStream(Duplex):
+class TurnsStream(HeardStream):
     """One connection, from accept to close."""
 
-    def __init__(
-        self,
-        hub: Hub,
-        request: TurnsRequest,
-        worker: SessionWorker[Listener],
-        decoder: Decoder,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        super().__init__(hub, receive, send)
-        self._listener = worker.session
+    _faults, _full = ("NOT_RAW_AUDIO", "NOT_DECODABLE"), "UNHEARD_AUDIO"
+
+    def __init__(self, hub: Hub, request: TurnsRequest, stream: HearingStream, receive: Receive, send: Send) -> None:
+        super().__init__(hub, TURNS, [stream], receive, send)
+        self._stream = stream
         self._thresholds, self._terms = request.thresholds, request.terms
-        self._stream = HearingStream(worker, hub.feeding, decoder, self._settings.max_unheard_seconds)
-        self._counted = 0.0
-        """Seconds of audio that the metrics have."""
         self._sequence = 0
         self._turn = 0
         self._start: float | None = None
@@ -85,28 +67,18 @@ class TurnsStream(Duplex):
         for warning in request.warnings:
             self._warn("NOT_HONOURED", warning)
 
-    @property
-    def _waiting(self) -> float:
-        return self._stream.unheard
-
     # ------------------------------------------------------------------------------------------------- in
-
-    def _take_bytes(self, data: bytes) -> None:
-        if self._ending is None:
-            self._alive_at = time.monotonic()
-            if not self._stream.push(data):
-                self._end(Ending(1008, "UNHEARD_AUDIO", self._stream.full))
 
     def _take_text(self, text: str) -> None:
         try:
-            command = wire.command(text)
+            command = decoded(text, wire.commands)
         except msgspec.MsgspecError as error:
             self._warn("NOT_UNDERSTOOD", f"text message not understood: {error}; {_KNOWN}")
             return
         self._alive_at = time.monotonic()
         match command:
             case wire.ForceEndTurn():
-                if not self._stream.finalize():
+                if not self._finalize():
                     self._warn("TOO_MANY", "too many ForceEndTurn wait; this one was not taken")
             case wire.CloseStream():
                 self._end(Ending(1000))
@@ -129,7 +101,7 @@ class TurnsStream(Duplex):
             terms = self._terms
             if asked.keyterms is not None:
                 terms = (asked.keyterms,) if isinstance(asked.keyterms, str) else tuple(asked.keyterms)
-            self._listener.configure(
+            self._stream.listener.configure(
                 endpointing=changed.silence, eager=changed.eager, keyterms=None if terms == self._terms else terms
             )
         except OptionError as error:
@@ -151,38 +123,19 @@ class TurnsStream(Duplex):
     def _unfinished(self) -> str:
         return "the turn that had begun"
 
-    def _wind_up(self, ending: Ending) -> None:
-        del ending
-        self._stream.end()
-
     # ------------------------------------------------------------------------------------------------ hear
 
     async def _work(self) -> None:
-        async with aclosing(self._stream.batches()) as batches:
-            async for batch in batches:
-                self._count()
-                for said in batch:
-                    self._hear(said.event)
-        self._count()
+        await super()._work()
         if self._said:
             self._end_turn("close")
-        if (fault := self._stream.fault) is not None:
-            code = "NOT_RAW_AUDIO" if isinstance(fault, NotRaw) else "NOT_DECODABLE"
-            self._ending = Ending(1008, code, str(fault))
 
-    def _count(self) -> None:
-        heard = self._stream.heard
-        self._metrics.audio.labels(TURNS.path).inc(max(0.0, heard - self._counted))
-        self._counted = max(heard, self._counted)
-
-    def _hear(self, event: Event) -> None:
+    def _hear(self, channel: int, event: Event) -> None:
+        del channel
         match event:
             case Transcript(is_final=True):
-                self._metrics.finals.labels(TURNS.path).inc()
-                self._metrics.words.labels(TURNS.path).inc(len(event.words))
                 self._final(event)
             case Transcript() if event.text:
-                self._metrics.interims.labels(TURNS.path).inc()
                 if not self._begin(event):
                     self._tell("Update", event)
             case Paused(transcript=heard):
@@ -197,6 +150,8 @@ class TurnsStream(Duplex):
         if event.text:
             self._begin(event)
             self._said.append(event)
+        if self._start is None and event.from_finalize:
+            self._warn("FORCE_END_TURN_NO_ACTIVE_TURN", "ForceEndTurn: no turn is open")
         if self._start is None or not event.speech_final:
             return
         if event.from_finalize:

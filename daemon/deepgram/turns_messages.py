@@ -5,6 +5,8 @@ from typing import Final
 
 import msgspec
 
+from daemon.deepgram.listen_messages import CloseStream, KeepAlive
+
 
 class Connected(msgspec.Struct, tag="Connected", tag_field="type"):
     """The stream is open."""
@@ -82,14 +84,6 @@ class FatalError(msgspec.Struct, tag="Error", tag_field="type"):
     description: str
 
 
-class KeepAlive(msgspec.Struct, tag="KeepAlive", tag_field="type"):
-    """The client is still there, without audio."""
-
-
-class CloseStream(msgspec.Struct, tag="CloseStream", tag_field="type"):
-    """No more audio."""
-
-
 class ForceEndTurn(msgspec.Struct, tag="ForceEndTurn", tag_field="type"):
     """The turn ends here, by the client's word."""
 
@@ -105,16 +99,4 @@ class Configure(msgspec.Struct, tag="Configure", tag_field="type"):
 
 Command = KeepAlive | CloseStream | ForceEndTurn | Configure
 
-_commands: Final = msgspec.json.Decoder(Command)
-
-
-def command(text: str) -> Command:
-    """Read a client's text message.
-
-    Raises:
-        msgspec.MsgspecError: not JSON, or not one of the commands.
-    """
-    try:
-        return _commands.decode(text)
-    except RecursionError:
-        raise msgspec.ValidationError("nested too deeply") from None
+commands: Final["msgspec.json.Decoder[Command]"] = msgspec.json.Decoder(Command)

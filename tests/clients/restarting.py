@@ -1,8 +1,10 @@
 """A daemon that is killed again and again under a client that goes on."""
 
 import asyncio
+import random
 import socket
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from clients.events import Results
@@ -16,10 +18,12 @@ PIECE_SECONDS = 0.1
 
 
 def free_port() -> int:
-    """One that nobody listens on now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """One that nobody listens on now, and that no outgoing connection gets while the daemon is away: below 32768."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as found, suppress(OSError):
+            found.bind(("127.0.0.1", port))
+            return port
+    raise OSError("a hundred ports are taken")
 
 
 async def heard(pcm: bytes, kills: Sequence[float], speed: float = 4.0) -> tuple[list[str], list[Reconnected]]:
@@ -43,6 +47,7 @@ async def heard(pcm: bytes, kills: Sequence[float], speed: float = 4.0) -> tuple
                 running.process.kill()
                 await asyncio.to_thread(running.wait)
                 running = await asyncio.to_thread(started)
+                await asyncio.to_thread(running.url)
                 async with goes_on:  # each kill meets a session
                     await goes_on.wait_for(lambda: len(resumed) == len(kills) - len(left))
             yield pcm[start : start + size]

@@ -10,8 +10,8 @@ from codec.model import TtsModel
 from daemon.loading import Loaded, Models
 from engines.store import find
 from streaming.model import AsrModel
+from tests.daemon.deepgram.test_speak_ends import abrupt_ends
 from tests.daemon.support import running
-from tests.daemon.test_speak_ends import abrupt_ends
 
 DISCONNECTS = int(os.environ.get("HEARSAY_SOAK_DISCONNECTS", "1000"))
 LEFT_BEHIND = 60_000

@@ -93,7 +93,7 @@ Command = (
     | OutputAudioBufferClear
 )
 
-_commands: Final = msgspec.json.Decoder(Command)
+commands: Final["msgspec.json.Decoder[Command]"] = msgspec.json.Decoder(Command)
 
 
 class _Id(msgspec.Struct):
@@ -101,18 +101,6 @@ class _Id(msgspec.Struct):
 
 
 _ids: Final = msgspec.json.Decoder(_Id)
-
-
-def command(text: str) -> Command:
-    """Read a client's event.
-
-    Raises:
-        msgspec.MsgspecError: not JSON, or not one of the events.
-    """
-    try:
-        return _commands.decode(text)
-    except RecursionError:
-        raise msgspec.ValidationError("nested too deeply") from None
 
 
 def event_id(text: str) -> str | None:

@@ -5,52 +5,20 @@ context what the person has heard.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
 from daemon.openai.realtime.items import Content, Item, new_id
 from daemon.openai.realtime.spec import Invalid
+from daemon.spoken_text import SpokenText
 
 Message = dict[str, Any]
 
 MOST_ITEMS: Final = 500
 MOST_CHARACTERS: Final = 1 << 20
 """Of all items; beyond either, the oldest leave."""
-_CHARACTERS_A_SECOND: Final = 15.0
-"""Of speech, where a sentence was cut before it told its own pace."""
 ROOT: Final = "root"
 """OpenAI's name of the place before the first item."""
-
-
-@dataclass(slots=True)
-class Spoken:
-    """The sound of an item: its text and when which part of it is heard."""
-
-    text: str = ""
-    seconds: float = 0.0
-    """Sound sent."""
-    paces: list[tuple[float, float, int]] = field(default_factory=list[tuple[float, float, int]])
-    """Of each sentence: start, end, and the place of its last character in ``text``."""
-
-    def heard(self, seconds: float) -> str:
-        """The text whose sound is over by ``seconds``; a word that was cut does not count."""
-        at, place = 0.0, 0
-        for start, end, last in self.paces:
-            if seconds < end:
-                share = max(0.0, seconds - start) / max(end - start, 1e-6)
-                return self._to_word(place + int(share * (last - place)))
-            at, place = end, last
-        if seconds >= self.seconds and self.paces and self.paces[-1][2] >= len(self.text.rstrip()):
-            return self.text
-        return self._to_word(place + int((seconds - at) * _CHARACTERS_A_SECOND))
-
-    def _to_word(self, place: int) -> str:
-        if place >= len(self.text):
-            return self.text
-        if self.text[place].isspace() or place == 0:
-            return self.text[:place].rstrip()
-        return self.text[:place].rpartition(" ")[0].rstrip()
 
 
 class Conversation:
@@ -59,7 +27,7 @@ class Conversation:
     def __init__(self) -> None:
         self.id: Final = new_id("conv")
         self._items: list[Item] = []
-        self._spoken: dict[str, Spoken] = {}
+        self._spoken: dict[str, SpokenText] = {}
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self._items)
@@ -109,9 +77,9 @@ class Conversation:
         del self._items[self._place(identifier, "item_id")]
         self._spoken.pop(identifier, None)
 
-    def speak(self, identifier: str) -> Spoken:
+    def speak(self, identifier: str) -> SpokenText:
         """The sound of an item, from its beginning."""
-        return self._spoken.setdefault(identifier, Spoken())
+        return self._spoken.setdefault(identifier, SpokenText())
 
     def truncate(self, identifier: str, seconds: float) -> float:
         """Keep of a spoken item's text what was heard by ``seconds`` of its sound; the seconds that were kept.

@@ -13,11 +13,12 @@ import msgspec
 from daemon.openai.realtime import chat
 from daemon.openai.realtime import server_events as wire
 from daemon.openai.realtime.chat import Chat, ChatError
-from daemon.openai.realtime.conversation import Conversation, Spoken
+from daemon.openai.realtime.conversation import Conversation
 from daemon.openai.realtime.items import Content, Item, new_id
 from daemon.openai.realtime.output_audio import OutputAudio
 from daemon.openai.realtime.spec import Invalid, Spec
 from daemon.refusal import Refused
+from daemon.spoken_text import SpokenText
 from engines.sessions import OptionError
 
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -63,7 +64,7 @@ class Response:
         self._owner, self._spec, self._input, self._detached = owner, spec, input, detached
         self._output: list[Item] = []
         self._message: Item | None = None
-        self._spoken = Spoken()
+        self._spoken = SpokenText()
         self._calls: dict[int, Item] = {}
         self._count: chat.Count | None = None
         self._reason = "stop"

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from daemon.answer import answering
 from daemon.duplex import Duplex, Ending, echoed
 from daemon.hub import Hub
-from daemon.messages import encode
+from daemon.messages import decoded, encode
 from daemon.openai.realtime import client_events as said
 from daemon.openai.realtime import server_events as wire
 from daemon.openai.realtime.chat import Chat
@@ -112,7 +112,7 @@ class RealtimeStream(Duplex):
 
     def _take_text(self, text: str) -> None:
         try:
-            command = said.command(text)
+            command = decoded(text, said.commands)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             self._cause = said.event_id(text)
             self._complain(Invalid("type", f"event not understood: {error}", "invalid_event"))

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from daemon.deepgram.turns_messages import command
+from daemon.deepgram.turns_messages import commands
 from daemon.deepgram.turns_query import HONOURED, Thresholds, confidence, parse, silence
+from daemon.messages import decoded
 from daemon.refusal import Refused
 from daemon.serve import Background
 from tests.audio.containers import contained
@@ -218,7 +219,7 @@ def test_any_query_is_read_or_refused(query: bytes) -> None:
 @given(st.text(max_size=80) | st.sampled_from(["[" * 9999, '{"type":"Configure","thresholds":{"eot_threshold":"x"}}']))
 def test_any_text_is_a_command_or_an_error(text: str) -> None:
     with suppress(msgspec.MsgspecError):
-        command(text)
+        decoded(text, commands)
 
 
 def test_every_parameter_is_documented() -> None:

@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from daemon.openai.realtime.config import Config, merged
-from daemon.openai.realtime.conversation import Spoken
 from daemon.openai.realtime.spec import Invalid
 from daemon.serve import Background
+from daemon.spoken_text import SpokenText
 from tests.daemon.realtime import Session, session
 from tests.daemon.support import Speech
 
@@ -129,7 +129,7 @@ def test_audio_cut_anywhere_gives_the_same_text(daemon: Background, speech: Spee
 @given(st.lists(st.tuples(st.text("abc .", min_size=1, max_size=20), st.floats(0.1, 3)), max_size=5), st.floats(0, 20))
 def test_what_was_heard_is_a_beginning_of_the_text(sentences: list[tuple[str, float]], seconds: float) -> None:
     """It grows with the time, and is all of it at the end."""
-    spoken = Spoken()
+    spoken = SpokenText()
     for text, length in sentences:
         spoken.text += text
         before = spoken.seconds

@@ -1,0 +1,84 @@
+"""A stream that is spoken to: what ``/v1/speak`` and ``/v2/speak`` share.
+
+A client that reads more slowly than the model speaks holds the speaker back; one that does not read at all is closed.
+In good order: what was said is spoken to its end, then the close code (``daemon.duplex``).
+"""
+
+from abc import abstractmethod
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
+
+from starlette.types import Receive, Send
+
+from audio import encoder
+from codec.events import Event
+from daemon.deepgram.speak_query import SpeakRequest
+from daemon.duplex import Duplex, Ending
+from daemon.hub import Hub
+from daemon.paths import Endpoint
+from daemon.speaking import Sound, SpeechStream
+
+MOST_FLUSHES: Final = 1000
+"""That may wait for their audio: each keeps its place in the text."""
+_BACKLOG_BYTES: Final = 1 << 16
+"""Audio that may wait in the daemon before the speaker is held back: more than its largest group needs to be made."""
+
+
+@asynccontextmanager
+async def opened(hub: Hub, request: SpeakRequest, endpoint: Endpoint) -> AsyncGenerator[tuple[SpeechStream, list[str]]]:
+    """A text being spoken as ``request`` asks, and all warnings about it.
+
+    Raises:
+        Refused: as ``Hub.speak``.
+    """
+    warnings = list(request.warnings)
+    async with AsyncExitStack() as stack:
+        worker = await hub.speak(request.options, warnings)
+        raw = encoder.raw(request.encoding, request.sample_rate)
+        stack.callback(raw.close)
+        stack.push_async_callback(worker.close)
+        yield SpeechStream(worker, raw, hub.metrics, endpoint.path, hub.playback), warnings
+
+
+class SpokenStream(Duplex):
+    """One connection, from accept to close."""
+
+    def __init__(self, hub: Hub, speech: SpeechStream, receive: Receive, send: Send) -> None:
+        super().__init__(hub, receive, send)
+        self._speech = speech
+
+    @abstractmethod
+    def _tell(self, event: Event) -> None:
+        """Something happened on the speaker's side, after the sound before it."""
+
+    def _sounded(self, seconds: float) -> None:
+        """So much sound has gone into the outbox."""
+
+    def _forget(self) -> None:
+        """What was said is not to be spoken any more."""
+        self._speech.clear()
+        self._outbox.forget_sound()
+
+    def _unfinished(self) -> str:
+        return f"text that is not spoken, after {self._speech.seconds:.1f} s of audio"
+
+    def _wind_up(self, ending: Ending) -> None:
+        """Speak to the end where the client asked for that, or the daemon goes; else stop."""
+        self._speech.finish()
+        if ending.code not in (1000, 1012):
+            self._forget()
+
+    async def _work(self) -> None:
+        """Speak until the stream's end."""
+        most = self._settings.max_outbound_bytes
+        async for batch in self._speech.batches():
+            for item in batch:
+                if isinstance(item, Sound):
+                    await self._outbox.room(min(_BACKLOG_BYTES, max(0, most - len(item.data))))
+                    if not self._speech.clearing:
+                        if item.data:
+                            self._outbox.put_sound(item.data)
+                        self._sounded(item.seconds)
+                else:
+                    self._tell(item)
