@@ -5,7 +5,7 @@ import json
 import socket
 import struct
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Final
 
 import pytest
@@ -112,10 +112,12 @@ async def test_connections_are_counted(door: Door) -> None:
             await writer.wait_closed()
         async with asyncio.timeout(30):
             while True:
-                async with connected(background) as client:
-                    await client.say(Describe())
-                    if (event := await client.read_event()) is not None and event.type == "info":
-                        return
+                # Who comes before the daemon knows that one has gone finds it closed, perhaps while writing.
+                with suppress(ConnectionError):
+                    async with connected(background) as client:
+                        await client.say(Describe())
+                        if [event.type for event in await client.until("info")] == ["info"]:
+                            return
 
 
 async def test_who_does_not_read_costs_nobody_else(door: Door, speech: Speech) -> None:
