@@ -1,0 +1,214 @@
+"""What nobody in his senses sends: frames, queries, forms, bodies and events of no sense, and of next to none.
+
+Half of them follow the protocols' own types, with odd values: what is refused at once reaches little.
+"""
+
+import base64
+import json
+import random
+import types
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal
+from urllib.parse import urlencode
+
+import msgspec
+
+from daemon.deepgram import listen_messages, speak_messages, speak_turns_messages, turns_messages
+from daemon.deepgram.listen_query import HONOURED as LISTEN
+from daemon.deepgram.recorded_query import HONOURED as RECORDED
+from daemon.deepgram.speak_query import FILE_HONOURED
+from daemon.deepgram.speak_query import HONOURED as SPEAK
+from daemon.deepgram.turns_query import HONOURED as TURNS
+from daemon.openai.realtime import client_events
+
+HEADS: Final = (
+    b"RIFF\xff\xff\xff\xffWAVEfmt ",
+    b"fLaC",
+    b"OggS",
+    b"ID3\x04",
+    b"\x1aE\xdf\xa3",
+    b"\0\0\0\x1cftypisom",
+    b"",
+)
+_WORDS: Final = (
+    "", "x", "en", "multi", "true", "false", "0", "1", "-1", "2", "0.5", "1e999", "300", "8000", "16000", "48000",
+    "linear16", "mulaw", "opus", "wav", "mp3", "slt", "nova-3", "flux-alexis-en", "whisper-1", "default", "Kyoto",
+    "Hm. The tide comes in at nine.", "\0", "é\U0001f600", "9" * 30, "root", "audio/pcm", "audio/pcmu", "server_vad",
+    "semantic_vad", "realtime", "transcription", "auto", "none",
+)  # fmt: skip
+_KEYS: Final = (
+    "type", "audio", "input", "output", "format", "rate", "transcription", "model", "language", "prompt", "voice",
+    "turn_detection", "threshold", "silence_duration_ms", "eagerness", "instructions", "tools", "output_modalities",
+    "speed", "max_output_tokens", "include", "keywords", "create_response", "interrupt_response", "conversation",
+    "text", "voice_id", "response_format", "session", "expires_after", "anchor", "seconds", "url", "stream_format",
+)  # fmt: skip
+_MIXES: Final = {
+    "/v1/listen": LISTEN, "/v2/listen": TURNS, "/v1/speak": SPEAK, "/v2/speak": SPEAK,
+    "/v1/realtime": frozenset({"intent", "model"}),
+}  # fmt: skip
+_PLAIN: Final = {
+    "/v1/listen": (
+        "encoding=linear16&sample_rate=16000", "encoding=float32&sample_rate=48000&channels=8",
+        "encoding=mulaw&sample_rate=8000&interim_results=true&vad_events=true&utterance_end_ms=1000", "",
+        "encoding=linear16&sample_rate=16000&channels=2&multichannel=true",
+    ),
+    "/v2/listen": ("encoding=linear16&sample_rate=16000&eager_eot_threshold=0.4", ""),
+    "/v1/speak": ("seed=1&marks=true",), "/v2/speak": ("model=flux-alexis-en&seed=1",),
+    "/v1/realtime": ("", "intent=transcription"),
+}  # fmt: skip
+_COMMANDS: Final[dict[str, Any]] = {
+    "/v1/listen": listen_messages.Command, "/v2/listen": turns_messages.Command, "/v1/speak": speak_messages.Command,
+    "/v2/speak": speak_turns_messages.Command, "/v1/realtime": client_events.Command,
+}  # fmt: skip
+SOCKETS: Final = tuple(_COMMANDS)
+FORMS: Final = ("/v1/audio/transcriptions", "/v1/audio/voices")
+BODIES: Final = {
+    "/v1/audio/speech": ("model", "input", "voice", "response_format", "speed", "instructions", "stream_format"),
+    "/v1/realtime/client_secrets": ("session", "expires_after"),
+    "/v1/speak": ("text",), "/v2/speak": ("text",), "/v1/listen": ("url",),
+}  # fmt: skip
+_FIELDS: Final = (
+    "model", "language", "prompt", "response_format", "temperature", "stream", "timestamp_granularities[]", "file",
+    "include[]", "chunking_strategy", "keywords[]", "name", "text", "audio_sample", "nonsense",
+)  # fmt: skip
+_FORMAT: Final = {"rate": 16000, "width": 2, "channels": 1}
+_EVENTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("describe", {}), ("ping", {"text": "x"}), ("transcribe", {"name": "x", "language": "en"}),
+    ("audio-start", _FORMAT), ("audio-chunk", _FORMAT), ("audio-stop", {}),
+    ("synthesize", {"text": "Hm.", "voice": {"name": "slt"}}), ("synthesize-start", {"voice": {"language": "en"}}),
+    ("synthesize-chunk", {"text": "Hm. "}), ("synthesize-stop", {}), ("nonsense", {}),
+)  # fmt: skip
+
+
+class Odd:
+    """A source of such things, the same for the same seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance: Final = random.Random(seed)
+
+    def socket(self) -> tuple[str, str]:
+        """Path of a WebSocket, and its query: one in three of any parameters."""
+        path = self.chance.choice(SOCKETS)
+        query = self._query(_MIXES[path]) if self.chance.random() < 0.3 else self.chance.choice(_PLAIN[path])
+        return path, query
+
+    def frame(self, path: str) -> str | bytes:
+        """One message for a WebSocket at ``path``."""
+        chance, kind = self.chance, self.chance.random()
+        if kind < 0.35:
+            head = chance.choice(HEADS) if chance.random() < 0.1 else b""
+            return head + chance.randbytes(chance.randrange(1, 400))
+        command = chance.choice(typing.get_args(_COMMANDS[path if chance.random() < 0.9 else chance.choice(SOCKETS)]))
+        text = json.dumps({"type": command.__struct_config__.tag, **self._fields(command)})
+        return self._bitten(text) if kind < 0.55 else text
+
+    def form(self) -> bytes:
+        """A multipart form with the boundary X, more or less."""
+        chance = self.chance
+        parts: list[bytes] = []
+        for _ in range(chance.randrange(6)):
+            name = chance.choice(_FIELDS)
+            file = f'; filename="{chance.choice(("a.wav", "../../x", ""))}"' if chance.random() < 0.5 else ""
+            value = chance.choice(HEADS) + chance.randbytes(chance.randrange(200))
+            if chance.random() < 0.5:
+                value = chance.choice(("json", "srt", "true", "en", "xx", "", "word", "1", "whisper-1")).encode()
+            head = f'--X\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'
+            parts.append(head.encode() + value + b"\r\n")
+        body = b"".join(parts) + b"--X--\r\n"
+        return body if chance.random() < 0.8 else body[: chance.randrange(len(body))]
+
+    def form_type(self) -> str:
+        """The content type of a form."""
+        return "multipart/form-data; boundary=X" + self.chance.choice(("", "", "; charset=utf-7", "; boundary=Y"))
+
+    def body(self) -> tuple[str, bytes, str]:
+        """Path and query, body and content type of a POST that takes no form."""
+        path = self.chance.choice(tuple(BODIES))
+        mix = {"/v1/listen": RECORDED, "/v1/speak": FILE_HONOURED, "/v2/speak": FILE_HONOURED}.get(path)
+        query = f"?{self._query(mix)}" if mix and self.chance.random() < 0.5 else ""
+        if path == "/v1/listen" and self.chance.random() < 0.7:
+            sound = self.chance.choice(HEADS) + self.chance.randbytes(self.chance.randrange(3000))
+            return path + query, sound, "audio/wav"
+        fields = {name: self._any(2) for name in BODIES[path] if self.chance.random() < 0.9}
+        for name in ("text", "input"):
+            if name in fields and self.chance.random() < 0.7:
+                fields[name] = self.chance.choice(_WORDS)
+        text = json.dumps(fields)
+        text = self._bitten(text) if self.chance.random() < 0.3 else text
+        return path + query, text.encode("utf-8", "surrogatepass"), "application/json"
+
+    def wyoming(self) -> bytes:
+        """An event of Wyoming's."""
+        kind, data = self.chance.choice(_EVENTS)
+        given: dict[str, Any] = {
+            name: value if self.chance.random() < 0.9 else self._any(1) for name, value in data.items()
+        }
+        line: dict[str, Any] = {"type": kind, "data": given}
+        payload = b""
+        if kind == "audio-chunk" or self.chance.random() < 0.05:
+            payload = self.chance.randbytes(self.chance.randrange(600))
+            line["payload_length"] = len(payload)
+        text = json.dumps(line)
+        text = self._bitten(text) if self.chance.random() < 0.02 else text
+        return text.encode("utf-8", "surrogatepass") + b"\n" + payload
+
+    # ------------------------------------------------------------------------------------------- out of their parts
+
+    def _query(self, names: Sequence[str] | frozenset[str]) -> str:
+        some = self.chance.sample(sorted(names), self.chance.randrange(1, 5))
+        return urlencode([(name, self.chance.choice(_WORDS)) for name in some])
+
+    def _fields(self, kind: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for field in msgspec.structs.fields(kind):
+            if self.chance.random() < 0.85:
+                found[field.encode_name] = self._value(field.type)
+        return found
+
+    def _value(self, kind: Any) -> Any:
+        """Mostly of that type."""
+        if self.chance.random() < 0.08:
+            return self._any(1)
+        origin, inner = typing.get_origin(kind), typing.get_args(kind)
+        if origin in (types.UnionType, typing.Union):
+            return self._value(self.chance.choice(inner))
+        if origin is Literal:
+            return self.chance.choice(inner)
+        if origin is list:
+            return [self._value(inner[0]) for _ in range(self.chance.randrange(3))]
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            tag = kind.__struct_config__.tag
+            return self._fields(kind) if tag is None else {"type": tag, **self._fields(kind)}
+        made = _MADE.get(kind)
+        return made(self) if made is not None else self._any(2)
+
+    def _text(self) -> str:
+        if self.chance.random() < 0.2:
+            return base64.b64encode(self.chance.randbytes(self.chance.randrange(600))).decode()
+        return self.chance.choice(_WORDS)
+
+    def _any(self, deep: int) -> Any:
+        kind = self.chance.randrange(8 if deep else 6)
+        if kind < 6:
+            choices: tuple[Any, ...] = (None, True, self.chance.randrange(-3, 70_000), self.chance.random() * 3)
+            return choices[kind] if kind < 4 else self._text()
+        if kind == 6:
+            return [self._any(deep - 1) for _ in range(self.chance.randrange(3))]
+        return {self.chance.choice(_KEYS): self._any(deep - 1) for _ in range(self.chance.randrange(4))}
+
+    def _bitten(self, text: str) -> str:
+        at = self.chance.randrange(len(text))
+        bite = self.chance.choice(('"', "{", "null", "1e999", "\0", "é", "", "[" * 50, "\ud800"))
+        return text[:at] + bite.encode("utf-8", "replace").decode() + text[at + 1 :]
+
+
+_MADE: Final[dict[Any, Callable[[Odd], Any]]] = {
+    str: Odd._text,
+    int: lambda odd: odd.chance.choice((0, 1, -1, 300, 70_000, 2**63)),
+    float: lambda odd: odd.chance.choice((0.0, 0.5, 1.0, -1.0, 9.0)),
+    bool: lambda odd: odd.chance.random() < 0.5,
+    type(None): lambda odd: None,
+    msgspec.UnsetType: lambda odd: None,
+    dict[str, Any]: lambda odd: {odd.chance.choice(_KEYS): odd._any(3) for _ in range(odd.chance.randrange(4))},
+}
