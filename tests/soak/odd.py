@@ -156,7 +156,7 @@ class Odd:
     # ------------------------------------------------------------------------------------------- out of their parts
 
     def _query(self, names: Sequence[str] | frozenset[str]) -> str:
-        some = self.chance.sample(sorted(names), self.chance.randrange(1, 5))
+        some = self.chance.sample(sorted(names), min(len(names), self.chance.randrange(1, 5)))
         return urlencode([(name, self.chance.choice(_WORDS)) for name in some])
 
     def _fields(self, kind: Any) -> dict[str, Any]:
