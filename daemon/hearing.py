@@ -1,4 +1,4 @@
-"""One live stream between wire bytes and events: bounded, ordered, cancelled as a whole. Knows no socket.
+"""One live stream between wire bytes and events: bounded, ordered, counted, cancelled as a whole. Knows no socket.
 
 ``push``, ``finalize`` and ``end`` never wait. Two tasks move what they took: one feeds the listener, in a thread of its
 own, which never waits for a model; the other steps it in the worker pool, as long as there is work. So audio reaches
@@ -11,18 +11,23 @@ it is fed no more: then audio waits here, as the bytes that came. Compressed aud
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Final
 
-from audio.pcm import DecodeError, Samples
-from audio.wire import Decoder
+from audio.pcm import DecodeError, Samples, Shape
+from audio.wire import ContainerStream, Decoder, RawDecoder
+from daemon.hub import Hub
+from daemon.metrics import Metrics
+from daemon.paths import Endpoint
 from daemon.workers import SessionWorker
 from streaming.events import Event, Transcript
 from streaming.listener import Listener
+from streaming.options import ListenOptions
 
 GATHER_SECONDS: Final = 0.06
 """Audio waits at most this long for more before it is fed."""
@@ -54,6 +59,36 @@ class Said:
     arrived: float
 
 
+async def opened(
+    hub: Hub,
+    endpoint: Endpoint,
+    options: ListenOptions,
+    names: Mapping[str, str],
+    shape: Shape | None,
+    held: AsyncExitStack,
+    channel: int | None = None,
+) -> "HearingStream":
+    """A stream of ``endpoint``, which ``held`` closes. The caller holds a slot.
+
+    Args:
+        names: of options that the protocol calls something else.
+        shape: of raw audio; None: a container.
+        channel: the one that is heard; None: all of them mixed.
+
+    Raises:
+        Refused: as ``Hub.hear``. FormatError: the shape lies outside its limits.
+    """
+    rate, settings = hub.hearing_model().model.sample_rate, hub.settings
+    if shape is None:
+        decoder = ContainerStream(rate, settings.max_session_seconds)
+    else:
+        decoder = RawDecoder(shape, rate, channel)
+    worker = await hub.hear(options, names)
+    held.push_async_callback(hub.run, decoder.close)
+    held.push_async_callback(worker.close)
+    return HearingStream(worker, hub.feeding, decoder, settings.max_unheard_seconds, hub.metrics, endpoint.path)
+
+
 class HearingStream:
     """A stream being heard.
 
@@ -62,6 +97,7 @@ class HearingStream:
         feeding: threads that feed listeners, of all streams.
         decoder: of what arrives; the caller closes it, after the worker.
         limit_seconds: how much unheard audio may wait, and that many times ``UNHEARD_BYTES``.
+        metrics, path: what counts it, and under which name.
     """
 
     def __init__(
@@ -70,10 +106,15 @@ class HearingStream:
         feeding: ThreadPoolExecutor,
         decoder: Decoder,
         limit_seconds: float,
+        metrics: Metrics,
+        path: str,
     ) -> None:
         self._worker, self._feeding = worker, feeding
         self.listener: Final = worker.session
         self.decoder: Final = decoder
+        self._metrics, self._path = metrics, path
+        self._counted = 0.0
+        """Seconds of audio that the metrics have."""
         self._limit = limit_seconds
         self._limit_bytes = int(limit_seconds * UNHEARD_BYTES)
         self.full: Final = (
@@ -187,7 +228,9 @@ class HearingStream:
                     due = self.listener.heard
                     events = await self._worker.run(self.listener.step)
                     self._stepped.set()
-                    yield [self._said(event, due) for event in events]
+                    batch = [self._said(event, due) for event in events]
+                    self._count(batch)
+                    yield batch
                 elif feeding.done():
                     feeding.result()
                     raise RuntimeError("the listener has finished and says neither more nor that this is all")
@@ -197,6 +240,14 @@ class HearingStream:
         finally:
             feeding.cancel()
             await asyncio.gather(feeding, return_exceptions=True)
+
+    def _count(self, batch: list[Said]) -> None:
+        heard, now = self.heard, time.monotonic()
+        self._metrics.audio.labels(self._path).inc(max(0.0, heard - self._counted))
+        self._counted = max(heard, self._counted)
+        for said in batch:
+            if isinstance(said.event, Transcript):
+                self._metrics.count(self._path, said.event, now - said.arrived)
 
     def _said(self, event: Event, due: float) -> Said:
         """``due``: seconds on the listener's clock at which the oldest work before this event's step became due."""

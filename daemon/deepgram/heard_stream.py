@@ -15,19 +15,19 @@ from starlette.types import Receive, Send
 
 from audio.pcm import Shape
 from audio.wav_header import NotRaw
-from audio.wire import ContainerStream, RawDecoder
+from daemon import hearing
 from daemon.deepgram.listen_query import NAMES
 from daemon.duplex import Duplex, Ending
 from daemon.hearing import HearingStream
 from daemon.hub import Hub
 from daemon.paths import Endpoint
-from streaming.events import Event, Transcript
+from streaming.events import Event
 from streaming.options import ListenOptions
 
 
 @asynccontextmanager
 async def opened(
-    hub: Hub, options: ListenOptions, shape: Shape | None, channels: int | None = None
+    hub: Hub, endpoint: Endpoint, options: ListenOptions, shape: Shape | None, channels: int | None = None
 ) -> AsyncGenerator[list[HearingStream]]:
     """A stream being heard, in the slot of the request, or one for each of ``channels``, each in a slot of its own.
 
@@ -37,20 +37,12 @@ async def opened(
     Raises:
         Refused: as ``Hub.hear``; 429 where not every channel has a slot.
     """
-    rate, settings = hub.hearing_model().model.sample_rate, hub.settings
     async with AsyncExitStack() as stack:
         streams: list[HearingStream] = []
         for channel in [None] if channels is None else range(channels):
             if channel:
                 await stack.enter_async_context(hub.ear())
-            worker = await hub.hear(options, NAMES)
-            if shape is None:
-                decoder = ContainerStream(rate, settings.max_session_seconds)
-            else:
-                decoder = RawDecoder(shape, rate, channel)
-            stack.push_async_callback(hub.run, decoder.close)
-            stack.push_async_callback(worker.close)
-            streams.append(HearingStream(worker, hub.feeding, decoder, settings.max_unheard_seconds))
+            streams.append(await hearing.opened(hub, endpoint, options, NAMES, shape, stack, channel))
         yield streams
 
 
@@ -62,13 +54,9 @@ class HeardStream(Duplex):
     _full: ClassVar[str]
     """Name of more audio than may wait."""
 
-    def __init__(
-        self, hub: Hub, endpoint: Endpoint, streams: Sequence[HearingStream], receive: Receive, send: Send
-    ) -> None:
+    def __init__(self, hub: Hub, streams: Sequence[HearingStream], receive: Receive, send: Send) -> None:
         super().__init__(hub, receive, send)
-        self._path, self._streams = endpoint.path, streams
-        self._counted = [0.0] * len(streams)
-        """Seconds of audio that the metrics have."""
+        self._streams = streams
 
     @abstractmethod
     def _hear(self, channel: int, event: Event) -> None:
@@ -108,18 +96,7 @@ class HeardStream(Duplex):
             self._ending = Ending(1008, self._faults[not isinstance(fault, NotRaw)], str(fault))
 
     async def _work_channel(self, channel: int) -> None:
-        stream, metrics = self._streams[channel], self._metrics
-        async with aclosing(stream.batches()) as batches:
+        async with aclosing(self._streams[channel].batches()) as batches:
             async for batch in batches:
-                self._count(channel)
-                now = time.monotonic()
                 for said in batch:
-                    if isinstance(said.event, Transcript):
-                        metrics.count(self._path, said.event, now - said.arrived)
                     self._hear(channel, said.event)
-        self._count(channel)
-
-    def _count(self, channel: int) -> None:
-        heard = self._streams[channel].heard
-        self._metrics.audio.labels(self._path).inc(max(0.0, heard - self._counted[channel]))
-        self._counted[channel] = max(heard, self._counted[channel])

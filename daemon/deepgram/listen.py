@@ -42,7 +42,7 @@ class Listen:
             loaded = hub.hearing_model()
             request = parse(scope["query_string"], loaded.name)
             channels = request.shape.channels if request.shape is not None and request.multichannel else None
-            async with opened(hub, request.options, request.shape, channels) as streams:
+            async with opened(hub, LISTEN, request.options, request.shape, channels) as streams:
                 await ListenStream(hub, loaded, request, streams, receive, send).run(echoed(scope))
 
 
@@ -60,7 +60,7 @@ class ListenStream(HeardStream):
         receive: Receive,
         send: Send,
     ) -> None:
-        super().__init__(hub, LISTEN, streams, receive, send)
+        super().__init__(hub, streams, receive, send)
         self._loaded, self._request = loaded, request
         self._finals = [0.0] * len(streams)
         """Where the last final of each channel ends, in seconds."""

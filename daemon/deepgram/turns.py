@@ -44,7 +44,7 @@ class Turns:
                 raise Refused(426, "upgrade", f"{TURNS.path} is a WebSocket; recordings go to POST /v1/listen")
             loaded = hub.hearing_model()
             request = parse(scope["query_string"], loaded.name)
-            async with opened(hub, request.options, request.shape) as (stream,):
+            async with opened(hub, TURNS, request.options, request.shape) as (stream,):
                 await TurnsStream(hub, request, stream, receive, send).run(echoed(scope))
 
 
@@ -54,7 +54,7 @@ class TurnsStream(HeardStream):
     _faults, _full = ("NOT_RAW_AUDIO", "NOT_DECODABLE"), "UNHEARD_AUDIO"
 
     def __init__(self, hub: Hub, request: TurnsRequest, stream: HearingStream, receive: Receive, send: Send) -> None:
-        super().__init__(hub, TURNS, [stream], receive, send)
+        super().__init__(hub, [stream], receive, send)
         self._stream = stream
         self._thresholds, self._terms = request.thresholds, request.terms
         self._sequence = 0

@@ -14,9 +14,8 @@ from wyoming.asr import Transcript as WyomingTranscript
 from wyoming.asr import TranscriptChunk, TranscriptStart, TranscriptStop
 from wyoming.event import Eventable
 
-from audio.pcm import WIDTHS, FormatError
-from audio.wire import RawDecoder, Shape
-from daemon.hearing import HearingStream
+from audio.pcm import WIDTHS, FormatError, Shape
+from daemon.hearing import HearingStream, opened
 from daemon.hub import Hub
 from daemon.parameters import HEARING_ALIASES, check_model, language
 from daemon.paths import WYOMING_TRANSCRIBE
@@ -64,7 +63,6 @@ class Transcription:
         self._sent_words = 0
         self._language: str | None = None
         self._started = False
-        self._counted = 0.0
 
     @property
     def unheard(self) -> float:
@@ -90,21 +88,18 @@ class Transcription:
         check_model(request.name, loaded.name, HEARING_ALIASES, status=404)
         try:
             shape = Shape(WIDTHS[given.width], given.rate, given.channels)
-            decoder = RawDecoder(shape, loaded.model.sample_rate)
             terms = (*request.transcript_names, *request.transcript_terms)
             options = ListenOptions(language=language(request.language), keyterms=terms)
+            stream = await opened(hub, WYOMING_TRANSCRIBE, options, _NAMES, shape, self._held)
         except FormatError as error:
             field = {"sample_rate": "rate"}.get(error.field, error.field)
             raise _wrong(field, str(error).replace(error.field, field, 1)) from None
         except OptionError as error:
             field = _NAMES.get(error.field, error.field)
             raise _wrong(field, f"{field}: {error.reason}") from None
-        self._held.callback(decoder.close)
-        worker = await hub.hear(options, _NAMES)
-        self._held.push_async_callback(worker.close)
-        self.format, self._piece = given, min(_PIECE_BYTES, int(decoder.bytes_per_second) // 4)
-        self._stream = HearingStream(worker, hub.feeding, decoder, hub.settings.max_unheard_seconds)
-        self._hearing = asyncio.create_task(self._hear(self._stream))
+        self.format, self._piece = given, min(_PIECE_BYTES, int(stream.decoder.bytes_per_second) // 4)
+        self._stream = stream
+        self._hearing = asyncio.create_task(self._hear(stream))
 
     async def push(self, audio: bytes) -> None:
         """Take audio; where too much of it waits, wait as well: then the client has to."""
@@ -139,16 +134,11 @@ class Transcription:
         await self._held.aclose()
 
     async def _hear(self, stream: HearingStream) -> None:
-        metrics, path = self._hub.metrics, WYOMING_TRANSCRIBE.path
         async with aclosing(stream.batches()) as batches:
             async for batch in batches:
-                metrics.audio.labels(path).inc(max(0.0, stream.heard - self._counted))
-                self._counted = max(stream.heard, self._counted)
                 for said in batch:
                     if isinstance(said.event, Transcript):
                         self._take(said.event)
-                        kind = metrics.finals if said.event.is_final else metrics.interims
-                        kind.labels(path).inc()
 
     def _take(self, event: Transcript) -> None:
         """Send what is new of it and stays."""

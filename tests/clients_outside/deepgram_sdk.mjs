@@ -31,6 +31,18 @@ const turn = await streamed(
 const answer = await client.listen.v1.media.transcribeFile(createReadStream(file), { model: "nova-3" });
 const spoken = await client.speak.v1.audio.generate({ text: "The tide comes in at nine.", model: "aura-2-thalia-en" });
 const sound = (await spoken.arrayBuffer()).byteLength;
+const turns = await client.speak.v2.connect({ model: "flux-alexis-en", encoding: "linear16", sample_rate: "24000", reconnectAttempts: 0 });
+const said = await new Promise((resolve) => {
+  const types = [];
+  turns.on("message", (message) => types.push(message.type ?? "audio"));
+  turns.on("close", () => resolve([...new Set(types)]));
+  turns.connect();
+  turns.waitForOpen().then(() => {
+    turns.sendSpeak({ type: "Speak", text: "At nine." });
+    turns.sendFlush({ type: "Flush" });
+    turns.sendClose({ type: "Close" });
+  });
+});
 const models = await client.manage.v1.models.list();
-console.log(JSON.stringify({ live, turn, file: answer.results.channels[0].alternatives[0].transcript, sound, stt: models.stt.length }));
+console.log(JSON.stringify({ live, turn, file: answer.results.channels[0].alternatives[0].transcript, sound, said, stt: models.stt.length }));
 process.exit(0);

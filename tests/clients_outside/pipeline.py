@@ -1,11 +1,18 @@
 """A service of pipecat in a pipeline of its own."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
-def piped(service: Any, pcm: bytes, rate: int, before: list[Any], enough: Callable[[list[Any]], bool]) -> list[Any]:
+def piped(
+    service: Any,
+    pcm: bytes,
+    rate: int,
+    before: list[Any],
+    enough: Callable[[list[Any]], bool],
+    after: Sequence[Any] = (),
+) -> list[Any]:
     """Every frame that comes out of a pipeline of ``service`` while a recording goes in as from a microphone."""
     from pipecat.frames.frames import Frame, InputAudioRawFrame
     from pipecat.pipeline.pipeline import Pipeline
@@ -32,6 +39,7 @@ def piped(service: Any, pcm: bytes, rate: int, before: list[Any], enough: Callab
         for start in range(0, len(pcm), size):
             await task.queue_frame(InputAudioRawFrame(pcm[start : start + size], rate, 1))
             await asyncio.sleep(0.01)
+        await task.queue_frames(list(after))
         for _ in range(600):
             if enough(frames):
                 break

@@ -13,6 +13,7 @@ from deepgram import AsyncDeepgramClient, DeepgramClient
 from deepgram.core.events import EventType
 from deepgram.environment import DeepgramClientEnvironment
 from deepgram.speak.v1.types import SpeakV1Text
+from deepgram.speak.v2.types import SpeakV2Interrupt, SpeakV2Speak
 from support import Daemon, Speech, words
 
 
@@ -149,10 +150,31 @@ def test_speech(daemon: Daemon, client: DeepgramClient) -> None:
             return b"".join([message async for message in stream if isinstance(message, bytes)])
 
     assert len(asyncio.run(run())) > 24_000
+    assert len(b"".join(client.speak.v2.audio.generate(text="At nine.", model="flux-alexis-en"))) > 1000
+
+
+def test_speech_in_turns(client: DeepgramClient) -> None:
+    """speak.v2.connect: a turn, cut off; another, to its end."""
+    messages: list[Any] = []
+    text = "The tide comes in at nine, and then it goes out again. " * 20
+    with client.speak.v2.connect(model="flux-alexis-en", encoding="linear16", sample_rate="24000") as connection:
+        connection.send_speak(SpeakV2Speak(text=text))
+        for message in connection:
+            messages.append(message)
+            if isinstance(message, bytes) and sum(isinstance(one, bytes) for one in messages) == 1:
+                connection.send_interrupt(SpeakV2Interrupt(playback_offset={"type": "time_ms", "value": 50}))
+                connection.send_speak(SpeakV2Speak(text="At nine."))
+                connection.send_flush()
+                connection.send_close()
+    told = [message.type for message in messages if not isinstance(message, bytes)]
+    assert told[:2] == ["Connected", "SpeechStarted"] and told[-2:] == ["SpeechMetadata", "SessionMetadata"]
+    cut = next(message for message in messages if getattr(message, "type", "") == "SpeechInterrupted")
+    assert (cut.audio_played_ms, cut.text_spoken + cut.text_remaining) == (50, text)
 
 
 def test_javascript(daemon: Daemon, speech: Speech, node: Callable[..., str]) -> None:
-    """@deepgram/sdk: its README's live form, transcribeFile, Flux, speech."""
+    """@deepgram/sdk: its README's live form, transcribeFile, Flux, speech, speech in turns."""
     told = json.loads(node("deepgram_sdk.mjs", daemon.url, daemon.key, str(speech.path)))
     assert words(told["live"]) == words(told["file"]) == words(told["turn"]) == words(speech.text)
     assert told["sound"] > 5000 and told["stt"] == 1
+    assert {"Connected", "SpeechStarted", "SpeechMetadata", "SessionMetadata"} <= set(told["said"])

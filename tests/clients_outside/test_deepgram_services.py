@@ -53,12 +53,17 @@ def test_pipecat_hears_turns(daemon: Daemon, speech: Speech) -> None:
     assert alike(" ".join(texts), speech.text)
 
 
-def test_pipecat_speaks(daemon: Daemon) -> None:
-    """DeepgramTTSService in a pipeline."""
+@pytest.mark.parametrize("turns", [False, True])
+def test_pipecat_speaks(daemon: Daemon, turns: bool) -> None:
+    """DeepgramTTSService and DeepgramFluxTTSService in a pipeline."""
     from pipecat.frames.frames import ErrorFrame, TTSAudioRawFrame, TTSSpeakFrame, TTSStoppedFrame
+    from pipecat.services.deepgram.flux.tts import DeepgramFluxTTSService
     from pipecat.services.deepgram.tts import DeepgramTTSService
 
-    service = DeepgramTTSService(api_key=daemon.key, base_url=daemon.socket_url)
+    if turns:
+        service: Any = DeepgramFluxTTSService(api_key=daemon.key, url=f"{daemon.socket_url}/v2/speak")
+    else:
+        service = DeepgramTTSService(api_key=daemon.key, base_url=daemon.socket_url)
     frames = piped(
         service,
         b"",
@@ -108,8 +113,9 @@ def test_livekit_hears(daemon: Daemon, speech: Speech, turns: bool) -> None:
     assert alike(" ".join(asyncio.run(run())), speech.text)
 
 
-def test_livekit_recognizes_and_speaks(daemon: Daemon, speech: Speech) -> None:
-    """STT.recognize of a recording; TTS, whole and streamed."""
+@pytest.mark.parametrize("turns", [False, True])
+def test_livekit_recognizes_and_speaks(daemon: Daemon, speech: Speech, turns: bool) -> None:
+    """STT.recognize of a recording; TTS and TTSv2, whole and streamed."""
     from livekit import rtc
     from livekit.plugins import deepgram
 
@@ -120,7 +126,8 @@ def test_livekit_recognizes_and_speaks(daemon: Daemon, speech: Speech) -> None:
             ears = deepgram.STT(api_key=daemon.key, base_url=f"{daemon.url}/v1/listen", http_session=session)
             frame = rtc.AudioFrame(speech.pcm, RATE, 1, len(speech.pcm) // 2)
             heard = (await ears.recognize(frame)).alternatives[0].text
-            voice = deepgram.TTS(api_key=daemon.key, base_url=f"{daemon.url}/v1/speak", http_session=session)
+            kind, path = (deepgram.TTSv2, "v2") if turns else (deepgram.TTS, "v1")
+            voice = kind(api_key=daemon.key, base_url=f"{daemon.url}/{path}/speak", http_session=session)
             seconds = 0.0
             async with asyncio.timeout(60):
                 async for audio in voice.synthesize("The tide comes in at nine."):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from audio.pcm import Samples, Shape
 from audio.wire import RawDecoder
 from daemon.hearing import GATHER_SECONDS, MOST_BEHIND_SECONDS, MOST_FINALIZES, HearingStream, Said
+from daemon.metrics import Metrics
 from daemon.workers import SessionWorker
 from streaming.events import SpeechStarted, Transcript
 from streaming.listener import Listener
@@ -32,7 +33,7 @@ async def opened(model: AsrModel, limit: float = 300, *, interim: bool = False) 
     with ThreadPoolExecutor(2) as pool, ThreadPoolExecutor(1) as feeding:
         worker = SessionWorker[Listener](pool, model.listener(ListenOptions(interim=interim)))
         try:
-            yield HearingStream(worker, feeding, RawDecoder(Shape("linear16", RATE, 1), RATE), limit)
+            yield HearingStream(worker, feeding, RawDecoder(Shape("linear16", RATE, 1), RATE), limit, Metrics(), "x")
         finally:
             await worker.close()
 

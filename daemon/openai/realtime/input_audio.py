@@ -9,13 +9,12 @@ listener of its own; what came before is heard to its end first.
 """
 
 import asyncio
-import time
 from collections import deque
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from typing import Final, Protocol
 
-from audio.wire import RawDecoder, Shape
-from daemon.hearing import MOST_FINALIZES, UNHEARD_BYTES, HearingStream, Said
+from audio.pcm import Shape
+from daemon.hearing import MOST_FINALIZES, UNHEARD_BYTES, opened
 from daemon.hub import Hub
 from daemon.openai.realtime import server_events as wire
 from daemon.openai.realtime.items import new_id
@@ -245,31 +244,23 @@ class InputAudio:
             self._stretches.popleft()
 
     async def _hear(self, stretch: Stretch) -> None:
-        spec, hub = stretch.spec, self._hub
-        try:
-            worker = await hub.hear(spec.listen_options(), NAMES)
-        except Refused as refused:
-            self._refuse(stretch, refused)
-            return
-        try:
-            format = spec.audio.input.format
-            rate = hub.hearing_model().model.sample_rate
-            decoder = RawDecoder(Shape(format.encoding, format.sample_rate, 1), rate)
-            stream = HearingStream(worker, hub.feeding, decoder, hub.settings.max_unheard_seconds)
+        spec, format = stretch.spec, stretch.spec.audio.input.format
+        shape = Shape(format.encoding, format.sample_rate, 1)
+        async with AsyncExitStack() as held:
+            try:
+                stream = await opened(self._hub, REALTIME, spec.listen_options(), NAMES, shape, held)
+            except Refused as refused:
+                self._refuse(stretch, refused)
+                return
             stretch.open(stream)
-            counted = 0.0
-            async with aclosing(stream.batches()) as batches:
-                async for batch in batches:
-                    counted = self._count(stream.heard, counted, batch)
-                    for said in batch:
-                        self._take(stretch, said.event)
-                        if stretch.cleared and not stretch.commits:
-                            return
-            self._count(stream.heard, counted, [])
+            batches = await held.enter_async_context(aclosing(stream.batches()))
+            async for batch in batches:
+                for said in batch:
+                    self._take(stretch, said.event)
+                    if stretch.cleared and not stretch.commits:
+                        return
             if stream.fault is not None:
                 self._refuse(stretch, Refused(400, "not_raw_audio", f"audio: {stream.fault}", param="audio"))
-        finally:
-            await worker.close()
 
     def _refuse(self, stretch: Stretch, refused: Refused) -> None:
         """No listener can be had: what the stretch holds is lost, and so is what comes before the next update."""
@@ -287,15 +278,6 @@ class InputAudio:
         self._turn = None
         if not self._commits:
             self._settled.set()
-
-    def _count(self, heard: float, counted: float, batch: list[Said]) -> float:
-        metrics, path = self._hub.metrics, REALTIME.path
-        metrics.audio.labels(path).inc(max(0.0, heard - counted))
-        now = time.monotonic()
-        for said in batch:
-            if isinstance(said.event, Transcript):
-                metrics.count(path, said.event, now - said.arrived)
-        return max(heard, counted)
 
     # ----------------------------------------------------------------------------------------------- turns
 
