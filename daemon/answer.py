@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -21,18 +21,23 @@ class SlowReader(Exception):
     """The client does not take its answer (send_timeout_seconds)."""
 
 
-@asynccontextmanager
-async def answering(hub: Hub, scope: Scope, send: Send) -> AsyncGenerator[None]:
-    """The block answers the request. What it refuses is counted and told; who has gone is told nothing."""
-    try:
-        yield
-    except ClientDisconnect:
-        log.info("%r: the client left during the request", scope["path"])
-    except SlowReader:  # uvicorn drops a connection whose answer is incomplete
-        log.info("%r: the client does not read its answer (send_timeout_seconds)", scope["path"])
-    except Refused as refused:
-        hub.metrics.denials.labels(refused.code).inc()
-        await refuse(scope, send, refused)
+class Answering:
+    """An ASGI endpoint that ``answer`` answers. What it refuses is counted and told; who has gone is told nothing."""
+
+    def __init__(self, hub: Hub, answer: Callable[[Hub, Scope, Receive, Send], Awaitable[None]]) -> None:
+        self._hub, self._answer = hub, answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or a WebSocket."""
+        try:
+            await self._answer(self._hub, scope, receive, send)
+        except ClientDisconnect:
+            log.info("%r: the client left during the request", scope["path"])
+        except SlowReader:  # uvicorn drops a connection whose answer is incomplete
+            log.info("%r: the client does not read its answer (send_timeout_seconds)", scope["path"])
+        except Refused as refused:
+            self._hub.metrics.denials.labels(refused.code).inc()
+            await refuse(scope, send, refused)
 
 
 @asynccontextmanager

@@ -16,19 +16,19 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daemon import paths
-from daemon.answer import json
+from daemon.answer import Answering, json
 from daemon.config import Settings
-from daemon.deepgram.listen import Listen
-from daemon.deepgram.speak import Speak
-from daemon.deepgram.turns import Turns
+from daemon.deepgram.listen import listen
+from daemon.deepgram.speak import speak
+from daemon.deepgram.turns import turns
 from daemon.gate import Gate
 from daemon.hub import Hub
 from daemon.openai.models import models
-from daemon.openai.realtime.secrets import Secrets, calls
-from daemon.openai.realtime.session import Realtime
-from daemon.openai.speech import Speech
-from daemon.openai.transcriptions import Transcriptions, translations
-from daemon.openai.voices import Voices
+from daemon.openai.realtime.secrets import calls, client_secrets
+from daemon.openai.realtime.session import realtime
+from daemon.openai.speech import speech
+from daemon.openai.transcriptions import transcriptions, translations
+from daemon.openai.voices import voices
 from daemon.page.files import page
 from daemon.paths import Endpoint
 from daemon.refusal import Refused, refuse
@@ -53,19 +53,7 @@ def create_app(settings: Settings, hub: Hub) -> ASGIApp:
 
 def _routes(hub: Hub) -> list[BaseRoute]:
     """A route for every line of the table, and a WebSocket's where there is one."""
-    voices = Voices(hub)
-    protocols: dict[Endpoint, ASGIApp] = {
-        paths.LISTEN: Listen(hub),
-        paths.TURNS: Turns(hub),
-        paths.SPEAK: Speak(hub, paths.SPEAK),
-        paths.SPEAK_TURNS: Speak(hub, paths.SPEAK_TURNS),
-        paths.TRANSCRIPTIONS: Transcriptions(hub),
-        paths.SPEECH: Speech(hub),
-        paths.REALTIME: Realtime(hub),
-        paths.CLIENT_SECRETS: Secrets(hub),
-        paths.VOICES: voices,
-        paths.VOICE: voices,
-    }
+    protocols: dict[Endpoint, ASGIApp] = {endpoint: Answering(hub, answer) for endpoint, answer in _PROTOCOLS.items()}
     routes: list[BaseRoute] = [
         WebSocketRoute(one.path, protocols[one])
         for one in (paths.LISTEN, paths.TURNS, paths.SPEAK, paths.SPEAK_TURNS, paths.REALTIME)
@@ -123,6 +111,18 @@ def _status(code: int, status: str, **more: bool | int) -> Response:
     return json({"status": status, **more}, code)
 
 
+_PROTOCOLS: Final = {
+    paths.LISTEN: listen,
+    paths.TURNS: turns,
+    paths.SPEAK: speak,
+    paths.SPEAK_TURNS: speak,
+    paths.TRANSCRIPTIONS: transcriptions,
+    paths.SPEECH: speech,
+    paths.REALTIME: realtime,
+    paths.CLIENT_SECRETS: client_secrets,
+    paths.VOICES: voices,
+    paths.VOICE: voices,
+}
 _GET: Final[dict[Endpoint, Handler]] = {
     paths.HEALTHZ: healthz,
     paths.READYZ: readyz,

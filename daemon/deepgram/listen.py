@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from daemon.answer import answering
 from daemon.deepgram import listen_messages as wire
 from daemon.deepgram.heard_stream import HeardStream, opened
 from daemon.deepgram.listen_query import ListenRequest, parse
@@ -24,26 +23,18 @@ from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
 from streaming.model import AsrModel
 
 
-class Listen:
-    """The ASGI endpoint."""
-
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check the request, open a listener, run the stream."""
-        hub = self._hub
-        async with answering(hub, scope, send):
-            if scope["type"] != "websocket":
-                if scope["method"] == "POST":
-                    await answer_recording(hub, scope, receive, send)
-                    return
-                raise Refused(426, "upgrade", f"GET {LISTEN.path} is a WebSocket; POST a recording to it")
-            loaded = hub.hearing_model()
-            request = parse(scope["query_string"], loaded.name)
-            channels = request.shape.channels if request.shape is not None and request.multichannel else None
-            async with opened(hub, LISTEN, request.options, request.shape, channels) as streams:
-                await ListenStream(hub, loaded, request, streams, receive, send).run(echoed(scope))
+async def listen(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
+    """Check the request, open a listener, run the stream."""
+    if scope["type"] != "websocket":
+        if scope["method"] == "POST":
+            await answer_recording(hub, scope, receive, send)
+            return
+        raise Refused(426, "upgrade", f"GET {LISTEN.path} is a WebSocket; POST a recording to it")
+    loaded = hub.hearing_model()
+    request = parse(scope["query_string"], loaded.name)
+    channels = request.shape.channels if request.shape is not None and request.multichannel else None
+    async with opened(hub, LISTEN, request.options, request.shape, channels) as streams:
+        await ListenStream(hub, loaded, request, streams, receive, send).run(echoed(scope))
 
 
 class ListenStream(HeardStream):

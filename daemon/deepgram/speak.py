@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from codec.events import Cleared, Event, Flushed, PieceMark, Warning
 from codec.model import TtsModel
-from daemon.answer import answering
+from daemon import paths
 from daemon.deepgram import speak_messages as wire
 from daemon.deepgram.speak_query import SpeakRequest, file_request, parse
 from daemon.deepgram.speak_turns import SpeakTurnsStream
@@ -17,37 +17,28 @@ from daemon.duplex import Ending, echoed
 from daemon.hub import Hub
 from daemon.loading import Loaded
 from daemon.messages import decoded
-from daemon.paths import SPEAK, Endpoint
 from daemon.refusal import Refused
 from daemon.speaking import SpeechStream
 from daemon.spoken_file import speak_file
 from engines.sessions import OptionError
 
 
-class Speak:
-    """The ASGI endpoint of both."""
-
-    def __init__(self, hub: Hub, endpoint: Endpoint) -> None:
-        self._hub, self._endpoint = hub, endpoint
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check the request, open a speaker, speak."""
-        hub, endpoint = self._hub, self._endpoint
-        async with answering(hub, scope, send):
-            loaded = hub.speaking_model()
-            if scope["type"] == "websocket":
-                request = parse(scope["query_string"], loaded.name)
-                async with opened(hub, request, endpoint) as (speech, warnings):
-                    if endpoint is SPEAK:
-                        stream = SpeakStream(hub, loaded, request, speech, warnings, receive, send)
-                    else:
-                        stream = SpeakTurnsStream(hub, loaded, speech, warnings, receive, send)
-                    await stream.run(echoed(scope))
-            elif scope["method"] == "POST":
-                request = await file_request(scope, receive, hub.settings, loaded)
-                await speak_file(hub, endpoint.path, request, receive, send)
+async def speak(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
+    """Check the request, open a speaker, speak."""
+    loaded, endpoint = hub.speaking_model(), paths.endpoint(scope["path"])
+    if scope["type"] == "websocket":
+        request = parse(scope["query_string"], loaded.name)
+        async with opened(hub, request, endpoint) as (speech, warnings):
+            if endpoint is paths.SPEAK:
+                stream = SpeakStream(hub, loaded, request, speech, warnings, receive, send)
             else:
-                raise Refused(426, "upgrade", f"{endpoint.path} is a WebSocket, or a POST of a JSON object with text")
+                stream = SpeakTurnsStream(hub, loaded, speech, warnings, receive, send)
+            await stream.run(echoed(scope))
+    elif scope["method"] == "POST":
+        request = await file_request(scope, receive, hub.settings, loaded)
+        await speak_file(hub, endpoint.path, request, receive, send)
+    else:
+        raise Refused(426, "upgrade", f"{endpoint.path} is a WebSocket, or a POST of a JSON object with text")
 
 
 class SpeakStream(SpokenStream):

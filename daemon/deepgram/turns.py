@@ -13,7 +13,6 @@ from typing import Any, Final
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from daemon.answer import answering
 from daemon.deepgram import turns_messages as wire
 from daemon.deepgram.heard_stream import HeardStream, opened
 from daemon.deepgram.turns_query import TurnsRequest, confidence, parse
@@ -30,22 +29,14 @@ from streaming.utterance import HANG_SECONDS
 _KNOWN: Final = "known are KeepAlive, ForceEndTurn, Configure, CloseStream; audio goes in binary messages"
 
 
-class Turns:
-    """The ASGI endpoint."""
-
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check the request, open a listener, run the stream."""
-        hub = self._hub
-        async with answering(hub, scope, send):
-            if scope["type"] != "websocket":
-                raise Refused(426, "upgrade", f"{TURNS.path} is a WebSocket; recordings go to POST /v1/listen")
-            loaded = hub.hearing_model()
-            request = parse(scope["query_string"], loaded.name)
-            async with opened(hub, TURNS, request.options, request.shape) as (stream,):
-                await TurnsStream(hub, request, stream, receive, send).run(echoed(scope))
+async def turns(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
+    """Check the request, open a listener, run the stream."""
+    if scope["type"] != "websocket":
+        raise Refused(426, "upgrade", f"{TURNS.path} is a WebSocket; recordings go to POST /v1/listen")
+    loaded = hub.hearing_model()
+    request = parse(scope["query_string"], loaded.name)
+    async with opened(hub, TURNS, request.options, request.shape) as (stream,):
+        await TurnsStream(hub, request, stream, receive, send).run(echoed(scope))
 
 
 class TurnsStream(HeardStream):

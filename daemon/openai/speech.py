@@ -10,7 +10,6 @@ from starlette.types import Receive, Scope, Send
 from audio.encoder import MEDIA_TYPES, file
 from codec.options import SpeakOptions
 from daemon import body
-from daemon.answer import answering
 from daemon.config import Settings
 from daemon.hub import Hub
 from daemon.parameters import OTHER_SPEAKING, SEED_BITS, SPEAKING_ALIASES, check_model
@@ -23,20 +22,12 @@ _RATE: Final = 24_000
 """Hz, of every format: what OpenAI's pcm has."""
 
 
-class Speech:
-    """The ASGI endpoint."""
-
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the request, speak, send what is made."""
-        hub = self._hub
-        async with answering(hub, scope, send):
-            if scope["method"] != "POST":
-                raise Refused(405, "method", "POST a JSON object with input")
-            request = await _read(scope, receive, hub.settings, hub.speaking_model().name)
-            await speak_file(hub, SPEECH.path, request, receive, send)
+async def speech(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
+    """Read the request, speak, send what is made."""
+    if scope["method"] != "POST":
+        raise Refused(405, "method", "POST a JSON object with input")
+    request = await _read(scope, receive, hub.settings, hub.speaking_model().name)
+    await speak_file(hub, SPEECH.path, request, receive, send)
 
 
 class VoiceId(msgspec.Struct, forbid_unknown_fields=True):

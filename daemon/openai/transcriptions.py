@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from audio.recording import RecordingError, samples
 from daemon import body
-from daemon.answer import answering, in_time, json, unless_gone
+from daemon.answer import in_time, json, unless_gone
 from daemon.config import Settings
 from daemon.heard_file import heard
 from daemon.hub import Hub
@@ -52,27 +52,19 @@ class Upload:
     """What is not quite as it was asked for."""
 
 
-class Transcriptions:
-    """The ASGI endpoint of file transcription."""
-
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the form, hear the file, answer."""
-        hub = self._hub
-        async with answering(hub, scope, send):
-            if scope["method"] != "POST":
-                raise Refused(405, "method", "POST a multipart form with a file")
-            loaded = hub.hearing_model()
-            async with _uploaded(scope, receive, hub.settings, loaded.name) as upload:
-                worker = await hub.hear(upload.options, upload.names)
-                try:
-                    await unless_gone(receive, _Answer(hub, upload, worker, scope, receive, send).give())
-                except RecordingError as error:
-                    raise Refused(400, "invalid_file", f"file: {error}", param="file") from None
-                finally:
-                    await worker.close()
+async def transcriptions(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
+    """Read the form, hear the file, answer."""
+    if scope["method"] != "POST":
+        raise Refused(405, "method", "POST a multipart form with a file")
+    loaded = hub.hearing_model()
+    async with _uploaded(scope, receive, hub.settings, loaded.name) as upload:
+        worker = await hub.hear(upload.options, upload.names)
+        try:
+            await unless_gone(receive, _Answer(hub, upload, worker, scope, receive, send).give())
+        except RecordingError as error:
+            raise Refused(400, "invalid_file", f"file: {error}", param="file") from None
+        finally:
+            await worker.close()
 
 
 def translations(hub: Hub, request: Request) -> Response:

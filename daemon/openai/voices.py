@@ -15,7 +15,7 @@ from codec.clone import LONGEST_SECONDS, SHORTEST_SECONDS
 from codec.model import TtsModel
 from codec.voices import CannotClone, VoiceInfo
 from daemon import body
-from daemon.answer import answering, in_time, json
+from daemon.answer import in_time, json
 from daemon.hub import Hub
 from daemon.parameters import SPEAKING_ALIASES, check_model
 from daemon.refusal import Refused
@@ -28,44 +28,37 @@ _FILES: Final = ("audio_sample", "file", "reference")
 _KNOWN: Final = frozenset({*_FILES, "name", "text", "model", "type", "consent"})
 
 
-class Voices:
-    """The ASGI endpoint."""
+async def voices(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer the request."""
+    model = hub.speaking_model().model
+    asked: str | None = scope.get("path_params", {}).get("id")
+    match scope["method"], asked:
+        case "GET", None:
+            found = await hub.run(model.voices.listed)
+            answer = json({"voices": [_shown(voice) for voice in found]})
+        case "POST", None:
+            answer = json(_shown(await _clone(hub, model, scope, receive)), 201)
+        case "GET", str():
+            answer = json(_shown(await hub.run(partial(_find, model, asked))))
+        case "DELETE", str():
+            await hub.run(partial(_delete, model, asked))
+            answer = json({"id": asked.lower(), "object": "audio.voice.deleted", "deleted": True})
+        case _:
+            allowed = "GET or POST" if asked is None else "GET or DELETE"
+            raise Refused(405, "method", f"{allowed} {scope['path']}")
+    async with in_time(hub.settings.send_timeout_seconds):
+        await answer(scope, receive, send)
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request."""
-        hub = self._hub
-        async with answering(hub, scope, send):
-            model = hub.speaking_model().model
-            asked: str | None = scope.get("path_params", {}).get("id")
-            match scope["method"], asked:
-                case "GET", None:
-                    found = await hub.run(model.voices.listed)
-                    answer = json({"voices": [_shown(voice) for voice in found]})
-                case "POST", None:
-                    answer = json(_shown(await self._clone(model, scope, receive)), 201)
-                case "GET", str():
-                    answer = json(_shown(await hub.run(partial(_find, model, asked))))
-                case "DELETE", str():
-                    await hub.run(partial(_delete, model, asked))
-                    answer = json({"id": asked.lower(), "object": "audio.voice.deleted", "deleted": True})
-                case _:
-                    allowed = "GET or POST" if asked is None else "GET or DELETE"
-                    raise Refused(405, "method", f"{allowed} {scope['path']}")
-            async with in_time(hub.settings.send_timeout_seconds):
-                await answer(scope, receive, send)
-
-    async def _clone(self, model: TtsModel, scope: Scope, receive: Receive) -> VoiceInfo:
-        settings = self._hub.settings
-        most = min(_MAX_BYTES, settings.max_upload_bytes)
-        form = await body.form(scope, receive, settings, most, f"a voice needs at most {LONGEST_SECONDS:g} s of audio")
-        try:
-            field, file, name, text = _checked(form, model)
-            return await self._hub.run(partial(_cloned, model, field, file, name, text))
-        finally:
-            await form.close()
+async def _clone(hub: Hub, model: TtsModel, scope: Scope, receive: Receive) -> VoiceInfo:
+    settings = hub.settings
+    most = min(_MAX_BYTES, settings.max_upload_bytes)
+    form = await body.form(scope, receive, settings, most, f"a voice needs at most {LONGEST_SECONDS:g} s of audio")
+    try:
+        field, file, name, text = _checked(form, model)
+        return await hub.run(partial(_cloned, model, field, file, name, text))
+    finally:
+        await form.close()
 
 
 def _checked(form: FormData, model: TtsModel) -> tuple[str, BinaryIO, str, str | None]:

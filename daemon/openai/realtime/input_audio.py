@@ -56,10 +56,6 @@ class Turns(Protocol):
         """Its text; ``detected``: the listener found its end, not the client."""
         ...
 
-    def unheard(self, item_id: str, fault: wire.ItemFault) -> None:
-        """It will never have one."""
-        ...
-
 
 class InputAudio:
     """The buffer. ``append``, ``commit``, ``clear``, ``change`` and ``end`` never wait; :meth:`run` hears."""
@@ -274,7 +270,8 @@ class InputAudio:
         """The turns that were committed of it have no text."""
         while stretch.commits:
             stretch.commits -= 1
-            self._turns.unheard(self._commits.popleft(), wire.ItemFault("server_error", "not_heard", message))
+            fault = wire.ItemFault("server_error", "not_heard", message)
+            self._turns.tell(wire.TranscriptionFailed(item_id=self._commits.popleft(), content_index=0, error=fault))
         self._turn = None
         if not self._commits:
             self._settled.set()

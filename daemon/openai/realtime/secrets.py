@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from daemon import body
-from daemon.answer import answering, in_time, json
+from daemon.answer import in_time, json
 from daemon.hub import Hub
 from daemon.openai.realtime.config import Config
 from daemon.openai.realtime.spec import Invalid
@@ -33,25 +33,17 @@ class _Body(msgspec.Struct):
 _decoder: Final = msgspec.json.Decoder(_Body)
 
 
-class Secrets:
-    """The ASGI endpoint."""
-
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the request, answer with a secret."""
-        hub = self._hub
-        async with answering(hub, scope, send):
-            if scope["method"] != "POST":
-                raise Refused(405, "method", "POST a JSON object, which may hold session and expires_after")
-            data = await body.whole(scope, receive, hub.settings, _MOST_BYTES, "what a session may hold")
-            asked = body.decoded(data, _decoder) if data else _Body()
-            config = _config(asked.session or {}, hub.settings.max_session_seconds)
-            value, grant = hub.client_secrets.issue(config, _seconds(asked.expires_after or _Expiry()))
-            response = json({"value": value, "expires_at": int(grant.expires_at), "session": config.document})
-            async with in_time(hub.settings.send_timeout_seconds):
-                await response(scope, receive, send)
+async def client_secrets(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
+    """Read the request, answer with a secret."""
+    if scope["method"] != "POST":
+        raise Refused(405, "method", "POST a JSON object, which may hold session and expires_after")
+    data = await body.whole(scope, receive, hub.settings, _MOST_BYTES, "what a session may hold")
+    asked = body.decoded(data, _decoder) if data else _Body()
+    config = _config(asked.session or {}, hub.settings.max_session_seconds)
+    value, grant = hub.client_secrets.issue(config, _seconds(asked.expires_after or _Expiry()))
+    response = json({"value": value, "expires_at": int(grant.expires_at), "session": config.document})
+    async with in_time(hub.settings.send_timeout_seconds):
+        await response(scope, receive, send)
 
 
 def calls(hub: Hub, request: Request) -> Response:

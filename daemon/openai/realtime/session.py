@@ -19,7 +19,6 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from daemon.answer import answering
 from daemon.duplex import Duplex, Ending, echoed
 from daemon.hub import Hub
 from daemon.messages import decoded, encode
@@ -42,20 +41,12 @@ from engines.sessions import OptionError
 _CODES: Final = {"UnheardAudio": "unheard_audio", "SessionLength": "session_expired", "Fault": "fault"}
 
 
-class Realtime:
-    """The ASGI endpoint."""
-
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check the request, run the session."""
-        hub = self._hub
-        async with answering(hub, scope, send):
-            if scope["type"] != "websocket":
-                raise Refused(426, "upgrade", f"{REALTIME.path} is a WebSocket")
-            config = _asked(hub, scope)
-            await RealtimeStream(hub, config, receive, send).run(echoed(scope))
+async def realtime(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
+    """Check the request, run the session."""
+    if scope["type"] != "websocket":
+        raise Refused(426, "upgrade", f"{REALTIME.path} is a WebSocket")
+    config = _asked(hub, scope)
+    await RealtimeStream(hub, config, receive, send).run(echoed(scope))
 
 
 def _asked(hub: Hub, scope: Scope) -> Config:
@@ -132,7 +123,8 @@ class RealtimeStream(Duplex):
     def _follow(self, command: said.Command) -> None:
         match command:
             case said.InputAudioBufferAppend():
-                self._append(command.audio)
+                if not self._input.append(_decoded(command.audio)):
+                    self._end(Ending(1008, "UnheardAudio", self._input.full))
             case said.InputAudioBufferCommit():
                 self._input.commit()
             case said.InputAudioBufferClear():
@@ -168,10 +160,6 @@ class RealtimeStream(Duplex):
             case said.OutputAudioBufferClear():
                 self._cancel("client_cancelled")
                 self._hush()
-
-    def _append(self, audio: str) -> None:
-        if not self._input.append(_decoded(audio)):
-            self._end(Ending(1008, "UnheardAudio", self._input.full))
 
     def _update(self, patch: dict[str, Any]) -> None:
         seconds = self._settings.max_session_seconds
@@ -230,10 +218,6 @@ class RealtimeStream(Duplex):
                 self._create({})
             except Invalid as error:
                 self._complain(error)
-
-    def unheard(self, item_id: str, fault: wire.ItemFault) -> None:
-        """A turn has no text."""
-        self.tell(wire.TranscriptionFailed(item_id=item_id, content_index=0, error=fault))
 
     async def settled(self) -> None:
         """Until what the client committed is heard."""
