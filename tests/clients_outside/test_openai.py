@@ -20,9 +20,9 @@ def client(daemon: Daemon) -> openai.OpenAI:
     return openai.OpenAI(api_key=daemon.key, base_url=f"{daemon.url}/v1", max_retries=0)
 
 
-@pytest.mark.parametrize("shape", ["json", "text", "srt", "vtt", "verbose_json", "diarized_json"])
+@pytest.mark.parametrize("shape", ["json", "text", "srt", "vtt", "verbose_json"])
 def test_a_file_in_every_shape(client: openai.OpenAI, speech: Speech, shape: Any) -> None:
-    """audio.transcriptions.create; who spoke is not told apart: all of it is one speaker's."""
+    """audio.transcriptions.create."""
     with speech.path.open("rb") as file:
         answer: Any = client.audio.transcriptions.create(model="whisper-1", file=file, response_format=shape)
     text = answer if isinstance(answer, str) else answer.text
