@@ -3,9 +3,13 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from .events import ListenError
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class LoopThread:
@@ -37,3 +41,70 @@ class LoopThread:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
+
+
+class Session(Protocol[T_co]):
+    """What is made to block."""
+
+    def connect(self) -> Coroutine[Any, Any, object]:
+        """Open it."""
+        ...
+
+    def events(self) -> AsyncIterator[T_co]:
+        """Every event until the end."""
+        ...
+
+    def close(self) -> Coroutine[Any, Any, None]:
+        """End it. Idempotent."""
+        ...
+
+
+class Blocking(Generic[T]):
+    """A session, blocking: use it with ``with``; iterate it for events. Send from one thread, iterate in another, or
+    send everything first."""
+
+    def __init__(self, session: Session[T]) -> None:
+        self._session = session
+        self._loop: LoopThread | None = None
+
+    def connect(self) -> Self:
+        """Open the session.
+
+        Raises:
+            Refused: no daemon there, or it said no.
+        """
+        self._loop = LoopThread()
+        try:
+            self._loop.call(self._session.connect())
+        except BaseException:
+            self._loop.close()
+            raise
+        return self
+
+    def events(self) -> Iterator[T]:
+        """Every event until the end; raises what the asynchronous session does."""
+        return self._open().iterate(self._session.events())
+
+    def __iter__(self) -> Iterator[T]:
+        return self.events()
+
+    def close(self) -> None:
+        """End at once, whatever is unfinished. Idempotent."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call(self._session.close())
+            loop.close()
+
+    def __enter__(self) -> Self:
+        return self.connect()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open(self) -> LoopThread:
+        if self._loop is None:
+            name = type(self).__name__.lower()
+            raise ListenError(f"the {name} is not connected: use `with` or `{name}.connect()`")
+        return self._loop

@@ -14,14 +14,12 @@ One task may send while another iterates; that is how a language model's words a
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 from urllib.parse import urlencode
 
-from .blocking import LoopThread
-from .events import Fault, ListenError, ProtocolError
+from .blocking import Blocking
+from .events import Fault, ProtocolError
 from .handshake import session_url
 from .options import BYTES_PER_SAMPLE
 from .session import AsyncSession, control
@@ -164,8 +162,8 @@ class AsyncSpeech(AsyncSession[SpeechEvent]):
         await self.send_message(control("Close"))
 
 
-class Speech:
-    """The same verbs, blocking. Say from one thread, iterate in another, or say everything first."""
+class Speech(Blocking[SpeechEvent]):
+    """The same verbs, blocking."""
 
     def __init__(
         self, url: str, options: SpeechOptions | None = None, *, key: str | None = None, timeout: float = 10.0
@@ -173,21 +171,7 @@ class Speech:
         """As :class:`AsyncSpeech`."""
         self._speech = AsyncSpeech(url, options, key=key, timeout=timeout)
         self.options = self._speech.options
-        self._loop: LoopThread | None = None
-
-    def connect(self) -> Self:
-        """Open the session.
-
-        Raises:
-            Refused: no daemon there, or it said no.
-        """
-        self._loop = LoopThread()
-        try:
-            self._loop.call(self._speech.connect())
-        except BaseException:
-            self._loop.close()
-            raise
-        return self
+        super().__init__(self._speech)
 
     def speak(self, text: str) -> None:
         """Say ``text`` after what was sent; words need not be complete.
@@ -212,37 +196,6 @@ class Speech:
     def close_speech(self) -> None:
         """Say that no more text comes: the daemon speaks what is left and closes."""
         self._open().call(self._speech.close_speech())
-
-    def events(self) -> Iterator[SpeechEvent]:
-        """Every event until the daemon closes the session.
-
-        Raises:
-            Lost, ProtocolError: as :meth:`AsyncSpeech.events`.
-        """
-        return self._open().iterate(self._speech.events())
-
-    def __iter__(self) -> Iterator[SpeechEvent]:
-        return self.events()
-
-    def close(self) -> None:
-        """End the session at once, whatever is unfinished. Idempotent."""
-        loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.call(self._speech.close())
-            loop.close()
-
-    def __enter__(self) -> Self:
-        return self.connect()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _open(self) -> LoopThread:
-        if self._loop is None:
-            raise ListenError("the session is not connected: use `with` or `speech.connect()`")
-        return self._loop
 
 
 def parse(message: str | bytes) -> SpeechEvent | None:

@@ -16,12 +16,12 @@ one clock, one text, however many sessions it takes. Nothing said meanwhile is l
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from .blocking import LoopThread
+from .blocking import Blocking
 from .events import Event, ListenError, Metadata, Results, parse, shift
 from .handshake import Lost, Refused, listen_url
 from .options import BYTES_PER_SAMPLE, StreamOptions
@@ -273,8 +273,8 @@ async def _feed(stream: AsyncStream, audio: AsyncIterator[bytes]) -> None:
             await stream.close_stream()
 
 
-class Stream:
-    """The same verbs, blocking. Send from one thread, iterate in another, or send everything first."""
+class Stream(Blocking[StreamEvent]):
+    """The same verbs, blocking."""
 
     def __init__(
         self,
@@ -289,21 +289,7 @@ class Stream:
         """As :class:`AsyncStream`."""
         self._stream = AsyncStream(url, options, key=key, timeout=timeout, attempts=attempts, keep_seconds=keep_seconds)
         self.options = self._stream.options
-        self._loop: LoopThread | None = None
-
-    def connect(self) -> Self:
-        """Open the first session.
-
-        Raises:
-            Refused: no daemon there, or it said no.
-        """
-        self._loop = LoopThread()
-        try:
-            self._loop.call(self._stream.connect())
-        except BaseException:
-            self._loop.close()
-            raise
-        return self
+        super().__init__(self._stream)
 
     def send(self, audio: bytes) -> None:
         """Send audio, of any length; waits while as much as may be kept waits to be sent.
@@ -324,37 +310,6 @@ class Stream:
     def close_stream(self) -> None:
         """Say that no more audio comes: the daemon sends what is left and closes."""
         self._open().call(self._stream.close_stream())
-
-    def events(self) -> Iterator[StreamEvent]:
-        """Every event until the end.
-
-        Raises:
-            Lost, Refused, ProtocolError: as :meth:`AsyncStream.events`.
-        """
-        return self._open().iterate(self._stream.events())
-
-    def __iter__(self) -> Iterator[StreamEvent]:
-        return self.events()
-
-    def close(self) -> None:
-        """End at once, whatever is unfinished. Idempotent."""
-        loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.call(self._stream.close())
-            loop.close()
-
-    def __enter__(self) -> Self:
-        return self.connect()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _open(self) -> LoopThread:
-        if self._loop is None:
-            raise ListenError("the stream is not connected: use `with` or `stream.connect()`")
-        return self._loop
 
 
 def _unconnected() -> ListenError:
