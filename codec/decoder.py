@@ -107,6 +107,12 @@ class CodecDecoder:
             results += self._run(work[first : first + most])
         return results
 
+    def warm(self) -> None:
+        """Run one call of every usual size; where shapes must be fixed, of every one that there will be."""
+        for batch in BATCHES if self._graph.fixed and self._static else (1,):
+            for frames in CALL_FRAMES:
+                self._run([Decode(np.zeros((frames, self.spec.codebooks), np.int64), self.start())] * batch)
+
     def finish(self, state: CodecState) -> Floats:
         """What a look-ahead still holds back: float32 [n]. No call is made for an empty last chunk."""
         return state.ahead

@@ -162,6 +162,10 @@ class Engine:
         key = None if self.provider == CPU else ("codec", len(codes))
         return self.codec_lane.submit(Decode(codes, state), self._decode, key=key, owner=owner)
 
+    def warm(self, owner: Owner) -> None:
+        """Run the codec in the shapes that will be run later."""
+        self.codec_lane.call(self.codec.warm, owner=owner)
+
     def primed(self, reference: Reference | None, owner: Owner) -> CodecState:
         """The codec's state after ``reference``: a cold one would speak the right codes in the wrong voice."""
         if reference is None:

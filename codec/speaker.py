@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from codec.decoder import CALL_FRAMES
 from codec.engine import Engine
 from codec.events import AudioChunk, Cleared, Event, Finished, Flushed, PieceMark, PieceStarted, Reason, Warning
 from codec.inbox import Inbox, Overtaken
@@ -177,9 +176,7 @@ class Speaker:
         self.say("one two three.")
         self.flush()
         self.step()
-        for frames in CALL_FRAMES:
-            codes = np.zeros((frames, self._engine.manifest.codec.codebooks), np.int64)
-            self._engine.decode(codes, self._engine.codec.start(), self._owner)
+        self._engine.warm(self._owner)
 
     def _settle(self) -> tuple[list[Event], int]:
         """Answer the clears that came, and begin a new turn."""

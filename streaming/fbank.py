@@ -1,4 +1,4 @@
-"""Kaldi's filter bank, incrementally, and its frames stacked to rows: the front end of Fun-ASR-Nano.
+"""Kaldi's filter bank: the front end of Fun-ASR-Nano.
 
 Contract: natural log mel energies as funasr's WavFrontend computes them without dither (samples of 16 bits, mean of a
 frame taken off, pre-emphasis .97, Hamming window, power spectrum, floor at float32's epsilon). Frame t sees the samples

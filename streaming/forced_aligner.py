@@ -76,6 +76,7 @@ class ForcedAligner:
         )
         self._lane = lane
         self._lock = threading.Lock()
+        self._encoder.warm()
         # Last: what fails above leaves nothing to close.
         self._decoder = Decoder(
             directory / manifest.decoder.file, sequences=1, rows=rows, threads=threads, kv="f16", hidden=True

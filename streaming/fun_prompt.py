@@ -1,4 +1,4 @@
-"""Fun-ASR-Nano's conversation: task, keyterms and language before the audio, the bare text after it.
+"""Fun-ASR-Nano's conversation.
 
 ``<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n<|im_start|>user\\n语音转写成中文：`` · audio rows ·
 ``<|im_end|>\\n<|im_start|>assistant\\n``. Source: funasr, models/fun_asr_nano/model.py (get_prompt, data_load_speech).

@@ -1,4 +1,4 @@
-"""The audio half of a segment of Fun-ASR-Nano, whose encoder sees whole clips.
+"""The audio half of a Fun-ASR-Nano segment.
 
 Every row attends to every other, before and after, and of n embeddings only the first n / 8 go into the decoder: a
 window by itself is nothing this model was trained on, so nothing of an open segment can be frozen. What is frozen are

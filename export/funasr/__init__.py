@@ -1,1 +1,1 @@
-"""Fun-ASR-Nano checkpoints: SenseVoice encoder, adaptor, Qwen3 decoder."""
+"""Fun-ASR-Nano checkpoints."""

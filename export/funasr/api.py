@@ -1,4 +1,4 @@
-"""What export/api.py calls for a Fun-ASR-Nano checkpoint. Importable without torch, onnx or gguf."""
+"""What export/api.py calls: importable without torch, onnx or gguf."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A Fun-ASR-Nano checkpoint directory, read without torch: config.yaml, model.pt, and the decoder's own directory.
+"""A checkpoint directory, read without torch: config.yaml, model.pt, and the decoder's own directory.
 
 Tensors keep their published names, but those of the decoder: ``llm.model.*`` → ``model.*``, ``llm.lm_head.weight`` →
 ``lm_head.weight``, as the Qwen3-ASR exporter has them.

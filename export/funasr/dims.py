@@ -1,4 +1,4 @@
-"""Every dimension of a Fun-ASR-Nano checkpoint, read from its configuration and checked against its tensors."""
+"""Every dimension, read from the configuration and checked against the tensors."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""A Fun-ASR-Nano checkpoint → a model directory: encoder graph, decoder, tokenizer, front end, manifest."""
+"""Fun-ASR-Nano → a model directory."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""SenseVoice's encoder, the adaptor and the CTC head as one module made to be exported.
+"""SenseVoice, adaptor and CTC head as one module.
 
 The mathematics is that of funasr, models/sense_voice/model.py and models/llm_asr/adaptor.py; the form is what DirectML
 accepts (docs/export.md). The graph knows how many of its rows are valid, and the others change nothing of them: keys

@@ -1,4 +1,4 @@
-"""Tables of Kaldi's filter bank front end: mel filters, and the mean and variance that some checkpoints bring."""
+"""Kaldi's mel filters. And the mean and variance that some checkpoints bring."""
 
 from pathlib import Path
 

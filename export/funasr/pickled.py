@@ -18,6 +18,8 @@ DTYPES = {"FloatStorage": "F32", "HalfStorage": "F16", "BFloat16Storage": "BF16"
 SIZES = {"F32": 4, "F16": 2, "BF16": 2, "I64": 8}
 WRAPPERS = ("state_dict", "model_state_dict", "model")
 """Keys under which training writes the tensors (funasr, models/fun_asr_nano/checkpoint_utils.py)."""
+MALFORMED = (AttributeError, TypeError, ValueError)
+"""What a pickle of other shapes than torch's leads to."""
 LOCAL_HEADER = 30
 """Bytes of a zip member's own header before its name."""
 
@@ -56,6 +58,7 @@ class Reader(pickle.Unpickler):
     def find_class(self, module_name: str, global_name: str, /) -> Any:
         known: dict[tuple[str, str], Any] = {
             ("collections", "OrderedDict"): OrderedDict,
+            ("torch", "Size"): tuple,
             ("torch._utils", "_rebuild_tensor_v2"): tensor,
             ("torch._utils", "_rebuild_parameter"): parameter,
             **{("torch", name): dtype for name, dtype in DTYPES.items()},
@@ -91,7 +94,7 @@ def read_tensors(file: Path) -> dict[str, Stored]:
             return {name: stored(file, raw, name, value, members) for name, value in found.items()}
     except FileNotFoundError:
         raise CheckpointError(f"{file.parent} holds no {file.name}") from None
-    except (zipfile.BadZipFile, pickle.UnpicklingError, KeyError, EOFError, AttributeError, TypeError) as error:
+    except (zipfile.BadZipFile, pickle.UnpicklingError, LookupError, EOFError, *MALFORMED) as error:
         raise CheckpointError(f"{file}: not a file of tensors by torch.save ({error})") from None
 
 
