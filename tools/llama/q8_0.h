@@ -44,7 +44,8 @@ static inline __m256 scales_of(const block_q8_0 * a, int64_t lda) {
 }
 
 // Weights are read once, so the memory decides, and a tile is too many short streams for the processor to foresee.
-// The rows of the tiles to come lie behind this one's: fetch them, as much for each block as a block of 8 rows takes.
+// One column: the rows of the tiles to come lie behind this one's; fetch them, as much for each block as a block of 8
+// rows takes. More columns: the next tile is fetched while this one is multiplied, two lines for each block.
 static inline void fetch_ahead(const block_q8_0 * rows, int64_t lda, int64_t l) {
     const char * next = (const char *) (rows + lda * ROWS * AHEAD + l * ROWS);
     for (size_t byte = 0; byte < ROWS * sizeof(block_q8_0); byte += 64) {
@@ -232,10 +233,18 @@ static bool q8_0(int64_t m, int64_t n, int64_t k, const block_q8_0 * a, int64_t 
             continue;
         }
         for (int64_t l = 0; l < k; l++) {
-            fetch_ahead(rows, lda, l);
             panels[l] = panel_of(rows + l, lda);
         }
-        const auto made = [panels](int64_t l) -> const Panel & { return panels[l]; };
+        const char * next = (const char *) (rows + lda * ROWS);
+        const char * last = (const char *) (rows + lda * ROWS * 2);
+        const auto   made = [&](int64_t l) -> const Panel & {
+            if (next < last) {
+                _mm_prefetch(next, _MM_HINT_T0);
+                _mm_prefetch(next + 64, _MM_HINT_T0);
+                next += 128;
+            }
+            return panels[l];
+        };
         for (int64_t j = 0; j < n; j += COLUMNS) {
             float * to = out + ldc * j;
             switch (n - j) {
