@@ -67,7 +67,9 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object
 def examine() -> list[Finding]:
     """Look at everything."""
     here = f"{version()}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    checks: list[Callable[[], list[Finding]]] = [_packages, _providers, _threads, _models, _speed, _sound, _extras]
+    checks: list[Callable[[], list[Finding]]] = [
+        _packages, _providers, _kernels, _threads, _models, _speed, _sound, _extras,
+    ]  # fmt: skip
     return [Finding("hearsay", "ok", here), *(finding for check in checks for finding in check())]
 
 
@@ -102,6 +104,28 @@ def _providers() -> list[Finding]:
     # Azure's forwards to a service in the network; nothing here asks for it.
     short = ", ".join(name.removesuffix("ExecutionProvider") for name in names if not name.startswith("Azure"))
     return [Finding("providers", "ok", short) if gpu else Finding("providers", "optional", f"{short} (no GPU)", hint)]
+
+
+def _kernels() -> list[Finding]:
+    """Which products a CPU is given: they decide how many sessions it keeps live."""
+    try:
+        from engines.llama import instruction_sets, q8_0_tiles
+    except ImportError:  # told above
+        return []
+    sets, tiles = instruction_sets(), q8_0_tiles()
+    vnni = bool(sets & {"AVX512_VNNI", "AVX_VNNI"})
+    int8 = "int8 with VNNI" if vnni else "int8 without VNNI, at twice the speed of float32"
+    if tiles or "AVX2" not in sets:
+        own = f"q8_0 in tiles with {tiles}" if tiles else "q8_0 as llama.cpp has it"
+        return [Finding("kernels", "ok", f"{own}{f'; {int8}' if 'AVX2' in sets else ''}")]
+    return [
+        Finding(
+            "kernels",
+            "optional",
+            f"q8_0 as llama.cpp has it; {int8}",
+            "compile llama.cpp for this machine: make environment",
+        )
+    ]
 
 
 def _threads() -> list[Finding]:
@@ -154,8 +178,11 @@ def _speed() -> list[Finding]:
         return []
     most = Settings().sessions
     model = AsrModel(directory, sessions=most)
-    keeps = model.headroom
+    keeps, cost = model.headroom, model.cost
     model.close()
+    if cost > 1:
+        found = f"{model.name} is not live here: a second of speech takes {cost:.1f} s, by the speed of this moment"
+        return [Finding("speed", "optional", found, "take a smaller model, or give this machine more threads")]
     limit = " or more" if keeps == most else ""
     return [Finding("speed", "ok", f"{keeps}{limit} live sessions of {model.name}, by the speed of this moment")]
 

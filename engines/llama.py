@@ -1,6 +1,7 @@
 """The bindings of llama.cpp, its backend, its refusals."""
 
 import ctypes
+import re
 import threading
 from typing import Any
 
@@ -30,3 +31,18 @@ def start_backend() -> None:
             llama.llama_log_set(_log, ctypes.c_void_p(0))
             llama.llama_backend_init()
             _backend_ready = True
+
+
+def q8_0_tiles() -> str | None:
+    """The instruction set for which tools/llama/q8_0.h is compiled into llama.cpp; None: it is not, or not to be seen
+    (Windows)."""
+    try:
+        return ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(llama._lib, "hearsay_q8_0"))).decode()
+    except ValueError:
+        return None
+
+
+def instruction_sets() -> frozenset[str]:
+    """What llama.cpp is compiled for, by its own names: AVX2, AVX512_VNNI, NEON, …"""
+    told: str = llama.llama_print_system_info().decode()
+    return frozenset(re.findall(r"(\w+) = 1", told))

@@ -64,11 +64,17 @@ class Load:
             self._update()
             return min(self._share, 1.0)
 
-    def room(self, live: int) -> int:
-        """How many live sessions would fit beside ``live`` ones; at least 0. One always fits where there is none."""
+    @property
+    def cost(self) -> float:
+        """Seconds of the busiest lane for a second of a session's speech, an interim a second included; 0 where
+        nothing was measured."""
         with self._lock:
             self._update()
-            cost = self._cost()
+            return self._cost()
+
+    def room(self, live: int) -> int:
+        """How many live sessions would fit beside ``live`` ones; at least 0. One always fits where there is none."""
+        cost = self.cost
         if live and any(self._clock() - lane.late_at < LATE_SECONDS for lane in self._lanes):
             return 0
         return max(0, (max(1, int(USABLE / cost)) if cost > 0 else UNKNOWN) - live)
@@ -87,7 +93,6 @@ class Load:
         )
 
     def _cost(self) -> float:
-        """Seconds of the busiest lane for a second of a session's speech; 0 where nothing was measured."""
         *spent, (audio, interims) = self._recent.tolist()
         if not audio:
             return 0.0

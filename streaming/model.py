@@ -113,6 +113,11 @@ class AsrModel:
         return min(self.engine.load.room(live), self.sessions - live)
 
     @property
+    def cost(self) -> float:
+        """Seconds of the busiest lane that a second of a live session's speech takes, by measured speed."""
+        return self.engine.load.cost
+
+    @property
     def work(self) -> Work:
         """Counters of all listeners so far, closed ones included."""
         return self._sessions.work

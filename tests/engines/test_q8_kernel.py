@@ -104,8 +104,11 @@ def multiply(
 
 
 def test_it_is_there_where_the_processor_has_what_it_wants(kernel: ctypes.CDLL) -> None:
-    """Elsewhere nothing of it is compiled."""
+    """Elsewhere nothing of it is compiled. What is says which instructions it uses."""
     assert bool(kernel.available()) == features().issuperset(KERNELS["native"][1])
+    if kernel.available():
+        told = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(kernel, "hearsay_q8_0")))
+        assert told in (b"AVX-512 VNNI", b"AVX-VNNI", b"AVX2")
 
 
 @settings(max_examples=40)

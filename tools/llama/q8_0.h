@@ -73,6 +73,8 @@ template <typename Extra> struct Columns {
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && \
     defined(__AVX512VNNI__)
 
+#define HEARSAY_SET "AVX-512 VNNI"
+
 struct Panel {
     __m512i pair[ROWS / 2];  // rows 2p and 2p + 1, each value + 128
     __m256  scale;
@@ -131,6 +133,12 @@ static inline void multiply(Source panel, Columns<Extra> y, int64_t from, int64_
 }
 
 #else
+
+#if defined(__AVXVNNI__)
+#define HEARSAY_SET "AVX-VNNI"
+#else
+#define HEARSAY_SET "AVX2"
+#endif
 
 struct Panel {
     __m256i row[ROWS];
@@ -197,6 +205,12 @@ static inline void multiply(Source panel, Columns<Extra> y, int64_t from, int64_
 }
 
 #endif
+
+// What is compiled, for engines/llama.py.
+extern "C" {
+extern const char hearsay_q8_0[];
+const char hearsay_q8_0[] = HEARSAY_SET;
+}
 
 // c[j, i] = a[i] · b[j] for m rows of weights and n columns of k blocks each: this thread's part of it.
 // False: m is no multiple of 8, nothing was done.
