@@ -72,10 +72,11 @@ bench-live: environment  ## live hearing over the wire: make bench-live [LIVE="-
 	@$(BIN)/python -m bench.live $(LIVE)
 
 OFFICIAL ?= .envs/qwen3-tts-0.6b-random
+PEER ?= ../qwen-asr
 export OFFICIAL_ASR ?= .envs/qwen3-asr-0.6b-random
-bench-official: $(VENV)/dev.stamp  ## hearing and speaking at Qwen3's 0.6B dimensions (random weights; installs torch, 9 GB of disk)
+bench-official: $(VENV)/dev.stamp  ## hearing and speaking at Qwen3's 0.6B dimensions (random weights; installs torch, 9 GB of disk; PEER=DIR: source of antirez/qwen-asr)
 	@test -f "$(OFFICIAL_ASR)/q4_k_m/model.json" || bash tests/reference/run.sh --true-models "$(OFFICIAL_ASR)"
-	@$(BIN)/python -m bench.official "$(OFFICIAL_ASR)/q8_0" "$(OFFICIAL_ASR)/q4_k_m"
+	@$(BIN)/python -m bench.official --peer "$(PEER)" "$(OFFICIAL_ASR)/q8_0" "$(OFFICIAL_ASR)/q4_k_m"
 	@test -f "$(OFFICIAL)/q4_k_m/model.json" || bash tests/reference/tts/run.sh --true-models "$(OFFICIAL)"
 	@$(BIN)/hearsay bench tts --model "$(OFFICIAL)/q4_k_m" --frames 100 --threads 2
 

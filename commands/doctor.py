@@ -109,12 +109,11 @@ def _providers() -> list[Finding]:
 def _kernels() -> list[Finding]:
     """Which products a CPU is given: they decide how many sessions it keeps live."""
     try:
-        from engines.llama import instruction_sets, q8_0_tiles
+        from engines.llama import VNNI, instruction_sets, q8_0_tiles
     except ImportError:  # told above
         return []
     sets, tiles = instruction_sets(), q8_0_tiles()
-    vnni = bool(sets & {"AVX512_VNNI", "AVX_VNNI"})
-    int8 = "int8 with VNNI" if vnni else "int8 without VNNI, at twice the speed of float32"
+    int8 = "int8 with VNNI" if sets & VNNI else "int8 without VNNI, at twice the speed of float32"
     if tiles or "AVX2" not in sets:
         own = f"q8_0 in tiles with {tiles}" if tiles else "q8_0 as llama.cpp has it"
         return [Finding("kernels", "ok", f"{own}{f'; {int8}' if 'AVX2' in sets else ''}")]

@@ -14,6 +14,9 @@ class GgufError(RuntimeError):
     """The GGUF cannot be loaded or llama.cpp refused a call; the message says which."""
 
 
+VNNI = frozenset({"AVX512_VNNI", "AVX_VNNI"})
+"""Names among :func:`instruction_sets` of what multiplies bytes at four times the speed of float32 and more."""
+
 _backend_lock = threading.Lock()
 _backend_ready = False
 

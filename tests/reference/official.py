@@ -84,12 +84,14 @@ def write_checkpoint(
     aligner: int | None = None,
     sharpness: float = 1.6,
     spread: float = 0.25,
+    dtype: torch.dtype = torch.float32,
 ) -> Path:
     """A checkpoint of ``shape`` in ``layout`` ("original" or "transformers"); ``aligner``: number of time classes.
 
-    ``sharpness`` is the gain of the decoder's query and key norms, ``spread`` the deviation of the logarithm of the
-    embeddings' lengths: attention must tell positions apart and the best token must stand out from the next, as after
-    training, or float16 rounding decides ties. The deeper the decoder, the less sharpness that takes.
+    The original layout is stored as ``dtype``. ``sharpness`` is the gain of the decoder's query and key norms,
+    ``spread`` the deviation of the logarithm of the embeddings' lengths: attention must tell positions apart and the
+    best token must stand out from the next, as after training, or float16 rounding decides ties. The deeper the
+    decoder, the less sharpness that takes.
     """
     directory.mkdir(parents=True)
     tokenizer = write_tokenizer(directory, slow=layout == "original")
@@ -104,7 +106,7 @@ def write_checkpoint(
         total = sum(parameter.numel() * 4 for parameter in model.parameters())
         model.save_pretrained(directory, max_shard_size=-(-total // shards) if shards > 1 else "50GB")
     else:
-        write_original(directory, model, shape, config, aligner)
+        write_original(directory, model.to(dtype), shape, config, aligner)
     return directory
 
 
