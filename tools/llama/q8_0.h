@@ -44,8 +44,8 @@ static inline __m256 scales_of(const block_q8_0 * a, int64_t lda) {
 }
 
 // Weights are read once, so the memory decides, and a tile is too many short streams for the processor to foresee.
-// One column: the rows of the tiles to come lie behind this one's; fetch them, as much for each block as a block of 8
-// rows takes. More columns: the next tile is fetched while this one is multiplied, two lines for each block.
+// The rows of the tiles to come lie behind this one's: fetch them, as much for each block as a block of 8 rows takes.
+// Where several columns take their time (LINES), the next tile is fetched while this one is multiplied instead.
 static inline void fetch_ahead(const block_q8_0 * rows, int64_t lda, int64_t l) {
     const char * next = (const char *) (rows + lda * ROWS * AHEAD + l * ROWS);
     for (size_t byte = 0; byte < ROWS * sizeof(block_q8_0); byte += 64) {
@@ -74,6 +74,8 @@ template <typename Extra> struct Columns {
     defined(__AVX512VNNI__)
 
 #define HEARSAY_SET "AVX-512 VNNI"
+
+constexpr int LINES = 0;  // of the next tile, fetched with each block that is multiplied
 
 struct Panel {
     __m512i pair[ROWS / 2];  // rows 2p and 2p + 1, each value + 128
@@ -139,6 +141,8 @@ static inline void multiply(Source panel, Columns<Extra> y, int64_t from, int64_
 #else
 #define HEARSAY_SET "AVX2"
 #endif
+
+constexpr int LINES = 2;
 
 struct Panel {
     __m256i row[ROWS];
@@ -247,15 +251,16 @@ static bool q8_0(int64_t m, int64_t n, int64_t k, const block_q8_0 * a, int64_t 
             continue;
         }
         for (int64_t l = 0; l < k; l++) {
+            if (LINES == 0) {
+                fetch_ahead(rows, lda, l);
+            }
             panels[l] = panel_of(rows + l, lda);
         }
         const char * next = (const char *) (rows + lda * ROWS);
         const char * last = (const char *) (rows + lda * ROWS * 2);
         const auto   made = [&](int64_t l) -> const Panel & {
-            if (next < last) {
+            for (int line = 0; line < LINES && next < last; line++, next += 64) {
                 _mm_prefetch(next, _MM_HINT_T0);
-                _mm_prefetch(next + 64, _MM_HINT_T0);
-                next += 128;
             }
             return panels[l];
         };
