@@ -8,7 +8,7 @@ DATA ?= $(HEARSAY_DATA)
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: eval-extra peers bundle bundle-check demo docs serve test outside reference lint bench bench-live bench-official soak eval size export-check clean environment wheel
+.PHONY: eval-extra peers bundle bundle-check cluster-check demo docs serve test outside reference lint bench bench-live bench-official soak eval size export-check clean environment wheel
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -54,7 +54,7 @@ outside: environment  ## other people's newest clients against the daemon: make 
 	@bash tests/clients_outside/run.sh $(OUTSIDE)
 
 lint: $(VENV)/dev.stamp  ## ruff and pyright (strict)
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright -p pyproject.toml
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright -p pyproject.toml && $(BIN)/pyright -p pyproject.toml --pythonplatform Windows
 
 docs: environment  ## write the tables of the documents that the code says better
 	@$(BIN)/python -m tools.docs
@@ -107,6 +107,12 @@ bundle: environment  ## one archive for machines like this one that have no netw
 
 bundle-check: $(VENV)/dev.stamp  ## make such an archive, install it and run the demo where there is no network
 	@$(BIN)/python -m pytest -q tests/test_bundle.py
+
+cluster-check: $(VENV)/dev.stamp  ## replicas by Ray Serve, which is installed beside (500 MB): a kill, growth, drain
+	@test -x .envs/cluster/bin/python || $(BIN)/python -m venv .envs/cluster
+	@realpath $(VENV)/lib/python*/site-packages > $$(echo .envs/cluster/lib/python*/site-packages)/hearsay.pth
+	@.envs/cluster/bin/python -m pip install -q --disable-pip-version-check 'ray[serve]==2.60.*'
+	@.envs/cluster/bin/python -m pytest -q -p no:warnings tests/cluster
 
 clean:  ## remove environments and caches of this folder
 	rm -rf $(VENV) .envs .pytest_cache .ruff_cache .hypothesis build dist

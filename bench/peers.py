@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -181,7 +182,7 @@ def hear(peer: Peer, waves: Sequence[Floats], progress: Progress = no_progress, 
 
 def _alone() -> None:
     """One CPU a process, the next for each: libraries with thread pools of their own then run one thread."""
-    if hasattr(os, "sched_setaffinity"):
+    if sys.platform == "linux":
         mine = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {mine[os.getpid() % len(mine)]})
 

@@ -54,7 +54,7 @@ def machine(threads: int) -> dict[str, object]:
         "threads": threads,
         "gemm_gflops": round(gemm_gflops(threads), 1),
         "read_gb_s": round(read_gb_per_second(threads), 2),
-        "load_average": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "load_average": round(os.getloadavg()[0], 2) if sys.platform != "win32" else None,
     }
 
 
@@ -75,10 +75,10 @@ def resident_bytes(process: int | None = None) -> int | None:
 
 def peak_resident_bytes() -> int | None:
     """The most that this process ever had resident, None where nothing tells."""
-    try:
-        import resource
-    except ImportError:  # Windows
+    if sys.platform == "win32":
         return None
+    import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
@@ -92,6 +92,8 @@ def cpu_seconds(process: int) -> float | None:
         return float(times.user + times.system)
     except ImportError:
         pass
+    if sys.platform == "win32":
+        return None
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -101,6 +103,8 @@ def cpu_seconds(process: int) -> float | None:
 
 def stolen_seconds() -> float | None:
     """CPU time, all cores together, that the host has given to its other guests; None where nothing tells."""
+    if sys.platform == "win32":
+        return None
     try:
         line = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0]
         return int(line.split()[8]) / os.sysconf("SC_CLK_TCK")

@@ -106,7 +106,7 @@ class Voices:
         """Keep a cloned voice under ``name``; one of that name is replaced.
 
         Raises:
-            OptionError: an illegal or taken name, or too many voices.
+            OptionError: an illegal or taken name, too many voices, or the disk takes none.
             ValueError: not a vector of the talker's width.
         """
         name = name.lower()
@@ -119,18 +119,10 @@ class Voices:
         path = self._directory / f"{name}.npz"
         if not path.exists() and len(list(self._directory.glob("*.npz"))) >= MAX_STORED:
             raise OptionError("name", f"{MAX_STORED} voices are stored, which is the limit; delete one first")
-        self._directory.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".voice-", dir=self._directory)
         try:
-            with os.fdopen(handle, "wb") as file:
-                if reference is None:
-                    np.savez(file, embedding=embedding)
-                else:
-                    np.savez(file, embedding=embedding, codes=reference.codes, text=np.array(reference.text))
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+            self._write(path, embedding, reference)
+        except OSError as error:
+            raise OptionError("voice", f"{self._directory} takes no voice: {error.strerror or error}") from None
         return StoredVoice(name, embedding, reference)
 
     def delete(self, name: str) -> None:
@@ -144,12 +136,30 @@ class Voices:
         path = self._directory / f"{name.lower()}.npz"
         if not LEGAL_ID.fullmatch(name.lower()) or not path.is_file():
             raise OptionError("voice", f"no stored voice {name[:80]!r}")
-        path.unlink(missing_ok=True)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:  # on Windows also: another daemon reads it
+            raise OptionError("voice", f"{name.lower()} cannot be deleted: {error.strerror or error}") from None
 
     @property
     def width(self) -> int:
         """Values of an embedding."""
         return self._manifest.talker.width
+
+    def _write(self, path: Path, embedding: Floats, reference: Reference | None) -> None:
+        """Whole, or not at all: daemons may share the directory."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=".voice-", dir=self._directory)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                if reference is None:
+                    np.savez(file, embedding=embedding)
+                else:
+                    np.savez(file, embedding=embedding, codes=reference.codes, text=np.array(reference.text))
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
 
     def _read(self, path: Path) -> StoredVoice:
         try:

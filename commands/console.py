@@ -18,6 +18,7 @@ _EXPECTED = {
     "clients.microphone.SoundError": FAILED,
     "audio.recording.RecordingError": FAILED,
     "codec.voices.CannotClone": MISUSED,
+    "daemon.cluster.NoRay": FAILED,
     "daemon.config.ConfigError": MISUSED,
     "engines.llama.GgufError": FAILED,
     "engines.manifest.ManifestError": FAILED,

@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from commands import bench, captions, demo, doctor, export, models, say, serve, transcribe, voices
+from commands import bench, captions, cluster, demo, doctor, export, models, say, serve, transcribe, voices
 from commands.console import complain, culprit, is_expected, version
 
 app = typer.Typer(
@@ -38,6 +38,7 @@ def _options(
 
 
 serve.add_to(app)
+cluster.add_to(app)
 transcribe.add_to(app)
 captions.add_to(app)
 say.add_to(app)

@@ -1,6 +1,7 @@
 """``hearsay serve``: the daemon, until SIGTERM or Ctrl-C. Its flags are the settings of ``daemon.config``."""
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +23,7 @@ EPILOG = "Example: hearsay serve --port 8750 --asr-model pocket-asr-en"
 
 def add_to(app: typer.Typer) -> None:
     """Register the verb, with one flag for each setting."""
-    app.command("serve", help=HELP, epilog=EPILOG)(_with_flags(_serve))
+    app.command("serve", help=HELP, epilog=EPILOG)(with_flags(_serve))
 
 
 def _serve(config: Path | None, **flags: Any) -> None:
@@ -32,14 +33,14 @@ def _serve(config: Path | None, **flags: Any) -> None:
     raise typer.Exit(serve(load(config, flags=flags)))
 
 
-def _with_flags(function: Any) -> Any:
-    """``function`` with a signature that Typer can read: ``--config`` and the settings, all optional."""
+def with_flags(function: Any, more: Sequence[inspect.Parameter] = ()) -> Any:
+    """``function`` with a signature that Typer can read: ``more``, ``--config`` and the settings, all optional."""
     from daemon.config import TYPES, Settings, flag
 
     where = Annotated[
         Path | None, typer.Option("--config", envvar="HEARSAY_CONFIG", metavar="FILE", help="TOML file of settings.")
     ]
-    parameters = [inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=where)]
+    parameters = [*more, inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=where)]
     for setting in fields(Settings):
         kind = TYPES[setting.name]
         default = setting.default

@@ -29,7 +29,9 @@ async def arriving(source: Path | int) -> AsyncGenerator[str]:
     """
     name = str(source) if isinstance(source, Path) else "standard input"
     try:
-        descriptor = os.open(source, os.O_RDONLY) if isinstance(source, Path) else os.dup(source)
+        descriptor = (
+            os.open(source, os.O_RDONLY | getattr(os, "O_BINARY", 0)) if isinstance(source, Path) else os.dup(source)
+        )
     except OSError as error:
         raise Failure(f"{name} cannot be read: {error.strerror or error}") from None
     reader = _Reader(descriptor)

@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -36,9 +36,11 @@ from daemon.refusal import Refused, refuse
 Handler = Callable[[Hub, Request], Response]
 
 
-def create_app(settings: Settings, hub: Hub) -> ASGIApp:
-    """The daemon as an ASGI application; its lifespan starts and stops ``hub``."""
-    app = Starlette(routes=_routes(hub), exception_handlers={HTTPException: _http, Exception: _fault})
+def create_app(settings: Settings, hub: Hub, others: Mapping[Endpoint, Handler] | None = None) -> ASGIApp:
+    """The daemon as an ASGI application; its lifespan starts and stops ``hub``. ``others`` answer instead of ours."""
+    app = Starlette(
+        routes=_routes(hub, {**_GET, **(others or {})}), exception_handlers={HTTPException: _http, Exception: _fault}
+    )
     app.router.default = _unknown
     gate = Gate(app, settings, hub)
 
@@ -51,7 +53,7 @@ def create_app(settings: Settings, hub: Hub) -> ASGIApp:
     return daemon
 
 
-def _routes(hub: Hub) -> list[BaseRoute]:
+def _routes(hub: Hub, handlers: Mapping[Endpoint, Handler]) -> list[BaseRoute]:
     """A route for every line of the table, and a WebSocket's where there is one."""
     protocols: dict[Endpoint, ASGIApp] = {endpoint: Answering(hub, answer) for endpoint, answer in _PROTOCOLS.items()}
     routes: list[BaseRoute] = [
@@ -63,7 +65,7 @@ def _routes(hub: Hub) -> list[BaseRoute]:
             routes.append(Route(one.path, protocols[one]))
         else:
             methods = ["GET", "POST"] if one in (paths.CALLS, paths.TRANSLATIONS) else ["GET"]
-            routes.append(Route(one.path, _endpoint(hub, _GET[one]), methods=methods))
+            routes.append(Route(one.path, _endpoint(hub, handlers[one]), methods=methods))
     return routes
 
 

@@ -7,6 +7,7 @@ lines a second into the log, and nobody is answered. So connections are bounded 
 import asyncio
 import contextlib
 import logging
+import sys
 from typing import Any, Final, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -201,10 +202,10 @@ def http_connection(most: int) -> type[HttpConnection]:
 
 def provide_files(settings: Settings) -> None:
     """Raise this process's soft limit of open files to what ``settings`` may need, as far as the hard one allows."""
-    try:
-        import resource
-    except ImportError:  # Windows counts sockets elsewhere
+    if sys.platform == "win32":  # it counts sockets elsewhere
         return
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = settings.max_connections + _beside(settings)
     if hard != resource.RLIM_INFINITY:
@@ -216,10 +217,10 @@ def provide_files(settings: Settings) -> None:
 
 def most_connections(settings: Settings) -> int:
     """How many connections there can be: ``max_connections``, or fewer, of which the log is told."""
-    try:
-        import resource
-    except ImportError:
+    if sys.platform == "win32":
         return settings.max_connections
+    import resource
+
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return settings.max_connections

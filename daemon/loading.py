@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from codec.model import TtsModel
 from daemon.config import Settings
-from engines import store
+from engines import integrity, store
 from engines.manifest import NAME
 from engines.store import ModelNotFound
 from streaming.model import AsrModel
@@ -88,6 +88,20 @@ def load_models(settings: Settings) -> Models:
         hearing.close()
         raise
     return Models(Loaded.of(hearing), Loaded.of(speaking))
+
+
+def check_models(settings: Settings) -> None:
+    """
+    Raises:
+        engines.store.ModelNotFound, engines.manifest.ManifestError: what the settings name is not there, or not whole.
+    """
+    for directory in (
+        store.find(settings.asr_model),
+        None if settings.aligner == NONE else store.find(settings.aligner),
+        _speaking_directory(settings.tts_model),
+    ):
+        if directory is not None:
+            integrity.load_manifest(directory)
 
 
 def _speaking_directory(asked: str) -> Path | None:

@@ -7,6 +7,7 @@ models get lanes of one thread each, encoder and decoder side by side.
 """
 
 import os
+import sys
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +25,7 @@ def budget(asked: int | None = None) -> int:
         if asked < 1:
             raise ValueError(f"threads: {asked} is less than 1")
         return asked
-    if hasattr(os, "sched_getaffinity"):
+    if sys.platform != "win32" and hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 

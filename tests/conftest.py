@@ -24,7 +24,7 @@ settings.load_profile("hearsay")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-APART = ("soak", "reference", "clients_outside", "test_bundle.py")
+APART = ("soak", "reference", "clients_outside", "cluster", "test_bundle.py")
 """What runs only when it is named: it takes long, or needs torch, other people's clients or every wheel once more."""
 
 

@@ -6,6 +6,7 @@ A part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``; what is
 import ast
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -21,12 +22,19 @@ ROOMS: Final = ("audio", "engines", "streaming", "codec", "daemon", "clients", "
 MOST_WORDS: Final = 8
 """Of what is said about a file; a first clause that is longer stays whole."""
 
+SHARED: Final = 5
+"""Verbs that take an argument or option of the same meaning, from which on it is told once."""
+
 _BLOCK: Final = re.compile(r"(<!-- generated: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def commands() -> str:
-    """A section for every verb: its help, its example, its arguments and options."""
-    return "\n".join(section for name, verb in _verbs() for section in _section(name, verb))
+    """A section for every verb: its help, its example, its arguments and options; what many take is told once."""
+    verbs = list(_verbs())
+    taken = Counter(row for name, verb in verbs for row in _rows(name, verb))
+    shared = [row for row, count in taken.items() if count >= SHARED]
+    sections = [section for name, verb in verbs for section in _section(name, verb, shared)]
+    return "\n".join([f"## What many take\n\n{_table(shared)}", *sections])
 
 
 def settings() -> str:
@@ -106,14 +114,29 @@ def _verbs() -> Iterator[tuple[str, Any]]:
             yield name, verb
 
 
-def _section(name: str, verb: Any) -> Iterator[str]:
+def _section(name: str, verb: Any, shared: list[str]) -> Iterator[str]:
     yield f"## hearsay {name}\n"
     yield " ".join(str(verb.help).split()) + "\n"
     yield "```\n" + str(verb.epilog).removeprefix("Example: ") + "\n```\n"
-    rows = [row for parameter in verb.params if (row := _row(parameter)) is not None]
-    # The daemon's many settings have a page of their own.
-    if rows and name != "serve":
-        yield "| | |\n|---|---|\n" + "\n".join(rows) + "\n"
+    rows = _rows(name, verb)
+    also = " ".join(row.split(" | ")[0].removeprefix("| ") for row in rows if row in shared)
+    own = [row for row in rows if row not in shared]
+    if rows:
+        yield _table([*own, f"| {also} | |"] if also else own)
+
+
+def _rows(name: str, verb: Any) -> list[str]:
+    """A verb's arguments and options. The daemon's many settings have a page of their own."""
+    parameters: list[Any] = verb.params
+    if name in ("serve", "cluster"):
+        from daemon.config import TYPES
+
+        parameters = [one for one in parameters if one.name not in TYPES and one.name != "config"]
+    return [row for parameter in parameters if (row := _row(parameter)) is not None]
+
+
+def _table(rows: list[str]) -> str:
+    return "| | |\n|---|---|\n" + "\n".join(rows) + "\n"
 
 
 def _row(parameter: Any) -> str | None:

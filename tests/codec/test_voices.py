@@ -1,5 +1,6 @@
 """Stored voices: a vector in a file, never anything outside its directory."""
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -89,3 +90,40 @@ def test_a_model_without_encoders_says_so(tts_model: TtsModel) -> None:
     """Cloning names what is missing."""
     with pytest.raises(CannotClone, match="cannot clone voices: it has no speaker encoder"):
         tts_model.clone("me", np.zeros(48_000, np.float32), 24_000)
+
+
+def test_two_daemons_may_share_a_directory(tts_model: TtsModel, tmp_path: Path) -> None:
+    """One writes and deletes while the other reads: it finds a whole voice, or is told in a sentence that none is."""
+    mine, theirs = (Voices(tts_model.manifest, tmp_path) for _ in range(2))
+    known = [vector(mine, seed) for seed in range(2)]
+    over = threading.Event()
+
+    def write() -> None:
+        for i in range(60):
+            mine.store("shared", known[i % 2])
+            if i % 5 == 4:
+                mine.delete("shared")
+        mine.store("shared", known[0])
+        over.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while not over.is_set():
+        try:
+            found = theirs.find("shared")
+        except OptionError as error:
+            assert str(error).startswith("voice: ") and "\n" not in str(error)
+        else:
+            assert isinstance(found, StoredVoice)
+            assert any(np.array_equal(found.embedding, one) for one in known)
+    writer.join()
+    found = theirs.find("shared")
+    assert isinstance(found, StoredVoice) and np.array_equal(found.embedding, known[0])
+    assert [path.name for path in (tmp_path / tts_model.name).iterdir()] == ["shared.npz"]
+
+
+def test_a_directory_that_takes_nothing_is_told(tts_model: TtsModel, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OptionError, match=r"^voice: .*file.* takes no voice: Not a directory$"):
+        voices = Voices(tts_model.manifest, tmp_path / "file")
+        voices.store("someone", vector(voices))
