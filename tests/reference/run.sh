@@ -51,6 +51,7 @@ fi
 if [[ ${1:-} == --true-dims ]]; then
   shift
   "$REFERENCE_PYTHON" -W ignore -m tests.reference.true_dims --noise --ort124 "$ORT124_PYTHON" "$@"
+  bash tests/reference/funasr/run.sh --true-dims
   exec bash tests/reference/tts/run.sh --true-dims
 fi
 
