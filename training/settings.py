@@ -1,6 +1,7 @@
 """A recipe's settings: one TOML file into nested frozen dataclasses; and what stages take on the command line."""
 
 import argparse
+import lzma
 import tomllib
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -38,3 +39,8 @@ def share(text: str) -> tuple[int, int]:
     if not number.isdecimal() or not count.isdecimal() or not int(number) < int(count) <= 100:
         raise argparse.ArgumentTypeError(f"{text}, must be K/N with 0 <= K < N <= 100")
     return int(number), int(count)
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a text, plain or .xz."""
+    return (lzma.open(path, "rt").read() if path.suffix == ".xz" else path.read_text()).splitlines()

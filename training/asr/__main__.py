@@ -1,19 +1,13 @@
 """`python -m training.asr STAGE ...`: one command a stage."""
 
 import argparse
-import lzma
 from dataclasses import fields
 from pathlib import Path
 
 from training.asr.config import load_config
-from training.settings import share
+from training.settings import lines_of, share
 
 _CONFIG = Path(__file__).parent / "pocket-asr-en.toml"
-
-
-def _lines(path: Path) -> list[str]:
-    data = lzma.open(path, "rt").read() if path.suffix == ".xz" else path.read_text()
-    return data.splitlines()
 
 
 def main() -> None:
@@ -94,7 +88,7 @@ def _dispatch(a: argparse.Namespace) -> None:
         from training.shards import read_shards
 
         texts = [c.text for c in read_shards(a.shards)] if a.shards else []
-        lines = [line.split("\t")[0] for line in _lines(a.text)]
+        lines = [line.split("\t")[0] for line in lines_of(a.text)]
         train_tokenizer(lines + texts * 4, config.shape.vocab, a.out)
     elif a.stage == "train":
         from training.asr.run import Run

@@ -5,7 +5,7 @@ tokens, so a prompt costs as few rows as the official one. Transcripts are encod
 -> " hello world"), which makes the encoding of a text the concatenation of the encodings of its words.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -29,23 +29,28 @@ SPLIT = (
 _TEMPLATE = ("system", "user", "assistant", "language English", "language None")
 
 
-def train_tokenizer(sentences: Iterable[str], vocab: int, folder: Path) -> Tokenizer:
-    """Train on `sentences` as the models write them, and write the three files to `folder`. `vocab` counts the special
-    tokens."""
+def byte_level_bpe(lines: list[str], vocab: int, special: Sequence[str]) -> Tokenizer:
+    """Qwen2's tokenizer learnt of `lines`; `vocab` counts the special tokens, which come last."""
     tokenizer = Tokenizer(models.BPE())
     split = pre_tokenizers.Split(Regex(SPLIT), "isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab - len(special), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    tokenizer.train_from_iterator(lines, trainer)
+    tokenizer.add_special_tokens(list(special))
+    return tokenizer
+
+
+def train_tokenizer(sentences: Iterable[str], vocab: int, folder: Path) -> Tokenizer:
+    """Train on `sentences` as the models write them, and write the three files to `folder`. `vocab` counts the special
+    tokens."""
     lines = [" " + written(s) for s in sentences]
     # Enough copies that every template word is merged into one token before rarer pieces are.
-    template = list(_TEMPLATE) * max(len(lines) // 40, 200)
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab - len(SPECIAL), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
-    tokenizer.train_from_iterator(template + lines, trainer)
-    tokenizer.add_special_tokens(list(SPECIAL))
+    tokenizer = byte_level_bpe(list(_TEMPLATE) * max(len(lines) // 40, 200) + lines, vocab, SPECIAL)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.model.save(str(folder))
     tokenizer.save(str(folder / "tokenizer.json"))

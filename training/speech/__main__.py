@@ -1,15 +1,9 @@
 """`python -m training.speech STAGE ...`: weights and phonemes on any machine, then speech on one with a GPU."""
 
 import argparse
-import lzma
 from pathlib import Path
 
-from training.settings import share
-
-
-def _lines(path: Path) -> list[str]:
-    data = lzma.open(path, "rt").read() if path.suffix == ".xz" else path.read_text()
-    return data.splitlines()
+from training.settings import lines_of, share
 
 
 def _convert(packages: Path, out: Path, *, int8: bool) -> None:
@@ -33,7 +27,7 @@ def _prepare(text: list[Path], out: Path, library: Path | None, data: Path | Non
         import espeakng_loader
 
         library, data = Path(espeakng_loader.get_library_path()), Path(espeakng_loader.get_data_path())
-    lines = [line for path in text for line in _lines(path)]
+    lines = [line for path in text for line in lines_of(path)]
     script, left_out = prepare(lines, Phonemes(library, data))
     script.save(out)
     aligned = ", ".join(f"{a.mean():.0%}" for a in script.aligned)

@@ -1,10 +1,12 @@
 """`python -m training.tts STAGE ...`: one command a stage (docs/training.md walks through them)."""
 
 import argparse
-import lzma
 import time
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
+from training.settings import lines_of
 from training.tts.config import FRAMES_AN_HOUR, load_config
 
 _CONFIG = Path(__file__).parent / "pocket-tts-en.toml"
@@ -38,7 +40,7 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     codec.add_argument("--hours", type=float, default=40.0, help="of the voices at most; a fifth of that of others")
     codec.add_argument("--steps", type=int, default=10**9)
     codec.add_argument("--device", default="cuda")
-    codec.add_argument("--eager", action="store_true", help="no CUDA graphs, nothing compiled")
+    codec.add_argument("--eager", action="store_false", dest="graphs", help="no CUDA graphs, nothing compiled")
 
     encode = stages.add_parser("encode", help="speech -> codes")
     encode.add_argument("--codec", type=Path, required=True)
@@ -62,7 +64,7 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     talker.add_argument("--steps", type=int, default=10**9)
     talker.add_argument("--evaluate-every", type=int, default=1500)
     talker.add_argument("--device", default="cuda")
-    talker.add_argument("--eager", action="store_true")
+    talker.add_argument("--eager", action="store_false", dest="graphs")
 
     checkpoint = stages.add_parser("checkpoint", help="official-layout folder of codec, talker and tokenizer")
     checkpoint.add_argument("--codec", type=Path, required=True)
@@ -74,13 +76,11 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def _lines(path: Path) -> list[str]:
-    data = lzma.open(path, "rt").read() if path.suffix == ".xz" else path.read_text()
-    return data.splitlines()
-
-
-def _seconds(arguments: argparse.Namespace) -> float:
-    return float(arguments.seconds) if arguments.until is None else max(arguments.until - time.time(), 1.0)
+def _of(run: type[Any], given: argparse.Namespace) -> dict[str, Any]:
+    """What a run is given, of the command line; its end in seconds from now."""
+    values = {field.name: getattr(given, field.name) for field in fields(run) if hasattr(given, field.name)}
+    seconds = given.seconds if given.until is None else max(given.until - time.time(), 1.0)
+    return values | {"seconds": seconds}
 
 
 def main() -> None:
@@ -91,14 +91,12 @@ def main() -> None:
         from training.tts.text import speakable
         from training.tts.tokenizer import train_tokenizer
 
-        texts = (speakable(line.rpartition("\t")[2]) for line in _lines(a.text)[:60_000])
+        texts = (speakable(line.rpartition("\t")[2]) for line in lines_of(a.text)[:60_000])
         train_tokenizer(filter(None, texts), config.talker.text_vocab_size, a.out)
     elif a.stage == "codec":
         from training.tts.codec_run import CodecRun, CodecTrainer
 
-        run = CodecRun(
-            tuple(a.speech), a.out, _seconds(a), tuple(a.others), a.start, a.hours, a.steps, a.device, not a.eager
-        )
+        run = CodecRun(**_of(CodecRun, a))
         CodecTrainer(config, run).train()
     elif a.stage == "encode":
         import torch
@@ -122,19 +120,8 @@ def main() -> None:
     elif a.stage == "talker":
         from training.tts.talker_run import TalkerRun, TalkerTrainer
 
-        settings = TalkerRun(
-            tuple(a.codes),
-            a.tokenizer,
-            a.out,
-            _seconds(a),
-            a.start,
-            a.steps,
-            a.evaluate_every,
-            a.device,
-            not a.eager,
-            a.spoken,
-        )
-        TalkerTrainer(config, settings).train()
+        run = TalkerRun(**_of(TalkerRun, a))
+        TalkerTrainer(config, run).train()
     elif a.stage == "checkpoint":
         from training.tts.checkpoint import load_talker, save_checkpoint
         from training.tts.codec import load_codec

@@ -5,10 +5,11 @@ It begins with a space, so that a text's tokens are the tokens of its words, one
 encoded word by word.
 """
 
-import lzma
 import re
 import unicodedata
 from pathlib import Path
+
+from training.settings import lines_of
 
 ALPHABET, MARKS, ENDS = "abcdefghijklmnopqrstuvwxyz'", ",.?!;:", ".?!"
 _SIGNS = str.maketrans(
@@ -46,5 +47,4 @@ def speakable(text: str) -> str:
 
 def read_spoken(path: Path) -> dict[str, str]:
     """Lines `written<TAB>spoken`, plain or .xz: what is read of a text that holds numbers."""
-    text = lzma.open(path, "rt").read() if path.suffix == ".xz" else path.read_text()
-    return dict(line.split("\t", 1) for line in text.splitlines() if "\t" in line)
+    return dict(line.split("\t", 1) for line in lines_of(path) if "\t" in line)

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer
 
-from training.asr.tokenizer import SPLIT
+from training.asr.tokenizer import byte_level_bpe
 
 PAD, BOS, EOS = "<tts_pad>", "<tts_text_bos>", "<tts_text_eod>"
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", PAD, BOS, EOS)
@@ -29,18 +29,8 @@ class TextIds:
 
 def train_tokenizer(texts: Iterable[str], vocab: int, folder: Path) -> Tokenizer:
     """Train on speakable `texts` and write the four files. `vocab` counts the special tokens, which come last."""
-    tokenizer = Tokenizer(models.BPE())
-    split = pre_tokenizers.Split(Regex(SPLIT), "isolated")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
     lines = list(texts)
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab - len(SPECIAL), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
-    tokenizer.train_from_iterator(lines + ["assistant"] * max(len(lines) // 20, 1), trainer)
-    tokenizer.add_special_tokens(list(SPECIAL))
+    tokenizer = byte_level_bpe(lines + ["assistant"] * max(len(lines) // 20, 1), vocab, SPECIAL)
     if tokenizer.get_vocab_size() != vocab:
         raise ValueError(f"text_vocab_size: {vocab} asked, {tokenizer.get_vocab_size()} learnt; give more text")
     save_tokenizer(tokenizer, folder)
