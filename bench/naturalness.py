@@ -28,12 +28,15 @@ def opinions(waves: Sequence[Floats], progress: Progress) -> tuple[float, float]
     left out.
 
     Raises:
-        NotMeasured: a package is missing.
+        NotMeasured: a package is missing or cannot be loaded.
     """
     for package in ("distillmos", "speechmos"):
         if importlib.util.find_spec(package) is None:
             raise NotMeasured(f"needs {package}: pip install -e '.[natural]'")
-    torch, distillmos, dnsmos = (importlib.import_module(n) for n in ("torch", "distillmos", "speechmos.dnsmos"))
+    try:
+        torch, distillmos, dnsmos = (importlib.import_module(n) for n in ("torch", "distillmos", "speechmos.dnsmos"))
+    except (ImportError, OSError) as error:  # torchaudio built for another torch, say
+        raise NotMeasured(f"distillmos and speechmos cannot be loaded: {error}") from error
     with redirect_stdout(sys.stderr):  # it says where its weights are
         model: Any = distillmos.ConvTransformerSQAModel().eval()
     found = list[tuple[float, float]]()

@@ -16,7 +16,10 @@ from bench.ear import no_progress
 from bench.material import Material
 from bench.naturalness import natural_row, opinions
 from bench.row import NotMeasured, Row
-from bench.spoken import RATE
+from bench.sentences import Sentence
+from bench.speaking import judge_rows
+from bench.spoken import RATE, Spoken
+from bench.wer import rate, read
 from engines import manifest as manifests
 from tests.bench.conftest import codes_file
 
@@ -81,3 +84,25 @@ def test_the_other_ear_hears_each_recording_by_itself(voice: Path) -> None:
     forward = [heard.text for heard in peers.hear(one, [noise, *waves])]
     assert all(forward[1:])
     assert [heard.text for heard in peers.hear(one, [*waves[::-1], noise])] == forward[::-1]
+
+
+@pytest.mark.parametrize("name", list(peers.PEERS))
+def test_each_that_is_here_hears_most_words(voice: Path, name: str) -> None:
+    one = peers.PEERS[name]
+    if reason := one.missing():
+        pytest.skip(reason)
+    clips = recordings.held_out(Material(voice, [])).tests
+    heard = peers.hear(one, [recordings.wave(clip, RATE) for clip in clips])
+    errors = rate((" ".join(read(c.text)), " ".join(read(h.text))) for c, h in zip(clips, heard, strict=True))
+    assert errors < 0.5 and all(h.processor > 0 for h in heard)
+
+
+def test_what_is_said_is_judged_against_recordings(voice: Path) -> None:
+    """Recordings of the test split instead of sentences: the judge finds them as good as themselves."""
+    tests = recordings.held_out(Material(voice, [])).tests
+    waves = [recordings.wave(clip, RATE) for clip in tests]
+    spoken = [Spoken(Sentence(c.text, "everyday"), c.text, w, ()) for c, w in zip(tests, waves, strict=True)]
+    material = Material(voice, [], peers=["pocketsphinx"])
+    (row,) = judge_rows(material, spoken, recordings.HeldOut(tests, []), [*waves, *waves])
+    assert row.details["said"] == row.details["recorded"] > 0 and row.met
+    assert "pocketsphinx" in row.name and "3 sentences, 3 recordings" in row.name
