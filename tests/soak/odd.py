@@ -1,6 +1,7 @@
 """What nobody in his senses sends: frames, queries, forms, bodies and events of no sense, and of next to none.
 
-Half of them follow the protocols' own types, with odd values: what is refused at once reaches little.
+Half of them follow the protocols' own types, with odd values, and hold speech: what is refused at once, or heard as
+silence, reaches little.
 """
 
 import base64
@@ -72,6 +73,15 @@ _FIELDS: Final = (
     "model", "language", "prompt", "response_format", "temperature", "stream", "timestamp_granularities[]", "file",
     "include[]", "chunking_strategy", "keywords[]", "name", "text", "audio_sample", "nonsense",
 )  # fmt: skip
+_ASKED: Final = {
+    "response_format": ("json", "text", "srt", "vtt", "verbose_json", "diarized_json"), "stream": ("true", "false"),
+    "timestamp_granularities[]": ("word", "segment"), "model": ("whisper-1", "x"), "language": ("en", "xx"),
+    "include[]": ("logprobs",), "chunking_strategy": ("auto",),
+}  # fmt: skip
+PAGES: Final = (
+    "/", "/page/page.js", "/page/x", "/v1/models", "/v1/models/whisper-1", "/v1/models/x", "/v1/audio/voices",
+    "/v1/audio/voices/slt", "/v1/audio/voices/x", "/metrics", "/readyz", "/v1/realtime/calls", "/v1/listen", "/nothing",
+)  # fmt: skip
 _FORMAT: Final = {"rate": 16000, "width": 2, "channels": 1}
 _EVENTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("describe", {}), ("ping", {"text": "x"}), ("transcribe", {"name": "x", "language": "en"}),
@@ -82,10 +92,11 @@ _EVENTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 
 
 class Odd:
-    """A source of such things, the same for the same seed."""
+    """A source of such things, the same for the same seed. ``pcm``: speech, linear16 at 16 kHz; ``file``: in a file."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, pcm: bytes, file: bytes) -> None:
         self.chance: Final = random.Random(seed)
+        self._pcm, self._file, self._place = pcm, file, 0
 
     def socket(self) -> tuple[str, str]:
         """Path of a WebSocket, and its query: one in three of any parameters."""
@@ -96,6 +107,8 @@ class Odd:
     def frame(self, path: str) -> str | bytes:
         """One message for a WebSocket at ``path``."""
         chance, kind = self.chance, self.chance.random()
+        if kind < 0.2:
+            return self._sound()
         if kind < 0.35:
             head = chance.choice(HEADS) if chance.random() < 0.1 else b""
             return head + chance.randbytes(chance.randrange(1, 400))
@@ -107,16 +120,25 @@ class Odd:
         """A multipart form with the boundary X, more or less."""
         chance = self.chance
         parts: list[bytes] = []
-        for _ in range(chance.randrange(6)):
-            name = chance.choice(_FIELDS)
-            file = f'; filename="{chance.choice(("a.wav", "../../x", ""))}"' if chance.random() < 0.5 else ""
+        names = chance.sample(_FIELDS, chance.randrange(6))
+        if plain := chance.random() < 0.3:  # a form that may be answered
+            names = ["file", *chance.sample(sorted(_ASKED), chance.randrange(3))]
+        for name in names:
+            named = name == "file" if plain else chance.random() < 0.5
+            file = f'; filename="{chance.choice(("a.wav", "../../x", ""))}"' if named else ""
             value = chance.choice(HEADS) + chance.randbytes(chance.randrange(200))
-            if chance.random() < 0.5:
-                value = chance.choice(("json", "srt", "true", "en", "xx", "", "word", "1", "whisper-1")).encode()
+            if name == "file" and (plain or chance.random() < 0.5):
+                value = self._file
+            elif plain or chance.random() < 0.6:
+                value = chance.choice(_ASKED.get(name, ("json", "true", "en", "xx", "", "1"))).encode()
             head = f'--X\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'
             parts.append(head.encode() + value + b"\r\n")
         body = b"".join(parts) + b"--X--\r\n"
-        return body if chance.random() < 0.8 else body[: chance.randrange(len(body))]
+        return body if plain or chance.random() < 0.8 else body[: chance.randrange(len(body))]
+
+    def page(self) -> tuple[str, str]:
+        """A method, and a path that is read."""
+        return self.chance.choice(("GET", "GET", "HEAD", "DELETE", "PUT")), self.chance.choice(PAGES)
 
     def form_type(self) -> str:
         """The content type of a form."""
@@ -129,7 +151,7 @@ class Odd:
         query = f"?{self._query(mix)}" if mix and self.chance.random() < 0.5 else ""
         if path == "/v1/listen" and self.chance.random() < 0.7:
             sound = self.chance.choice(HEADS) + self.chance.randbytes(self.chance.randrange(3000))
-            return path + query, sound, "audio/wav"
+            return path + query, self._file if self.chance.random() < 0.3 else sound, "audio/wav"
         fields = {name: self._any(2) for name in BODIES[path] if self.chance.random() < 0.9}
         for name in ("text", "input"):
             if name in fields and self.chance.random() < 0.7:
@@ -147,7 +169,7 @@ class Odd:
         line: dict[str, Any] = {"type": kind, "data": given}
         payload = b""
         if kind == "audio-chunk" or self.chance.random() < 0.05:
-            payload = self.chance.randbytes(self.chance.randrange(600))
+            payload = self._sound() if self.chance.random() < 0.8 else self.chance.randbytes(self.chance.randrange(600))
             line["payload_length"] = len(payload)
         text = json.dumps(line)
         text = self._bitten(text) if self.chance.random() < 0.02 else text
@@ -162,7 +184,7 @@ class Odd:
     def _fields(self, kind: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for field in msgspec.structs.fields(kind):
-            if self.chance.random() < 0.85:
+            if self.chance.random() < (0.95 if field.required else 0.4):
                 found[field.encode_name] = self._value(field.type)
         return found
 
@@ -183,9 +205,16 @@ class Odd:
         made = _MADE.get(kind)
         return made(self) if made is not None else self._any(2)
 
+    def _sound(self) -> bytes:
+        """The speech, piece by piece, now and then cut within a sample."""
+        size = self.chance.choice((3200, 3200, 6400, 641))
+        self._place = (self._place + size) % len(self._pcm)
+        return self._pcm[self._place : self._place + size]
+
     def _text(self) -> str:
         if self.chance.random() < 0.2:
-            return base64.b64encode(self.chance.randbytes(self.chance.randrange(600))).decode()
+            sound = self._sound() if self.chance.random() < 0.7 else self.chance.randbytes(self.chance.randrange(600))
+            return base64.b64encode(sound).decode()
         return self.chance.choice(_WORDS)
 
     def _any(self, deep: int) -> Any:
