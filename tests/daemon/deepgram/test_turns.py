@@ -136,8 +136,10 @@ def test_a_threshold_of_one_leaves_it_to_the_client_or_to_the_timeout(flux: Open
 
 
 def test_nothing_said_is_no_turn(flux: Open, silence: bytes) -> None:
-    """Also where the client says that one ends."""
-    assert turns(heard(flux, silence * 3, '{"type": "ForceEndTurn"}')) == []
+    """Also where the client says that one ends, which is told."""
+    messages = heard(flux, silence * 3, '{"type": "ForceEndTurn"}')
+    assert turns(messages) == []
+    assert [m["code"] for m in messages if m["type"] == "Warning"] == ["FORCE_END_TURN_NO_ACTIVE_TURN"]
 
 
 def test_thresholds_and_keyterms_change_under_way(flux: Open, speech: Speech) -> None:
