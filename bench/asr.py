@@ -163,7 +163,7 @@ def _hear(
                 said += force_tokens
                 engine.begin(said, len(committed))
             last = segment.interim(last, committed, owner)
-            stability.hear(last, engine.prompt, segment.length / engine.sample_rate, segment.ctc)
+            stability.hear(last, engine.prompt, segment.ctc)
             ticks.append(time.perf_counter() - began)
         if isinstance(engine, _Forced):
             if tick is None:

@@ -23,6 +23,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from bench.clips import names
 from bench.ear import SESSIONS, Sound, file_sound, path_sound
 from bench.figures import lines
@@ -32,9 +34,12 @@ from engines import store
 from streaming.events import Transcript
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
+from streaming.prompt import bare
 from streaming.stability import Rule
 
 PIECE_SECONDS: Final = 0.1
+PAUSE_SECONDS: Final = 1.2
+"""Of faint noise behind every recording."""
 EARLY_SECONDS: Final = 0.5
 CLIPS: Final = 250
 LIMIT: Final = 0.01
@@ -85,11 +90,13 @@ def heard(asr: AsrModel, sound: Sound) -> Committed:
                     found += _counted(event, committed, now)
                     committed.clear()
                 else:
-                    texts = [word.text for word in event.words[: event.stable_words]]
+                    texts = [bare(word.text) for word in event.words[: event.stable_words]]
                     committed.extend((text, now) for text in texts[len(committed) :])
 
         size = int(PIECE_SECONDS * asr.sample_rate)
-        for part in sound(asr.sample_rate):
+        # Live, an endpoint closes a final: digital silence never comes from a microphone, nor does the end of a file.
+        pause = np.random.default_rng(0).normal(0, 1e-4, int(PAUSE_SECONDS * asr.sample_rate)).astype(np.float32)
+        for part in (*sound(asr.sample_rate), pause):
             for start in range(0, len(part), size):
                 listener.feed(part[start : start + size])
                 said()
@@ -100,7 +107,7 @@ def heard(asr: AsrModel, sound: Sound) -> Committed:
 
 def _counted(final: Transcript, committed: Sequence[tuple[str, float]], now: float) -> Committed:
     """What a final at ``now`` makes of the words that were committed at their times."""
-    words = [word.text for word in final.words]
+    words = [bare(word.text) for word in final.words]
     matcher = SequenceMatcher(None, [text for text, _ in committed], words, autojunk=False)
     kept = [committed[block.a + i][1] for block in matcher.get_matching_blocks() for i in range(block.size)]
     early = sum(now - then >= EARLY_SECONDS for then in kept)

@@ -52,11 +52,15 @@ class CtcRows:
         self._tail = rows
 
     def word_scores(self, tokens: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[float]:
-        """:func:`word_scores` of the clip; -inf where the head cannot say."""
+        """How sure the head is of each word of the clip's text ``tokens``: the mean log-probability of its tokens where
+        it heard them; -inf for every word where it cannot say. ``spans``: (first token, one past the last) of each.
+
+        Raises:
+            ValueError: as ``align``.
+        """
         rows = self.log_probs
-        if rows is None or self.blank is None:
-            return [-inf] * len(spans)
-        return word_scores(rows, tokens, spans, self.blank)
+        alignment = None if rows is None or self.blank is None else align(rows, tokens, self.blank)
+        return [-inf if alignment is None else float(alignment.score[a:b].mean()) for a, b in spans]
 
 
 def align(log_probs: npt.NDArray[np.float32], tokens: Sequence[int], blank: int) -> Alignment | None:
@@ -123,25 +127,6 @@ def align(log_probs: npt.NDArray[np.float32], tokens: Sequence[int], blank: int)
     after = np.searchsorted(path, token_states, side="right")
     sums = np.concatenate([[0.0], np.cumsum(emission[np.arange(rows), path])])
     return Alignment(first.astype(np.int64), after.astype(np.int64) - 1, (sums[after] - sums[first]) / (after - first))
-
-
-def word_scores(
-    log_probs: npt.NDArray[np.float32], tokens: Sequence[int], spans: Sequence[tuple[int, int]], blank: int
-) -> list[float]:
-    """How sure the CTC head is of each word: the mean log-probability of its tokens where it heard them.
-
-    Args:
-        log_probs, tokens, blank: as ``align``.
-        spans: (first token, one past the last) of each word.
-
-    Returns:
-        -inf for every word where the text cannot be aligned.
-
-    Raises:
-        ValueError: as ``align``.
-    """
-    alignment = align(log_probs, tokens, blank)
-    return [-inf if alignment is None else float(alignment.score[a:b].mean()) for a, b in spans]
 
 
 def log_likelihoods(

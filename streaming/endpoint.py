@@ -14,8 +14,8 @@ from streaming.vad import FRAME, SAMPLE_RATE, Turn, Voice, VoiceActivity
 
 Samples = npt.NDArray[np.float32]
 
-CONFIRM: Final = 4 * FRAME
-"""Samples of silence, 128 ms, after which a pause is announced: stop consonants are shorter."""
+CONFIRM: Final = 3 * FRAME
+"""Samples of silence, 96 ms, after which a pause is announced: most stop consonants are shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Silence:
 
     Attributes:
         sample: first sample of the first silent frame.
-        decided: 128 ms later (with a shorter endpointing: that much later), at the end of a frame.
+        decided: 96 ms later (with a shorter endpointing: that much later), at the end of a frame.
     """
 
     sample: int
@@ -94,18 +94,9 @@ class Endpointer:
         self._needed = None if endpointing is None else round(endpointing * SAMPLE_RATE)
         self._confirm = CONFIRM if self._needed is None else min(CONFIRM, self._needed)
 
-    @property
-    def speaking(self) -> bool:
-        """Whether an utterance is open: its onset was announced, its endpoint was not."""
-        return self._open
-
     def feed(self, samples: Samples) -> list[EndpointEvent]:
         """What happened in ``samples``, float32 [n] at 16 kHz, in order."""
         return [event for turn in self._activity.feed(samples) for event in self._step(turn)]
-
-    def finish(self) -> list[EndpointEvent]:
-        """End of the audio: what the last, incomplete frame brings. The caller ends an utterance that is open."""
-        return [event for turn in self._activity.finish() for event in self._step(turn)]
 
     def restart(self, sample: int) -> None:
         """After an ``Endpoint``: from now on hear as a session does that began with the frame that holds ``sample``."""

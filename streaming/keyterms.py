@@ -9,7 +9,6 @@ its words in a row, in the list's order, are suspicious; they stay if the CTC he
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -62,25 +61,18 @@ class KeytermBias:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Words ``start … stop`` of a hypothesis that recite the context."""
-
-    start: int
-    stop: int
-
-
-def recited(words: Sequence[str], context: Sequence[str]) -> Run | None:
-    """The longest run of at least :data:`LEAK_WORDS` words that stand in ``context`` in the same order, or None."""
+def recited(words: Sequence[str], context: Sequence[str]) -> tuple[int, int] | None:
+    """(first, one past the last) of the longest run of at least :data:`LEAK_WORDS` ``words`` that stand in ``context``
+    in the same order, or None."""
     heard, given = [_plain(w) for w in words], [_plain(w) for w in context]
-    best: Run | None = None
+    best: tuple[int, int] | None = None
     for i in range(len(heard)):
         for k in range(len(given)):
             n = 0
             while i + n < len(heard) and k + n < len(given) and heard[i + n] == given[k + n]:
                 n += 1
-            if n >= LEAK_WORDS and (best is None or n > best.stop - best.start):
-                best = Run(i, i + n)
+            if n >= LEAK_WORDS and (best is None or n > best[1] - best[0]):
+                best = i, i + n
     return best
 
 

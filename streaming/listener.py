@@ -8,7 +8,6 @@ Interims change nothing that lasts: one that waits is withdrawn when the final i
 """
 
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -18,14 +17,14 @@ import numpy.typing as npt
 
 from engines.batching import Cancelled, Owner, Priority, Task
 from engines.gguf import Rows
+from streaming.decoding import Hypothesis
 from streaming.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence
 from streaming.engine import Engine, Head
-from streaming.events import Event, Paused, SpeechStarted, Transcript, UtteranceEnd
-from streaming.events import Resumed as SpeechResumed
+from streaming.events import Event, SpeechStarted, Transcript
 from streaming.options import ListenOptions
 from streaming.segment import Segment
 from streaming.transcripts import Transcripts
-from streaming.utterance import HANG_SECONDS, INTERIM_SECONDS, PRIORITIES, Closed, Piece, Utterance
+from streaming.utterance import INTERIM_SECONDS, PRIORITIES, Closed, Early, Piece, Timeline, Utterance
 from streaming.vad import FRAME, VoiceActivity
 from streaming.work import Work
 
@@ -63,10 +62,7 @@ class Listener:
         self._open: Utterance | None = None
         self._covered = 0
         """End of the last closed utterance: the next one starts there at the earliest."""
-        self._timeline: deque[tuple[int, Event | Utterance]] = deque()
-        """What is still to be said, in order of the clock: an utterance stands where its final will. Beside each the
-        sample at which it was known."""
-        self._last_word_end: float | None = None
+        self._timeline = Timeline(options, engine.sample_rate)
         self._finishing = False
         self._running: tuple[Utterance, Piece, Task] | None = None
         self._stepping = threading.Lock()
@@ -74,7 +70,6 @@ class Listener:
         self._prompted = False
         """Whether the prompt's head is in the cache; it is evaluated once a session."""
         self._closed = False
-        self._eager = options.eager
         self._next_head: Head | None = None
         """Of the next utterance, where the keyterms have changed."""
 
@@ -108,7 +103,7 @@ class Listener:
                 empty = Transcript(
                     now, now, "", (), 0, self._language, is_final=True, speech_final=True, from_finalize=True
                 )
-                self._timeline.append((self._clock, empty))
+                self._timeline.append(self._clock, empty)
 
     def configure(
         self, *, endpointing: float | None, eager: float | None, keyterms: Sequence[str] | None = None
@@ -123,7 +118,7 @@ class Listener:
             options = replace(options, keyterms=tuple(keyterms))
         head = None if keyterms is None else self._engine.head(options.keyterms, self._language)
         with self._lock:
-            self.options, self._eager = options, eager
+            self.options = self._timeline.options = options
             self._endpointer.wait(endpointing)
             self._next_head = head or self._next_head
 
@@ -164,13 +159,13 @@ class Listener:
     def behind(self) -> float:
         """Seconds of audio fed since the oldest work that a final needs became due; 0 where none waits."""
         with self._lock:
-            return self._behind()
+            return self._timeline.behind(self._clock)
 
     @property
     def heard(self) -> float:
         """Seconds of audio whose finals are made, as far as they are due."""
         with self._lock:
-            return self._seconds() - self._behind()
+            return self._seconds() - self._timeline.behind(self._clock)
 
     # ---------------------------------------------------------------- the work
 
@@ -178,13 +173,13 @@ class Listener:
     def ready(self) -> bool:
         """Whether ``step`` has something to do."""
         with self._lock:
-            return self._sayable() or self._next() is not None
+            return self._timeline.sayable(self._clock) or self._next() is not None
 
     @property
     def finished(self) -> bool:
         """Whether the audio has ended and everything was said."""
         with self._lock:
-            return self._finishing and not self._timeline and not self._sayable()
+            return self._finishing and self._timeline.over(self._clock)
 
     def step(self) -> list[Event]:
         """Do one piece of work, if one is due, and return what can be said by now, in order. Blocking.
@@ -196,12 +191,12 @@ class Listener:
             if self._owner.cancelled:
                 raise Cancelled
             with self._lock:
-                said = self._say()
+                said = self._timeline.say(self._clock)
                 next_ = self._next()
                 if said or next_ is None:
                     return said
                 utterance, piece = next_
-                late = self._behind() > BEHIND_SECONDS
+                late = self._timeline.behind(self._clock) > BEHIND_SECONDS
                 task = Task(self._owner, Priority.BACKLOG if late else PRIORITIES[piece])
                 if utterance.closed is not None and not late:
                     task.hasten(Priority.FINAL)
@@ -217,7 +212,7 @@ class Listener:
                 with self._lock:
                     self._running = None
             with self._lock:
-                return [*made, *self._say()]
+                return [*made, *self._timeline.say(self._clock)]
 
     def drain(self) -> list[Event]:
         """``step`` while there is something to do: for callers without a clock."""
@@ -262,7 +257,7 @@ class Listener:
                     pass
         if self._open is None:
             return
-        if self._eager is not None and self._open.silent >= self._eager * self._rate:
+        if (eager := self.options.eager) is not None and self._open.silent >= eager * self._rate:
             self._open.likely_over = True
         if self._open.full:
             self._split(self._open)
@@ -272,13 +267,13 @@ class Listener:
     def _begin(self, onset: int) -> None:
         oldest = self._clock - len(self._recent)
         start = max(onset - int(self.options.preroll * self._rate), self._covered, oldest, 0)
-        self._timeline.append((self._clock, SpeechStarted(onset / self._rate)))
+        self._timeline.append(self._clock, SpeechStarted(onset / self._rate))
         self._open_at(start, self._recent[start - oldest :])
 
     def _open_at(self, start: int, samples: Floats) -> Utterance:
         self._open = utterance = Utterance(self._engine.manifest, start, self._engine.rule)
         utterance.extend(samples)
-        self._timeline.append((self._clock, utterance))
+        self._timeline.append(self._clock, utterance)
         return utterance
 
     def _end(self, utterance: Utterance, end: int, *, speech_final: bool, from_finalize: bool = False) -> None:
@@ -325,20 +320,13 @@ class Listener:
 
     def _next(self) -> tuple[Utterance, Piece] | None:
         """The piece of work that comes next."""
-        utterance = next((item for _, item in self._timeline if isinstance(item, Utterance) and not item.final), None)
-        if utterance is None:
+        if (utterance := self._timeline.unfinished) is None:
             return None
-        piece = utterance.due(interim=self.options.interim and self._behind() <= BEHIND_SECONDS)
+        piece = utterance.due(interim=self.options.interim and self._timeline.behind(self._clock) <= BEHIND_SECONDS)
         return None if piece is None else (utterance, piece)
 
     def _seconds(self) -> float:
         return (self._clock + len(self._pending)) / self._rate
-
-    def _behind(self) -> float:
-        for _, item in self._timeline:
-            if isinstance(item, Utterance) and (since := item.due_since()) is not None:
-                return max(0, self._clock - since) / self._rate
-        return 0.0
 
     def _do(self, utterance: Utterance, piece: Piece, task: Task) -> list[Event]:
         """Do ``piece``; what it says at once."""
@@ -383,14 +371,17 @@ class Listener:
     def _interim(self, utterance: Utterance, segment: Segment, task: Task) -> Transcript:
         self.work.ticks_skipped += int((segment.length - utterance.looked) / (INTERIM_SECONDS * self._rate)) - 1
         utterance.looked = segment.length
-        stability = utterance.stability
-        hypothesis = segment.interim(utterance.hypothesis, stability.tokens, task)
-        utterance.hypothesis = hypothesis
+        utterance.hypothesis = segment.interim(utterance.hypothesis, utterance.stability.tokens, task)
         self._engine.load.looked()
-        before = len(stability.words)
-        stability.hear(hypothesis, self._engine.prompt, segment.length / self._rate, segment.ctc)
-        self.work.committed_words += len(stability.words) - before
-        return self._transcripts.interim(hypothesis, len(stability.words), utterance.start, segment.length)
+        self._commit(utterance, segment, utterance.hypothesis, pause=False)
+        return self._transcripts.interim(utterance, utterance.hypothesis, segment.length)
+
+    def _commit(self, utterance: Utterance, segment: Segment, hypothesis: Hypothesis, *, pause: bool) -> bool:
+        """Commit words of ``hypothesis``; whether it goes on from those that are."""
+        before = len(utterance.stability.words)
+        taken = utterance.stability.hear(hypothesis, self._engine.prompt, segment.ctc, pause=pause)
+        self.work.committed_words += len(utterance.stability.words) - before
+        return taken
 
     def _early(self, utterance: Utterance, segment: Segment, end: int, task: Task) -> list[Event]:
         hypothesis = segment.final(end, task)
@@ -398,26 +389,20 @@ class Listener:
             if utterance.silence_end != end:  # speech goes on
                 self.work.finals_discarded += 1
                 return []
-            utterance.early = end, hypothesis
-        stability = utterance.stability
-        interim = self._transcripts.interim(hypothesis, len(stability.words), utterance.start, end)
-        return [interim] if self.options.interim and stability.keeps([word.text for word in interim.words]) else []
+        taken = self.options.interim and self._commit(utterance, segment, hypothesis, pause=True)
+        if taken:
+            utterance.hypothesis = hypothesis
+        interim = self._transcripts.interim(utterance, hypothesis, end)
+        with self._lock:
+            utterance.early = Early(end, hypothesis, interim)
+        return [interim] if taken else []
 
     def _final(self, utterance: Utterance, segment: Segment, task: Task) -> None:
         closed = utterance.closed
         assert closed is not None
         early = utterance.early
-        hypothesis = early[1] if early is not None and early[0] == closed.end else segment.final(closed.end, task)
-        event = self._transcripts.final(
-            segment,
-            hypothesis,
-            utterance.stability,
-            utterance.start,
-            closed.end,
-            task,
-            speech_final=closed.speech_final,
-            from_finalize=closed.from_finalize,
-        )
+        hypothesis = early.hypothesis if early and early.end == closed.end else segment.final(closed.end, task)
+        event = self._transcripts.final(utterance, segment, hypothesis, task)
         self._count(closed.end - utterance.cached, task)
         self.work.retracted_words += event.retracted_words
         with self._lock:
@@ -429,82 +414,6 @@ class Listener:
         took."""
         if task.priority is not Priority.BACKLOG:
             self._engine.load.heard(samples / self._rate)
-
-    # ---------------------------------------------------------------- what is said
-
-    def _sayable(self) -> bool:
-        """Whether ``_say`` has something."""
-        if not self._timeline:
-            return self._gap_until(self._clock) is not None
-        item = self._timeline[0][1]
-        if not isinstance(item, Utterance) or item.final is not None:
-            return True
-        return item.resumed is not None or self._pauses(item) or self._gap_within(item) is not None
-
-    def _say(self) -> list[Event]:
-        """What can be said by now, in order."""
-        events: list[Event] = []
-        while self._timeline:
-            known, item = self._timeline[0]
-            if isinstance(item, Utterance):
-                final = item.final
-                if item.resumed is not None:
-                    events.append(SpeechResumed(item.resumed))
-                    item.resumed = None
-                if final is None:
-                    if self._pauses(item):
-                        events.append(self._pause(item))
-                    if (ended := self._gap_within(item)) is not None:
-                        item.gap_said = item.silence_end
-                        events.append(ended)
-                    return events
-                if final.words:
-                    # A silence that was told of already is not told of again.
-                    told = item.closed is not None and item.gap_said == item.closed.end
-                    self._last_word_end = None if told else final.words[-1].end
-                if final.text or final.from_finalize or final.speech_final:
-                    events.append(final)
-            else:
-                self._say_gap(known, events)
-                events.append(item)
-            self._timeline.popleft()
-        self._say_gap(self._clock, events)
-        return events
-
-    def _pauses(self, utterance: Utterance) -> bool:
-        """Whether it is to be told that ``utterance`` may be over."""
-        early, end = utterance.early, utterance.silence_end
-        if not utterance.likely_over or utterance.paused is not None or utterance.closed is not None:
-            return False
-        return early is not None and early[0] == end and bool(early[1].answer.text.strip())
-
-    def _pause(self, utterance: Utterance) -> Paused:
-        early = utterance.early
-        assert early is not None
-        committed = len(utterance.stability.words)
-        heard = self._transcripts.interim(early[1], committed, utterance.start, early[0])
-        utterance.paused = heard
-        return Paused(heard, utterance.silent / self._rate)
-
-    def _say_gap(self, clock: int, events: list[Event]) -> None:
-        if (ended := self._gap_until(clock)) is not None:
-            self._last_word_end = None
-            events.append(ended)
-
-    def _gap_until(self, clock: int) -> UtteranceEnd | None:
-        """What tells that ``utterance_end`` has passed between the last word and ``clock``, once."""
-        gap, last = self.options.utterance_end, self._last_word_end
-        return None if gap is None or last is None or clock / self._rate - last < gap else UtteranceEnd(last)
-
-    def _gap_within(self, utterance: Utterance) -> UtteranceEnd | None:
-        """The same for a silence that ends no utterance, because nothing does: words end where it began."""
-        gap, end, early = self.options.utterance_end, utterance.silence_end, utterance.early
-        if gap is None or self.options.endpointing is not None or end is None or end == utterance.gap_said:
-            return None
-        if early is None or early[0] != end or not early[1].answer.text:
-            return None
-        last = (utterance.start + end) / self._rate - HANG_SECONDS
-        return UtteranceEnd(round(last, 3)) if self._clock / self._rate - last >= gap else None
 
 
 __all__ = ["Cancelled", "Listener"]

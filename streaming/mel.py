@@ -164,21 +164,12 @@ class MelStream:
             raise IndexError(f"frames {start}…{stop} asked, {self._first_row}…{self.stable} are here")
         return np.ascontiguousarray(self._rows[start - self._first_row : stop - self._first_row].T)
 
-    def tail(self, length: int | None = None) -> Array:
-        """The frames after the stable ones, as they are if the audio ends now: float32 [bins, length // hop - stable].
-
-        Args:
-            length: where the clip ends, in samples from its start, at least ``fed``; what was not fed is zeros
-                (``official_length`` for clips under 0.5 s). None: the audio ends where it was fed to.
-        """
-        length = self._fed if length is None else length
-        if length < self._fed:
-            raise ValueError(f"length: {length} samples, {self._fed} were fed")
-        first, count = self.stable, length // self._hop - self.stable
+    def tail(self) -> Array:
+        """The frames after the stable ones, as they are if the audio ends now: float32 [bins, fed // hop - stable]."""
+        first, count = self.stable, self._fed // self._hop - self.stable
         if count <= 0:
             return np.zeros((self._mel.mel.bins, 0), np.float32)
-        end = np.concatenate([self._samples, np.zeros(length - self._fed, np.float32)])
-        reflected = np.pad(end, (0, self._half), mode="reflect")
+        reflected = np.pad(self._samples, (0, self._half), mode="reflect")
         return np.ascontiguousarray(self._mel.frames(self._windows(first, reflected), count).T)
 
     def drop(self, before_frame: int) -> None:

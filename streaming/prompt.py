@@ -39,6 +39,9 @@ _WORD_STARTS: Final = ("Ġ", "Ċ")
 
 REPLACEMENT: Final = "\ufffd"
 
+MARKS: Final = ".,?!;:…。，？！；：、"
+"""What may stand behind a word and is no part of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -65,12 +68,13 @@ class Prompt:
         """The token between the language that the model writes and its text, where it writes one."""
         self._template()
         self.stop = frozenset({self.end, self._special("<|endoftext|>")})
+        self._vocabulary = tokenizer.get_vocab_size()
+        pieces = [tokenizer.id_to_token(i) or "" for i in range(self._vocabulary)]
+        self._marks = frozenset(i for i, piece in enumerate(pieces) if piece and not piece.strip(MARKS))
         starts = [
-            (tokenizer.id_to_token(i) or "").startswith(_WORD_STARTS) or i in self.stop
-            for i in range(tokenizer.get_vocab_size())
+            piece.startswith(_WORD_STARTS) or i in self.stop or i in self._marks for i, piece in enumerate(pieces)
         ]
         self._after_spaced = np.array(starts, dtype=np.bool_)
-        self._vocabulary = len(starts)
 
     def _template(self) -> None:
         start, end, newline = self._special("<|im_start|>"), self.end, self._ids("\n")
@@ -109,10 +113,6 @@ class Prompt:
         plain = [" ".join(term.split()) for term in keyterms]
         return [self._ids(" " + (term.lower() if self._leading_space else term)) for term in plain if term]
 
-    def spelt(self, words: str) -> tuple[int, ...]:
-        """Tokens of words as they stand inside a text, after a space."""
-        return tuple(self._ids(" " + words))
-
     def suffix(self, language: str | None) -> list[int]:
         """Everything between the audio and the answer; ``language`` (ISO code) is forced unless None."""
         if language is None:
@@ -134,12 +134,9 @@ class Prompt:
         text = self._tokenizer.decode(list(tokens)).rstrip(REPLACEMENT)
         return text.lstrip() if self._leading_space else text
 
-    def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """Each token as the tokenizer's own piece (byte-level letters; a leading ``Ġ`` starts a word)."""
-        return [self._tokenizer.id_to_token(t) or "" for t in tokens]
-
     def after_word(self, language: str | None, vocabulary: int | None = None) -> npt.NDArray[np.bool_]:
-        """Which tokens may follow a whole word: those that begin a word and those that end the text; bool [vocabulary].
+        """Which tokens may follow a whole word: marks, those that begin a word, those that end the text; bool
+        [vocabulary].
 
         ``vocabulary``: of the decoder, where it is padded beyond the tokenizer's.
         """
@@ -157,8 +154,8 @@ class Prompt:
         words: list[tuple[str, int, int]] = []
         unspaced = language in _UNSPACED
         first = 0
-        for i, piece in enumerate(self.pieces(tokens)):
-            starts = unspaced or piece.startswith(_WORD_STARTS)
+        for i, token in enumerate(tokens):
+            starts = unspaced or (self._tokenizer.id_to_token(token) or "").startswith(_WORD_STARTS)
             if i > first and starts:
                 text = self._tokenizer.decode(list(tokens[first:i]))
                 if REPLACEMENT in text:
@@ -170,3 +167,14 @@ class Prompt:
         if rest:
             words.append((rest, first, len(tokens)))
         return words
+
+    def unmarked(self, tokens: Sequence[int], first: int, stop: int) -> int:
+        """Where the mark behind the word of tokens ``first … stop`` begins; ``stop`` where there is none."""
+        while stop > first + 1 and tokens[stop - 1] in self._marks:
+            stop -= 1
+        return stop
+
+
+def bare(word: str) -> str:
+    """``word`` without the mark behind it."""
+    return word.rstrip(MARKS) or word

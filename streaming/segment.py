@@ -236,7 +236,7 @@ class Segment:
         if run is None:
             return False
         rows, blank = self.ctc.log_probs, self.ctc.blank
-        span = found[run.start][1], found[run.stop - 1][2]
+        span = found[run[0]][1], found[run[1] - 1][2]
         return rows is None or blank is None or not supported(rows, body, span, blank)
 
     def _hold(self, head: Head, owner: Owner) -> None:

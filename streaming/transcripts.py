@@ -5,6 +5,7 @@ the model, else by the model's own CTC head, else they share too.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -18,7 +19,7 @@ from streaming.encoder import ROW_FRAMES
 from streaming.engine import Engine
 from streaming.events import Transcript, Word
 from streaming.segment import Segment
-from streaming.stability import Stability
+from streaming.utterance import Utterance
 
 SPIKE_DELAY: Final = 0.065
 """Seconds by which a CTC head's spike comes after the beginning of its word: the signed median over 200 synthetic
@@ -31,60 +32,46 @@ Times = list[tuple[float, float]]
 
 
 class Transcripts:
-    """Makes the transcripts of one session. ``start``: the segment's first sample on the session's clock; ``end``: the
-    sample of the segment that the hypothesis goes up to."""
+    """Makes the transcripts of one session. ``end``: the sample of the utterance that the hypothesis goes up to."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._rate = engine.sample_rate
 
-    def interim(self, hypothesis: Hypothesis, committed: int, start: int, end: int) -> Transcript:
-        """What is heard so far; all but the first ``committed`` words may be revised."""
+    def interim(self, utterance: Utterance, hypothesis: Hypothesis, end: int) -> Transcript:
+        """What is heard so far; all but the committed words may be revised."""
         found = self._engine.prompt.words(hypothesis.answer.body, hypothesis.answer.language)
-        span = self._span(start, end)
-        return _transcript(hypothesis, found, _shared(found, span), span, committed, approximate=True)
-
-    def final(
-        self,
-        segment: Segment,
-        hypothesis: Hypothesis,
-        stability: Stability,
-        start: int,
-        end: int,
-        owner: Owner,
-        *,
-        speech_final: bool,
-        from_finalize: bool,
-    ) -> Transcript:
-        """What was said. Blocking where an aligner times the words."""
-        found = self._engine.prompt.words(hypothesis.answer.body, hypothesis.answer.language)
-        span = self._span(start, end)
-        times = (
-            self._marked(segment, hypothesis, found, start, end, owner) if self._engine.aligner is not None else None
+        span = self._span(utterance.start, end)
+        committed = len(utterance.stability.words)
+        return _transcript(
+            hypothesis, found, share([text for text, _, _ in found], *span), span, committed, approximate=True
         )
+
+    def final(self, utterance: Utterance, segment: Segment, hypothesis: Hypothesis, owner: Owner) -> Transcript:
+        """What was said in ``utterance``, which is closed. Blocking where an aligner times the words."""
+        closed = utterance.closed
+        assert closed is not None
+        found = self._engine.prompt.words(hypothesis.answer.body, hypothesis.answer.language)
+        span = self._span(utterance.start, closed.end)
+        times = self._marked(segment, hypothesis, found, utterance.start, closed.end, owner)
         times = self._aligned(segment, hypothesis, found, span) if times is None else times
         approximate = times is None
-        times = _shared(found, span) if times is None else times
+        times = share([text for text, _, _ in found], *span) if times is None else times
         event = _transcript(hypothesis, found, times, span, len(found), approximate=approximate)
-        return Transcript(
-            event.start,
-            event.end,
-            event.text,
-            event.words,
-            event.stable_words,
-            event.language,
+        return replace(
+            event,
             is_final=True,
-            speech_final=speech_final,
-            from_finalize=from_finalize,
-            confidence=event.confidence,
-            retracted_words=stability.retracted([w.text for w in event.words]),
+            speech_final=closed.speech_final,
+            from_finalize=closed.from_finalize,
+            retracted_words=utterance.stability.retracted([w.text for w in event.words]),
         )
 
     def _marked(
         self, segment: Segment, hypothesis: Hypothesis, found: Found, start: int, end: int, owner: Owner
     ) -> Times | None:
-        """Times of the words by the aligner beside the model, None where it cannot tell."""
-        assert self._engine.aligner is not None
+        """Times of the words by the aligner beside the model, None where there is none or it cannot tell."""
+        if self._engine.aligner is None:
+            return None
         words = [text for text, _, _ in found]
         times = self._engine.aligner.times(segment.audio(0, end), words, hypothesis.answer.language, owner)
         offset = start / self._rate
@@ -135,11 +122,6 @@ def _transcript(
         hypothesis.answer.language,
         confidence=round(float(np.mean(sure)), 4) if sure else 0.0,
     )
-
-
-def _shared(found: Found, span: tuple[float, float]) -> Times:
-    """The time of ``span`` shared out over the words."""
-    return share([text for text, _, _ in found], *span)
 
 
 def row_edges(

@@ -1,10 +1,12 @@
-"""An utterance: the stretch of a session's audio that becomes one final, from onset to endpoint.
+"""An utterance: the stretch of a session's audio that becomes one final, from onset to endpoint; and the timeline of
+what a session has yet to say.
 
-Contract: where it begins, pauses and ends, and where a full one is split, follows from its samples alone, not from when
-they came. The listener's clock side (``feed``) appends samples and moves the marks; its work side (``step``) asks what
-is due and keeps here what it made. Knows no model call.
+Contract: where an utterance begins, pauses and ends, and where a full one is split, follows from its samples alone, not
+from when they came. The listener's clock side (``feed``) appends samples and moves the marks; its work side (``step``)
+asks what is due and keeps here what it made. Knows no model call and no lock.
 """
 
+from collections import deque
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
@@ -15,10 +17,13 @@ import numpy.typing as npt
 from engines.batching import Priority
 from engines.manifest import AsrManifest
 from streaming.decoding import EMPTY, Hypothesis
+from streaming.endpoint import CONFIRM
 from streaming.engine import SEGMENT_SECONDS
-from streaming.events import Transcript
+from streaming.events import Event, Paused, Resumed, Transcript, UtteranceEnd
+from streaming.options import ListenOptions
 from streaming.segment import Segment
 from streaming.stability import Rule, Stability
+from streaming.vad import SAMPLE_RATE
 from streaming.windows import complete_windows, window_end
 
 Floats = npt.NDArray[np.float32]
@@ -27,8 +32,8 @@ SPLIT_SECONDS: Final = 4.0
 """A full utterance is split at the quietest point of this stretch at its end."""
 INTERIM_SECONDS: Final = 0.25
 """Least audio between two interim hypotheses."""
-HANG_SECONDS: Final = 0.25
-"""Audio kept after a silence began. The final's audio ends there, so it can be decoded before the endpoint is sure."""
+HANG_SECONDS: Final = CONFIRM / SAMPLE_RATE
+"""Audio kept after a silence began. The final's audio ends there, so it can be decoded as soon as there is a pause."""
 
 
 class Piece(Enum):
@@ -58,6 +63,15 @@ class Closed:
     at: int
     speech_final: bool
     from_finalize: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Early:
+    """A final decoded in advance: where its audio ends, and what is said of it until it is due."""
+
+    end: int
+    hypothesis: Hypothesis
+    transcript: Transcript
 
 
 class Utterance:
@@ -90,8 +104,7 @@ class Utterance:
         """The newest interim."""
         self.stability = Stability(rule)
         """What of it is committed."""
-        self.early: tuple[int, Hypothesis] | None = None
-        """A final decoded in advance, and where its audio ends."""
+        self.early: Early | None = None
         self.final: Transcript | None = None
         self.gap_said: int | None = None
         """``silence_end`` of the newest silence of which UtteranceEnd was said while it stayed open."""
@@ -134,6 +147,11 @@ class Utterance:
         return 0 if began is None else max(self.length - began, 0)
 
     @property
+    def ahead(self) -> Early | None:
+        """The final of the present silence, once it is decoded."""
+        return self.early if self.early is not None and self.early.end == self.silence_end else None
+
+    @property
     def cached(self) -> int:
         """Samples whose windows are in the KV cache."""
         return window_end(self._manifest, self.advanced - 1) if self.advanced else 0
@@ -168,8 +186,7 @@ class Utterance:
         if self.closed is not None:
             return Piece.FINAL
         if self.silence_end is not None:
-            waits = self.length < self.silence_end or (self.early is not None and self.early[0] == self.silence_end)
-            return None if waits else Piece.EARLY
+            return None if self.length < self.silence_end or self.ahead is not None else Piece.EARLY
         return Piece.INTERIM if interim and self.length - self.looked >= INTERIM_SECONDS * self._rate else None
 
     def due_since(self) -> int | None:
@@ -186,3 +203,108 @@ class Utterance:
         """Samples up to which windows may be closed: one that the split may yet cut through stays open."""
         end = self.closed.end if self.closed is not None else self.end
         return min(end, int((SEGMENT_SECONDS - SPLIT_SECONDS) * self._rate))
+
+
+class Timeline:
+    """What a session has yet to say, in the order of its clock: an utterance stands where its final will."""
+
+    def __init__(self, options: ListenOptions, rate: int) -> None:
+        """``rate``: samples a second of the session's clock, which all ``clock`` here are on."""
+        self.options = options
+        self._rate = rate
+        self._items: deque[tuple[int, Event | Utterance]] = deque()
+        """Beside each the sample at which it was known."""
+        self._last_word_end: float | None = None
+
+    def append(self, clock: int, item: Event | Utterance) -> None:
+        """``item`` is known."""
+        self._items.append((clock, item))
+
+    def clear(self) -> None:
+        """Say nothing more."""
+        self._items.clear()
+
+    @property
+    def unfinished(self) -> Utterance | None:
+        """The first utterance that has no final yet."""
+        return next((item for _, item in self._items if isinstance(item, Utterance) and not item.final), None)
+
+    def behind(self, clock: int) -> float:
+        """Seconds since the oldest work that a final needs became due; 0 where none waits."""
+        for _, item in self._items:
+            if isinstance(item, Utterance) and (since := item.due_since()) is not None:
+                return max(0, clock - since) / self._rate
+        return 0.0
+
+    def over(self, clock: int) -> bool:
+        """Whether there is nothing left, now or later."""
+        return not self._items and not self.sayable(clock)
+
+    def sayable(self, clock: int) -> bool:
+        """Whether ``say`` has something."""
+        if not self._items:
+            return self._gap_until(clock) is not None
+        item = self._items[0][1]
+        if not isinstance(item, Utterance) or item.final is not None:
+            return True
+        return item.resumed is not None or self._pause(item) is not None or self._gap_within(item, clock) is not None
+
+    def say(self, clock: int) -> list[Event]:
+        """What can be said by now, in order."""
+        events: list[Event] = []
+        while self._items:
+            known, item = self._items[0]
+            if not isinstance(item, Utterance):
+                events += [*self._gap(known), item]
+            elif not self._say(item, clock, events):
+                return events
+            self._items.popleft()
+        return [*events, *self._gap(clock)]
+
+    def _say(self, utterance: Utterance, clock: int, events: list[Event]) -> bool:
+        """Say what is known of ``utterance``; whether that is all."""
+        final = utterance.final
+        if utterance.resumed is not None:
+            events.append(Resumed(utterance.resumed))
+            utterance.resumed = None
+        if final is None:
+            if (pause := self._pause(utterance)) is not None:
+                utterance.paused = pause.transcript
+                events.append(pause)
+            if (ended := self._gap_within(utterance, clock)) is not None:
+                utterance.gap_said = utterance.silence_end
+                events.append(ended)
+            return False
+        if final.words:
+            # A silence that was told of already is not told of again.
+            told = utterance.closed is not None and utterance.gap_said == utterance.closed.end
+            self._last_word_end = None if told else final.words[-1].end
+        if final.text or final.from_finalize or final.speech_final:
+            events.append(final)
+        return True
+
+    def _pause(self, utterance: Utterance) -> Paused | None:
+        """What tells that ``utterance`` may be over, once."""
+        early = utterance.ahead
+        if not utterance.likely_over or utterance.paused is not None or utterance.closed is not None:
+            return None
+        return Paused(early.transcript, utterance.silent / self._rate) if early and early.transcript.text else None
+
+    def _gap(self, clock: int) -> list[UtteranceEnd]:
+        ended = self._gap_until(clock)
+        if ended is not None:
+            self._last_word_end = None
+        return [] if ended is None else [ended]
+
+    def _gap_until(self, clock: int) -> UtteranceEnd | None:
+        """What tells that ``utterance_end`` has passed between the last word and ``clock``, once."""
+        gap, last = self.options.utterance_end, self._last_word_end
+        return None if gap is None or last is None or clock / self._rate - last < gap else UtteranceEnd(last)
+
+    def _gap_within(self, utterance: Utterance, clock: int) -> UtteranceEnd | None:
+        """The same for a silence that ends no utterance, because nothing does: words end where it began."""
+        gap, early = self.options.utterance_end, utterance.ahead
+        if gap is None or self.options.endpointing is not None or early is None or early.end == utterance.gap_said:
+            return None
+        last = (utterance.start + early.end) / self._rate - HANG_SECONDS
+        return UtteranceEnd(round(last, 3)) if early.transcript.text and clock / self._rate - last >= gap else None

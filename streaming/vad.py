@@ -141,12 +141,7 @@ class VoiceActivity:
         audio = np.concatenate([self._held, samples])
         whole = len(audio) - len(audio) % FRAME
         self._held = audio[whole:].copy()
-        return [self._judge(audio[start : start + FRAME], FRAME) for start in range(0, whole, FRAME)]
-
-    def finish(self) -> list[Turn]:
-        """End of the audio: the verdict of the unfinished frame, padded with zeros, if there is one."""
-        heard, self._held = self._held, np.zeros(0, np.float32)
-        return [self._judge(np.pad(heard, (0, FRAME - len(heard))), len(heard))] if len(heard) else []
+        return [self._judge(audio[start : start + FRAME]) for start in range(0, whole, FRAME)]
 
     def restart(self, sample: int) -> None:
         """Forget all but the last frames heard, from the one that holds ``sample`` on (at most ``RECENT_FRAMES``): what
@@ -161,10 +156,10 @@ class VoiceActivity:
             self._run = self._run + 1 if probability >= (self._leave if self._run else self._enter) else 0
         self._run %= ONSET_FRAMES
 
-    def _judge(self, frame: Samples, heard: int) -> Turn:
+    def _judge(self, frame: Samples) -> Turn:
         self._recent.append(frame)
         probability = float(self._model.probabilities([self._state], frame[None])[0])
-        start, self._clock = self._clock, self._clock + heard
+        start, self._clock = self._clock, self._clock + FRAME
         if self._voice is Voice.SPEECH:
             if probability < self._leave:
                 self._voice, self._since, self._run = Voice.SILENCE, start, 0

@@ -23,12 +23,11 @@ class Noted(Stability):
     def __init__(self) -> None:
         super().__init__(WITH_CTC)
         self.heard: Sequence[Heard] = ()
-        self.seconds = 0.0
         self.scores: Sequence[float] = ()
 
-    def update(self, words: Sequence[Heard], seconds: float, ctc: Callable[[], Sequence[float]]) -> None:
+    def update(self, words: Sequence[Heard], ctc: Callable[[], Sequence[float]], *, pause: bool = False) -> None:
         """Take the words of a hypothesis."""
-        self.heard, self.seconds, self.scores = words, seconds, ctc()
+        self.heard, self.scores = words, ctc()
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +62,8 @@ def test_what_the_ctc_head_does_not_hear_is_not_committed(
 
     def committed(hypothesis: Hypothesis, ctc: CtcRows) -> int:
         stability = Stability(WITH_CTC)
-        for _ in range(WITH_CTC.agreement + 2):
-            stability.hear(hypothesis, asr_model.engine.prompt, 5.0, ctc)
+        for pause in (False, False, True):
+            stability.hear(hypothesis, asr_model.engine.prompt, ctc, pause=pause)
         return len(stability.words)
 
     counts: list[int] = []
@@ -83,8 +82,8 @@ def test_words_carry_what_the_hypothesis_says_of_them(
     """The least probability of their tokens, that of the token after them, and their CTC scores."""
     hypothesis, rows = heard[0]
     stability = Noted()
-    stability.hear(hypothesis, asr_model.engine.prompt, 5.0, rows)
-    assert stability.seconds == 5.0 and len(stability.heard) > 3
+    assert stability.hear(hypothesis, asr_model.engine.prompt, rows)
+    assert len(stability.heard) > 3
     body, probabilities = hypothesis.answer.body, hypothesis.body_probabilities
     assert rows.log_probs is not None and rows.blank is not None
     alignment = align(rows.log_probs, body, rows.blank)
@@ -99,3 +98,16 @@ def test_words_carry_what_the_hypothesis_says_of_them(
         at = end
     assert at == len(body)
     assert " ".join(word.text for word in stability.heard) == hypothesis.answer.text
+
+
+def test_a_final_in_a_pause_that_lacks_committed_words_is_passed_over(
+    asr_model: AsrModel, heard: list[tuple[Hypothesis, CtcRows]]
+) -> None:
+    """What is committed stays."""
+    (one, rows), (other, _) = heard[:2]
+    stability = Stability(WITH_CTC)
+    assert stability.hear(one, asr_model.engine.prompt, rows, pause=True)
+    committed = stability.words
+    assert committed and one.answer.body[0] != other.answer.body[0]
+    assert not stability.hear(other, asr_model.engine.prompt, rows, pause=True)
+    assert stability.words == committed

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.ctc import CtcRows, align, log_likelihoods, word_scores
+from streaming.ctc import CtcRows, align, log_likelihoods
 
 BLANK = 5
 """Blank of the small vocabulary 0…4."""
@@ -154,22 +154,32 @@ def test_a_row_costs_a_few_operations_on_vectors() -> None:
     assert best(lambda: align(log_probs, tokens, 1024)) < 5 * best(ten_operations_a_row)
 
 
+def clip_saying(rows: npt.NDArray[np.float32]) -> CtcRows:
+    """A clip of those rows."""
+    clip = CtcRows(BLANK)
+    clip.append(rows[:2])
+    clip.end(rows[2:])
+    return clip
+
+
 def test_a_word_scores_the_mean_of_its_tokens() -> None:
     """A word that the rows say scores near 0, one that they do not far below; tokens between words count for none."""
     rows = rows_saying([5, 1, 1, 5, 2, 3, 5, 0], 20)
-    said = word_scores(rows, [1, 2, 3, 0], [(0, 1), (1, 3), (3, 4)], BLANK)
+    said = clip_saying(rows).word_scores([1, 2, 3, 0], [(0, 1), (1, 3), (3, 4)])
     assert all(-0.01 < score <= 0 for score in said)
     alignment = align(rows, [1, 4, 3, 0], BLANK)
     assert alignment is not None
-    other = word_scores(rows, [1, 4, 3, 0], [(0, 1), (1, 3)], BLANK)
+    other = clip_saying(rows).word_scores([1, 4, 3, 0], [(0, 1), (1, 3)])
     assert other == [alignment.score[0], alignment.score[1:3].mean()]
     assert other[0] > -0.01 and other[1] < -5
 
 
 def test_words_without_a_path_have_no_score() -> None:
-    """More tokens than rows, or none at all."""
-    assert word_scores(rows_saying([1, 2]), [1, 2, 3], [(0, 2), (2, 3)], BLANK) == [-math.inf, -math.inf]
-    assert word_scores(rows_saying([5, 5]), [], [], BLANK) == []
+    """More tokens than rows, none at all, or no head."""
+    clip = clip_saying(rows_saying([1, 2]))
+    assert clip.word_scores([1, 2, 3], [(0, 2), (2, 3)]) == [-math.inf, -math.inf]
+    assert clip.word_scores([], []) == []
+    assert CtcRows(None).word_scores([1], [(0, 1)]) == [-math.inf]
 
 
 TWO = 2
@@ -240,7 +250,9 @@ def test_the_tail_is_that_of_the_last_clip_and_windows_stay() -> None:
     rows.end(SAID[1:])
     found = rows.log_probs
     assert found is not None and np.array_equal(found, SAID)
-    assert rows.word_scores([0, 1], [(0, 1), (1, 2)]) == word_scores(SAID, [0, 1], [(0, 1), (1, 2)], TWO)
+    alignment = align(SAID, [0, 1], TWO)
+    assert alignment is not None
+    assert rows.word_scores([0, 1], [(0, 1), (1, 2)]) == alignment.score.tolist()
     rows.append(None)
     rows.end(None)
     found = rows.log_probs

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.keyterms import FIRST, NEXT, KeytermBias, Run, recited, supported
+from streaming.keyterms import FIRST, NEXT, KeytermBias, recited, supported
 
 
 def bonus(bias: KeytermBias, tokens: list[int], vocabulary: int = 12) -> dict[int, float]:
@@ -56,8 +56,8 @@ CONTEXT = "kubernetes grafana prometheus new york city".split()
 
 def test_three_context_words_in_order_are_suspicious() -> None:
     """Wherever they stand; case and punctuation do not hide them."""
-    assert recited("well kubernetes Grafana, prometheus then".split(), CONTEXT) == Run(1, 4)
-    assert recited("he lives in new york city now".split(), CONTEXT) == Run(3, 6)
+    assert recited("well kubernetes Grafana, prometheus then".split(), CONTEXT) == (1, 4)
+    assert recited("he lives in new york city now".split(), CONTEXT) == (3, 6)
 
 
 def test_two_or_another_order_are_not() -> None:

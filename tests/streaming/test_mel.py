@@ -117,17 +117,6 @@ def test_stable_frames_are_stable(samples: int, more: int) -> None:
     np.testing.assert_array_equal(mel.log10(other)[:, :stable], before)
 
 
-@given(samples=st.integers(0, 8100), extra=st.integers(0, 500))
-def test_tail_of_a_padded_clip(samples: int, extra: int) -> None:
-    """A tail that ends later than the fed audio equals the clip with zeros behind it."""
-    mel, clip = log_mel(), sound(8100, 4)[:samples]
-    length = official_length(samples) + extra
-    stream = MelStream(mel)
-    stream.feed(clip)
-    got = np.concatenate([stream.frames(0, stream.stable), stream.tail(length)], axis=1)
-    np.testing.assert_array_equal(got, mel.log10(np.concatenate([clip, np.zeros(length - samples, np.float32)])))
-
-
 def test_a_long_feed_equals_short_ones() -> None:
     """Feeds longer than a computing block, 10 ms pieces and one whole give the same bits."""
     mel, clip = log_mel(), sound(160_000, 6)

@@ -1,4 +1,4 @@
-"""Committed words: agreed, sure, held back, append-only."""
+"""Committed words: agreed, sure, without their marks, append-only."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,14 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.stability import DECODER_ALONE, WITH_CTC, Heard, Rule, Stability
+from streaming.prompt import MARKS, bare
+from streaming.stability import AFTER, AGREEMENT, DECODER_ALONE, WITH_CTC, Heard, Rule, Stability
 
 RULES = pytest.mark.parametrize("rule", [DECODER_ALONE, WITH_CTC])
 
 
 def words(text: str, sure: float = 1.0, after: float = 1.0) -> list[Heard]:
-    """Words with made-up tokens, equal for equal words."""
-    return [Heard(w, tuple(w.encode()), sure, after) for w in text.split()]
+    """Words with made-up tokens, equal for equal words; nothing follows the last one."""
+    heard: list[Heard] = []
+    for word in text.split():
+        stem = bare(word)
+        heard.append(Heard(stem, tuple(stem.encode()), tuple(word[len(stem) :].encode()), sure, after))
+    return [*heard[:-1], *(replace(last, after=0.0) for last in heard[-1:])]
 
 
 def certain() -> Sequence[float]:
@@ -28,28 +33,33 @@ def unasked() -> Sequence[float]:
     raise AssertionError
 
 
-def hear(stability: Stability, text: str, times: int, seconds: float = 5.0) -> None:
+def hear(stability: Stability, text: str, times: int) -> None:
     """The same hypothesis, several times."""
     for _ in range(times):
-        stability.update(words(text), seconds, certain)
+        stability.update(words(text), certain)
 
 
 @RULES
 def test_words_are_committed_once_enough_hypotheses_agree(rule: Rule) -> None:
-    """The agreeing prefix less the held-back words, not before."""
+    """The agreeing prefix, not before; the last word waits for what follows it."""
     stability = Stability(rule)
-    hear(stability, "the cat sat on the mat", rule.agreement - 1)
+    hear(stability, "the cat sat on the mat", AGREEMENT - 1)
     assert stability.words == ()
-    stability.update(words("the cat sat on the mat today"), 5.3, certain)
-    assert stability.words == ("the", "cat", "sat", "on", "the", "mat")[: 7 - rule.hold_back]
+    stability.update(words("the cat sat on the mat today"), certain)
+    assert stability.words == ("the", "cat", "sat", "on", "the", "mat")
 
 
-def test_a_rule_may_ask_one_hypothesis() -> None:
-    """Then nothing has to agree."""
-    stability = Stability(replace(WITH_CTC, agreement=1))
-    hear(stability, "one two three", 1)
-    hear(stability, "one two four five", 1)
-    assert stability.words == ("one", "two", "four")
+@RULES
+def test_a_final_in_a_pause_needs_no_second_opinion(rule: Rule) -> None:
+    """Nor does its last word wait; what it doubts is not committed."""
+    stability = Stability(rule)
+    pause = [*words("the cat sat on the")[:-1], *words("the mat now")[:2], Heard("now", (9,), (), 1.0, 1.0)]
+    stability.update(pause, certain, pause=True)
+    assert stability.words == ("the", "cat", "sat", "on", "the", "mat", "now")
+    stability = Stability(rule)
+    pause[2] = replace(pause[2], sure=exp(rule.bound - rule.pause) - 0.01)
+    stability.update(pause, certain, pause=True)
+    assert stability.words == ("the", "cat")
 
 
 @RULES
@@ -57,7 +67,7 @@ def test_a_difference_stops_the_commit(rule: Rule) -> None:
     """Nothing at or behind the first word that differed in any of them."""
     stability = Stability(rule)
     hear(stability, "the bat sat on the mat", 1)
-    hear(stability, "the cat sat on the mat", rule.agreement - 1)
+    hear(stability, "the cat sat on the mat", AGREEMENT - 1)
     assert stability.words == ("the",)
 
 
@@ -67,38 +77,64 @@ def test_an_unsure_word_stops_the_commit(rule: Rule) -> None:
     stability = Stability(rule)
     doubt = words("one two three four five")
     doubt[1] = replace(doubt[1], sure=exp(rule.bound) - 0.01)
-    stability.update(doubt, 5.0, certain)
-    hear(stability, "one two three four five", rule.agreement - 1)
+    stability.update(doubt, certain)
+    hear(stability, "one two three four five", AGREEMENT - 1)
     assert stability.words == ("one",)
-    hear(stability, "one two three four five", 1)
-    assert len(stability.words) == 5 - rule.hold_back
+    hear(stability, "one two three four five", AGREEMENT - 1)
+    assert stability.words == ("one", "two", "three", "four")
 
 
-def test_a_word_that_may_go_on_stops_the_commit() -> None:
-    """Where the decoder doubts the token after it; the models without a CTC head do without this."""
+@RULES
+def test_what_has_stood_for_long_may_be_less_sure(rule: Rule) -> None:
+    """Two seconds of interims, not half a second."""
+    doubt = [replace(word, sure=exp(rule.bound - 0.5)) for word in words("one two three")]
+    stability = Stability(rule)
+    for _ in range(4):
+        stability.update(doubt, certain)
+    assert stability.words == ()
+    for _ in range(4):
+        stability.update(doubt, certain)
+    assert stability.words == ("one", "two")
+
+
+@RULES
+def test_a_word_that_may_go_on_stops_the_commit(rule: Rule) -> None:
+    """Where the decoder doubts the token after it."""
     text = words("it may be so now then")
-    text[1] = replace(text[1], after=0.1)
-    for rule, committed in ((WITH_CTC, ("it",)), (DECODER_ALONE, ("it", "may", "be", "so"))):
-        stability = Stability(rule)
-        for _ in range(rule.agreement):
-            stability.update(text, 5.0, certain)
-        assert stability.words == committed
+    text[1] = replace(text[1], after=exp(rule.bound / AFTER) - 0.01)
+    stability = Stability(rule)
+    for _ in range(AGREEMENT):
+        stability.update(text, certain)
+    assert stability.words == ("it",)
+
+
+def test_a_mark_comes_with_the_next_word() -> None:
+    """A comma that becomes a full stop takes nothing back: it is not committed before a word follows."""
+    stability = Stability(WITH_CTC)
+    hear(stability, "well, yes", AGREEMENT)
+    assert stability.words == ("well",) and stability.tokens == tuple(b"well")
+    hear(stability, "well. Yes and", 1)
+    assert stability.words == ("well",)
+    hear(stability, "well. Yes and no", 1)
+    assert stability.words == ("well", "Yes", "and") and stability.tokens == tuple(b"well.Yesand")
+    assert stability.retracted(["Well,", "Yes,", "and", "no."]) == 1
+    assert stability.retracted(["well.", "Yes,", "and?"]) == 0
 
 
 def test_a_word_that_the_ctc_head_does_not_hear_stops_the_commit() -> None:
     """However sure the decoder is; one that it half hears may still be committed."""
     stability = Stability(WITH_CTC)
     scores = [0.0, WITH_CTC.bound / WITH_CTC.ctc + 0.1, WITH_CTC.bound / WITH_CTC.ctc - 0.1, 0.0, 0.0]
-    for _ in range(WITH_CTC.agreement):
-        stability.update(words("one two three four five"), 5.0, lambda: scores)
+    for _ in range(AGREEMENT):
+        stability.update(words("one two three four five"), lambda: scores)
     assert stability.words == ("one", "two")
 
 
 def test_a_text_that_cannot_be_aligned_commits_nothing() -> None:
     """Its words have no score."""
     stability = Stability(WITH_CTC)
-    for _ in range(2 * WITH_CTC.agreement):
-        stability.update(words("one two three four five"), 5.0, lambda: [-inf] * 5)
+    for pause in (False, False, True):
+        stability.update(words("one two three four five"), lambda: [-inf] * 5, pause=pause)
     assert stability.words == ()
 
 
@@ -107,13 +143,13 @@ def test_doubts_add_up() -> None:
     third = WITH_CTC.bound / 2.5
     for sure, after, score, committed in (
         (third, 0.0, third / WITH_CTC.ctc, True),
-        (0.0, third / WITH_CTC.after, third / WITH_CTC.ctc, True),
-        (third, third / WITH_CTC.after, third / WITH_CTC.ctc, False),
+        (0.0, third / AFTER, third / WITH_CTC.ctc, True),
+        (third, third / AFTER, third / WITH_CTC.ctc, False),
     ):
         stability = Stability(WITH_CTC)
         text = words("one two three", exp(sure), exp(after))
-        for _ in range(WITH_CTC.agreement):
-            stability.update(text, 5.0, lambda score=score: [score] * 3)
+        for _ in range(AGREEMENT):
+            stability.update(text, lambda score=score: [score] * 3)
         assert bool(stability.words) == committed
 
 
@@ -126,48 +162,45 @@ def test_the_ctc_head_is_asked_once_and_only_where_it_decides() -> None:
         return certain()
 
     stability = Stability(WITH_CTC)
-    stability.update(words("one two three four"), 5.0, unasked)
-    for _ in range(WITH_CTC.agreement - 1):
-        stability.update(words("one two three four"), 5.0, scores)
+    stability.update(words("one two three four"), unasked)
+    for _ in range(AGREEMENT - 1):
+        stability.update(words("one two three four"), scores)
     assert stability.words == ("one", "two", "three") and len(asked) == 1
-    stability.update(words("one two three four"), 5.0, unasked)
-    for _ in range(WITH_CTC.agreement):
-        stability.update(words("one two three four five", sure=0.1), 5.0, unasked)
+    stability.update(words("one two three four"), unasked)
+    for _ in range(AGREEMENT):
+        stability.update(words("one two three four five", sure=0.1), unasked)
 
     stability = Stability(DECODER_ALONE)
-    for _ in range(DECODER_ALONE.agreement):
-        stability.update(words("one two three four"), 5.0, unasked)
-    assert stability.words == ("one", "two")
-
-
-@RULES
-def test_little_audio_commits_nothing(rule: Rule) -> None:
-    """Below the minimum evidence a prefix is never fixed."""
-    stability = Stability(rule)
-    hear(stability, "one two three four five six", 2 * rule.agreement, rule.seconds - 0.1)
-    assert stability.words == ()
+    for _ in range(AGREEMENT):
+        stability.update(words("one two three four"), unasked)
+    assert stability.words == ("one", "two", "three")
 
 
 def test_retracted_are_the_committed_words_that_the_final_lacks() -> None:
     """A word in the middle, the last ones, or all of them."""
     stability = Stability(DECODER_ALONE)
-    hear(stability, "a b c d e f g", DECODER_ALONE.agreement)
+    hear(stability, "a b c d e f", AGREEMENT)
     assert stability.words == ("a", "b", "c", "d", "e")
     assert stability.retracted(["a", "b", "c", "d", "e", "f"]) == 0
     assert stability.retracted(["a", "b", "x", "d", "e"]) == 1
     assert stability.retracted(["a", "b"]) == 3
     assert stability.retracted([]) == 5
-    assert stability.keeps(["a", "b", "c", "d", "e", "z"])
-    assert not stability.keeps(["a", "b", "x", "d", "e", "f"])
 
 
 @RULES
-@given(tails=st.lists(st.lists(st.sampled_from("abc"), max_size=9), max_size=20))
-def test_commits_only_grow(rule: Rule, tails: list[list[str]]) -> None:
+@given(tails=st.lists(st.tuples(st.lists(st.sampled_from("abc"), max_size=9), st.booleans()), max_size=20))
+def test_commits_only_grow(rule: Rule, tails: list[tuple[list[str], bool]]) -> None:
     """Hypotheses that continue what is committed never shorten or change it."""
     stability = Stability(rule)
-    for tail in tails:
-        before = stability.words
-        stability.update(words(" ".join([*before, *tail])), 10.0, certain)
-        assert stability.words[: len(before)] == before
+    for tail, pause in tails:
+        before = stability.words, stability.tokens
+        stability.update(words(" ".join([*before[0], *tail])), certain, pause=pause)
+        assert stability.words[: len(before[0])] == before[0]
+        assert stability.tokens[: len(before[1])] == before[1]
         assert stability.tokens == tuple(t for w in stability.words for t in w.encode())
+
+
+def test_a_word_of_nothing_but_marks_stays() -> None:
+    for word, stem in (("so,", "so"), ("so", "so"), ("it's", "it's"), ("why?!", "why"), ("...", "...")):
+        assert bare(word) == stem
+    assert not set(MARKS) & set("'-%$&")
