@@ -28,13 +28,13 @@ from engines.gguf import Rows
 from streaming.decoding import EMPTY
 from streaming.engine import SEGMENT_SECONDS, Engine
 from streaming.segment import Segment
-from streaming.stability import DECODER_ALONE, Stability
+from streaming.stability import Stability
 from streaming.windows import complete_windows
 from streaming.work import Work
 
 Floats = npt.NDArray[np.float32]
 
-UNCERTAIN: Final = DECODER_ALONE.agreement
+UNCERTAIN: Final = 7
 """Readings after which a forced token counts as committed, so that its logits are not asked for."""
 
 

@@ -19,51 +19,30 @@ CONFIRM: Final = 3 * FRAME
 
 
 @dataclass(frozen=True, slots=True)
-class Onset:
-    """An utterance began.
-
-    Attributes:
-        sample: first sample of the first voiced frame, never before the ``decided`` of the previous ``Endpoint``. The
-            model answers a frame or two after the sound, so take some audio before it along.
-        decided: samples heard when this was known, as in all events here.
-    """
+class Moment:
+    """``sample``: where something happened; ``decided``: samples heard when that was known, the end of a frame."""
 
     sample: int
     decided: int
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
-    """The utterance paused, and perhaps ended: the moment for a speculative final.
-
-    Attributes:
-        sample: first sample of the first silent frame.
-        decided: 96 ms later (with a shorter endpointing: that much later), at the end of a frame.
-    """
-
-    sample: int
-    decided: int
+class Onset(Moment):
+    """An utterance began with the voiced frame at ``sample``, never before the ``decided`` of the previous
+    ``Endpoint``. The model answers a frame or two after the sound, so take some audio before it along."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
-    """The utterance whose ``Silence`` was announced goes on. ``sample``: first sample of the first voiced frame."""
-
-    sample: int
-    decided: int
+class Silence(Moment):
+    """The utterance paused with the silent frame at ``sample``, and perhaps ended: the moment for a final in advance.
+    Known 96 ms later (with a shorter endpointing: that much later)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """The utterance ended.
+class Resumed(Moment):
+    """The utterance whose ``Silence`` was announced goes on with the voiced frame at ``sample``."""
 
-    Attributes:
-        sample: where its speech ended: that of its last ``Silence``.
-        decided: end of the first frame that made the silence as long as the endpointing asks.
-    """
 
-    sample: int
-    decided: int
+class Endpoint(Moment):
+    """The utterance ended at ``sample``, that of its last ``Silence``. Known at the end of the first frame that made
+    the silence as long as the endpointing asks."""
 
 
 EndpointEvent = Onset | Silence | Resumed | Endpoint

@@ -16,13 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from engines.batching import Cancelled, Owner, Priority, Task
-from engines.gguf import Rows
 from streaming.decoding import Hypothesis
 from streaming.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence
 from streaming.engine import Engine, Head
 from streaming.events import Event, SpeechStarted, Transcript
 from streaming.options import ListenOptions
-from streaming.segment import Segment
+from streaming.segment import KvSequence, Segment
 from streaming.transcripts import Transcripts
 from streaming.utterance import INTERIM_SECONDS, PRIORITIES, Closed, Early, Piece, Timeline, Utterance
 from streaming.vad import FRAME, VoiceActivity
@@ -48,7 +47,7 @@ class Listener:
     ) -> None:
         self.options = options
         self.work = Work()
-        self._engine, self._language, self._head, self._on_close = engine, language, head, on_close
+        self._engine, self._language, self._on_close = engine, language, on_close
         self._rate = engine.sample_rate
         self._owner = Owner()
         self._transcripts = Transcripts(engine)
@@ -66,9 +65,7 @@ class Listener:
         self._finishing = False
         self._running: tuple[Utterance, Piece, Task] | None = None
         self._stepping = threading.Lock()
-        self._sequence: int | None = None
-        self._prompted = False
-        """Whether the prompt's head is in the cache; it is evaluated once a session."""
+        self._sequence = KvSequence(engine, head, language, self.work)
         self._closed = False
         self._next_head: Head | None = None
         """Of the next utterance, where the keyterms have changed."""
@@ -144,9 +141,7 @@ class Listener:
                     return
                 self._closed, self._open = True, None
                 self._timeline.clear()
-            if self._sequence is not None:
-                self._engine.release(self._sequence)
-                self._sequence = None
+            self._sequence.release()
         self._on_close(self)
 
     @property
@@ -353,19 +348,11 @@ class Listener:
                 return []
 
     def _segment(self, utterance: Utterance, task: Task) -> Segment:
-        if self._sequence is None:
-            self._sequence = self._engine.acquire(self._owner)
-        if utterance.segment is None and self._next_head is not None:
-            self._head, self._next_head, self._prompted = self._next_head, None, False
-        if not self._prompted:
-            rows = self._head.rows
-            self._engine.evaluate(Rows(self._sequence, 0, rows, len(rows)), task)
-            self._prompted = True
-            self.work.head_rows += len(rows)
         if utterance.segment is None:
-            utterance.segment = Segment(
-                self._engine, self._sequence, self._head, self._language, self.work, self.options.mel_maximum
-            )
+            if self._next_head is not None:
+                self._sequence.prompt(self._next_head)
+                self._next_head = None
+            utterance.segment = self._sequence.segment(self.options.mel_maximum, self._owner, task)
         return utterance.segment
 
     def _interim(self, utterance: Utterance, segment: Segment, task: Task) -> Transcript:
@@ -414,6 +401,3 @@ class Listener:
         took."""
         if task.priority is not Priority.BACKLOG:
             self._engine.load.heard(samples / self._rate)
-
-
-__all__ = ["Cancelled", "Listener"]

@@ -40,16 +40,16 @@ class ListenOptions:
     mel_maximum: float | None = None
 
     def __post_init__(self) -> None:
-        if self.endpointing is not None and not 0.01 <= self.endpointing <= 60.0:
-            raise OptionError("endpointing", f"{self.endpointing:g} s lies outside 0.01…60 s")
-        if self.eager is not None and not 0.01 <= self.eager <= 60.0:
-            raise OptionError("eager", f"{self.eager:g} s lies outside 0.01…60 s")
-        if self.utterance_end is not None and not 0.1 <= self.utterance_end <= 10.0:
-            raise OptionError("utterance_end", f"{self.utterance_end:g} s lies outside 0.1…10 s")
-        if not 0.1 <= self.threshold <= 0.95:
-            raise OptionError("threshold", f"{self.threshold:g} lies outside 0.1…0.95")
-        if not 0 <= self.preroll <= MAX_PREROLL:
-            raise OptionError("preroll", f"{self.preroll:g} s lies outside 0…{MAX_PREROLL} s")
+        for name, least, most, unit in (
+            ("endpointing", 0.01, 60.0, " s"),
+            ("eager", 0.01, 60.0, " s"),
+            ("utterance_end", 0.1, 10.0, " s"),
+            ("threshold", 0.1, 0.95, ""),
+            ("preroll", 0.0, MAX_PREROLL, " s"),
+        ):
+            value: float | None = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                raise OptionError(name, f"{value:g}{unit} lies outside {least:g}…{most:g}{unit}")
         words = sum(len(term.split()) for term in self.keyterms)
         if words > MAX_CONTEXT_WORDS:
             raise OptionError("keyterms", f"{words} words, the limit is {MAX_CONTEXT_WORDS}")

@@ -34,6 +34,37 @@ from streaming.work import Work
 Floats = npt.NDArray[np.float32]
 
 
+class KvSequence:
+    """A session's sequence of the KV cache: got with its first segment, the prompt's head evaluated once."""
+
+    def __init__(self, engine: Engine, head: Head, language: str | None, work: Work) -> None:
+        self._engine, self._head, self._language, self._work = engine, head, language, work
+        self._number: int | None = None
+        self._prompted = False
+        """Whether the head is in the cache."""
+
+    def prompt(self, head: Head) -> None:
+        """Segments from here on have another head."""
+        self._head, self._prompted = head, False
+
+    def segment(self, mel_maximum: float | None, session: Owner, owner: Owner) -> "Segment":
+        """A new segment. Blocking; ``owner``: whose work it is, in ``session``."""
+        if self._number is None:
+            self._number = self._engine.acquire(session)
+        if not self._prompted:
+            rows = self._head.rows
+            self._engine.evaluate(Rows(self._number, 0, rows, len(rows)), owner)
+            self._prompted = True
+            self._work.head_rows += len(rows)
+        return Segment(self._engine, self._number, self._head, self._language, self._work, mel_maximum)
+
+    def release(self) -> None:
+        """Give it back. Idempotent."""
+        if self._number is not None:
+            self._engine.release(self._number)
+            self._number = None
+
+
 class Segment:
     """One segment in sequence ``sequence`` of the cache, which holds ``head``. Blocking; one thread at a time."""
 

@@ -12,7 +12,6 @@ from enum import Enum, auto
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from engines.batching import Priority
 from engines.manifest import AsrManifest
@@ -24,9 +23,7 @@ from streaming.options import ListenOptions
 from streaming.segment import Segment
 from streaming.stability import Rule, Stability
 from streaming.vad import SAMPLE_RATE
-from streaming.windows import complete_windows, window_end
-
-Floats = npt.NDArray[np.float32]
+from streaming.windows import Samples, complete_windows, window_end
 
 SPLIT_SECONDS: Final = 4.0
 """A full utterance is split at the quietest point of this stretch at its end."""
@@ -74,17 +71,15 @@ class Early:
     transcript: Transcript
 
 
-class Utterance:
+class Utterance(Samples):
     """One that begins at sample ``start`` of the session's clock."""
 
     def __init__(self, manifest: AsrManifest, start: int, rule: Rule) -> None:
         """``rule``: which of its words are committed."""
+        super().__init__()
         self.start = start
         self._manifest = manifest
         self._rate = manifest.mel.sample_rate
-        self._samples = np.empty(0, np.float32)
-        self.length = 0
-        """Samples so far."""
         self.silence_end: int | None = None
         """Where it ends if the present silence lasts, in its own samples; None while speech goes on."""
         self.likely_over = False
@@ -110,21 +105,6 @@ class Utterance:
         """``silence_end`` of the newest silence of which UtteranceEnd was said while it stayed open."""
 
     # ---------------------------------------------------------------- the clock's side
-
-    def extend(self, samples: Floats) -> None:
-        """Append samples, float32 mono at the model's rate."""
-        need = self.length + len(samples)
-        if need > len(self._samples):
-            # A new array: what ``audio`` gave out stays as it was.
-            grown = np.empty(max(need, 2 * len(self._samples), 4 * self._rate), np.float32)
-            grown[: self.length] = self._samples[: self.length]
-            self._samples = grown
-        self._samples[self.length : need] = samples
-        self.length = need
-
-    def audio(self, start: int, stop: int) -> Floats:
-        """A view of the samples ``start … stop``; it never changes."""
-        return self._samples[start:stop]
 
     @property
     def full(self) -> bool:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from importlib.resources import as_file, files
-from pathlib import Path
 from typing import Final, Protocol, Self
 
 import numpy as np
@@ -62,12 +61,10 @@ class VoiceModel:
         self._rate = np.array(SAMPLE_RATE, np.int64)
 
     @classmethod
-    def load(cls, path: Path | None = None, threads: int = 1) -> Self:
-        """Load the bundled graph, or the one at ``path``. A frame takes 0.06 ms: more threads do not help."""
-        if path is not None:
-            return cls(Graph(path, threads=threads, provider="cpu"))
+    def load(cls) -> Self:
+        """Load the bundled graph. A frame takes 0.06 ms: more threads do not help."""
         with as_file(files("models") / "silero-vad" / "silero_vad_16k_op15.onnx") as bundled:
-            return cls(Graph(bundled, threads=threads, provider="cpu"))
+            return cls(Graph(bundled, threads=1, provider="cpu"))
 
     def probabilities(self, states: Sequence[VoiceState], frames: Samples) -> npt.NDArray[np.float32]:
         """Speech probability of one frame of each of N streams: frames float32 [N, 512] → float32 [N].
@@ -151,20 +148,25 @@ class VoiceActivity:
         self._recent.clear()
         self._state, self._run = VoiceState.initial(), 0
         for frame in frames:
-            self._recent.append(frame)
-            probability = float(self._model.probabilities([self._state], frame[None])[0])
-            self._run = self._run + 1 if probability >= (self._leave if self._run else self._enter) else 0
+            self._count(self._probability(frame))
         self._run %= ONSET_FRAMES
 
-    def _judge(self, frame: Samples) -> Turn:
+    def _probability(self, frame: Samples) -> float:
         self._recent.append(frame)
-        probability = float(self._model.probabilities([self._state], frame[None])[0])
+        return float(self._model.probabilities([self._state], frame[None])[0])
+
+    def _count(self, probability: float) -> None:
+        """Go on counting the voiced frames in a row."""
+        self._run = self._run + 1 if probability >= (self._leave if self._run else self._enter) else 0
+
+    def _judge(self, frame: Samples) -> Turn:
+        probability = self._probability(frame)
         start, self._clock = self._clock, self._clock + FRAME
         if self._voice is Voice.SPEECH:
             if probability < self._leave:
                 self._voice, self._since, self._run = Voice.SILENCE, start, 0
             return Turn(self._voice, self._since, self._clock)
-        self._run = self._run + 1 if probability >= (self._leave if self._run else self._enter) else 0
+        self._count(probability)
         if not self._run:
             self._voice = Voice.SILENCE
             return Turn(Voice.SILENCE, self._since, self._clock)

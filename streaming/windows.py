@@ -51,7 +51,29 @@ class _Chunk:
     rows: Floats
 
 
-class Windows:
+class Samples:
+    """Samples of a stretch of audio, float32 mono, as they come. What a slice showed never changes."""
+
+    def __init__(self) -> None:
+        self._samples = np.empty(64_000, np.float32)
+        self.length = 0
+
+    def extend(self, samples: Floats) -> None:
+        """Append samples."""
+        need = self.length + len(samples)
+        if need > len(self._samples):
+            grown = np.empty(max(need, 2 * len(self._samples)), np.float32)
+            grown[: self.length] = self._samples[: self.length]
+            self._samples = grown
+        self._samples[self.length : need] = samples
+        self.length = need
+
+    def audio(self, start: int, stop: int) -> Floats:
+        """A view of the samples ``start … stop``, as far as they are there."""
+        return self._samples[start : min(stop, self.length)]
+
+
+class Windows(Samples):
     """Audio of one segment. Blocking; one thread at a time.
 
     State: the segment's samples, the mel frames from the first window on that was not taken, the rows of the finished
@@ -60,13 +82,11 @@ class Windows:
 
     def __init__(self, engine: Engine, work: Work, mel_maximum: float | None = None) -> None:
         """``mel_maximum``: of the whole clip, where it is known (``ListenOptions.mel_maximum``)."""
+        super().__init__()
         self._encoder, self._log_mel, self._spec = engine.encoder, engine.log_mel, engine.manifest.encoder
         self._work = work
         self._maximum = mel_maximum
         self._mel = MelStream(engine.log_mel)
-        self._samples = np.empty(0, np.float32)
-        self.length = 0
-        """Samples so far."""
         self._chunks: list[_Chunk] = []
         self.taken = 0
         """Windows taken."""
@@ -79,22 +99,12 @@ class Windows:
 
     def extend(self, samples: Floats) -> None:
         """Append samples, float32 mono at the model's rate."""
-        need = self.length + len(samples)
-        if need > len(self._samples):
-            grown = np.empty(max(need, 2 * len(self._samples), 64_000), np.float32)
-            grown[: self.length] = self._samples[: self.length]
-            self._samples = grown
-        self._samples[self.length : need] = samples
-        self.length = need
+        super().extend(samples)
         began = time.perf_counter()
         before = self._mel.stable
         self._mel.feed(samples)
         self._work.mel_frames += self._mel.stable - before
         self._work.mel_seconds += time.perf_counter() - began
-
-    def audio(self, start: int, stop: int) -> Floats:
-        """A view of the samples ``start … stop``."""
-        return self._samples[start : min(stop, self.length)]
 
     def take(self, owner: Owner) -> Encoded:
         """Encode the oldest window that was not taken; it is complete."""
@@ -185,6 +195,6 @@ class Windows:
         mel = self._log_mel.mel
         half = mel.n_fft // 2
         start = first * mel.hop_length - half
-        clip = np.pad(self._samples[max(start, 0) : end], (0, official_length(end) - end))
+        clip = np.pad(self.audio(max(start, 0), end), (0, official_length(end) - end))
         padded = np.pad(clip, (-start if start < 0 else 0, half), mode="reflect")
         return self._log_mel.frames(padded, total - first).T
