@@ -23,7 +23,7 @@ from streaming.events import Event, SpeechStarted, Transcript
 from streaming.options import ListenOptions
 from streaming.segment import KvSequence, Segment
 from streaming.transcripts import Transcripts
-from streaming.utterance import INTERIM_SECONDS, PRIORITIES, Closed, Early, Piece, Timeline, Utterance
+from streaming.utterance import INTERIM_SECONDS, PRIORITIES, QUIET, Closed, Early, Piece, Timeline, Utterance
 from streaming.vad import FRAME, VoiceActivity
 from streaming.work import Work
 
@@ -371,7 +371,7 @@ class Listener:
         return taken
 
     def _early(self, utterance: Utterance, segment: Segment, end: int, task: Task) -> list[Event]:
-        hypothesis = segment.final(end, task)
+        hypothesis = segment.final(end, task, QUIET)
         with self._lock:
             if utterance.silence_end != end:  # speech goes on
                 self.work.finals_discarded += 1
@@ -388,7 +388,7 @@ class Listener:
         closed = utterance.closed
         assert closed is not None
         early = utterance.early
-        hypothesis = early.hypothesis if early and early.end == closed.end else segment.final(closed.end, task)
+        hypothesis = early.hypothesis if early and early.end == closed.end else segment.final(closed.end, task, QUIET)
         event = self._transcripts.final(utterance, segment, hypothesis, task)
         self._count(closed.end - utterance.cached, task)
         self.work.retracted_words += event.retracted_words

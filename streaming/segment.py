@@ -125,11 +125,11 @@ class Segment:
 
     # ---------------------------------------------------------------- text
 
-    def final(self, end: int, owner: Owner) -> Hypothesis:
-        """The text of the clip that ends at sample ``end``, whose complete windows are in the cache; depends on those
-        samples alone."""
+    def final(self, end: int, owner: Owner, quiet: int = 0) -> Hypothesis:
+        """The text of the clip that ends at sample ``end``, whose complete windows are in the cache, with ``quiet``
+        zeros behind it; depends on those samples alone."""
         self._hold(self._asked, owner)
-        audio = self._tail(end, owner)
+        audio = self._tail(end, owner, quiet)
         hypothesis = self._decode(audio, end, owner)
         if self._recites(hypothesis):
             self._work.context_redecoded += 1
@@ -162,9 +162,9 @@ class Segment:
         self._work.ticks += 1
         return self._understood(draft)
 
-    def _tail(self, end: int, owner: Owner) -> Floats:
+    def _tail(self, end: int, owner: Owner, quiet: int = 0) -> Floats:
         """Embeddings after the closed windows of the clip that ends at sample ``end``."""
-        tail = self._windows.tail(end, owner)
+        tail = self._windows.tail(end, owner, quiet)
         self.ctc.end(tail.ctc)
         return tail.embeddings
 

@@ -121,14 +121,16 @@ class Windows(Samples):
         self._mel.drop(frames)
         return encoded
 
-    def tail(self, end: int, owner: Owner) -> Encoded:
-        """The rows after the windows that were taken, for the clip that ends at sample ``end``."""
+    def tail(self, end: int, owner: Owner, quiet: int = 0) -> Encoded:
+        """The rows after the windows that were taken, for the clip that ends at sample ``end``, with ``quiet`` zeros
+        behind it."""
         spec, mel = self._spec, self._log_mel.mel
         first_chunk = self.taken * self._chunks_a_window
-        total = official_length(end) // mel.hop_length
+        length = max(official_length(end), end + quiet)
+        total = length // mel.hop_length
         began = time.perf_counter()
         sure = min(_sure(mel, end), self._mel.stable, total)
-        edge = self._edge(end, sure, total)
+        edge = self._edge(end, length, sure, total)
         self._work.mel_seconds += time.perf_counter() - began
         floor = self._floor(sure, edge)
         whole = max(0, sure // spec.chunk_frames - first_chunk)
@@ -187,14 +189,14 @@ class Windows(Samples):
         peaks = [float(part.max()) for part in (kept, edge) if part is not None and part.size]
         return max([self._peak, *peaks]) - floor.range
 
-    def _edge(self, end: int, first: int, total: int) -> Floats:
+    def _edge(self, end: int, length: int, first: int, total: int) -> Floats:
         """Frames ``first … total`` of the clip that ends at sample ``end``, whose windows reach over that end.
 
-        They are log10 energies [bins, frames] with the right edge reflected, after zeros up to the official length.
+        They are log10 energies [bins, frames] with the right edge reflected, after zeros up to ``length``.
         """
         mel = self._log_mel.mel
         half = mel.n_fft // 2
         start = first * mel.hop_length - half
-        clip = np.pad(self.audio(max(start, 0), end), (0, official_length(end) - end))
+        clip = np.pad(self.audio(max(start, 0), end), (0, length - end))
         padded = np.pad(clip, (-start if start < 0 else 0, half), mode="reflect")
         return self._log_mel.frames(padded, total - first).T
