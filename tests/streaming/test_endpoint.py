@@ -97,26 +97,26 @@ def test_one_turn_a_frame() -> None:
 
 
 def test_an_utterance() -> None:
-    """Onset at the first voiced frame, silence after 128 ms, endpoint when the silence is long enough."""
+    """Onset at the first voiced frame, silence after 96 ms, endpoint when the silence is long enough."""
     assert events([0, 0, *[0.9] * 10, *[0.1] * 12], endpointing=0.3) == [
         Onset(sample=2 * FRAME, decided=5 * FRAME),
-        Silence(sample=12 * FRAME, decided=16 * FRAME),
+        Silence(sample=12 * FRAME, decided=15 * FRAME),
         Endpoint(sample=12 * FRAME, decided=22 * FRAME),  # 9.4 frames are 0.3 s
     ]
 
 
 def test_a_pause_inside_an_utterance() -> None:
-    """A pause shorter than the endpointing is announced and taken back; a shorter one than 128 ms is not announced."""
-    assert events([*[0.9] * 4, *[0.1] * 3, *[0.9] * 4, *[0.1] * 5, *[0.9] * 4], endpointing=0.3) == [
+    """A pause shorter than the endpointing is announced and taken back; a shorter one than 96 ms is not announced."""
+    assert events([*[0.9] * 4, *[0.1] * 2, *[0.9] * 5, *[0.1] * 5, *[0.9] * 4], endpointing=0.3) == [
         Onset(sample=0, decided=3 * FRAME),
-        Silence(sample=11 * FRAME, decided=15 * FRAME),
+        Silence(sample=11 * FRAME, decided=14 * FRAME),
         Resumed(sample=16 * FRAME, decided=19 * FRAME),
     ]
 
 
 def test_a_click_does_not_prolong_silence() -> None:
     """Silence counts on through a click, and the endpoint waits while the click may yet be speech."""
-    assert events([*[0.9] * 4, *[0.1] * 4, 0.9, 0.9, 0.1], endpointing=0.3)[-1] == Silence(4 * FRAME, 8 * FRAME)
+    assert events([*[0.9] * 4, *[0.1] * 4, 0.9, 0.9, 0.1], endpointing=0.3)[-1] == Silence(4 * FRAME, 7 * FRAME)
     assert events([*[0.9] * 4, *[0.1] * 8, 0.9, 0.9, 0.1], endpointing=0.3)[-1] == Endpoint(4 * FRAME, 15 * FRAME)
     assert events([*[0.9] * 4, *[0.1] * 8, 0.9, 0.9, 0.9], endpointing=0.3)[-1] == Resumed(12 * FRAME, 15 * FRAME)
 
@@ -141,7 +141,7 @@ def test_closing_from_outside() -> None:
     endpointer.feed(script([0.9] * 10))
     endpointer.close(8 * FRAME)
     assert endpointer.feed(script([0.9, 0.9])) == [Onset(8 * FRAME, 11 * FRAME)]
-    assert endpointer.feed(script([0.1] * 5)) == [Silence(12 * FRAME, 16 * FRAME)]
+    assert endpointer.feed(script([0.1] * 5)) == [Silence(12 * FRAME, 15 * FRAME)]
     endpointer.close(17 * FRAME)
     assert endpointer.feed(script([0.1] * 20)) == []
     assert endpointer.feed(script([0.9] * 3)) == [Onset(37 * FRAME, 40 * FRAME)]
