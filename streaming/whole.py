@@ -16,34 +16,19 @@ from engines.batching import Owner
 from streaming.encoder import Encoded
 from streaming.engine import Engine
 from streaming.fbank import Fbank
+from streaming.windows import Samples
 from streaming.work import Work
 
 Floats = npt.NDArray[np.float32]
 
 
-class WholeClip:
+class WholeClip(Samples):
     """Audio of one segment, with the methods of :class:`streaming.windows.Windows`. Blocking; one thread at a time."""
 
     def __init__(self, engine: Engine, front: Fbank, work: Work) -> None:
         self._encoder, self._front, self._work = engine.encoder, front, work
-        self._samples = np.empty(0, np.float32)
+        super().__init__()
         self._frames = np.empty((0, front.mel.bins), np.float32)
-        self.length = 0
-        """Samples so far."""
-
-    def extend(self, samples: Floats) -> None:
-        """Append samples, float32 mono at the model's rate."""
-        need = self.length + len(samples)
-        if need > len(self._samples):
-            grown = np.empty(max(need, 2 * len(self._samples), 64_000), np.float32)
-            grown[: self.length] = self._samples[: self.length]
-            self._samples = grown
-        self._samples[self.length : need] = samples
-        self.length = need
-
-    def audio(self, start: int, stop: int) -> Floats:
-        """A view of the samples ``start … stop``."""
-        return self._samples[start : min(stop, self.length)]
 
     def _heard(self, count: int) -> Floats:
         """The first ``count`` frames, computed once each."""
@@ -58,9 +43,9 @@ class WholeClip:
         """There are no windows: none is ever complete."""
         raise AssertionError("a whole clip has no windows")
 
-    def tail(self, end: int, owner: Owner) -> Encoded:
+    def tail(self, end: int, owner: Owner, quiet: int = 0) -> Encoded:
         """The rows of the clip that ends at sample ``end``: the embeddings that go into the decoder, and all of the CTC
-        head's."""
+        head's. ``quiet``: heard by no released model of this kind, so it is not added."""
         front, began = self._front, time.perf_counter()
         frames = self._heard(front.count(end))
         if not len(frames):  # shorter than a frame: filled up with zeros, until there is more
