@@ -23,6 +23,7 @@ from daemon.refusal import Refused
 from engines.sessions import OptionError
 from streaming.events import Transcript
 from streaming.options import ListenOptions
+from streaming.prompt import bare
 
 _NAMES: Final = {"keyterms": "transcript_names, transcript_terms"}
 _PIECE_BYTES: Final = 1 << 14
@@ -166,11 +167,12 @@ class Transcription:
 
 
 def _end_of(event: Transcript, words: int) -> int:
-    """Where the first ``words`` words end in the text: not every language has spaces between them."""
+    """Where the first ``words`` words end in the text, before the mark behind them, which may yet change: not every
+    language has spaces between them."""
     end = 0
     for word in event.words[:words]:
         found = event.text.find(word.text, end)
-        end = end if found < 0 else found + len(word.text)
+        end = end if found < 0 else found + len(bare(word.text))
     return end
 
 

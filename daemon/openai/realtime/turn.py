@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from daemon.openai.realtime import server_events as wire
 from streaming.events import Transcript, Word
+from streaming.prompt import bare
 
 
 @dataclass(slots=True)
@@ -50,10 +51,10 @@ class Turn:
 
 
 def _end_of(text: str, words: tuple[Word, ...]) -> int:
-    """Place in ``text`` after the last of its first words ``words``."""
+    """Place in ``text`` after the last of its first words ``words``, before the mark behind it: that may yet change."""
     place = 0
     for word in words:
         found = text.find(word.text, place)
         if found >= 0:
-            place = found + len(word.text)
+            place = found + len(bare(word.text))
     return place
