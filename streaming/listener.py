@@ -265,11 +265,10 @@ class Listener:
         self._timeline.append(self._clock, SpeechStarted(onset / self._rate))
         self._open_at(start, self._recent[start - oldest :])
 
-    def _open_at(self, start: int, samples: Floats) -> Utterance:
+    def _open_at(self, start: int, samples: Floats) -> None:
         self._open = utterance = Utterance(self._engine.manifest, start, self._engine.rule)
         utterance.extend(samples)
         self._timeline.append(self._clock, utterance)
-        return utterance
 
     def _end(self, utterance: Utterance, end: int, *, speech_final: bool, from_finalize: bool = False) -> None:
         utterance.closed = Closed(end, self._clock, speech_final, from_finalize)
@@ -302,9 +301,7 @@ class Listener:
         silent = cut == full.silence_end
         self._end(full, cut, speech_final=False)
         if not silent:
-            rest = self._open_at(full.start + cut, full.audio(cut, full.length))
-            if full.silence_end is not None:  # it has just begun
-                rest.silence_end = full.silence_end - cut
+            self._open_at(full.start + cut, full.audio(cut, full.length))
 
     def _withdraw(self, utterance: Utterance, piece: Piece) -> None:
         """Give up the piece of that kind that is being done for ``utterance``, if one is."""

@@ -13,14 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.batching import Cancelled
-from streaming.endpoint import Endpointer, Onset, Silence
-from streaming.engine import SEGMENT_SECONDS
 from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
 from streaming.listener import Listener
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
-from streaming.utterance import HANG_SECONDS
-from streaming.vad import FRAME, VoiceActivity
+from streaming.vad import FRAME
 from tests.clips import RATE, Clip
 from tests.lanes import held
 from tests.streaming.listening import LIVE, OFFLINE, Floats, continuous, finals, finish, hear, listen
@@ -326,25 +323,6 @@ def test_after_its_end_a_listener_hears_nothing(asr_model: AsrModel) -> None:
     for call in calls:
         with pytest.raises(Cancelled):
             call()
-
-
-def test_a_silence_that_has_just_begun_goes_on_behind_a_split(asr_model: AsrModel, clips: list[Clip]) -> None:
-    """What is left of a full utterance ends where its speech did, not where the endpoint was sure of it."""
-    speech = continuous(clips, 24)
-    options = ListenOptions(interim=False, endpointing=2.0)
-    for length in range(int(23.6 * RATE), int(23.95 * RATE), 500):
-        samples = np.concatenate([speech[:length], silence(3.0)])
-        events = Endpointer(VoiceActivity(asr_model.engine.vad), 2.0).feed(samples)
-        onset = next(event.sample for event in events if isinstance(event, Onset))
-        full = max(onset - int(ListenOptions().preroll * RATE), 0) + int(SEGMENT_SECONDS * RATE)
-        pause = [event for event in events if isinstance(event, Silence)][-1]
-        if pause.decided <= full < pause.sample + HANG_SECONDS * RATE - 600:
-            break
-    else:
-        pytest.fail("no silence began at the split")
-    found = finals(listen(asr_model, samples, options, [len(samples)]))
-    assert len(found) == 2 and found[0].end == found[1].start
-    assert found[1].end == pytest.approx(pause.sample / RATE + HANG_SECONDS, abs=1e-3)
 
 
 @pytest.mark.parametrize("live", [True, False])
