@@ -1,7 +1,6 @@
 """``hearsay cluster``: daemons on many machines behind one address, by Ray Serve."""
 
 import inspect
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -59,5 +58,4 @@ def _cluster(
         downscale_seconds=downscale_seconds,
     )
     check_models(settings)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     deploy(settings, plan, lambda url: print(f"hearsay is ready on {url}", file=sys.stderr, flush=True))

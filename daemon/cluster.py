@@ -8,8 +8,10 @@ proxies do not hold, the size of a message and a proxy that dies, is held here.
 import asyncio
 import importlib
 import os
+import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -294,12 +296,15 @@ def deploy(settings: Settings, plan: Plan, ready: Callable[[str], None]) -> None
             serve.run(deployment.bind(replace(settings, threads=threads)), name=APP, route_prefix="/")
         except RuntimeError as error:
             raise NoRay(f"the replicas do not start: {error}") from None
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray has set one that exits at once
         ready(f"http://{settings.host}:{settings.port}")
-        try:
+        with suppress(KeyboardInterrupt):
             while True:
                 time.sleep(3600)
-        except KeyboardInterrupt:
-            pass
+        with suppress(KeyboardInterrupt):  # a second signal ends at once
+            serve.delete(APP, _blocking=False)  # replicas drain, and proxies pass on what they still say
+            while APP in serve.status().applications:
+                time.sleep(0.5)
         serve.shutdown()
         del board
     finally:
