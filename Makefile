@@ -112,7 +112,7 @@ cluster-check: $(VENV)/dev.stamp  ## replicas by Ray Serve, which is installed b
 	@test -x .envs/cluster/bin/python || $(BIN)/python -m venv .envs/cluster
 	@realpath $(VENV)/lib/python*/site-packages > $$(echo .envs/cluster/lib/python*/site-packages)/hearsay.pth
 	@.envs/cluster/bin/python -m pip install -q --disable-pip-version-check 'ray[serve]==2.60.*'
-	@.envs/cluster/bin/python -m pytest -q -p no:warnings tests/cluster
+	@.envs/cluster/bin/python -m pytest -q -W ignore tests/cluster
 
 clean:  ## remove environments and caches of this folder
 	rm -rf $(VENV) .envs .pytest_cache .ruff_cache .hypothesis build dist
