@@ -122,7 +122,7 @@ def test_nothing_finished_is_computed_twice(asr_model: AsrModel, clips: list[Cli
     assert work.window_rows == work.windows * spec.window_rows
     assert work.windows <= len(samples) // (8 * RATE)
     looks = work.ticks + work.finals
-    assert work.stem_tails <= looks
+    assert work.stem_tails <= looks + work.finals  # the quiet behind a final may reach into one chunk more
     assert work.body_tails <= looks
     assert work.tail_rows <= looks * spec.window_rows
     events += finish(listener)
