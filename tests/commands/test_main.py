@@ -19,7 +19,7 @@ VERBS = {
     "models list", "models verify", "models path", "models pull", "models remove",
     "export run", "export inspect", "export verify",
     "bench asr", "bench sessions", "bench tts", "bench voices", "bench eval", "bench words", "bench stability",
-    "bench size",
+    "bench size", "cluster",
 }  # fmt: skip
 
 
