@@ -10,7 +10,7 @@ from bench.stability import Committed, main, recordings, sweep
 from streaming.stability import Rule
 from tests.clips import DATA
 
-CLIPS = 6
+CLIPS = 4
 
 
 def test_a_surer_rule_commits_fewer_words(asr_directory: Path) -> None:

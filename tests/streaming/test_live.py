@@ -153,7 +153,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(actions=ACTIONS, endpointing=st.sampled_from([0.3, 0.6]), marks=st.sets(st.integers(1, 150), max_size=3))
 def test_what_is_said_does_not_depend_on_when_the_work_is_done(
     asr_model: AsrModel,
