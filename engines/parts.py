@@ -32,7 +32,7 @@ class ClipFloor(msgspec.Struct, frozen=True, tag="clip_max", tag_field="kind"):
 class Mel(msgspec.Struct, frozen=True):
     """Log-mel front end. ``filters`` is a .npy file, float32 [bins, n_fft // 2 + 1].
 
-    What happens between samples and bins is the family's: streaming/mel.py, streaming/fbank.py.
+    What happens between samples and bins is the family's: streaming/mel.py, streaming/fun_asr/fbank.py.
     """
 
     sample_rate: int

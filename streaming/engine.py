@@ -21,9 +21,9 @@ from engines.manifest import FixedFloor, ManifestError, read_asr
 from engines.onnx import Graph
 from engines.threads import budget, share
 from streaming.encoder import AudioEncoder, rows_of
-from streaming.fbank import Fbank
 from streaming.forced_aligner import ForcedAligner
-from streaming.fun_prompt import FunAsrPrompt
+from streaming.fun_asr.fbank import Fbank
+from streaming.fun_asr.prompt import FunAsrPrompt
 from streaming.keyterms import KeytermBias
 from streaming.mel import CLAMP, LogMel, MelStream, load_filters
 from streaming.options import OptionError

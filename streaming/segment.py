@@ -24,10 +24,10 @@ from streaming.ctc import CtcRows
 from streaming.decoding import MAX_BANS, Draft, Hypothesis, accepted, budget, follow, inverse
 from streaming.encoder import Encoded
 from streaming.engine import Engine, Head
-from streaming.fbank import Fbank
+from streaming.fun_asr.clip import WholeClip
+from streaming.fun_asr.fbank import Fbank
 from streaming.keyterms import recited, supported
 from streaming.rescoring import rescored
-from streaming.whole import WholeClip
 from streaming.windows import Windows
 from streaming.work import Work
 

@@ -18,13 +18,13 @@ from engines.gguf import Decoder, Rows
 from engines.onnx import Graph
 from export.sound import sound
 from streaming.engine import SEGMENT_SECONDS
-from streaming.fbank import Fbank
-from streaming.fun_prompt import NAMES
+from streaming.fun_asr.clip import WholeClip
+from streaming.fun_asr.fbank import Fbank
+from streaming.fun_asr.prompt import NAMES
 from streaming.model import AsrModel
 from streaming.options import ListenOptions, OptionError
 from streaming.prompt import LANGUAGES
 from streaming.segment import Segment
-from streaming.whole import WholeClip
 from streaming.work import Work
 from tests.clips import RATE, Clip
 from tests.golden_models import GOLDEN

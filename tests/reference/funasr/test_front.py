@@ -9,8 +9,8 @@ import pytest
 from engines import manifest as manifests
 from engines.files import load_tokenizer
 from export.sound import sound
-from streaming.fbank import Fbank
-from streaming.fun_prompt import FunAsrPrompt
+from streaming.fun_asr.fbank import Fbank
+from streaming.fun_asr.prompt import FunAsrPrompt
 from tests.reference.funasr import golden
 from tests.reference.funasr.official import NAMES
 from tests.reference.funasr.test_encoder import SECONDS

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from engines.batching import Owner
 from streaming.encoder import Encoded
 from streaming.engine import Engine
-from streaming.fbank import Fbank
+from streaming.fun_asr.fbank import Fbank
 from streaming.windows import Samples
 from streaming.work import Work
 
