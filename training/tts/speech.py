@@ -14,9 +14,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import soxr
 from numpy.typing import NDArray
 
-from training.tts.config import FRAME, LABEL
+from training.tts.config import FRAME, LABEL, RATE
 from training.tts.phones import UNKNOWN
 
 LEVEL = 0.07  # root mean square of every utterance, full scale 1
@@ -133,9 +134,7 @@ class Arrivals:
 
 def load_samples(path: Path) -> Shard:
     """int16 samples at 16 kHz -> a shard of one utterance at LEVEL without text or labels."""
-    from scipy.signal import resample_poly
-
-    wave = levelled(resample_poly(np.fromfile(path, np.int16).astype(np.float32), 3, 2).astype(np.float32))
+    wave = levelled(soxr.resample(np.fromfile(path, np.int16).astype(np.float32), 16_000, RATE))
     labels = np.full(len(wave) // LABEL, UNKNOWN, np.uint8)
     return Shard(wave, labels, [Utterance("", "", len(wave) // FRAME, (), False)])
 

@@ -3,9 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
-
-pytest.importorskip("scipy")
 
 from tests.training.tts.shapes import tone_shard
 from training.tts.phones import UNKNOWN
