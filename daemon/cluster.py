@@ -152,9 +152,12 @@ class Replica:
         return {"live": float(self.hub.listeners.taken), "headroom": float(self._headroom)}
 
     @property
+    def _ready(self) -> bool:
+        return self.hub.models is not None and not self.hub.draining and not self.hub.stalled
+
+    @property
     def _headroom(self) -> int:
-        ready = self.hub.models is not None and not self.hub.draining and not self.hub.stalled
-        return self.hub.headroom if ready else 0
+        return self.hub.headroom if self._ready else 0
 
     def _begin(self, work: Any) -> None:
         task = self._loop.create_task(work)
@@ -165,9 +168,8 @@ class Replica:
         """Tell the others, again and again."""
         while True:
             hub = self.hub
-            ready = hub.models is not None and not hub.draining and not hub.stalled
             speaking = hub.models is not None and hub.models.speaking is not None
-            mine = Report(ready, speaking, self._headroom, hub.metrics.text().decode())
+            mine = Report(self._ready, speaking, self._headroom, hub.metrics.text().decode())
             try:
                 self._all = await self._board.exchange.remote(self._name, mine)
             except Exception:  # of Ray, in many shapes: the board is away and comes again
@@ -180,11 +182,7 @@ class Replica:
         hub.drain()
         deadline = time.monotonic() + hub.settings.drain_seconds
         while hub.taken:
-            now = time.monotonic()
-            if now >= deadline:
-                hub.leave.set()
-            if now - max(deadline, hub.moved_at) >= hub.settings.stall_seconds:
-                hub.cut.set()
+            hub.send_away(deadline)
             await asyncio.sleep(0.1)
 
     def _readyz(self, hub: Hub, request: Request) -> Response:

@@ -150,6 +150,15 @@ class Hub:
         self.metrics.draining.set(1)
         self.metrics.ready.set(0)
 
+    def send_away(self, deadline: float) -> None:
+        """Of a drain, asked again and again: from ``deadline`` on (time.monotonic) sessions are to leave, and where
+        nothing moves for ``stall_seconds`` after it they are cut."""
+        now = time.monotonic()
+        if now >= deadline:
+            self.leave.set()
+            if now - max(deadline, self.moved_at) >= self.settings.stall_seconds:
+                self.cut.set()
+
     async def stop(self) -> None:
         """Release models and threads. Sessions must have ended."""
         if self._loading is not None:

@@ -99,11 +99,10 @@ class Server(uvicorn.Server):
             return True
         if now < self._deadline:
             return False
-        hub.leave.set()
         if not hub.cut.is_set():
-            if now - max(self._deadline, hub.moved_at) >= hub.settings.stall_seconds:
+            hub.send_away(self._deadline)
+            if hub.cut.is_set():
                 _tell(f"hearsay cuts {hub.taken} sessions: nothing moved for {hub.settings.stall_seconds:g} s")
-                hub.cut.set()
                 self._cut_at = now
             return False
         if now - self._cut_at < _CUT_SECONDS:

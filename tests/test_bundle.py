@@ -100,8 +100,9 @@ def test_the_container_runs_without_root_on_a_read_only_file_system(bundle: Path
     commands = {
         name: json.loads(found) for name, found in re.findall(r"(CMD|ENTRYPOINT) (\[.*\])$", file, re.MULTILINE)
     }
-    check = json.loads(re.search(r"^HEALTHCHECK CMD (\[.*\])$", file, re.MULTILINE)[1])  # type: ignore[index]
-    environment = dict(pair.split("=") for pair in re.search(r"^ENV (.*)$", file, re.MULTILINE)[1].split())  # type: ignore[index]
+    (check,) = map(json.loads, re.findall(r"^HEALTHCHECK CMD (\[.*\])$", file, re.MULTILINE))
+    (variables,) = re.findall(r"^ENV (.*)$", file, re.MULTILINE)
+    environment = dict(pair.split("=") for pair in variables.split())
     assert re.search(r"^USER 10001:10001$", file, re.MULTILINE) and environment["HOME"] == "/data"
     opt, volume = tmp_path / "opt", tmp_path / "volume"
     opt.mkdir(), volume.mkdir()

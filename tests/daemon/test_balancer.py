@@ -78,7 +78,7 @@ def test_every_door_is_open(tmp_path: Path, speech: Speech) -> None:
         sound, messages = Voice(url).speak("Good evening.")
         assert len(sound) > 24_000 and messages
         for path in ("/v2/listen?model=flux-general-en&encoding=linear16&sample_rate=16000", "/v1/realtime"):
-            with connect(url.replace("http", "ws", 1) + path, origin=url, proxy=None, **PATIENT) as socket:  # type: ignore[arg-type]
+            with connect(url.replace("http", "ws", 1) + path, origin=url, proxy=None, **PATIENT) as socket:
                 assert json.loads(socket.recv(60))["type"] in ("Connected", "session.created")
         form = {"stream": "true"}
         large = sample("demo").path.read_bytes()  # nginx keeps it on disk, for a second replica
@@ -88,7 +88,7 @@ def test_every_door_is_open(tmp_path: Path, speech: Speech) -> None:
             HTTP.post(f"{url}/v1/audio/speech", json={"input": "Good evening."}).headers["content-type"] == "audio/mpeg"
         )
         with pytest.raises(InvalidStatus) as error:
-            connect(url.replace("http", "ws", 1) + "/v1/listen", origin="https://example.org", proxy=None, **PATIENT)  # type: ignore[arg-type]
+            connect(url.replace("http", "ws", 1) + "/v1/listen", origin="https://example.org", proxy=None, **PATIENT)
         assert error.value.response.status_code == 403
 
 
