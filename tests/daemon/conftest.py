@@ -91,9 +91,9 @@ def silence() -> bytes:
 
 
 @pytest.fixture
-def count(asr_model: AsrModel) -> Callable[[Background], Counts]:
+def count(models: Models) -> Callable[[Background], Counts]:
     """Count what is in use now."""
-    return partial(Counts.of, asr_model)
+    return partial(Counts.of, models)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Plain clients of real daemons, and what several of these tests ask."""
 
+import asyncio
 import gc
 import io
 import json
@@ -22,7 +23,6 @@ from websockets.sync.client import ClientConnection, connect
 from daemon.config import Settings
 from daemon.loading import Models
 from daemon.serve import Background
-from streaming.model import AsrModel
 from tests.clips import DATA, RATE, Clip
 
 HTTP = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0), timeout=60, trust_env=False)
@@ -64,23 +64,24 @@ class Counts:
     """What a session must not leave behind."""
 
     threads: int
+    tasks: int
     descriptors: int
-    listeners: int
+    sessions: int
     sequences: int
     places: int
 
     @classmethod
-    def of(cls, model: AsrModel, background: Background) -> "Counts":
+    def of(cls, models: Models, background: Background) -> "Counts":
         """What is in use now."""
         gc.collect()
+        hearing, speaking = models.hearing.model, models.speaking.model if models.speaking is not None else None
         return cls(
             # The pools of threads are the daemon's: bounded, and gone with it.
-            threads=sum(
-                not thread.name.startswith(("hearsay-worker", "hearsay-feeding")) for thread in threading.enumerate()
-            ),
+            threads=sum(not thread.name.startswith(POOLS) for thread in threading.enumerate()),
+            tasks=sum(issubclass(type(one), asyncio.Task) and not one.done() for one in gc.get_objects()),
             descriptors=len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0,
-            listeners=model.live,
-            sequences=model.engine.decoder.taken,
+            sessions=hearing.live + (speaking.live if speaking is not None else 0),
+            sequences=hearing.engine.decoder.taken + (speaking.taken if speaking is not None else 0),
             places=background.hub.taken,
         )
 

@@ -1,22 +1,23 @@
-"""The daemon for a long time: a thousand clients that vanish, and an hour of speech over one connection."""
+"""The daemon for a long time: a thousand clients vanish at each door; an hour of speech over one connection."""
 
 import contextlib
 import json
 import os
 import threading
 import time
-from functools import partial
 from typing import Any
 
 import psutil
+import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
+from codec.model import TtsModel
 from daemon.loading import Loaded, Models
 from streaming.model import AsrModel
 from tests.clips import RATE, Clip
-from tests.daemon.support import Client, Counts, Speech, running
-from tests.daemon.test_disconnects import abrupt_disconnects
+from tests.daemon.disconnects import DOORS, abrupt_disconnects, whole
+from tests.daemon.support import Client, Speech, running
 from tests.soak.memory import Memory
 from tests.streaming.listening import continuous
 
@@ -30,18 +31,23 @@ LEFT_BEHIND = 40_000
 """Bytes a vanished client may cost on average: the arenas of dozens of threads breathe, but one listener is more."""
 
 
-def test_a_thousand_abrupt_disconnects(asr_model: AsrModel, clips: list[Clip]) -> None:
-    """No thread, descriptor, listener, sequence or place is left; memory stays what a thousand before made it."""
-    speech, count = Speech.among(clips), partial(Counts.of, asr_model)
-    process = psutil.Process()
-    with running(Models(Loaded.of(asr_model))) as background:
-        abrupt_disconnects(background, speech, count, DISCONNECTS)  # every thread's arena fills once
+@pytest.mark.parametrize("name", DOORS)
+def test_a_thousand_abrupt_disconnects(name: str, asr_model: AsrModel, tts_model: TtsModel, clips: list[Clip]) -> None:
+    """No thread, task, descriptor, session, sequence or place is left; memory stays what a thousand before made it."""
+    speech, models, process = Speech.among(clips), Models(Loaded.of(asr_model), Loaded.of(tts_model)), psutil.Process()
+    with whole(models) as (background, chat):
+        abrupt_disconnects(background, models, DOORS[name], speech, DISCONNECTS)  # every thread's arena fills once
+        broken_off = chat.seen.broken_off
+        chat.seen.requests.clear()
         before = process.memory_info().rss
         began = time.perf_counter()
-        abrupt_disconnects(background, speech, count, DISCONNECTS)
+        abrupt_disconnects(background, models, DOORS[name], speech, DISCONNECTS)
         after = process.memory_info().rss
     seconds = time.perf_counter() - began
-    print(f"\n{DISCONNECTS} disconnects in {seconds:.0f} s, resident {before / 1e6:.1f} MB → {after / 1e6:.1f} MB")
+    print(
+        f"\n{name}: {DISCONNECTS} disconnects in {seconds:.0f} s ({chat.seen.broken_off - broken_off} answers broken "
+        f"off), resident {before / 1e6:.1f} MB → {after / 1e6:.1f} MB"
+    )
     assert after - before < DISCONNECTS * LEFT_BEHIND
 
 
