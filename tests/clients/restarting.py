@@ -11,7 +11,7 @@ from clients.events import Results
 from clients.options import StreamOptions
 from clients.resume import Reconnected
 from clients.stream import listen
-from tests.daemon.test_serve import Process
+from tests.daemon.process import Process
 
 RATE = 16_000
 PIECE_SECONDS = 0.1

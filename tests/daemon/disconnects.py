@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pytest
 from websockets.exceptions import InvalidStatus
 
 from daemon.loading import Models
@@ -107,11 +108,14 @@ DOORS: Final = {
 
 @contextmanager
 def whole(models: Models) -> Iterator[tuple[Background, ChatServer]]:
-    """A daemon with every door open, and the chat endpoint behind it."""
+    """A daemon with every door open, which lets in whoever it has a slot for, and the chat endpoint behind it."""
     with (
+        pytest.MonkeyPatch.context() as patch,
         ChatServer() as chat,
         running(models, speakers=8, wyoming_port=free_port(), llm_url=chat.url) as background,
     ):
+        patch.setattr("engines.load.USABLE", 1e9)
+        patch.setattr("engines.load.LATE_SECONDS", 0.0)
         chat.script.parts, chat.script.pause = _STORY, 0.05
         yield background, chat
 

@@ -21,8 +21,8 @@ from clients.resume import Reconnected
 from clients.stream import listen
 from commands.samples import sample
 from tests.clients.restarting import free_port
+from tests.daemon.process import Process, ask, process
 from tests.daemon.support import HTTP, PATIENT, Client, Speech, Voice, eventually, finals, send
-from tests.daemon.test_serve import Process, ask, process
 
 ROOT = Path(__file__).parents[2]
 WHOLE = """

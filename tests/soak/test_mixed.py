@@ -10,8 +10,8 @@ import psutil
 from websockets.exceptions import InvalidStatus
 
 from tests.clips import Clip
+from tests.daemon.process import process
 from tests.daemon.support import HTTP, RATE, Client, Speech, Voice, finals, send
-from tests.daemon.test_serve import process
 
 MINUTES = float(os.environ.get("HEARSAY_SOAK_MIXED_MINUTES", "30"))
 PIECE = RATE // 10 * 2

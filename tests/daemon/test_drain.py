@@ -1,0 +1,190 @@
+"""How a daemon ends: what it does with the work it has when a signal comes."""
+
+import io
+import json
+import signal
+import socket
+import threading
+import time
+from contextlib import ExitStack
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from tests.daemon.process import ask, process
+from tests.daemon.support import HTTP, LONG, RATE, Client, Speech, eventually, finals, send
+
+
+def test_sigterm_in_mid_sentence_lets_live_sessions_finish(speech: Speech) -> None:
+    """New work is refused, the sentence is heard to its end, then the process ends with 0."""
+    with process() as running:
+        url = running.url()
+        client = Client(url)
+        expected = finals(client.transcribe(speech.pcm))
+        half = len(speech.pcm) // 4 * 2
+        with client.open() as socket:
+            send(socket, speech.pcm[:half])
+            running.process.send_signal(signal.SIGTERM)
+            assert eventually(lambda: ask(url, "/readyz") == 503)
+            assert ask(url, "/healthz") == 200
+            with pytest.raises(InvalidStatus) as error, client.open():
+                pass
+            assert error.value.response.status_code == 503
+            assert error.value.response.headers["retry-after"] == "5"
+            time.sleep(0.5)
+            send(socket, speech.pcm[half:])
+            socket.send('{"type": "CloseStream"}')
+            messages = [json.loads(message) for message in socket]
+            assert socket.close_code == 1000
+        assert finals(messages) == expected != ""
+        assert running.wait() == 0
+        others = [line for line in running.lines if not line.startswith("hearsay ")]
+        assert others == []
+
+
+def test_at_the_drain_deadline_sessions_are_finalised_and_sent_away(speech: Speech) -> None:
+    with process(drain_seconds="1") as running:
+        client = Client(running.url())
+        expected = finals(client.transcribe(speech.pcm))
+        with client.open() as socket:
+            send(socket, speech.pcm)
+            began = time.monotonic()
+            running.process.send_signal(signal.SIGTERM)
+            messages: list[dict[str, Any]] = []
+            with pytest.raises(ConnectionClosed) as error:
+                while True:
+                    messages.append(json.loads(socket.recv(timeout=60)))
+            assert 0.9 < time.monotonic() - began < 60
+            assert error.value.rcvd is not None
+            assert (error.value.rcvd.code, error.value.rcvd.reason) == (1012, "the daemon is shutting down")
+        assert messages[-1]["type"] == "Metadata"
+        assert finals(messages) == expected
+        assert running.wait() == 0
+
+
+def test_a_second_signal_ends_at_once(speech: Speech) -> None:
+    with process(drain_seconds="600") as running:
+        client = Client(running.url())
+        with client.open() as socket:
+            send(socket, speech.pcm)
+            running.process.send_signal(signal.SIGINT)
+            assert eventually(lambda: any("a second signal ends them" in line for line in running.lines))
+            running.process.send_signal(signal.SIGINT)
+            assert running.wait() == 1, "a session is lost"
+        assert [line for line in running.lines if not line.startswith("hearsay ")] == []
+        assert running.lines[-1] == "hearsay ends at once; 1 sessions are lost"
+
+
+def test_an_idle_daemon_ends_with_the_first_signal() -> None:
+    with process(drain_seconds="600") as running:
+        running.url()
+        running.process.send_signal(signal.SIGTERM)
+        assert running.wait() == 0
+
+
+def test_sigterm_lets_an_upload_finish(speech: Speech) -> None:
+    with process(drain_seconds="600") as running:
+        url = running.url()
+        audio = np.frombuffer(speech.pcm * int(90 / speech.seconds), "<i2")
+        file = io.BytesIO()
+        soundfile.write(file, audio, RATE, format="WAV", subtype="PCM_16")
+        answers: list[httpx.Response] = []
+
+        def upload() -> None:
+            files = {"file": ("speech.wav", file.getvalue())}
+            answers.append(HTTP.post(url + "/v1/audio/transcriptions", files=files, timeout=300))
+
+        uploading = threading.Thread(target=upload)
+        uploading.start()
+        busy = 'hearsay_sessions{path="/v1/audio/transcriptions"} 1.0'
+        assert eventually(lambda: busy in HTTP.get(url + "/metrics", timeout=60).text)
+        running.process.send_signal(signal.SIGTERM)
+        uploading.join(300)
+        assert answers[0].status_code == 200
+        assert answers[0].json()["usage"]["seconds"] == pytest.approx(len(audio) / RATE, abs=0.01)
+        assert running.wait() == 0
+
+
+def test_at_the_drain_deadline_what_has_arrived_is_answered() -> None:
+    """An upload that is not here yet is 503, a text is spoken to its end."""
+    with process(drain_seconds="0.5", tts_model="auto") as running, ExitStack() as stack:
+        host, port = running.url().removeprefix("http://").split(":")
+        body = json.dumps({"input": LONG, "response_format": "pcm"})
+        asks = {"/v1/audio/speech": (len(body), body), "/v1/audio/transcriptions": (1000, "--X\r\n")}
+        raws: list[socket.socket] = []
+        for path, (length, part) in asks.items():
+            raw = stack.enter_context(socket.create_connection((host, int(port)), 60))
+            kind = "Content-Type: multipart/form-data; boundary=X"
+            raw.sendall(f"POST {path} HTTP/1.1\r\nHost: {host}\r\n{kind}\r\nContent-Length: {length}\r\n\r\n".encode())
+            raw.sendall(part.encode())
+            raws.append(raw)
+        said = raws[0].recv(12)
+        running.process.send_signal(signal.SIGTERM)
+        answer = b""
+        while chunk := raws[1].recv(4096):
+            answer += chunk
+        assert answer.startswith(b"HTTP/1.1 503 ") and b"retry-after: 5" in answer
+        while chunk := raws[0].recv(65_536):
+            said = (said + chunk)[-5:]
+        assert said[-5:] == b"0\r\n\r\n", "the last chunk"
+        assert running.wait() == 0
+        assert "Traceback" not in "".join(running.lines)
+
+
+def test_at_the_drain_deadline_all_that_arrived_is_heard(speech: Speech) -> None:
+    """However long that takes: the deadline passes while many seconds of audio of several sessions wait."""
+    with process(drain_seconds="0", sessions="5") as running, ExitStack() as stack:
+        client = Client(running.url())
+        expected = finals(client.transcribe(4 * speech.pcm))
+        sockets = [stack.enter_context(client.open()) for _ in range(5)]
+        for socket_ in sockets:
+            send(socket_, 4 * speech.pcm)
+        for socket_ in sockets:
+            assert socket_.ping().wait(60), "all of it has arrived"
+        running.process.send_signal(signal.SIGTERM)
+        for socket_ in sockets:
+            messages: list[dict[str, Any]] = []
+            with pytest.raises(ConnectionClosed) as error:
+                while True:
+                    messages.append(json.loads(socket_.recv(timeout=120)))
+            assert error.value.rcvd is not None and error.value.rcvd.code == 1012
+            assert finals(messages) == expected
+            assert messages[-1]["type"] == "Metadata"
+            assert messages[-1]["duration"] == pytest.approx(4 * speech.seconds, abs=0.01)
+        assert running.wait() == 0
+
+
+HANG = """
+import threading
+from streaming.listener import Listener
+def step(self):
+    threading.Event().wait()
+Listener.step = step
+"""
+"""A model whose calls never come back."""
+
+
+def test_what_must_be_cut_is_named(speech: Speech) -> None:
+    """Nothing moves: the stream is told what is lost, the log too, and the status is not 0."""
+    with process(HANG, drain_seconds="0", stall_seconds="1") as running:
+        with Client(running.url()).open() as socket:
+            send(socket, speech.pcm)
+            assert socket.ping().wait(60)
+            running.process.send_signal(signal.SIGTERM)
+            messages: list[dict[str, Any]] = []
+            with pytest.raises(ConnectionClosed) as error:
+                while True:
+                    messages.append(json.loads(socket.recv(timeout=60)))
+        assert error.value.rcvd is not None and error.value.rcvd.code == 1012
+        told = [message for message in messages if message["type"] == "Error"]
+        assert len(told) == 1 and told[0]["variant"] == "Cut"
+        lost = f"lost: what was said from 0.00 s to {speech.seconds:.2f} s of the audio"
+        assert told[0]["description"] == f"the daemon is shutting down; {lost}"
+        assert messages[-1]["type"] == "Metadata"
+        assert running.wait() == 1
+        assert any("cut, lost: " in line for line in running.lines), running.lines
+        assert "Traceback" not in "".join(running.lines)
