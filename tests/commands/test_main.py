@@ -62,9 +62,9 @@ def test_starting_is_light():
     subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=300)
 
 
-def test_version(hearsay: Run):
+def test_version(process: Run):
     """--version prints name and version."""
-    done = hearsay("--version")
+    done = process("--version")
     assert done.returncode == 0 and done.stdout.startswith("hearsay ")
 
 
@@ -100,13 +100,13 @@ def test_expected_errors_carry_their_exit_code():
     assert str(culprit(group)) == "deep"
 
 
-def test_a_debug_variable_brings_the_traceback(hearsay: Run):
+def test_a_debug_variable_brings_the_traceback(process: Run):
     """HEARSAY_DEBUG shows where an expected error came from."""
-    done = hearsay("models", "path", "no-such-model", HEARSAY_DEBUG="1")
+    done = process("models", "path", "no-such-model", HEARSAY_DEBUG="1")
     assert "Traceback" in done.stderr and "ModelNotFound" in done.stderr
 
 
-def test_a_reader_that_leaves_is_no_error_of_ours(hearsay: Run, environment: dict[str, str]):
+def test_a_reader_that_leaves_is_no_error_of_ours(environment: dict[str, str]):
     """`hearsay … | head -0` neither hangs nor shows a traceback."""
     line = f"{sys.executable} -m commands.main serve --help | true"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=environment, timeout=300)

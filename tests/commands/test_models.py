@@ -108,11 +108,11 @@ def hub(asr_directory: Path, tmp_path: Path) -> Iterator[Hub]:
     server.server_close()
 
 
-def test_pull_verify_use_and_remove(hearsay: Run, hub: Hub, tmp_path: Path):
+def test_pull_verify_use_and_remove(hearsay: Run, process: Run, hub: Hub, tmp_path: Path):
     """Fetched, checked, found by name, and gone again; what the manifest does not list stays on the hub."""
     place = tmp_path / "share" / "hearsay" / "models" / "mine"
     environment = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "cache")}
-    done = hearsay("models", "pull", "someone/tiny-asr", "--name", "mine", **environment)
+    done = process("models", "pull", "someone/tiny-asr", "--name", "mine", **environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str(place)
     assert (place / "README.md").is_file() and not (place / "pytorch_model.bin").exists()
@@ -129,27 +129,27 @@ def test_pull_verify_use_and_remove(hearsay: Run, hub: Hub, tmp_path: Path):
     assert hearsay("models", "path", "mine").returncode == 2
 
 
-def test_a_link_is_replaced_by_what_is_pulled(hearsay: Run, hub: Hub, tmp_path: Path):
+def test_a_link_is_replaced_by_what_is_pulled(process: Run, hub: Hub, tmp_path: Path):
     """Somebody linked a model of their own into the place; it stays where it is."""
     own, place = tmp_path / "own", tmp_path / "share" / "hearsay" / "models" / "tiny-asr"
     shutil.copytree(hub.folder, own)
     place.parent.mkdir(parents=True)
     place.symlink_to(own)
     environment = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "cache")}
-    done = hearsay("models", "pull", "someone/tiny-asr", **environment)
+    done = process("models", "pull", "someone/tiny-asr", **environment)
     assert done.returncode == 0, done.stderr
     assert not place.is_symlink() and (own / "model.json").is_file()
     assert [path.name for path in place.parent.iterdir()] == ["tiny-asr"]
 
 
-def test_a_damaged_download_is_not_kept(hearsay: Run, hub: Hub, tmp_path: Path):
+def test_a_damaged_download_is_not_kept(process: Run, hub: Hub, tmp_path: Path):
     """One byte of the decoder differs on the hub: an error naming the file, and nothing left behind."""
     decoder = next(hub.folder.glob("*.gguf"))
     content = bytearray(decoder.read_bytes())
     content[-1] ^= 1
     decoder.write_bytes(content)
     environment = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "cache")}
-    done = hearsay("models", "pull", "someone/tiny-asr", **environment)
+    done = process("models", "pull", "someone/tiny-asr", **environment)
     assert done.returncode == 1
     assert decoder.name in done.stderr and "SHA-256" in done.stderr
     assert "Traceback" not in done.stderr
@@ -165,20 +165,20 @@ def test_a_damaged_download_is_not_kept(hearsay: Run, hub: Hub, tmp_path: Path):
     ],
 )
 def test_what_cannot_be_pulled_is_said(
-    hearsay: Run, hub: Hub, tmp_path: Path, arguments: list[str], code: int, reason: str
+    process: Run, hub: Hub, tmp_path: Path, arguments: list[str], code: int, reason: str
 ):
     """No such repository, an illegal name: one line."""
     environment = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "cache")}
-    done = hearsay("models", "pull", *arguments, **environment)
+    done = process("models", "pull", *arguments, **environment)
     assert done.returncode == code
     assert reason in done.stderr and len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_repository_without_a_manifest_is_no_model(hearsay: Run, hub: Hub, tmp_path: Path):
+def test_a_repository_without_a_manifest_is_no_model(process: Run, hub: Hub, tmp_path: Path):
     """A checkpoint is not an exported model."""
     (hub.folder / "model.json").unlink()
     environment = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "cache")}
-    done = hearsay("models", "pull", "someone/tiny-asr", **environment)
+    done = process("models", "pull", "someone/tiny-asr", **environment)
     assert done.returncode == 1 and "cannot pull someone/tiny-asr" in done.stderr and "Traceback" not in done.stderr
 
 

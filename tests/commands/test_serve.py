@@ -54,9 +54,9 @@ def test_flags_win_over_environment_and_file(start: Callable[..., Popen[str]], e
     assert any(line.endswith(" 3.0") and "capacity" in line for line in lines), lines
 
 
-def test_a_model_that_is_not_there_ends_it(hearsay: Run):
+def test_a_model_that_is_not_there_ends_it(process: Run):
     """Exit code 1 and the reason."""
-    done = hearsay("serve", "--port", "0", "--asr-model", "no-such-model")
+    done = process("serve", "--port", "0", "--asr-model", "no-such-model")
     assert done.returncode == 1
     assert "no model named 'no-such-model'" in done.stderr and "Traceback" not in done.stderr
 
