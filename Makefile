@@ -46,9 +46,9 @@ demo: environment  ## play a recording through the daemon and watch the captions
 serve: environment  ## run the daemon on 127.0.0.1
 	@$(BIN)/hearsay serve
 
-# Two processes, each a file at a time, in order: much of a test's time is waiting for a clock or a closing daemon.
+# Three processes, each a file at a time, the long ones early: much of a test's time is waiting for a clock or a closing daemon.
 test: $(VENV)/dev.stamp  ## everything that needs no torch
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=10
+	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=10
 
 outside: environment  ## other people's newest clients against the daemon: make outside [OUTSIDE="-k livekit"]
 	@bash tests/clients_outside/run.sh $(OUTSIDE)
