@@ -8,6 +8,9 @@ Order: the job whose deadline comes first. A deadline is the moment its work was
 priority, so finals go before interims and live audio before backlog, and whatever waits long enough goes before all
 that is younger: nobody starves. A session waits for its job before it brings another: none can crowd out the rest, and
 the queue is never longer than the number of sessions. Jobs whose owner has gone are dropped.
+
+A job may itself submit: such a part of it runs at once, after what waits with an earlier deadline. So a chain of calls
+that are shorter than the way from thread to thread can be one job, and nobody urgent waits for more than a call.
 """
 
 import math
@@ -142,8 +145,12 @@ class Lane:
         self._most = most
         self.busy = dict.fromkeys(Priority, 0.0)
         """Seconds spent running jobs, by the priority of the most urgent one of each batch."""
+        self._inner = 0.0
+        """Seconds of those that ran inside the batch that runs."""
+        self._nested = False
+        """Whether one does; nothing runs inside that."""
         self.longest = 0.0
-        """Seconds of the longest batch so far."""
+        """Seconds of the longest batch so far, without those that ran inside it."""
         self.late_at = -math.inf
         """``time.monotonic()`` at which a job that somebody's final waits for last began :data:`LATE` or more late."""
         self.batches = 0
@@ -162,6 +169,7 @@ class Lane:
         """Have ``run([payload, …])`` called in the lane and return this payload's result.
 
         ``key``: jobs of equal key (and not None) may share one call of ``run``; they must then bring the same function.
+        From a job of this lane: ``owner`` is that job's, and the call is not shared.
 
         Raises:
             Cancelled: the owner was cancelled or the lane closed before the job began.
@@ -169,6 +177,9 @@ class Lane:
             Exception: whatever ``run`` raised.
         """
         job = _Job(key, payload, run, owner)
+        if threading.current_thread() is self._thread:
+            self._give_way(job)
+            return run([payload])[0]
         with self._wake:
             if self._closed or job.cancelled:
                 raise Cancelled
@@ -198,8 +209,19 @@ class Lane:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
-    def _take(self) -> list[_Job]:
-        """The next job and all that can run with it; empty when the lane is closed."""
+    def _give_way(self, job: _Job) -> None:
+        """Run what waits and is more urgent than ``job``, which is part of the one that runs."""
+        if not self._nested:
+            self._nested = True
+            while group := self._take(job.deadline):
+                self._run(group)
+            self._nested = False
+        if self._closed or job.cancelled:
+            raise Cancelled
+
+    def _take(self, before: float = math.inf) -> list[_Job]:
+        """The next job, of an earlier deadline than ``before``, and all that can run with it; empty where there is none
+        such, or the lane is closed. Waits for one where any will do."""
         with self._wake:
             while True:
                 for job in self._jobs:
@@ -208,10 +230,12 @@ class Lane:
                 self._jobs = deque(job for job in self._jobs if not job.future.done())
                 if self._closed:
                     return []
-                if self._jobs:
+                if self._jobs or before < math.inf:
                     break
                 self._wake.wait()
-            first = min(self._jobs, key=lambda job: job.deadline)
+            first = min(self._jobs, key=lambda job: job.deadline, default=None)
+            if first is None or first.deadline >= before:
+                return []
             group = [first]
             if first.key is not None:
                 group += [job for job in self._jobs if job is not first and job.key == first.key][: self._most - 1]
@@ -221,22 +245,26 @@ class Lane:
 
     def _work(self) -> None:
         while group := self._take():
-            now = time.monotonic()
-            if any(job.priority is Priority.FINAL and now - max(job.since, job.deadline) > LATE for job in group):
-                self.late_at = now
-            began = self._stopwatch()
-            try:
-                results = group[0].run([job.payload for job in group])
-                if len(results) != len(group):
-                    raise RuntimeError(f"{len(group)} jobs were run together, {len(results)} results came back")
-            except BaseException as error:  # the waiting threads get it; the lane lives on
-                for job in group:
-                    job.future.set_exception(error)
-            else:
-                for job, result in zip(group, results, strict=True):
-                    job.future.set_result(result)
-            seconds = self._stopwatch() - began
-            self.busy[min(job.priority for job in group)] += seconds
-            self.longest = max(self.longest, seconds)
-            self.batches += 1
-            self.jobs += len(group)
+            self._run(group)
+
+    def _run(self, group: list[_Job]) -> None:
+        now = time.monotonic()
+        if any(job.priority is Priority.FINAL and now - max(job.since, job.deadline) > LATE for job in group):
+            self.late_at = now
+        began, outer, self._inner = self._stopwatch(), self._inner, 0.0
+        try:
+            results = group[0].run([job.payload for job in group])
+            if len(results) != len(group):
+                raise RuntimeError(f"{len(group)} jobs were run together, {len(results)} results came back")
+        except BaseException as error:  # the waiting threads get it; the lane lives on
+            for job in group:
+                job.future.set_exception(error)
+        else:
+            for job, result in zip(group, results, strict=True):
+                job.future.set_result(result)
+        whole = self._stopwatch() - began
+        seconds, self._inner = whole - self._inner, outer + whole
+        self.busy[min(job.priority for job in group)] += seconds
+        self.longest = max(self.longest, seconds)
+        self.batches += 1
+        self.jobs += len(group)

@@ -3,11 +3,11 @@
 Contract: every call may come from any thread and blocks until a lane has done it. Knows no session and no clock.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +28,11 @@ from streaming.keyterms import KeytermBias
 from streaming.mel import CLAMP, LogMel, MelStream, load_filters
 from streaming.options import OptionError
 from streaming.prompt import Prompt
-from streaming.rescoring import AFFORDABLE
 from streaming.stability import DECODER_ALONE, WITH_CTC
 from streaming.vad import VoiceModel
 
 Floats = npt.NDArray[np.float32]
+T = TypeVar("T")
 
 SEGMENT_SECONDS: Final = 24.0
 """Longest segment."""
@@ -40,6 +40,10 @@ HEAD_ROWS: Final = 192
 """Prompt rows before the audio, keyterms included; longer lists are refused."""
 TEXT_ROWS: Final = 264
 """Suffix and text of one segment; 24 s of fast speech with a small vocabulary stay below it."""
+
+SMALL_WEIGHTS: Final = 50_000_000
+"""Weights in the layers of a small decoder, at most. The embedded one has 5 million, the smallest released one 352
+million."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,10 @@ class Engine:
         mine = share(sum(f.bytes for f in manifest.files.values()), budget(threads))
         self.threads = mine.threads
         spec, decoder = manifest.encoder, manifest.decoder
-        self.rescores = spec.ctc_blank is not None and 12 * decoder.layers * decoder.width**2 <= AFFORDABLE
-        """Whether finals are chosen from an n-best list. By the model's dimensions, not its bytes: it hears the same in
-        every precision. A layer has about 12 · width² weights."""
+        self._small = 12 * decoder.layers * decoder.width**2 <= SMALL_WEIGHTS
+        # By the model's dimensions, not its bytes: it hears the same in every precision.
+        self.rescores = self._small and spec.ctc_blank is not None
+        """Whether finals are chosen from an n-best list."""
         self.rule = DECODER_ALONE if spec.ctc_blank is None else WITH_CTC
         """Which words of its hypotheses are committed."""
         frames = int(SEGMENT_SECONDS * self.sample_rate) // manifest.mel.hop_length
@@ -130,6 +135,14 @@ class Engine:
         """Logits of ``rows``; single rows of many sessions share one call."""
         key = "step" if len(rows.rows) == 1 else None
         return self.lane.submit(rows, self.decoder.evaluate, key=key, owner=owner)
+
+    def chain(self, calls: Callable[[], T], owner: Owner) -> T:
+        """What ``calls`` returns, which brings ``evaluate`` one call after another.
+
+        A small decoder's are shorter than the way to the lane and back: there all are one job, which gives way to what
+        is more urgent before each of them. A large one's single rows had better share calls.
+        """
+        return self.lane.call(calls, owner=owner) if self._small else calls()
 
     def acquire(self, owner: Owner) -> int:
         """An empty sequence."""

@@ -23,9 +23,6 @@ Evaluate = Callable[[Sequence[int], int, int], Floats]
 """Tokens, the position of the first one's row, and the first row whose logits are wanted → those logits
 [rows, vocabulary]."""
 
-AFFORDABLE: Final = 50_000_000
-"""Weights in a decoder's layers up to which finals are rescored. The embedded one has 5 million, the smallest released
-one 352 million."""
 MOST: Final = 8
 """Most alternatives of one final."""
 CUT: Final = 5.0

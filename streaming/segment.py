@@ -14,6 +14,7 @@ agreeing part and decodes on from the first difference; nothing of it reaches th
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -202,7 +203,8 @@ class Segment:
             self._work.rescoring_rows += len(tokens)
             return self._engine.evaluate(Rows(self._sequence, at, self._engine.embed(tokens), wanted), owner)
 
-        best = rescored(
+        chosen = partial(
+            rescored,
             draft,
             len(draft.tokens) - len(self._understood(draft).answer.body),
             position,
@@ -213,6 +215,7 @@ class Segment:
             bias=self._head.bias,
             limit=self._budget(end, position),
         )
+        best = self._engine.chain(chosen, owner)
         self._work.rescoring_seconds += time.perf_counter() - began
         return best
 
@@ -233,7 +236,8 @@ class Segment:
             return self._engine.evaluate(Rows(self._sequence, at, self._engine.embed([token]), 0), owner)[0]
 
         began = time.perf_counter()
-        self._work.loops_broken += follow(
+        followed = partial(
+            follow,
             draft,
             logits,
             position,
@@ -245,6 +249,7 @@ class Segment:
             bans=bans,
             choices=choices,
         )
+        self._work.loops_broken += self._engine.chain(followed, owner)
         self._work.step_seconds += time.perf_counter() - began
 
     def _budget(self, samples: int, position: int) -> int:
