@@ -39,7 +39,7 @@ class Priority(IntEnum):
     """Of a session that is behind its own audio."""
 
 
-SLACK: Final = {Priority.FINAL: 0.0, Priority.EARLY: 0.5, Priority.INTERIM: 0.6, Priority.BACKLOG: 6.0}
+SLACK: Final = {Priority.FINAL: 0.0, Priority.EARLY: 0.5, Priority.INTERIM: 1.0, Priority.BACKLOG: 6.0}
 """Seconds that a job of each priority lets others go before it."""
 
 

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -230,6 +231,58 @@ def test_a_cancelled_job_is_answered_before_the_next_one_begins(lane: Lane) -> N
     assert done == ["answered"]
 
 
+def test_a_job_gives_way_to_what_is_more_urgent_before_each_of_its_own(lane: Lane) -> None:
+    """Its parts run inside it, one after the other; what waits with an earlier deadline goes between, and gives way to
+    nothing itself; the rest comes after it."""
+    done: list[str] = []
+    long, begun = task(Priority.EARLY), threading.Event()
+    final, interim = task(Priority.FINAL), task(Priority.INTERIM)
+    first = task(Priority.FINAL)
+
+    def part(name: str) -> None:
+        lane.call(lambda: done.append(name), owner=long)
+
+    def parts() -> None:
+        part("one")
+        begun.set()
+        until_waiting(lane, 3)
+        part("two")
+        part("three")
+
+    def urgent() -> None:
+        done.append("final begins")
+        lane.call(lambda: done.append("final ends"), owner=final)
+
+    def submit(call: Callable[[], None], owner: Owner) -> threading.Thread:
+        thread = threading.Thread(target=lambda: lane.call(call, owner=owner))
+        thread.start()
+        return thread
+
+    callers = [submit(parts, long)]
+    assert begun.wait(60)
+    for waiting, (call, owner) in enumerate(
+        [(lambda: done.append("interim"), interim), (urgent, final), (lambda: done.append("first"), first)]
+    ):
+        until_waiting(lane, waiting)
+        callers.append(submit(call, owner))
+    for caller in callers:
+        caller.join(60)
+    assert done == ["one", "final begins", "final ends", "first", "two", "three", "interim"]
+
+
+def test_a_job_whose_owner_has_gone_ends_at_its_next_part(lane: Lane) -> None:
+    owner, done = Owner(), list[str]()
+
+    def parts() -> None:
+        lane.call(lambda: done.append("one"), owner=owner)
+        owner.cancel()
+        lane.call(lambda: done.append("two"), owner=owner)
+
+    with pytest.raises(Cancelled):
+        lane.call(parts, owner=owner)
+    assert done == ["one"]
+
+
 @pytest.mark.parametrize("results", [[], [1, 2], [1, 2, 3, 4]])
 def test_a_wrong_number_of_results_is_every_callers_error(lane: Lane, results: list[int]) -> None:
     """And the lane lives on."""
@@ -268,7 +321,8 @@ def test_a_batch_is_as_large_as_it_may_be() -> None:
 
 
 def test_time_is_booked_to_the_most_urgent_of_a_batch() -> None:
-    """By a stopwatch that stands but for what the jobs say: a machine that is busy takes longer."""
+    """By a stopwatch that stands but for what the jobs say: a machine that is busy takes longer. What gave way is not
+    booked twice."""
     seconds = 0.0
 
     def sleep(batch: list[float]) -> list[float]:
@@ -283,11 +337,23 @@ def test_time_is_booked_to_the_most_urgent_of_a_batch() -> None:
     with queue(lane) as add:
         for priority in (Priority.BACKLOG, Priority.EARLY):
             add(lambda priority=priority: lane.submit(0.04, sleep, key="batch", owner=task(priority)))
+
+    def long() -> None:
+        nonlocal seconds
+        seconds += 0.01
+        with ThreadPoolExecutor(1) as pool:
+            final = pool.submit(lambda: lane.submit(0.05, sleep, owner=task(Priority.FINAL)))
+            until_waiting(lane, 1)
+            lane.submit(0.02, sleep, owner=interim)
+        final.result()
+
+    interim = task(Priority.INTERIM)
+    lane.call(long, owner=interim)
     lane.close()
-    booked = {Priority.FINAL: 0, Priority.EARLY: 0.04, Priority.INTERIM: 0.03, Priority.BACKLOG: 0.02}
+    booked = {Priority.FINAL: 0.05, Priority.EARLY: 0.04, Priority.INTERIM: 0.06, Priority.BACKLOG: 0.02}
     assert lane.busy == pytest.approx(booked)
-    assert lane.busy_seconds == pytest.approx(0.09)
-    assert lane.longest == pytest.approx(0.04)
+    assert lane.busy_seconds == pytest.approx(0.17)
+    assert lane.longest == pytest.approx(0.05)
 
 
 def test_only_a_final_that_waited_long_shows_a_full_machine(lane: Lane) -> None:
