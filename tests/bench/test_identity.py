@@ -41,6 +41,6 @@ def test_live_is_the_file_alone_and_with_skipped_ticks() -> None:
     for name in ("live", "live, ticks skipped"):
         assert rounded[name]["words_that_differ"] == rounded[name]["clips_that_differ"] == 0
     assert rounded["live among 3"]["rows_that_shared_a_call"] > 0
-    own: Any = measure(limit=3, sessions=3, as_it_is=True)
+    own: Any = measure(limit=2, sessions=2, as_it_is=True)
     assert own["decoder"] == "q8_0"
     assert [own[name]["words_that_differ"] for name in own if name.startswith("live")] == [0, 0, 0]

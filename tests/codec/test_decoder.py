@@ -40,7 +40,7 @@ def same(found: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> N
     assert np.abs(found - expected).max() <= 1e-4 * np.sqrt(np.mean(np.square(expected, dtype=np.float64)))
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(cuts=st.lists(st.integers(1, 64), min_size=1, max_size=8))
 def test_chunks_make_the_sound_of_one_shot(
     decoder: CodecDecoder, sound: npt.NDArray[np.float32], cuts: list[int]
@@ -61,7 +61,7 @@ def test_chunks_make_the_sound_of_one_shot(
     assert len(decoder.finish(state)) == 0
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(lengths=st.lists(st.integers(1, 24), min_size=2, max_size=5))
 def test_padding_and_neighbours_change_nothing(decoder: CodecDecoder, lengths: list[int]) -> None:
     """Streams of different lengths in one call, padded with −1: each gets what it gets alone, twice in a row."""

@@ -97,9 +97,9 @@ def test_sixteen_sessions_hear_what_one_hears(asr_model: AsrModel, short: list[C
     assert len({tuple(f.text for f in fs) for fs in alone}) > 8  # and they say different things
 
 
-def test_committed_words_are_append_only(asr_model: AsrModel, clips: list[Clip]) -> None:
+def test_committed_words_are_append_only(asr_model: AsrModel, short: list[Clip]) -> None:
     """While a segment is open, what is stable stays and grows."""
-    for clip in clips[:8]:
+    for clip in short[:8]:
         open_words: tuple[str, ...] = ()
         for event in listen(asr_model, clip.samples, LIVE, [3200]):
             if isinstance(event, Transcript):

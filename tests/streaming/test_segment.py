@@ -87,7 +87,7 @@ def cancelled_everywhere(
             plain.advance(Owner())
         owner = GivenUp(10**9)
         first, final = act(plain, owner), plain.final(plain.length, Owner())
-    for after in np.linspace(0, owner.asked - 2, 9).astype(int).tolist():
+    for after in np.linspace(0, owner.asked - 2, 6).astype(int).tolist():
         with segment(asr_model, samples, keyterms) as (made, _):
             for _ in range(complete):
                 made.advance(Owner())
