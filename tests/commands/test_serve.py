@@ -46,7 +46,7 @@ def test_flags_win_over_environment_and_file(start: Callable[..., Popen[str]], e
     file = tmp_path / "hearsay.toml"
     file.write_text("sessions = 1\nport = 0\n")
     environment["HEARSAY_SESSIONS"] = "2"
-    process = start("serve", "--config", file, "--sessions", "3", "--no-key-in-query")
+    process = start("serve", "--config", file, "--sessions", "3", "--no-key-in-query", "--tts-model", "none")
     with urllib.request.urlopen(f"{address(process)}/metrics", timeout=120) as answer:
         lines = answer.read().decode().splitlines()
     process.send_signal(signal.SIGTERM)

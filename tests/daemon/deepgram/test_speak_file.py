@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.serve import Background
@@ -126,6 +126,7 @@ def test_a_wrong_body_is_named(http: httpx.Client, body: Any, says: str) -> None
     assert says in answer.json()["err_msg"]
 
 
+@settings(max_examples=40)
 @given(st.binary(max_size=40) | st.text(max_size=40).map(lambda text: json.dumps({"text": text}).encode()))
 def test_any_body_is_spoken_or_refused(http: httpx.Client, body: bytes) -> None:
     answer = http.post("/v1/speak", content=body, params={"encoding": "mulaw"})
