@@ -125,15 +125,11 @@ class WidenedEncoder(AudioEncoder):
         self.__dict__.update(encoder.__dict__)
         self._decoder_width = width
 
-    def bodies(self, windows: Any, owner: Owner | None = None) -> list[Encoded]:
-        """As ``AudioEncoder.bodies``."""
-        found = super().bodies(windows, owner)
-        return [
-            replace(
-                each, embeddings=np.pad(each.embeddings, ((0, 0), (0, self._decoder_width - each.embeddings.shape[1])))
-            )
-            for each in found
-        ]
+    def body(self, rows: Any, owner: Owner | None = None) -> Encoded:
+        """As ``AudioEncoder.body``."""
+        found = super().body(rows, owner)
+        missing = self._decoder_width - found.embeddings.shape[1]
+        return replace(found, embeddings=np.pad(found.embeddings, ((0, 0), (0, missing))))
 
 
 class WidenedModel(AsrModel):

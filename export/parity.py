@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 
 from engines import manifest as manifests
 from engines.batching import Lane
+from engines.files import load_tokenizer
 from engines.gguf import Decoder, Rows
 from engines.manifest import ClipFloor
 from engines.onnx import Graph
@@ -68,7 +69,7 @@ class Exported:
         self.encoder = AudioEncoder(spec, graphs[0], graphs[1], self.lane, self.manifest.mel.bins)
         self.clip = Graph(directory / spec.clip, threads=threads, provider="cpu") if spec.clip else None
         self.tokenizer = directory / self.manifest.tokenizer.file
-        self.prompt = Prompt.load(self.tokenizer, leading_space=False, languages=self.manifest.languages)
+        self.prompt = Prompt(load_tokenizer(self.tokenizer), leading_space=False, languages=self.manifest.languages)
         self.threads = threads
 
     def decoder(self, rows: int) -> Decoder:

@@ -4,7 +4,7 @@ Contract: pure functions of its log-probabilities, and :class:`CtcRows`, which h
 tokens in the sound alone: it has never seen a text or the context, and is not carried along by the words before.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
@@ -76,17 +76,10 @@ def align(log_probs: npt.NDArray[np.float32], tokens: Sequence[int], blank: int)
         or every path has probability 0.
 
     Raises:
-        ValueError: ``log_probs`` is not a matrix, or a token is the blank or outside the vocabulary.
+        ValueError: ``log_probs`` is not a matrix with rows, or a token is the blank or outside the vocabulary.
     """
-    if log_probs.ndim != 2:
-        raise ValueError(f"log_probs: [rows, vocabulary + 1] expected, shape {log_probs.shape}")
-    rows, width = log_probs.shape
-    for token in (*tokens, blank):
-        if not 0 <= token < width:
-            raise ValueError(f"tokens: {token} lies outside 0…{width - 1}")
-    if blank in tokens:
-        raise ValueError(f"tokens: {blank} is the blank")
-    count = len(tokens)
+    _check(log_probs, tokens, blank)
+    rows, count = len(log_probs), len(tokens)
     repeated = np.array([a == b for a, b in pairwise(tokens)], dtype=bool)
     if count + int(repeated.sum()) > rows:
         return None
@@ -129,6 +122,16 @@ def align(log_probs: npt.NDArray[np.float32], tokens: Sequence[int], blank: int)
     return Alignment(first.astype(np.int64), after.astype(np.int64) - 1, (sums[after] - sums[first]) / (after - first))
 
 
+def _check(log_probs: npt.NDArray[np.float32], tokens: Collection[int], blank: int) -> None:
+    if log_probs.ndim != 2 or not len(log_probs):
+        raise ValueError(f"log_probs: [rows, vocabulary + 1] expected, shape {log_probs.shape}")
+    for token in (*tokens, blank):
+        if not 0 <= token < log_probs.shape[1]:
+            raise ValueError(f"tokens: {token} lies outside 0…{log_probs.shape[1] - 1}")
+    if blank in tokens:
+        raise ValueError(f"tokens: {blank} is the blank")
+
+
 def log_likelihoods(
     log_probs: npt.NDArray[np.float32], texts: Sequence[Sequence[int]], blank: int
 ) -> npt.NDArray[np.float64]:
@@ -143,16 +146,9 @@ def log_likelihoods(
         float64 [texts]; -inf for a text that no path spells, one too long for the rows among them.
 
     Raises:
-        ValueError: no rows, or a token is the blank or outside the vocabulary.
+        ValueError: as ``align``.
     """
-    if log_probs.ndim != 2 or not len(log_probs):
-        raise ValueError(f"log_probs: [rows, vocabulary + 1] expected, shape {log_probs.shape}")
-    width = log_probs.shape[1]
-    for token in {token for text in texts for token in text} | {blank}:
-        if not 0 <= token < width:
-            raise ValueError(f"texts: {token} lies outside 0…{width - 1}")
-    if any(blank in text for text in texts):
-        raise ValueError(f"texts: {blank} is the blank")
+    _check(log_probs, {token for text in texts for token in text}, blank)
 
     # States: blank, token 0, blank, token 1, …, blank; those beyond a text's own are never entered.
     lengths = np.array([len(text) for text in texts], dtype=np.intp)

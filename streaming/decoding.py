@@ -106,7 +106,7 @@ def follow(
     kept: int = 0,
     bans: int = 0,
     choices: bool = False,
-) -> int:
+) -> None:
     """Decode greedily from ``logits`` [vocabulary] on, which ``bias`` has been applied to, appending to ``draft``.
 
     Args:
@@ -116,9 +116,6 @@ def follow(
         kept: tokens of ``draft`` that a loop does not take back.
         bans: loops behind which decoding goes on, with another token than the one that began the second turn.
         choices: keep the draft's choices.
-
-    Returns:
-        Loops found.
     """
     tokens, first = draft.tokens, position - len(draft.tokens)
     banned: dict[int, set[int]] = {}
@@ -127,13 +124,12 @@ def follow(
         for token in banned.get(len(tokens), ()):
             logits[token] = -np.inf
         best = int(logits.argmax())
-        reciprocal = inverse(logits, best)
         if choices:
-            draft.choices.append(choose(logits, best, reciprocal))
+            draft.choices.append(choose(logits, best))
         if best in stop:
             draft.ended = True
             break
-        draft.append(best, float(1.0 / reciprocal))
+        draft.append(best, float(1.0 / inverse(logits, best)))
         if start := loop(tokens):
             loops += 1
             draft.looped = True
@@ -144,7 +140,6 @@ def follow(
             draft.cut(start)
         logits = step(tokens[-1], first + len(tokens) - 1)
         bias.apply(logits, tokens)
-    return loops
 
 
 def accepted(draft: Sequence[int], logits: Floats, bias: KeytermBias, kept: Sequence[int]) -> int:
@@ -168,13 +163,10 @@ def inverse(logits: Floats, token: int) -> np.float32:
     return np.exp(logits - top).sum() if np.isfinite(top) else np.float32(np.inf)
 
 
-def choose(logits: Floats, token: int, reciprocal: np.float32 | None = None) -> Choice:
-    """The choice of ``token`` from ``logits`` [vocabulary]; banned ones are -inf.
-
-    ``reciprocal``: :func:`inverse` of both, where the caller has it.
-    """
+def choose(logits: Floats, token: int) -> Choice:
+    """The choice of ``token`` from ``logits`` [vocabulary]; banned ones are -inf."""
     top = float(logits[token])
-    whole = top + float(np.log(inverse(logits, token) if reciprocal is None else reciprocal))
+    whole = top + float(np.log(inverse(logits, token)))
     (near,) = np.nonzero(logits >= whole + LEAST)
     others = sorted((-float(logits[i]), int(i)) for i in near if i != token)[:OTHERS]
     return Choice(top - whole, tuple((i, -minus - whole) for minus, i in others))

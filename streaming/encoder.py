@@ -93,15 +93,10 @@ class AudioEncoder:
         return [rows[:count] for rows, count in zip(found, counts, strict=True)]
 
     def body(self, rows: Floats, owner: Owner | None = None) -> Encoded:
-        """As ``bodies`` for one window."""
-        return self.bodies([rows], owner)[0]
-
-    def bodies(self, windows: Sequence[Floats], owner: Owner | None = None) -> list[Encoded]:
-        """Embeddings of windows, each from its stem rows [≤ window_rows, stem_width]."""
-        payload = [self._padded(rows) for rows in windows]
-        key = None if self._most == 1 else (id(self), "body", frozenset(len(mask) for _, mask in payload))
-        found = self._lane.submit(payload, self._run_body, key=key, owner=owner)
-        return [each.cut(count) for each, count in zip(found, map(len, windows), strict=True)]
+        """Embeddings of a window from its stem rows [≤ window_rows, stem_width]."""
+        padded = self._padded(rows)
+        key = None if self._most == 1 else (id(self), "body", len(padded[1]))
+        return self._lane.submit([padded], self._run_body, key=key, owner=owner)[0].cut(len(rows))
 
     def _padded(self, rows: Floats) -> tuple[Floats, Floats]:
         """Rows and key mask, padded."""
@@ -119,7 +114,6 @@ class AudioEncoder:
         for batch in BATCHES if self._body.fixed else (1,):
             if self._stem is not None:
                 self._stem.run({"mel": np.zeros((batch, self._bins, spec.chunk_frames), np.float32)})
-        for batch in BATCHES if self._body.fixed else (1,):
             for length in (spec.window_rows,) if self._body.fixed else (BODY_GRAIN, spec.window_rows):
                 rows = np.zeros((batch, length, spec.stem_width), np.float32)
                 self._body.run(self._feeds(rows, np.ones((batch, length), np.float32)))

@@ -197,5 +197,4 @@ class Engine:
             if stream.stable > stream.kept_from:
                 maximum = max(maximum, float(stream.frames(stream.kept_from, stream.stable).max()))
                 stream.drop(stream.stable)
-        tail = stream.tail() if stream.fed else np.empty((0, 0), np.float32)
-        return max(maximum, float(tail.max())) if tail.size else maximum
+        return float(stream.tail().max(initial=maximum))

@@ -154,7 +154,7 @@ class ForcedAligner:
         chunks = [mel[:, at : at + spec.chunk_frames] for at in range(0, mel.shape[1], spec.chunk_frames)]
         rows = np.concatenate(self._encoder.stems(chunks, owner))
         windows = [rows[at : at + spec.window_rows] for at in range(0, len(rows), spec.window_rows)]
-        return np.concatenate([window.embeddings for window in self._encoder.bodies(windows, owner)])
+        return np.concatenate([self._encoder.body(window, owner).embeddings for window in windows])
 
     def _evaluate(self, rows: Floats, start: int, wanted: int, owner: Owner) -> Floats:
         """Hidden states of the rows from ``wanted`` on."""

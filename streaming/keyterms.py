@@ -9,12 +9,11 @@ its words in a row, in the list's order, are suspicious; they stay if the CTC he
 """
 
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-
-from streaming.ctc import align
 
 FIRST: Final = 1.5
 NEXT: Final = 4.0
@@ -64,29 +63,9 @@ class KeytermBias:
 def recited(words: Sequence[str], context: Sequence[str]) -> tuple[int, int] | None:
     """(first, one past the last) of the longest run of at least :data:`LEAK_WORDS` ``words`` that stand in ``context``
     in the same order, or None."""
-    heard, given = [_plain(w) for w in words], [_plain(w) for w in context]
-    best: tuple[int, int] | None = None
-    for i in range(len(heard)):
-        for k in range(len(given)):
-            n = 0
-            while i + n < len(heard) and k + n < len(given) and heard[i + n] == given[k + n]:
-                n += 1
-            if n >= LEAK_WORDS and (best is None or n > best[1] - best[0]):
-                best = i, i + n
-    return best
-
-
-def supported(log_probs: npt.NDArray[np.float32], tokens: Sequence[int], span: tuple[int, int], blank: int) -> bool:
-    """Whether the CTC head heard tokens ``span`` of ``tokens``.
-
-    Args:
-        log_probs: float32 [rows, vocabulary + 1] of the whole segment.
-        tokens: of the whole text, without blanks.
-        span: (first, one past the last) token in question.
-        blank: index of the blank.
-    """
-    alignment = align(log_probs, tokens, blank)
-    return alignment is not None and float(alignment.score[span[0] : span[1]].mean()) >= SUPPORT
+    heard, given = [_plain(word) for word in words], [_plain(word) for word in context]
+    run = SequenceMatcher(None, heard, given, autojunk=False).find_longest_match()
+    return (run.a, run.a + run.size) if run.size >= LEAK_WORDS else None
 
 
 def _plain(word: str) -> str:

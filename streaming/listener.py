@@ -148,7 +148,7 @@ class Listener:
     def seconds(self) -> float:
         """Audio fed so far."""
         with self._lock:
-            return self._seconds()
+            return (self._clock + len(self._pending)) / self._rate
 
     @property
     def behind(self) -> float:
@@ -160,7 +160,7 @@ class Listener:
     def heard(self) -> float:
         """Seconds of audio whose finals are made, as far as they are due."""
         with self._lock:
-            return self._seconds() - self._timeline.behind(self._clock)
+            return (self._clock + len(self._pending)) / self._rate - self._timeline.behind(self._clock)
 
     # ---------------------------------------------------------------- the work
 
@@ -317,9 +317,6 @@ class Listener:
         piece = utterance.due(interim=self.options.interim and self._timeline.behind(self._clock) <= BEHIND_SECONDS)
         return None if piece is None else (utterance, piece)
 
-    def _seconds(self) -> float:
-        return (self._clock + len(self._pending)) / self._rate
-
     def _do(self, utterance: Utterance, piece: Piece, task: Task) -> list[Event]:
         """Do ``piece``; what it says at once."""
         if piece is Piece.INTERIM:
@@ -362,10 +359,7 @@ class Listener:
 
     def _commit(self, utterance: Utterance, segment: Segment, hypothesis: Hypothesis, *, pause: bool) -> bool:
         """Commit words of ``hypothesis``; whether it goes on from those that are."""
-        before = len(utterance.stability.words)
-        taken = utterance.stability.hear(hypothesis, self._engine.prompt, segment.ctc, pause=pause)
-        self.work.committed_words += len(utterance.stability.words) - before
-        return taken
+        return utterance.stability.hear(hypothesis, self._engine.prompt, segment.ctc, pause=pause)
 
     def _early(self, utterance: Utterance, segment: Segment, end: int, task: Task) -> list[Event]:
         hypothesis = segment.final(end, task, QUIET)
@@ -388,7 +382,6 @@ class Listener:
         hypothesis = early.hypothesis if early and early.end == closed.end else segment.final(closed.end, task, QUIET)
         event = self._transcripts.final(utterance, segment, hypothesis, task)
         self._count(closed.end - utterance.cached, task)
-        self.work.retracted_words += event.retracted_words
         with self._lock:
             utterance.final = event
             utterance.segment = None

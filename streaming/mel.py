@@ -94,18 +94,14 @@ class LogMel:
         stream.feed(samples)
         return np.concatenate([stream.frames(0, stream.stable), stream.tail()], axis=1)
 
-    def floor(self, maximum: float) -> float:
-        """The manifest's floor, log10, for audio whose greatest log10 mel energy is ``maximum``."""
-        floor = self.mel.floor
-        return maximum - floor.range if isinstance(floor, ClipFloor) else floor.log10
-
     def clip(self, samples: Array) -> Array:
         """Normalised features of a whole clip, the manifest's floor applied: float32 [bins, len(samples) // hop].
 
         Padding a clip under 0.5 s (``official_length``) is the caller's decision.
         """
-        log10_mel = self.log10(samples)
-        return normalise(log10_mel, self.floor(float(log10_mel.max(initial=np.log10(CLAMP)))))
+        log10_mel, floor = self.log10(samples), self.mel.floor
+        loudest = float(log10_mel.max(initial=np.log10(CLAMP)))
+        return normalise(log10_mel, loudest - floor.range if isinstance(floor, ClipFloor) else floor.log10)
 
 
 class MelStream:
@@ -124,11 +120,6 @@ class MelStream:
         self._rows = np.zeros((0, mel.mel.bins), np.float32)
         self._first_row = 0
         self._row_count = 0
-
-    @property
-    def fed(self) -> int:
-        """Samples fed so far."""
-        return self._fed
 
     @property
     def stable(self) -> int:

@@ -9,14 +9,12 @@ it hears no speech.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
-from engines.files import load_tokenizer
 from engines.manifest import ManifestError
 
 LANGUAGES: Final = {
@@ -83,11 +81,6 @@ class Prompt:
         self._before_context = [start, *self._ids("system\n")]
         self._after_context = [end, *newline, start, *self._ids("user\n"), self._audio_start]
         self._suffix = [self._audio_end, end, *newline, start, *self._ids("assistant\n")]
-
-    @classmethod
-    def load(cls, path: Path, *, leading_space: bool, languages: Sequence[str]) -> "Prompt":
-        """Read a tokenizer.json."""
-        return cls(load_tokenizer(path), leading_space=leading_space, languages=languages)
 
     def _special(self, token: str) -> int:
         found = self._tokenizer.token_to_id(token)

@@ -63,13 +63,32 @@ def rescored(
         for token, log in greedy.choices[at].others
         if greedy.choices[at].log - log < CUT
     )[:MOST]
+
+    def go_on(draft: Draft, begin: int) -> None:
+        """Append what follows ``draft``, guessing what the greedy text says from ``begin`` on."""
+        tokens, guess = draft.tokens, expected(greedy.tokens, begin, draft.tokens[-1], begin)
+        while len(tokens) < limit and not loop(tokens):
+            guess = guess[: limit - len(tokens)]
+            last = len(tokens) - 1
+            for k, row in enumerate(evaluate([tokens[last], *guess], position + last, 0)):
+                bias.apply(row, tokens)
+                best = int(row.argmax())
+                draft.choices.append(choose(row, best))
+                if best in stop:
+                    draft.ended = True
+                    return
+                draft.append(best, float(np.exp(draft.choices[-1].log)))
+                if k == len(guess) or best != guess[k] or loop(tokens):
+                    break
+            guess = expected(greedy.tokens, len(tokens) - 1, tokens[-1], begin)
+
     found = {tuple(greedy.tokens): greedy}
     for _, at, token, log in sorted(places, key=lambda place: -place[1]):
         draft = Draft(greedy.tokens[:at], greedy.probabilities[:at], [*greedy.choices[:at], Choice(log)])
         draft.ended = token in stop
         if not draft.ended:
             draft.append(token, float(np.exp(log)))
-            _go_on(draft, greedy.tokens, at, position, evaluate, stop, bias, limit)
+            go_on(draft, at)
         if draft.ended:
             found.setdefault(tuple(draft.tokens), draft)
     drafts = list(found.values())
@@ -77,34 +96,6 @@ def rescored(
     heard = CTC * log_likelihoods(ctc, [draft.tokens[start:] for draft in drafts], blank)
     # A clip with too few rows for any text says nothing.
     return drafts[int((scores + heard if np.isfinite(heard).any() else scores).argmax())]
-
-
-def _go_on(
-    draft: Draft,
-    greedy: Sequence[int],
-    begin: int,
-    position: int,
-    evaluate: Evaluate,
-    stop: Collection[int],
-    bias: KeytermBias,
-    limit: int,
-) -> None:
-    """Append what follows ``draft``, guessing what ``greedy`` says from ``begin`` on."""
-    tokens, guess = draft.tokens, expected(greedy, begin, draft.tokens[-1], begin)
-    while len(tokens) < limit and not loop(tokens):
-        guess = guess[: limit - len(tokens)]
-        last = len(tokens) - 1
-        for k, row in enumerate(evaluate([tokens[last], *guess], position + last, 0)):
-            bias.apply(row, tokens)
-            best = int(row.argmax())
-            draft.choices.append(choose(row, best))
-            if best in stop:
-                draft.ended = True
-                return
-            draft.append(best, float(np.exp(draft.choices[-1].log)))
-            if k == len(guess) or best != guess[k] or loop(tokens):
-                break
-        guess = expected(greedy, len(tokens) - 1, tokens[-1], begin)
 
 
 def expected(greedy: Sequence[int], place: int, token: int, begin: int) -> Sequence[int]:

@@ -27,7 +27,7 @@ from streaming.encoder import Encoded
 from streaming.engine import Engine, Head
 from streaming.fun_asr.clip import WholeClip
 from streaming.fun_asr.fbank import Fbank
-from streaming.keyterms import recited, supported
+from streaming.keyterms import SUPPORT, recited
 from streaming.rescoring import rescored
 from streaming.windows import Windows
 from streaming.work import Work
@@ -156,7 +156,6 @@ class Segment:
             follows = self._engine.prompt.after_word(last.answer.language, logits.shape[1])
             logits[0, ~follows] = -np.inf
         count = accepted(guess, logits, self._head.bias, kept)
-        self._work.draft_accepted += count
         sure = (float(1.0 / inverse(logits[i], guess[i])) for i in range(count))
         draft = Draft([*kept, *guess[:count]], [*last.probabilities[: len(kept)], *sure])
         self._follow(draft, logits[count], position - (len(guess) - count), self.length, owner, kept=len(kept))
@@ -189,14 +188,12 @@ class Segment:
         draft, rescores = Draft(), self._engine.rescores
         self._head.bias.apply(logits[0], ())
         self._follow(draft, logits[0], position, end, owner, bans=MAX_BANS, choices=rescores)
-        rows = self.ctc.log_probs
-        if rescores and draft.ended and not draft.looped and rows is not None:
-            draft = self._rescore(draft, rows, position, end, owner)
+        rows, blank = self.ctc.log_probs, self.ctc.blank
+        if rescores and draft.ended and not draft.looped and rows is not None and blank is not None:
+            draft = self._rescore(draft, rows, blank, position, end, owner)
         return self._understood(draft)
 
-    def _rescore(self, draft: Draft, rows: Floats, position: int, end: int, owner: Owner) -> Draft:
-        blank = self.ctc.blank
-        assert blank is not None
+    def _rescore(self, draft: Draft, rows: Floats, blank: int, position: int, end: int, owner: Owner) -> Draft:
         began = time.perf_counter()
 
         def evaluate(tokens: Sequence[int], at: int, wanted: int) -> Floats:
@@ -249,7 +246,7 @@ class Segment:
             bans=bans,
             choices=choices,
         )
-        self._work.loops_broken += self._engine.chain(followed, owner)
+        self._engine.chain(followed, owner)
         self._work.step_seconds += time.perf_counter() - began
 
     def _budget(self, samples: int, position: int) -> int:
@@ -269,11 +266,7 @@ class Segment:
         body = hypothesis.answer.body
         found = self._engine.prompt.words(body, hypothesis.answer.language)
         run = recited([w for w, _, _ in found], " ".join(self._head.keyterms).split())
-        if run is None:
-            return False
-        rows, blank = self.ctc.log_probs, self.ctc.blank
-        span = found[run[0]][1], found[run[1] - 1][2]
-        return rows is None or blank is None or not supported(rows, body, span, blank)
+        return run is not None and self.ctc.word_scores(body, [(found[run[0]][1], found[run[1] - 1][2])])[0] < SUPPORT
 
     def _hold(self, head: Head, owner: Owner) -> None:
         """See to it that the cache holds ``head`` and the closed windows, in the partition they came in: the same bits.

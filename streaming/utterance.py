@@ -126,8 +126,8 @@ class Utterance(Samples):
     @property
     def silent(self) -> int:
         """Samples of the present silence."""
-        began = None if self.silence_end is None else self.silence_end - int(HANG_SECONDS * self._rate)
-        return 0 if began is None else max(self.length - began, 0)
+        end = self.silence_end
+        return 0 if end is None else max(self.length - end + int(HANG_SECONDS * self._rate), 0)
 
     @property
     def ahead(self) -> Early | None:

@@ -10,9 +10,9 @@ up to 2.1.1 it would install a second ONNX Runtime beside DirectML's on Windows.
 """
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 from importlib.resources import as_file, files
 from typing import Final, Protocol, Self
 
@@ -42,15 +42,10 @@ RECENT_FRAMES: Final = 32
 
 @dataclass(slots=True)
 class VoiceState:
-    """What the model remembers of a stream: LSTM state, float32 [2, 128], and the last 64 samples of its last frame."""
+    """What the model remembers of a stream, float32: LSTM state [2, 1, 128], the last 64 samples of its last frame."""
 
-    recurrent: npt.NDArray[np.float32]
-    context: npt.NDArray[np.float32]
-
-    @classmethod
-    def initial(cls) -> Self:
-        """The state before the first frame."""
-        return cls(np.zeros((2, 128), np.float32), np.zeros(CONTEXT, np.float32))
+    recurrent: Samples = field(default_factory=partial(np.zeros, (2, 1, 128), np.float32))
+    context: Samples = field(default_factory=partial(np.zeros, CONTEXT, np.float32))
 
 
 class VoiceModel:
@@ -66,27 +61,18 @@ class VoiceModel:
         with as_file(files("models") / "silero-vad" / "silero_vad_16k_op15.onnx") as bundled:
             return cls(Graph(bundled, threads=1, provider="cpu"))
 
-    def probabilities(self, states: Sequence[VoiceState], frames: Samples) -> npt.NDArray[np.float32]:
-        """Speech probability of one frame of each of N streams: frames float32 [N, 512] → float32 [N].
-
-        The states go forward in place. A stream gets the same bits alone and among others.
-        """
-        feeds = {
-            "input": np.concatenate([np.stack([state.context for state in states]), frames], axis=1),
-            "state": np.stack([state.recurrent for state in states], axis=1),
-            "sr": self._rate,
-        }
-        output, recurrent = self._graph.run(feeds)
-        for i, state in enumerate(states):
-            state.recurrent = recurrent[:, i].copy()
-            state.context = frames[i, -CONTEXT:].copy()
-        return output[:, 0]
+    def probability(self, state: VoiceState, frame: Samples) -> float:
+        """Speech probability of the next frame, float32 [512], of a stream whose ``state`` goes forward in place."""
+        samples = np.concatenate([state.context, frame])[None]
+        output, state.recurrent = self._graph.run({"input": samples, "state": state.recurrent, "sr": self._rate})
+        state.context = frame[-CONTEXT:].copy()
+        return float(output[0, 0])
 
 
 class Judge(Protocol):
     """What gives frames their probability: ``VoiceModel``."""
 
-    def probabilities(self, states: Sequence[VoiceState], frames: Samples) -> npt.NDArray[np.float32]: ...
+    def probability(self, state: VoiceState, frame: Samples) -> float: ...
 
 
 class Voice(Enum):
@@ -125,7 +111,7 @@ class VoiceActivity:
         self._model = model
         self._enter = enter
         self._leave = round(max(enter - GAP, 0.01), 6)
-        self._state = VoiceState.initial()
+        self._state = VoiceState()
         self._held = np.zeros(0, np.float32)
         self._clock = 0
         self._recent: deque[Samples] = deque(maxlen=RECENT_FRAMES)
@@ -146,14 +132,14 @@ class VoiceActivity:
         count = min(len(self._recent), -(-max(0, self._clock - sample // FRAME * FRAME) // FRAME))
         frames = list(self._recent)[len(self._recent) - count :]
         self._recent.clear()
-        self._state, self._run = VoiceState.initial(), 0
+        self._state, self._run = VoiceState(), 0
         for frame in frames:
             self._count(self._probability(frame))
         self._run %= ONSET_FRAMES
 
     def _probability(self, frame: Samples) -> float:
         self._recent.append(frame)
-        return float(self._model.probabilities([self._state], frame[None])[0])
+        return self._model.probability(self._state, frame)
 
     def _count(self, probability: float) -> None:
         """Go on counting the voiced frames in a row."""

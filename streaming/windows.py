@@ -85,6 +85,7 @@ class Windows(Samples):
         super().__init__()
         self._encoder, self._log_mel, self._spec = engine.encoder, engine.log_mel, engine.manifest.encoder
         self._work = work
+        self._chunks_a_window = self._spec.window_rows // self._spec.chunk_rows
         self._maximum = mel_maximum
         self._mel = MelStream(engine.log_mel)
         self._chunks: list[_Chunk] = []
@@ -92,10 +93,6 @@ class Windows(Samples):
         """Windows taken."""
         self._peak = -np.inf
         """Mel maximum (log10) of the windows taken."""
-
-    @property
-    def _chunks_a_window(self) -> int:
-        return self._spec.window_rows // self._spec.chunk_rows
 
     def extend(self, samples: Floats) -> None:
         """Append samples, float32 mono at the model's rate."""

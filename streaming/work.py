@@ -35,7 +35,6 @@ class Work(Counts):
     """Tokens decoded one at a time."""
     rescoring_rows: int = 0
     """Rows of alternatives of finals (streaming/rescoring.py)."""
-    draft_accepted: int = 0
     ticks: int = 0
     ticks_skipped: int = 0
     finals: int = 0
@@ -43,10 +42,7 @@ class Work(Counts):
     """Speculative finals thrown away because speech went on."""
     withdrawn: int = 0
     """Pieces of work given up: interims whose final was due, finals in advance where speech went on."""
-    loops_broken: int = 0
     context_redecoded: int = 0
-    retracted_words: int = 0
-    committed_words: int = 0
     mel_seconds: float = 0.0
     stem_seconds: float = 0.0
     body_seconds: float = 0.0

@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 
 from engines import manifest as manifests
 from engines.batching import Lane
+from engines.files import load_tokenizer
 from engines.gguf import Decoder, Rows
 from engines.manifest import AsrManifest
 from engines.onnx import Graph
@@ -141,7 +142,7 @@ def test_a_window_is_bit_equal_alone_padded_and_beside_a_loud_one(name: str) -> 
 def test_prompts(manifest: AsrManifest) -> None:
     """The official template's ids, with and without language and context."""
     tokenizer = GOLDEN / "fp32" / manifest.tokenizer.file
-    prompt = Prompt.load(tokenizer, leading_space=False, languages=manifest.languages)
+    prompt = Prompt(load_tokenizer(tokenizer), leading_space=False, languages=manifest.languages)
     placeholder = Tokenizer.from_file(str(tokenizer)).token_to_id("<|audio_pad|>")
     cases = json.loads((GOLDEN / "prompts.json").read_text())
     assert len(cases) == 4

@@ -52,7 +52,7 @@ class Script:
             found[token] = 4.0 - k
         return found
 
-    def follow(self, draft: Draft, **rest: int) -> int:
+    def follow(self, draft: Draft, **rest: int) -> None:
         """``follow`` from what the draft has on, its first row being 100."""
         self._said = list(draft.tokens)
 
@@ -63,7 +63,7 @@ class Script:
             return self.logits(self._said)
 
         kept, bans, limit = rest.get("kept", 0), rest.get("bans", 0), rest.get("limit", 100)
-        return follow(
+        follow(
             draft,
             self.logits(draft.tokens),
             100 + len(draft.tokens),
@@ -80,7 +80,7 @@ class Script:
 def test_a_text_is_followed_to_its_end() -> None:
     """Row by row, each token at its place; one choice a token, and one for the end."""
     draft, script = Draft(), Script([3, 1, 4, 1, 5, STOP])
-    assert script.follow(draft) == 0
+    script.follow(draft)
     assert draft.tokens == [3, 1, 4, 1, 5]
     assert (draft.ended, draft.looped) == (True, False)
     assert script.rows == [(3, 100), (1, 101), (4, 102), (1, 103), (5, 104)]
@@ -106,7 +106,7 @@ def test_the_limit_ends_a_text_that_the_model_does_not(limit: int) -> None:
 def test_an_interim_stops_after_the_first_turn_of_a_loop() -> None:
     """Nothing that is committed is taken back."""
     draft, script = Draft(), Script([1, *[2, 3] * 20])
-    assert script.follow(draft) == 1
+    script.follow(draft)
     assert draft.tokens == [1, 2, 3] and draft.looped and not draft.ended
     assert len(draft.choices) == len(draft.probabilities) == 3
     draft = Draft([1, 2, 3, 2, 3], [1.0] * 5)
@@ -117,14 +117,14 @@ def test_an_interim_stops_after_the_first_turn_of_a_loop() -> None:
 def test_a_final_hears_what_was_said_behind_a_loop() -> None:
     """With another token than the one that began the second turn; the rows behind it are evaluated again."""
     draft, script = Draft(), Script([1, *[2, 3] * 20], [1, 2, 3, 7, 8, STOP])
-    assert script.follow(draft, bans=MAX_BANS) == 1
+    script.follow(draft, bans=MAX_BANS)
     assert draft.tokens == [1, 2, 3, 7, 8] and draft.ended and draft.looped
     assert script.rows[-3:] == [(3, 102), (7, 103), (8, 104)]
 
 
 def test_a_final_that_only_loops_is_taken_as_it_stands() -> None:
     draft, script = Draft(), Script([1, *[2, 3] * 20], [1, 2, 3, *[4, 5] * 20], [1, 2, 3, 4, 5, 6, STOP])
-    assert script.follow(draft, bans=1) == 2
+    script.follow(draft, bans=1)
     assert draft.tokens == [1, 2, 3, 4, 5] and draft.looped and not draft.ended
 
 

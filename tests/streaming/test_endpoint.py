@@ -26,8 +26,8 @@ GRAPH = Path(models.__path__[0]) / "silero-vad" / "silero_vad_16k_op15.onnx"
 class FirstSample:
     """A judge whose probability is the frame's first sample: audio that carries its own script."""
 
-    def probabilities(self, states: Sequence[VoiceState], frames: Samples) -> npt.NDArray[np.float32]:
-        return frames[:, 0]
+    def probability(self, state: VoiceState, frame: Samples) -> float:
+        return float(frame[0])
 
 
 def script(probabilities: Sequence[float]) -> Samples:
@@ -198,24 +198,10 @@ def test_state_is_carried_as_the_model_wants_it(model: VoiceModel) -> None:
         }
         output, recurrent = session.run(None, feeds)
         expected.append(output[0, 0])
-    state = VoiceState.initial()
-    got = [model.probabilities([state], frame[None])[0] for frame in audio[: 125 * FRAME].reshape(-1, FRAME)]
+    state = VoiceState()
+    got = [model.probability(state, frame) for frame in audio[: 125 * FRAME].reshape(-1, FRAME)]
     np.testing.assert_array_equal(got, expected)
     assert max(expected) > 0.6 > 0.3 > min(expected)
-
-
-@settings(max_examples=30)
-@given(seeds=st.lists(st.integers(0, 30), min_size=1, max_size=9))
-def test_alone_and_in_a_crowd(model: VoiceModel, seeds: list[int]) -> None:
-    """A stream's probabilities and state have the same bits alone and batched with others."""
-    audio = np.stack([voice_like(seed, 0.5)[: 15 * FRAME].reshape(-1, FRAME) for seed in seeds])
-    crowd = [VoiceState.initial() for _ in seeds]
-    together = np.stack([model.probabilities(crowd, audio[:, i]) for i in range(15)], axis=1)
-    for i, _ in enumerate(seeds):
-        state = VoiceState.initial()
-        alone = [model.probabilities([state], audio[i : i + 1, k])[0] for k in range(15)]
-        np.testing.assert_array_equal(together[i], alone)
-        np.testing.assert_array_equal(crowd[i].recurrent, state.recurrent)
 
 
 AUDIO = voice_like(3, 4.0)

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.keyterms import FIRST, NEXT, KeytermBias, recited, supported
+from streaming.ctc import CtcRows
+from streaming.keyterms import FIRST, NEXT, SUPPORT, KeytermBias, recited
 
 
 def bonus(bias: KeytermBias, tokens: list[int], vocabulary: int = 12) -> dict[int, float]:
@@ -74,6 +75,8 @@ def test_support_is_what_the_ctc_head_heard() -> None:
     log_probs[:, vocabulary] = -0.1
     for row, token in ((3, 1), (8, 2), (12, 3)):
         log_probs[row, token], log_probs[row, vocabulary] = -0.05, -4.0
-    assert supported(log_probs, [1, 2, 3], (0, 3), vocabulary)
-    assert not supported(log_probs, [4, 5, 6], (0, 3), vocabulary)
-    assert not supported(log_probs, [1] * 40, (0, 40), vocabulary)
+    heard = CtcRows(vocabulary)
+    heard.end(log_probs)
+    assert heard.word_scores([1, 2, 3], [(0, 3)])[0] >= SUPPORT
+    assert heard.word_scores([4, 5, 6], [(0, 3)])[0] < SUPPORT
+    assert heard.word_scores([1] * 40, [(0, 40)])[0] < SUPPORT

@@ -1,6 +1,5 @@
 """What a session may choose of voice activity: where speech begins, and how much audio before that counts."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,11 @@ class Steady:
     """A judge that finds every frame equally likely to be speech."""
 
     def __init__(self, probability: float) -> None:
-        self.probability = probability
+        self.likely = probability
 
-    def probabilities(self, states: Sequence[VoiceState], frames: Any) -> Any:
+    def probability(self, state: VoiceState, frame: Any) -> float:
         """The same for all."""
-        return np.full(len(states), self.probability, np.float32)
+        return self.likely
 
 
 @pytest.mark.parametrize(
