@@ -131,11 +131,12 @@ class Segment:
         zeros behind it; depends on those samples alone."""
         self._hold(self._asked, owner)
         audio = self._tail(end, owner, quiet)
-        hypothesis = self._decode(audio, end, owner)
+        decode = partial(self._decode, audio, end, owner)
+        hypothesis = self._engine.chain(decode, owner)
         if self._recites(hypothesis):
             self._work.context_redecoded += 1
             self._hold(self._engine.head((), self._language), owner)
-            hypothesis = self._decode(audio, end, owner)
+            hypothesis = self._engine.chain(decode, owner)
             self._hold(self._asked, owner)
         self._work.finals += 1
         return hypothesis
@@ -148,9 +149,15 @@ class Segment:
             committed: the tokens of its text that stay.
         """
         self._hold(self._asked, owner)
+        audio = self._tail(self.length, owner)
+        hypothesis = self._engine.chain(partial(self._revise, audio, last, committed, owner), owner)
+        self._work.ticks += 1
+        return hypothesis
+
+    def _revise(self, audio: Floats, last: Hypothesis, committed: Sequence[int], owner: Owner) -> Hypothesis:
         kept = (*last.header, *committed) if committed else ()
         guess = last.tokens[len(kept) :]
-        logits, position = self._read(self._tail(self.length, owner), [*kept, *guess], len(kept), owner)
+        logits, position = self._read(audio, [*kept, *guess], len(kept), owner)
         if committed:
             # Committed words are whole: what follows begins a word (or ends the text).
             follows = self._engine.prompt.after_word(last.answer.language, logits.shape[1])
@@ -159,7 +166,6 @@ class Segment:
         sure = (float(1.0 / inverse(logits[i], guess[i])) for i in range(count))
         draft = Draft([*kept, *guess[:count]], [*last.probabilities[: len(kept)], *sure])
         self._follow(draft, logits[count], position - (len(guess) - count), self.length, owner, kept=len(kept))
-        self._work.ticks += 1
         return self._understood(draft)
 
     def _tail(self, end: int, owner: Owner, quiet: int = 0) -> Floats:
@@ -200,8 +206,7 @@ class Segment:
             self._work.rescoring_rows += len(tokens)
             return self._engine.evaluate(Rows(self._sequence, at, self._engine.embed(tokens), wanted), owner)
 
-        chosen = partial(
-            rescored,
+        best = rescored(
             draft,
             len(draft.tokens) - len(self._understood(draft).answer.body),
             position,
@@ -212,7 +217,6 @@ class Segment:
             bias=self._head.bias,
             limit=self._budget(end, position),
         )
-        best = self._engine.chain(chosen, owner)
         self._work.rescoring_seconds += time.perf_counter() - began
         return best
 
@@ -233,8 +237,7 @@ class Segment:
             return self._engine.evaluate(Rows(self._sequence, at, self._engine.embed([token]), 0), owner)[0]
 
         began = time.perf_counter()
-        followed = partial(
-            follow,
+        follow(
             draft,
             logits,
             position,
@@ -246,7 +249,6 @@ class Segment:
             bans=bans,
             choices=choices,
         )
-        self._engine.chain(followed, owner)
         self._work.step_seconds += time.perf_counter() - began
 
     def _budget(self, samples: int, position: int) -> int:
