@@ -133,9 +133,10 @@ class WidenedEncoder(AudioEncoder):
 
 
 class WidenedModel(AsrModel):
-    """A model directory that ``write`` has made, loaded."""
+    """A model directory that ``write`` has made, loaded. Its sessions share calls, as those of a large one do."""
 
     def _warm(self) -> None:
+        self.engine.small = False
         self.engine.encoder = WidenedEncoder(self.engine.encoder, self.engine.decoder.width)
         super()._warm()
 

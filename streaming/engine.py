@@ -79,9 +79,9 @@ class Engine:
         mine = share(sum(f.bytes for f in manifest.files.values()), budget(threads))
         self.threads = mine.threads
         spec, decoder = manifest.encoder, manifest.decoder
-        self._small = 12 * decoder.layers * decoder.width**2 <= SMALL_WEIGHTS
-        # By the model's dimensions, not its bytes: it hears the same in every precision.
-        self.rescores = self._small and spec.ctc_blank is not None
+        self.small = 12 * decoder.layers * decoder.width**2 <= SMALL_WEIGHTS
+        """Whether its texts are decoded in the lane. By dimensions, not bytes: it hears the same in every precision."""
+        self.rescores = self.small and spec.ctc_blank is not None
         """Whether finals are chosen from an n-best list."""
         self.rule = DECODER_ALONE if spec.ctc_blank is None else WITH_CTC
         """Which words of its hypotheses are committed."""
@@ -141,7 +141,7 @@ class Engine:
         A small decoder's are shorter than the way to the lane and back: there all are one job, which gives way to what
         is more urgent before each of them. A large one's single rows had better share calls.
         """
-        return self.lane.call(calls, owner=owner) if self._small else calls()
+        return self.lane.call(calls, owner=owner) if self.small else calls()
 
     def acquire(self, owner: Owner) -> int:
         """An empty sequence."""
