@@ -13,17 +13,21 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Coroutine
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, get_args
 
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from daemon.hub import Hub
-from daemon.messages import Error, encode
+from daemon.messages import Error, decoded, encode
 
 _CLOSE_SECONDS: Final = 5.0
 """How long a close frame may wait for a client that does not read."""
+
+_BACKLOG_BYTES: Final = 1 << 16
+"""Sound that may wait before the speaker is held back: more than its largest group needs to be made."""
 
 _TURN_SECONDS: Final = 0.005
 """How long one stream's messages are taken before the others have their turn."""
@@ -90,8 +94,8 @@ class Outbox:
         self._taken.set()
 
     async def room(self, size: int) -> None:
-        """Wait until no more than ``size`` bytes wait. For one who has much to put and wants no overflow."""
-        while self.size > size:
+        """Wait until sound of ``size`` bytes may be put. For one who has much of it and wants no overflow."""
+        while self.size > min(_BACKLOG_BYTES, max(0, self._limit - size)):
             self._taken.clear()
             await self._taken.wait()
 
@@ -138,13 +142,20 @@ class Duplex(ABC):
 
     # ---------------------------------------------------------------------------------- what a protocol fills in
 
+    _commands: ClassVar["msgspec.json.Decoder[Any]"]
+    """Of text messages."""
+
     @abstractmethod
     def _take_bytes(self, data: bytes) -> None:
         """A binary message came."""
 
     @abstractmethod
-    def _take_text(self, text: str) -> None:
-        """A text message came."""
+    def _follow(self, command: Any) -> None:
+        """A text message came that :attr:`_commands` knows."""
+
+    @abstractmethod
+    def _misunderstood(self, reason: str, text: str) -> None:
+        """One came that it does not know. The stream goes on, but such text does not keep it from being idle."""
 
     @abstractmethod
     async def _work(self) -> None:
@@ -232,6 +243,16 @@ class Duplex(ABC):
             else:
                 self._take_text(message["text"])
 
+    def _take_text(self, text: str) -> None:
+        try:
+            command = decoded(text, self._commands)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            known = ", ".join(kind.__struct_config__.tag for kind in get_args(self._commands.type))
+            self._misunderstood(f"text message not understood: {error}; known are {known}", text)
+            return
+        self._alive_at = time.monotonic()
+        self._follow(command)
+
     def _end(self, ending: Ending) -> None:
         """Wind up, then close. The first cause decides."""
         if self._ending is None:
@@ -252,20 +273,10 @@ class Duplex(ABC):
         await asyncio.Event().wait()
 
     async def _work_unless_cut(self) -> None:
-        working, cut = asyncio.create_task(self._work()), asyncio.create_task(self._hub.cut.wait())
-        try:
-            await asyncio.wait((working, cut), return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                working.result()
-                return
-        finally:
-            cut.cancel()
-            working.cancel()
-            await asyncio.gather(working, cut, return_exceptions=True)
-        lost = self._unfinished()
-        log.error("stream %s: cut, lost: %s", self._id, lost)
-        self._hub.lost += 1
-        self._ending = Ending(1012, "Cut", f"the daemon is shutting down; lost: {lost}")
+        if not await done_unless_cut(self._hub, self._work()):
+            lost = self._unfinished()
+            log.error("stream %s: cut, lost: %s", self._id, lost)
+            self._ending = Ending(1012, "Cut", f"the daemon is shutting down; lost: {lost}")
 
     def _say(self, message: msgspec.Struct, *, revises: bool = False, revisable: bool = False) -> None:
         self._outbox.put(encode(message), revises=revises, revisable=revisable)
@@ -315,6 +326,22 @@ class Duplex(ABC):
         await asyncio.Event().wait()
 
     _nothing_came = "no audio and no KeepAlive"
+
+
+async def done_unless_cut(hub: Hub, work: Coroutine[Any, Any, None]) -> bool:
+    """Do ``work``; False where it hung while the daemon goes, which cancels and counts it. Raises what it raises."""
+    working, cut = asyncio.create_task(work), asyncio.create_task(hub.cut.wait())
+    try:
+        await asyncio.wait((working, cut), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+            return True
+        hub.lost += 1
+        return False
+    finally:
+        cut.cancel()
+        working.cancel()
+        await asyncio.gather(working, cut, return_exceptions=True)
 
 
 def echoed(scope: Scope) -> str | None:

@@ -54,37 +54,37 @@ OTHER_VOICES: Final = ("[a-z][fm]_*", "[a-z][a-z]_[a-z][a-z]-*")
 _OFF: Final = frozenset({"", "false", "0", "none"})
 
 
-def read(
-    query_string: bytes, honoured: Collection[str], not_honoured: Collection[str] | None, many: Collection[str] = ()
-) -> Given:
-    """Every name and its values; of those in ``many`` there may be several.
+def asked(
+    query_string: bytes,
+    model: str,
+    aliases: tuple[str, ...],
+    honoured: Collection[str],
+    not_honoured: Collection[str] | None = None,
+    many: Collection[str] = (),
+) -> tuple[Given, dict[str, str], list[str]]:
+    """Every name with all its values, and with the last; a warning for each that asks for what is not honoured.
 
     Args:
-        not_honoured: None: any other name may be given.
+        model: name of the loaded one, which its ``aliases`` mean too.
+        not_honoured: what else may be given; None: anything.
+        many: of which there may be several.
 
     Raises:
-        Refused: 400 naming a parameter that nobody knows or that was given twice.
+        Refused: 400 naming a parameter that nobody knows or that was given twice, or for another model.
     """
     given: dict[str, list[str]] = {}
     for name, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
         given.setdefault(name, []).append(value)
-    unknown = sorted(name for name in given if name not in honoured and name not in (not_honoured or given))
+    others = sorted(name for name in given if name not in honoured)
+    unknown = [name for name in others if not_honoured is not None and name not in not_honoured]
     if unknown:
         raise wrong(unknown[0], f"{', '.join(unknown)}: no such parameter")
     for name, values in given.items():
         if len(values) > 1 and name in honoured and name not in many:
             raise wrong(name, f"{name}: given {len(values)} times")
-    return given
-
-
-def last(given: Given) -> dict[str, str]:
-    """One value of each."""
-    return {name: values[-1] for name, values in given.items()}
-
-
-def not_honoured(given: Given, names: Collection[str]) -> list[str]:
-    """A warning for each of ``names`` that asks for something."""
-    return [f"{name}: not honoured" for name in sorted(given) if name in names and given[name][-1].lower() not in _OFF]
+    one = {name: values[-1] for name, values in given.items()}
+    check_model(one.get("model", ""), model, aliases, status=400)
+    return given, one, [f"{name}: not honoured" for name in others if one[name].lower() not in _OFF]
 
 
 def wrong(name: str, message: str) -> Refused:

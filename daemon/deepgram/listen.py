@@ -2,10 +2,8 @@
 
 import datetime as dt
 import hashlib
-import time
 from collections.abc import Sequence
 
-import msgspec
 from starlette.types import Receive, Scope, Send
 
 from daemon.deepgram import listen_messages as wire
@@ -16,7 +14,7 @@ from daemon.duplex import Ending, echoed
 from daemon.hearing import MOST_FINALIZES, HearingStream
 from daemon.hub import Hub
 from daemon.loading import Loaded
-from daemon.messages import Error, decoded
+from daemon.messages import Error
 from daemon.paths import LISTEN
 from daemon.refusal import Refused
 from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
@@ -40,6 +38,7 @@ async def listen(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
 class ListenStream(HeardStream):
     """One connection, from accept to close."""
 
+    _commands = wire.commands
     _faults, _full = ("NotRawAudio", "NotDecodable"), "UnheardAudio"
 
     def __init__(
@@ -71,15 +70,10 @@ class ListenStream(HeardStream):
             self._late += len(data)
         super()._take_bytes(data)
 
-    def _take_text(self, text: str) -> None:
-        try:
-            command = decoded(text, wire.commands)
-        except msgspec.MsgspecError as error:
-            # The stream goes on, as Deepgram's does; but such text does not keep it from being idle.
-            known = "known are KeepAlive, Finalize, CloseStream; audio goes in binary messages"
-            self._say(Error("SchemaError", f"text message not understood: {error}; {known}", text[:200]))
-            return
-        self._alive_at = time.monotonic()
+    def _misunderstood(self, reason: str, text: str) -> None:
+        self._say(Error("SchemaError", f"{reason}; audio goes in binary messages", text[:200]))
+
+    def _follow(self, command: wire.Command) -> None:
         match command:
             case wire.Finalize():
                 if not self._finalize():

@@ -4,14 +4,14 @@ Those we honour become a ``ListenRequest``. Any other is accepted, and named in 
 something: what Deepgram's clients send must not keep them out.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from audio.pcm import ENCODINGS, FormatError, Shape
 from audio.wire import RawDecoder
-from daemon import parameters
-from daemon.parameters import HEARING_ALIASES, Given, check_model, flag, language, whole, wrong
+from daemon.parameters import HEARING_ALIASES, Given, asked, flag, language, whole, wrong
+from daemon.refusal import Refused
 from engines.sessions import OptionError
 from streaming.options import ListenOptions
 
@@ -61,10 +61,7 @@ def parse(query_string: bytes, model: str) -> ListenRequest:
     Raises:
         Refused: 400 naming the parameter and what it may be.
     """
-    given = parameters.read(query_string, HONOURED, None, MANY)
-    one = parameters.last(given)
-    check_model(one.get("model", ""), model, HEARING_ALIASES, status=400)
-    warnings = ignored(given, HONOURED)
+    given, one, warnings = asked(query_string, model, HEARING_ALIASES, HONOURED, many=MANY)
     shape = audio_shape(one, warnings)
     endpointing = _endpointing(one, warnings)
     multichannel = flag(one, "multichannel", False)
@@ -88,11 +85,6 @@ def parse(query_string: bytes, model: str) -> ListenRequest:
         flag(one, "punctuate", True),
         warnings=tuple(warnings),
     )
-
-
-def ignored(given: Given, honoured: Collection[str]) -> list[str]:
-    """A warning for each parameter that asks for what nobody does here."""
-    return parameters.not_honoured(given, [name for name in given if name not in honoured])
 
 
 def audio_shape(one: Mapping[str, str], warnings: list[str]) -> Shape | None:
@@ -132,7 +124,7 @@ def keyterms(given: Given, warnings: list[str]) -> tuple[str, ...]:
     return (*given.get("keyterm", ()), *(word.split(":")[0] for word in given.get("keywords", ())))
 
 
-def renamed(error: OptionError) -> parameters.Refused:
+def renamed(error: OptionError) -> Refused:
     """400 with the parameter's name of here."""
     name = NAMES.get(error.field, error.field)
     return wrong(name, f"{name}: {error.reason}")

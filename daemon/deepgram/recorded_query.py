@@ -4,18 +4,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from audio.pcm import Shape
-from daemon import parameters
 from daemon.deepgram.listen_query import (
     COMMON,
     IGNORED,
     MANY,
     audio_shape,
     forced_language,
-    ignored,
     keyterms,
     renamed,
 )
-from daemon.parameters import HEARING_ALIASES, check_model, flag, number, wrong
+from daemon.parameters import HEARING_ALIASES, asked, flag, number, wrong
 from engines.sessions import OptionError
 from streaming.options import ListenOptions
 
@@ -53,10 +51,7 @@ def parse(query_string: bytes, model: str) -> RecordedRequest:
     Raises:
         Refused: 400 naming the parameter and what it may be.
     """
-    given = parameters.read(query_string, HONOURED, None, MANY)
-    one = parameters.last(given)
-    check_model(one.get("model", ""), model, HEARING_ALIASES, status=400)
-    warnings = ignored(given, HONOURED)
+    given, one, warnings = asked(query_string, model, HEARING_ALIASES, HONOURED, many=MANY)
     utt_split = number(one, "utt_split", 0.8)
     if not 0 < utt_split <= _MOST_SPLIT:
         raise wrong("utt_split", f"utt_split: {utt_split:g} s lies outside 0…{_MOST_SPLIT:g} s")

@@ -1,9 +1,6 @@
 """``/v1/speak`` in Deepgram's shape: a WebSocket where text streams in and raw audio out. The endpoint of ``/v2/speak``
 too, whose WebSocket speaks in turns; a POST of one text is the same at both."""
 
-import time
-
-import msgspec
 from starlette.types import Receive, Scope, Send
 
 from codec.events import Cleared, Event, Flushed, PieceMark, Warning
@@ -16,11 +13,9 @@ from daemon.deepgram.spoken_stream import MOST_FLUSHES, SpokenStream, opened
 from daemon.duplex import Ending, echoed
 from daemon.hub import Hub
 from daemon.loading import Loaded
-from daemon.messages import decoded
 from daemon.refusal import Refused
 from daemon.speaking import SpeechStream
 from daemon.spoken_file import speak_file
-from engines.sessions import OptionError
 
 
 async def speak(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
@@ -44,6 +39,7 @@ async def speak(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
 class SpeakStream(SpokenStream):
     """One connection, from accept to close."""
 
+    _commands = wire.commands
     _nothing_came = "nothing to say and no KeepAlive"
 
     def __init__(
@@ -56,11 +52,10 @@ class SpeakStream(SpokenStream):
         receive: Receive,
         send: Send,
     ) -> None:
-        super().__init__(hub, speech, receive, send)
+        super().__init__(hub, loaded, speech, receive, send)
         self._request = request
         self._flushes = 0
         """Not answered yet."""
-        speaker = speech.speaker
         self._say(
             wire.Metadata(
                 request_id=self._id,
@@ -68,10 +63,10 @@ class SpeakStream(SpokenStream):
                 model_version="1",
                 model_uuid=loaded.uuid,
                 additional_model_uuids=[],
-                voice=speaker.options.voice or next(iter(loaded.model.manifest.voices), None),
+                voice=self._voice,
                 encoding=request.encoding,
                 sample_rate=request.sample_rate,
-                seed=speaker.seed,
+                seed=speech.speaker.seed,
                 warnings=warnings,
             )
         )
@@ -82,30 +77,14 @@ class SpeakStream(SpokenStream):
 
     # ------------------------------------------------------------------------------------------------- in
 
-    def _take_bytes(self, data: bytes) -> None:
-        self._say(wire.Warning(f"a binary message of {len(data)} bytes: text goes in Speak messages", "BINARY"))
-
-    def _take_text(self, text: str) -> None:
-        try:
-            command = decoded(text, wire.commands)
-        except msgspec.MsgspecError as error:
-            # The stream goes on, as Deepgram's does; but such text does not keep it from being idle.
-            known = "known are Speak, Flush, Clear, Close, KeepAlive"
-            self._say(wire.Warning(f"text message not understood: {error}; {known}", "NOT_UNDERSTOOD"))
-            return
-        self._alive_at = time.monotonic()
+    def _follow(self, command: wire.Command) -> None:
         match command:
             case wire.Clear():  # also of what is spoken to its end because of a Close
                 self._forget()
-            case wire.Speak() | wire.Flush() if self._ending is not None and self._ending.code == 1012:
-                self._say(wire.Warning(f"{self._ending.reason}; this message was not taken", "SHUTTING_DOWN"))
-            case _ if self._ending is not None:
-                pass
+            case wire.Speak() | wire.Flush() if self._ending is not None:
+                self._taken_no_more()
             case wire.Speak():
-                try:
-                    self._speech.say(command.text)
-                except OptionError as error:
-                    self._say(wire.Warning(f"{error}; this message was not taken", "TEXT_LIMIT"))
+                self._taken(command.text)
             case wire.Flush():
                 self._flush()
             case wire.Close():
@@ -116,7 +95,7 @@ class SpeakStream(SpokenStream):
     def _flush(self) -> None:
         if self._flushes >= MOST_FLUSHES:
             reason = f"{self._flushes} Flush messages wait for their answer, which is the limit"
-            self._say(wire.Warning(f"{reason}; this message was not taken", "FLUSH_LIMIT"))
+            self._warn("FLUSH_LIMIT", f"{reason}; this message was not taken")
             return
         self._flushes += 1
         self._speech.flush()
@@ -135,7 +114,7 @@ class SpeakStream(SpokenStream):
             case Cleared() if self._ending is None or self._ending.code in (1000, 1012):
                 self._say(wire.Cleared(event.sequence))
             case Warning():
-                self._say(wire.Warning(event.description, event.code.upper()))
+                self._warn(event.code.upper(), event.description)
             case PieceMark() if self._request.marks:
                 self._say(wire.piece(event))
             case _:

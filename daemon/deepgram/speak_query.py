@@ -18,10 +18,10 @@ from audio import encoder
 from audio.encoder import MEDIA_TYPES, RAW, Encoder
 from codec.model import TtsModel
 from codec.options import SpeakOptions
-from daemon import body, parameters
+from daemon import body
 from daemon.config import Settings
 from daemon.loading import Loaded
-from daemon.parameters import SEED_BITS, SPEAKING_ALIASES, check_model, flag, number, whole, wrong
+from daemon.parameters import SEED_BITS, SPEAKING_ALIASES, asked, flag, number, whole, wrong
 from daemon.spoken_file import MAX_BYTES, FileRequest, check_text
 from engines.sessions import OptionError
 
@@ -58,16 +58,13 @@ def parse(query_string: bytes, model: str) -> SpeakRequest:
     Raises:
         Refused: 400 naming the parameter and what it may be.
     """
-    given = parameters.read(query_string, HONOURED, NOT_HONOURED)
-    one = parameters.last(given)
-    check_model(one.get("model", ""), model, SPEAKING_ALIASES, status=400)
+    _, one, warnings = asked(query_string, model, SPEAKING_ALIASES, HONOURED, NOT_HONOURED)
     encoding = one.get("encoding", "linear16").lower()
     if encoding not in RAW:
         raise wrong("encoding", f"encoding: {encoding!r} is none of {', '.join(RAW)}{_FILES}")
     if one.get("container", "none").lower() != "none":
         raise wrong("container", f"container: a stream is raw audio (none){_FILES}")
     rate = whole(one, "sample_rate", RATES[encoding])
-    warnings = parameters.not_honoured(given, NOT_HONOURED)
     return SpeakRequest(_options(one, rate), encoding, rate, flag(one, "marks", False), tuple(warnings))
 
 
@@ -146,8 +143,8 @@ async def file_request(scope: Scope, receive: Receive, settings: Settings, loade
         Refused: 400 naming the parameter or field, 408 standing still, 413 too large.
         ClientDisconnect: the client left.
     """
-    one = parameters.last(parameters.read(scope["query_string"], FILE_HONOURED, FILE_NOT_HONOURED | {"callback"}))
-    check_model(one.get("model", ""), loaded.name, SPEAKING_ALIASES, status=400)
+    query, others = scope["query_string"], FILE_NOT_HONOURED | {"callback"}
+    _, one, _ = asked(query, loaded.name, SPEAKING_ALIASES, FILE_HONOURED, others)
     if one.get("callback"):
         raise wrong("callback", "callback: the audio comes in the answer and nowhere else")
     encoding = one.get("encoding", next(iter(_SHAPES))).lower()

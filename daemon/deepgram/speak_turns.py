@@ -10,25 +10,21 @@ import secrets
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import TypeVar
 
-import msgspec
 from starlette.types import Receive, Send
 
 from codec.events import Cleared, Event, Finished, Flushed, PieceMark, Warning
 from codec.model import TtsModel
 from daemon.deepgram import speak_turns_messages as wire
-from daemon.deepgram.speak_messages import Warning as Told
 from daemon.deepgram.spoken_stream import MOST_FLUSHES, SpokenStream
 from daemon.duplex import Ending
 from daemon.hub import Hub
 from daemon.loading import Loaded
-from daemon.messages import decoded
 from daemon.speaking import SpeechStream
 from daemon.spoken_text import SpokenText
 from engines.sessions import OptionError
 
-_KNOWN: Final = "known are Speak, Flush, Interrupt, Configure, Close"
 M = TypeVar("M", bound=wire.TurnMetadata)
 
 
@@ -60,6 +56,8 @@ class _Interruption:
 class SpeakTurnsStream(SpokenStream):
     """One connection, from accept to close."""
 
+    _commands = wire.commands
+
     def __init__(
         self,
         hub: Hub,
@@ -69,7 +67,7 @@ class SpeakTurnsStream(SpokenStream):
         receive: Receive,
         send: Send,
     ) -> None:
-        super().__init__(hub, speech, receive, send)
+        super().__init__(hub, loaded, speech, receive, send)
         self._turns: deque[_Turn] = deque()
         """Not spoken yet; sound belongs to the first, text to the last, if it is not flushed."""
         self._spoken: _Turn | None = None
@@ -79,9 +77,7 @@ class SpeakTurnsStream(SpokenStream):
         self._characters = 0
         self._position = self._least = 0.0
         """Seconds of the session's audio: sent, and known to be played."""
-        speaker = speech.speaker
-        voice = speaker.options.voice or next(iter(loaded.model.manifest.voices), None)
-        self._say(wire.Connected(self._id, loaded.name, "1", [loaded.uuid], voice, speaker.seed))
+        self._say(wire.Connected(self._id, loaded.name, "1", [loaded.uuid], self._voice, speech.speaker.seed))
         for warning in warnings:
             self._warn("NOT_HONOURED", warning)
 
@@ -92,21 +88,12 @@ class SpeakTurnsStream(SpokenStream):
 
     # ------------------------------------------------------------------------------------------------- in
 
-    def _take_bytes(self, data: bytes) -> None:
-        self._warn("BINARY", f"a binary message of {len(data)} bytes: text goes in Speak messages")
-
-    def _take_text(self, text: str) -> None:
-        try:
-            command = decoded(text, wire.commands)
-        except msgspec.MsgspecError as error:
-            self._warn("NOT_UNDERSTOOD", f"text message not understood: {error}; {_KNOWN}")
-            return
+    def _follow(self, command: wire.Command) -> None:
         match command:
             case wire.Interrupt():  # also of what is spoken to its end because of a Close
                 self._interrupt(command.playback_offset)
             case _ if self._ending is not None:
-                if self._ending.code == 1012:
-                    self._warn("SHUTTING_DOWN", f"{self._ending.reason}; this message was not taken")
+                self._taken_no_more()
             case wire.Speak():
                 self._speak(command.text)
             case wire.Flush():
@@ -117,10 +104,7 @@ class SpeakTurnsStream(SpokenStream):
                 self._end(Ending(1000))
 
     def _speak(self, text: str) -> None:
-        try:
-            self._speech.say(text)
-        except OptionError as error:
-            self._warn("TEXT_LIMIT", f"{error}; this message was not taken")
+        if not self._taken(text):
             return
         if not self._turns or self._turns[-1].flushed:
             self._turns.append(_Turn(self._characters))
@@ -231,6 +215,3 @@ class SpeakTurnsStream(SpokenStream):
 
     def _say_error(self, ending: Ending) -> None:
         self._say(wire.FatalError(ending.variant, ending.reason))
-
-    def _warn(self, code: str, description: str) -> None:
-        self._say(Told(description, code))

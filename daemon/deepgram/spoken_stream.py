@@ -13,16 +13,18 @@ from starlette.types import Receive, Send
 
 from audio import encoder
 from codec.events import Event
+from codec.model import TtsModel
+from daemon.deepgram.speak_messages import Warning
 from daemon.deepgram.speak_query import SpeakRequest
 from daemon.duplex import Duplex, Ending
 from daemon.hub import Hub
+from daemon.loading import Loaded
 from daemon.paths import Endpoint
 from daemon.speaking import Sound, SpeechStream
+from engines.sessions import OptionError
 
 MOST_FLUSHES: Final = 1000
 """That may wait for their audio: each keeps its place in the text."""
-_BACKLOG_BYTES: Final = 1 << 16
-"""Audio that may wait in the daemon before the speaker is held back: more than its largest group needs to be made."""
 
 
 @asynccontextmanager
@@ -44,9 +46,9 @@ async def opened(hub: Hub, request: SpeakRequest, endpoint: Endpoint) -> AsyncGe
 class SpokenStream(Duplex):
     """One connection, from accept to close."""
 
-    def __init__(self, hub: Hub, speech: SpeechStream, receive: Receive, send: Send) -> None:
+    def __init__(self, hub: Hub, loaded: Loaded[TtsModel], speech: SpeechStream, receive: Receive, send: Send) -> None:
         super().__init__(hub, receive, send)
-        self._speech = speech
+        self._loaded, self._speech = loaded, speech
 
     @abstractmethod
     def _tell(self, event: Event) -> None:
@@ -54,6 +56,35 @@ class SpokenStream(Duplex):
 
     def _sounded(self, seconds: float) -> None:
         """So much sound has gone into the outbox."""
+
+    @property
+    def _voice(self) -> str | None:
+        """The name of who speaks; None: the model knows but one."""
+        return self._speech.speaker.options.voice or next(iter(self._loaded.model.manifest.voices), None)
+
+    def _warn(self, code: str, description: str) -> None:
+        self._say(Warning(description, code))
+
+    def _take_bytes(self, data: bytes) -> None:
+        self._warn("BINARY", f"a binary message of {len(data)} bytes: text goes in Speak messages")
+
+    def _misunderstood(self, reason: str, text: str) -> None:
+        del text
+        self._warn("NOT_UNDERSTOOD", reason)
+
+    def _taken(self, text: str) -> bool:
+        """Whether there was room for text that is to be spoken."""
+        try:
+            self._speech.say(text)
+        except OptionError as error:
+            self._warn("TEXT_LIMIT", f"{error}; this message was not taken")
+            return False
+        return True
+
+    def _taken_no_more(self) -> None:
+        """A message came after the end began: whoever did not end it himself is told."""
+        if self._ending is not None and self._ending.code == 1012:
+            self._warn("SHUTTING_DOWN", f"{self._ending.reason}; this message was not taken")
 
     def _forget(self) -> None:
         """What was said is not to be spoken any more."""
@@ -71,11 +102,10 @@ class SpokenStream(Duplex):
 
     async def _work(self) -> None:
         """Speak until the stream's end."""
-        most = self._settings.max_outbound_bytes
         async for batch in self._speech.batches():
             for item in batch:
                 if isinstance(item, Sound):
-                    await self._outbox.room(min(_BACKLOG_BYTES, max(0, most - len(item.data))))
+                    await self._outbox.room(len(item.data))
                     if not self._speech.clearing:
                         if item.data:
                             self._outbox.put_sound(item.data)

@@ -6,9 +6,8 @@ A turn begins with its first word and ends by silence, by ``ForceEndTurn`` or wi
 in between, of one segment or of several.
 """
 
-import time
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -19,14 +18,11 @@ from daemon.deepgram.turns_query import TurnsRequest, confidence, parse
 from daemon.duplex import Ending, echoed
 from daemon.hearing import HearingStream
 from daemon.hub import Hub
-from daemon.messages import decoded
 from daemon.paths import TURNS
 from daemon.refusal import Refused
 from engines.sessions import OptionError
 from streaming.events import Event, Paused, Resumed, Transcript, Word
 from streaming.utterance import HANG_SECONDS
-
-_KNOWN: Final = "known are KeepAlive, ForceEndTurn, Configure, CloseStream; audio goes in binary messages"
 
 
 async def turns(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
@@ -42,6 +38,7 @@ async def turns(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
 class TurnsStream(HeardStream):
     """One connection, from accept to close."""
 
+    _commands = wire.commands
     _faults, _full = ("NOT_RAW_AUDIO", "NOT_DECODABLE"), "UNHEARD_AUDIO"
 
     def __init__(self, hub: Hub, request: TurnsRequest, stream: HearingStream, receive: Receive, send: Send) -> None:
@@ -60,13 +57,11 @@ class TurnsStream(HeardStream):
 
     # ------------------------------------------------------------------------------------------------- in
 
-    def _take_text(self, text: str) -> None:
-        try:
-            command = decoded(text, wire.commands)
-        except msgspec.MsgspecError as error:
-            self._warn("NOT_UNDERSTOOD", f"text message not understood: {error}; {_KNOWN}")
-            return
-        self._alive_at = time.monotonic()
+    def _misunderstood(self, reason: str, text: str) -> None:
+        del text
+        self._warn("NOT_UNDERSTOOD", f"{reason}; audio goes in binary messages")
+
+    def _follow(self, command: wire.Command) -> None:
         match command:
             case wire.ForceEndTurn():
                 if not self._finalize():

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from audio.pcm import Shape
-from daemon import parameters
-from daemon.deepgram.listen_query import audio_shape, ignored, keyterms, renamed
-from daemon.parameters import HEARING_ALIASES, check_model, number, whole, wrong
+from daemon.deepgram.listen_query import audio_shape, keyterms, renamed
+from daemon.parameters import HEARING_ALIASES, asked, number, whole, wrong
 from engines.sessions import OptionError
 from streaming.options import ListenOptions
 
@@ -103,10 +102,7 @@ def parse(query_string: bytes, model: str) -> TurnsRequest:
     Raises:
         Refused: 400 naming the parameter and what it may be.
     """
-    given = parameters.read(query_string, HONOURED, None, {"keyterm"})
-    one = parameters.last(given)
-    check_model(one.get("model", ""), model, HEARING_ALIASES, status=400)
-    warnings = ignored(given, HONOURED)
+    given, one, warnings = asked(query_string, model, HEARING_ALIASES, HONOURED, many={"keyterm"})
     try:
         found = TurnsRequest(_thresholds(one), keyterms(given, warnings), audio_shape(one, warnings), tuple(warnings))
         _ = found.options

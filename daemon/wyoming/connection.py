@@ -19,7 +19,7 @@ from wyoming.ping import Ping, Pong
 from wyoming.tts import Synthesize, SynthesizeChunk, SynthesizeStart, SynthesizeStop, SynthesizeStopped
 
 from codec.voices import VoiceInfo
-from daemon.duplex import Outbox
+from daemon.duplex import Outbox, done_unless_cut
 from daemon.hub import Hub
 from daemon.refusal import Refused
 from daemon.wyoming import wire
@@ -28,8 +28,6 @@ from daemon.wyoming.synthesis import Synthesis, SynthesizeRequest, Text
 from daemon.wyoming.transcription import AudioFormat, TranscribeRequest, Transcription
 from daemon.wyoming.wire import Malformed, fields
 
-_BACKLOG_BYTES: Final = 1 << 16
-"""Audio that may wait in the daemon before the speaker is held back."""
 _CLOSE_SECONDS: Final = 5.0
 
 log: Final = logging.getLogger("hearsay.wyoming")
@@ -109,16 +107,9 @@ class Connection:
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
         if (hearing := self._hearing) is not None and hearing.arrived:
-            finishing, cut = asyncio.create_task(hearing.finish()), asyncio.create_task(self._hub.cut.wait())
-            await asyncio.wait((finishing, cut), return_when=asyncio.FIRST_COMPLETED)
-            done = finishing.done()
-            for task in (finishing, cut):
-                task.cancel()
-            await asyncio.gather(finishing, cut, return_exceptions=True)
-            if not done:
+            if not await done_unless_cut(self._hub, hearing.finish()):
                 lost = f"{hearing.unheard:.1f} of {hearing.arrived:.1f} s of audio"
                 log.error("wyoming: cut, lost: %s", lost)
-                self._hub.lost += 1
                 raise _Over(f"the daemon is shutting down; lost: {lost}", "draining")
         raise _Over("the daemon is shutting down", "draining")
 
@@ -247,7 +238,7 @@ class Connection:
 
     async def _sound(self, event: Eventable) -> None:
         data = wire.encoded(event.event())
-        await self._outbox.room(min(_BACKLOG_BYTES, max(0, self._settings.max_outbound_bytes - len(data))))
+        await self._outbox.room(len(data))
         self._outbox.put_sound(data)
 
     async def _write(self) -> None:

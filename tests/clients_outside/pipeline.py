@@ -12,8 +12,10 @@ def piped(
     before: list[Any],
     enough: Callable[[list[Any]], bool],
     after: Sequence[Any] = (),
+    begun: Callable[[], bool] = lambda: True,
 ) -> list[Any]:
-    """Every frame that comes out of a pipeline of ``service`` while a recording goes in as from a microphone."""
+    """Every frame that comes out of a pipeline of ``service`` while a recording goes in as from a microphone, once
+    ``begun()`` holds."""
     from pipecat.frames.frames import Frame, InputAudioRawFrame
     from pipecat.pipeline.pipeline import Pipeline
     from pipecat.pipeline.runner import PipelineRunner
@@ -35,6 +37,10 @@ def piped(
         await asyncio.sleep(1)
         await task.queue_frames(before)
         await asyncio.sleep(0.5)
+        for _ in range(600):
+            if begun():
+                break
+            await asyncio.sleep(0.1)
         size = rate // 50 * 2
         for start in range(0, len(pcm), size):
             await task.queue_frame(InputAudioRawFrame(pcm[start : start + size], rate, 1))

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -69,7 +69,11 @@ class ChatServer:
         asyncio.run(self._server.serve(sockets=[self._socket]))
 
     async def _complete(self, request: Request) -> Response:
-        self.seen.requests.append(json.loads(await request.body()))
+        try:
+            self.seen.requests.append(json.loads(await request.body()))
+        except ClientDisconnect:
+            self.seen.broken_off += 1
+            return Response()
         self.seen.keys.append(request.headers.get("authorization"))
         script = self.script
         if script.status != 200:

@@ -19,12 +19,12 @@ MAIN = "import sys; from daemon.config import load; from daemon.serve import ser
 class Process:
     """A daemon in a process of its own."""
 
-    def __init__(self, before: str, **settings: str) -> None:
+    def __init__(self, before: str, load: str = UNHURRIED, **settings: str) -> None:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("HEARSAY_") or k == "HEARSAY_MODELS"}
         environment |= {f"HEARSAY_{name.upper()}": value for name, value in settings.items()}
         # llama_cpp keeps /dev/null open till the end.
         null = "ignore:unclosed file <_io.TextIOWrapper name='/dev/null'"
-        command = [sys.executable, "-X", "dev", "-W", "error", "-W", null, "-c", f"{before}\n{UNHURRIED}\n{MAIN}"]
+        command = [sys.executable, "-X", "dev", "-W", "error", "-W", null, "-c", f"{before}\n{load}\n{MAIN}"]
         self.process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
         self.lines: list[str] = []
         self._reading = threading.Thread(target=self._read)
@@ -50,9 +50,9 @@ class Process:
 
 
 @contextmanager
-def process(before: str = "", **settings: str) -> Iterator[Process]:
-    """A daemon that ends with the block at the latest; its process runs ``before`` first."""
-    running = Process(before, **{"port": "0", "sessions": "4", "tts_model": "none", **settings})
+def process(before: str = "", load: str = UNHURRIED, **settings: str) -> Iterator[Process]:
+    """A daemon that ends with the block at the latest; its process runs ``before`` and ``load`` first."""
+    running = Process(before, load, **{"port": "0", "sessions": "4", "tts_model": "none", **settings})
     try:
         yield running
     finally:

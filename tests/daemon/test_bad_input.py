@@ -114,7 +114,7 @@ def test_text_where_audio_belongs(client: Client, speech: Speech) -> None:
             socket.send(text)
             answer = json.loads(socket.recv(timeout=60))
             assert (answer["type"], answer["variant"], answer["message"]) == ("Error", "SchemaError", text[:200])
-            assert "KeepAlive, Finalize, CloseStream; audio goes in binary messages" in answer["description"]
+            assert "KeepAlive, Finalize, CloseStream, Configure; audio goes in binary messages" in answer["description"]
         send(socket, speech.pcm)
         socket.send('{"type": "CloseStream"}')
         assert finals(json.loads(message) for message in socket) == finals(client.transcribe(speech.pcm))

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack
-from typing import Final, Protocol
+from typing import Protocol
 
 from audio import encoder
 from codec.events import Flushed, PieceMark
@@ -13,9 +13,6 @@ from daemon.openai.realtime.spec import Spec
 from daemon.paths import REALTIME
 from daemon.speaking import Sound, SpeechStream
 from engines.batching import Cancelled
-
-_BACKLOG_BYTES: Final = 1 << 16
-"""Audio that may wait in the daemon before the speaker is held back."""
 
 
 class Sink(Protocol):
@@ -122,12 +119,11 @@ class OutputAudio:
         self._outbox.forget_sound()
 
     async def _speak(self, speech: SpeechStream) -> None:
-        most = self._hub.settings.max_outbound_bytes
         async for batch in speech.batches():
             for item in batch:
                 match item:
                     case Sound():
-                        await self._outbox.room(min(_BACKLOG_BYTES, max(0, most - 2 * len(item.data))))
+                        await self._outbox.room(2 * len(item.data))
                         if item.data and self._sink is not None and not speech.clearing:
                             self._sink.sound(item.data, item.seconds)
                     case PieceMark() if self._sink is not None and item.start_char >= self._base:

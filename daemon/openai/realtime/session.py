@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from daemon.duplex import Duplex, Ending, echoed
 from daemon.hub import Hub
-from daemon.messages import decoded, encode
+from daemon.messages import encode
 from daemon.openai.realtime import client_events as said
 from daemon.openai.realtime import server_events as wire
 from daemon.openai.realtime.chat import Chat
@@ -72,6 +72,8 @@ def _asked(hub: Hub, scope: Scope) -> Config:
 class RealtimeStream(Duplex):
     """One session."""
 
+    _commands = said.commands
+
     def __init__(self, hub: Hub, config: Config, receive: Receive, send: Send) -> None:
         super().__init__(hub, receive, send)
         self._config = config
@@ -101,18 +103,16 @@ class RealtimeStream(Duplex):
     def _take_bytes(self, data: bytes) -> None:
         self._complain(Invalid(None, f"a binary message of {len(data)} bytes: audio goes base64 in JSON", "binary"))
 
-    def _take_text(self, text: str) -> None:
-        try:
-            command = decoded(text, said.commands)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            self._cause = said.event_id(text)
-            self._complain(Invalid("type", f"event not understood: {error}", "invalid_event"))
-            return
+    def _misunderstood(self, reason: str, text: str) -> None:
+        self._cause = said.event_id(text)
+        self._complain(Invalid("type", reason, "invalid_event"))
+
+    def _follow(self, command: said.Command) -> None:
         self._cause = command.event_id
         if self._ending is not None:
             return
         try:
-            self._follow(command)
+            self._act(command)
         except Invalid as error:
             self._complain(error)
         except RecursionError:
@@ -120,7 +120,7 @@ class RealtimeStream(Duplex):
         finally:
             self._cause = None
 
-    def _follow(self, command: said.Command) -> None:
+    def _act(self, command: said.Command) -> None:
         match command:
             case said.InputAudioBufferAppend():
                 if not self._input.append(_decoded(command.audio)):
