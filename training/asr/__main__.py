@@ -68,12 +68,6 @@ def main() -> None:
     label.add_argument("--processes", type=int, default=2)
     label.add_argument("--device", default="cuda")
 
-    grow = stages.add_parser("grow", help="weights of a larger shape and another tokenizer, out of a folder of weights")
-    grow.add_argument("weights", type=Path)
-    grow.add_argument("--old", type=Path, required=True, help="tokenizer.json of these weights")
-    grow.add_argument("--tokenizer", type=Path, required=True, help="the new tokenizer.json")
-    grow.add_argument("--out", type=Path, required=True)
-
     _dispatch(parser.parse_args())
 
 
@@ -106,11 +100,6 @@ def _dispatch(a: argparse.Namespace) -> None:
         from training.asr.teacher import pinned_teacher
 
         write_labels(pinned_teacher(a.teacher, a.device), a.shards, a.never, a.out, a.share, a.processes)
-    elif a.stage == "grow":
-        from training.asr.checkpoint import load_weights, save_weights
-        from training.asr.grow import grown
-
-        save_weights(grown(load_weights(a.weights), config.shape, a.old, a.tokenizer), a.out)
     elif a.stage == "shipped":
         from training.asr.checkpoint import save_weights
         from training.asr.shipped import shipped_weights

@@ -21,7 +21,7 @@ from training.asr.config import Shape
 from training.asr.decoder import RMS_EPSILON, ROPE_THETA
 
 MEL_FLOOR = -6.5  # log10 of power; a frame then depends on its own 400 samples only
-TOKENIZER_FILES = ("vocab.json", "merges.txt", "tokenizer.json")
+TOKENIZER_FILE = "tokenizer.json"
 PART_BYTES = 14 << 20
 
 
@@ -75,6 +75,7 @@ def official_config(name: str, shape: Shape, tokenizer: Tokenizer) -> dict[str, 
         ),
         hearsay=dict(
             name=name,
+            licence="Apache-2.0",
             mel_floor=dict(kind="fixed", log10=MEL_FLOOR),
             text=dict(leading_space=True),
             ctc=dict(blank=shape.vocab),
@@ -125,9 +126,8 @@ def save_checkpoint(
 ) -> None:
     """The whole checkpoint folder."""
     save_weights(weights, folder)
-    tokenizer = Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(tokenizer_folder / TOKENIZER_FILE))
     config = official_config(name, shape, tokenizer)
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
-    for file in TOKENIZER_FILES:
-        if tokenizer_folder.resolve() != folder.resolve():
-            shutil.copy(tokenizer_folder / file, folder / file)
+    if tokenizer_folder.resolve() != folder.resolve():
+        shutil.copy(tokenizer_folder / TOKENIZER_FILE, folder / TOKENIZER_FILE)
