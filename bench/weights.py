@@ -10,7 +10,7 @@ from engines import integrity
 from engines.manifest import NAME
 from engines.store import ModelNotFound
 
-LIMIT: Final = 30e6
+LIMIT: Final = 45e6
 
 
 def size_rows(material: Material) -> list[Row]:

@@ -89,13 +89,14 @@ class Stability:
         body, sure = hypothesis.answer.body, hypothesis.body_probabilities
         if body[: len(self.tokens)] != self.tokens:
             return False
-        words = prompt.words(body, hypothesis.answer.language)
         heard: list[Heard] = []
-        for word, a, b in words:
+        spans: list[tuple[int, int]] = []
+        for word, a, b in prompt.words(body, hypothesis.answer.language):
             end = prompt.unmarked(body, a, b)
             after = sure[end] if end < len(sure) else float(pause)
             heard.append(Heard(bare(word), body[a:end], body[end:b], min(sure[a:end]), after))
-        self.update(heard, lambda: ctc.word_scores(body, [(a, b) for _, a, b in words]), pause=pause)
+            spans.append((a, end))
+        self.update(heard, lambda: ctc.word_scores(body, spans), pause=pause)
         return True
 
     def update(self, words: Sequence[Heard], ctc: Callable[[], Sequence[float]], *, pause: bool = False) -> None:

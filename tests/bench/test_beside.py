@@ -101,5 +101,5 @@ def test_each_condition_has_a_row_beside_the_clips_as_they_are(data: Path) -> No
     assert [name for name in rows if name.startswith("WER")] == [f"WER {name}" for name in CONDITIONS]
     clean = {row["clean"]["ours"] for name, row in rows.items() if name.startswith("WER")}
     assert len(clean) == 1 and all(set(row["rates"]) == {"ours"} for n, row in rows.items() if n.startswith("WER"))
-    assert rows["F1 of capitals"]["f1"] == 0.0 and "lower case" in rows["F1 of sentence ends"]["notes"][1]
+    assert 0 < rows["F1 of capitals"]["f1"] <= 1 and 0 < rows["F1 of sentence ends"]["f1"] <= 1
     assert 0 < rows["CPU seconds a second of audio"]["processor"] < 20

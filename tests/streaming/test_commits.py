@@ -10,6 +10,7 @@ from engines.gguf import Rows
 from streaming.ctc import CtcRows, align
 from streaming.decoding import EMPTY, Hypothesis
 from streaming.model import AsrModel
+from streaming.prompt import bare
 from streaming.segment import Segment
 from streaming.stability import DECODER_ALONE, WITH_CTC, Heard, Stability
 from streaming.work import Work
@@ -95,9 +96,10 @@ def test_words_carry_what_the_hypothesis_says_of_them(
         assert word.sure == min(probabilities[at:end])
         assert word.after == (probabilities[end] if end < len(body) else 0)
         assert score == pytest.approx(alignment.score[at:end].mean())
-        at = end
+        assert word.mark == body[end : end + len(word.mark)]
+        at = end + len(word.mark)
     assert at == len(body)
-    assert " ".join(word.text for word in stability.heard) == hypothesis.answer.text
+    assert [word.text for word in stability.heard] == [bare(word) for word in hypothesis.answer.text.split()]
 
 
 def test_a_final_in_a_pause_that_lacks_committed_words_is_passed_over(

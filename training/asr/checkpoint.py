@@ -1,4 +1,4 @@
-"""Checkpoints in the official original layout: config.json, model.safetensors (or parts), vocab.json, merges.txt,
+"""Checkpoints in the official original layout: config.json, model.safetensors (or parts) and
 tokenizer.json.
 
 The extra top-level key "hearsay" in config.json says what the runtime must know and the official config does not hold:
