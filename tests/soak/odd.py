@@ -154,7 +154,8 @@ class Odd:
             return path + query, self._file if self.chance.random() < 0.3 else sound, "audio/wav"
         fields = {name: self._any(2) for name in BODIES[path] if self.chance.random() < 0.9}
         for name in ("text", "input"):
-            if name in fields and self.chance.random() < 0.7:
+            # A long text takes as long to speak: base64, letter by letter, an hour of audio.
+            if name in fields and (self.chance.random() < 0.7 or len(str(fields[name])) > 400):
                 fields[name] = self.chance.choice(_WORDS)
         text = json.dumps(fields)
         text = self._bitten(text) if self.chance.random() < 0.3 else text
