@@ -54,7 +54,7 @@ class Rule:
 DECODER_ALONE: Final = Rule(bound=-0.3, pause=0.5, ctc=0.0)
 """For models without a CTC head. Chosen on pocket-asr-en's decoder; how sure other models are of what, nobody has
 measured."""
-WITH_CTC: Final = Rule(bound=-0.55, pause=0.9, ctc=0.3)
+WITH_CTC: Final = Rule(bound=-0.3, pause=1.3, ctc=0.3)
 """For models with one. Both chosen on clips that pocket-asr-en's training held out (notes/2026-11-commits.md)."""
 
 
@@ -127,9 +127,11 @@ class Stability:
             self.tokens = (*before, *words[agreed - 1].tokens)
 
     def retracted(self, final_words: Sequence[str]) -> int:
-        """Committed words that ``final_words`` lacks (those outside the longest matching blocks of the two)."""
-        matcher = SequenceMatcher(None, self.words, [bare(word) for word in final_words], autojunk=False)
-        return len(self.words) - sum(block.size for block in matcher.get_matching_blocks())
+        """Committed words that ``final_words`` lacks (those outside the longest matching blocks of the two). A word
+        with other capitals is the same word."""
+        committed, final = ([bare(word).lower() for word in words] for words in (self.words, final_words))
+        matcher = SequenceMatcher(None, committed, final, autojunk=False)
+        return len(committed) - sum(block.size for block in matcher.get_matching_blocks())
 
 
 def _agrees(hypothesis: Sequence[Heard], *, index: int, words: Sequence[Heard]) -> bool:
