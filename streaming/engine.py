@@ -42,7 +42,7 @@ TEXT_ROWS: Final = 264
 """Suffix and text of one segment; 24 s of fast speech with a small vocabulary stay below it."""
 
 SMALL_WEIGHTS: Final = 50_000_000
-"""Most weights in a small decoder's layers. The embedded one has 5 million, the smallest released one 352 million."""
+"""Most weights in a small decoder's layers. The embedded one has 7 million, the smallest released one 352 million."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,8 +134,8 @@ def test_other_audio_gives_other_text() -> None:
 # ---------------------------------------------------------------- a clip's rows
 
 
-@settings(max_examples=40)
-@given(length=st.integers(1, 3 * RATE), cuts=st.lists(st.integers(1, 9000), min_size=1, max_size=5))
+@settings(max_examples=25)
+@given(length=st.integers(1, 3 * RATE), cuts=st.lists(st.integers(1, 9000), max_size=4).map(lambda cuts: [*cuts, 4000]))
 def test_rows_do_not_depend_on_cuts_or_looks(nano: AsrModel, length: int, cuts: list[int]) -> None:
     """Samples in any pieces, a look after each: the rows of the clip that was given at once, bit for bit."""
     samples = sound(3.0, 4)[:length]

@@ -28,14 +28,15 @@ class Turn:
 
     def delta(self, event: Transcript, words: int) -> str:
         """The text of the first ``words`` words, as far as it was not told; from now on it was."""
-        if words <= self.told:
-            return ""
         whole = words == len(event.words) and event.is_final
+        if words < self.told + (not whole):  # a final of no more words still brings the last mark
+            return ""
         begin = _end_of(event.text, event.words[: self.told])
         end = len(event.text) if whole else _end_of(event.text, event.words[:words])
         space = " " if self.texts and not self.told else ""
         self.told = words
-        return space + event.text[begin:end]
+        rest = event.text[begin:end]
+        return space + rest if rest else ""
 
     def extend(self, final: Transcript, offset: float) -> None:
         """A segment of it is final; ``offset``: seconds to add to its times."""
