@@ -1,7 +1,7 @@
 """Committed words: how many of a final's words are committed well before it, and how many it takes back.
 
 Recordings are heard live in pieces of 100 ms; all times are the session's own audio clock. A final's word counts as
-committed early where a word that was committed ``EARLY_SECONDS`` before the final stands in its place, capitals aside.
+committed early where a word that was committed ``EARLY_SECONDS`` before the final stands in its place.
 The more certain a rule wants to be, the fewer words are early and the fewer are taken back: ``--bounds`` measures that
 curve, and a rule is chosen on it with clips that neither the training nor the test split knows (``--only run.json``).
 
@@ -107,8 +107,8 @@ def heard(asr: AsrModel, sound: Sound) -> Committed:
 
 def _counted(final: Transcript, committed: Sequence[tuple[str, float]], now: float) -> Committed:
     """What a final at ``now`` makes of the words that were committed at their times."""
-    words = [bare(word.text).lower() for word in final.words]
-    matcher = SequenceMatcher(None, [text.lower() for text, _ in committed], words, autojunk=False)
+    words = [bare(word.text) for word in final.words]
+    matcher = SequenceMatcher(None, [text for text, _ in committed], words, autojunk=False)
     kept = [committed[block.a + i][1] for block in matcher.get_matching_blocks() for i in range(block.size)]
     early = sum(now - then >= EARLY_SECONDS for then in kept)
     return Committed(len(words), early, len(committed), len(committed) - len(kept))

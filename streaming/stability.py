@@ -127,11 +127,9 @@ class Stability:
             self.tokens = (*before, *words[agreed - 1].tokens)
 
     def retracted(self, final_words: Sequence[str]) -> int:
-        """Committed words that ``final_words`` lacks (those outside the longest matching blocks of the two). A word
-        with other capitals is the same word."""
-        committed, final = ([bare(word).lower() for word in words] for words in (self.words, final_words))
-        matcher = SequenceMatcher(None, committed, final, autojunk=False)
-        return len(committed) - sum(block.size for block in matcher.get_matching_blocks())
+        """Committed words that ``final_words`` lacks (those outside the longest matching blocks of the two)."""
+        matcher = SequenceMatcher(None, self.words, [bare(word) for word in final_words], autojunk=False)
+        return len(self.words) - sum(block.size for block in matcher.get_matching_blocks())
 
 
 def _agrees(hypothesis: Sequence[Heard], *, index: int, words: Sequence[Heard]) -> bool:
