@@ -89,7 +89,7 @@ def test_say_refuses_it(hearsay: Run, tmp_path: Path, fault: str) -> None:
     assert (done.returncode, done.stdout) == (1, "") and one_line(done.stderr, said), done.stderr
 
 
-@pytest.mark.parametrize("fault", ["outside", "cut"])
+@pytest.mark.parametrize("fault", ["outside", "mel.npy", "cut"])
 def test_serve_refuses_it(process: Run, tmp_path: Path, fault: str) -> None:
     """It says why it ends."""
     change, said = HEARING[fault]
