@@ -10,7 +10,8 @@ that is younger: nobody starves. A session waits for its job before it brings an
 the queue is never longer than the number of sessions. Jobs whose owner has gone are dropped.
 
 A job may itself submit: such a part of it runs at once, after what waits with an earlier deadline. So a chain of calls
-that are shorter than the way from thread to thread can be one job, and nobody urgent waits for more than a call.
+that are shorter than the way from thread to thread can be one job, and who is urgent waits for a
+call, or for one such job that was more urgent than the chain.
 """
 
 import math
