@@ -240,7 +240,11 @@ def test_deepgrams_client(environment: DeepgramClientEnvironment) -> None:
     """As its users write it: a turn, an interruption, a change of speed, another turn."""
     messages: list[Any] = []
     with DeepgramClient(api_key="any", environment=environment).speak.v2.connect(
-        model="flux-alexis-en", encoding="linear16", sample_rate="16000", speed=1.0
+        model="flux-alexis-en",
+        encoding="linear16",
+        sample_rate="16000",
+        speed=1.0,
+        request_options={"additional_query_parameters": {"seed": 1}},
     ) as connection:
 
         def on(message: Any) -> None:
