@@ -27,7 +27,7 @@ class SpokenText:
             at, place = end, last
         if seconds >= self.seconds and self.paces and self.paces[-1][2] >= len(self.text.rstrip()):
             return self.text
-        return self._to_word(place + int((seconds - at) * _CHARACTERS_A_SECOND))
+        return self._to_word(place + int(max(0.0, seconds - at) * _CHARACTERS_A_SECOND))
 
     def _to_word(self, place: int) -> str:
         if place >= len(self.text):

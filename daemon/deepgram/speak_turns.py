@@ -204,7 +204,7 @@ class SpeakTurnsStream(SpokenStream):
         turn, offset = interruption.turn, interruption.offset
         message = wire.SpeechInterrupted(round(1000 * self._position), turn.metadata(wire.TurnMetadata))
         if offset is not None:
-            heard = turn.spoken.heard(max(0.0, offset - turn.start))
+            heard = turn.spoken.heard(offset - turn.start)
             message.text_spoken, message.text_remaining = heard, turn.spoken.text[len(heard) :]
         self._say(message)
 
