@@ -20,7 +20,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 RATE: Final = 16_000
 KEY: Final = "key-of-the-clients-outside"
 NODE: Final = ROOT / ".envs/outside/node"
-CLIP: Final = ROOT / "tests/data/clips/e298c5e42782.opus"
+CLIP: Final = ROOT / "tests/data/clips/2f85d415637c.opus"
 
 
 @dataclass(frozen=True, slots=True)
