@@ -1,4 +1,4 @@
-"""Word times against those that a synthesiser reports: how far off the starts are.
+"""Word times against those that a synthesiser plans: how far off the starts are.
 
 The directory holds sound files and an ``index.jsonl`` of ``file text end words``: ``words`` has [index of the word in
 the text, its start in seconds], ``end`` is where the speech ends (tools/timed_words.py writes both). A heard word

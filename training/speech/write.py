@@ -23,6 +23,7 @@ from training.tts.speech import Shard, Utterance, join, levelled
 
 _FRAME_SECONDS = 0.025  # of a duration
 _SHARD_SECONDS = 600
+_LEAD_SECONDS = 0.04  # a word sounds so much before its durations say: measured at onsets behind pauses
 _PAUSE = 5  # frames from which a space between words is silence
 _HELD_OUT = 64  # one text of so many is kept from training a speaking model
 _PHONE = {VOCABULARY[letter]: NUMBER[name] for letter, name in IPA.items() if letter in VOCABULARY}
@@ -36,6 +37,7 @@ def word_starts(order: Order, durations: NDArray[np.int64], first: int, rate: in
     if not order.aligned:
         return []
     ends = np.cumsum(durations)
+    first += int(_LEAD_SECONDS * rate)
     at = [(int(ends[i] * _FRAME_SECONDS * rate) - first, n) for n, i in enumerate(groups(order.tokens)) if n]
     return [(sample, n) for sample, n in at if sample > 0]
 
