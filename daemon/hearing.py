@@ -282,7 +282,8 @@ class HearingStream:
             while not done:
                 while self.listener.behind > MOST_BEHIND_SECONDS:
                     await _woken(self._stepped)
-                done = await self._worker.beside(self._feeding, partial(self._give, pieces, mark))
+                waiting = len(self._audio) / self.decoder.bytes_per_second
+                done = await self._worker.beside(self._feeding, partial(self._give, pieces, mark, waiting))
                 self._clock.append((self.listener.seconds, arrived))
                 self._moved.set()
             self._fed += len(data)
@@ -317,12 +318,13 @@ class HearingStream:
             return data, at, mark
         return data, arrived, None
 
-    def _give(self, pieces: Iterator[Samples], mark: _Mark | None) -> bool:
-        """In a feeding thread: feed what ``pieces`` holds, at most a slice; whether that was all of it."""
+    def _give(self, pieces: Iterator[Samples], mark: _Mark | None, waiting: float) -> bool:
+        """In a feeding thread: feed what ``pieces`` holds, at most a slice, ``waiting`` seconds behind it; whether that
+        was all of it."""
         began = self.listener.seconds
         try:
             for samples in pieces:
-                self.listener.feed(samples)
+                self.listener.feed(samples, waiting)
                 if self.listener.seconds - began >= SLICE_SECONDS:
                     return False
         except DecodeError as error:

@@ -30,7 +30,7 @@ from streaming.work import Work
 Floats = npt.NDArray[np.float32]
 
 BEHIND_SECONDS: Final = 1.0
-"""A session whose work is later than this gets what the others leave over, and no interims."""
+"""A session whose work is later than this, audio that waits included, gets what others leave over, and no interims."""
 
 
 class Listener:
@@ -56,7 +56,7 @@ class Listener:
         """Of what both sides touch; held for no model call."""
         self._pending = np.empty(0, np.float32)
         """An incomplete frame."""
-        self._clock = 0
+        self._clock, self._waiting = 0, 0.0
         self._recent = np.empty(0, np.float32)
         self._open: Utterance | None = None
         self._covered = 0
@@ -72,8 +72,8 @@ class Listener:
 
     # ---------------------------------------------------------------- the clock
 
-    def feed(self, samples: Floats) -> None:
-        """Hear ``samples``, float32 mono at the model's rate, any number. Cheap.
+    def feed(self, samples: Floats, waiting: float = 0.0) -> None:
+        """Hear ``samples``, float32 mono at the model's rate, any number; ``waiting``: seconds that came after them.
 
         Raises:
             Cancelled: the listener is closed.
@@ -81,7 +81,8 @@ class Listener:
         """
         with self._lock:
             self._check()
-            audio = np.concatenate([self._pending, samples]) if len(self._pending) else samples
+            self._waiting = waiting
+            audio = np.concatenate([self._pending, samples])
             whole = len(audio) // FRAME * FRAME
             for start in range(0, whole, FRAME):
                 self._hear(audio[start : start + FRAME])
@@ -186,15 +187,12 @@ class Listener:
             if self._owner.cancelled:
                 raise Cancelled
             with self._lock:
-                said = self._timeline.say(self._clock)
-                next_ = self._next()
+                said, next_ = self._timeline.say(self._clock), self._next()
                 if said or next_ is None:
                     return said
                 utterance, piece = next_
-                late = self._timeline.behind(self._clock) > BEHIND_SECONDS
-                task = Task(self._owner, Priority.BACKLOG if late else PRIORITIES[piece])
-                if utterance.closed is not None and not late:
-                    task.hasten(Priority.FINAL)
+                priority = PRIORITIES[piece] if utterance.closed is None else Priority.FINAL
+                task = Task(self._owner, Priority.BACKLOG if self._late else priority)
                 self._running = utterance, piece, task
             try:
                 made = self._do(utterance, piece, task)
@@ -275,10 +273,8 @@ class Listener:
         self._covered = utterance.start + end
         self._open = None
         self._withdraw(utterance, Piece.INTERIM)
-        if self._running is not None and self._running[0] is utterance:
-            task = self._running[2]
-            if task.priority is not Priority.BACKLOG:
-                task.hasten(Priority.FINAL)
+        if (running := self._running) and running[0] is utterance and running[2].priority is not Priority.BACKLOG:
+            running[2].hasten(Priority.FINAL)
 
     def _end_here(self, *, from_finalize: bool) -> bool:
         """Hear the last, incomplete frame and close the open utterance; whether there was one."""
@@ -310,12 +306,15 @@ class Listener:
 
     # ---------------------------------------------------------------- the work's side
 
+    @property
+    def _late(self) -> bool:
+        return self._timeline.behind(self._clock) + self._waiting > BEHIND_SECONDS
+
     def _next(self) -> tuple[Utterance, Piece] | None:
         """The piece of work that comes next."""
-        if (utterance := self._timeline.unfinished) is None:
-            return None
-        piece = utterance.due(interim=self.options.interim and self._timeline.behind(self._clock) <= BEHIND_SECONDS)
-        return None if piece is None else (utterance, piece)
+        utterance = self._timeline.unfinished
+        piece = utterance and utterance.due(interim=self.options.interim and not self._late)
+        return (utterance, piece) if utterance and piece else None
 
     def _do(self, utterance: Utterance, piece: Piece, task: Task) -> list[Event]:
         """Do ``piece``; what it says at once."""

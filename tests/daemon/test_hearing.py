@@ -16,6 +16,7 @@ from audio.wire import RawDecoder
 from daemon.hearing import GATHER_SECONDS, MOST_BEHIND_SECONDS, MOST_FINALIZES, HearingStream, Said
 from daemon.metrics import Metrics
 from daemon.workers import SessionWorker
+from engines.batching import Priority
 from streaming.events import SpeechStarted, Transcript
 from streaming.listener import Listener
 from streaming.model import AsrModel
@@ -165,14 +166,32 @@ async def test_the_clock_waits_for_no_model(asr_model: AsrModel, speech: Speech,
 
 
 @pytest.mark.anyio
+async def test_who_sends_faster_than_he_is_heard_is_backlog(asr_model: AsrModel, speech: Speech) -> None:
+    """No final of his goes before those of live sessions while audio of his waits, and no interim is made."""
+    engine = asr_model.engine
+    async with opened(asr_model, interim=True) as stream:
+        for _ in range(20):
+            stream.push(speech.pcm + bytes(2 * BYTES))
+        before = {lane: dict(lane.busy) for lane in {engine.lane, engine.encoder_lane}}
+        async with aclosing(stream.batches()) as batches:
+            async for _ in batches:
+                if stream.heard > 5 * (speech.seconds + 2):
+                    break
+    for lane, busy in before.items():
+        spent = {priority: lane.busy[priority] - busy[priority] for priority in Priority}
+        assert spent[Priority.BACKLOG] > 0 and spent[Priority.EARLY] == spent[Priority.INTERIM] == 0
+        assert spent[Priority.FINAL] < 0.1 * spent[Priority.BACKLOG], "a sequence is got and given back, no more"
+
+
+@pytest.mark.anyio
 async def test_small_frames_gather(asr_model: AsrModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred frames of a millisecond cost a few calls, and none waits longer than the gathering time."""
     fed: list[int] = []
     feed = Listener.feed
 
-    def counted(listener: Listener, samples: Samples) -> None:
+    def counted(listener: Listener, samples: Samples, waiting: float) -> None:
         fed.append(len(samples))
-        feed(listener, samples)
+        feed(listener, samples, waiting)
 
     monkeypatch.setattr(Listener, "feed", counted)
     async with opened(asr_model) as stream:
