@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import soundfile
@@ -62,16 +63,17 @@ def speaker_of(name: str) -> str:
     return "" if name == "None" else name
 
 
-def decode_clip(data: bytes) -> NDArray[np.int16]:
-    """Any file libsndfile reads -> 16 kHz mono int16; Ogg files are mended first (see ogg.py)."""
+def decode(data: bytes, rate: int = RATE, kind: Literal["int16", "float32"] = "int16") -> NDArray[Any]:
+    """Any file libsndfile reads -> mono at `rate`, samples of that kind; Ogg files are mended first (see ogg.py)."""
     if data.startswith(b"OggS"):
         data = mend(data)
-    samples, rate = soundfile.read(io.BytesIO(data), dtype="int16", always_2d=True)
+    samples, own = soundfile.read(io.BytesIO(data), dtype=kind, always_2d=True)
     mono = samples[:, 0]
-    return mono if rate == RATE else soxr.resample(mono, rate, RATE)
+    return mono if own == rate else soxr.resample(mono, own, rate)
 
 
-def _entries(path: Path) -> Iterator[tuple[dict[str, str], bytes]]:
+def entries(path: Path) -> Iterator[tuple[dict[str, str], bytes]]:
+    """Every row of a tar's index and the file that it names."""
     with tarfile.open(path) as tar:
         members = {m.name.removeprefix("./"): m for m in tar.getmembers()}
         index = tar.extractfile(members["index.jsonl"])
@@ -85,9 +87,9 @@ def _entries(path: Path) -> Iterator[tuple[dict[str, str], bytes]]:
 
 def read_shards(paths: Iterable[Path], processes: int = 2, lang: str = "en") -> list[Clip]:
     """Decode all clips of `paths` in the given language, in shard order."""
-    rows = [entry for path in paths for entry in _entries(path) if entry[0]["lang"] == lang]
+    rows = [entry for path in paths for entry in entries(path) if entry[0]["lang"] == lang]
     with ProcessPoolExecutor(processes) as pool:
-        decoded = list(pool.map(decode_clip, [data for _, data in rows], chunksize=64))
+        decoded = list(pool.map(decode, [data for _, data in rows], chunksize=64))
     return [
         Clip(samples, row["text"], speaker_of(row["speaker"]), row["corpus"], source_of(row["corpus"]), row["file"])
         for (row, _), samples in zip(rows, decoded, strict=True)
@@ -99,7 +101,7 @@ def licence_table(paths: Iterable[Path]) -> str:
     clips: dict[tuple[str, str], int] = defaultdict(int)
     seconds: dict[tuple[str, str], float] = defaultdict(float)
     for path in paths:
-        for row, _ in _entries(path):
+        for row, _ in entries(path):
             clips[row["corpus"], row["licence"]] += 1
             seconds[row["corpus"], row["licence"]] += float(row["seconds"])
     lines = ["| corpus | licence | clips | hours |", "|---|---|---|---|"]

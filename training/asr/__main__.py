@@ -29,22 +29,14 @@ def main() -> None:
     train.add_argument("--test", type=Path, nargs="*", default=[])
     train.add_argument("--text", type=Path, required=True, help="a sentence a line: which words are rare")
     train.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
-    train.add_argument(
-        "--synthetic", type=Path, help="folder of shards from `training.speech make --hearing`, taken as they come"
-    )
+    train.add_argument("--synthetic", type=Path, help="folder of shards from `training.speech make --hearing`")
     train.add_argument("--labels", type=Path, help="texts of clips, from `label`")
     train.add_argument("--out", type=Path, required=True)
     train.add_argument("--seconds", type=float, default=1500.0)
-    train.add_argument("--until", type=float, default=0.0, help="instead: end at this time, seconds since the epoch")
-    train.add_argument("--start", "--weights", type=Path, help="begin from the weights of this folder")
+    train.add_argument("--start", type=Path, help="begin from the weights of this folder")
     train.add_argument("--resume", type=Path, help="go on with this state.pt")
-    train.add_argument("--rate", type=float, default=1.0)
-    train.add_argument("--evaluate-every", type=float, default=240.0)
-    train.add_argument("--align-at", type=float, nargs="*", default=[0.3, 0.6])
-    train.add_argument("--processes", type=int, default=2)
     train.add_argument("--device", default="cuda")
-    train.add_argument("--eager", action="store_false", dest="graphs", help="no CUDA graphs")
-    train.add_argument("--no-compile", action="store_false", dest="compile", help="layers as they are")
+    train.add_argument("--eager", action="store_false", dest="graphs", help="no CUDA graphs, nothing compiled")
 
     export = stages.add_parser("checkpoint", help="official-layout folder from a run's weights")
     export.add_argument("weights", type=Path)
@@ -85,12 +77,10 @@ def _dispatch(a: argparse.Namespace) -> None:
         lines = [line.split("\t")[0] for line in lines_of(a.text)]
         train_tokenizer(lines + texts * 4, config.shape.vocab, a.out)
     elif a.stage == "train":
-        from training.asr.run import Run
-        from training.asr.train import Training
+        from training.asr.train import Run, Training
 
         given = {field.name: getattr(a, field.name) for field in fields(Run) if hasattr(a, field.name)}
-        run = Run(**given)
-        Training(config, run).train()
+        Training(config, Run(**given)).train()
     elif a.stage == "checkpoint":
         from training.asr.checkpoint import load_weights, save_checkpoint
 

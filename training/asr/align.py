@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from export.mel import HOP
 from training.asr.encoder import token_count
 from training.asr.model import PocketASR
 from training.asr.prompt import Prompt
-from training.asr.spectrogram import HOP, LogMel, past_end
+from training.asr.spectrogram import LogMel, past_end
 from training.asr.utterances import Utterance
 from training.shards import RATE
 

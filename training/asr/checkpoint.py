@@ -1,5 +1,4 @@
-"""Checkpoints in the official original layout: config.json, model.safetensors (or parts) and
-tokenizer.json.
+"""Checkpoints in the official original layout: config.json, model.safetensors and tokenizer.json.
 
 The extra top-level key "hearsay" in config.json says what the runtime must know and the official config does not hold:
 the mel floor, the leading space of transcripts, the blank of the CTC head (`ctc.weight` [V + 1, d], `ctc.bias`
@@ -22,7 +21,7 @@ from training.asr.decoder import RMS_EPSILON, ROPE_THETA
 
 MEL_FLOOR = -6.5  # log10 of power; a frame then depends on its own 400 samples only
 TOKENIZER_FILE = "tokenizer.json"
-PART_BYTES = 14 << 20
+WEIGHTS = "model.safetensors"
 
 
 def official_config(name: str, shape: Shape, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -83,29 +82,16 @@ def official_config(name: str, shape: Shape, tokenizer: Tokenizer) -> dict[str, 
     )
 
 
-def save_weights(weights: Mapping[str, torch.Tensor], folder: Path, *, parts: bool = False) -> None:
-    """float16 tensors as model.safetensors, or as parts below 15 MiB (for slow links)."""
+def save_weights(weights: Mapping[str, torch.Tensor], folder: Path) -> None:
+    """model.safetensors, float16."""
     folder.mkdir(parents=True, exist_ok=True)
     half = {k: v.detach().to("cpu", torch.float16).contiguous() for k, v in weights.items()}
-    groups: list[dict[str, torch.Tensor]] = [{}]
-    size = 0
-    for key, value in half.items():
-        if parts and size + value.nbytes > PART_BYTES:
-            groups.append({})
-            size = 0
-        groups[-1][key] = value
-        size += value.nbytes
-    for i, group in enumerate(groups):
-        name = f"model-{i + 1:05d}-of-{len(groups):05d}" if parts else "model"
-        save_file(group, folder / f"{name}.safetensors", {"format": "pt"})
+    save_file(half, folder / WEIGHTS, {"format": "pt"})
 
 
 def load_weights(folder: Path) -> dict[str, torch.Tensor]:
     """All tensors of a checkpoint folder, float32."""
-    files = sorted(folder.glob("model*.safetensors"))
-    if not files:
-        raise FileNotFoundError(f"{folder}: no model*.safetensors")
-    return {k: v.float() for f in files for k, v in load_file(f).items()}
+    return {k: v.float() for k, v in load_file(folder / WEIGHTS).items()}
 
 
 def begin_with(model: nn.Module, folder: Path) -> None:

@@ -14,12 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from training.asr.config import Regularisation, Shape, inner_layer
-
-
-def narrow(x: Tensor) -> Tensor:
-    """Under autocast one cast for all projections that read x; the residual stream stays float32."""
-    kind = x.device.type
-    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
+from training.qwen3 import narrow
 
 
 def token_count(frames: Tensor, chunk: int = 100) -> Tensor:

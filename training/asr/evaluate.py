@@ -8,9 +8,10 @@ import jiwer
 import torch
 from torch import Tensor
 
+from export.mel import HOP
 from training.asr.model import PocketASR
 from training.asr.prompt import Prompt
-from training.asr.spectrogram import HOP, LogMel, past_end
+from training.asr.spectrogram import LogMel, past_end
 from training.shards import RATE, Clip
 
 _OTHER = re.compile(r"[^a-z0-9' ]+")

@@ -1,22 +1,62 @@
-"""Texts of clips by a teacher, and their place in training: {"file", "text"} a line.
+"""Texts of clips by a teacher, and their place in training: {"file", "text"} a line; which clips are held out.
 
-A clip whose index has words keeps them; the teacher lends case and punctuation where they lack (restore.py). A clip
-without words gets the teacher's text if the teacher is sure of it and nothing in it is a guess (digits).
+A clip whose index has words keeps them, in their order; the teacher lends case and punctuation where they lack
+(`restore`). A clip without words gets the teacher's text if the teacher is sure of it and nothing in it is a guess
+(digits).
 """
 
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from training.asr.restore import cased, restore
 from training.shards import Clip, read_shards
 from training.transcript import transcript, written
 
 _SURE = -0.45  # mean log-probability of a text that stands for itself
 _DIGIT = re.compile(r"\d")
+_MARKS = ".,?!"
+_ALWAYS = {"i": "I", "i'm": "I'm", "i'll": "I'll", "i've": "I've", "i'd": "I'd"}
+_WITH_SPEAKERS = ("librispeech", "speechocean762", "an4")
+
+
+def cased(text: str) -> bool:
+    """Whether `text` is written as people write: both cases, and a mark at its end."""
+    letters = [c for c in text if c.isalpha()]
+    upper = sum(c.isupper() for c in letters)
+    return 0 < upper <= max(0.3 * len(letters), 1) and text.rstrip("\"' ")[-1:] in tuple(".?!")
+
+
+def restore(reference: str, taught: str) -> str:
+    """Words of `reference` (any case, no punctuation) as the teacher's `taught` writes them where both agree."""
+    words = transcript(reference).split()
+    model: list[tuple[str, str]] = []
+    for word in written(taught).split():
+        model += [(bare, part) for part in word.split("-") if (bare := transcript(part))]
+    out = [_ALWAYS.get(w, w if len(w) > 1 or w == "a" else w.upper()) for w in words]
+    matcher = SequenceMatcher(None, [b for b, _ in model], words, autojunk=False)
+    for block in matcher.get_matching_blocks():
+        for k in range(block.size):
+            word = model[block.a + k][1]
+            if len(words[block.b + k]) > 1 or word[:1].isupper():
+                out[block.b + k] = word
+    return sentence(out)
+
+
+def sentence(words: Sequence[str]) -> str:
+    """Joined, with a capital at the beginning of each sentence and a mark at the end."""
+    out = list(words)
+    for i, word in enumerate(out):
+        if i == 0 or out[i - 1][-1] in ".?!":
+            out[i] = word[:1].upper() + word[1:]
+    if out and out[-1][-1] not in _MARKS:
+        out[-1] += "."
+    elif out and out[-1][-1] == ",":
+        out[-1] = out[-1][:-1] + "."
+    return " ".join(out)
 
 
 def decided(clip: Clip, taught: str, sure: float, never: frozenset[str]) -> str | None:
@@ -61,3 +101,17 @@ def relabelled(clips: list[Clip], labels: Path | None) -> list[Clip]:
     texts: dict[str, str] = {row["file"]: row["text"] for row in rows}
     found = [replace(c, text=texts.get(c.file, c.text)) for c in clips]
     return [c for c in found if c.text]
+
+
+def split(clips: list[Clip], every: int) -> tuple[list[Clip], list[Clip]]:
+    """(held out, kept): one speaker in `every`, or one sentence in `every` of corpora that do not tell speakers apart;
+    by a hash, so that every run holds out the same. 0 holds out nothing."""
+    if not every:
+        return [], clips
+    held_out: list[Clip] = []
+    kept: list[Clip] = []
+    for clip in clips:
+        by_text = clip.source not in _WITH_SPEAKERS
+        name = f"{clip.source} {transcript(clip.text) if by_text else clip.speaker}"
+        (held_out if zlib.crc32(name.encode()) % every == 0 else kept).append(clip)
+    return held_out, kept

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from training.asr.config import Regularisation, Shape
-from training.asr.decoder import Cache, TextModel
-from training.asr.encoder import AudioTower, token_count
+from training.asr.decoder import TextModel
+from training.asr.encoder import AudioTower
+from training.qwen3 import Past
 
 
 class Outputs(NamedTuple):
@@ -101,8 +102,8 @@ class PocketASR(nn.Module):
         square = torch.ones(width, width, dtype=torch.bool, device=device)
         # The diagonal keeps padded queries from an empty softmax.
         mask = (ok[:, None, :] & square.tril()[None]) | torch.eye(width, dtype=torch.bool, device=device)[None]
-        caches: list[Cache] = [[] for _ in text.layers]
-        y = text(x, j.clamp(min=0), mask[:, None], caches)[:, -1]
+        past = [Past() for _ in text.layers]
+        y = text(x, j.clamp(min=0), mask[:, None], past)[:, -1]
         out: list[Tensor] = []
         done = torch.zeros(b, dtype=torch.bool, device=device)
         for i in range(limit):
@@ -112,8 +113,5 @@ class PocketASR(nn.Module):
             if i % 8 == 7 and bool(done.all()):
                 break
             ok = torch.cat([ok, ok.new_ones(b, 1)], 1)
-            y = text(text.embed_tokens(token)[:, None], (used + i)[:, None], ok[:, None, None, :], caches)[:, 0]
+            y = text(text.embed_tokens(token)[:, None], (used + i)[:, None], ok[:, None, None, :], past)[:, 0]
         return torch.stack(out, 1), ctc, count
-
-
-__all__ = ["Outputs", "PocketASR", "token_count"]

@@ -5,7 +5,6 @@ it, and the assembly of waveforms from a plan.
 import json
 import multiprocessing
 import queue
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -61,56 +60,28 @@ def _run_planner(
 
 
 class Pool:
-    """`hours` of audio on `device`; `rank` of `world` processes takes its own share of the synthetic shards."""
+    """`batches.pool_hours` of audio on `device`; `easy_steps`: how many plans keep to the shorter rows."""
 
     def __init__(
-        self,
-        config: Config,
-        tokenizer: Path,
-        rare: list[str],
-        device: torch.device,
-        hours: float,
-        *,
-        easy_steps: int,
-        rank: int = 0,
-        world: int = 1,
+        self, config: Config, tokenizer: Path, rare: list[str], device: torch.device, *, easy_steps: int
     ) -> None:
         context = multiprocessing.get_context("fork")
         count = config.batches.planners
         self.progress = context.Value("d", 0.0)
         self._plans = context.Queue(_AHEAD)
         self._controls = [context.Queue() for _ in range(count)]
-        seeds = [config.optimisation.seed * 10_000 + rank * 100 + i for i in range(count)]
-        self._processes = [
-            context.Process(
-                target=_run_planner,
-                args=(
-                    config,
-                    str(tokenizer),
-                    rare,
-                    seed,
-                    control,
-                    self._plans,
-                    self.progress,
-                    easy_steps // count,
-                ),
-                daemon=True,
-            )
-            for seed, control in zip(seeds, self._controls, strict=True)
-        ]
+        seeds = [config.optimisation.seed * 10_000 + i for i in range(count)]
+        self._processes: list[multiprocessing.context.ForkProcess] = []
+        for seed, control in zip(seeds, self._controls, strict=True):
+            given = (config, str(tokenizer), rare, seed, control, self._plans, self.progress, easy_steps // count)
+            self._processes.append(context.Process(target=_run_planner, args=given, daemon=True))
         for process in self._processes:
             process.start()  # before the device is touched: a fork after that cannot use it
-        self._size, self._device = int(hours * 3600 * RATE), device
-        self._rank, self._world = rank, world
+        self._size, self._device = int(config.batches.pool_hours * 3600 * RATE), device
         self._audio: Tensor | None = None
         self._used = 0
-        self.full = False
-        """Whether a synthetic shard did not fit any more."""
         self.hours: dict[str, float] = {}
         self.real: list[Utterance] = []
-        self._reader = ThreadPoolExecutor(1)
-        self._loaded: Future[list[tuple[NDArray[np.int16], list[Item]]]] | None = None
-        self._seen: set[str] = set()
 
     @property
     def audio(self) -> Tensor:
@@ -155,47 +126,22 @@ class Pool:
         starts = [(self._place(s), len(s)) for s in sounds]
         self._announce(source, [Utterance(at, n, "", False, []) for at, n in starts if at is not None])
 
-    def _read(self, folder: Path, limit: int, room: int) -> list[tuple[NDArray[np.int16], list[Item]]]:
-        """At most `limit` shards that together have at most `room` samples; the first that does not fit is the last."""
-        out: list[tuple[NDArray[np.int16], list[Item]]] = []
+    def add_synthetic(self, folder: Path) -> None:
+        """Generated speech: the shards in `folder`, by name, as long as they fit."""
         for file in sorted(folder.glob("w*.json")):
-            if file.name in self._seen or int(file.name[1:3]) % self._world != self._rank:
-                continue
-            pcm = file.with_suffix(".pcm")
-            room -= pcm.stat().st_size // 2
-            if room < 0:
-                self.full = True
+            base = self._place(np.fromfile(file.with_suffix(".pcm"), np.int16))
+            if base is None:
                 break
-            self._seen.add(file.name)
-            out.append((np.fromfile(pcm, np.int16), json.loads(file.read_text())))
-            pcm.unlink()
-            file.unlink()
-            if len(out) >= limit:
-                break
-        return out
-
-    def take_synthetic(self, folder: Path, limit: int = 48, *, wait: bool = False) -> int:
-        """Take finished shards from `folder` (and delete them) until the pool is full; reading runs in a thread, so
-        most calls return at once with what the call before started. Returns the number of shards taken."""
-        taken = 0
-        if self._loaded is not None and (wait or self._loaded.done()):
-            for samples, items in self._loaded.result():
-                base = self._place(samples)
-                assert base is not None  # `_read` saw to that
-                taken += 1
-                engines: dict[str, list[Utterance]] = {}
-                for at, length, said, engine, words in items:
-                    text = written(said)
-                    if len(text.split()) != len(said.split()):
-                        words = []
-                    cuts = [(s, n) for s, n in words if 3200 < s < length and 0 < n < len(text.split())]
-                    engines.setdefault(engine, []).append(Utterance(base + at, length, text, False, cuts))
-                for engine, utterances in engines.items():
-                    self._announce(engine, utterances)
-            self._loaded = None
-        if self._loaded is None and not self.full:
-            self._loaded = self._reader.submit(self._read, folder, limit, self._size - self._used)
-        return taken
+            engines: dict[str, list[Utterance]] = {}
+            items: list[Item] = json.loads(file.read_text())
+            for at, length, said, engine, words in items:
+                text = written(said)
+                if len(text.split()) != len(said.split()):
+                    words = []
+                cuts = [(s, n) for s, n in words if 3200 < s < length and 0 < n < len(text.split())]
+                engines.setdefault(engine, []).append(Utterance(base + at, length, text, False, cuts))
+            for engine, utterances in engines.items():
+                self._announce(engine, utterances)
 
     def align(self, cuts: dict[int, list[tuple[int, int]]]) -> None:
         """Word boundaries of real utterances (keyed by their start) for all planners."""
@@ -214,7 +160,6 @@ class Pool:
             control.cancel_join_thread()
         for process in self._processes:
             process.kill()
-        self._reader.shutdown(wait=False, cancel_futures=True)
 
 
 def assemble(audio: Tensor, plan: Plan) -> Tensor:

@@ -1,7 +1,8 @@
-"""The record of a training run: how far it has come, its curves and its scores.
+"""The record of a training run: how far it has come, its curves and its scores; and the lines of its log.
 
-Contract: what `state` gives makes the same record again, so that a run can go on from it; `write` leaves run.json and
-curve.png, for people and for whoever must know which clips were held out.
+Contract: what `state` gives makes the same record again, so that a run can go on from it; `write` leaves run.json, for
+people and for whoever must know which clips were held out. The log's sums stay on the device until a line is due; only
+`means` waits for it.
 """
 
 import json
@@ -10,7 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from training.asr.evaluate import Score
+
+REPORT = 100  # steps between two lines
+_NAMES = ("ce", "acc", "views", "ctc", "inner", "norm")
+_DIGITS = (3, 3, 3, 3, 3, 2)
 
 
 @dataclass(slots=True)
@@ -52,7 +59,7 @@ class Record:
     def write(
         self, out: Path, config: Mapping[str, Any], hours: Mapping[str, float], dev: Sequence[str], *, started: bool
     ) -> None:
-        """run.json and curve.png in `out`; `hours`: of the pool, by source; `dev`: files of the clips held out;
+        """run.json in `out`; `hours`: of the pool, by source; `dev`: files of the clips held out;
         `started`: from weights."""
         (out / "run.json").write_text(
             json.dumps(
@@ -69,3 +76,40 @@ class Record:
                 indent=1,
             )
         )
+
+
+class Log:
+    """Sums since the last line of the log."""
+
+    def __init__(self, device: torch.device, began: float) -> None:
+        self.total = torch.zeros(len(_NAMES), device=device)
+        self.heard = self.waited = 0.0  # hours of speech, seconds for plans
+        self.steps = 0
+        self.began = began
+
+    def add(self, report: torch.Tensor, heard: float) -> None:
+        """A step: its measures, and the hours that it heard."""
+        self.total += report
+        self.heard += heard
+        self.steps += 1
+
+    def means(self) -> list[float]:
+        """Of every measure, over the steps since the last line."""
+        means: list[float] = (self.total / max(self.steps, 1)).tolist()  # pyright: ignore[reportUnknownMemberType]
+        return means
+
+    def line(self, means: Sequence[float], now: float, rate: float, heard: float) -> str:
+        """What the log says; `heard`: hours since the run began."""
+        elapsed = now - self.began
+        measured = zip(_NAMES, means, _DIGITS, strict=True)
+        return (
+            f"{' '.join(f'{name} {mean:.{digits}f}' for name, mean, digits in measured)} rate {rate:.3f} | "
+            f"{1000 * elapsed / max(self.steps, 1):.1f} ms/step, waited {self.waited:.1f} s, "
+            f"{heard:.0f} h heard, {self.heard * 3600 / elapsed:.0f} x real time"
+        )
+
+    def clear(self) -> None:
+        """A line was due. The next one begins when the caller sets `began`."""
+        self.total.zero_()
+        self.heard = self.waited = 0.0
+        self.steps = 0

@@ -4,29 +4,13 @@ Official floor: clip maximum - 8. Here: log10 = 1.5 - 8, what a full-scale clip 
 400 samples only and a stream gives the same frames as a file.
 """
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
+from export.mel import HOP, N_FFT, mel_filters
 from training.asr.checkpoint import MEL_FLOOR
 
-HOP, WINDOW, BINS = 160, 400, 128
-
-
-def mel_filters(bins: int = BINS, rate: int = 16000, window: int = WINDOW) -> Tensor:
-    """Slaney-scale, Slaney-normalised triangles [bins, window / 2 + 1]."""
-    step = np.log(6.4) / 27
-
-    def to_mel(f: np.ndarray) -> np.ndarray:
-        return np.where(f < 1000, 3 * f / 200, 15 + np.log(np.maximum(f, 1e-9) / 1000) / step)
-
-    def to_hertz(m: np.ndarray) -> np.ndarray:
-        return np.where(m < 15, 200 * m / 3, 1000 * np.exp(step * (m - 15)))
-
-    edges = to_hertz(np.linspace(to_mel(np.array(0.0)), to_mel(np.array(rate / 2.0)), bins + 2))
-    width, ramp = np.diff(edges), edges[:, None] - np.linspace(0, rate / 2, window // 2 + 1)[None]
-    triangles = np.maximum(0, np.minimum(-ramp[:-2] / width[:-1, None], ramp[2:] / width[1:, None]))
-    return torch.tensor(triangles * (2 / (edges[2:] - edges[:-2]))[:, None], dtype=torch.float32)
+WINDOW, BINS = N_FFT, 128
 
 
 class LogMel(nn.Module):
@@ -35,7 +19,7 @@ class LogMel(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("filters", mel_filters())
+        self.register_buffer("filters", torch.from_numpy(mel_filters(BINS)))
         self.register_buffer("window", torch.hann_window(WINDOW))
 
     def forward(self, samples: Tensor) -> Tensor:

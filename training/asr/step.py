@@ -7,23 +7,23 @@ logits, the backward graph begins with the gradient of them.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
-from training.asr.augment import augment
+from export.mel import HOP
+from training.asr.augment import augment, mix_style, warp_time
 from training.asr.config import Config
-from training.asr.ctc_loss import CtcLoss
+from training.asr.encoder import token_count
 from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer
 from training.asr.plan import Plan
 from training.asr.pool import assemble
-from training.asr.spectrogram import HOP, LogMel, mask_spectrogram
-from training.asr.variation import mix_style, warp_time
-
-_CAPTURE = "thread_local"  # NCCL's watchdog and the shard reader call into CUDA meanwhile
+from training.asr.spectrogram import LogMel, mask_spectrogram
 
 
 @dataclass
@@ -51,7 +51,52 @@ def divergence(a: Tensor, b: Tensor) -> Tensor:
     return 0.5 * ((b.detach().exp() * (b.detach() - a)).sum(-1) + (a.detach().exp() * (a.detach() - b)).sum(-1))
 
 
-def _layer(layer: Callable[..., Tensor], *inputs: Tensor | None) -> Tensor:
+class CtcLoss:
+    """Of batches in as many views as the configuration says: tokens at the last encoder layer and at an inner one.
+
+    The logits are read, never differentiated through: what comes back are gradients at the logits, which the caller
+    hands to the graph that made them.
+    """
+
+    def __init__(self, config: Config, device: torch.device) -> None:
+        self._share, self._views = config.regularisation.middle_ctc, config.batches.views
+        self._chunk, self._device = config.shape.chunk_frames, device
+
+    def __call__(self, last: Tensor, inner: Tensor, plan: Plan, weight: float) -> tuple[Tensor, list[Tensor]]:
+        """Logits [rows, frames, classes], the blank last, of both layers -> losses per token [2]; gradients of
+        `weight` times their weighted mean at both layers' logits.
+        """
+        rows = token_count(torch.from_numpy(plan.length) // HOP, self._chunk)
+        total = max(int(plan.ctc_count.sum()) * self._views, 1)
+        losses: list[Tensor] = []
+        gradients: list[Tensor] = []
+        for logits, share in ((last, 1 - self._share), (inner, self._share)):
+            loss, gradient = self._one(logits, plan.ctc, plan.ctc_count, rows)
+            losses.append(loss / total)
+            gradients.append(gradient * (weight * share / total))
+        return torch.stack(losses), gradients
+
+    def _one(
+        self, logits: Tensor, tokens: NDArray[np.int64], counts: NDArray[np.int64], frames: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Summed loss and its gradient at logits [R, T, classes]."""
+        leaf = logits.detach().requires_grad_()
+        scores = leaf.log_softmax(-1).transpose(0, 1)
+        real = max(int(counts.sum()), 1)
+        loss = F.ctc_loss(
+            scores,
+            torch.from_numpy(tokens[:real]).to(self._device, non_blocking=True).repeat(self._views),
+            frames.repeat(self._views),
+            torch.from_numpy(counts).repeat(self._views),
+            blank=logits.shape[-1] - 1,
+            reduction="sum",
+            zero_infinity=True,
+        )
+        (gradient,) = torch.autograd.grad(loss, leaf)
+        return loss.detach(), gradient
+
+
+def _layer(layer: Callable[..., Tensor], *inputs: Any) -> Tensor:
     return layer(*inputs)
 
 
@@ -154,11 +199,11 @@ class Step:
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         forward, backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(forward, pool=self._pool, capture_error_mode=_CAPTURE):
+        with torch.cuda.graph(forward, pool=self._pool):
             out = self._forward(static)
         self._pool = self._pool or forward.pool()
         gradients = [torch.zeros_like(out.ctc), torch.zeros_like(out.inner)]
-        with torch.cuda.graph(backward, pool=self._pool, capture_error_mode=_CAPTURE):
+        with torch.cuda.graph(backward, pool=self._pool):
             self._store(self._backward(out, gradients))
         kept = Forward(*(t.detach() for t in out))
         self._captured[key] = (static, kept, gradients, forward, backward)
@@ -169,10 +214,6 @@ class Step:
         # Dropout and augmentation differ, so the two norms agree roughly only; a broken capture is far off.
         replayed = float(self._optimizer.gradient.norm())
         print(f"captured {key}: gradient norm eager {float(eager):.3f}, replayed {replayed:.3f}", flush=True)
-
-    def shapes(self) -> int:
-        """Number of batch shapes that have been recorded; -1 where nothing is recorded."""
-        return len(self._captured) if self._graphs else -1
 
     def gradients(self, plan: Plan) -> Tensor:
         """Fill the optimiser's flat gradient -> [cross-entropy, accuracy, consistency, CTC, inner CTC]."""
@@ -207,7 +248,7 @@ class Step:
             self._optimizer.step()
             torch.cuda.synchronize()
             self._update = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._update, capture_error_mode=_CAPTURE):
+            with torch.cuda.graph(self._update):
                 self._optimizer.step()
         else:
             self._update.replay()

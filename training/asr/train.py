@@ -1,12 +1,15 @@
-"""The training run: a fixed number of seconds on one to eight devices, evaluated and saved on the way.
+"""The training run: a fixed number of seconds on one device, evaluated and saved on the way.
 
-What stands in `out` after each evaluation: float16 averaged weights in parts, run.json (history, scores, settings)
-and state.pt, everything needed to go on with the same run. At the end also the last weights without average.
+What stands in `out` after each evaluation: float16 averaged weights, run.json (history, scores, settings) and state.pt,
+everything needed to go on with the same run. At the end also the last weights without average.
 """
 
+import math
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
@@ -16,64 +19,88 @@ from training.asr.augment import generated_music
 from training.asr.checkpoint import begin_with, save_weights
 from training.asr.config import Config
 from training.asr.evaluate import score
-from training.asr.labels import relabelled
-from training.asr.log import REPORT, Log
-from training.asr.material import evaluation_sets, rare_words, split
+from training.asr.labels import relabelled, split
 from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer, averaged
 from training.asr.plan import MUSIC
 from training.asr.pool import Pool
-from training.asr.processes import Processes
 from training.asr.prompt import Prompt
-from training.asr.record import Record
-from training.asr.run import Run, schedule
+from training.asr.record import REPORT, Log, Record
 from training.asr.spectrogram import LogMel
 from training.asr.step import Step, compile_layers
-from training.shards import RATE, read_shards
+from training.shards import RATE, Clip, read_shards
+from training.transcript import transcript
 
 _AVERAGE_FROM = 1000  # steps: the average of a fresh run forgets what was before
-_ALL = 100_000  # clips
+_ALIGN_AT = (0.3, 0.6)  # of the run
+_EVALUATE_EVERY = 240.0  # seconds
+_QUICK, _ALL = 120, 100_000  # clips of a set, on the way and at the end
+_RARE = 30  # a word that occurs less often is one
 LAST = "last"  # folder of the weights at the end, without average
-_REHEARSALS = 200  # plans at most before the first step of several processes
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run is given besides the configuration of the model."""
+
+    shards: tuple[Path, ...]
+    test: tuple[Path, ...]
+    text: Path
+    tokenizer: Path
+    out: Path
+    seconds: float
+    synthetic: Path | None = None
+    labels: Path | None = None  # texts of clips, by file, instead of those of their index (labels.py)
+    start: Path | None = None  # checkpoint folder to begin from
+    resume: Path | None = None  # state.pt to go on from
+    device: str = "cuda"
+    graphs: bool = True
+
+
+def schedule(progress: float, step: int, config: Config) -> float:
+    """Warm-up by steps, then constant, then a cosine on the wall clock: 0..1."""
+    o = config.optimisation
+    late = max(0.0, (progress - o.constant_until) / (1 - o.constant_until))
+    cosine = o.final_rate + (1 - o.final_rate) * 0.5 * (1 + math.cos(math.pi * min(late, 1.0)))
+    return min(1.0, (step + 1) / o.warmup_steps) * cosine
+
+
+def rare_words(text: Path, clips: list[Clip]) -> list[str]:
+    """Words that occur, but seldom: what keyterms are made of."""
+    counts: Counter[str] = Counter()
+    for line in (*text.read_text().splitlines(), *(clip.text for clip in clips)):
+        counts.update(transcript(line).split())
+    return sorted(w for w, n in counts.items() if n < _RARE and len(w) > 3)
 
 
 class Training:
-    """One process of a run."""
+    """A run."""
 
-    def __init__(self, config: Config, run: Run, now: Callable[[], float] = time.time) -> None:
-        """``now``: the clock, in seconds since the epoch, that the run's length and schedule follow.
+    def __init__(self, config: Config, run: Run, now: Callable[[], float] = time.monotonic) -> None:
+        """``now``: the clock, in seconds, that the run's length and schedule follow.
 
         Raises:
             ValueError: the weights to begin from are not of this shape.
         """
         self._config, self._run, self._now = config, run, now
-        self._all = Processes()
         self._began = self._now()
-        clips = relabelled(read_shards(run.shards, run.processes), run.labels)
+        clips = relabelled(read_shards(run.shards), run.labels)
         held_out, clips = split(clips, config.batches.dev_every)
         self._say(f"{len(clips)} clips to learn from, {len(held_out)} held out")
         self._dev = [c.file for c in held_out]
-        self._sets = evaluation_sets(read_shards(run.test, run.processes), held_out) if self._all.rank == 0 else {}
-        fresh = run.start is None and run.resume is None
-        self._device = self._all.device(run.device)
-        self._pool = Pool(
-            config,
-            run.tokenizer,
-            rare_words(run.text, clips),
-            self._device,
-            config.batches.pool_hours,
-            easy_steps=config.batches.easy_steps if fresh else 0,
-            rank=self._all.rank,
-            world=self._all.count,
-        )
-        self._fresh = fresh
-        if self._device.type == "cuda":
-            torch.cuda.set_device(self._device)
-            torch.backends.cudnn.benchmark = True
-            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-        self._all.join(self._device)
+        self._sets: dict[str, list[Clip]] = {}
+        for name, clip in [(c.source, c) for c in read_shards(run.test)] + [(f"{c.source} dev", c) for c in held_out]:
+            self._sets.setdefault(name, []).append(clip)
+        self._fresh = run.start is None and run.resume is None
+        self._device = torch.device(run.device)
+        easy = config.batches.easy_steps if self._fresh else 0
+        self._pool = Pool(config, run.tokenizer, rare_words(run.text, clips), self._device, easy_steps=easy)
+        torch.backends.cudnn.benchmark = True
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         self._pool.add_clips(clips)
         self._pool.add_sounds(MUSIC, generated_music(120, 24.0, config.optimisation.seed))
+        if run.synthetic is not None:
+            self._pool.add_synthetic(run.synthetic)
         self._prompt = Prompt(Tokenizer.from_file(str(run.tokenizer)))
         torch.manual_seed(config.optimisation.seed)
         self._model = PocketASR(config.shape, config.regularisation)
@@ -88,23 +115,14 @@ class Training:
             self._model.load_state_dict(state["model"])
             self._optimizer.load_state(state["optimizer"])
             self._record.take(state)
-        torch.manual_seed(config.optimisation.seed + 1000 * (self._all.rank + 1))
-        if run.synthetic is not None:
-            self._pool.take_synthetic(run.synthetic, 10_000)
-            while self._pool.take_synthetic(run.synthetic, 10_000, wait=True) == 0:
-                if self._pool.full or run.resume:
-                    break
-                time.sleep(1)
-        if self._all.rank == 0:
-            run.out.mkdir(parents=True, exist_ok=True)
+        run.out.mkdir(parents=True, exist_ok=True)
         hours = {k: round(v, 2) for k, v in self._pool.hours.items()}
         self._say(f"hours {hours}; test clips {dict(zip(self._sets, map(len, self._sets.values()), strict=True))}")
         size = sum(p.numel() for p in self._model.parameters()) / 1e6
-        self._say(f"{size:.2f} M parameters on {self._device} x {self._all.count}")
+        self._say(f"{size:.2f} M parameters on {self._device}")
 
     def _say(self, text: str) -> None:
-        if self._all.rank == 0:
-            print(f"[{self._now() - self._began:7.1f} s] {text}", flush=True)
+        print(f"[{self._now() - self._began:7.1f} s] {text}", flush=True)
 
     def _guard(self, what: str, do: Callable[[], None]) -> None:
         """Side work (evaluation, alignment) must not end a run."""
@@ -118,22 +136,17 @@ class Training:
         config, run = self._config, self._run
         graphs = run.graphs and self._device.type == "cuda"
         step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, graphs=graphs)
-        if run.compile:
+        if graphs:
             compile_layers(self._model)
         self._pool.begin()
         self._model.train()
-        self._rehearse(step)
         start = self._now() - self._record.spent
-        seconds = run.until - start if run.until else run.seconds
         log = Log(self._device, self._now())
         evaluated, aligned = self._now(), 0
         # A run from weights knows the words already: aligned spans are wanted at once.
-        align_at = run.align_at if self._fresh else (0.0, *run.align_at)
-        while True:
-            spent, seconds = self._all.clock(self._now() - start, seconds, self._record.step)
-            if spent >= seconds:
-                break
-            progress = spent / seconds
+        align_at = _ALIGN_AT if self._fresh else (0.0, *_ALIGN_AT)
+        while (spent := self._now() - start) < run.seconds:
+            progress = spent / run.seconds
             if aligned < len(align_at) and progress >= align_at[aligned]:
                 aligned += 1
                 self._guard("alignment", self._align)
@@ -142,9 +155,8 @@ class Training:
             plan = self._pool.next()
             log.waited += self._now() - before
             report = step.gradients(plan)
-            self._all.average(self._optimizer.gradient)
             step.update()
-            heard = float(plan.length.sum()) / RATE / 3600 * config.batches.views * self._all.count
+            heard = float(plan.length.sum()) / RATE / 3600 * config.batches.views
             log.add(torch.cat([report, self._optimizer.norm[None]]), heard)
             self._record.step, self._record.heard = self._record.step + 1, self._record.heard + heard
             if self._fresh and self._record.step == _AVERAGE_FROM:
@@ -152,48 +164,17 @@ class Training:
             if self._record.step % REPORT:
                 continue
             self._log(log, self._now() - start)
-            self._compare()
-            if run.synthetic is not None:
-                self._pool.take_synthetic(run.synthetic)
-            if (run.out / "until").exists():  # moves the end of a run that is under way
-                seconds = float((run.out / "until").read_text()) - start
-            if self._now() - evaluated > run.evaluate_every and seconds - spent > 60:
+            if self._now() - evaluated > _EVALUATE_EVERY and run.seconds - spent > 60:
                 self._record.spent = self._now() - start
-                self._guard("evaluation", lambda: self._evaluate(run.quick))
+                self._guard("evaluation", lambda: self._evaluate(_QUICK))
                 evaluated = self._now()
             log.began = self._now()
         self._record.spent = self._now() - start
-        self._guard("comparison", self._compare)
         self._say(f"{self._record.step} steps, {self._record.heard:.0f} h heard in {self._record.spent:.0f} s")
         self._guard("saving", self._save)
         self._guard("evaluation", lambda: self._evaluate(_ALL))
         self._say("done")
         self._pool.close()
-
-    def _rehearse(self, step: Step) -> None:
-        """Several processes record all their graphs before the first step: a process that recorded one later would
-        keep the others waiting, each at another time. Nothing is learnt from these batches. A fresh run begins with
-        easy ones: the shapes that come after those are recorded when they come."""
-        if self._all.alone:
-            return
-        batches = self._config.batches
-        wanted = len(batches.row_seconds) * (2 if batches.context_share else 1)
-        if self._fresh and batches.easy_steps:
-            wanted = len(batches.row_seconds[:2])
-        for _ in range(_REHEARSALS):
-            step.gradients(self._pool.next())
-            if not 0 <= step.shapes() < wanted:
-                break
-        self._all.same(self._model)
-
-    def _compare(self) -> None:
-        """Where the processes' weights are no longer the same, the log says so and all go on with the first one's."""
-        apart = self._all.apart(self._optimizer.parameters)
-        if apart:
-            self._say(
-                f"step {self._record.step}: WARNING: the processes' weights differ ({apart:.3g}); the first one's go on"
-            )
-            self._all.same(self._model)
 
     def _set(self, step: Step, progress: float) -> None:
         """Everything that changes in the course of a run."""
@@ -205,7 +186,7 @@ class Training:
         step.strength.fill_(ramp * (first + (final - first) * progress))
         step.consistency.fill_(reg.consistency * min(max(late, 0.0), 1.0))
         step.ctc_weight = reg.ctc * (1.0 if progress < reg.ctc_until else 0.5) if self._fresh else reg.ctc_continued
-        self._optimizer.rate.fill_(schedule(progress, self._record.step, config) * self._run.rate)
+        self._optimizer.rate.fill_(schedule(progress, self._record.step, config))
 
     def _log(self, log: Log, spent: float) -> None:
         step, heard = self._record.step, self._record.heard
@@ -224,8 +205,6 @@ class Training:
 
     def _evaluate(self, limit: int) -> None:
         """Score the averaged weights (and, in the last evaluation, the present ones too) on the test sets; save."""
-        if self._all.rank:
-            return
         began = self._now()
         mine = {k: v.detach().clone() for k, v in self._model.state_dict().items()}
         sets = {k: v[:limit] for k, v in self._sets.items()}
@@ -240,15 +219,13 @@ class Training:
             for reference, text in some[:2]:
                 print(f"    {name}: {reference[:100]}\n    {' ' * len(name)}  {text[:100]}")
         if raw is not None:
-            save_weights(mine, self._run.out / LAST, parts=True)
+            save_weights(mine, self._run.out / LAST)
         self._save()
         self._say(f"evaluated and saved in {self._now() - began:.1f} s")
 
     def _save(self) -> None:
-        if self._all.rank:
-            return
         out = self._run.out
-        save_weights(averaged(self._model, self._optimizer.average), out, parts=True)
+        save_weights(averaged(self._model, self._optimizer.average), out)
         state = {"model": self._model.state_dict(), "optimizer": self._optimizer.state()} | self._record.state()
         torch.save(state, out / "state.tmp")
         (out / "state.tmp").rename(out / "state.pt")

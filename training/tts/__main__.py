@@ -1,7 +1,6 @@
 """`python -m training.tts STAGE ...`: one command a stage (docs/training.md walks through them)."""
 
 import argparse
-import time
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,6 @@ from training.settings import lines_of
 from training.tts.config import FRAMES_AN_HOUR, load_config
 
 _CONFIG = Path(__file__).parent / "pocket-tts-en.toml"
-
-
-def _ending(stage: argparse.ArgumentParser) -> None:
-    """When a training stage ends: after a number of seconds or at a moment."""
-    end = stage.add_mutually_exclusive_group(required=True)
-    end.add_argument("--seconds", type=float)
-    end.add_argument("--until", type=float, help="seconds since the epoch")
 
 
 def _parser(description: str | None) -> argparse.ArgumentParser:
@@ -33,11 +25,10 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
 
     codec = stages.add_parser("codec", help="train the codec for a number of seconds")
     codec.add_argument("--speech", type=Path, nargs="+", required=True, help="folders of the voices' shards")
-    codec.add_argument("--others", type=Path, nargs="*", default=[], help="folders of other speakers' shards or .pcm")
     codec.add_argument("--out", type=Path, required=True)
-    _ending(codec)
+    codec.add_argument("--seconds", type=float, required=True)
     codec.add_argument("--start", type=Path, help="codec.safetensors to begin from")
-    codec.add_argument("--hours", type=float, default=40.0, help="of the voices at most; a fifth of that of others")
+    codec.add_argument("--hours", type=float, default=40.0, help="of speech at most")
     codec.add_argument("--steps", type=int, default=10**9)
     codec.add_argument("--device", default="cuda")
     codec.add_argument("--eager", action="store_false", dest="graphs", help="no CUDA graphs, nothing compiled")
@@ -58,7 +49,7 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     talker.add_argument("--codes", type=Path, nargs="+", required=True)
     talker.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
     talker.add_argument("--out", type=Path, required=True)
-    _ending(talker)
+    talker.add_argument("--seconds", type=float, required=True)
     talker.add_argument("--start", type=Path, help="model.safetensors to begin from")
     talker.add_argument("--spoken", type=Path, help="lines written<TAB>spoken, for texts that hold numbers")
     talker.add_argument("--steps", type=int, default=10**9)
@@ -77,10 +68,8 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def _of(run: type[Any], given: argparse.Namespace) -> dict[str, Any]:
-    """What a run is given, of the command line; its end in seconds from now."""
-    values = {field.name: getattr(given, field.name) for field in fields(run) if hasattr(given, field.name)}
-    seconds = given.seconds if given.until is None else max(given.until - time.time(), 1.0)
-    return values | {"seconds": seconds}
+    """What a run is given, of the command line."""
+    return {field.name: getattr(given, field.name) for field in fields(run) if hasattr(given, field.name)}
 
 
 def main() -> None:

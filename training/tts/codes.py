@@ -1,6 +1,7 @@
 """Utterances as codes: what the talker learns from. One file holds all utterances that a codec has encoded."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +28,10 @@ class Codes:
 
     def of(self, i: int) -> NDArray[np.int16]:
         """Codes int16 [frames, K] of utterance i."""
-        end = int(self.ends[i])
-        return self.codes[end - int(self.lengths[i]) : end]
+        return self.codes[self._ends[i] - self.lengths[i] : self._ends[i]]
 
-    @property
-    def ends(self) -> NDArray[np.int64]:
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
         return np.cumsum(self.lengths)
 
     def save(self, path: Path) -> None:

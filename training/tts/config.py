@@ -66,23 +66,12 @@ class CodecTraining:
     frames: int = 80  # of a crop
     slice_frames: int = 16  # decoded and compared: two slices a crop
     history_frames: int = 4  # decoded before a slice, not compared
-    others_share: float = 0.2  # crops of other speakers beside the voices
     gain: float = 0.15  # crops are played up to so much softer or louder: every utterance has one level
     unquantised_steps: int = 400  # before the codebooks are made by k-means; 0 keeps those of the weights begun from
     mel_weight: float = 15.0
     magnitude_weight: float = 1.5  # of square-root magnitudes within the spectral distance: what is loud
     phone_weight: float = 2.0
     commitment_weight: float = 0.5
-    adversarial_from: float = 0.6  # share of the run after which discriminators take part, once the distance settled
-    settled: float = 0.02  # the held-out distance has settled where it falls by less than this share in a minute
-    adversarial_share: float = 0.5  # norm of their gradient at the vocoder, of all others'; 0: no discriminators
-    adversarial_head_start: int = 200  # steps in which they learn alone
-    adversarial_warmup: int = 500  # steps after those over which the share rises from nothing
-    likeness_weight: float = 2.0  # of the hidden layers' distances beside the scores
-    discriminator_rate: float = 6e-4
-    period_widths: tuple[int, ...] = (32, 64, 128, 256, 256)
-    spectrum_width: int = 32
-    speed: float = 0.06  # crops of other speakers are played up to so much faster or slower
     ema: float = 0.98
     dead_usage: float = 0.1  # vectors a batch below which an entry is restarted
     rate: float = 6e-4
@@ -103,18 +92,15 @@ class TalkerTraining:
     warmup_steps: int = 500
     final_rate: float = 0.02
     dropout: float = 0.1
-    joined: float = 0.0  # share of the utterances that stand in a second row too, after the one before: longer rows
     code_noise: float = 0.05  # input codes replaced at random, mean share
     own_share: float = 0.0  # at most so many frames of a row hold the model's own likeliest codes; 0: the recorded ones
     own_rows: float = 0.5  # rows of a step that such frames are put into
     own_first: float = 0.0  # of such frames, how many take codebook 0 from the talker too
     own_steps: int = 3000  # from scratch the share grows from nothing over them
-    book_weights: tuple[float, ...] = ()  # of the losses of books 1..K-1; none: their mean
     guide_layer: int = 2
     guide_steps: int = 3000  # the diagonal attention guide decays over them
     weight_decay: float = 0.05
     clip: float = 1.0
-    cpu_bfloat16: bool = False  # on a processor compute in bfloat16 too: four times faster where it has instructions
     seed: int = 1
 
 
@@ -154,11 +140,6 @@ def check(config: Config) -> None:
     if t.num_attention_heads % t.num_key_value_heads:
         raise ValueError(
             f"talker.num_key_value_heads: {t.num_key_value_heads} does not divide {t.num_attention_heads} heads"
-        )
-    weights = config.talker_training.book_weights
-    if weights and len(weights) != c.num_quantizers - 1:
-        raise ValueError(
-            f"talker_training.book_weights: {len(weights)}, must be {c.num_quantizers - 1}: one a book after the first"
         )
     if not 0 <= config.talker_training.own_rows <= 1:
         raise ValueError(f"talker_training.own_rows: {config.talker_training.own_rows}, must lie in 0..1")

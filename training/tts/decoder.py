@@ -3,8 +3,6 @@
 Strictly causal: the first n frames decoded alone equal the first n · 1920 samples of the whole.
 """
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor, nn
 
@@ -63,11 +61,6 @@ class Decoder(nn.Module):
     def latents(self, quantised: Tensor) -> Tensor:
         """[B, codebook_dim, T] -> [B, latent_dim, T]."""
         return self.pre_transformer(self.pre_conv(quantised).transpose(1, 2)).transpose(1, 2)
-
-    def vocoder(self) -> Iterator[nn.Parameter]:
-        """What `vocode` applies."""
-        yield from self.upsample.parameters()
-        yield from self.decoder.parameters()
 
     def vocode(self, h: Tensor) -> Tensor:
         """[B, latent_dim, T] -> [B, 1, 1920 · T], not clamped. The last convolution needs more than eight bits."""

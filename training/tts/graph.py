@@ -2,7 +2,7 @@
 weights.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
@@ -31,19 +31,13 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
             group["lr"] = rate
 
 
-def apply(optimizers: Sequence[torch.optim.Optimizer], clip: float) -> Tensor:
-    """Steps of `optimizers` with gradients clipped together; with zero gradients where any is not finite. Returns the
-    gradients' norm.
-    """
-    held = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
-    trained = [p for p in held if p.grad is not None]
-    norm = torch.nn.utils.clip_grad_norm_(trained, clip, foreach=True)
-    broken = ~torch.isfinite(norm)
-    for p in trained:
-        assert p.grad is not None
-        p.grad.masked_fill_(broken, 0.0)
-    for optimizer in optimizers:
-        optimizer.step()
+def apply(optimizer: torch.optim.Optimizer, clip: float) -> Tensor:
+    """A step with clipped gradients; with zero gradients where any is not finite. Returns the gradients' norm."""
+    held = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    norm = torch.nn.utils.clip_grad_norm_(held, clip, foreach=True)
+    for p in held:
+        p.grad.masked_fill_(~torch.isfinite(norm), 0.0)
+    optimizer.step()
     return norm
 
 
@@ -76,9 +70,6 @@ def _capture(step: Callable[[], None], fill: Callable[[], None], pool: object) -
     return graph.replay, graph.pool()
 
 
-def autocast(device: torch.device, *, on_cpu: bool = False) -> torch.autocast:
-    """bfloat16 on an accelerator; `on_cpu`: on a processor too, for one that multiplies it (AVX-512 BF16, AMX). No
-    weight cache: it would leave casts out of the graph.
-    """
-    enabled = device.type == "cuda" or on_cpu
-    return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False, enabled=enabled)
+def autocast(device: torch.device) -> torch.autocast:
+    """bfloat16 on an accelerator. No weight cache: it would leave casts out of the graph."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False, enabled=device.type == "cuda")

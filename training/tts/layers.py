@@ -1,4 +1,4 @@
-"""Causal building blocks with the official parameter names: convolutions, Snake, RMS norm, rotary positions.
+"""Causal building blocks with the official parameter names: convolutions and Snake.
 
 Contract: every block is strictly causal: output sample t depends on inputs up to t. Convolutions take [B, C, T].
 """
@@ -86,38 +86,3 @@ class SnakeBeta(nn.Module):
         frequency = self.alpha.float().exp()[None, :, None]
         magnitude = 1 / (self.beta.float().exp()[None, :, None] + 1e-9)
         return (SnakeBeta.function if self.training else snake)(x, frequency, magnitude)
-
-
-class RMSNorm(nn.Module):
-    """Root-mean-square norm over the last axis, in float32."""
-
-    def __init__(self, dim: int, eps: float) -> None:
-        super().__init__()
-        self.weight, self.eps = nn.Parameter(torch.ones(dim)), eps
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = x.float()
-        return (self.weight * (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + self.eps))).to(x.dtype)
-
-
-def rotate(x: Tensor, positions: Tensor, theta: float) -> Tensor:
-    """Rotary embedding (split halves, as rotate_half) of x [B, H, T, D] at `positions` [T]."""
-    d = x.shape[-1]
-    frequency = theta ** (-torch.arange(0, d, 2, device=x.device).float() / d)
-    angle = positions.float()[:, None] * frequency
-    cos, sin = torch.cat([angle.cos()] * 2, -1), torch.cat([angle.sin()] * 2, -1)
-    first, second = x.chunk(2, -1)
-    return (x * cos + torch.cat([-second, first], -1) * sin).to(x.dtype)
-
-
-class GatedMlp(nn.Module):
-    """SwiGLU without bias: [..., d] -> [..., d]."""
-
-    def __init__(self, d: int, inner: int) -> None:
-        super().__init__()
-        self.gate_proj = nn.Linear(d, inner, bias=False)
-        self.up_proj = nn.Linear(d, inner, bias=False)
-        self.down_proj = nn.Linear(inner, d, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))

@@ -88,7 +88,7 @@ def make_rows(
     spoken: Mapping[str, str] | None = None,
 ) -> list[Row]:
     """Rows of the (not) held-out utterances of `speakers` (None: all) that fit the longest bucket, whose text can be
-    read and ends before the speech does; of those to train on some in pairs too. Every second row names its language.
+    read and ends before the speech does. Every second row names its language.
     spoken: texts in words, of written ones.
     """  # fmt: skip
     text, ids = text_ids(tokenizer), codec_ids(config)
@@ -98,24 +98,10 @@ def make_rows(
     read = [speakable((spoken or {}).get(written, written)) for written in (codes.text[i] for i in wanted)]
     encoded = [tokens.ids for tokens in tokenizer.encode_batch(read)]
     rows: list[Row] = []
-    ends = codes.ends
-
-    def add(*places: int) -> None:
-        """Utterances one after another as one row."""
-        tokens = [token for place in places for token in encoded[place]]
-        frames = np.concatenate(
-            [codes.codes[ends[wanted[p]] - codes.lengths[wanted[p]] : ends[wanted[p]]] for p in places]
-        )
-        if all(encoded[p] for p in places) and len(tokens) <= len(frames) and len(frames) + 10 <= longest:
-            speaker = codes.speaker[wanted[places[0]]]
-            rows.append(lay_out(frames, tokens, speaker, text, ids, language=len(rows) % 2 == 0))
-
-    random = np.random.default_rng(config.talker_training.seed)
-    joined = 0.0 if held_out else config.talker_training.joined
-    for place in range(len(wanted)):
-        add(place)
-        if place and codes.speaker[wanted[place - 1]] == codes.speaker[wanted[place]] and random.random() < joined:
-            add(place - 1, place)
+    for i, tokens in zip(wanted, encoded, strict=True):
+        frames = codes.of(i)
+        if tokens and len(tokens) <= len(frames) and len(frames) + 10 <= longest:
+            rows.append(lay_out(frames, tokens, codes.speaker[i], text, ids, language=len(rows) % 2 == 0))
     return rows
 
 

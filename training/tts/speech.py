@@ -4,9 +4,6 @@ A shard is `NAME.npz` (uncompressed): wave int16 [samples], labels uint8 [sample
 """
 
 import json
-import queue
-import threading
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,26 +11,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import soxr
 from numpy.typing import NDArray
 
-from training.tts.config import FRAME, LABEL, RATE
-from training.tts.phones import UNKNOWN
+from training.tts.config import FRAME, LABEL
 
 LEVEL = 0.07  # root mean square of every utterance, full scale 1
-_LOOK_EVERY = 5.0  # seconds
 
 
 @dataclass(frozen=True)
 class Utterance:
-    """frames: length in codec frames; phones: as spoken, without silence ([] where unknown); held_out: never trained
-    on.
-    """
+    """frames: length in codec frames; held_out: never trained on."""
 
     text: str
     speaker: str
     frames: int
-    phones: tuple[int, ...]
     held_out: bool
 
 
@@ -64,8 +55,7 @@ class Shard:
 
 def load_shard(path: Path) -> Shard:
     with np.load(path) as z:
-        rows = json.loads(str(z["meta"]))
-        made = [Utterance(**(row | {"phones": tuple(row["phones"])})) for row in rows]
+        made = [Utterance(**row) for row in json.loads(str(z["meta"]))]
         return Shard(z["wave"], z["labels"], made)
 
 
@@ -89,54 +79,10 @@ def join(pieces: Iterable[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]
     )
 
 
-def shards(folders: Iterable[Path], *kinds: str) -> list[Path]:
-    """Finished shards (files that end in one of `kinds`, .npz without), in the order of their names."""
-    found = (p for folder in folders if folder.is_dir() for p in folder.iterdir() if p.suffix in (kinds or (".npz",)))
-    return sorted(p for p in found if ".part" not in p.name and p.name[0] != ".")
-
-
-class Arrivals:
-    """Shards of folders as they come: a thread reads what is new, `take` gives what has been read. A folder may also
-    hold NAME.pcm, int16 samples at 16 kHz without labels.
-    """
-
-    def __init__(self, folders: Sequence[Path]) -> None:
-        self._folders, self._seen = folders, set[Path]()
-        self._read: queue.Queue[Shard] = queue.Queue(4)
-        self.caught_up = threading.Event()  # all that was there at first has been read
-        threading.Thread(target=self._follow, daemon=True).start()
-
-    def take(self) -> Shard | None:
-        """A shard that was not given before; None where none has come."""
-        try:
-            return self._read.get_nowait()
-        except queue.Empty:
-            return None
-
-    @property
-    def empty(self) -> bool:
-        """Nothing that has been read waits to be taken."""
-        return self._read.empty()
-
-    def _follow(self) -> None:
-        while True:
-            for path in shards(self._folders, ".npz", ".pcm"):
-                if path in self._seen:
-                    continue
-                self._seen.add(path)
-                try:
-                    self._read.put(load_shard(path) if path.suffix == ".npz" else load_samples(path))
-                except Exception as error:  # one bad file ends no run
-                    print(f"{path}: left out: {error!r}"[:300], flush=True)
-            self.caught_up.set()
-            time.sleep(_LOOK_EVERY)
-
-
-def load_samples(path: Path) -> Shard:
-    """int16 samples at 16 kHz -> a shard of one utterance at LEVEL without text or labels."""
-    wave = levelled(soxr.resample(np.fromfile(path, np.int16).astype(np.float32), 16_000, RATE))
-    labels = np.full(len(wave) // LABEL, UNKNOWN, np.uint8)
-    return Shard(wave, labels, [Utterance("", "", len(wave) // FRAME, (), False)])
+def shards(folders: Iterable[Path]) -> list[Path]:
+    """Finished shards, in the order of their names."""
+    found = (path for folder in folders for path in folder.glob("*.npz"))
+    return sorted(path for path in found if ".part" not in path.name)
 
 
 def levelled(wave: NDArray[np.float32]) -> NDArray[np.int16]:

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from training.tts.attention import Layer, Past, Probe
+from training.qwen3 import Layer, Past, Probe, RMSNorm, rotary
 from training.tts.config import CodecShape, TalkerShape
-from training.tts.layers import RMSNorm
 
 
 class TalkerModel(nn.Module):
@@ -24,7 +23,7 @@ class TalkerModel(nn.Module):
         self.layers = nn.ModuleList(
             Layer(
                 s.hidden_size, s.intermediate_size, s.num_attention_heads, s.num_key_value_heads, s.head_dim,
-                s.rope_theta, s.rms_norm_eps, dropout,
+                s.rms_norm_eps, dropout,
             )
             for _ in range(s.num_hidden_layers)
         )  # fmt: skip
@@ -42,7 +41,7 @@ class PredictorModel(nn.Module):
         self.layers = nn.ModuleList(
             Layer(
                 s.predictor_hidden_size, s.predictor_intermediate_size, heads, heads, s.head_dim,
-                s.rope_theta, s.rms_norm_eps, 0.0,
+                s.rms_norm_eps, 0.0,
             )
             for _ in range(s.predictor_num_hidden_layers)
         )  # fmt: skip
@@ -55,15 +54,17 @@ class Predictor(nn.Module):
 
     def __init__(self, shape: TalkerShape, books: int, size: int) -> None:
         super().__init__()
-        self.model = PredictorModel(shape, books, size)
+        self.shape, self.model = shape, PredictorModel(shape, books, size)
         self.lm_head = nn.ModuleList(nn.Linear(shape.predictor_hidden_size, size, bias=False) for _ in range(books - 1))
         self.small_to_mtp_projection = nn.Linear(shape.hidden_size, shape.predictor_hidden_size)
 
-    def forward(self, x: Tensor, past: Sequence[Past] | None = None) -> Tensor:
-        """[N, T, talker width] -> [N, T, predictor width]."""
+    def forward(self, x: Tensor, past: Sequence[Past] | None = None, start: int = 0) -> Tensor:
+        """[N, T, talker width] at the positions from `start` -> [N, T, predictor width]."""
+        at = torch.arange(start, start + x.shape[1], device=x.device)
+        turn = rotary(at, self.shape.head_dim, self.shape.rope_theta)
         x = self.small_to_mtp_projection(x)
         for i, layer in enumerate(self.model.layers):
-            x = layer(x, past[i] if past is not None else None)
+            x = layer(x, turn, past=past[i] if past is not None else None)
         return self.model.norm(x)
 
 
@@ -104,12 +105,11 @@ class Talker(nn.Module):
         tables = self.code_predictor.model.codec_embedding
         return sum(table(codes[..., i]) for i, table in enumerate(tables))  # type: ignore[return-value]
 
-    def backbone(
-        self, x: Tensor, past: Sequence[Past] | None = None, probe: Probe | None = None, probe_layer: int = 0
-    ) -> Tensor:
+    def backbone(self, x: Tensor, probe: Probe | None = None, probe_layer: int = 0) -> Tensor:
         """[B, T, hidden] -> [B, T, hidden], after the final norm."""
+        turn = rotary(torch.arange(x.shape[1], device=x.device), self.shape.head_dim, self.shape.rope_theta)
         for i, layer in enumerate(self.model.layers):
-            x = layer(x, past[i] if past is not None else None, probe if i == probe_layer else None)
+            x = layer(x, turn, probe=probe if i == probe_layer else None)
         return self.model.norm(x)
 
     @torch.no_grad()
@@ -121,8 +121,8 @@ class Talker(nn.Module):
         past = [Past() for _ in predictor.model.layers]
         given = torch.stack([hidden, self.model.codec_embedding(first)], 1)
         found: list[Tensor] = []
-        for table, head in zip(predictor.model.codec_embedding, predictor.lm_head, strict=True):
-            found.append(head(predictor(given, past)[:, -1]).argmax(-1))
+        for i, (table, head) in enumerate(zip(predictor.model.codec_embedding, predictor.lm_head, strict=True)):
+            found.append(head(predictor(given, past, i + 1 if i else 0)[:, -1]).argmax(-1))
             given = table(found[-1])[:, None]
         return torch.stack(found, 1)
 

@@ -1,12 +1,11 @@
 """A run of talker training on the codes of all voices.
 
-What stands in `out`: model.safetensors (newest) and talker.json (settings, history, held-out scores).
+What stands in `out` beside what `run.py` names: model.safetensors (newest).
 """
 
-import json
-import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,8 +15,8 @@ from training.tts.checkpoint import load_talker, save_talker
 from training.tts.codes import concatenate, load_codes
 from training.tts.config import Config
 from training.tts.graph import autocast
-from training.tts.rate import rate_at
 from training.tts.rows import Bucket, make_buckets, make_rows
+from training.tts.run import Progress, rate_at
 from training.tts.talker import Talker
 from training.tts.talker_step import MEASURES, TalkerStep, losses
 from training.tts.text import read_spoken
@@ -43,13 +42,12 @@ class TalkerRun:
 
 
 class TalkerTrainer:
-    """Owns the talker, its step and the history of one run."""
+    """Owns the talker, its step and the progress of one run."""
 
     def __init__(self, config: Config, run: TalkerRun) -> None:
         self.config, self.run = config, run
         self.device = torch.device(run.device)
-        self.began = time.monotonic()
-        run.out.mkdir(parents=True, exist_ok=True)
+        self.progress = Progress("talker", config, run.out, MEASURES, self.device)
         t = config.talker_training
         torch.manual_seed(t.seed)
         self._rng = np.random.default_rng(t.seed)
@@ -58,7 +56,7 @@ class TalkerTrainer:
         codes = concatenate([load_codes(path) for path in run.codes])
         spoken = read_spoken(run.spoken) if run.spoken else {}
         rows = make_rows(codes, config, tokenizer, held_out=False, spoken=spoken)
-        self.log(f"{len(rows)} rows of {len(codes.text)} utterances")
+        self.progress.log(f"{len(rows)} rows of {len(codes.text)} utterances")
         self.buckets = make_buckets(rows, config, tokenizer, self.device)
         if not self.buckets:
             raise ValueError(f"codes: no rows of {', '.join(config.speakers)}")
@@ -71,19 +69,12 @@ class TalkerTrainer:
             load_talker(run.start, config, t.dropout) if run.start else Talker(config.talker, config.codec, t.dropout)
         )
         self.talker.to(self.device).train()
-        self.log(f"rows by length: { {b.length: b.rows for b in self.buckets} }")
+        self.progress.log(f"rows by length: { {b.length: b.rows for b in self.buckets} }")
+        state = None if run.start else self.progress.take(self.device)
         self.step = TalkerStep(self.talker, t, self.buckets, self.device, graphs=run.graphs)
-        self.log("steps ready")
-        self.count = 0
-        self.history: list[list[float]] = []
-        self.scores: list[dict[str, object]] = []
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.began
-
-    def log(self, text: str) -> None:
-        print(f"[talker {self.seconds:.0f} s] {text}", flush=True)
+        if state is not None:
+            self.step.take(state)
+        self.progress.log("steps ready")
 
     def _choose(self) -> Bucket:
         weight = np.array([b.rows * b.length for b in self.buckets], float)
@@ -91,37 +82,28 @@ class TalkerTrainer:
 
     def train(self) -> None:
         """Until the seconds or steps are over; always leaves a checkpoint."""
-        t, run = self.config.talker_training, self.run
-        begun = self.seconds
+        t, run, progress = self.config.talker_training, self.run, self.progress
         guided = run.start is None
         report = _REPORT if self.device.type == "cuda" else 5
-        while self.count < run.steps and self.seconds < run.seconds:
-            done = max((self.seconds - begun) / max(run.seconds - begun, 1e-3), self.count / run.steps)
-            self.step.rate(rate_at(done, self.count, t.rate, t.final_rate, t.warmup_steps))
-            self.step.guide_weight.fill_(max(0.0, 1 - self.count / t.guide_steps) if guided else 0.0)
-            grown = min(1.0, self.count / max(t.own_steps, 1)) if guided else 1.0
-            self.step.own_share.fill_(t.own_share * grown)
+        while progress.count < run.steps and progress.seconds < run.seconds:
+            count = progress.count
+            done = max(progress.seconds / run.seconds, count / run.steps)
+            self.step.rate(rate_at(done, count, t.rate, t.final_rate, t.warmup_steps))
+            self.step.guide_weight.fill_(max(0.0, 1 - count / t.guide_steps) if guided else 0.0)
+            self.step.own_share.fill_(t.own_share * (min(1.0, count / max(t.own_steps, 1)) if guided else 1.0))
             self.step.run(self._choose())
-            self.count += 1
-            if self.device.type == "cuda" and self.count % 25 == 0:
-                torch.cuda.synchronize()
-            if self.count % report == 0:
-                self._report(done)
-            if self.count % run.evaluate_every == 0:
+            progress.stepped()
+            if progress.count % report == 0:
+                progress.report(f"({100 * done:.0f} %) {progress.count / progress.seconds:.1f}/s", self.step.measures)
+            if progress.count % run.evaluate_every == 0:
                 self._evaluate()
         self._evaluate()
-
-    def _report(self, done: float) -> None:
-        measured = self.step.measures.tolist()
-        self.history.append([self.count, self.seconds, *measured])
-        shown = " ".join(f"{name} {v:.3f}" for name, v in zip(MEASURES, measured, strict=True))
-        self.log(f"{self.count} ({100 * done:.0f} %) {self.count / self.seconds:.1f}/s {shown}")
 
     @torch.no_grad()
     def _evaluate(self) -> None:
         """Scores of held-out speech, teacher-forced and looking back on the model's own codes; saves."""
         self.talker.eval()
-        scores: dict[str, dict[str, object]] = {}
+        scores: dict[str, dict[str, Any]] = {}
         for name, buckets in self.tests.items():
             found = [(b.rows, self._score(b)) for b in buckets]
             rows = sum(n for n, _ in found)
@@ -132,24 +114,17 @@ class TalkerTrainer:
                     "first": values[0], "rest": values[1], "accuracy": [round(v, 4) for v in values[2:]],
                 }  # fmt: skip
                 hits = " ".join(f"{v:.3f}" for v in values[2:])
-                self.log(f"held-out {name}{told}: CE {values[0]:.3f} + {values[1]:.3f}, accuracy {hits}")
+                self.progress.log(f"held-out {name}{told}: CE {values[0]:.3f} + {values[1]:.3f}, accuracy {hits}")
         self.talker.train()
-        self.scores.append({"step": self.count, "scores": scores})
+        self.progress.scores.append({"step": self.progress.count, "scores": scores})
         save_talker(self.talker, self.run.out / "model.safetensors")
-        about = {
-            "config": asdict(self.config),
-            "steps": self.count,
-            "seconds": round(self.seconds, 1),
-            "measures": MEASURES,
-        }
-        about |= {"history": [[round(v, 5) for v in row] for row in self.history], "scores": self.scores}
-        (self.run.out / "talker.json").write_text(json.dumps(about) + "\n")
+        self.progress.save(self.step.state())
 
     def _score(self, bucket: Bucket) -> list[float]:
         batch = bucket.batch(torch.arange(bucket.rows, device=self.device), None)
         scores: list[float] = []
         for own in (None, torch.ones(len(batch.text), device=self.device)):
-            with autocast(self.device, on_cpu=self.config.talker_training.cpu_bfloat16):
+            with autocast(self.device):
                 found = losses(self.talker, batch, self.config.talker_training, noise=False, own=own)
             scores += [float(found.first), float(found.rest), *found.hits.tolist()]
         return scores

@@ -1,13 +1,13 @@
 """One optimisation step of talker and predictor, as one CUDA graph a bucket length."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from training.tts.attention import Probe
+from training.qwen3 import Probe
 from training.tts.config import TalkerTraining
 from training.tts.graph import adamw, apply, autocast, captured, set_rate
 from training.tts.prompt import IGNORE
@@ -22,13 +22,12 @@ _GUIDE_WIDTH, _GUIDE_MARGIN = 0.08, 1.5  # of the text's length, tokens: how far
 
 
 class Losses(NamedTuple):
-    """first, rest, guide: scalars; rest: mean of the books after the first, weighted: their sum by `book_weights` (the
-    mean where there are none); hits float32 [K]: accuracy of every book.
+    """first, rest, guide: scalars; rest: mean of the books after the first; hits float32 [K]: accuracy of every
+    book.
     """
 
     first: Tensor
     rest: Tensor
-    weighted: Tensor
     guide: Tensor
     hits: Tensor
 
@@ -91,20 +90,16 @@ def losses(talker: Talker, batch: Batch, training: TalkerTraining, *, noise: boo
         given = with_own(talker, batch, given, own, training.own_first if noise else 0.0)
     x = embed(talker, batch, given)
     probe = Probe()
-    hidden = talker.backbone(F.dropout(x, training.dropout, noise), None, probe, training.guide_layer)
+    hidden = talker.backbone(F.dropout(x, training.dropout, noise), probe, training.guide_layer)
     logits = talker.codec_head(hidden).float()
     first = F.cross_entropy(logits.flatten(0, 1), batch.label.flatten(), ignore_index=IGNORE)
     target = codes[:, 1:].flatten(0, 1)[batch.chosen]
     predicted = talker.predict(hidden[:, :-1].flatten(0, 1)[batch.chosen], target).float()
-    books = F.cross_entropy(predicted.flatten(0, 1), target[:, 1:].flatten(), reduction="none")
-    books = books.view(len(target), -1).mean(0)
-    rest = weighted = books.mean()
-    if training.book_weights:
-        weighted = torch.stack([w * loss for w, loss in zip(training.book_weights, books, strict=True)]).sum()
+    rest = F.cross_entropy(predicted.flatten(0, 1), target[:, 1:].flatten())
     known = batch.label != IGNORE
     hit = ((logits.argmax(-1) == batch.label) & known).sum() / known.sum()
     hits = torch.cat([hit[None].float(), (predicted.argmax(-1) == target[:, 1:]).float().mean(0)])
-    return Losses(first, rest, weighted, guide_loss(probe.weights[0], batch), hits.detach())
+    return Losses(first, rest, guide_loss(probe.weights[0], batch), hits.detach())
 
 
 class TalkerStep:
@@ -139,6 +134,15 @@ class TalkerStep:
         batch.copy_(self._draw(bucket))
         step()
 
+    def state(self) -> dict[str, Any]:
+        """Everything that steps change."""
+        return {"talker": self.talker.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def take(self, state: dict[str, Any]) -> None:
+        """Go on from `state`."""
+        self.talker.load_state_dict(state["talker"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
     def _draw(self, bucket: Bucket) -> Batch:
         return bucket.draw(self.training.positions, self.training.predictor_frames)
 
@@ -157,12 +161,12 @@ class TalkerStep:
         if self.training.own_share:
             rows = max(1, round(self.training.own_rows * len(batch.text)))
             own = self.own_share * torch.rand(rows, device=self.device)
-        with autocast(self.device, on_cpu=self.training.cpu_bfloat16):
+        with autocast(self.device):
             found = losses(self.talker, batch, self.training, noise=True, own=own)
-            loss = found.first + found.weighted + self.guide_weight * found.guide
+            loss = found.first + found.rest + self.guide_weight * found.guide
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        norm = apply([self.optimizer], self.training.clip)
+        norm = apply(self.optimizer, self.training.clip)
         values = (found.first, found.rest, found.guide, norm, *found.hits[:2], found.hits[1:].mean())
         for i, value in enumerate(values):
             self.measures[i] = value.detach()

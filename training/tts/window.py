@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from training.qwen3 import GatedMlp, RMSNorm, Turn, rotary, rotate
 from training.tts.config import CodecShape
-from training.tts.layers import GatedMlp, RMSNorm, rotate
 
 
 class LayerScale(nn.Module):
@@ -28,17 +28,14 @@ class Attention(nn.Module):
     def __init__(self, shape: CodecShape) -> None:
         super().__init__()
         d = shape.hidden_size
-        self.heads, self.theta = shape.num_attention_heads, shape.rope_theta
+        self.heads = shape.num_attention_heads
         self.q_proj, self.k_proj = nn.Linear(d, d, bias=False), nn.Linear(d, d, bias=False)
         self.v_proj, self.o_proj = nn.Linear(d, d, bias=False), nn.Linear(d, d, bias=False)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, x: Tensor, turn: Turn, mask: Tensor) -> Tensor:
         b, t, d = x.shape
         q, k, v = (p(x).view(b, t, self.heads, -1).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
-        at = torch.arange(t, device=x.device)
-        y = F.scaled_dot_product_attention(
-            rotate(q, at, self.theta), rotate(k, at, self.theta), v, attn_mask=mask.to(q.dtype)
-        )
+        y = F.scaled_dot_product_attention(rotate(q, turn), rotate(k, turn), v, attn_mask=mask.to(q.dtype))
         return self.o_proj(y.transpose(1, 2).reshape(b, t, d))
 
 
@@ -52,8 +49,8 @@ class TransformerLayer(nn.Module):
         self.input_layernorm, self.post_attention_layernorm = RMSNorm(d, eps), RMSNorm(d, eps)
         self.self_attn_layer_scale, self.mlp_layer_scale = LayerScale(d, scale), LayerScale(d, scale)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        x = x + self.self_attn_layer_scale(self.self_attn(self.input_layernorm(x), mask))
+    def forward(self, x: Tensor, turn: Turn, mask: Tensor) -> Tensor:
+        x = x + self.self_attn_layer_scale(self.self_attn(self.input_layernorm(x), turn, mask))
         return x + self.mlp_layer_scale(self.mlp(self.post_attention_layernorm(x)))
 
 
@@ -66,13 +63,15 @@ class WindowTransformer(nn.Module):
         self.norm = RMSNorm(shape.hidden_size, shape.rms_norm_eps)
         self.input_proj = nn.Linear(shape.latent_dim, shape.hidden_size)
         self.output_proj = nn.Linear(shape.hidden_size, shape.latent_dim)
-        self.window = shape.sliding_window
+        self.window, self.theta = shape.sliding_window, shape.rope_theta
+        self.head_dim = shape.hidden_size // shape.num_attention_heads
 
     def forward(self, x: Tensor) -> Tensor:
         at = torch.arange(x.shape[1], device=x.device)
         seen = (at[None] <= at[:, None]) & (at[None] > at[:, None] - self.window)
         mask = torch.where(seen, 0.0, -10000.0)
+        turn = rotary(at, self.head_dim, self.theta)
         h = self.input_proj(x)
         for layer in self.layers:
-            h = layer(h, mask)
+            h = layer(h, turn, mask)
         return self.output_proj(self.norm(h))

@@ -12,7 +12,7 @@ import torch
 
 from training.asr.align import quietest, viterbi
 from training.asr.augment import augment, generated_music
-from training.asr.checkpoint import PART_BYTES, load_weights, save_checkpoint, save_weights
+from training.asr.checkpoint import load_weights, save_checkpoint
 from training.asr.encoder import token_count
 from training.asr.evaluate import collapse, distance, words_of
 from training.asr.model import PocketASR
@@ -165,11 +165,3 @@ def test_a_checkpoint_comes_back(model: PocketASR, tmp_path: Path) -> None:
         torch.testing.assert_close(weights[name], value, rtol=1e-3, atol=1e-3)
     extra = json.loads((tmp_path / "out" / "config.json").read_text())["hearsay"]
     assert extra["ctc"] == {"blank": CONFIG.shape.vocab} and extra["mel_floor"] == {"kind": "fixed", "log10": -6.5}
-
-
-def test_weights_split_into_parts_that_travel(tmp_path: Path) -> None:
-    weights = {str(i): torch.full((1 << 21,), float(i)) for i in range(5)}
-    save_weights(weights, tmp_path, parts=True)
-    files = sorted(tmp_path.glob("*.safetensors"))
-    assert len(files) == 2 and all(f.stat().st_size < PART_BYTES + 10_000 for f in files)
-    assert all(float(v[0]) == float(k) for k, v in load_weights(tmp_path).items())

@@ -10,8 +10,7 @@ pytest.importorskip("torch")
 import torch
 
 from training.asr.evaluate import Score
-from training.asr.log import REPORT, Log
-from training.asr.record import Record
+from training.asr.record import REPORT, Log, Record
 
 
 def test_a_record_goes_on_from_its_state() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.asr.restore import cased, restore
+from training.asr.labels import cased, restore
 from training.transcript import transcript
 
 _WORDS = st.lists(st.sampled_from("i a b don't the sea was calm u s".split()), max_size=8).map(" ".join)

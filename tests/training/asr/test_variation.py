@@ -6,7 +6,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from training.asr.variation import mix_style, warp_time
+from training.asr.augment import mix_style, warp_time
 
 
 def test_the_pace_changes_inside_and_the_ends_stay() -> None:

@@ -84,7 +84,6 @@ def test_speaking_shards_are_those_of_the_speaking_model(tmp_path: Path) -> None
     shard = load_shard(tmp_path / "clara-00-0000.npz")
     [(made, wave, labels)] = shard.pieces()
     assert (made.text, made.speaker) == ("I go, yes.", "clara")
-    assert made.phones == tuple(NUMBER[n] for n in "ay g ow y eh s".split())
     assert len(wave) == made.frames * FRAME and len(labels) == made.frames * 4
     assert (labels[:4] == SILENCE).all() and (labels[-8:] == SILENCE).all() and labels[5] == NUMBER["ay"]
 

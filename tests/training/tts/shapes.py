@@ -29,7 +29,6 @@ CONFIG = Config(
     ),
     codec_training=CodecTraining(
         batch=2, frames=12, slice_frames=3, history_frames=1, unquantised_steps=2, warmup_steps=2,
-        period_widths=(4, 8), spectrum_width=4,
     ),
     speakers=("ada", "ben"),
     talker_training=TalkerTraining(positions=160, predictor_frames=24, lengths=(40, 60), warmup_steps=5, guide_layer=1),
@@ -55,7 +54,7 @@ def tone_shard(speaker: str, count: int = 4, frames: int = 20, held_out: bool = 
         pitch = np.linspace(120, 400, frames * 1920) * (1 + 0.2 * noise.random())
         wave = np.sin(2 * np.pi * np.cumsum(pitch) / 24000).astype(np.float32)
         labels = np.repeat(np.arange(4, dtype=np.uint8), frames)
-        rows.append((Utterance(f" text {i}.", speaker, frames, (1, 2, 3), held_out), levelled(wave), labels))
+        rows.append((Utterance(f" text {i}.", speaker, frames, held_out), levelled(wave), labels))
     return join(rows)
 
 

@@ -17,11 +17,10 @@ from bench.codec_quality import read_codes
 from tests.training.tts.shapes import CONFIG, tone_shard
 from training.tts.codec import Codec, load_codec, save_codec
 from training.tts.codec_run import CodecRun, CodecTrainer
-from training.tts.codec_step import CodecStep, Phase
+from training.tts.codec_step import CodecStep
 from training.tts.codes import encode, load_codes
-from training.tts.crops import Crops, Store
-from training.tts.discriminators import Discriminators, verdict
-from training.tts.graph import adamw, apply, captured, set_rate
+from training.tts.crops import Store
+from training.tts.graph import captured
 from training.tts.held_out import write_codes
 from training.tts.quantizer import SplitResidualVectorQuantizer
 from training.tts.speech import Shard
@@ -32,10 +31,6 @@ CPU = torch.device("cpu")
 def small() -> Codec:
     torch.manual_seed(0)
     return Codec(CONFIG.codec).eval()
-
-
-def crops() -> Crops:
-    return Crops(store(tone_shard("ada", frames=30)), Store(0.01, CPU), 0.5, 0.0)
 
 
 def store(shard: Shard) -> Store:
@@ -98,46 +93,47 @@ def test_unused_entries_come_back_to_life() -> None:
     assert len(book.nearest(x).unique()) > 20
 
 
-@pytest.mark.parametrize("phase", list(Phase))
-def test_a_step_changes_what_its_phase_may_change(phase: Phase) -> None:
+@pytest.mark.parametrize("free", [True, False])
+def test_a_step_changes_what_it_may_change(free: bool) -> None:
+    """Past the codebooks they stay as they are."""
     codec = small().train()
-    step = CodecStep(codec, CONFIG.codec_training, crops(), CPU, graphs=False)
-    if phase is not Phase.UNQUANTISED:
+    step = CodecStep(codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), CPU, graphs=False)
+    if not free:
         step.begin_codebooks(batches=4)
     before = {k: v.clone() for k, v in codec.state_dict().items()}
-    rate, run = step.phase(phase)
-    rate(1e-3)
+    run = step.begin(free=free)
+    step.rate(1e-3)
     run()
     changed = {k for k, v in codec.state_dict().items() if not torch.equal(v, before[k])}
     assert any(k.startswith("encoder") for k in changed) and any(k.startswith("decoder.decoder.") for k in changed)
-    assert any("_codebook" in k for k in changed) == (phase is not Phase.UNQUANTISED)
+    assert any("_codebook" in k for k in changed) == (not free)
     assert all(torch.isfinite(v).all() for v in codec.state_dict().values())
 
 
 def test_a_run_leaves_a_codec_and_goes_on_from_one(tmp_path: Path) -> None:
     tone_shard("ada", frames=40).save(tmp_path / "speech/ada-0.npz")
     tone_shard("ada", frames=40, held_out=True).save(tmp_path / "speech/ada-1.npz")
-    run = CodecRun((tmp_path / "speech",), tmp_path / "out", 1e9, steps=5, hours=0.1, device="cpu")
+    run = CodecRun((tmp_path / "speech",), tmp_path / "out", 1e9, steps=5, hours=0.1, device="cpu", report=5)
     CodecTrainer(CONFIG, run).train()
     about = json.loads((tmp_path / "out/codec.json").read_text())
-    assert about["steps"] == 12 and about["history"] and about["scores"][-1]["distance"] > 0
+    assert about["steps"] == 7 and about["history"] and about["scores"][-1]["distance"] > 0
     made = tmp_path / "out/codec.safetensors"
     again = CodecTrainer(CONFIG, replace(run, start=made, out=tmp_path / "again"))
     again.train()
-    assert again.count == 10
+    assert again.progress.count == 5
     before, after = (load_codec(path / "codec.safetensors").state_dict() for path in (made.parent, tmp_path / "again"))
     assert any(not torch.equal(before[k], after[k]) for k in before)
     on = CodecTrainer(CONFIG, run)
-    assert on.count == 12 and on.seconds > about["seconds"] - 1
+    assert on.progress.count == 7 and on.progress.seconds > about["seconds"] - 1
     on.train()
-    assert on.count == 22
+    assert on.progress.count == 12
 
 
 def test_steps_bring_decoded_tones_closer() -> None:
     codec = small().train()
-    step = CodecStep(codec, CONFIG.codec_training, crops(), CPU, graphs=False)
-    rate, run = step.phase(Phase.UNQUANTISED)
-    rate(2e-3)
+    step = CodecStep(codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), CPU, graphs=False)
+    run = step.begin(free=True)
+    step.rate(2e-3)
     distances = []
     for _ in range(40):
         run()
@@ -145,66 +141,18 @@ def test_steps_bring_decoded_tones_closer() -> None:
     assert np.mean(distances[-5:]) < 0.7 * np.mean(distances[:5])
 
 
-def test_discriminators_soon_tell_degraded_from_recorded_audio() -> None:
-    """Tones beside the same with a little noise: well below 2, the loss of scores that say nothing."""
-    torch.manual_seed(0)
-    judges = Discriminators((16, 32), 16)
-    optimizer = adamw(list(judges.parameters()), CPU, (0.8, 0.99), 1e-3)
-    set_rate(optimizer, CONFIG.codec_training.discriminator_rate)
-    real = crops().take(4, 3).wave
-    made = real + 0.01 * torch.randn(real.shape)
-    for _ in range(30):
-        telling = verdict(judges(real), judges(made)).telling
-        optimizer.zero_grad()
-        telling.backward()
-        apply([optimizer], 10.0)
-    assert verdict(judges(real), judges(made)).telling < 1.5
-
-
-def test_discriminators_do_not_undo_what_the_spectral_distance_taught() -> None:
-    """They keep telling decoded tones from recorded ones, and the codec does not run after them."""
-    step = CodecStep(small().train(), CONFIG.codec_training, crops(), CPU, graphs=False)
-    measured = {}
-    for phase in (Phase.UNQUANTISED, Phase.ADVERSARIAL):
-        rate, run = step.phase(phase)
-        rate(2e-3)
-        rows = []
-        for count in range(60):
-            step.adversarial.fill_(float(count >= 10))
-            run()
-            rows.append(step.measures.tolist())
-        measured[phase] = np.mean(rows[-15:], 0)
-        if phase is Phase.UNQUANTISED:
-            step.begin_codebooks(batches=4)
-    before, after = measured[Phase.UNQUANTISED], measured[Phase.ADVERSARIAL]
-    assert after[4] < 1.9 and after[0] < before[0] and 0 < after[7] < CONFIG.codec_training.adversarial_share
-
-
-@pytest.mark.parametrize(("distances", "share_done", "settled"), [
-    ((0.30, 0.27), 0.8, False), ((0.230, 0.228), 0.8, True), ((0.230, 0.228), 0.3, False), ((0.23,), 0.8, False),
-])  # fmt: skip
-def test_discriminators_wait_until_the_distance_settles(
-    tmp_path: Path, distances: tuple[float, ...], share_done: float, settled: bool
-) -> None:
-    """They begin late in a run, and where a minute more without them brings less than 2 %."""
-    tone_shard("ada", frames=40).save(tmp_path / "speech/ada-0.npz")
-    trainer = CodecTrainer(CONFIG, CodecRun((tmp_path / "speech",), tmp_path / "out", 1e6, hours=0.1, device="cpu"))
-    trainer.began -= share_done * 1e6
-    trainer.scores = [{"seconds": 60.0 * i, "distance": d} for i, d in enumerate(distances)]
-    assert trainer._settled() is settled  # pyright: ignore[reportPrivateUsage]
-
-
-def test_crops_at_their_own_rate_keep_labels_beside_samples() -> None:
-    """At speed 0 a crop is the samples themselves, and its labels are those that lie there."""
+def test_crops_keep_labels_beside_samples() -> None:
+    """A crop is the samples themselves, and its labels are those that lie there; its gain is within bounds."""
     shard = tone_shard("ada", count=1, frames=40)
     voice = store(shard)
-    wave, labels = voice.crop(3, 10, 0.0)
-    for row, mark in zip(wave, labels, strict=True):
+    wave, labels = voice.crop(3, 10)
+    for row, mark in zip(wave[:, 0], labels, strict=True):
         at = np.flatnonzero(np.isclose(shard.wave[: 30 * 1920 : 480] / 32768, row[0].item(), atol=1e-6))
         found = [i for i in at if np.allclose(shard.wave[i * 480 :][: len(row)] / 32768, row.numpy(), atol=1e-6)]
         assert found and np.array_equal(shard.labels[found[0] :][:40], mark.numpy())
-    wave, labels = voice.crop(2, 10, 0.06)
-    assert wave.shape == (2, 19200) and labels.shape == (2, 40) and wave.abs().max() < 1
+    peak = np.abs(shard.wave).max() / 32768
+    peaks = voice.crop(50, 10, 0.2).wave.abs().amax((1, 2)) / peak
+    assert peaks.min() >= 0.79 and peaks.max() <= 1.21 and peaks.std() > 0.05
 
 
 def test_codes_come_back_as_they_were_saved(tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ def test_an_unknown_setting_is_named(tmp_path: Path) -> None:
         ("codec", {"decoder_dim": 24}, "cannot be halved 4 times"),
         ("talker", {"num_key_value_heads": 3}, "does not divide 2 heads"),
         ("talker", {"control_ids": 9}, "do not hold 8 tags and 2 speakers"),
-        ("talker_training", {"book_weights": (1.0,)}, "book_weights: 1, must be 2"),
         ("talker_training", {"own_rows": 1.5}, "own_rows: 1.5, must lie in 0..1"),
     ],
 )
