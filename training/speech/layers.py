@@ -34,26 +34,6 @@ def snaked(x: Tensor, scale: Tensor, shift: Tensor, alpha: Tensor) -> Tensor:
     return torch.addcmul(addend + 1 / twice, x, factor).addcmul_(wave, -1 / twice).to(x.dtype)
 
 
-class Fused:
-    """The two functions above as they are called: compiled where `compile` was asked for."""
-
-    styled = staticmethod(styled)
-    snaked = staticmethod(snaked)
-
-    @classmethod
-    def compile(cls, device: torch.device) -> None:
-        """One kernel for each from now on; they stay as they are, with a word, where this machine cannot compile."""
-        made = torch.compile(styled, dynamic=True), torch.compile(snaked, dynamic=True)
-        try:
-            x, one = torch.randn(2, 256, 960, device=device).half(), torch.ones(2, 256, 1, device=device)
-            made[0](x, one, one, 0.2)
-            made[1](x, one, one, one[:1])
-        except Exception as error:  # whatever a compiler may say
-            print(f"not compiled: {type(error).__name__}: {str(error)[:200]}", flush=True)
-            return
-        cls.styled, cls.snaked = staticmethod(made[0]), staticmethod(made[1])
-
-
 class Style(nn.Module):
     """Scale and shift of `channels` from the style."""
 
@@ -81,11 +61,11 @@ class AdaptiveBlock(nn.Module):
             self.conv1x1 = nn.Conv1d(channels, out, 1, bias=False)
 
     def forward(self, x: Tensor, style: Tensor) -> Tensor:
-        y = Fused.styled(x, *self.norm1(style), 0.2)
+        y = styled(x, *self.norm1(style), 0.2)
         if self.upsample:
             y = self.pool(y)
             x = x.repeat_interleave(2, dim=2)
-        y = self.conv2(Fused.styled(self.conv1(y), *self.norm2(style), 0.2))
+        y = self.conv2(styled(self.conv1(y), *self.norm2(style), 0.2))
         if hasattr(self, "conv1x1"):
             x = self.conv1x1(x)
         return (x + y) * _ROOT
@@ -107,6 +87,6 @@ class SnakeBlock(nn.Module):
 
     def forward(self, x: Tensor, style: Tensor) -> Tensor:
         for i in range(3):
-            y = self.convs1[i](Fused.snaked(x, *self.adain1[i](style), self.alpha1[i].float()))
-            x = x + self.convs2[i](Fused.snaked(y, *self.adain2[i](style), self.alpha2[i].float()))
+            y = self.convs1[i](snaked(x, *self.adain1[i](style), self.alpha1[i].float()))
+            x = x + self.convs2[i](snaked(y, *self.adain2[i](style), self.alpha2[i].float()))
         return x

@@ -4,7 +4,7 @@ One process drives one GPU; `share` K of N processes draws other orders than the
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +14,16 @@ import torch
 
 from training.speech import takes
 from training.speech.batches import Batches, Order, Said
-from training.speech.layers import Fused
 from training.speech.script import Script, load_script
 from training.speech.takes import Checked
-from training.speech.voices import OWN, OWN_SPEEDS, SPEEDS, Voices
+from training.speech.voices import OWN, OWN_SPEEDS, SPEEDS, Voice, Voices
 from training.speech.weights import load
 from training.speech.write import HearingWriter, SpeakingWriter
 
 _AHEAD = 6  # batches that may wait for a writer
+_ROWS = 64  # utterances whose durations are planned at once
+_BATCH_SECONDS = 320.0  # of sound, said at once
+Draw = Callable[[Voices, np.random.Generator], tuple[Voice, float]]
 
 
 @dataclass(frozen=True)
@@ -35,29 +37,24 @@ class Goal:
     seconds: float
 
 
-def hearing_orders(script: Script, voices: Voices, rng: np.random.Generator) -> Iterator[Order]:
-    """Every sentence once in random order, again and again, each time by another voice."""
+def orders(script: Script, rng: np.random.Generator, draw: Callable[[], tuple[Voice, float]]) -> Iterator[Order]:
+    """Every sentence once in random order, again and again, each time by a voice and at a speed that are drawn."""
     while True:
         for sentence in rng.permutation(len(script.texts)).tolist():
-            voice = voices.draw(rng)
+            voice, speed = draw()
             accent = int(voice.british)
-            low, high = SPEEDS
-            speed = float(np.exp(rng.uniform(np.log(low), np.log(high))))
             aligned = bool(script.aligned[accent][sentence])
             yield Order(script.texts[sentence], script.line(sentence, accent), voice, speed, aligned)
 
 
-def speaking_orders(script: Script, voices: Voices, rng: np.random.Generator) -> Iterator[Order]:
-    """Every sentence once in random order, again and again, by one of our voices."""
-    own = [voices.own(name) for name in OWN]
-    while True:
-        turn = int(rng.integers(len(own)))
-        for i, sentence in enumerate(rng.permutation(len(script.texts)).tolist()):
-            voice = own[(turn + i) % len(own)]
-            accent = int(voice.british)
-            speed = float(rng.uniform(*OWN_SPEEDS))
-            aligned = bool(script.aligned[accent][sentence])
-            yield Order(script.texts[sentence], script.line(sentence, accent), voice, speed, aligned)
+def any_voice(voices: Voices, rng: np.random.Generator) -> tuple[Voice, float]:
+    """One for a model that hears."""
+    return voices.draw(rng), float(np.exp(rng.uniform(*np.log(SPEEDS))))
+
+
+def own_voice(voices: Voices, rng: np.random.Generator) -> tuple[Voice, float]:
+    """One of ours, for a model that speaks."""
+    return voices.own(str(rng.choice(list(OWN)))), float(rng.uniform(*OWN_SPEEDS))
 
 
 class Line:
@@ -118,16 +115,12 @@ class Line:
 
 def make(
     weights: Path,
-    voices_file: Path,
     script_file: Path,
     goal: Goal,
     *,
     device: torch.device,
     share: tuple[int, int],
     seed: int,
-    rows: int,
-    batch_seconds: float,
-    compiled: bool,
 ) -> None:
     """Fill the folders of `goal`, or stop after its seconds. Prints what was made about twice a minute."""
     start = told = time.monotonic()
@@ -136,27 +129,24 @@ def make(
     if cuda:
         torch.cuda.set_device(device)
         torch.backends.cudnn.allow_tf32 = False  # the resampler; the network's large part is float16
-    if compiled:
-        Fused.compile(device)
     torch.manual_seed(seed * 1000 + number)
     model = load(weights).to(device)
     if cuda:
         model.decoder.half()
-    voices, script = Voices(voices_file, device), load_script(script_file)
+    voices, script = Voices(weights / "voices.safetensors", device), load_script(script_file)
     lines: dict[str, Line] = {}
 
-    def line(name: str, orders: Iterator[Order], writer: HearingWriter | SpeakingWriter, hours: float) -> None:
+    def line(name: str, draw: Draw, writer: HearingWriter | SpeakingWriter, hours: float) -> None:
         # Of few hours, batches are smaller: what waits in them until the end is less.
-        seconds = min(batch_seconds, max(hours / count * 3600 / 800, 8.0))
-        batches = Batches(model, voices, device, rows, seconds)
-        lines[name] = Line(orders, batches, writer, hours / count)
+        seconds = min(_BATCH_SECONDS, max(hours / count * 3600 / 800, 8.0))
+        rng = np.random.default_rng([seed, number, len(lines)])
+        said = orders(script, rng, lambda: draw(voices, rng))
+        lines[name] = Line(said, Batches(model, voices, device, _ROWS, seconds), writer, hours / count)
 
     if goal.hearing and goal.hearing_hours > 0:
-        orders = hearing_orders(script, voices, np.random.default_rng([seed, number, 0]))
-        line("hearing", orders, HearingWriter(goal.hearing, number), goal.hearing_hours)
+        line("hearing", any_voice, HearingWriter(goal.hearing, number), goal.hearing_hours)
     if goal.speaking and goal.speaking_hours > 0:
-        orders = speaking_orders(script, voices, np.random.default_rng([seed, number, 1]))
-        line("speaking", orders, SpeakingWriter(goal.speaking, number), goal.speaking_hours)
+        line("speaking", own_voice, SpeakingWriter(goal.speaking, number), goal.speaking_hours)
 
     def tell() -> None:
         spent = time.monotonic() - start

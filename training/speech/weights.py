@@ -1,8 +1,5 @@
-"""Kokoro's published ONNX weights as parameters of our modules, and the files in which they travel.
-
-A file is safetensors in float16; with `int8` the large matrices are int8 with a float16 scale a row (`NAME.scale`).
-Parts `kokoro-N.safetensors` hold at most PART bytes each.
-"""
+"""Kokoro's published ONNX weights as parameters of our modules, and the file in which they lie (safetensors,
+float16)."""
 
 from pathlib import Path
 from typing import Any
@@ -13,8 +10,7 @@ from torch import Tensor
 
 from training.speech.kokoro import Kokoro
 
-PART = 50_000_000
-_MATRIX = 16_384  # entries from which a tensor of two and more dimensions may be int8
+FILE = "kokoro.safetensors"
 _SHORTER = (
     ("encoder.albert_layer_groups.0.albert_layers.0.attention.LayerNorm", "attention_norm"),
     ("encoder.albert_layer_groups.0.albert_layers.0.attention.", ""),
@@ -90,55 +86,16 @@ def _after_casts(node: Any, readers: dict[str, Any]) -> Any:
     return _after_casts(node, readers) if node.op_type == "Cast" else node
 
 
-def quantised(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The large matrices as int8 and a scale a row."""
-    made: dict[str, Tensor] = {}
-    for name, value in state.items():
-        if value.dim() < 2 or value.numel() < _MATRIX or "embedding" in name:
-            made[name] = value
-            continue
-        scale = value.flatten(1).abs().amax(1).clamp(min=1e-8) / 127
-        shape = (-1, *(1,) * (value.dim() - 1))
-        made[name] = (value / scale.view(shape)).round().to(torch.int8)
-        made[f"{name}.scale"] = scale
-    return made
-
-
-def save(state: dict[str, Tensor], folder: Path) -> list[Path]:
-    """Write parts; floating values as float16."""
+def save(state: dict[str, Tensor], folder: Path) -> Path:
+    """Write the file, as float16."""
     folder.mkdir(parents=True, exist_ok=True)
-    parts: list[dict[str, Tensor]] = [{}]
-    room = PART
-    for name, value in state.items():
-        kept = value.half() if value.is_floating_point() else value
-        size = kept.numel() * kept.element_size()
-        if size > room:
-            parts.append({})
-            room = PART
-        parts[-1][name] = kept.contiguous()
-        room -= size
-    paths = [folder / f"kokoro-{i}.safetensors" for i in range(len(parts))]
-    for path, part in zip(paths, parts, strict=True):
-        save_file(part, path)
-    return paths
+    save_file({name: value.half().contiguous() for name, value in state.items()}, folder / FILE)
+    return folder / FILE
 
 
 def load(folder: Path) -> Kokoro:
-    """The network in float32, from the parts in `folder`."""
-    files = sorted(folder.glob("kokoro-*.safetensors"))
-    if not files:
-        raise FileNotFoundError(f"{folder}: no kokoro-*.safetensors (python -m training.speech convert makes them)")
-    read: dict[str, Tensor] = {}
-    for file in files:
-        read |= load_file(file)
-    state: dict[str, Tensor] = {}
-    for name, value in read.items():
-        if name.endswith(".scale"):
-            continue
-        scale = read.get(f"{name}.scale")
-        value = value.float()
-        state[name] = value if scale is None else value * scale.float().view(-1, *(1,) * (value.dim() - 1))
+    """The network in float32, from the file in `folder` (python -m training.speech convert makes it)."""
     with torch.device("meta"):
         model = Kokoro()
-    model.load_state_dict(state, strict=True, assign=True)
+    model.load_state_dict({name: value.float() for name, value in load_file(folder / FILE).items()}, assign=True)
     return model.requires_grad_(False).eval()

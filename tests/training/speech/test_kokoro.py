@@ -12,7 +12,7 @@ from training.speech.kokoro import Kokoro
 from training.speech.layers import snaked, styled
 from training.speech.sound import Source, overlapped
 from training.speech.voices import OWN, Voice, Voices
-from training.speech.weights import load, quantised, save
+from training.speech.weights import load, save
 
 
 @pytest.fixture(scope="module")
@@ -80,14 +80,12 @@ def test_norms_are_those_of_instance_norm() -> None:
     assert torch.allclose(snaked(x, scale, shift, alpha), y + torch.sin(alpha * y).square() / alpha, atol=1e-4)
 
 
-def test_weights_come_back_and_int8_is_near_them(model: Kokoro, tmp_path: Path) -> None:
+def test_weights_come_back(model: Kokoro, tmp_path: Path) -> None:
     state = model.state_dict()
-    save(quantised(state), tmp_path)
+    save(state, tmp_path)
     again = load(tmp_path).state_dict()
     for name, value in state.items():
-        assert (again[name] - value).abs().max() <= value.abs().max() / 200
-    with pytest.raises(FileNotFoundError, match="kokoro"):
-        load(tmp_path / "none")
+        assert (again[name] - value).abs().max() <= value.abs().max() / 1000
 
 
 def test_mixtures_are_weighted_means_of_voices(voices: Voices) -> None:
