@@ -71,9 +71,7 @@ class TalkerTrainer:
         self.talker.to(self.device).train()
         self.progress.log(f"rows by length: { {b.length: b.rows for b in self.buckets} }")
         state = None if run.start else self.progress.take(self.device)
-        self.step = TalkerStep(self.talker, t, self.buckets, self.device, graphs=run.graphs)
-        if state is not None:
-            self.step.take(state)
+        self.step = TalkerStep(self.talker, t, self.buckets, self.device, graphs=run.graphs, state=state)
         self.progress.log("steps ready")
 
     def _choose(self) -> Bucket:

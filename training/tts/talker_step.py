@@ -106,8 +106,16 @@ class TalkerStep:
     """Optimiser and captured steps of a run, one a bucket."""
 
     def __init__(
-        self, talker: Talker, training: TalkerTraining, buckets: list[Bucket], device: torch.device, *, graphs: bool
+        self,
+        talker: Talker,
+        training: TalkerTraining,
+        buckets: list[Bucket],
+        device: torch.device,
+        *,
+        graphs: bool,
+        state: dict[str, Any] | None = None,
     ) -> None:
+        """state: what `state` gave in a run before; it is taken before anything is captured."""
         self.talker, self.training, self.device, self._graphs = talker, training, device, graphs
         matrices = [p for p in talker.parameters() if p.dim() > 1]
         vectors = [p for p in talker.parameters() if p.dim() <= 1]
@@ -115,6 +123,9 @@ class TalkerStep:
             {"params": matrices, "weight_decay": training.weight_decay}, {"params": vectors, "weight_decay": 0.0}
         ]  # fmt: skip
         self.optimizer = adamw(groups, device, _BETAS, training.weight_decay)
+        if state is not None:
+            talker.load_state_dict(state["talker"])
+            self.optimizer.load_state_dict(state["optimizer"])
         self.guide_weight = torch.ones((), device=device)
         self.own_share = torch.zeros((), device=device)  # at most so many frames of a row hold the model's own codes
         self.measures = torch.zeros(len(MEASURES), device=device)
@@ -137,11 +148,6 @@ class TalkerStep:
     def state(self) -> dict[str, Any]:
         """Everything that steps change."""
         return {"talker": self.talker.state_dict(), "optimizer": self.optimizer.state_dict()}
-
-    def take(self, state: dict[str, Any]) -> None:
-        """Go on from `state`."""
-        self.talker.load_state_dict(state["talker"])
-        self.optimizer.load_state_dict(state["optimizer"])
 
     def _draw(self, bucket: Bucket) -> Batch:
         return bucket.draw(self.training.positions, self.training.predictor_frames)
