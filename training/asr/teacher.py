@@ -98,30 +98,14 @@ def pinned_teacher(folder: Path, device: str) -> Callable[[Sequence[Clip]], Iter
     return lambda clips: label(model, tokenizer, clips, where)
 
 
-class Features:
-    """Whisper's log-mel: 80 bands, 25 ms windows, 10 ms hops, of 30 s."""
-
-    def __init__(self, device: torch.device) -> None:
-        from transformers.audio_utils import mel_filter_bank
-
-        bank = mel_filter_bank(201, 80, 0.0, 8000.0, RATE, norm="slaney", mel_scale="slaney")
-        self._bank = torch.from_numpy(bank.astype(np.float32)).T.to(device)
-        self._window = torch.hann_window(400, device=device)
-
-    def __call__(self, samples: Tensor) -> Tensor:
-        """samples float32 [B, 480000] -> [B, 80, 3000]."""
-        power = torch.stft(samples, 400, 160, window=self._window, return_complex=True)[..., :-1].abs().square()
-        log = (self._bank @ power).clamp(min=1e-10).log10()
-        log = torch.maximum(log, log.amax((1, 2), keepdim=True) - 8)
-        return (log + 4) / 4
-
-
 @torch.no_grad()
 def label(
     teacher: Any, tokenizer: Any, clips: Sequence[Clip], device: torch.device, batch: int = 96
 ) -> Iterator[tuple[Clip, str, float]]:
     """(clip, text, mean log-probability of its tokens), shortest first; greedy, English, no timestamps."""
-    features = Features(device)
+    from transformers import WhisperFeatureExtractor
+
+    extractor = WhisperFeatureExtractor()
     special = tokenizer.token_to_id
     prompt = [special(t) for t in ("<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>")]
     end = special("<|endoftext|>")
@@ -129,10 +113,9 @@ def label(
     order = sorted((c for c in clips if len(c.samples) <= _SECONDS * RATE), key=lambda c: len(c.samples))
     for at in range(0, len(order), batch):
         group = order[at : at + batch]
-        samples = torch.zeros(len(group), _SECONDS * RATE)
-        for row, clip in enumerate(group):
-            samples[row, : len(clip.samples)] = torch.from_numpy(clip.samples.astype(np.float32) / 32768)
-        states = teacher.model.encoder(features(samples.to(device)).to(teacher.dtype)).last_hidden_state
+        sounds = [clip.samples.astype(np.float32) / 32768 for clip in group]
+        heard = extractor(sounds, sampling_rate=RATE, return_tensors="pt", device=str(device)).input_features
+        states = teacher.model.encoder(heard.to(device, teacher.dtype)).last_hidden_state
         ids = torch.tensor([prompt] * len(group), device=device)
         written = [list[int]() for _ in group]
         total, done, cache = torch.zeros(len(group), device=device), torch.zeros(len(group), dtype=torch.bool), None

@@ -2,24 +2,23 @@
 
 `python -m training.speech.text --count N --fiction FILE [--modern FILES…] --never FILES… --seed S --out FILE` writes
 lines `written<TAB>spoken`: what the recogniser shall write (one style, `training.speech.written`), and what is
-pronounced (`training.speech.said`). No line holds a text of the `--never` files: transcripts in index.jsonl, also in a
-.tar, or plain lines. The same arguments give the same file.
+pronounced (`training.speech.said`). No line holds a text of the `--never` files: transcripts in index.jsonl or plain
+lines. The same arguments give the same file.
 """
 
 import argparse
 import json
 import random
 import re
-import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from training.settings import lines_of
 from training.speech.said import said
 from training.speech.slots import Slots, expand, templates, vocabulary
-from training.speech.sources import sentences
 from training.speech.written import plain, styled
 
 MIX: Final = {"fiction": 0.35, "modern": 0.36, "template": 0.29}
@@ -31,6 +30,7 @@ MOST_SAID: Final = 40  # 15 s at 2.7 words a second
 _WANTED: Final = 18  # times that a word shall occur
 _CHOICES: Final = 20
 _WINDOW: Final = 7
+_END: Final = re.compile(r"(?<=[a-z0-9)]{2}[.?!]) (?=[A-Z])")
 _SAID: Final = re.compile(r"[A-Za-z][A-Za-z '.,?!-]*")
 _CLAUSE: Final = re.compile(
     r", (?=(?:and|but|so|because|though|although|when|while|as|if|for|which|who|where|until|then) )|(?<=\w\w[.?!]) "
@@ -63,22 +63,26 @@ class Never:
 
 
 def transcripts(path: Path) -> Iterator[str]:
-    """Texts of an index.jsonl (in a .tar too, or in any file of a folder) or of a plain file's lines."""
-    if path.is_dir():
-        for below in sorted(p for p in path.rglob("*") if p.suffix in (".json", ".jsonl", ".txt")):
-            yield from transcripts(below)
-    elif path.suffix == ".tar":
-        with tarfile.open(path) as archive:
-            index = archive.extractfile("index.jsonl")
-            assert index is not None
-            yield from (json.loads(line)["text"] for line in index.read().decode().splitlines())
-    elif path.suffix == ".jsonl":
-        yield from (json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines())
-    elif path.suffix == ".json":
-        for row in json.loads(path.read_text(encoding="utf-8")):
-            yield from re.split(r"(?<=[.?!]) ", row["text"])
-    else:
-        yield from path.read_text(encoding="utf-8").splitlines()
+    """Texts of an index.jsonl, or of a plain file's lines."""
+    lines = lines_of(path)
+    yield from (json.loads(line)["text"] for line in lines) if path.suffix == ".jsonl" else lines
+
+
+def sentences(path: Path) -> Iterator[str]:
+    """Of a text, plain or .xz; a line is a sentence or some."""
+    for line in lines_of(path):
+        yield from split(line)
+
+
+def split(text: str) -> list[str]:
+    """The sentences of a paragraph; short ones stay with the one before, so that some lines hold two."""
+    parts: list[str] = []
+    for part in _END.split(text):
+        if parts and len(parts[-1].split()) < 4:
+            parts[-1] += " " + part
+        else:
+            parts.append(part)
+    return parts
 
 
 @dataclass
@@ -108,17 +112,7 @@ class Pool:
 class Script:
     """The lines of one seed."""
 
-    def __init__(
-        self,
-        fiction: Iterable[str],
-        modern: Iterable[str],
-        never: Never,
-        seed: int,
-        words: tuple[int, int] = (1, MOST_WORDS),
-        *,
-        whole: bool = False,
-    ) -> None:
-        self._words, self._whole = words, whole
+    def __init__(self, fiction: Iterable[str], modern: Iterable[str], never: Never, seed: int) -> None:
         self._chance = random.Random(seed)
         self._never = never
         self.counts: Counter[str] = Counter()
@@ -147,7 +141,7 @@ class Script:
     def _next(self) -> tuple[str, str]:
         kind = self._chance.choices(list(MIX), list(MIX.values()))[0]
         if kind in self._pools and (text := self._pools[kind].draw(self._gain)) is not None:
-            return kind, text if self._whole else self._cut(text)
+            return kind, self._cut(text)
         table = templates()
         kind = self._chance.choices(list(table), [weight for weight, _ in table.values()])[0]
         return kind, expand(self._chance.choice(table[kind][1]), self._chance, self._slots)
@@ -172,7 +166,7 @@ class Script:
 
     def _accepted(self, text: str, *, generated: bool) -> tuple[str, str] | None:
         written = styled(text)
-        if written is None or (written in self._given) or not self._words[0] <= len(written.split()) <= self._words[1]:
+        if written is None or written in self._given or len(written.split()) > MOST_WORDS:
             return None
         spoken = said(written)
         if len(spoken.split()) > MOST_SAID or _SAID.fullmatch(spoken) is None:
@@ -190,16 +184,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m training.speech.text", description=__doc__)
     parser.add_argument("--count", type=int, required=True, help="lines")
     parser.add_argument("--fiction", type=Path, required=True, help="sentences of novels, one a line (.xz too)")
-    parser.add_argument("--modern", type=Path, nargs="*", default=[], help="files, folders (training.speech.sources)")
+    parser.add_argument("--modern", type=Path, nargs="*", default=[], help="sentences of today (.xz too)")
     parser.add_argument("--never", type=Path, nargs="+", required=True, help="transcripts of tests")
-    parser.add_argument("--words", type=int, nargs=2, default=(1, MOST_WORDS), metavar=("LEAST", "MOST"))
-    parser.add_argument("--whole", action="store_true", help="whole sentences only: for a voice that is to be learnt")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     modern: Sequence[str] = [text for path in args.modern for text in sentences(path)]
     never = Never(text for path in args.never for text in transcripts(path))
-    script = Script(sentences(args.fiction), modern, never, args.seed, tuple(args.words), whole=args.whole)
+    script = Script(sentences(args.fiction), modern, never, args.seed)
     lines = [f"{written}\t{spoken}" for _, written, spoken in script.lines(args.count)]
     args.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
     enough = sum(script.counts[word] >= 12 for word in vocabulary()[:25_000])

@@ -1,5 +1,6 @@
 """Sentences for generated speech: one style, always sayable, never a sentence of a test."""
 
+import lzma
 import re
 from collections import Counter
 from itertools import islice
@@ -12,8 +13,7 @@ from hypothesis import strategies as st
 from bench.sentences import sentences as bench_sentences
 from training.speech.said import said
 from training.speech.slots import Slots, expand, names, templates, vocabulary
-from training.speech.sources import sentences
-from training.speech.text import Never, Script, transcripts
+from training.speech.text import Never, Script, sentences, transcripts
 from training.speech.written import plain, styled
 
 FICTION = [
@@ -142,24 +142,19 @@ def test_no_sentence_of_a_test_comes_through() -> None:
     assert any("said Holland" in written for _, written, _ in script(1).lines(300))
 
 
-def test_transcripts_are_read_from_what_tests_are_kept_in(tmp_path: Path) -> None:
-    """An index.jsonl and plain lines."""
+def test_texts_are_read(tmp_path: Path) -> None:
+    """An index.jsonl, plain lines, packed ones; a line may hold several sentences, short ones stay with the next."""
     (tmp_path / "index.jsonl").write_text('{"file": "a.opus", "text": "ONE TWO"}\n')
     (tmp_path / "list.txt").write_text("Three.\nFour.\n")
-    assert list(transcripts(tmp_path)) == ["ONE TWO", "Three.", "Four."]
-
-
-def test_sources_of_several_kinds_are_read(tmp_path: Path) -> None:
-    """Dialogues, treebanks, prose, split sentences, plain lines."""
-    (tmp_path / "a.json").write_text('[{"turns": [{"utterance": "Find me a flight. I leave today.", "act": "X"}]}]')
-    (tmp_path / "b.conllu").write_text("# sent_id = 1\n# text = It works.\n1\tIt\n")
-    (tmp_path / "c.md").write_text("---\ntitle: No\n---\n# Head\n\nWe [agreed](x) to *go*.\n")
-    (tmp_path / "d.tsv").write_text("long .\tIt rained . <::::> She did n't go .\n")
-    (tmp_path / "e.txt").write_text("Plain.\n")
-    assert list(sentences(tmp_path)) == [
-        "Find me a flight.", "I leave today.", "It works.", "We agreed to go.", "It rained.", "She didn't go.",
-        "Plain.",
-    ]  # fmt: skip
+    assert list(transcripts(tmp_path / "index.jsonl")) == ["ONE TWO"]
+    assert list(transcripts(tmp_path / "list.txt")) == ["Three.", "Four."]
+    with lzma.open(tmp_path / "novel.xz", "wt") as file:
+        file.write("She did not go. He went to the sea. Yes sir. I leave today.\n")
+    assert list(sentences(tmp_path / "novel.xz")) == [
+        "She did not go.",
+        "He went to the sea.",
+        "Yes sir. I leave today.",
+    ]
 
 
 def test_names_and_words_are_many() -> None:

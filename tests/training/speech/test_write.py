@@ -64,7 +64,7 @@ def test_hearing_shards_hold_the_written_text_and_where_its_words_begin(tmp_path
     (start, length, text, engine, words) = json.loads((tmp_path / "w01_0000.json").read_text())[0]
     assert (start, text, engine) == (0, "I go, yes.", "kokoro")
     assert np.fromfile(tmp_path / "w01_0000.pcm", np.int16).shape == (length,)
-    trimmed = 0.5 * 16_000 - 800
+    trimmed = 0.5 * 16_000 - 800 + 640  # words sound 40 ms before their durations say
     assert [n for _, n in words] == [1, 2]
     assert abs(words[0][0] - (31 * 400 - trimmed)) <= 320 and abs(words[1][0] - (51 * 400 - trimmed)) <= 320
     assert writer.tally.counts == {"kept": 1, "silent": 1}
