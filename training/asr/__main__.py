@@ -34,7 +34,6 @@ def main() -> None:
     train.add_argument("--out", type=Path, required=True)
     train.add_argument("--seconds", type=float, default=1500.0)
     train.add_argument("--start", type=Path, help="begin from the weights of this folder")
-    train.add_argument("--resume", type=Path, help="go on with this state.pt")
     train.add_argument("--device", default="cuda")
     train.add_argument("--eager", action="store_false", dest="graphs", help="no CUDA graphs, nothing compiled")
 

@@ -5,7 +5,7 @@ Contract: a planner's plans follow from its seed and from what it was told, in t
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,21 @@ class Plan:
     mask: NDArray[np.float32]  # [U, S] 1 where the token is to be predicted
     ctc: NDArray[np.int64]  # transcripts of all rows, concatenated
     ctc_count: NDArray[np.int64]  # [U]
+
+
+@dataclass(slots=True)
+class _Row:
+    """A row that is being filled: at most `limit` samples and `room` transcript tokens. segments: as in a plan, without
+    the row; nothing: no language is told; end: samples that count."""
+
+    limit: int
+    room: int
+    segments: list[tuple[float, ...]] = field(default_factory=list[tuple[float, ...]])
+    words: list[str] = field(default_factory=list[str])
+    ids: list[int] = field(default_factory=list[int])
+    prefix: list[int] = field(default_factory=list[int])
+    nothing: bool = False
+    end: int = 0
 
 
 def target_width(seconds: int) -> int:
@@ -95,62 +110,32 @@ class Planner:
     def plan(self, progress: float, *, easy: bool) -> Plan:
         """One batch; `progress` 0..1 of the run moves the share of real speech, `easy` keeps to the two shortest
         rows."""
-        b, rng = self._b, self._rng
+        b, p, rng = self._b, self._prompt, self._rng
         kinds = list(zip(b.row_seconds, b.row_share, strict=True))[: 2 if easy else None]
-        seconds = rng.choices([k for k, _ in kinds], [p for _, p in kinds])[0]
-        limit, rows = seconds * RATE, max(b.seconds_per_step // b.views // seconds, 1)
-        weights = self.weights(progress)
-        sources, shares = list(weights), list(weights.values())
+        seconds = rng.choices([k for k, _ in kinds], [share for _, share in kinds])[0]
+        limit, count = seconds * RATE, max(b.seconds_per_step // b.views // seconds, 1)
         with_context = not easy and rng.random() < min(b.context_share / 0.6, 1.0)
         width = target_width(seconds)
-        p = self._prompt
         room = width - len(p.suffix) - max(len(p.english), len(p.none)) - 1
-        segments: list[tuple[float, ...]] = []
-        lengths: list[int] = []
-        texts: list[list[int]] = []
-        empty: list[bool] = []
-        prefixes: list[list[int]] = []
-        for row in range(rows):
-            words: list[str] = []
-            ids: list[int] = []
+        weights = self.weights(progress)
+        rows = [_Row(limit, room) for _ in range(count)]
+        for row in rows:
             if rng.random() < b.empty_share:
-                length = rng.randint(RATE // 2, limit)
+                row.end = rng.randint(RATE // 2, limit)
                 if MUSIC in self._utterances and rng.random() < 0.6:
-                    self._background(segments, row, length, 10 ** rng.uniform(-1.5, 0))
-                nothing = rng.random() < 0.7
+                    self._background(row, 10 ** rng.uniform(-1.5, 0))
+                row.nothing = rng.random() < 0.7
             else:
-                length = self._speech(segments, row, limit, room, sources, shares, words, ids)
-                nothing = not words
+                self._speech(row, list(weights), list(weights.values()))
+                row.nothing = not row.words
                 if MUSIC in self._utterances and rng.random() < 0.06:
-                    self._background(segments, row, length, 10 ** rng.uniform(-1.6, -0.6))
-            lengths.append(min(max(length, RATE // 2), limit))
-            texts.append(ids)
-            empty.append(nothing)
-            prefixes.append(self._context(words) if with_context and rng.random() < 0.6 else self._prefix)
-        return self._pack(
-            seconds,
-            width,
-            segments,
-            lengths,
-            texts,
-            empty,
-            prefixes,
-            LONG_PREFIX if with_context else SHORT_PREFIX,
-        )
+                    self._background(row, 10 ** rng.uniform(-1.6, -0.6))
+            row.prefix = self._context(row.words) if with_context and rng.random() < 0.6 else self._prefix
+        return self._pack(seconds, width, rows, LONG_PREFIX if with_context else SHORT_PREFIX)
 
-    def _speech(
-        self,
-        segments: list[tuple[float, ...]],
-        row: int,
-        limit: int,
-        room: int,
-        sources: list[str],
-        shares: list[float],
-        words: list[str],
-        ids: list[int],
-    ) -> int:
-        """Fill one row with utterances and pauses; returns its length in samples."""
-        rng = self._rng
+    def _speech(self, row: _Row, sources: list[str], shares: list[float]) -> None:
+        """Fill a row with utterances and pauses."""
+        rng, limit = self._rng, row.limit
         position = int(RATE * (rng.uniform(0, 0.5) if rng.random() < 0.75 else rng.uniform(0, 1.5)))
         first = rng.choices(sources, shares)[0]
         mixed = rng.random() < 0.4  # most rows stay within one kind of source
@@ -163,28 +148,28 @@ class Planner:
             rate = rng.uniform(0.87, 1.15) if source in self._sources else rng.uniform(0.82, 1.22)
             written = int(piece.length / rate) - 2
             spoken = self._prompt.words(piece.words)
-            if written < 800 or position + written > limit or len(ids) + len(spoken) > room:
+            if written < 800 or position + written > limit or len(row.ids) + len(spoken) > row.room:
                 misses += 1
                 cut = False
-                if words and misses > 3:
+                if row.words and misses > 3:
                     break
                 continue
             gain = 10 ** rng.uniform(-0.35, 0.35)
-            segments.append((row, position, piece.start, piece.length, rate, gain, written))
+            row.segments.append((position, piece.start, piece.length, rate, gain, written))
             position += written
-            words += piece.words
-            ids += spoken
+            row.words += piece.words
+            row.ids += spoken
             if cut or position > enough:
                 break
             position += int(RATE * rng.choice((rng.uniform(0.0, 0.25), rng.uniform(0.2, 1.0))))
-        return position if cut else min(position + int(RATE * rng.uniform(0, 0.8)), limit)
+        row.end = position if cut else min(position + int(RATE * rng.uniform(0, 0.8)), limit)
 
-    def _background(self, segments: list[tuple[float, ...]], row: int, length: int, gain: float) -> None:
+    def _background(self, row: _Row, gain: float) -> None:
         u = self._utterances.draw(MUSIC)
         rate = self._rng.uniform(0.7, 1.3)
-        written = min(int(u.length / rate) - 2, length)
+        written = min(int(u.length / rate) - 2, row.end)
         offset = self._rng.randrange(max(int(u.length - written * rate) - 4, 0) + 1)
-        segments.append((row, 0, u.start + offset, u.length - offset, rate, gain, written))
+        row.segments.append((0, u.start + offset, u.length - offset, rate, gain, written))
 
     def weights(self, progress: float) -> dict[str, float]:
         """Share of every source that has utterances."""
@@ -199,34 +184,25 @@ class Planner:
         out.update({s: w / synthetic * (1 - real_share) for s, w in made.items()})
         return out
 
-    def _pack(
-        self,
-        seconds: int,
-        width: int,
-        segments: list[tuple[float, ...]],
-        lengths: list[int],
-        texts: list[list[int]],
-        empty: list[bool],
-        prefixes: list[list[int]],
-        prefix_width: int,
-    ) -> Plan:
-        p, rows = self._prompt, len(texts)
-        targets = np.full((rows, width), p.pad, np.int64)
-        mask = np.zeros((rows, width), np.float32)
-        prefix = np.full((rows, prefix_width), p.pad, np.int64)
-        for r in range(rows):
-            row = [*p.suffix, *(p.none if empty[r] else p.english), *texts[r], p.end]
-            targets[r, : len(row)] = row
-            mask[r, len(p.suffix) : len(row)] = 1
-            prefix[r, : len(prefixes[r])] = prefixes[r]
+    def _pack(self, seconds: int, width: int, rows: list[_Row], prefix_width: int) -> Plan:
+        p = self._prompt
+        targets = np.full((len(rows), width), p.pad, np.int64)
+        mask = np.zeros((len(rows), width), np.float32)
+        prefix = np.full((len(rows), prefix_width), p.pad, np.int64)
+        for r, row in enumerate(rows):
+            ids = [*p.suffix, *(p.none if row.nothing else p.english), *row.ids, p.end]
+            targets[r, : len(ids)] = ids
+            mask[r, len(p.suffix) : len(ids)] = 1
+            prefix[r, : len(row.prefix)] = row.prefix
+        segments = [(r, *segment) for r, row in enumerate(rows) for segment in row.segments]
         return Plan(
             seconds,
             np.array(segments, np.float64).reshape(-1, 7),
-            np.array(lengths, np.int64),
+            np.array([min(max(row.end, RATE // 2), row.limit) for row in rows], np.int64),
             prefix,
-            np.array([len(x) for x in prefixes], np.int64),
+            np.array([len(row.prefix) for row in rows], np.int64),
             targets,
             mask,
-            np.array([i for t in texts for i in t] or [0], np.int64),
-            np.array([len(t) for t in texts], np.int64),
+            np.array([i for row in rows for i in row.ids] or [0], np.int64),
+            np.array([len(row.ids) for row in rows], np.int64),
         )

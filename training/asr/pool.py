@@ -35,13 +35,12 @@ def _run_planner(
     control: Any,
     plans: Any,
     progress: Any,
-    easy_plans: int,
 ) -> None:
-    """A process: takes ("add", source, utterances), ("align", cuts) or ("go",) from `control`, puts plans on
-    `plans`."""
+    """A process: takes ("add", source, utterances), ("align", cuts) or ("go", easy plans) from `control`, puts
+    plans on `plans`."""
     torch.set_num_threads(1)
     planner = Planner(config, Prompt(Tokenizer.from_file(tokenizer)), rare, seed)
-    ready, made = False, 0
+    ready, made, easy = False, 0, 0
     while True:
         while True:
             try:
@@ -53,18 +52,16 @@ def _run_planner(
                     planner.add(source, utterances)
                 case ("align", cuts):
                     planner.align(cuts)
-                case _:
+                case (_, easy):
                     ready = True
-        plans.put(planner.plan(progress.value, easy=made < easy_plans))
+        plans.put(planner.plan(progress.value, easy=made < easy))
         made += 1
 
 
 class Pool:
-    """`batches.pool_hours` of audio on `device`; `easy_steps`: how many plans keep to the shorter rows."""
+    """`batches.pool_hours` of audio on `device`."""
 
-    def __init__(
-        self, config: Config, tokenizer: Path, rare: list[str], device: torch.device, *, easy_steps: int
-    ) -> None:
+    def __init__(self, config: Config, tokenizer: Path, rare: list[str], device: torch.device) -> None:
         context = multiprocessing.get_context("fork")
         count = config.batches.planners
         self.progress = context.Value("d", 0.0)
@@ -73,7 +70,7 @@ class Pool:
         seeds = [config.optimisation.seed * 10_000 + i for i in range(count)]
         self._processes: list[multiprocessing.context.ForkProcess] = []
         for seed, control in zip(seeds, self._controls, strict=True):
-            given = (config, str(tokenizer), rare, seed, control, self._plans, self.progress, easy_steps // count)
+            given = (config, str(tokenizer), rare, seed, control, self._plans, self.progress)
             self._processes.append(context.Process(target=_run_planner, args=given, daemon=True))
         for process in self._processes:
             process.start()  # before the device is touched: a fork after that cannot use it
@@ -147,9 +144,9 @@ class Pool:
         """Word boundaries of real utterances (keyed by their start) for all planners."""
         self._tell(("align", cuts))
 
-    def begin(self) -> None:
-        """Let the planners plan with what they have been told so far."""
-        self._tell(("go",))
+    def begin(self, easy: int = 0) -> None:
+        """Let the planners plan with what they have been told so far, `easy` plans of shorter rows first."""
+        self._tell(("go", easy // len(self._controls)))
 
     def next(self) -> Plan:
         return self._plans.get()

@@ -1,15 +1,15 @@
 """The training run: a fixed number of seconds on one device, evaluated and saved on the way.
 
-What stands in `out` after each evaluation: float16 averaged weights, run.json (history, scores, settings) and state.pt,
-everything needed to go on with the same run. At the end also the last weights without average.
+What stands in `out` after each evaluation beside what `progress.py` names: float16 averaged weights; at the end also
+the last weights without average. run.json tells the files of the clips held out as `dev`.
 """
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -25,12 +25,14 @@ from training.asr.optimizer import Optimizer, averaged
 from training.asr.plan import MUSIC
 from training.asr.pool import Pool
 from training.asr.prompt import Prompt
-from training.asr.record import REPORT, Log, Record
 from training.asr.spectrogram import LogMel
 from training.asr.step import Step, compile_layers
+from training.progress import Progress, rate_at
 from training.shards import RATE, Clip, read_shards
 from training.transcript import transcript
 
+MEASURES = ("ce", "accuracy", "views", "ctc", "inner ctc", "gradient norm")
+_REPORT = 100  # steps
 _AVERAGE_FROM = 1000  # steps: the average of a fresh run forgets what was before
 _ALIGN_AT = (0.3, 0.6)  # of the run
 _EVALUATE_EVERY = 240.0  # seconds
@@ -52,17 +54,8 @@ class Run:
     synthetic: Path | None = None
     labels: Path | None = None  # texts of clips, by file, instead of those of their index (labels.py)
     start: Path | None = None  # checkpoint folder to begin from
-    resume: Path | None = None  # state.pt to go on from
     device: str = "cuda"
     graphs: bool = True
-
-
-def schedule(progress: float, step: int, config: Config) -> float:
-    """Warm-up by steps, then constant, then a cosine on the wall clock: 0..1."""
-    o = config.optimisation
-    late = max(0.0, (progress - o.constant_until) / (1 - o.constant_until))
-    cosine = o.final_rate + (1 - o.final_rate) * 0.5 * (1 + math.cos(math.pi * min(late, 1.0)))
-    return min(1.0, (step + 1) / o.warmup_steps) * cosine
 
 
 def rare_words(text: Path, clips: list[Clip]) -> list[str]:
@@ -82,8 +75,9 @@ class Training:
         Raises:
             ValueError: the weights to begin from are not of this shape.
         """
-        self._config, self._run, self._now = config, run, now
-        self._began = self._now()
+        self._config, self._run = config, run
+        self._device = torch.device(run.device)
+        self._progress = Progress("run", run.out, MEASURES, self._device, now)
         clips = relabelled(read_shards(run.shards), run.labels)
         held_out, clips = split(clips, config.batches.dev_every)
         self._say(f"{len(clips)} clips to learn from, {len(held_out)} held out")
@@ -91,10 +85,8 @@ class Training:
         self._sets: dict[str, list[Clip]] = {}
         for name, clip in [(c.source, c) for c in read_shards(run.test)] + [(f"{c.source} dev", c) for c in held_out]:
             self._sets.setdefault(name, []).append(clip)
-        self._fresh = run.start is None and run.resume is None
-        self._device = torch.device(run.device)
-        easy = config.batches.easy_steps if self._fresh else 0
-        self._pool = Pool(config, run.tokenizer, rare_words(run.text, clips), self._device, easy_steps=easy)
+        self._fresh = run.start is None
+        self._pool = Pool(config, run.tokenizer, rare_words(run.text, clips), self._device)
         torch.backends.cudnn.benchmark = True
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         self._pool.add_clips(clips)
@@ -109,20 +101,19 @@ class Training:
         self._model.to(self._device)
         self._mel = LogMel().to(self._device)
         self._optimizer = Optimizer(self._model, config.optimisation, config.regularisation.weight_decay)
-        self._record = Record()
-        if run.resume is not None:
-            state = torch.load(run.resume, map_location=self._device, weights_only=True)
+        self._heard = 0.0  # hours
+        state = self._progress.take()
+        if state is not None:
             self._model.load_state_dict(state["model"])
             self._optimizer.load_state(state["optimizer"])
-            self._record.take(state)
-        run.out.mkdir(parents=True, exist_ok=True)
+            self._heard = state["heard"]
         hours = {k: round(v, 2) for k, v in self._pool.hours.items()}
         self._say(f"hours {hours}; test clips {dict(zip(self._sets, map(len, self._sets.values()), strict=True))}")
         size = sum(p.numel() for p in self._model.parameters()) / 1e6
         self._say(f"{size:.2f} M parameters on {self._device}")
 
     def _say(self, text: str) -> None:
-        print(f"[{self._now() - self._began:7.1f} s] {text}", flush=True)
+        self._progress.log(text)
 
     def _guard(self, what: str, do: Callable[[], None]) -> None:
         """Side work (evaluation, alignment) must not end a run."""
@@ -133,101 +124,100 @@ class Training:
 
     def train(self) -> None:
         """Run until the time is up."""
-        config, run = self._config, self._run
+        config, run, progress = self._config, self._run, self._progress
         graphs = run.graphs and self._device.type == "cuda"
         step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, graphs=graphs)
         if graphs:
             compile_layers(self._model)
-        self._pool.begin()
+        self._pool.begin(max(config.batches.easy_steps - progress.count, 0) if self._fresh else 0)
         self._model.train()
-        start = self._now() - self._record.spent
-        log = Log(self._device, self._now())
-        evaluated, aligned = self._now(), 0
-        # A run from weights knows the words already: aligned spans are wanted at once.
-        align_at = _ALIGN_AT if self._fresh else (0.0, *_ALIGN_AT)
-        while (spent := self._now() - start) < run.seconds:
-            progress = spent / run.seconds
-            if aligned < len(align_at) and progress >= align_at[aligned]:
+        # A model that knows words already wants aligned spans at once.
+        align_at = _ALIGN_AT if self._fresh and not progress.count else (0.0, *_ALIGN_AT)
+        aligned, sums = 0, torch.zeros(len(MEASURES), device=self._device)
+        progress.begin()
+        evaluated = reported = progress.seconds
+        first = progress.count  # since the last report
+        while (spent := progress.seconds) < run.seconds:
+            done = spent / run.seconds
+            if aligned < len(align_at) and done >= align_at[aligned]:
                 aligned += 1
                 self._guard("alignment", self._align)
-            self._set(step, progress)
-            before = self._now()
+            self._set(step, done)
             plan = self._pool.next()
-            log.waited += self._now() - before
             report = step.gradients(plan)
             step.update()
-            heard = float(plan.length.sum()) / RATE / 3600 * config.batches.views
-            log.add(torch.cat([report, self._optimizer.norm[None]]), heard)
-            self._record.step, self._record.heard = self._record.step + 1, self._record.heard + heard
-            if self._fresh and self._record.step == _AVERAGE_FROM:
+            progress.stepped()
+            sums += torch.cat([report, self._optimizer.norm[None]])
+            self._heard += float(plan.length.sum()) / RATE / 3600 * config.batches.views
+            if self._fresh and progress.count == _AVERAGE_FROM:
                 self._optimizer.restart_average()
-            if self._record.step % REPORT:
-                continue
-            self._log(log, self._now() - start)
-            if self._now() - evaluated > _EVALUATE_EVERY and run.seconds - spent > 60:
-                self._record.spent = self._now() - start
-                self._guard("evaluation", lambda: self._evaluate(_QUICK))
-                evaluated = self._now()
-            log.began = self._now()
-        self._record.spent = self._now() - start
-        self._say(f"{self._record.step} steps, {self._record.heard:.0f} h heard in {self._record.spent:.0f} s")
+            if progress.count % _REPORT == 0:
+                steps = progress.count - first
+                pace = 1000 * (spent - reported) / steps
+                progress.report(f"{pace:.0f} ms/step, {self._heard:.0f} h heard,", sums / steps)
+                sums.zero_()
+                first = progress.count
+                if spent - evaluated > _EVALUATE_EVERY and run.seconds - spent > 60:
+                    self._guard("evaluation", lambda: self._evaluate(_QUICK))
+                    evaluated = progress.seconds
+                reported = progress.seconds
+        self._say(f"{progress.count} steps, {self._heard:.0f} h heard")
         self._guard("saving", self._save)
         self._guard("evaluation", lambda: self._evaluate(_ALL))
-        self._say("done")
         self._pool.close()
 
     def _set(self, step: Step, progress: float) -> None:
         """Everything that changes in the course of a run."""
         config, reg = self._config, self._config.regularisation
         self._pool.progress.value = progress
-        ramp = min(1.0, self._record.step / max(config.batches.augment_ramp, 1)) if self._fresh else 1.0
-        late = (self._record.step - reg.consistency_from) / max(reg.consistency_from, 1) if self._fresh else 1.0
+        ramp = min(1.0, self._progress.count / max(config.batches.augment_ramp, 1)) if self._fresh else 1.0
+        late = (self._progress.count - reg.consistency_from) / max(reg.consistency_from, 1) if self._fresh else 1.0
         first, final = config.batches.strength
         step.strength.fill_(ramp * (first + (final - first) * progress))
         step.consistency.fill_(reg.consistency * min(max(late, 0.0), 1.0))
         step.ctc_weight = reg.ctc * (1.0 if progress < reg.ctc_until else 0.5) if self._fresh else reg.ctc_continued
-        self._optimizer.rate.fill_(schedule(progress, self._record.step, config))
-
-    def _log(self, log: Log, spent: float) -> None:
-        step, heard = self._record.step, self._record.heard
-        means = log.means()
-        self._record.history.append([step, spent, *means])
-        if step % (5 * REPORT) == 0 or step <= 5 * REPORT:
-            made = sum(self._pool.hours.get(v, 0.0) for v in self._config.voices)
-            line = log.line(means, self._now(), float(self._optimizer.rate), heard)
-            self._say(f"step {step} {line}, synthetic {made:.0f} h")
-        log.clear()
+        o = config.optimisation
+        rate = rate_at(progress, self._progress.count, 1.0, o.final_rate, o.warmup_steps, o.constant_until)
+        self._optimizer.rate.fill_(rate)
 
     def _align(self) -> None:
-        began = self._now()
         self._pool.align(word_cuts(self._model, self._mel, self._prompt, self._pool.audio, self._pool.real))
-        self._say(f"aligned {len(self._pool.real)} real utterances in {self._now() - began:.1f} s")
+        self._say(f"aligned {len(self._pool.real)} real utterances")
 
     def _evaluate(self, limit: int) -> None:
-        """Score the averaged weights (and, in the last evaluation, the present ones too) on the test sets; save."""
-        began = self._now()
+        """Score the averaged weights (and, in the last evaluation, the present ones too) on at most `limit` clips of a
+        set, word errors in percent; save."""
+        progress = self._progress
         mine = {k: v.detach().clone() for k, v in self._model.state_dict().items()}
         sets = {k: v[:limit] for k, v in self._sets.items()}
         self._model.load_state_dict(averaged(self._model, self._optimizer.average))
         found, pairs = score(self._model, self._mel, self._prompt, sets, self._device)
         self._model.load_state_dict(mine)
-        raw = score(self._model, self._mel, self._prompt, sets, self._device)[0] if limit >= _ALL else None
-        row = self._record.evaluated(limit, found, raw)
+        row: dict[str, Any] = {
+            "step": progress.count,
+            "seconds": progress.seconds,
+            "hours": self._heard,
+            "clips": limit,
+        }
+        row["wer"] = {k: round(100 * s.rate, 2) for k, s in found.items()}
+        row["ctc_wer"] = {k: round(100 * s.ctc_rate, 2) for k, s in found.items()}
+        if limit >= _ALL:
+            raw = score(self._model, self._mel, self._prompt, sets, self._device)[0]
+            row["wer_without_average"] = {k: round(100 * s.rate, 2) for k, s in raw.items()}
+            save_weights(mine, self._run.out / LAST)
         self._model.train()
+        progress.scores.append(row)
         self._say(f"WER {row['wer']} CTC {row['ctc_wer']} {row.get('wer_without_average', '')}")
         for name, some in pairs.items():
             for reference, text in some[:2]:
                 print(f"    {name}: {reference[:100]}\n    {' ' * len(name)}  {text[:100]}")
-        if raw is not None:
-            save_weights(mine, self._run.out / LAST)
         self._save()
-        self._say(f"evaluated and saved in {self._now() - began:.1f} s")
 
     def _save(self) -> None:
-        out = self._run.out
-        save_weights(averaged(self._model, self._optimizer.average), out)
-        state = {"model": self._model.state_dict(), "optimizer": self._optimizer.state()} | self._record.state()
-        torch.save(state, out / "state.tmp")
-        (out / "state.tmp").rename(out / "state.pt")
-        started = self._run.start is not None
-        self._record.write(out, asdict(self._config), self._pool.hours, self._dev, started=started)
+        save_weights(averaged(self._model, self._optimizer.average), self._run.out)
+        state = {"model": self._model.state_dict(), "optimizer": self._optimizer.state(), "heard": self._heard}
+        about = {
+            "config": asdict(self._config), "hours": self._pool.hours, "heard": self._heard, "dev": self._dev,
+            "started_from": self._run.start is not None,
+        }  # fmt: skip
+        self._progress.save(state, about)

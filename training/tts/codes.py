@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from training.tts.codec import Codec
 from training.tts.config import FRAME
 from training.tts.graph import autocast
-from training.tts.speech import Utterance, read_ahead
+from training.tts.speech import Utterance, load_shard
 
 _BATCH_SECONDS = 800
 
@@ -65,7 +65,7 @@ def encode(codec: Codec, paths: list[Path], device: torch.device) -> Codes:
     """
     codec.to(device).eval()
     rows: list[tuple[Utterance, NDArray[np.int16]]] = []
-    for shard in read_ahead(paths):
+    for shard in map(load_shard, paths):
         order = sorted(shard.pieces(), key=lambda piece: piece[0].frames)
         at = 0
         while at < len(order):
@@ -88,9 +88,3 @@ def encode(codec: Codec, paths: list[Path], device: torch.device) -> Codes:
         np.concatenate([c for _, c in rows]), np.array([u.frames for u, _ in rows]), [u.text for u, _ in rows],
         [u.speaker for u, _ in rows], np.array([u.held_out for u, _ in rows]),
     )  # fmt: skip
-
-
-def entropies(codes: NDArray[np.int16], size: int) -> list[float]:
-    """Bits of every book's distribution; log2(size) where all entries are used alike."""
-    shares = [np.bincount(codes[:, k], minlength=size) / len(codes) for k in range(codes.shape[1])]
-    return [float(-(p[p > 0] * np.log2(p[p > 0])).sum()) for p in shares]

@@ -4,9 +4,7 @@ A shard is `NAME.npz` (uncompressed): wave int16 [samples], labels uint8 [sample
 """
 
 import json
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -57,18 +55,6 @@ def load_shard(path: Path) -> Shard:
     with np.load(path) as z:
         made = [Utterance(**row) for row in json.loads(str(z["meta"]))]
         return Shard(z["wave"], z["labels"], made)
-
-
-def read_ahead(paths: Sequence[Path], depth: int = 4) -> Iterator[Shard]:
-    """Shards of `paths` in their order, up to `depth` of them read meanwhile."""
-    with ThreadPoolExecutor(depth) as pool:
-        waiting: deque[Future[Shard]] = deque()
-        for path in paths:
-            waiting.append(pool.submit(load_shard, path))
-            if len(waiting) > depth:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def join(pieces: Iterable[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]]) -> Shard:

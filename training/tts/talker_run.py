@@ -1,9 +1,9 @@
 """A run of talker training on the codes of all voices.
 
-What stands in `out` beside what `run.py` names: model.safetensors (newest).
+What stands in `out` beside what `progress.py` names: model.safetensors (newest).
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from training.progress import Progress, rate_at
 from training.tts.checkpoint import load_talker, save_talker
 from training.tts.codes import concatenate, load_codes
 from training.tts.config import Config
 from training.tts.graph import autocast
 from training.tts.rows import Bucket, make_buckets, make_rows
-from training.tts.run import Progress, rate_at
 from training.tts.talker import Talker
 from training.tts.talker_step import MEASURES, TalkerStep, losses
 from training.tts.text import read_spoken
@@ -47,7 +47,7 @@ class TalkerTrainer:
     def __init__(self, config: Config, run: TalkerRun) -> None:
         self.config, self.run = config, run
         self.device = torch.device(run.device)
-        self.progress = Progress("talker", config, run.out, MEASURES, self.device)
+        self.progress = Progress("talker", run.out, MEASURES, self.device)
         t = config.talker_training
         torch.manual_seed(t.seed)
         self._rng = np.random.default_rng(t.seed)
@@ -70,7 +70,7 @@ class TalkerTrainer:
         )
         self.talker.to(self.device).train()
         self.progress.log(f"rows by length: { {b.length: b.rows for b in self.buckets} }")
-        state = None if run.start else self.progress.take(self.device)
+        state = self.progress.take()
         self.step = TalkerStep(self.talker, t, self.buckets, self.device, graphs=run.graphs, state=state)
         self.progress.log("steps ready")
 
@@ -81,6 +81,7 @@ class TalkerTrainer:
     def train(self) -> None:
         """Until the seconds or steps are over; always leaves a checkpoint."""
         t, run, progress = self.config.talker_training, self.run, self.progress
+        progress.begin()
         guided = run.start is None
         report = _REPORT if self.device.type == "cuda" else 5
         while progress.count < run.steps and progress.seconds < run.seconds:
@@ -116,7 +117,7 @@ class TalkerTrainer:
         self.talker.train()
         self.progress.scores.append({"step": self.progress.count, "scores": scores})
         save_talker(self.talker, self.run.out / "model.safetensors")
-        self.progress.save(self.step.state())
+        self.progress.save(self.step.state(), {"config": asdict(self.config)})
 
     def _score(self, bucket: Bucket) -> list[float]:
         batch = bucket.batch(torch.arange(bucket.rows, device=self.device), None)

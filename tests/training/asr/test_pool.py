@@ -25,7 +25,7 @@ def test_shards_are_taken_as_long_as_they_fit(tmp_path: Path, seconds: float, ta
         write_shard(made, f"w{i % 2:02d}_{i:04d}", np.full(RATE, i + 1, np.int16), SENTENCES[i])
     config = replace(CONFIG, batches=replace(CONFIG.batches, pool_hours=seconds / 3600))
     tokenizer = tmp_path / "tokenizer" / "tokenizer.json"
-    pool = Pool(config, tokenizer, ["letter"], torch.device("cpu"), easy_steps=0)
+    pool = Pool(config, tokenizer, ["letter"], torch.device("cpu"))
     try:
         pool.add_synthetic(made)
         assert pool.hours == ({"kokoro": pytest.approx(taken / 3600)} if taken else {})
