@@ -52,8 +52,8 @@ def _run_planner(
                     planner.add(source, utterances)
                 case ("align", cuts):
                     planner.align(cuts)
-                case (_, easy):
-                    ready = True
+                case (_, int(count)):
+                    ready, easy = True, count
         plans.put(planner.plan(progress.value, easy=made < easy))
         made += 1
 
@@ -68,10 +68,11 @@ class Pool:
         self._plans = context.Queue(_AHEAD)
         self._controls = [context.Queue() for _ in range(count)]
         seeds = [config.optimisation.seed * 10_000 + i for i in range(count)]
-        self._processes: list[multiprocessing.context.ForkProcess] = []
-        for seed, control in zip(seeds, self._controls, strict=True):
-            given = (config, str(tokenizer), rare, seed, control, self._plans, self.progress)
-            self._processes.append(context.Process(target=_run_planner, args=given, daemon=True))
+        given = [
+            (config, str(tokenizer), rare, seed, control, self._plans, self.progress)
+            for seed, control in zip(seeds, self._controls, strict=True)
+        ]
+        self._processes = [context.Process(target=_run_planner, args=one, daemon=True) for one in given]
         for process in self._processes:
             process.start()  # before the device is touched: a fork after that cannot use it
         self._size, self._device = int(config.batches.pool_hours * 3600 * RATE), device
