@@ -8,18 +8,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from training.speech.said import LABELS, MONTHS, ROADS, UNITS
+from training.speech.said import LABELS, MONTHS, ROADS, UNITS, in_words
 
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_ORDINALS = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
-    "sixteenth seventeenth eighteenth nineteenth twentieth"
-).split()
-_VALUES = {word: i for i, word in enumerate(_ONES)} | {word: 10 * i + 20 for i, word in enumerate(_TENS)}
+_TENS = [in_words(number) for number in range(20, 100, 10)]
+_ORDINALS = [in_words(number, "ordinal") for number in range(1, 21)]
+_VALUES = {in_words(number): number for number in (*range(20), *range(20, 100, 10))}
+_HOURS = [in_words(number) for number in range(1, 13)]
 _SHORT_MONTHS = {month[:3]: month for month in MONTHS.split("|")} | {"Sept": "September"}
 _UNIT_NAMES = {
     name: short for short, long in UNITS.items() for name in (long, long + "s", long.replace("mile ", "miles "))
@@ -34,17 +28,9 @@ _LABELLED = re.compile(rf"\b(?:{LABELS}) $")
 _ON_A_ROAD = re.compile(rf" (?:\w+ )?[A-Z]\w+ (?:{ROADS})\b")
 
 
-def cardinal(number: int) -> str:
-    """0 … 100 in words with a hyphen: 21 → twenty-one."""
-    if number == 100:
-        return "one hundred"
-    tens, ones = divmod(number, 10)
-    return _ONES[number] if number < 20 else _TENS[tens - 2] + (f"-{_ONES[ones]}" if ones else "")
-
-
 def short_ordinal(number: int) -> str:
     """1st, 12th, 23rd."""
-    return f"{number}{'th' if number % 100 in (11, 12, 13) else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+    return in_words(number, "ordinal_num")
 
 
 def ordinal(number: int) -> str:
@@ -54,7 +40,7 @@ def ordinal(number: int) -> str:
 
 def integer(number: int) -> str:
     """Words up to one hundred, then digits with commas: 1,204."""
-    return cardinal(number) if number <= 100 else f"{number:,}"
+    return in_words(number) if number <= 100 else f"{number:,}"
 
 
 def _groups(words: list[str]) -> Iterator[tuple[int, bool]]:
@@ -131,7 +117,7 @@ Rule = tuple[str, Callable[[re.Match[str]], str]]
 _DATES_AND_TIMES: Final[tuple[Rule, ...]] = (
     (r"(\d{1,2}):(\d\d) ?([AaPp])\.?[Mm]\b\.?", lambda m: f"{int(m[1])}:{m[2]} {m[3].lower()}.m."),
     (r"(?<![:\d])(\d{1,2}) ?([AaPp])\.?[Mm]\b\.?", lambda m: f"{m[1]}:00 {m[2].lower()}.m."),
-    (rf"(?i)\b({'|'.join(_ONES[1:13])})(?= [ap]\.m\.)", lambda m: f"{_VALUES[m[1].lower()]}:00"),
+    (rf"(?i)\b({'|'.join(_HOURS)})(?= [ap]\.m\.)", lambda m: f"{_VALUES[m[1].lower()]}:00"),
     (r"\b(Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.? (?=\d)", lambda m: f"{_SHORT_MONTHS[m[1]]} "),
     (rf"\b(?:[Tt]he )?(\d{{1,2}})(?:st|nd|rd|th)? (?:of )?({MONTHS})\b,?", lambda m: f"{m[2]} {m[1]}"),
     (

@@ -41,40 +41,41 @@ LABELS: Final = (
 ROADS: Final = "Street|Avenue|Road|Lane|Drive|Boulevard|Court|Place|Way|Terrace|Square|Parkway"
 
 
-def _words(number: int | str, to: str = "cardinal") -> str:
+def in_words(number: int | str, to: str = "cardinal") -> str:
+    """A number in words: 21 and "21" → twenty-one; to: "ordinal", "ordinal_num", "year" too."""
     text: str = _library.num2words(int(str(number).replace(",", "")), to=to)
     return text.replace(",", "")
 
 
 def digits(text: str) -> str:
     """Every digit by its name, zero as "oh" where it stands between others of a telephone number or code."""
-    return " ".join(_words(c) for c in text if c.isdigit())
+    return " ".join(in_words(c) for c in text if c.isdigit())
 
 
 def number(text: str) -> str:
     """ "1,204" → one thousand two hundred and four; "3.5" → three point five; "48213", no comma → digit by digit."""
     whole, _, part = text.partition(".")
     if part:
-        return f"{_words(whole)} point {digits(part)}"
+        return f"{in_words(whole)} point {digits(part)}"
     plain = whole.replace(",", "")
     if len(plain) > 4 and "," not in whole or (len(plain) > 1 and plain[0] == "0"):
         return digits(plain)
     if len(plain) == 4 and "," not in whole and 1100 <= int(plain) < 2100:
         return year(plain)
-    return _words(plain)
+    return in_words(plain)
 
 
 def year(text: str) -> str:
     """ "1984" → nineteen eighty-four; "1905" → nineteen oh five; "2007" → two thousand seven."""
-    return _words(text, "year").replace("oh-", "oh ").replace("thousand and", "thousand")
+    return in_words(text, "year").replace("oh-", "oh ").replace("thousand and", "thousand")
 
 
 def _pairs(text: str) -> str:
     """House, room, flight and road numbers as they are said: 214 → two fourteen, 1247 → twelve forty-seven."""
     if len(text) < 3 or text.endswith("00"):
-        return _words(text) if len(text) < 3 or text[-3] != "0" else digits(text)
+        return in_words(text) if len(text) < 3 or text[-3] != "0" else digits(text)
     high, low = text[:-2], text[-2:]
-    return f"{_words(high)} {'oh ' if low[0] == '0' else ''}{_words(low)}"
+    return f"{in_words(high)} {'oh ' if low[0] == '0' else ''}{in_words(low)}"
 
 
 def _money(m: re.Match[str]) -> str:
@@ -82,19 +83,19 @@ def _money(m: re.Match[str]) -> str:
     one, many = {"$": ("dollar", "dollars"), "£": ("pound", "pounds"), "€": ("euro", "euros")}[sign]
     if scale:
         return f"{number(amount + ('.' + cents if cents else ''))}{scale} {many}"
-    whole = "" if amount == "0" and cents else f"{_words(amount)} {one if amount == '1' else many}"
+    whole = "" if amount == "0" and cents else f"{in_words(amount)} {one if amount == '1' else many}"
     if not cents or cents == "00":
         return whole
     small = "pence" if sign == "£" else "cent" if cents == "01" else "cents"
-    part = f"{_words(cents)} {small}"
+    part = f"{in_words(cents)} {small}"
     return f"{whole} and {part}" if whole else part
 
 
 def _clock(m: re.Match[str]) -> str:
-    hour, minute = _words(m[1]), m[2]
+    hour, minute = in_words(m[1]), m[2]
     if minute == "00":
         return hour if m[3] else f"{hour} o'clock"
-    return f"{hour} {'oh ' if minute[0] == '0' else ''}{_words(minute)}"
+    return f"{hour} {'oh ' if minute[0] == '0' else ''}{in_words(minute)}"
 
 
 def _unit(m: re.Match[str]) -> str:
@@ -106,7 +107,7 @@ def _unit(m: re.Match[str]) -> str:
 
 
 def _decade(m: re.Match[str]) -> str:
-    text = _words(m[1], "year") if len(m[1]) == 4 else _words(m[1])
+    text = in_words(m[1], "year") if len(m[1]) == 4 else in_words(m[1])
     return text[:-1] + "ies" if text.endswith("y") else text + "s"
 
 
@@ -126,8 +127,8 @@ _RULES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...]
         (r"\b([ap])\.m\.", lambda m: "ay em" if m[1] == "a" else "pee em"),
         (rf"([$£€])({_N})(?:\.(\d\d?))?( million| billion| thousand| trillion)?(?![\w])", _money),
         (r"\b(\d{1,2}):(\d\d)\b(?=( ay em| pee em)?)", _clock),
-        (rf"\b({MONTHS}) (\d{{1,2}})(?:st|nd|rd|th)\b", lambda m: f"{m[1]} {_words(m[2], 'ordinal')}"),
-        (r"\b(\d+)(?:st|nd|rd|th)\b", lambda m: _words(m[1], "ordinal")),
+        (rf"\b({MONTHS}) (\d{{1,2}})(?:st|nd|rd|th)\b", lambda m: f"{m[1]} {in_words(m[2], 'ordinal')}"),
+        (r"\b(\d+)(?:st|nd|rd|th)\b", lambda m: in_words(m[1], "ordinal")),
         (r"\b(\d{3}0|\d0)s\b", _decade),
         (rf"({_N})(\.\d+)?%", lambda m: f"{number(m[1] + (m[2] or ''))} percent"),
         (r"\b(\d{3})-(\d{3})-(\d{4})\b", lambda m: ", ".join(digits(g) for g in m.groups())),

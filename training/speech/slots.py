@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from training.speech.numerals import cardinal, integer, ordinal, short_ordinal
-from training.speech.said import MONTHS
+from training.speech.numerals import integer, ordinal, short_ordinal
+from training.speech.said import MONTHS, in_words
 
 DATA: Final = Path(__file__).parent / "data"
 _TRIES = 40
@@ -76,9 +76,9 @@ class Slots:
             "brand": lambda: pick(names("brands")),
             "building": lambda: pick(_BUILDINGS),
             "vehicle": lambda: pick("car bus train truck taxi van bicycle motorcycle".split()),
-            "n": lambda: cardinal(n(2, 20)),
-            "n100": lambda: cardinal(n(2, 99)),
-            "n100cap": lambda: cardinal(n(2, 99)).capitalize(),
+            "n": lambda: in_words(n(2, 20)),
+            "n100": lambda: in_words(n(2, 99)),
+            "n100cap": lambda: in_words(n(2, 99)).capitalize(),
             "integer": lambda: integer(int(10 ** chance.uniform(0.5, 4.5))),
             "big": lambda: f"{n(101, 999) if n(0, 1) else n(11, 999) * 100:,}",
             "hundreds": lambda: str(n(3, 9) * 50 if n(0, 1) else n(11, 18) * 25),
@@ -93,12 +93,12 @@ class Slots:
             "money": lambda: self._money(),
             "phone": lambda: f"{n(200, 989)}-" * n(0, 1) + f"{n(200, 989)}-{n(0, 9999):04}",
             "digits": lambda: "".join(str(n(0, 9)) for _ in range(n(5, 10))),
-            "code": lambda: " ".join(cardinal(n(0, 9)) for _ in range(n(2, 4))),
+            "code": lambda: " ".join(in_words(n(0, 9)) for _ in range(n(2, 4))),
             "page": lambda: str(n(2, 99) if n(0, 1) else n(101, 599)),
             "flight": lambda: str(n(101, 1099)),
             "gigabytes": lambda: pick("4 8 16 32 64 128 256 512".split()),
             "fraction": lambda: pick(["half", "a quarter of", "three quarters of"]),
-            "score": lambda: f"{cardinal(n(1, 9))} to {cardinal(n(0, 9))}",
+            "score": lambda: f"{in_words(n(1, 9))} to {in_words(n(0, 9))}",
             "ordinal": lambda: ordinal(n(1, 40)),
             "road": lambda: f"{pick(_TREES) if n(0, 1) else pick(names('last'))} {pick(_ROADS)}",
             "street": lambda: f"{n(2, 9999) if n(0, 2) else n(2, 99)} {self.fill('road')}",
@@ -144,7 +144,7 @@ class Slots:
         minute = self._chance.choice((0, 15, 30, 45, n(1, 59), n(1, 11) * 5))
         half = self._chance.choice(("", "", " a.m.", " p.m."))
         if not minute and not half:
-            return f"{cardinal(n(1, 12))} o'clock"
+            return f"{in_words(n(1, 12))} o'clock"
         return f"{n(1, 12)}:{minute:02}{half}"
 
     def _money(self) -> str:
