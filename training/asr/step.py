@@ -25,6 +25,8 @@ from training.asr.plan import Plan
 from training.asr.pool import assemble
 from training.asr.spectrogram import LogMel, mask_spectrogram
 
+_CAPTURE = "thread_local"  # threads that plan rows may call into CUDA meanwhile
+
 
 @dataclass
 class Inputs:
@@ -199,11 +201,11 @@ class Step:
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         forward, backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(forward, pool=self._pool):
+        with torch.cuda.graph(forward, pool=self._pool, capture_error_mode=_CAPTURE):
             out = self._forward(static)
         self._pool = self._pool or forward.pool()
         gradients = [torch.zeros_like(out.ctc), torch.zeros_like(out.inner)]
-        with torch.cuda.graph(backward, pool=self._pool):
+        with torch.cuda.graph(backward, pool=self._pool, capture_error_mode=_CAPTURE):
             self._store(self._backward(out, gradients))
         kept = Forward(*(t.detach() for t in out))
         self._captured[key] = (static, kept, gradients, forward, backward)
@@ -248,7 +250,7 @@ class Step:
             self._optimizer.step()
             torch.cuda.synchronize()
             self._update = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._update):
+            with torch.cuda.graph(self._update, capture_error_mode=_CAPTURE):
                 self._optimizer.step()
         else:
             self._update.replay()
