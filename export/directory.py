@@ -11,12 +11,12 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from audio.mel_filters import HOP, N_FFT, SAMPLE_RATE, mel_filters
 from engines import manifest
 from export.checkpoint import Checkpoint, CheckpointError, extras
 from export.decoder import check_quantization, write_decoder
 from export.dims import DecoderDims, Dims
 from export.languages import languages
-from export.mel import HOP, N_FFT, SAMPLE_RATE, mel_filters
 from export.tokenizer import ALIGNER_NEEDED, NEEDED, write_tokenizer
 
 Precision = Literal["fp32", "fp16", "int8"]

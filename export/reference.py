@@ -23,9 +23,9 @@ from transformers import (
 )
 from transformers.models.qwen3_asr import modeling_qwen3_asr as official_code
 
+from audio.mel_filters import SAMPLE_RATE
 from export.checkpoint import HEADS, Checkpoint
 from export.dims import Dims
-from export.mel import SAMPLE_RATE
 
 Floats = NDArray[np.float32]
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
+from audio.mel_filters import mel_filters
 from engines import manifest
 from export.checkpoint import Checkpoint
 from export.decoder import check_quantization
 from export.directory import Precision, Quantization, building, extras
-from export.mel import mel_filters
 from export.tokenizer import write_tokenizer
 from export.tts import talker
 from export.tts.checkpoint import TtsCheckpoint

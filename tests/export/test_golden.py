@@ -14,13 +14,13 @@ import pytest
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from audio.mel_filters import mel_filters
 from engines import manifest as manifests
 from engines.batching import Lane
 from engines.files import load_tokenizer
 from engines.gguf import Decoder, Rows
 from engines.manifest import AsrManifest
 from engines.onnx import Graph
-from export.mel import mel_filters
 from export.sound import sound
 from streaming.encoder import AudioEncoder
 from streaming.mel import LogMel, load_filters, official_length

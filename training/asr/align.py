@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from export.mel import HOP
+from audio.mel_filters import HOP
 from training.asr.encoder import token_count
 from training.asr.model import PocketASR
 from training.asr.prompt import Prompt

@@ -8,7 +8,7 @@ import jiwer
 import torch
 from torch import Tensor
 
-from export.mel import HOP
+from audio.mel_filters import HOP
 from training.asr.model import PocketASR
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel, past_end

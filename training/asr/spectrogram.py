@@ -7,7 +7,7 @@ Official floor: clip maximum - 8. Here: log10 = 1.5 - 8, what a full-scale clip 
 import torch
 from torch import Tensor, nn
 
-from export.mel import HOP, N_FFT, mel_filters
+from audio.mel_filters import HOP, N_FFT, mel_filters
 from training.asr.checkpoint import MEL_FLOOR
 
 WINDOW, BINS = N_FFT, 128

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from export.mel import HOP
+from audio.mel_filters import HOP
 from training.asr.augment import augment, mix_style, warp_time
 from training.asr.config import Config
 from training.asr.encoder import token_count

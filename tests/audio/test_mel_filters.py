@@ -1,8 +1,8 @@
-"""The mel filters: Slaney's scale and norm."""
+"""Mel filters: Slaney scale and norm."""
 
 import numpy as np
 
-from export.mel import N_FFT, SAMPLE_RATE, mel_filters
+from audio.mel_filters import N_FFT, SAMPLE_RATE, mel_filters
 
 
 def test_filters_are_triangles_of_unit_area() -> None:

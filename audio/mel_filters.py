@@ -1,4 +1,4 @@
-"""The mel filters of the official feature extractor: Slaney scale, Slaney norm, 0 Hz to the Nyquist frequency."""
+"""Mel filters and frame sizes of the official feature extractor: Slaney scale and norm, 0 Hz to half the rate."""
 
 import numpy as np
 from numpy.typing import NDArray
