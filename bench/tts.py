@@ -36,7 +36,7 @@ CALL_TRIALS = 9
 
 
 def measure(
-    directory: Path, *, frames: int = 125, threads: int | None = None, voice: str | None = None
+    directory: Path, *, frames: int = 125, threads: int | None = None, device: str = "auto", voice: str | None = None
 ) -> dict[str, object]:
     """Let the model in ``directory`` speak ``frames`` frames, and say what they cost.
 
@@ -48,7 +48,7 @@ def measure(
         OptionError: no such voice.
     """
     began = time.perf_counter()
-    tts = TtsModel(directory, sessions=1, threads=threads)
+    tts = TtsModel(directory, sessions=1, threads=threads, device=device)
     load_seconds = time.perf_counter() - began
     try:
         options = SpeakOptions(voice=voice, seed=1)

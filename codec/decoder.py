@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from engines.manifest import CodecDecoder as CodecSpec
 from engines.manifest import ManifestError
-from engines.onnx import BATCHES, Graph
+from engines.onnx import Graph
 
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
@@ -102,14 +102,14 @@ class CodecDecoder:
         if not self._static:
             return [self.step(item.codes, item.state) for item in work]
         results: list[tuple[Floats, CodecState]] = []
-        most = BATCHES[-1]
+        most = self._graph.batches[-1]
         for first in range(0, len(work), most):
             results += self._run(work[first : first + most])
         return results
 
     def warm(self) -> None:
         """Run one call of every usual size; where shapes must be fixed, of every one that there will be."""
-        for batch in BATCHES if self._graph.fixed and self._static else (1,):
+        for batch in self._graph.batches if self._graph.fixed and self._static else (1,):
             for frames in CALL_FRAMES:
                 self._run([Decode(np.zeros((frames, self.spec.codebooks), np.int64), self.start())] * batch)
 
@@ -122,7 +122,7 @@ class CodecDecoder:
         frames = max(len(item.codes) for item in work)
         batch = len(work)
         if self._graph.fixed:
-            batch = next(size for size in BATCHES if size >= batch)
+            batch = next(size for size in self._graph.batches if size >= batch)
             frames = next((size for size in CALL_FRAMES if size >= frames), frames)
         codes = np.full((batch, frames, spec.codebooks), PADDING, np.int64)
         for row, item in zip(codes, work, strict=False):

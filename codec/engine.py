@@ -25,6 +25,7 @@ from codec.rows import CodeTable
 from codec.talker import Talker, TalkerStep
 from codec.voices import Reference
 from engines.batching import Cancelled, Lane, Owner
+from engines.device import CARD_THREADS, choose
 from engines.gguf import Decoder
 from engines.manifest import ManifestError, TtsManifest
 from engines.onnx import CPU, Graph
@@ -41,6 +42,7 @@ BODY_ROWS: Final = 256
 PRIMED: Final = 8
 """Codec states after references that are kept."""
 PREDICTOR_BATCH: Final = 8
+PREDICTOR_CARD_BATCH: Final = 64
 
 
 class Engine:
@@ -53,7 +55,7 @@ class Engine:
         *,
         sessions: int,
         threads: int | None,
-        provider: str,
+        device: str,
         kv: Literal["f16", "f32"],
     ) -> None:
         """Arguments and errors are those of ``TtsModel``."""
@@ -61,11 +63,12 @@ class Engine:
         self.manifest = manifest
         self.sample_rate, self.frame_samples = spec.sample_rate, spec.frame_samples
         weights = sum(file.bytes for file in manifest.files.values())
-        mine = share(weights, budget(threads))
+        self.device = choose(device)
+        provider, card = self.device.provider, self.device.card
+        mine = share(weights, budget(threads), CARD_THREADS if card else None)
         self.most_frames = MOST_FRAMES if weights < SMALL_BYTES else MOST_FRAMES_LARGE
         """Of a group: what cannot be broken off must be short."""
         self.threads = mine.threads
-        self.asked = provider
         graph = Graph(directory / spec.file, threads=mine.threads, provider=provider)
         self.provider = graph.provider
         self.codec = CodecDecoder(spec, graph)
@@ -94,23 +97,25 @@ class Engine:
                 threads=mine.threads,
                 kv=kv,
                 hidden=True,
+                card=card,
             )
             resources.callback(self._decoder.close)
             if manifest.predictor.graph is not None:
-                frame = Graph(directory / manifest.predictor.graph, threads=mine.threads, provider="cpu")
+                frame = Graph(directory / manifest.predictor.graph, threads=mine.threads, provider=provider)
                 self._predictor: FrameMaker = FrameGraph(frame, entry)
             else:
                 small = Decoder(
                     directory / manifest.predictor.decoder.file,
-                    sequences=min(sessions, PREDICTOR_BATCH),
+                    sequences=min(sessions, PREDICTOR_CARD_BATCH if card else PREDICTOR_BATCH),
                     rows=spec.codebooks,
                     threads=mine.threads,
                     kv=kv,
                     hidden=True,
+                    card=card,
                     shared_rows=2,
                 )
                 resources.callback(small.close)
-                self._predictor = Predictor(manifest.predictor, directory, small, entry)
+                self._predictor = Predictor(manifest.predictor, directory, small, entry, together=card)
             self.lane = Lane("hearsay-talker")
             resources.callback(self.lane.close)
             self.codec_lane = Lane("hearsay-codec") if mine.side_by_side else self.lane

@@ -44,7 +44,7 @@ class TtsModel:
         *,
         sessions: int = 16,
         threads: int | None = None,
-        provider: str = "auto",
+        device: str = "auto",
         kv: Literal["f16", "f32"] = "f16",
         voices: Path | None = None,
     ) -> None:
@@ -53,7 +53,7 @@ class TtsModel:
         Args:
             sessions: most speakers at a time; each costs KV rows, no weights.
             threads: the thread budget of all model calls, None for the CPUs this process may use.
-            provider: ONNX Runtime execution provider: auto, cpu, dml, cuda or coreml.
+            device: auto, cpu, cuda or dml (``engines.device``).
             kv: type of the KV cache.
             voices: directory of stored voices, None for the user's own.
 
@@ -64,7 +64,7 @@ class TtsModel:
         manifest = manifests.read_tts(directory)
         check(directory, manifest)
         self.manifest, self.directory, self.sessions = manifest, directory, sessions
-        self.engine = Engine(manifest, directory, sessions=sessions, threads=threads, provider=provider, kv=kv)
+        self.engine = Engine(manifest, directory, sessions=sessions, threads=threads, device=device, kv=kv)
         self.sample_rate, self.frame_samples = manifest.codec.sample_rate, manifest.codec.frame_samples
         self.voices = Voices(manifest, voices)
         self._voice_encoder: VoiceEncoder | None = None
@@ -143,7 +143,7 @@ class TtsModel:
         with self._lock:
             if self._voice_encoder is None:
                 self._voice_encoder = VoiceEncoder(
-                    self.manifest, self.directory, threads=self.engine.threads, provider=self.engine.asked
+                    self.manifest, self.directory, threads=self.engine.threads, provider=self.engine.device.provider
                 )
             return self._voice_encoder
 

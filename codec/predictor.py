@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codec.rows import CodeTable
-from codec.sampling import Sampling, draw
+from codec.sampling import Sampling, draw, draws
 from engines.files import load_floats
 from engines.gguf import Decoder, Rows
 from engines.manifest import ManifestError
@@ -80,12 +80,15 @@ class FrameMaker(Protocol):
 class Predictor:
     """llama.cpp, a call a pass. Not thread-safe: the lane calls in."""
 
-    def __init__(self, spec: PredictorSpec, directory: Path, decoder: Decoder, entry: Entry) -> None:
-        """
+    def __init__(
+        self, spec: PredictorSpec, directory: Path, decoder: Decoder, entry: Entry, *, together: bool = False
+    ) -> None:
+        """``together``: one product for all frames of a batch, which rounds differently than one for each.
+
         Raises:
             ManifestError: a file of the model is of another shape than the manifest says.
         """
-        self._decoder, self._entry = decoder, entry
+        self._decoder, self._entry, self._together = decoder, entry, together
         self._rows = rows = entry.rows
         self._heads = _floats(directory / spec.heads, (rows.codebooks - 1, rows.entries, spec.decoder.width))
         self._sequences = [decoder.acquire() for _ in range(decoder.sequences)]
@@ -108,6 +111,20 @@ class Predictor:
             ]
             outputs = self._decoder.outputs(items)
             position += len(rows[0])
+            if self._together and len({start.sampling for start in starts}) == 1:
+                sampling = starts[0].sampling
+                codes = draws(
+                    np.concatenate([output.hidden for output in outputs]) @ head.T,
+                    [start.random for start in starts],
+                    temperature=sampling.predictor_temperature,
+                    top_k=sampling.predictor_top_k,
+                    top_p=sampling.predictor_top_p,
+                    greedy=sampling.greedy,
+                )
+                for frame, code in zip(frames, codes, strict=True):
+                    frame.append(code)
+                rows = self._rows([self._rows.index(g, code) for code in codes])[:, None]
+                continue
             for start, frame, output in zip(starts, frames, outputs, strict=True):
                 # Vector by vector: a product of the whole batch would round differently than one alone.
                 logits: Floats = head @ output.hidden[0]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from commands.console import MISUSED, Failure, Model, Threads, Url
+from commands.console import MISUSED, Device, Failure, Model, Threads, Url
 
 app = typer.Typer(
     help="Measure: every published number is one command here.",
@@ -33,6 +33,7 @@ def asr(
     audio: Annotated[Path, typer.Option("--audio", metavar="FILE", help="A recording.")],
     model: Model = None,
     threads: Threads = None,
+    device: Device = "auto",
     stream: Annotated[bool, typer.Option("--stream", help="In ticks, as live audio; else at once.")] = False,
     tick: Annotated[float, typer.Option("--tick", min=0.1, help="Seconds of audio a tick.")] = 0.3,
     force_tokens: Annotated[
@@ -49,7 +50,15 @@ def asr(
     from bench.asr import measure
 
     _print(
-        measure(audio, model, threads=threads, tick=tick if stream else None, force_tokens=force_tokens or 0), as_json
+        measure(
+            audio,
+            model,
+            threads=threads,
+            device=device,
+            tick=tick if stream else None,
+            force_tokens=force_tokens or 0,
+        ),
+        as_json,
     )
 
 
@@ -58,6 +67,7 @@ def tts(
     model: SpeakingModel = None,
     frames: Annotated[int, typer.Option("--frames", min=1, help="Frames of 80 ms to speak.")] = 125,
     threads: Threads = None,
+    device: Device = "auto",
     voice: Annotated[str | None, typer.Option("--voice", help="Whose voice.", show_default=False)] = None,
     as_json: Json = False,
 ) -> None:
@@ -65,7 +75,7 @@ def tts(
     from bench.tts import measure
     from commands.speech import speaking_model
 
-    _print(measure(speaking_model(model), frames=frames, threads=threads, voice=voice), as_json)
+    _print(measure(speaking_model(model), frames=frames, threads=threads, device=device, voice=voice), as_json)
 
 
 @app.command(epilog="Example: hearsay bench voices --model pocket-tts-en --count 6 --seconds 30 --json")

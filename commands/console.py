@@ -56,6 +56,12 @@ Threads = Annotated[
         "--threads", min=1, help="Threads of a model call [default: the CPUs this process may use].", show_default=False
     ),
 ]
+Device = Annotated[
+    str,
+    typer.Option(
+        "--device", metavar="auto|cpu|cuda|dml", help="Where models are computed; auto: on what is installed."
+    ),
+]
 Language = Annotated[
     str | None, typer.Option("--language", metavar="CODE", help="Language spoken (ISO 639-1); heard, if not given.")
 ]

@@ -103,6 +103,13 @@ def _providers() -> list[Finding]:
     }.get(sys.platform, "for an NVIDIA GPU: pip install onnxruntime-gpu in place of onnxruntime")
     # Azure's forwards to a service in the network; nothing here asks for it.
     short = ", ".join(name.removesuffix("ExecutionProvider") for name in names if not name.startswith("Azure"))
+    if "CUDAExecutionProvider" in gpu:
+        from engines.device import cuda_lacks
+
+        lack = cuda_lacks()
+        return [
+            Finding("providers", "optional" if lack else "ok", short, f"--device cuda needs {lack}" if lack else "")
+        ]
     return [Finding("providers", "ok", short) if gpu else Finding("providers", "optional", f"{short} (no GPU)", hint)]
 
 

@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from commands.console import FAILED, Failure, Key, Keyterms, Language, Model, Threads, Url, complain, is_expected, prose
+from commands.console import (
+    FAILED,
+    Device,
+    Failure,
+    Key,
+    Keyterms,
+    Language,
+    Model,
+    Threads,
+    Url,
+    complain,
+    is_expected,
+    prose,
+)
 
 if TYPE_CHECKING:
     from commands.heard import Heard
@@ -41,6 +54,7 @@ def transcribe(
     language: Language = None,
     keyterm: Keyterms = None,
     threads: Threads = None,
+    device: Device = "auto",
     exact_floor: Annotated[
         bool,
         typer.Option(
@@ -61,12 +75,14 @@ def transcribe(
     key: Key = None,
 ) -> None:
     """See HELP."""
-    if url is not None and (exact_floor or threads is not None or aligner is not None):
-        raise Failure("--exact-floor, --threads and --aligner are for transcribing in this process, without --url", 2)
+    if url is not None and (exact_floor or threads is not None or device != "auto" or aligner is not None):
+        raise Failure(
+            "--exact-floor, --threads, --device and --aligner are for transcribing in this process, without --url", 2
+        )
     hear = (
         _through_daemon(url, key, model, language, keyterm)
         if url
-        else _here(model, language, keyterm, threads, exact_floor, aligner)
+        else _here(model, language, keyterm, threads, device, exact_floor, aligner)
     )
     failed = False
     for file in files:
@@ -105,6 +121,7 @@ def _here(
     language: str | None,
     keyterms: list[str] | None,
     threads: int | None,
+    device: str,
     exact_floor: bool,
     aligner: str | None,
 ) -> "Callable[[Path, Progress], Heard]":
@@ -116,7 +133,7 @@ def _here(
     # Interims change no final; without them nothing is decoded twice.
     options = ListenOptions(language=language, keyterms=tuple(keyterms or ()), interim=False)
     beside = None if aligner is None else store.find(aligner)
-    model = AsrModel(store.find(name or store.default()), sessions=1, threads=threads, aligner=beside)
+    model = AsrModel(store.find(name or store.default()), sessions=1, threads=threads, device=device, aligner=beside)
     model.engine.language(language)  # before the first file rather than once a file
 
     def hear(file: Path, progress: Progress) -> "Heard":

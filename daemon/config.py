@@ -67,6 +67,10 @@ class Settings:
         low=0,
         high=256,
     )
+    device: str = _setting(
+        "auto", "Where models are computed: `cuda`: an NVIDIA card; `dml`: graphs through DirectML; `auto`: what is "
+        "installed decides (`hearsay doctor`).", choices=("auto", "cpu", "cuda", "dml"),
+    )  # fmt: skip
     sessions: int = _setting(
         32, "Live streams and file transcriptions at the same time, fewer where the machine would not keep them live; "
         "one more is refused with 429.", low=1, high=256,

@@ -77,13 +77,15 @@ def load_models(settings: Settings) -> Models:
         aligner = None if settings.aligner == NONE else store.find(settings.aligner)
     with _named(settings.asr_model):
         directory = store.find(settings.asr_model)
-        hearing = AsrModel(directory, sessions=settings.sessions, threads=threads, aligner=aligner)
+        hearing = AsrModel(
+            directory, sessions=settings.sessions, threads=threads, device=settings.device, aligner=aligner
+        )
     try:
         with _named(settings.tts_model):
             directory = _speaking_directory(settings.tts_model)
             if directory is None:
                 return Models(Loaded.of(hearing))
-            speaking = TtsModel(directory, sessions=settings.speakers, threads=threads)
+            speaking = TtsModel(directory, sessions=settings.speakers, threads=threads, device=settings.device)
     except BaseException:
         hearing.close()
         raise

@@ -44,6 +44,8 @@ SLACK: Final = {Priority.FINAL: 0.0, Priority.EARLY: 0.5, Priority.INTERIM: 1.0,
 """Seconds that a job of each priority lets others go before it."""
 
 
+MOST: Final = 64
+"""Jobs of one call."""
 LATE: Final = 0.3
 """Seconds in the queue after which a job that a final waits for shows a machine that is full."""
 
@@ -136,7 +138,7 @@ class Lane:
     """Runs jobs in its own thread. Thread-safe; :meth:`submit` blocks its caller until the job is done."""
 
     def __init__(
-        self, name: str = "hearsay-lane", most: int = 64, stopwatch: Callable[[], float] = time.perf_counter
+        self, name: str = "hearsay-lane", most: int = MOST, stopwatch: Callable[[], float] = time.perf_counter
     ) -> None:
         """``most``: largest batch handed to one function; ``stopwatch``: seconds, to measure what a batch takes."""
         self._stopwatch = stopwatch

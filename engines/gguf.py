@@ -30,7 +30,10 @@ CALL_ROWS: Final = 256
 """Most rows of one llama_decode call. A longer item is evaluated in several calls, cut at multiples of this."""
 
 _KV_TYPES: Final = {"f16": 1, "f32": 0}  # ggml_type ids
-_SEQUENCE_LIMIT: Final = 256  # llama.cpp's LLAMA_MAX_SEQ
+SEQUENCES: Final = 256
+"""Most sequences of a decoder: llama.cpp's LLAMA_MAX_SEQ."""
+GAP: Final = 64
+"""Most sequences between two steps that a card computes along to have both in one pass (:meth:`Decoder.evaluate`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class Decoder:
         rows: int,
         threads: int,
         kv: Literal["f16", "f32"] = "f16",
-        gpu_layers: int = 0,
+        card: bool = False,
         hidden: bool = False,
         shared_rows: int = 1,
     ) -> None:
@@ -79,18 +82,18 @@ class Decoder:
             rows: positions of each.
             threads: of one call.
             kv: type of the KV cache.
-            gpu_layers: layers for a GPU, where llama.cpp was built with one.
+            card: compute on a graphics card, where llama.cpp was built with one.
             hidden: keep the state after the last norm beside the logits (:meth:`outputs`).
             shared_rows: items of up to so many rows share calls with items of equally many (:meth:`evaluate`).
 
         Raises:
             GgufError: llama.cpp cannot load it or cannot make the context.
         """
-        if not 1 <= sequences <= _SEQUENCE_LIMIT:
-            raise GgufError(f"sequences: {sequences} lies outside 1…{_SEQUENCE_LIMIT}")
+        if not 1 <= sequences <= SEQUENCES:
+            raise GgufError(f"sequences: {sequences} lies outside 1…{SEQUENCES}")
         start_backend()
         model_params = llama.llama_model_default_params()
-        model_params.n_gpu_layers = gpu_layers
+        model_params.n_gpu_layers = 999 if card else 0  # all
         self.rows = -(-rows // 256) * 256  # llama.cpp pads a sequence's cells to 256
         params = llama.llama_context_default_params()
         params.n_ctx = self.rows * sequences
@@ -98,7 +101,8 @@ class Decoder:
         params.n_seq_max = sequences
         params.n_threads = params.n_threads_batch = threads
         params.type_k = params.type_v = _KV_TYPES[kv]
-        params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        attention = llama.LLAMA_FLASH_ATTN_TYPE_ENABLED if card else llama.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        params.flash_attn_type, params.offload_kqv, params.op_offload = attention, card, card
         params.kv_unified = False
         params.no_perf = True
         params.embeddings = hidden
@@ -120,13 +124,14 @@ class Decoder:
         self._memory: Any = llama.llama_get_memory(self._context)
         self.vocabulary: int = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(model))
         self.sequences = sequences
-        self.hidden, self._shared_rows = hidden, shared_rows
+        self.hidden, self._shared_rows, self._card = hidden, shared_rows, card
         self._free = list(range(sequences - 1, -1, -1))
         self._lengths = [0] * sequences
         self._batch_rows: Floats = np.ctypeslib.as_array(self._batch.embd, (params.n_batch, self.width))
         self._positions = np.ctypeslib.as_array(self._batch.pos, (params.n_batch,))
         self._wanted = np.ctypeslib.as_array(self._batch.logits, (params.n_batch,))
         self._capacity: int = params.n_batch
+        self._nothing = np.zeros((1, self.width), np.float32)
         for i in range(self._capacity):
             self._batch.n_seq_id[i] = 1
 
@@ -188,15 +193,34 @@ class Decoder:
         results: list[Output | None] = [None] * len(items)
         for count in range(1, self._shared_rows + 1):
             alike = [i for i, item in enumerate(items) if len(item.rows) == count]
+            if self._card:
+                alike.sort(key=lambda i: items[i].sequence)
             most = self._capacity // count
             for first in range(0, len(alike), most):
                 group = alike[first : first + most]
-                for index, output in zip(group, self._call([items[i] for i in group]), strict=True):
+                rows = [items[i] for i in group]
+                outputs = self._stepped(rows) if self._card and count == 1 else self._call(rows)
+                for index, output in zip(group, outputs, strict=True):
                     results[index] = output
         for index, item in enumerate(items):
             if results[index] is None:
                 results[index] = self._alone(item)
         return [output for output in results if output is not None]
+
+    def _stepped(self, items: Sequence[Rows]) -> list[Output]:
+        """``_call`` of single rows in the order of their sequences. llama.cpp has only neighbouring sequences in one
+        pass, and a pass costs a card more than rows do: rows of those between are computed too, and forgotten."""
+        wanted = {item.sequence: item for item in items}
+        places, filled = list(wanted), dict[int, Rows]()
+        for place, following in zip(places, [*places[1:], places[-1]], strict=True):
+            filled[place] = wanted[place]
+            between = range(place + 1, following)
+            if len(between) <= GAP and all(self._lengths[i] < self.rows for i in between):
+                filled |= {i: Rows(i, self._lengths[i], self._nothing, 1) for i in between}
+        outputs = dict(zip(filled, self._call(list(filled.values())), strict=True))
+        for sequence in filled.keys() - wanted.keys():
+            self._trim(sequence, filled[sequence].start)
+        return [outputs[item.sequence] for item in items]
 
     def _alone(self, item: Rows) -> Output:
         parts: list[Output] = []

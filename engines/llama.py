@@ -36,6 +36,12 @@ def start_backend() -> None:
             _backend_ready = True
 
 
+def offloads() -> bool:
+    """Whether llama.cpp is built for a graphics card and finds one."""
+    start_backend()
+    return bool(llama.llama_supports_gpu_offload())
+
+
 def q8_0_tiles() -> str | None:
     """The instruction set for which tools/llama/q8_0.h is compiled into llama.cpp; None: it is not, or not to be seen
     (Windows)."""

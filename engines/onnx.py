@@ -2,7 +2,8 @@
 
 Provider choice: DirectML on Windows, CUDA or CoreML where the installed build offers them, else the CPU. DirectML
 compiles a graph anew for each shape it meets, so there every graph runs in fixed shapes (:attr:`Graph.fixed`): callers
-pad to the window and to a batch of 1, 2, 4 or 8, each warmed once at load (design: directml.md rule 12).
+pad to the window and to a batch of 1, 2, 4 or 8, each warmed once at load (design: directml.md rule 12). CUDA looks for
+an algorithm at each new shape, and the fewer shapes there are the more sessions share a call: it is driven likewise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,8 @@ ort: Any = onnxruntime  # ships no types
 
 BATCHES: Final = (1, 2, 4, 8)
 """Batch sizes used where shapes must be fixed."""
+CUDA_BATCHES: Final = (*BATCHES, 16, 32)
+"""The same on CUDA, which takes 32 windows in little more time than one."""
 
 _PROVIDERS: Final = {
     "dml": "DmlExecutionProvider",
@@ -26,6 +29,7 @@ _PROVIDERS: Final = {
     "coreml": "CoreMLExecutionProvider",
     "cpu": "CPUExecutionProvider",
 }
+_CUDA_OPTIONS: Final = {"cudnn_conv_algo_search": "HEURISTIC"}  # its default tries every algorithm at each new shape
 CPU: Final = _PROVIDERS["cpu"]
 """Name of the provider that is always there."""
 
@@ -66,6 +70,9 @@ class Graph:
             GraphError: ONNX Runtime cannot load it.
         """
         wanted = providers(provider)
+        cuda = _PROVIDERS["cuda"]
+        if cuda in wanted:
+            ort.preload_dlls()  # those that pip brings lie where the loader does not look
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -78,7 +85,8 @@ class Graph:
         # Its own second try, without a GPU, is told on stdout; where there was none it would try the same again.
         again = int(wanted != [CPU])
         try:
-            self._session = ort.InferenceSession(str(path), options, providers=wanted, enable_fallback=again)
+            chosen = [(name, _CUDA_OPTIONS if name == cuda else {}) for name in wanted]
+            self._session = ort.InferenceSession(str(path), options, providers=chosen, enable_fallback=again)
             inputs = self._session.get_inputs()
             self.inputs: tuple[str, ...] = tuple(i.name for i in inputs)
             self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
@@ -86,13 +94,23 @@ class Graph:
             raise GraphError(f"ONNX Runtime cannot load {path}: {error}") from error
         self.path = path
         self.provider: str = self._session.get_providers()[0]
-        self.fixed = self.provider == _PROVIDERS["dml"]
+        if provider != "auto" and self.provider != wanted[0]:
+            raise ProviderError(f"provider: {wanted[0]} does not start here; ONNX Runtime took {self.provider}")
+        self.fixed = self.provider in (_PROVIDERS["dml"], cuda)
+        self.batches = CUDA_BATCHES if self.provider == cuda else BATCHES
+        """Sizes of a batch, where they are fixed."""
         self._shapes: dict[str, list[int | str | None]] = {i.name: i.shape for i in inputs}
+        self._kept = dict[str, Any]()
         self._half = {i.name for i in inputs if i.type == "tensor(float16)"}
 
     def is_dynamic(self, name: str, axis: int) -> bool:
         """Whether the graph leaves the length of an input's axis open."""
         return not isinstance(self._shapes[name][axis], int)
+
+    def keep(self, name: str, value: Array) -> None:
+        """Give every later :meth:`run` this input, which then lies where the graph is computed."""
+        card = ("cuda", 0) if self.provider == _PROVIDERS["cuda"] else ("cpu", 0)
+        self._kept[name] = ort.OrtValue.ortvalue_from_numpy(value, *card)
 
     def run(self, feeds: Mapping[str, Array], wanted: Sequence[str] | None = None) -> list[Array]:
         """The ``wanted`` outputs, all in the graph's order where none are named; what only others need is not computed.
@@ -105,7 +123,12 @@ class Graph:
             name: value.astype(np.float16, copy=False) if name in self._half else value for name, value in feeds.items()
         }
         try:
-            outputs: list[Array] = self._session.run(wanted, cast)
+            if self._kept:
+                values = {name: ort.OrtValue.ortvalue_from_numpy(value) for name, value in cast.items()}
+                found = self._session.run_with_ort_values(wanted or self.outputs, self._kept | values)
+                outputs: list[Array] = [value.numpy() for value in found]
+            else:
+                outputs = self._session.run(wanted, cast)
         except Exception as error:
             raise GraphError(f"ONNX Runtime cannot run {self.path}: {error}") from error
         return [o.astype(np.float32) if o.dtype == np.float16 else o for o in outputs]

@@ -45,8 +45,13 @@ class Share:
     side_by_side: bool
 
 
-def share(weight_bytes: int, threads: int) -> Share:
-    """The share of a model of ``weight_bytes`` on disk in a budget of ``threads``."""
+def share(weight_bytes: int, threads: int, card: int | None = None) -> Share:
+    """The share of a model of ``weight_bytes`` on disk in a budget of ``threads``.
+
+    ``card``: most threads of a call, where a graphics card computes it.
+    """
+    if card is not None:
+        return Share(min(threads, card), True)
     if weight_bytes < SMALL_BYTES:
         return Share(1, threads > 1)
     return Share(threads, False)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from engines.batching import Lane, Owner
 from engines.manifest import Encoder
-from engines.onnx import BATCHES, CPU, Graph
+from engines.onnx import CPU, Graph
 
 Floats = npt.NDArray[np.float32]
 Item = TypeVar("Item")
@@ -69,7 +69,7 @@ class AudioEncoder:
         self._whole = stem is None or stem.fixed or not stem.is_dynamic("mel", 2)
         # On a CPU a batch only falls out of the cache (at 0.6B dimensions 8 chunks at once take 7 % longer than one by
         # one, and 260 MB more) and makes a job that others wait for long.
-        self._most = 1 if body.provider == CPU else BATCHES[-1]
+        self._most = 1 if body.provider == CPU else body.batches[-1]
 
     def stem(self, chunk: Floats, owner: Owner | None = None) -> Floats:
         """As ``stems`` for one chunk."""
@@ -111,7 +111,7 @@ class AudioEncoder:
     def warm(self) -> None:
         """Run the shapes that will be run later: every one where they are fixed, else the least and the largest."""
         spec = self.spec
-        for batch in BATCHES if self._body.fixed else (1,):
+        for batch in self._body.batches if self._body.fixed else (1,):
             if self._stem is not None:
                 self._stem.run({"mel": np.zeros((batch, self._bins, spec.chunk_frames), np.float32)})
             for length in (spec.window_rows,) if self._body.fixed else (BODY_GRAIN, spec.window_rows):
@@ -127,14 +127,14 @@ class AudioEncoder:
     def _run_stem(self, jobs: Sequence[Sequence[Floats]]) -> list[list[Floats]]:
         def run(group: Sequence[Floats]) -> list[Floats]:
             assert self._stem is not None
-            return list(self._stem.run({"mel": _pad_batch(np.stack(group), self._stem.fixed)})[0])
+            return list(self._stem.run({"mel": _pad_batch(np.stack(group), self._stem)})[0])
 
         return _in_batches(jobs, run, lambda chunk: chunk.shape[1], self._most)
 
     def _run_body(self, jobs: Sequence[Sequence[tuple[Floats, Floats]]]) -> list[list[Encoded]]:
         def run(group: Sequence[tuple[Floats, Floats]]) -> list[Encoded]:
-            rows = _pad_batch(np.stack([window[0] for window in group]), self._body.fixed)
-            mask = _pad_batch(np.stack([window[1] for window in group]), self._body.fixed)
+            rows = _pad_batch(np.stack([window[0] for window in group]), self._body)
+            mask = _pad_batch(np.stack([window[1] for window in group]), self._body)
             outputs = self._body.run(self._feeds(rows, mask), self._wanted)
             ctc = outputs[1] if len(outputs) > 1 else None
             return [Encoded(outputs[0][i], None if ctc is None else ctc[i]) for i in range(len(group))]
@@ -162,9 +162,9 @@ def _in_batches(
     return [[found[i, k] for k in range(len(job))] for i, job in enumerate(jobs)]
 
 
-def _pad_batch(batch: Floats, fixed: bool) -> Floats:
-    """Repeat the last item up to the next fixed batch size, where sizes must be fixed."""
-    if not fixed:
+def _pad_batch(batch: Floats, graph: Graph) -> Floats:
+    """Repeat the last item up to the next fixed batch size, where ``graph`` wants sizes fixed."""
+    if not graph.fixed:
         return batch
-    size = next(b for b in BATCHES if b >= len(batch))
+    size = next(b for b in graph.batches if b >= len(batch))
     return np.concatenate([batch, np.repeat(batch[-1:], size - len(batch), 0)]) if size > len(batch) else batch

@@ -12,9 +12,10 @@ from typing import Final, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from engines.batching import Cancelled, Lane, Owner
+from engines.batching import MOST, Cancelled, Lane, Owner
+from engines.device import CARD_THREADS, choose
 from engines.files import load_tokenizer
-from engines.gguf import Decoder, Rows
+from engines.gguf import SEQUENCES, Decoder, Rows
 from engines.integrity import check
 from engines.load import Load
 from engines.manifest import FixedFloor, ManifestError, read_asr
@@ -63,7 +64,7 @@ class Engine:
         *,
         sessions: int,
         threads: int | None,
-        provider: str,
+        device: str,
         kv: Literal["f16", "f32"],
         aligner: Path | None,
     ) -> None:
@@ -76,7 +77,11 @@ class Engine:
             )
         self.manifest = manifest
         self.sample_rate = manifest.mel.sample_rate
-        mine = share(sum(f.bytes for f in manifest.files.values()), budget(threads))
+        where = choose(device)
+        provider = where.provider
+        mine = share(
+            sum(f.bytes for f in manifest.files.values()), budget(threads), CARD_THREADS if where.card else None
+        )
         self.threads = mine.threads
         spec, decoder = manifest.encoder, manifest.decoder
         self.small = 12 * decoder.layers * decoder.width**2 <= SMALL_WEIGHTS
@@ -101,12 +106,19 @@ class Engine:
         body = Graph(directory / spec.body, threads=mine.threads, provider=provider)
         self.provider = body.provider
         with ExitStack() as opened:
-            self.lane = Lane("hearsay-decoder")
+            self.lane = Lane("hearsay-decoder", most=SEQUENCES if where.card else MOST)
             opened.callback(self.lane.close)
             self.encoder_lane = Lane("hearsay-encoder") if mine.side_by_side else self.lane
             opened.callback(self.encoder_lane.close)
             self.encoder = AudioEncoder(spec, stem, body, self.encoder_lane, manifest.mel.bins)
-            self.decoder = Decoder(directory / decoder.file, sequences=sessions, rows=rows, threads=mine.threads, kv=kv)
+            self.decoder = Decoder(
+                directory / decoder.file,
+                sequences=sessions,
+                rows=rows,
+                threads=mine.threads,
+                kv=kv,
+                card=where.card,
+            )
             opened.callback(self.decoder.close)
             self.aligner = None if aligner is None else self._load_aligner(aligner, mine.threads, provider)
             opened.pop_all()

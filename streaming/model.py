@@ -37,7 +37,7 @@ class AsrModel:
         *,
         sessions: int = 32,
         threads: int | None = None,
-        provider: str = "auto",
+        device: str = "auto",
         kv: Literal["f16", "f32"] = "f16",
         aligner: Path | None = None,
     ) -> None:
@@ -46,7 +46,7 @@ class AsrModel:
         Args:
             sessions: most listeners at a time, up to 256; each costs KV rows, no weights.
             threads: the thread budget of all model calls, None for the CPUs this process may use.
-            provider: ONNX Runtime execution provider: auto, cpu, dml, cuda or coreml.
+            device: auto, cpu, cuda or dml (``engines.device``).
             kv: type of the KV cache.
             aligner: directory of a Qwen3-ForcedAligner, which then tells the word times of finals.
 
@@ -57,7 +57,7 @@ class AsrModel:
         """
         if not 1 <= sessions <= SESSIONS:
             raise OptionError("sessions", f"{sessions} lies outside 1…{SESSIONS}")
-        self.engine = Engine(directory, sessions=sessions, threads=threads, provider=provider, kv=kv, aligner=aligner)
+        self.engine = Engine(directory, sessions=sessions, threads=threads, device=device, kv=kv, aligner=aligner)
         self.manifest = self.engine.manifest
         self.directory, self.sessions = directory, sessions
         self.sample_rate = self.engine.sample_rate
