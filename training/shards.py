@@ -38,6 +38,7 @@ SOURCES = (
     ("asterisk", "asterisk"),
     ("free spoken digit", "digits"),
     ("picovoice wake-word", "wake_words"),
+    ("mycroft precise", "wake_words"),
 )
 
 
