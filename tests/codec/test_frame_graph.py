@@ -45,12 +45,12 @@ def graph(entry: Entry) -> FrameGraph:
     return FrameGraph(Graph(GOLDEN / "frame.onnx", threads=1, provider="cpu"), entry)
 
 
-@pytest.fixture(scope="module")
-def passes(entry: Entry) -> Iterator[Predictor]:
-    """The same model's GGUF, float32."""
+@pytest.fixture(scope="module", params=[False, True], ids=["each", "together"])
+def passes(entry: Entry, request: pytest.FixtureRequest) -> Iterator[Predictor]:
+    """The same model's GGUF, float32; products frame by frame, and of a whole batch, as on a graphics card."""
     file = DIRECTORY / MANIFEST.predictor.decoder.file
     decoder = Decoder(file, sequences=8, rows=MANIFEST.codec.codebooks, threads=1, kv="f32", hidden=True, shared_rows=2)
-    yield Predictor(MANIFEST.predictor, DIRECTORY, decoder, entry)
+    yield Predictor(MANIFEST.predictor, DIRECTORY, decoder, entry, together=request.param)
     decoder.close()
 
 
