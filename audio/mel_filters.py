@@ -1,5 +1,7 @@
 """Mel filters and frame sizes of the official feature extractor: Slaney scale and norm, 0 Hz to half the rate."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +19,7 @@ def to_hertz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def mel_filters(bins: int, sample_rate: int = SAMPLE_RATE, n_fft: int = N_FFT) -> NDArray[np.float32]:
     """Triangular filters float32 [bins, n_fft // 2 + 1], each of unit area in Hz (Slaney's normalisation)."""
-    top = BREAK_MEL + 27 / np.log(6.4) * np.log(sample_rate / 2 / BREAK_HZ)
+    top = BREAK_MEL + 27 / math.log(6.4) * math.log(sample_rate / 2 / BREAK_HZ)
     edges = to_hertz(np.linspace(0.0, top, bins + 2))
     frequencies = np.linspace(0.0, sample_rate / 2, n_fft // 2 + 1)
     rising = (frequencies[None] - edges[:-2, None]) / np.diff(edges)[:-1, None]
