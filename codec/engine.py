@@ -101,7 +101,7 @@ class Engine:
             )
             resources.callback(self._decoder.close)
             if manifest.predictor.graph is not None:
-                frame = Graph(directory / manifest.predictor.graph, threads=mine.threads, provider=provider)
+                frame = Graph(directory / manifest.predictor.graph, threads=mine.threads, provider="cpu")
                 self._predictor: FrameMaker = FrameGraph(frame, entry)
             else:
                 small = Decoder(

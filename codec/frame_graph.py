@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from codec.predictor import Entry, FrameStart
 from engines.manifest import ManifestError
-from engines.onnx import CPU, Graph
+from engines.onnx import Graph
 
 Floats = npt.NDArray[np.float32]
 
 _MOST: Final = 8
-"""Frames of one call on a CPU."""
+"""Frames of one call."""
 _BELOW_ONE: Final = np.nextafter(np.float32(1), np.float32(0))
 
 
@@ -33,8 +33,6 @@ class FrameGraph:
         if set(graph.inputs) != needed or graph.outputs != ("codes",):
             raise ManifestError(f"{graph.path}: takes {', '.join(graph.inputs)}, not {', '.join(sorted(needed))}")
         self._graph, self._entry = graph, entry
-        self._most = _MOST if graph.provider == CPU else graph.batches[-1]
-        graph.keep("rows", entry.rows.values)
         self._draws = entry.rows.codebooks - 1
 
     def run(self, starts: Sequence[FrameStart]) -> list[list[int]]:
@@ -44,8 +42,8 @@ class FrameGraph:
         for place, start in enumerate(starts):
             alike.setdefault(self._top_k(start), []).append(place)
         for top_k, places in alike.items():
-            for first in range(0, len(places), self._most):
-                some = places[first : first + self._most]
+            for first in range(0, len(places), _MOST):
+                some = places[first : first + _MOST]
                 frames.update(zip(some, self._call([starts[place] for place in some], top_k), strict=True))
         return [frames[place] for place in range(len(starts))]
 
@@ -58,6 +56,7 @@ class FrameGraph:
         (codes,) = self._graph.run({
             "hidden": np.stack([entry.project(start.hidden) for start in starts]),
             "first": entry.rows([start.code for start in starts]),
+            "rows": entry.rows.values,
             "uniform": np.stack([self._uniform(start) for start in starts]),
             "temperature": np.array([[start.sampling.predictor_temperature] for start in starts], np.float32),
             "top_p": np.array([[start.sampling.predictor_top_p] for start in starts], np.float32),

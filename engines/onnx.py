@@ -100,17 +100,11 @@ class Graph:
         self.batches = CUDA_BATCHES if self.provider == cuda else BATCHES
         """Sizes of a batch, where they are fixed."""
         self._shapes: dict[str, list[int | str | None]] = {i.name: i.shape for i in inputs}
-        self._kept = dict[str, Any]()
         self._half = {i.name for i in inputs if i.type == "tensor(float16)"}
 
     def is_dynamic(self, name: str, axis: int) -> bool:
         """Whether the graph leaves the length of an input's axis open."""
         return not isinstance(self._shapes[name][axis], int)
-
-    def keep(self, name: str, value: Array) -> None:
-        """Give every later :meth:`run` this input, which then lies where the graph is computed."""
-        card = ("cuda", 0) if self.provider == _PROVIDERS["cuda"] else ("cpu", 0)
-        self._kept[name] = ort.OrtValue.ortvalue_from_numpy(value, *card)
 
     def run(self, feeds: Mapping[str, Array], wanted: Sequence[str] | None = None) -> list[Array]:
         """The ``wanted`` outputs, all in the graph's order where none are named; what only others need is not computed.
@@ -123,12 +117,7 @@ class Graph:
             name: value.astype(np.float16, copy=False) if name in self._half else value for name, value in feeds.items()
         }
         try:
-            if self._kept:
-                values = {name: ort.OrtValue.ortvalue_from_numpy(value) for name, value in cast.items()}
-                found = self._session.run_with_ort_values(wanted or self.outputs, self._kept | values)
-                outputs: list[Array] = [value.numpy() for value in found]
-            else:
-                outputs = self._session.run(wanted, cast)
+            outputs: list[Array] = self._session.run(wanted, cast)
         except Exception as error:
             raise GraphError(f"ONNX Runtime cannot run {self.path}: {error}") from error
         return [o.astype(np.float32) if o.dtype == np.float16 else o for o in outputs]
