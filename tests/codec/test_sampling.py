@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.guards import FRAMES_A_BYTE, FRAMES_A_DIGIT, FRAMES_BASE, LOOP_FRAMES, SILENT_FRAMES, Guard, loops
-from codec.sampling import Sampling, draw, generator, penalise
+from codec.sampling import Sampling, draw, draws, generator, penalise
 from engines.manifest import NAME, ManifestError, read_tts
 
 
@@ -141,3 +141,16 @@ def test_silence_counts_only_after_the_text() -> None:
         assert guard.audio(silence, 1920, text_ended=True) is None
     assert guard.audio(np.full(1920, 0.1, np.float32), 1920, text_ended=True) is None
     assert guard.audio(np.zeros(1920 * SILENT_FRAMES, np.float32), 1920, text_ended=True) == "silence"
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+@pytest.mark.parametrize(("top_k", "top_p"), [(0, 1.0), (50, 1.0), (50, 0.8), (5, 0.5)])
+def test_draws_of_many_are_those_of_each(top_k: int, top_p: float, greedy: bool) -> None:
+    logits = np.random.default_rng(top_k).normal(0, 3, (7, 200)).astype(np.float32)
+    logits[:, 3] = logits[:, 9]  # a tie
+    many = draws(logits, [generator(1, i) for i in range(7)], temperature=0.9, top_k=top_k, top_p=top_p, greedy=greedy)
+    each = [
+        draw(row, generator(1, i), temperature=0.9, top_k=top_k, top_p=top_p, greedy=greedy)
+        for i, row in enumerate(logits)
+    ]
+    assert many == each

@@ -175,3 +175,28 @@ def test_a_load_that_fails_halfway_leaves_nothing(
     with pytest.raises(GgufError, match="token_embd"):
         Decoder(path, sequences=1, rows=256, threads=1)
     assert not mapped()
+
+
+def test_steps_in_one_pass_leave_the_sequences_between_as_they_were(asr_directory: Path) -> None:
+    """The order that a card wants, on the processor: rows of neighbours are computed along and forgotten."""
+    manifest = manifests.read_asr(asr_directory)
+
+    def loaded() -> Decoder:
+        decoder = Decoder(asr_directory / manifest.decoder.file, sequences=4, rows=256, threads=1, kv="f32")
+        for sequence in range(4):
+            decoder.acquire()
+            decoder.evaluate([Rows(sequence, 0, decoder.embed([5 + sequence, 9]), 2)])
+        return decoder
+
+    one, other = loaded(), loaded()
+    steps = [Rows(sequence, 2, one.embed([7]), 0) for sequence in (3, 0)]
+    plain = one.outputs(steps)
+    other._card = True  # pyright: ignore[reportPrivateUsage]
+    ordered = other.outputs(steps)
+    for mine, theirs in zip(plain, ordered, strict=True):
+        np.testing.assert_allclose(mine.logits, theirs.logits, rtol=1e-4, atol=1e-4)
+    after = [Rows(sequence, 2, one.embed([11]), 0) for sequence in (1, 2)]
+    for mine, theirs in zip(one.outputs(after), other.outputs(after), strict=True):
+        np.testing.assert_allclose(mine.logits, theirs.logits, rtol=1e-4, atol=1e-4)
+    one.close()
+    other.close()
