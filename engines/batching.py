@@ -12,6 +12,11 @@ the queue is never longer than the number of sessions. Jobs whose owner has gone
 A job may itself submit: such a part of it runs at once, after what waits with an earlier deadline. So a chain of calls
 that are shorter than the way from thread to thread can be one job, and who is urgent waits for a
 call, or for one such job that was more urgent than the chain.
+
+On a graphics card a call takes much the same time whatever it holds, so it had better hold much. By deadlines alone it
+holds one job: a session brings its next step while the call after its own runs, so the two most urgent ones take turns,
+each alone, and all others wait to begin. Such a lane is *flat*: after a shared call, jobs that nobody can share go
+before the next one for as long as it took. They begin what the next shared calls go on with.
 """
 
 import math
@@ -138,14 +143,22 @@ class Lane:
     """Runs jobs in its own thread. Thread-safe; :meth:`submit` blocks its caller until the job is done."""
 
     def __init__(
-        self, name: str = "hearsay-lane", most: int = MOST, stopwatch: Callable[[], float] = time.perf_counter
+        self,
+        name: str = "hearsay-lane",
+        most: int = MOST,
+        stopwatch: Callable[[], float] = time.perf_counter,
+        *,
+        flat: bool = False,
     ) -> None:
-        """``most``: largest batch handed to one function; ``stopwatch``: seconds, to measure what a batch takes."""
+        """``most``: largest batch handed to one function; ``stopwatch``: seconds, to measure what a batch takes;
+        ``flat``: a batch takes much the same time whatever its size."""
         self._stopwatch = stopwatch
         self._jobs: deque[_Job] = deque()
         self._wake = threading.Condition()
         self._closed = False
-        self._most = most
+        self._most, self._flat = most, flat
+        self._aside = 0.0
+        """Seconds for which jobs that share no call go before those that do."""
         self.busy = dict.fromkeys(Priority, 0.0)
         """Seconds spent running jobs, by the priority of the most urgent one of each batch."""
         self._inner = 0.0
@@ -239,6 +252,9 @@ class Lane:
             first = min(self._jobs, key=lambda job: job.deadline, default=None)
             if first is None or first.deadline >= before:
                 return []
+            if first.key is not None and self._aside > 0:
+                alone = (job for job in self._jobs if job.key is None and job.deadline < before)
+                first = min(alone, key=lambda job: job.deadline, default=first)
             group = [first]
             if first.key is not None:
                 group += [job for job in self._jobs if job is not first and job.key == first.key][: self._most - 1]
@@ -269,5 +285,7 @@ class Lane:
         seconds, self._inner = whole - self._inner, outer + whole
         self.busy[min(job.priority for job in group)] += seconds
         self.longest = max(self.longest, seconds)
+        if self._flat:
+            self._aside = self._aside - seconds if group[0].key is None else seconds
         self.batches += 1
         self.jobs += len(group)

@@ -106,7 +106,7 @@ class Engine:
         body = Graph(directory / spec.body, threads=mine.threads, provider=provider)
         self.provider = body.provider
         with ExitStack() as opened:
-            self.lane = Lane("hearsay-decoder", most=SEQUENCES if where.card else MOST)
+            self.lane = Lane("hearsay-decoder", most=SEQUENCES if where.card else MOST, flat=where.card)
             opened.callback(self.lane.close)
             self.encoder_lane = Lane("hearsay-encoder") if mine.side_by_side else self.lane
             opened.callback(self.encoder_lane.close)

@@ -369,3 +369,81 @@ def test_only_a_final_that_waited_long_shows_a_full_machine(lane: Lane) -> None:
         add(lambda: lane.call(lambda: None, owner=task(Priority.FINAL)))
         time.sleep(LATE + 0.05)
     assert began < lane.late_at <= time.monotonic()
+
+
+def test_in_a_flat_lane_what_nobody_shares_goes_first_for_as_long_as_a_shared_call_took() -> None:
+    """Then the shared call of an earlier deadline, with all that has come meanwhile."""
+    seconds, done = 0.0, list[list[str]]()
+    lane = Lane("hearsay-test", stopwatch=lambda: seconds, flat=True)
+    urgent, other, waiting = task(Priority.FINAL), task(Priority.EARLY), task(Priority.INTERIM)
+
+    def shared(batch: list[str]) -> list[str]:
+        nonlocal seconds
+        seconds += 2
+        done.append(batch)
+        if len(done) == 1:
+            following.start()
+            until_waiting(lane, 5)
+        return batch
+
+    def alone(batch: list[str]) -> list[str]:
+        nonlocal seconds
+        seconds += 1
+        done.append(batch)
+        return batch
+
+    following = threading.Thread(target=lambda: lane.submit("second step", shared, key="step", owner=urgent))
+    try:
+        with queue(lane) as add:
+            add(lambda: lane.submit("first step", shared, key="step", owner=urgent))
+            for name in ("one", "two", "three"):
+                add(lambda name=name: lane.submit(name, alone, owner=waiting))
+            add(lambda: lane.submit("before them", alone, owner=other))
+        following.join(60)
+    finally:
+        lane.close()
+    assert done == [["first step"], ["before them"], ["one"], ["second step"], ["two"], ["three"]]
+
+
+def together(*, flat: bool, sessions: int = 24, steps: int = 8) -> list[int]:
+    """Sizes of the shared calls of sessions that each have a piece of work, one call that nobody shares and then
+    ``steps`` that they may; every call takes a second, in which whoever was served by the one before brings the
+    next."""
+    seconds, working, sizes = 0.0, sessions, list[int]()
+    lane = Lane("hearsay-test", stopwatch=lambda: seconds, flat=flat)
+    served = list[int]()
+
+    def call(batch: list[tuple[int, int]]) -> list[int]:
+        nonlocal seconds, working, served
+        seconds += 1
+        # A session ends with its last step: it brings nothing while the next call runs.
+        working -= sum(step == steps for step in served)
+        served = [step for _, step in batch]
+        if served[0] > 0:
+            sizes.append(len(batch))
+        until_waiting(lane, working - len(batch))
+        return [session for session, _ in batch]
+
+    def session(number: int, owner: Task) -> None:
+        assert lane.submit((number, 0), call, owner=owner) == number
+        for step in range(1, steps + 1):
+            assert lane.submit((number, step), call, key="step", owner=owner) == number
+
+    try:
+        with ThreadPoolExecutor(sessions) as pool:
+            with held(lane):
+                ends = [pool.submit(session, number, task(Priority.FINAL)) for number in range(sessions)]
+                until_waiting(lane, sessions)
+            for end in ends:
+                end.result(60)
+    finally:
+        lane.close()
+    assert sum(sizes) == sessions * steps
+    return sizes
+
+
+def test_steps_of_many_sessions_meet_in_a_flat_lane() -> None:
+    """By deadlines alone the two most urgent take turns, each alone, and all others wait."""
+    assert set(together(flat=False)) == {1}
+    sizes = together(flat=True)
+    assert sum(sizes) / len(sizes) > 4
