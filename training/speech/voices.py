@@ -16,7 +16,7 @@ _ENGLISH = ("af_", "am_", "bf_", "bm_")
 ENGLISH_SHARE = 0.75  # of draws; the other voices speak English with an accent
 MIXED_SHARE = 0.5  # of draws that mix two or three voices
 SPEEDS = 0.75, 1.35
-OWN_SPEEDS = 0.9, 1.12
+OWN_SPEEDS = 0.96, 1.04
 
 OWN: Mapping[str, Mapping[str, float]] = {
     "clara": {"af_heart": 0.6, "af_bella": 0.3, "af_sarah": 0.1},

@@ -33,6 +33,16 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     codec.add_argument("--device", default="cuda")
     codec.add_argument("--eager", action="store_false", dest="graphs", help="no CUDA graphs, nothing compiled")
 
+    decoder = stages.add_parser("decoder", help="go on with its decoder against discriminators, codes as they are")
+    decoder.add_argument("--start", type=Path, required=True, help="codec.safetensors")
+    decoder.add_argument("--speech", type=Path, nargs="+", required=True)
+    decoder.add_argument("--codes", type=Path, nargs="+", required=True, help="of that speech, in one or several ways")
+    decoder.add_argument("--out", type=Path, required=True)
+    decoder.add_argument("--seconds", type=float, required=True)
+    decoder.add_argument("--steps", type=int, default=10**9)
+    decoder.add_argument("--device", default="cuda")
+    decoder.add_argument("--eager", action="store_false", dest="graphs")
+
     encode = stages.add_parser("encode", help="speech -> codes")
     encode.add_argument("--codec", type=Path, required=True)
     encode.add_argument("--speech", type=Path, nargs="+", required=True)
@@ -56,6 +66,20 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     talker.add_argument("--evaluate-every", type=int, default=1500)
     talker.add_argument("--device", default="cuda")
     talker.add_argument("--eager", action="store_false", dest="graphs")
+
+    own = stages.add_parser("own-codes", help="the same codes with the predictor's own after the first book")
+    own.add_argument("--codes", type=Path, required=True)
+    own.add_argument("--talker", type=Path, required=True)
+    own.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
+    own.add_argument("--spoken", type=Path, help="lines written<TAB>spoken, for texts that hold numbers")
+    own.add_argument("--out", type=Path, required=True)
+    own.add_argument("--device", default="cuda")
+
+    recordings = stages.add_parser("recordings", help="a tar of recordings as a shard, without phone labels")
+    recordings.add_argument("tar", type=Path)
+    recordings.add_argument("--speaker", required=True)
+    recordings.add_argument("--every", type=int, default=27, help="takes of every so-many-th prompt are held out")
+    recordings.add_argument("--out", type=Path, required=True, help="the shard's file")
 
     checkpoint = stages.add_parser("checkpoint", help="official-layout folder of codec, talker and tokenizer")
     checkpoint.add_argument("--codec", type=Path, required=True)
@@ -87,6 +111,27 @@ def main() -> None:
 
         run = CodecRun(**_of(CodecRun, a))
         CodecTrainer(config, run).train()
+    elif a.stage == "decoder":
+        from training.tts.decoder_run import DecoderRun, DecoderTrainer
+
+        run = DecoderRun(**_of(DecoderRun, a))
+        DecoderTrainer(config, run).train()
+    elif a.stage == "own-codes":
+        import torch
+        from tokenizers import Tokenizer
+
+        from training.tts.checkpoint import load_talker
+        from training.tts.codes import load_codes
+        from training.tts.own_codes import own_codes
+        from training.tts.text import read_spoken
+
+        spoken = read_spoken(a.spoken) if a.spoken else {}
+        device, tokenizer = torch.device(a.device), Tokenizer.from_file(str(a.tokenizer))
+        own_codes(load_talker(a.talker, config), load_codes(a.codes), config, tokenizer, device, spoken).save(a.out)
+    elif a.stage == "recordings":
+        from training.tts.held_out import recordings
+
+        recordings(a.tar, a.speaker, a.every).save(a.out)
     elif a.stage == "encode":
         import torch
 

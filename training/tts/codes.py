@@ -60,28 +60,30 @@ def concatenate(parts: list[Codes]) -> Codes:
 
 @torch.no_grad()
 def encode(codec: Codec, paths: list[Path], device: torch.device) -> Codes:
-    """Codes of every utterance in the shards `paths`. Rows of about one length are encoded together; the encoder
-    sees silence after a shorter one, as it does at the end of any utterance.
+    """Codes of every utterance in the shards `paths`, in their order. Rows of about one length are encoded together;
+    the encoder sees silence after a shorter one, as it does at the end of any utterance.
     """
     codec.to(device).eval()
     rows: list[tuple[Utterance, NDArray[np.int16]]] = []
     for shard in map(load_shard, paths):
-        order = sorted(shard.pieces(), key=lambda piece: piece[0].frames)
+        order = sorted(enumerate(shard.pieces()), key=lambda piece: piece[1][0].frames)
+        found: dict[int, tuple[Utterance, NDArray[np.int16]]] = {}
         at = 0
         while at < len(order):
-            longest, count = order[at][0].frames, 1
-            while at + count < len(order) and (count + 1) * order[at + count][0].frames <= _BATCH_SECONDS * 12.5:
-                longest = order[at + count][0].frames
+            longest, count = order[at][1][0].frames, 1
+            while at + count < len(order) and (count + 1) * order[at + count][1][0].frames <= _BATCH_SECONDS * 12.5:
+                longest = order[at + count][1][0].frames
                 count += 1
             group = order[at : at + count]
             wave = np.zeros((count, longest * FRAME), np.int16)
-            for row, (_, samples, _) in zip(wave, group, strict=True):
+            for row, (_, (_, samples, _)) in zip(wave, group, strict=True):
                 row[: len(samples)] = samples
             with autocast(device):
                 z = codec.encoder(torch.from_numpy(wave).to(device)[:, None].float() / 32768)
             codes = codec.decoder.quantizer(z.float()).codes.to(torch.int16).cpu().numpy()
-            rows += [(u, codes[i, :, : u.frames].T) for i, (u, _, _) in enumerate(group)]
+            found |= {place: (u, codes[i, :, : u.frames].T) for i, (place, (u, _, _)) in enumerate(group)}
             at += count
+        rows += [found[i] for i in range(len(order))]
     if not rows:
         raise ValueError("encode: no utterances in the given folders")
     return Codes(

@@ -82,6 +82,26 @@ class CodecTraining:
 
 
 @dataclass(frozen=True)
+class DecoderTraining:
+    """Optimisation of the codec's decoder on fixed codes, against discriminators."""
+
+    batch: int = 16  # crops a step
+    frames: int = 80  # of a crop: what the transformer sees
+    slice_frames: int = 8  # decoded, compared and judged: a slice a crop
+    history_frames: int = 4  # decoded before a slice, not compared
+    mel_weight: float = 15.0
+    magnitude_weight: float = 0.5
+    likeness_weight: float = 2.0  # of distances between the discriminators' hidden layers
+    period_widths: tuple[int, ...] = (32, 64, 128, 256, 256)
+    spectrum_width: int = 32
+    rate: float = 3e-4  # of decoder and discriminators
+    warmup_steps: int = 200
+    final_rate: float = 0.03  # of the peak
+    clip: float = 10.0
+    seed: int = 1
+
+
+@dataclass(frozen=True)
 class TalkerTraining:
     """Optimisation of talker and predictor on codes."""
 
@@ -112,6 +132,7 @@ class Config:
     codec: CodecShape = field(default_factory=CodecShape)
     talker: TalkerShape = field(default_factory=TalkerShape)
     codec_training: CodecTraining = field(default_factory=CodecTraining)
+    decoder_training: DecoderTraining = field(default_factory=DecoderTraining)
     talker_training: TalkerTraining = field(default_factory=TalkerTraining)
     speakers: tuple[str, ...] = ("voice",)  # of the codec vocabulary, in the order of their ids
 

@@ -1,4 +1,4 @@
-"""Random crops of all speech of a run, which lies on the device as int16."""
+"""Random crops of all speech of a run, with phone labels or with codes; it lies on the device as int16."""
 
 from typing import NamedTuple
 
@@ -60,3 +60,30 @@ class Store:
         labels = self.labels[start + torch.arange(frames * _RATIO, device=device)].long()
         factor = 1 + gain * (2 * torch.rand(count, 1, device=device) - 1)
         return Crop((wave * factor).clamp(-1, 1)[:, None], labels)
+
+
+class CodedStore:
+    """Speech on the device with its codes: wave int16 [frames, 1920], codes int16 [V, frames, K], of V sets of codes
+    that stand for the same speech. Crops cross utterance borders.
+    """
+
+    def __init__(self, wave: NDArray[np.int16], codes: NDArray[np.int16], device: torch.device) -> None:
+        if codes.shape[1] * FRAME != len(wave):
+            raise ValueError(f"codes: {codes.shape[1]} frames for {len(wave) / FRAME:g} frames of speech")
+        self.wave = torch.from_numpy(wave).to(device).view(-1, FRAME)
+        self.codes = torch.from_numpy(codes).to(device)
+
+    @property
+    def hours(self) -> float:
+        return len(self.wave) * FRAME / RATE / 3600
+
+    def crop(self, count: int, frames: int) -> tuple[Tensor, Tensor]:
+        """(codes int64 [count, K, frames], wave float32 [count, 1, 1920 · frames]), each crop's codes from one set."""
+        if frames >= len(self.wave):
+            raise ValueError(f"crop: {frames} frames do not fit in {len(self.wave)}")
+        device = self.wave.device
+        start = torch.randint(0, len(self.wave) - frames, (count, 1), device=device)
+        chosen = torch.randint(0, len(self.codes), (count, 1), device=device)
+        at = start + torch.arange(frames, device=device)
+        codes = self.codes[chosen, at].long().transpose(1, 2)
+        return codes, self.wave[at].flatten(1)[:, None].float() / 32768

@@ -1,9 +1,10 @@
-"""Codes of recordings that nothing was trained on, by the codec's own encoder: what an evaluation decodes and compares.
+"""Recordings of a tar: a shard of those that are trained on, and codes of those that are held out, by the codec's own
+encoder, which an evaluation decodes and compares.
 
 The encoder is not shipped, so its codes are; bench/codec_quality.py reads them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,26 @@ from numpy.typing import NDArray
 
 from training.shards import decode, entries
 from training.tts.codec import Codec
-from training.tts.config import FRAME, RATE
-from training.tts.speech import levelled
+from training.tts.config import FRAME, LABEL, RATE
+from training.tts.phones import UNKNOWN
+from training.tts.speech import Shard, Utterance, join, levelled
+
+
+def held_texts(rows: Iterable[dict[str, str]], every: int) -> set[str]:
+    """Every so-many-th prompt of a tar in alphabetical order."""
+    return set(sorted({row["text"] for row in rows})[::every])
+
+
+def recordings(tar: Path, speaker: str, every: int) -> Shard:
+    """All takes of a tar, as of one speaker, none with phone labels."""
+    rows = list(entries(tar))
+    held = held_texts((row for row, _ in rows), every)
+    pieces: list[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]] = []
+    for row, data in rows:
+        wave = levelled(decode(data, RATE, "float32"))
+        made = Utterance(row["text"], speaker, len(wave) // FRAME, row["text"] in held)
+        pieces.append((made, wave, np.full(len(wave) // LABEL, UNKNOWN, np.uint8)))
+    return join(pieces)
 
 
 @torch.inference_mode()
@@ -23,7 +42,7 @@ def write_codes(codec: Codec, tars: Sequence[Path], every: int, out: Path) -> in
     names: list[str] = []
     codes: list[NDArray[np.int16]] = []
     for rows in (list(entries(tar)) for tar in tars):
-        kept = set(sorted({row["text"] for row, _ in rows})[::every])
+        kept = held_texts((row for row, _ in rows), every)
         for name, data in ((row["file"], data) for row, data in rows if row["text"] in kept):
             wave = torch.from_numpy(levelled(decode(data, RATE, "float32"))).float() / 32768
             codes.append(codec.encode(wave[None, None])[0].T.numpy().astype(np.int16))

@@ -91,27 +91,41 @@ def make_rows(
     read and ends before the speech does. Every second row names its language.
     spoken: texts in words, of written ones.
     """  # fmt: skip
-    text, ids = text_ids(tokenizer), codec_ids(config)
-    longest = config.talker_training.lengths[-1]
+    ids = codec_ids(config)
     named = set(ids.speakers) if speakers is None else speakers & set(ids.speakers)
     wanted = [i for i, speaker in enumerate(codes.speaker) if speaker in named and codes.held_out[i] == held_out]
-    read = [speakable((spoken or {}).get(written, written)) for written in (codes.text[i] for i in wanted)]
+    return list(laid_out(codes, wanted, config, tokenizer, spoken or {}).values())
+
+
+def laid_out(
+    codes: Codes, wanted: Sequence[int], config: Config, tokenizer: Tokenizer, spoken: Mapping[str, str]
+) -> dict[int, Row]:
+    """Rows of those of the `wanted` utterances that fit, as `make_rows` says, by their numbers."""
+    text, ids = text_ids(tokenizer), codec_ids(config)
+    longest = config.talker_training.lengths[-1]
+    read = [speakable(spoken.get(written, written)) for written in (codes.text[i] for i in wanted)]
     encoded = [tokens.ids for tokens in tokenizer.encode_batch(read)]
-    rows: list[Row] = []
+    rows: dict[int, Row] = {}
     for i, tokens in zip(wanted, encoded, strict=True):
         frames = codes.of(i)
         if tokens and len(tokens) <= len(frames) and len(frames) + 10 <= longest:
-            rows.append(lay_out(frames, tokens, codes.speaker[i], text, ids, language=len(rows) % 2 == 0))
+            rows[i] = lay_out(frames, tokens, codes.speaker[i], text, ids, language=len(rows) % 2 == 0)
     return rows
+
+
+def make_bucket(
+    rows: Sequence[Row], length: int, config: Config, tokenizer: Tokenizer, device: torch.device
+) -> Bucket:
+    """Rows of up to `length` positions on the device."""
+    return Bucket(rows, length, text_ids(tokenizer), codec_ids(config), device)
 
 
 def make_buckets(rows: Sequence[Row], config: Config, tokenizer: Tokenizer, device: torch.device) -> list[Bucket]:
     """One bucket a configured length, empty ones left out."""
-    text, ids = text_ids(tokenizer), codec_ids(config)
     lengths = config.talker_training.lengths
     out: list[Bucket] = []
     for low, high in zip((0, *lengths), lengths, strict=False):
         inside = [row for row in rows if low < len(row.text) <= high]
         if inside:
-            out.append(Bucket(inside, high, text, ids, device))
+            out.append(make_bucket(inside, high, config, tokenizer, device))
     return out

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 from training.tts.config import RATE
 
 SCALES = ((2048, 128), (1024, 96), (512, 64), (256, 32), (128, 12))  # (window in samples, mel bands)
-_FLOOR = 1e-4  # of a magnitude, before its logarithm
+_FLOOR = 1e-4  # of a magnitude that the encoder reads, before its logarithm
+_COMPARED_FLOOR = 0.02  # of one that is compared: below it differences are inaudible, and would outweigh speech
 
 
 def mel_bank(window: int, bands: int, low: float = 20.0, high: float = RATE / 2) -> Tensor:
@@ -74,7 +75,7 @@ class SpectralDistance(nn.Module):
             for size, _ in SCALES:
                 window, bank = cast(Tensor, getattr(self, f"window{size}")), cast(Tensor, getattr(self, f"bank{size}"))
                 linear = magnitude(both, window, size // 4)
-                a, b = (bank @ linear + _FLOOR).log10().chunk(2)
+                a, b = (bank @ linear + _COMPARED_FLOOR).log10().chunk(2)
                 p, q = linear.sqrt().chunk(2)
                 total = total + F.l1_loss(a, b) + self.magnitudes * F.l1_loss(p, q) / size**0.25
             return total / len(SCALES)

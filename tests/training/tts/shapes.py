@@ -8,7 +8,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from training.speech.slots import vocabulary
-from training.tts.config import CodecShape, CodecTraining, Config, TalkerShape, TalkerTraining
+from training.tts.config import CodecShape, CodecTraining, Config, DecoderTraining, TalkerShape, TalkerTraining
 from training.tts.speech import Shard, Utterance, join, levelled
 from training.tts.text import speakable
 from training.tts.tokenizer import train_tokenizer
@@ -29,6 +29,9 @@ CONFIG = Config(
     ),
     codec_training=CodecTraining(
         batch=2, frames=12, slice_frames=3, history_frames=1, unquantised_steps=2, warmup_steps=2,
+    ),
+    decoder_training=DecoderTraining(
+        batch=2, frames=12, slice_frames=3, history_frames=1, warmup_steps=2, period_widths=(4, 8), spectrum_width=4,
     ),
     speakers=("ada", "ben"),
     talker_training=TalkerTraining(positions=160, predictor_frames=24, lengths=(40, 60), warmup_steps=5, guide_layer=1),

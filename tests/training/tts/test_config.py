@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parents[3] / "training/tts"
 
 def test_the_file_is_sound_and_names_its_rate() -> None:
     codec = load_config(FOLDER / "pocket-tts-en.toml").codec
-    assert 12.5 * codec.num_quantizers * (codec.codebook_size.bit_length() - 1) == 2000
+    assert 12.5 * codec.num_quantizers * (codec.codebook_size.bit_length() - 1) == 1000
 
 
 def test_an_unknown_setting_is_named(tmp_path: Path) -> None:

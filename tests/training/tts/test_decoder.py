@@ -1,0 +1,119 @@
+"""The decoder against discriminators: what a step may change, what a run goes on from, and codes as a talker makes them.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from tests.training.tts.shapes import CONFIG, random_codes, tokenizer, tone_shard
+from training.tts.codec import Codec, load_codec, save_codec
+from training.tts.codes import encode, load_codes
+from training.tts.crops import CodedStore
+from training.tts.decoder_run import DecoderRun, DecoderTrainer, read_coded
+from training.tts.decoder_step import DecoderStep
+from training.tts.discriminators import Discriminators, verdict
+from training.tts.own_codes import own_codes
+from training.tts.talker import Talker
+
+CPU = torch.device("cpu")
+
+
+def small() -> Codec:
+    torch.manual_seed(0)
+    return Codec(CONFIG.codec).eval()
+
+
+def coded(folder: Path) -> tuple[Path, Path, Path]:
+    """(codec, folder of shards, their codes), short utterances among long ones."""
+    tone_shard("ada", frames=40).save(folder / "speech/ada-0.npz")
+    tone_shard("ada", frames=40, held_out=True).save(folder / "speech/ada-1.npz")
+    tone_shard("ben", count=2, frames=9).save(folder / "speech/ben-0.npz")
+    save_codec(small(), folder / "codec.safetensors")
+    codes = encode(load_codec(folder / "codec.safetensors"), sorted((folder / "speech").glob("*.npz")), CPU)
+    codes.save(folder / "codes.npz")
+    return folder / "codec.safetensors", folder / "speech", folder / "codes.npz"
+
+
+def test_a_crop_s_codes_stand_for_its_samples(tmp_path: Path) -> None:
+    codec, speech, codes = coded(tmp_path)
+    trained, held = read_coded((speech,), (codes,), CPU)
+    assert (len(trained.wave), len(held.wave)) == (4 * 40 + 2 * 9, 4 * 40)
+    whole = load_codes(codes)
+    assert np.array_equal(trained.codes[0, -9:].numpy(), whole.of(len(whole.text) - 1))
+    found, wave = trained.crop(3, 10)
+    for i in range(3):
+        frames = trained.wave.float() / 32768
+        at = next(k for k in range(len(frames)) if torch.equal(frames[k : k + 10].flatten(), wave[i, 0]))
+        assert torch.equal(found[i].T, trained.codes[0, at : at + 10].long())
+    with pytest.raises(ValueError, match="not fit"):
+        held.crop(1, 160)
+    other = load_codes(codes)
+    replace(other, lengths=other.lengths[::-1].copy()).save(tmp_path / "other.npz")
+    with pytest.raises(ValueError, match="utterance 0 is another"):
+        read_coded((speech,), (codes, tmp_path / "other.npz"), CPU)
+
+
+def test_a_step_changes_the_decoder_and_its_judges_and_no_code() -> None:
+    codec = small().train()
+    wave = torch.rand(30 * 1920).mul(20000).to(torch.int16).numpy()
+    store = CodedStore(wave, np.random.default_rng(1).integers(0, 32, (2, 30, 3)).astype(np.int16), CPU)
+    step = DecoderStep(codec.decoder, CONFIG.decoder_training, store, CPU, graphs=False)
+    parts = {"codec": codec, "judges": step.discriminators}
+    before = {n: {k: v.clone() for k, v in p.state_dict().items()} for n, p in parts.items()}
+    run = step.begin()
+    step.rate(1e-3)
+    run()
+    changed = {f"{n}.{k}" for n, p in parts.items() for k, v in p.state_dict().items() if not torch.equal(v, before[n][k])}
+    assert any(k.startswith("codec.decoder.decoder.") for k in changed)
+    assert any(k.startswith("judges.parts.0.") for k in changed) and any(k.startswith("judges.parts.7.") for k in changed)
+    assert not any(k.startswith("codec.encoder") for k in changed)
+    assert {k.split(".")[4] for k in changed if k.startswith("codec.decoder.quantizer")} == {"output_proj"}
+    assert torch.isfinite(step.measures).all()
+
+
+def test_discriminators_learn_to_tell_tones_from_noise() -> None:
+    torch.manual_seed(1)
+    judges = Discriminators((8, 16), 8)
+    optimizer = torch.optim.AdamW(judges.parameters(), 2e-3)
+    at = torch.arange(5760) / 24000
+    told: list[float] = []
+    for _ in range(80):
+        tone = 0.1 * torch.sin(2 * torch.pi * (200 + 100 * torch.rand(4, 1, 1)) * at)
+        found = verdict(judges(tone), judges(0.07 * torch.randn(4, 1, 5760)))
+        optimizer.zero_grad()
+        found.telling.backward()
+        optimizer.step()
+        told.append(found.telling.item())
+    assert told[-1] < 0.5 * told[0]
+
+
+def test_a_run_leaves_a_codec_with_the_same_codes_and_goes_on(tmp_path: Path) -> None:
+    codec, speech, codes = coded(tmp_path)
+    run = DecoderRun(codec, (speech,), (codes,), tmp_path / "out", 1e9, steps=2, device="cpu", report=1)
+    DecoderTrainer(CONFIG, run).train()
+    made = tmp_path / "out/codec.safetensors"
+    again = encode(load_codec(made), sorted(speech.glob("*.npz")), CPU)
+    assert np.array_equal(again.codes, load_codes(codes).codes)
+    assert json.loads((tmp_path / "out/decoder.json").read_text())["scores"][-1]["distance"] > 0
+    on = DecoderTrainer(CONFIG, replace(run, codes=(codes, codes), steps=3))
+    assert on.progress.count == 2 and on.speech.codes.shape[0] == 2
+    on.train()
+    assert on.progress.count == 3
+
+
+def test_own_codes_keep_the_first_book_and_those_that_do_not_fit(tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    codes = random_codes(count=6, frames=24)
+    codes.text[2] = " and".join([codes.text[2]] * 20)  # more tokens than frames
+    talker = Talker(CONFIG.talker, CONFIG.codec)
+    own = own_codes(talker, codes, CONFIG, tokenizer(tmp_path), CPU, {})
+    assert np.array_equal(own.codes[:, 0], codes.codes[:, 0]) and own.text == codes.text
+    assert np.array_equal(own.of(2), codes.of(2))
+    assert all(np.mean(own.of(i)[:, 1:] == codes.of(i)[:, 1:]) < 0.3 for i in (0, 1, 3, 4, 5))

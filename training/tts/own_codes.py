@@ -1,0 +1,45 @@
+"""Codes as the talker makes them: of every frame codebook 0 and what came before as recorded, the other books by the
+predictor. A decoder that learns from them beside the recorded ones is used to what it will be given.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from training.tts.codes import Codes
+from training.tts.config import Config
+from training.tts.graph import autocast
+from training.tts.prompt import codec_ids
+from training.tts.rows import laid_out, make_bucket
+from training.tts.talker import Talker
+from training.tts.talker_step import with_own
+
+_POSITIONS = 32_768  # of a batch
+
+
+@torch.no_grad()
+def own_codes(
+    talker: Talker, codes: Codes, config: Config, tokenizer: Tokenizer, device: torch.device, spoken: Mapping[str, str]
+) -> Codes:
+    """The same utterances; those that cannot be laid out, or are of other speakers, keep their codes."""
+    talker.to(device).eval()
+    made = codes.codes.copy()
+    ends = np.cumsum(codes.lengths)
+    wanted = [i for i, speaker in enumerate(codes.speaker) if speaker in codec_ids(config).speakers]
+    rows = laid_out(codes, wanted, config, tokenizer, spoken)
+    order = sorted(rows, key=lambda i: len(rows[i].text))
+    while order:
+        count = max(1, _POSITIONS // len(rows[order[-1]].text))
+        group, order = order[-count:], order[:-count]
+        length = len(rows[group[-1]].text)
+        bucket = make_bucket([rows[i] for i in group], length, config, tokenizer, device)
+        batch = bucket.batch(torch.arange(len(group), device=device), None)
+        given = torch.cat([batch.codec[..., None], batch.rest], -1)
+        with autocast(device):
+            changed = with_own(talker, batch, given, torch.ones(len(group), device=device), 0.0)
+        found = changed.to(torch.int16).cpu().numpy()
+        for row, frames, i in zip(found, batch.frame.cpu().numpy(), group, strict=True):
+            made[ends[i] - codes.lengths[i] : ends[i]] = row[frames]
+    return Codes(made, codes.lengths, codes.text, codes.speaker, codes.held_out)
