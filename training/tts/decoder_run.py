@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from training.progress import Progress, rate_at
 from training.tts.codec import load_codec, save_codec
@@ -40,20 +41,23 @@ class DecoderRun:
     report: int = _REPORT
 
 
-def read_coded(speech: tuple[Path, ...], codes: tuple[Path, ...], device: torch.device) -> tuple[CodedStore, CodedStore]:
+def read_coded(
+    speech: tuple[Path, ...], codes: tuple[Path, ...], device: torch.device
+) -> tuple[CodedStore, CodedStore]:
     """(what is trained on, what is held out) of the shards and of the files of codes that stand for them.
 
     Raises:
         ValueError: a file holds other utterances than the shards, or none is held out.
     """
     sets = [load_codes(path) for path in codes]
-    waves: dict[bool, list[np.ndarray]] = {False: [], True: []}
-    rows: dict[bool, list[list[np.ndarray]]] = {False: [[] for _ in sets], True: [[] for _ in sets]}
+    waves: dict[bool, list[NDArray[np.int16]]] = {False: [], True: []}
+    rows: dict[bool, list[list[NDArray[np.int16]]]] = {False: [[] for _ in sets], True: [[] for _ in sets]}
     count = 0
     for shard in map(load_shard, shards(speech)):
         for utterance, wave, _ in shard.pieces():
             for path, one, parts in zip(codes, sets, rows[utterance.held_out], strict=True):
-                if count >= len(one.text) or (one.text[count], one.lengths[count]) != (utterance.text, utterance.frames):
+                wanted = utterance.text, utterance.frames
+                if count >= len(one.text) or (one.text[count], one.lengths[count]) != wanted:
                     raise ValueError(f"{path}: utterance {count} is another one than in the shards")
                 parts.append(one.of(count))
             waves[utterance.held_out].append(wave)

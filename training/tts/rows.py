@@ -113,9 +113,7 @@ def laid_out(
     return rows
 
 
-def make_bucket(
-    rows: Sequence[Row], length: int, config: Config, tokenizer: Tokenizer, device: torch.device
-) -> Bucket:
+def make_bucket(rows: Sequence[Row], length: int, config: Config, tokenizer: Tokenizer, device: torch.device) -> Bucket:
     """Rows of up to `length` positions on the device."""
     return Bucket(rows, length, text_ids(tokenizer), codec_ids(config), device)
 
