@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from engines import DEVICES
+
 FAILED, MISUSED = 1, 2
 """Exit codes: something failed; it was asked for wrongly."""
 
@@ -58,9 +60,7 @@ Threads = Annotated[
 ]
 Device = Annotated[
     str,
-    typer.Option(
-        "--device", metavar="auto|cpu|cuda|dml", help="Where models are computed; auto: on what is installed."
-    ),
+    typer.Option("--device", metavar="|".join(DEVICES), help="Where models are computed; auto: on what is installed."),
 ]
 Language = Annotated[
     str | None, typer.Option("--language", metavar="CODE", help="Language spoken (ISO 639-1); heard, if not given.")

@@ -16,6 +16,8 @@ from typing import Any, cast, get_type_hints
 
 import msgspec
 
+from engines import DEVICES
+
 ENVIRONMENT_PREFIX = "HEARSAY_"
 
 Value = str | int | float | bool | tuple[str, ...]
@@ -69,7 +71,7 @@ class Settings:
     )
     device: str = _setting(
         "auto", "Where models are computed: `cuda`: an NVIDIA card; `dml`: graphs through DirectML; `auto`: what is "
-        "installed decides (`hearsay doctor`).", choices=("auto", "cpu", "cuda", "dml"),
+        "installed decides (`hearsay doctor`).", choices=DEVICES,
     )  # fmt: skip
     sessions: int = _setting(
         32, "Live streams and file transcriptions at the same time, fewer where the machine would not keep them live; "

@@ -4,6 +4,10 @@ import contextlib
 import ctypes
 import os
 import sys
+from typing import Final
+
+DEVICES: Final = ("auto", "cpu", "cuda", "dml")
+"""Where models may be asked to be computed (engines/device.py). Here, because that module loads llama.cpp."""
 
 # libgomp's threads spin before they sleep. ggml meets a barrier after every operator, so some spinning pays; the
 # default (milliseconds) starves whoever else needs the core. libgomp reads this once, when llama.cpp loads it.

@@ -10,11 +10,10 @@ import sys
 from dataclasses import dataclass
 from typing import Final
 
+from engines import DEVICES
 from engines.llama import offloads
 from engines.onnx import ProviderError, providers
 
-DEVICES: Final = ("auto", "cpu", "cuda", "dml")
-"""What may be asked for."""
 CARD_THREADS: Final = 4
 """Threads of a call that a card computes: they only prepare it."""
 
