@@ -257,7 +257,8 @@ class Lane:
                 first = min(alone, key=lambda job: job.deadline, default=first)
             group = [first]
             if first.key is not None:
-                group += [job for job in self._jobs if job is not first and job.key == first.key][: self._most - 1]
+                others = (job for job in self._jobs if job is not first and job.key == first.key)
+                group += sorted(others, key=lambda job: job.deadline)[: self._most - 1]
             taken = set(map(id, group))
             self._jobs = deque(job for job in self._jobs if id(job) not in taken)
             return group

@@ -320,6 +320,23 @@ def test_a_batch_is_as_large_as_it_may_be() -> None:
     assert sizes == [4, 4, 2]
 
 
+def test_of_more_jobs_than_fit_a_batch_the_most_urgent_go() -> None:
+    """Whatever the order they came in."""
+    lane, batches = Lane("hearsay-test", most=2), list[list[str]]()
+
+    def run(batch: list[str]) -> list[str]:
+        batches.append(batch)
+        return batch
+
+    try:
+        with queue(lane) as add:
+            for priority in (Priority.INTERIM, Priority.BACKLOG, Priority.EARLY, Priority.FINAL):
+                add(lambda one=task(priority): lane.submit(one.priority.name, run, key="batch", owner=one))
+    finally:
+        lane.close()
+    assert batches == [["FINAL", "EARLY"], ["INTERIM", "BACKLOG"]]
+
+
 def test_time_is_booked_to_the_most_urgent_of_a_batch() -> None:
     """By a stopwatch that stands but for what the jobs say: a machine that is busy takes longer. What gave way is not
     booked twice."""
