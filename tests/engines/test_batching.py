@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -420,6 +420,58 @@ def test_in_a_flat_lane_what_nobody_shares_goes_first_for_as_long_as_a_shared_ca
     finally:
         lane.close()
     assert done == [["first step"], ["before them"], ["one"], ["second step"], ["two"], ["three"]]
+
+
+def test_a_flat_lane_saves_up_no_time_for_what_nobody_shares() -> None:
+    """However many shared calls found nothing to let go first."""
+    seconds, done = 0.0, list[str]()
+    lane = Lane("hearsay-test", stopwatch=lambda: seconds, flat=True)
+    urgent, waiting = task(Priority.FINAL), task(Priority.INTERIM)
+
+    def run(batch: list[str]) -> list[str]:
+        nonlocal seconds
+        seconds += 1
+        done.extend(batch)
+        return batch
+
+    try:
+        for _ in range(3):
+            lane.submit("step", run, key="step", owner=urgent)
+        with queue(lane) as add:
+            add(lambda: lane.submit("last step", run, key="step", owner=urgent))
+            for name in ("one", "two"):
+                add(lambda name=name: lane.submit(name, run, owner=waiting))
+    finally:
+        lane.close()
+    assert done[3:] == ["one", "last step", "two"]
+
+
+def test_in_a_flat_lane_too_a_job_gives_way_only_to_what_is_more_urgent() -> None:
+    """A shared call inside it lets nothing of a later deadline in."""
+    done: list[str] = []
+    lane = Lane("hearsay-test", flat=True)
+    urgent, long, later = task(Priority.FINAL), task(Priority.EARLY), task(Priority.INTERIM)
+
+    def shared(batch: list[str]) -> list[str]:
+        done.extend(batch)
+        return batch
+
+    def parts() -> list[Future[object]]:
+        others = [pool.submit(noting(lane, done, "later", later))]
+        others += [pool.submit(lane.submit, name, shared, key=name, owner=urgent) for name in ("step", "another")]
+        until_waiting(lane, 3)
+        for name in ("one", "two"):
+            noting(lane, done, name, long)()
+        return others
+
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            for other in lane.call(parts, owner=long):
+                other.result(60)
+    finally:
+        lane.close()
+    assert sorted(done[:2]) == ["another", "step"]
+    assert done[2:] == ["one", "two", "later"]
 
 
 def together(*, flat: bool, sessions: int = 24, steps: int = 8) -> list[int]:
