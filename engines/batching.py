@@ -15,8 +15,10 @@ call, or for one such job that was more urgent than the chain.
 
 On a graphics card a call takes much the same time whatever it holds, so it had better hold much. By deadlines alone it
 holds one job: a session brings its next step while the call after its own runs, so the two most urgent ones take turns,
-each alone, and all others wait to begin. Such a lane is *flat*: after a shared call, jobs that nobody can share go
-before the next one for as long as it took. They begin what the next shared calls go on with.
+each alone, and all others wait to begin. Such a lane is *flat*: after a call of jobs with a key, jobs without one go
+before the next such call for as long as it took, at least one of them where any waits, whatever the deadlines: they
+begin what the next shared calls go on with. So a final's step waits behind one job without a key that is longer than
+the step, or several that together take as long.
 """
 
 import math
@@ -158,7 +160,7 @@ class Lane:
         self._closed = False
         self._most, self._flat = most, flat
         self._aside = 0.0
-        """Seconds for which jobs that share no call go before those that do."""
+        """Seconds left for which jobs without a key go before those with one; 0 and below: by their deadlines."""
         self.busy = dict.fromkeys(Priority, 0.0)
         """Seconds spent running jobs, by the priority of the most urgent one of each batch."""
         self._inner = 0.0
