@@ -51,7 +51,6 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
 
     held_out = stages.add_parser("held-out", help="codes of recordings that the evaluation compares with")
     held_out.add_argument("tars", type=Path, nargs="+")
-    held_out.add_argument("--every", type=int, default=27, help="takes of every so-many-th prompt")
     held_out.add_argument("--codec", type=Path, required=True)
     held_out.add_argument("--out", type=Path, required=True, help="held-out.npz")
 
@@ -78,7 +77,6 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     recordings = stages.add_parser("recordings", help="a tar of recordings as a shard, without phone labels")
     recordings.add_argument("tar", type=Path)
     recordings.add_argument("--speaker", required=True)
-    recordings.add_argument("--every", type=int, default=27, help="takes of every so-many-th prompt are held out")
     recordings.add_argument("--out", type=Path, required=True, help="the shard's file")
 
     checkpoint = stages.add_parser("checkpoint", help="official-layout folder of codec, talker and tokenizer")
@@ -129,9 +127,9 @@ def main() -> None:
         device, tokenizer = torch.device(a.device), Tokenizer.from_file(str(a.tokenizer))
         own_codes(load_talker(a.talker, config), load_codes(a.codes), config, tokenizer, device, spoken).save(a.out)
     elif a.stage == "recordings":
-        from training.tts.held_out import recordings
+        from training.tts.recordings import read_recordings
 
-        recordings(a.tar, a.speaker, a.every).save(a.out)
+        read_recordings(a.tar, a.speaker).save(a.out)
     elif a.stage == "encode":
         import torch
 
@@ -144,9 +142,9 @@ def main() -> None:
         print(f"{len(codes.text)} utterances, {len(codes.codes) / FRAMES_AN_HOUR:.2f} h")
     elif a.stage == "held-out":
         from training.tts.codec import load_codec
-        from training.tts.held_out import write_codes
+        from training.tts.recordings import write_codes
 
-        print(f"{write_codes(load_codec(a.codec), a.tars, a.every, a.out)} recordings")
+        print(f"{write_codes(load_codec(a.codec), a.tars, a.out)} recordings")
     elif a.stage == "talker":
         from training.tts.talker_run import TalkerRun, TalkerTrainer
 

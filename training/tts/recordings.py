@@ -1,5 +1,5 @@
-"""Recordings of a tar: a shard of those that are trained on, and codes of those that are held out, by the codec's own
-encoder, which an evaluation decodes and compares.
+"""Recordings of a tar: all as a shard, in which every so-many-th prompt is held out; and the codes of those held out, by
+the codec's own encoder, which an evaluation decodes and compares.
 
 The encoder is not shipped, so its codes are; bench/codec_quality.py reads them.
 """
@@ -17,13 +17,15 @@ from training.tts.config import FRAME, LABEL, RATE
 from training.tts.phones import UNKNOWN
 from training.tts.speech import Shard, Utterance, join, levelled
 
+_EVERY = 27
+
 
 def held_texts(rows: Iterable[dict[str, str]], every: int) -> set[str]:
-    """Every so-many-th prompt of a tar in alphabetical order."""
+    """Every so-many-th prompt of a tar in alphabetical order: its takes are held out."""
     return set(sorted({row["text"] for row in rows})[::every])
 
 
-def recordings(tar: Path, speaker: str, every: int) -> Shard:
+def read_recordings(tar: Path, speaker: str, every: int = _EVERY) -> Shard:
     """All takes of a tar, as of one speaker, none with phone labels."""
     rows = list(entries(tar))
     held = held_texts((row for row, _ in rows), every)
@@ -36,9 +38,8 @@ def recordings(tar: Path, speaker: str, every: int) -> Shard:
 
 
 @torch.inference_mode()
-def write_codes(codec: Codec, tars: Sequence[Path], every: int, out: Path) -> int:
-    """files, starts (0), frames [n] and codes int16 [all frames, K] of the recordings, all takes of every so-many-th
-    prompt of a tar in alphabetical order; returns how many."""
+def write_codes(codec: Codec, tars: Sequence[Path], out: Path, every: int = _EVERY) -> int:
+    """files, starts (0), frames [n] and codes int16 [all frames, K] of the takes that are held out; returns how many."""
     names: list[str] = []
     codes: list[NDArray[np.int16]] = []
     for rows in (list(entries(tar)) for tar in tars):
