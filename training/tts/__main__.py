@@ -33,10 +33,10 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     codec.add_argument("--device", default="cuda")
     codec.add_argument("--eager", action="store_false", dest="graphs", help="no CUDA graphs, nothing compiled")
 
-    decoder = stages.add_parser("decoder", help="go on with its decoder against discriminators, codes as they are")
+    decoder = stages.add_parser("decoder", help="train the codec's decoder on fixed codes, against discriminators")
     decoder.add_argument("--start", type=Path, required=True, help="codec.safetensors")
     decoder.add_argument("--speech", type=Path, nargs="+", required=True)
-    decoder.add_argument("--codes", type=Path, nargs="+", required=True, help="of that speech, in one or several ways")
+    decoder.add_argument("--codes", type=Path, nargs="+", required=True, help="of that speech, and the talker's own")
     decoder.add_argument("--out", type=Path, required=True)
     decoder.add_argument("--seconds", type=float, required=True)
     decoder.add_argument("--steps", type=int, default=10**9)

@@ -90,10 +90,10 @@ class DecoderTraining:
     slice_frames: int = 8  # decoded, compared and judged: a slice a crop
     history_frames: int = 4  # decoded before a slice, not compared
     mel_weight: float = 15.0
-    magnitude_weight: float = 0.5
+    magnitude_weight: float = 0.5  # as in CodecTraining
     likeness_weight: float = 2.0  # of distances between the discriminators' hidden layers
-    period_widths: tuple[int, ...] = (32, 64, 128, 256, 256)
-    spectrum_width: int = 32
+    period_widths: tuple[int, ...] = (32, 64, 128, 256, 256)  # channels of the layers that judge periods
+    spectrum_width: int = 32  # channels of those that judge spectra
     rate: float = 3e-4  # of decoder and discriminators
     warmup_steps: int = 200
     final_rate: float = 0.03  # of the peak

@@ -26,8 +26,8 @@ _TEST_CROPS = 32
 
 @dataclass(frozen=True)
 class DecoderRun:
-    """What a run is given besides the configuration. start: codec.safetensors whose codes these are; speech: folders of
-    shards; codes: files that `encode` made of them, or that a talker's own codes stand in.
+    """What a run is given besides the configuration. start: the codec.safetensors that made the codes; speech: folders
+    of shards; codes: files of `encode` of that speech, and of `own-codes` of such a file.
     """
 
     start: Path
@@ -62,6 +62,9 @@ def read_coded(
                 parts.append(one.of(count))
             waves[utterance.held_out].append(wave)
             count += 1
+    for path, one in zip(codes, sets, strict=True):
+        if count != len(one.text):
+            raise ValueError(f"{path}: {len(one.text)} utterances, in the shards {count}")
     for kept, name in ((False, "trained on"), (True, "held out")):
         if not waves[kept]:
             raise ValueError(f"speech: no utterance in it is {name}")
@@ -94,7 +97,7 @@ class DecoderTrainer:
             self.step.take(state)
 
     def train(self) -> None:
-        """Until the seconds or steps are over; always leaves a checkpoint."""
+        """Until the seconds or steps are over; always leaves codec.safetensors and a state to go on from."""
         t, run, progress = self.config.decoder_training, self.run, self.progress
         step = self.step.begin()
         progress.begin()

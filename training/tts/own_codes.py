@@ -1,10 +1,10 @@
-"""Codes as the talker makes them: of every frame codebook 0 and what came before as recorded, the other books by the
-predictor. A decoder that learns from them beside the recorded ones is used to what it will be given.
+"""Codes as the talker makes them of recorded ones: codebook 0 of every frame stays, the other books are the predictor's
+likeliest after the recorded frames before. A decoder that learns from both is used to what it will be given.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-import numpy as np
 import torch
 from tokenizers import Tokenizer
 
@@ -25,9 +25,9 @@ def own_codes(
 ) -> Codes:
     """The same utterances; those that cannot be laid out, or are of other speakers, keep their codes."""
     talker.to(device).eval()
-    made = codes.codes.copy()
-    ends = np.cumsum(codes.lengths)
-    wanted = [i for i, speaker in enumerate(codes.speaker) if speaker in codec_ids(config).speakers]
+    made = replace(codes, codes=codes.codes.copy())
+    known = codec_ids(config).speakers
+    wanted = [i for i, speaker in enumerate(codes.speaker) if speaker in known]
     rows = laid_out(codes, wanted, config, tokenizer, spoken)
     order = sorted(rows, key=lambda i: len(rows[i].text))
     while order:
@@ -41,5 +41,5 @@ def own_codes(
             changed = with_own(talker, batch, given, torch.ones(len(group), device=device), 0.0)
         found = changed.to(torch.int16).cpu().numpy()
         for row, frames, i in zip(found, batch.frame.cpu().numpy(), group, strict=True):
-            made[ends[i] - codes.lengths[i] : ends[i]] = row[frames]
-    return Codes(made, codes.lengths, codes.text, codes.speaker, codes.held_out)
+            made.of(i)[:] = row[frames]
+    return made

@@ -1,5 +1,5 @@
-"""Recordings of a tar: all as a shard, in which every so-many-th prompt is held out; and the codes of those held out, by
-the codec's own encoder, which an evaluation decodes and compares.
+"""Recordings of a tar: all as a shard, in which every so-many-th prompt is held out; and the codes of those held out,
+by the codec's own encoder, which an evaluation decodes and compares.
 
 The encoder is not shipped, so its codes are; bench/codec_quality.py reads them.
 """
@@ -39,7 +39,7 @@ def read_recordings(tar: Path, speaker: str, every: int = _EVERY) -> Shard:
 
 @torch.inference_mode()
 def write_codes(codec: Codec, tars: Sequence[Path], out: Path, every: int = _EVERY) -> int:
-    """files, starts (0), frames [n] and codes int16 [all frames, K] of the takes that are held out; returns how many."""
+    """files, starts (0), frames [n] and codes int16 [all frames, K] of the takes held out; returns how many."""
     names: list[str] = []
     codes: list[NDArray[np.int16]] = []
     for rows in (list(entries(tar)) for tar in tars):

@@ -13,7 +13,7 @@ import torch
 
 from tests.training.tts.shapes import CONFIG, random_codes, tokenizer, tone_shard
 from training.tts.codec import Codec, load_codec, save_codec
-from training.tts.codes import encode, load_codes
+from training.tts.codes import concatenate, encode, load_codes
 from training.tts.crops import CodedStore
 from training.tts.decoder_run import DecoderRun, DecoderTrainer, read_coded
 from training.tts.decoder_step import DecoderStep
@@ -57,6 +57,9 @@ def test_a_crop_s_codes_stand_for_its_samples(tmp_path: Path) -> None:
     replace(other, lengths=other.lengths[::-1].copy()).save(tmp_path / "other.npz")
     with pytest.raises(ValueError, match="utterance 0 is another"):
         read_coded((speech,), (codes, tmp_path / "other.npz"), CPU)
+    concatenate([other, other]).save(tmp_path / "more.npz")
+    with pytest.raises(ValueError, match="20 utterances, in the shards 10"):
+        read_coded((speech,), (tmp_path / "more.npz",), CPU)
 
 
 def test_a_step_changes_the_decoder_and_its_judges_and_no_code() -> None:
