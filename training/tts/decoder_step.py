@@ -29,7 +29,7 @@ class DecoderStep:
         self.decoder, self.training, self.speech, self.device, self._graphs = decoder, training, speech, device, graphs
         self.distance = SpectralDistance(training.magnitude_weight).to(device)
         self.discriminators = Discriminators(training.period_widths, training.spectrum_width).to(device).train()
-        # Neither the books nor what leads to them get a gradient, so the encoder's codes stay; what decodes them learns.
+        # Neither the books nor what leads to them get a gradient, so the encoder's codes stay.
         self.optimizer = adamw(decoder.parameters(), device, _BETAS, _DECAY)
         self.telling = adamw(self.discriminators.parameters(), device, _BETAS, _DECAY)
         self.measures = torch.zeros(len(MEASURES), device=device)
