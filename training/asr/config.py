@@ -50,7 +50,7 @@ class Regularisation:
     ctc_continued: float = 0.5  # in a run that starts from weights
     middle_ctc: float = 0.3  # share of the CTC loss taken at an inner encoder layer
     middle_layer: int = 0  # which one, counted from 1; 0 is the middle
-    style: float = 0.0  # share of rows coloured like another row (variation.py); above 0, half of the rows change pace
+    style: float = 0.0  # share of rows coloured like another row (augment.py); above 0, half of the rows change pace
 
 
 @dataclass(frozen=True)

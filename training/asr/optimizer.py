@@ -1,6 +1,6 @@
 """Muon on the matrices of the layers, AdamW on everything else, and the running average of the weights.
 
-Gradients live in one flat buffer, so that clipping and the reduction over several devices are one operation each.
+Gradients live in one flat buffer, so that clipping is one operation.
 `step` reads nothing back from the device and can be captured.
 """
 
