@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -456,8 +457,8 @@ def test_in_a_flat_lane_too_a_job_gives_way_only_to_what_is_more_urgent() -> Non
         done.extend(batch)
         return batch
 
-    def parts() -> list[Future[object]]:
-        others = [pool.submit(noting(lane, done, "later", later))]
+    def parts() -> list[Future[Any]]:
+        others: list[Future[Any]] = [pool.submit(noting(lane, done, "later", later))]
         others += [pool.submit(lane.submit, name, shared, key=name, owner=urgent) for name in ("step", "another")]
         until_waiting(lane, 3)
         for name in ("one", "two"):
