@@ -44,7 +44,8 @@ class DecoderRun:
 def read_coded(
     speech: tuple[Path, ...], codes: tuple[Path, ...], device: torch.device
 ) -> tuple[CodedStore, CodedStore]:
-    """(what is trained on, what is held out) of the shards and of the files of codes that stand for them.
+    """(what is trained on, what is held out) of the shards and of the files of codes that stand for them. What is held
+    out has the first file's codes alone: its scores stay comparable when a talker's own are added.
 
     Raises:
         ValueError: a file holds other utterances than the shards, or none is held out.
@@ -69,8 +70,8 @@ def read_coded(
         if not waves[kept]:
             raise ValueError(f"speech: no utterance in it is {name}")
     trained, held = (
-        CodedStore(np.concatenate(waves[kept]), np.stack([np.concatenate(p) for p in rows[kept]]), device)
-        for kept in (False, True)
+        CodedStore(np.concatenate(waves[kept]), np.stack([np.concatenate(p) for p in chosen]), device)
+        for kept, chosen in ((False, rows[False]), (True, rows[True][:1]))
     )
     return trained, held
 
