@@ -18,7 +18,7 @@ holds one job: a session brings its next step while the call after its own runs,
 each alone, and all others wait to begin. Such a lane is *flat*: after a call of jobs with a key, jobs without one go
 before the next such call for as long as it took, at least one of them where any waits, whatever the deadlines: they
 begin what the next shared calls go on with. So a final's step waits behind one job without a key that is longer than
-the step, or several that together take as long.
+the step, or several that together take as long; behind backlog only where it is backlog too.
 """
 
 import math
@@ -255,7 +255,9 @@ class Lane:
             if first is None or first.deadline >= before:
                 return []
             if first.key is not None and self._aside > 0:
-                alone = (job for job in self._jobs if job.key is None and job.deadline < before)
+                least = max(first.priority, Priority.INTERIM)  # backlog goes before no live step
+                waiting = (job for job in self._jobs if job.key is None and job.deadline < before)
+                alone = (job for job in waiting if job.priority <= least)
                 first = min(alone, key=lambda job: job.deadline, default=first)
             group = [first]
             if first.key is not None:

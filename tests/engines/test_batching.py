@@ -423,6 +423,28 @@ def test_in_a_flat_lane_what_nobody_shares_goes_first_for_as_long_as_a_shared_ca
     assert done == [["first step"], ["before them"], ["one"], ["second step"], ["two"], ["three"]]
 
 
+def test_in_a_flat_lane_backlog_goes_before_no_live_step() -> None:
+    seconds, done = 0.0, list[str]()
+    lane = Lane("hearsay-test", stopwatch=lambda: seconds, flat=True)
+    live, late, backlog = task(Priority.INTERIM), task(Priority.BACKLOG), task(Priority.BACKLOG)
+
+    def run(batch: list[str]) -> list[str]:
+        nonlocal seconds
+        seconds += 1
+        done.extend(batch)
+        return batch
+
+    try:
+        for owner in (live, late):
+            lane.submit("step", run, key="step", owner=owner)
+            with queue(lane) as add:
+                add(lambda owner=owner: lane.submit("next step", run, key="step", owner=owner))
+                add(lambda: lane.submit("backlog", run, owner=backlog))
+    finally:
+        lane.close()
+    assert done == ["step", "next step", "backlog", "step", "backlog", "next step"]
+
+
 def test_a_flat_lane_saves_up_no_time_for_what_nobody_shares() -> None:
     """However many shared calls found nothing to let go first."""
     seconds, done = 0.0, list[str]()
