@@ -13,7 +13,7 @@ from training.tts.config import RATE
 
 SCALES = ((2048, 128), (1024, 96), (512, 64), (256, 32), (128, 12))  # (window in samples, mel bands)
 _FLOOR = 1e-4  # of a magnitude that the encoder reads, before its logarithm
-_COMPARED_FLOOR = 0.02  # of one that is compared: below it differences are inaudible, and would outweigh speech
+_COMPARED_FLOOR = 0.02  # of one that is compared: lower, what is nearly silent outweighs speech
 
 
 def mel_bank(window: int, bands: int, low: float = 20.0, high: float = RATE / 2) -> Tensor:
