@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
-from engines.batching import Lane
+from engines.batching import Lane, Owner, Priority, Task
 
 
 @contextmanager
@@ -49,3 +49,13 @@ def queue(lane: Lane) -> Generator[Callable[[Callable[[], object]], None]]:
         yield add
     for call in calls:
         call.result()
+
+
+def task(priority: Priority, session: Owner | None = None) -> Task:
+    """A piece of work that begins now."""
+    return Task(session or Owner(), priority)
+
+
+def noting(lane: Lane, done: list[str], name: str, owner: Owner | None) -> Callable[[], None]:
+    """Submits a job that writes down that it was its turn."""
+    return lambda: lane.call(lambda: done.append(name), owner=owner)
