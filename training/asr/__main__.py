@@ -4,16 +4,14 @@ import argparse
 from dataclasses import fields
 from pathlib import Path
 
-from training.asr.config import load_config
+from training.asr.config import RECIPE, load_config
 from training.settings import lines_of, share
-
-_CONFIG = Path(__file__).parent / "pocket-asr-en.toml"
 
 
 def main() -> None:
     """Parse the command line and run one stage."""
     parser = argparse.ArgumentParser(prog="python -m training.asr", description=__doc__)
-    parser.add_argument("--config", type=Path, default=_CONFIG)
+    parser.add_argument("--config", type=Path, default=RECIPE)
     stages = parser.add_subparsers(dest="stage", required=True)
 
     licences = stages.add_parser("licences", help="print the licence table of shards")

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from training.settings import read_settings
 
+RECIPE = Path(__file__).with_name("pocket-asr-en.toml")
+
 
 @dataclass(frozen=True)
 class Shape:

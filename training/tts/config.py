@@ -64,7 +64,7 @@ class CodecTraining:
 
     batch: int = 12  # crops a step
     frames: int = 80  # of a crop
-    slice_frames: int = 16  # decoded and compared: two slices a crop
+    slice_frames: int = 16  # decoded and compared: a slice a crop
     history_frames: int = 4  # decoded before a slice, not compared
     gain: float = 0.15  # crops are played up to so much softer or louder: every utterance has one level
     unquantised_steps: int = 400  # before the codebooks are made by k-means; 0 keeps those of the weights begun from
@@ -72,6 +72,7 @@ class CodecTraining:
     magnitude_weight: float = 1.5  # of square-root magnitudes within the spectral distance: what is loud
     phone_weight: float = 2.0
     commitment_weight: float = 0.5
+    ear_weight: float = 1.0  # of the distance to the hearing model's encoder
     ema: float = 0.98
     dead_usage: float = 0.1  # vectors a batch below which an entry is restarted
     rate: float = 6e-4
@@ -91,6 +92,7 @@ class DecoderTraining:
     history_frames: int = 4  # decoded before a slice, not compared
     mel_weight: float = 15.0
     magnitude_weight: float = 0.5  # as in CodecTraining
+    ear_weight: float = 1.0  # as in CodecTraining
     likeness_weight: float = 2.0  # of distances between the discriminators' hidden layers
     period_widths: tuple[int, ...] = (32, 64, 128, 256, 256)  # channels of the layers that judge periods
     spectrum_width: int = 32  # channels of those that judge spectra
