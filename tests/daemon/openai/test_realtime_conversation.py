@@ -180,11 +180,14 @@ def test_whoever_begins_to_speak_interrupts(partner: Background, chat: ChatServe
     reply = LONG * 20
     chat.script.parts, chat.script.pause = reply, 0.2  # four minutes: however late it is interrupted, it still comes
     with session(partner.url) as live:
+        live.update(instructions="Be interrupted.", audio={"input": {"transcription": {}}})
         live.tell("conversation.item.create", item=ASKED)
         live.tell("response.create")
         while len(sound(live)) < 96_000:
             live.until("response.output_audio.delta")
-        time.sleep(1)  # some of it is played, by the clock
+        # By the clock its first word is played by now: a voice of random weights may take 13 s for the first sentence,
+        # which is 1.1 s for the word, and of the newest sound up to 1 s does not count yet.
+        time.sleep(2.5)
         live.append(pcm)
         live.until("input_audio_buffer.speech_started")
         done = live.until("response.done")["response"]
@@ -194,11 +197,22 @@ def test_whoever_begins_to_speak_interrupts(partner: Background, chat: ChatServe
         live.until("response.created")  # the answer to what was said over it
         quiet = live.kinds[live.kinds.index("response.done") :]
         assert "response.output_audio.delta" not in quiet
-        # By its messages, not its place: what a test before this one asked may still have come in.
-        assert eventually(lambda: any(len(request["messages"]) == 3 for request in chat.seen.requests))
-        told = next(request["messages"][1] for request in chat.seen.requests if len(request["messages"]) == 3)
-        assert told["role"] == "assistant" and "".join(reply).startswith(told["content"])
-        assert 0 < len(told["content"]) < len("".join(reply))
+        live.tell("conversation.item.retrieve", item_id=done["output"][0]["id"])
+        played = live.until("conversation.item.retrieved")["item"]["content"][0]["transcript"]
+        assert "".join(reply).startswith(played) and 0 < len(played) < len("".join(reply))
+        said = live.of("conversation.item.input_audio_transcription.completed")[0]["transcript"]
+
+        def messages() -> list[list[dict[str, Any]]]:
+            """Of this session's requests: what a test before this one asked may still have come in."""
+            asked = [request["messages"] for request in chat.seen.requests]
+            return [told for told in asked if told[0]["content"] == "Be interrupted."]
+
+        assert eventually(lambda: len(messages()) == 2)
+        assert messages()[1][1:] == [
+            {"role": "user", "content": "What happened?"},
+            {"role": "assistant", "content": played},
+            {"role": "user", "content": said},
+        ]
 
 
 def test_cancel_stops_and_the_next_response_is_whole(partner: Background, chat: ChatServer) -> None:
