@@ -1,4 +1,4 @@
-"""From the codec's samples to those given out: speed, then sample rate; one piece at a time."""
+"""From the codec's samples to those given out: a soft beginning, speed, then sample rate; one piece at a time."""
 
 from typing import Any, Final
 
@@ -18,6 +18,8 @@ MOST_FRAMES_LARGE: Final = 3
 codec would be 200 ms on two cores; a frame in a call of 4 costs 8 % more than in one of 12)."""
 BUFFER_SHARE: Final = 0.5
 """Of what the client has buffered, a group may take at most this long to play: it is made before the rest runs out."""
+FADE_SECONDS: Final = 0.02
+"""A piece becomes loud over so long: a codec that begins without a past ticks, and speech begins later."""
 
 _soxr: Any = soxr  # incompletely typed
 
@@ -28,12 +30,16 @@ class Output:
     def __init__(self, speed: float, rate: int, wanted: int) -> None:
         self.speed = speed
         """Of the pieces that begin from now on."""
-        self._stretch = Stretch(speed, rate)
         self._rates = rate, wanted
-        self._resampler = self._fresh()
+        self._fade = np.sin(np.linspace(0, np.pi / 2, round(FADE_SECONDS * rate), dtype=np.float32)) ** 2
+        self.reset()
 
     def feed(self, samples: Floats) -> Floats:
         """What ``samples`` (the codec's rate) make ready at the wanted rate."""
+        gains = self._fade[self._fed : self._fed + len(samples)]
+        self._fed += len(gains)
+        if len(gains):
+            samples = np.concatenate([samples[: len(gains)] * gains, samples[len(gains) :]])
         return self._resample(self._stretch.feed(samples), last=False)
 
     def flush(self) -> Floats:
@@ -44,6 +50,7 @@ class Output:
 
     def reset(self) -> None:
         """Forget the piece."""
+        self._fed = 0
         self._stretch = Stretch(self.speed, self._rates[0])
         self._resampler = self._fresh()
 

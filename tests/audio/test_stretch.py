@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audio.stretch import Stretch
-from codec.output import Output, group_frames
+from codec.output import FADE_SECONDS, Output, group_frames
 
 RATE = 24_000
 
@@ -77,6 +77,21 @@ def test_output_resamples_after_the_stretch() -> None:
     out = np.concatenate([output.feed(samples), output.flush()])
     assert out.dtype == np.float32
     assert len(out) == pytest.approx(len(samples) / 6, abs=2)
+
+
+@given(cuts=st.lists(st.integers(1, 700), min_size=1, max_size=6))
+def test_every_piece_begins_softly(cuts: list[int]) -> None:
+    """However it comes in: from silence to its own samples in 20 ms, and the next piece again."""
+    output, samples, fade = Output(1.0, RATE, RATE), np.ones(2_000, np.float32), round(FADE_SECONDS * RATE)
+    for _ in range(2):
+        parts, at = [], 0
+        for turn in range(len(samples)):
+            parts.append(output.feed(samples[at : at + cuts[turn % len(cuts)]]))
+            at += cuts[turn % len(cuts)]
+        out = np.concatenate([*parts, output.flush()])
+        assert out[0] == 0 and (np.diff(out[:fade]) >= 0).all() and out[fade // 2] == pytest.approx(0.5, abs=0.01)
+        np.testing.assert_array_equal(out[fade:], samples[fade:])
+    np.testing.assert_array_equal(samples, 1)
 
 
 def test_groups_begin_with_one_frame_and_fit_the_buffer() -> None:
