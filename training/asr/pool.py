@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from training.asr.config import Config
-from training.asr.plan import Plan, Planner
+from training.asr.plan import SYNTHETIC, Plan, Planner
 from training.asr.prompt import Prompt
 from training.asr.utterances import Utterance
 from training.shards import RATE, Clip
@@ -36,11 +36,11 @@ def _run_planner(
     plans: Any,
     progress: Any,
 ) -> None:
-    """A process: takes ("add", source, utterances), ("align", cuts) or ("go", easy plans) from `control`, puts
-    plans on `plans`."""
+    """A process: takes ("add", source, utterances), ("align", cuts) or ("go",) from `control`, puts plans on
+    `plans`."""
     torch.set_num_threads(1)
     planner = Planner(config, Prompt(Tokenizer.from_file(tokenizer)), rare, seed)
-    ready, made, easy = False, 0, 0
+    ready = False
     while True:
         while True:
             try:
@@ -52,10 +52,9 @@ def _run_planner(
                     planner.add(source, utterances)
                 case ("align", cuts):
                     planner.align(cuts)
-                case (_, int(count)):
-                    ready, easy = True, count
-        plans.put(planner.plan(progress.value, easy=made < easy))
-        made += 1
+                case _:
+                    ready = True
+        plans.put(planner.plan(progress.value))
 
 
 class Pool:
@@ -130,24 +129,23 @@ class Pool:
             base = self._place(np.fromfile(file.with_suffix(".pcm"), np.int16))
             if base is None:
                 break
-            engines: dict[str, list[Utterance]] = {}
+            utterances: list[Utterance] = []
             items: list[Item] = json.loads(file.read_text())
-            for at, length, said, engine, words in items:
+            for at, length, said, _, words in items:
                 text = written(said)
                 if len(text.split()) != len(said.split()):
                     words = []
                 cuts = [(s, n) for s, n in words if 3200 < s < length and 0 < n < len(text.split())]
-                engines.setdefault(engine, []).append(Utterance(base + at, length, text, False, cuts))
-            for engine, utterances in engines.items():
-                self._announce(engine, utterances)
+                utterances.append(Utterance(base + at, length, text, False, cuts))
+            self._announce(SYNTHETIC, utterances)
 
     def align(self, cuts: dict[int, list[tuple[int, int]]]) -> None:
         """Word boundaries of real utterances (keyed by their start) for all planners."""
         self._tell(("align", cuts))
 
-    def begin(self, easy: int = 0) -> None:
-        """Let the planners plan with what they have been told so far, `easy` plans of shorter rows first."""
-        self._tell(("go", easy // len(self._controls)))
+    def begin(self) -> None:
+        """Let the planners plan with what they have been told so far."""
+        self._tell(("go",))
 
     def next(self) -> Plan:
         return self._plans.get()

@@ -16,13 +16,13 @@ from tokenizers import Tokenizer
 
 from training.asr.align import word_cuts
 from training.asr.augment import generated_music
-from training.asr.checkpoint import begin_with, save_weights
+from training.asr.checkpoint import load_weights, save_weights
 from training.asr.config import Config
 from training.asr.evaluate import score
 from training.asr.labels import relabelled, split
 from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer, averaged
-from training.asr.plan import MUSIC
+from training.asr.plan import MUSIC, VIEWS
 from training.asr.pool import Pool
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
@@ -33,8 +33,7 @@ from training.transcript import transcript
 
 MEASURES = ("ce", "accuracy", "views", "ctc", "inner ctc", "gradient norm")
 _REPORT = 100  # steps
-_AVERAGE_FROM = 1000  # steps: the average of a fresh run forgets what was before
-_ALIGN_AT = (0.3, 0.6)  # of the run
+_ALIGN_AT = (0.0, 0.3, 0.6)  # of the run
 _EVALUATE_EVERY = 240.0  # seconds
 _QUICK, _ALL = 120, 100_000  # clips of a set, on the way and at the end
 _RARE = 30  # a word that occurs less often is one
@@ -46,14 +45,14 @@ class Run:
     """What a run is given besides the configuration of the model."""
 
     shards: tuple[Path, ...]
-    test: tuple[Path, ...]
     text: Path
     tokenizer: Path
+    start: Path  # checkpoint folder to begin from
     out: Path
     seconds: float
+    test: tuple[Path, ...] = ()
     synthetic: Path | None = None
     labels: Path | None = None  # texts of clips, by file, instead of those of their index (labels.py)
-    start: Path | None = None  # checkpoint folder to begin from
     device: str = "cuda"
     graphs: bool = True
 
@@ -73,7 +72,7 @@ class Training:
         """``now``: the clock, in seconds, that the run's length and schedule follow.
 
         Raises:
-            ValueError: the weights to begin from are not of this shape.
+            RuntimeError: the weights to begin from are not of this shape.
         """
         self._config, self._run = config, run
         self._device = torch.device(run.device)
@@ -85,7 +84,6 @@ class Training:
         self._sets: dict[str, list[Clip]] = {}
         for name, clip in [(c.source, c) for c in read_shards(run.test)] + [(f"{c.source} dev", c) for c in held_out]:
             self._sets.setdefault(name, []).append(clip)
-        self._fresh = run.start is None
         self._pool = Pool(config, run.tokenizer, rare_words(run.text, clips), self._device)
         torch.backends.cudnn.benchmark = True
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
@@ -96,8 +94,7 @@ class Training:
         self._prompt = Prompt(Tokenizer.from_file(str(run.tokenizer)))
         torch.manual_seed(config.optimisation.seed)
         self._model = PocketASR(config.shape, config.regularisation)
-        if run.start is not None:
-            begin_with(self._model, run.start)
+        self._model.load_state_dict(load_weights(run.start))
         self._model.to(self._device)
         self._mel = LogMel().to(self._device)
         self._optimizer = Optimizer(self._model, config.optimisation, config.regularisation.weight_decay)
@@ -129,17 +126,15 @@ class Training:
         step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, graphs=graphs)
         if graphs:
             compile_layers(self._model)
-        self._pool.begin(max(config.batches.easy_steps - progress.count, 0) if self._fresh else 0)
+        self._pool.begin()
         self._model.train()
-        # A model that knows words already wants aligned spans at once.
-        align_at = _ALIGN_AT if self._fresh and not progress.count else (0.0, *_ALIGN_AT)
         aligned, sums = 0, torch.zeros(len(MEASURES), device=self._device)
         progress.begin()
         evaluated = reported = progress.seconds
         first = progress.count  # since the last report
         while (spent := progress.seconds) < run.seconds:
             done = spent / run.seconds
-            if aligned < len(align_at) and done >= align_at[aligned]:
+            if aligned < len(_ALIGN_AT) and done >= _ALIGN_AT[aligned]:
                 aligned += 1
                 self._guard("alignment", self._align)
             self._set(step, done)
@@ -148,9 +143,7 @@ class Training:
             step.update()
             progress.stepped()
             sums += torch.cat([report, self._optimizer.norm[None]])
-            self._heard += float(plan.length.sum()) / RATE / 3600 * config.batches.views
-            if self._fresh and progress.count == _AVERAGE_FROM:
-                self._optimizer.restart_average()
+            self._heard += float(plan.length.sum()) / RATE / 3600 * VIEWS
             if progress.count % _REPORT == 0:
                 steps = progress.count - first
                 pace = 1000 * (spent - reported) / steps
@@ -168,15 +161,10 @@ class Training:
 
     def _set(self, step: Step, progress: float) -> None:
         """Everything that changes in the course of a run."""
-        config, reg = self._config, self._config.regularisation
         self._pool.progress.value = progress
-        ramp = min(1.0, self._progress.count / max(config.batches.augment_ramp, 1)) if self._fresh else 1.0
-        late = (self._progress.count - reg.consistency_from) / max(reg.consistency_from, 1) if self._fresh else 1.0
-        first, final = config.batches.strength
-        step.strength.fill_(ramp * (first + (final - first) * progress))
-        step.consistency.fill_(reg.consistency * min(max(late, 0.0), 1.0))
-        step.ctc_weight = reg.ctc * (1.0 if progress < reg.ctc_until else 0.5) if self._fresh else reg.ctc_continued
-        o = config.optimisation
+        first, final = self._config.batches.strength
+        step.strength.fill_(first + (final - first) * progress)
+        o = self._config.optimisation
         rate = rate_at(progress, self._progress.count, 1.0, o.final_rate, o.warmup_steps, o.constant_until)
         self._optimizer.rate.fill_(rate)
 
@@ -218,6 +206,5 @@ class Training:
         state = {"model": self._model.state_dict(), "optimizer": self._optimizer.state(), "heard": self._heard}
         about = {
             "config": asdict(self._config), "hours": self._pool.hours, "heard": self._heard, "dev": self._dev,
-            "started_from": self._run.start is not None,
         }  # fmt: skip
         self._progress.save(state, about)

@@ -2,7 +2,6 @@
 likeliest after the recorded frames before. A decoder that learns from both is used to what it will be given.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -20,15 +19,13 @@ _POSITIONS = 32_768  # of a batch
 
 
 @torch.no_grad()
-def own_codes(
-    talker: Talker, codes: Codes, config: Config, tokenizer: Tokenizer, device: torch.device, spoken: Mapping[str, str]
-) -> Codes:
+def own_codes(talker: Talker, codes: Codes, config: Config, tokenizer: Tokenizer, device: torch.device) -> Codes:
     """The same utterances; those that cannot be laid out, or are of other speakers, keep their codes."""
     talker.to(device).eval()
     made = replace(codes, codes=codes.codes.copy())
     known = codec_ids(config).speakers
     wanted = [i for i, speaker in enumerate(codes.speaker) if speaker in known]
-    rows = laid_out(codes, wanted, config, tokenizer, spoken)
+    rows = laid_out(codes, wanted, config, tokenizer)
     order = sorted(rows, key=lambda i: len(rows[i].text))
     while order:
         count = max(1, _POSITIONS // len(rows[order[-1]].text))

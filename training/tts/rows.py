@@ -1,6 +1,6 @@
 """Laid-out rows of a run on the device, in buckets of a few lengths, so that a step is one of a few captured graphs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,26 +85,21 @@ def make_rows(
     *,
     held_out: bool,
     speakers: set[str] | None = None,
-    spoken: Mapping[str, str] | None = None,
 ) -> list[Row]:
     """Rows of the (not) held-out utterances of `speakers` (None: all) that fit the longest bucket, whose text can be
     read and ends before the speech does. Every second row names its language.
-    spoken: texts in words, of written ones.
-    """  # fmt: skip
+    """
     ids = codec_ids(config)
     named = set(ids.speakers) if speakers is None else speakers & set(ids.speakers)
     wanted = [i for i, speaker in enumerate(codes.speaker) if speaker in named and codes.held_out[i] == held_out]
-    return list(laid_out(codes, wanted, config, tokenizer, spoken or {}).values())
+    return list(laid_out(codes, wanted, config, tokenizer).values())
 
 
-def laid_out(
-    codes: Codes, wanted: Sequence[int], config: Config, tokenizer: Tokenizer, spoken: Mapping[str, str]
-) -> dict[int, Row]:
+def laid_out(codes: Codes, wanted: Sequence[int], config: Config, tokenizer: Tokenizer) -> dict[int, Row]:
     """Rows of those of the `wanted` utterances that fit, as `make_rows` says, by their numbers."""
     text, ids = text_ids(tokenizer), codec_ids(config)
     longest = config.talker_training.lengths[-1]
-    read = [speakable(spoken.get(written, written)) for written in (codes.text[i] for i in wanted)]
-    encoded = [tokens.ids for tokens in tokenizer.encode_batch(read)]
+    encoded = [tokens.ids for tokens in tokenizer.encode_batch([speakable(codes.text[i]) for i in wanted])]
     rows: dict[int, Row] = {}
     for i, tokens in zip(wanted, encoded, strict=True):
         frames = codes.of(i)

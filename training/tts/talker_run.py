@@ -19,7 +19,6 @@ from training.tts.graph import autocast
 from training.tts.rows import Bucket, make_buckets, make_rows
 from training.tts.talker import Talker
 from training.tts.talker_step import MEASURES, TalkerStep, losses
-from training.tts.text import read_spoken
 
 _REPORT = 300  # steps
 _TEST_ROWS = 200
@@ -38,7 +37,6 @@ class TalkerRun:
     evaluate_every: int = 1500
     device: str = "cuda"
     graphs: bool = True
-    spoken: Path | None = None  # lines written<TAB>spoken
 
 
 class TalkerTrainer:
@@ -54,8 +52,7 @@ class TalkerTrainer:
         torch.backends.cuda.matmul.allow_tf32 = True
         tokenizer = Tokenizer.from_file(str(run.tokenizer))
         codes = concatenate([load_codes(path) for path in run.codes])
-        spoken = read_spoken(run.spoken) if run.spoken else {}
-        rows = make_rows(codes, config, tokenizer, held_out=False, spoken=spoken)
+        rows = make_rows(codes, config, tokenizer, held_out=False)
         self.progress.log(f"{len(rows)} rows of {len(codes.text)} utterances")
         self.buckets = make_buckets(rows, config, tokenizer, self.device)
         if not self.buckets:
@@ -63,7 +60,7 @@ class TalkerTrainer:
         self.tests = {
             name: make_buckets(rows[:_TEST_ROWS], config, tokenizer, self.device)
             for name in config.speakers
-            if (rows := make_rows(codes, config, tokenizer, held_out=True, speakers={name}, spoken=spoken))
+            if (rows := make_rows(codes, config, tokenizer, held_out=True, speakers={name}))
         }
         self.talker = (
             load_talker(run.start, config, t.dropout) if run.start else Talker(config.talker, config.codec, t.dropout)

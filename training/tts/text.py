@@ -7,9 +7,6 @@ encoded word by word.
 
 import re
 import unicodedata
-from pathlib import Path
-
-from training.settings import lines_of
 
 ALPHABET, MARKS, ENDS = "abcdefghijklmnopqrstuvwxyz'", ",.?!;:", ".?!"
 _SIGNS = str.maketrans(
@@ -43,8 +40,3 @@ def speakable(text: str) -> str:
     if not re.search("[a-z]", plain):
         return ""
     return " " + plain.lstrip(MARKS + " ") + ("" if plain[-1] in ENDS else ".")
-
-
-def read_spoken(path: Path) -> dict[str, str]:
-    """Lines `written<TAB>spoken`, plain or .xz: what is read of a text that holds numbers."""
-    return dict(line.split("\t", 1) for line in lines_of(path) if "\t" in line)

@@ -87,20 +87,10 @@ def test_a_row_is_the_same_alone_and_in_a_batch(model: PocketASR, prompt: Prompt
     prefix, count = prefixes(prompt, [["sea"], []])
     targets = torch.tensor([[*prompt.suffix, *prompt.english, *prompt.words(["boy"]), prompt.end]] * 2)
     both = model(mel, frames, prefix, count, targets)
-    alone = model(mel[:1, :, :500], frames[:1], prefix[:1, : count[0]], count[:1], targets[:1])
+    alone = model(mel[:1, :, :600], frames[:1], prefix[:1, : count[0]], count[:1], targets[:1])
     rows = int(token_count(frames[0]))
     torch.testing.assert_close(both.logits[0], alone.logits[0], rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(both.ctc[0, :rows], alone.ctc[0, :rows], rtol=1e-4, atol=1e-4)
-
-
-def test_the_stem_starts_as_loud_as_the_positions_added_to_it() -> None:
-    torch.manual_seed(0)
-    tower = PocketASR(CONFIG.shape).thinker.audio_tower
-    x = torch.randn(8, 1, 128, 100)
-    for conv in (tower.conv2d1, tower.conv2d2, tower.conv2d3):
-        x = torch.nn.functional.gelu(conv(x))
-    spread = float(tower.conv_out(x.permute(0, 3, 1, 2).flatten(2)).detach().std())
-    assert 0.3 < spread / float(tower.position.std()) < 30
 
 
 def test_a_frame_depends_on_its_own_samples_only() -> None:

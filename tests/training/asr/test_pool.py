@@ -10,6 +10,7 @@ pytest.importorskip("torch")
 
 import torch
 
+from training.asr.plan import SYNTHETIC
 from training.asr.pool import Pool
 from training.shards import RATE
 
@@ -28,7 +29,7 @@ def test_shards_are_taken_as_long_as_they_fit(tmp_path: Path, seconds: float, ta
     pool = Pool(config, tokenizer, ["letter"], torch.device("cpu"))
     try:
         pool.add_synthetic(made)
-        assert pool.hours == ({"kokoro": pytest.approx(taken / 3600)} if taken else {})
+        assert pool.hours == ({SYNTHETIC: pytest.approx(taken / 3600)} if taken else {})
         assert set(pool.audio.tolist()) - {0} == set([1, 3, 5, 2, 4][:taken])  # by name: all of the first process's
     finally:
         pool.close()

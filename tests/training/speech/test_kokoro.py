@@ -31,7 +31,7 @@ def voices(tmp_path_factory: pytest.TempPathFactory) -> Voices:
 
 def test_a_row_sounds_the_same_alone_and_in_a_batch(model: Kokoro, voices: Voices) -> None:
     own = voices.own("clara")
-    orders = [Order(str(i), np.full(n, 50 + i, np.uint8), own, 20.0, False) for i, n in enumerate((5, 6, 12))]
+    orders = [Order(str(i), str(i), np.full(n, 50 + i, np.uint8), own, 20.0, False) for i, n in enumerate((5, 6, 12))]
 
     def said(batches: Batches, given: list[Order]) -> dict[str, torch.Tensor]:
         torch.manual_seed(0)

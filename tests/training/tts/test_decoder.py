@@ -118,7 +118,7 @@ def test_own_codes_keep_the_first_book_and_those_that_do_not_fit(tmp_path: Path)
     codes = random_codes(count=6, frames=24)
     codes.text[2] = " and".join([codes.text[2]] * 20)  # more tokens than frames
     talker = Talker(CONFIG.talker, CONFIG.codec)
-    own = own_codes(talker, codes, CONFIG, tokenizer(tmp_path), CPU, {})
+    own = own_codes(talker, codes, CONFIG, tokenizer(tmp_path), CPU)
     assert np.array_equal(own.codes[:, 0], codes.codes[:, 0]) and own.text == codes.text
     assert np.array_equal(own.of(2), codes.of(2))
     assert all(np.mean(own.of(i)[:, 1:] == codes.of(i)[:, 1:]) < 0.3 for i in (0, 1, 3, 4, 5))
