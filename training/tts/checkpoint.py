@@ -20,7 +20,7 @@ from training.tts.codec import Codec, half
 from training.tts.config import FRAME, RATE, CodecShape, Config
 from training.tts.prompt import LANGUAGE, codec_ids
 from training.tts.talker import Talker
-from training.tts.text import ALPHABET, ENDS, MARKS
+from training.tts.text import RULES
 from training.tts.tokenizer import FILES, text_ids
 
 TEMPERATURE, TOP_K = 0.2, 50
@@ -72,7 +72,10 @@ def model_config(config: Config, tokenizer: Tokenizer, voices: tuple[str, ...]) 
         tts_eos_token_id=ids.eos, talker_config=talker_config(config, voices),
         hearsay=dict(
             name=config.name, licence="Apache-2.0", codebook_size=config.codec.codebook_size, layouts=["stream"],
-            text=dict(leading_space=True, lower_case=True, digits=False, alphabet=ALPHABET, marks=MARKS, ends=ENDS),
+            text=dict(
+                leading_space=True, lower_case=True, digits=False,
+                alphabet=RULES.alphabet, marks=RULES.marks, ends=RULES.ends,
+            ),
         ),
     )  # fmt: skip
 
