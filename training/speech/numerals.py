@@ -6,9 +6,23 @@ years, money, percentages, technical units and labelled numbers are digits; a ru
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
-from training.speech.said import LABELS, MONTHS, ROADS, UNITS, in_words
+import num2words as _num2words
+
+from codec.text import english
+from training.speech.said import LABELS, ROADS
+
+_library: Any = _num2words  # ships no types
+MONTHS: Final = "|".join(month.capitalize() for month in english.MONTHS)
+UNITS: Final = {short: english.UNITS[short.lower()] for short in "km kg cm mm mg ml GB MB TB GHz MHz mph kWh".split()}
+
+
+def in_words(number: int, to: str = "cardinal") -> str:
+    """A number in words: twenty-one; to: "ordinal", "ordinal_num" too."""
+    text: str = _library.num2words(number, to=to)
+    return text.replace(",", "")
+
 
 _TENS = [in_words(number) for number in range(20, 100, 10)]
 _ORDINALS = [in_words(number, "ordinal") for number in range(1, 21)]
@@ -22,7 +36,7 @@ _WORD = "|".join([*_VALUES, "hundred", "thousand"])
 _PAIR = rf"(?:{_WORD})(?:-(?:{_WORD}))?"
 _WORDS = rf"(?<![\w'-])(?:{_WORD})(?:(?:[ -]|(?<=hundred) and |(?<=thousand) and )(?:{_WORD}))*"
 _EXPRESSION = re.compile(rf"{_WORDS}(?![\w'])", re.I)
-_FIGURES = re.compile(rf"(?<![\d$£€.,:%])\b\d+(?:,\d{{3}})*\b(?![\d:%]|[.,]\d| (?:{'|'.join(UNITS)})\b)")
+_FIGURES = re.compile(rf"(?<![\d$£€.,:%-])\b\d+(?:,\d{{3}})*\b(?![\d:%]|[.,]\d| (?:{'|'.join(UNITS)})\b)")
 _IN_A_MONTH = re.compile(rf"\b(?:{MONTHS}) $")
 _LABELLED = re.compile(rf"\b(?:{LABELS}) $")
 _ON_A_ROAD = re.compile(rf" (?:\w+ )?[A-Z]\w+ (?:{ROADS})\b")

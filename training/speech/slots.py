@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from training.speech.numerals import integer, ordinal, short_ordinal
-from training.speech.said import MONTHS, in_words
+from training.speech.numerals import MONTHS, in_words, integer, ordinal, short_ordinal
 
 DATA: Final = Path(__file__).parent / "data"
 _TRIES = 40

@@ -1,4 +1,4 @@
-"""Text as the small speaking model reads it: by the runtime's own rules, so that it is trained on what it will be given.
+"""Text as the small speaking model reads it: by the runtime's own rules, so that it learns what it will be given.
 
 Contract: `speakable` gives lower-case words with inner apostrophes and the marks , . ? ! ; : and ends with . ? or !.
 It begins with a space, so that a text's tokens are the tokens of its words, one after another: a stream can be
