@@ -21,6 +21,11 @@ def transcript(text: str) -> str:
     return " ".join(w for w in (w.strip("'") for w in _OTHER.sub(" ", plain).split()) if w)
 
 
+def plain(text: str) -> str:
+    """Lower-cased words and digits only: what two texts are compared by."""
+    return " ".join(re.findall(r"[a-z0-9]+(?:'[a-z]+)?", text.lower().replace("\u2019", "'")))
+
+
 _WRITTEN = str.maketrans(
     {"\u2019": "'", "\u2018": "'", "`": "'", "\u2026": ".", ";": ",", "\u2014": ", ", "\u2013": ", "}
     | dict.fromkeys('\u201c\u201d"()[]_*', " ")

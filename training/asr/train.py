@@ -50,7 +50,6 @@ class Run:
     start: Path  # checkpoint folder to begin from
     out: Path
     seconds: float
-    test: tuple[Path, ...] = ()
     synthetic: Path | None = None
     labels: Path | None = None  # texts of clips, by file, instead of those of their index (labels.py)
     device: str = "cuda"
@@ -82,8 +81,8 @@ class Training:
         self._say(f"{len(clips)} clips to learn from, {len(held_out)} held out")
         self._dev = [c.file for c in held_out]
         self._sets: dict[str, list[Clip]] = {}
-        for name, clip in [(c.source, c) for c in read_shards(run.test)] + [(f"{c.source} dev", c) for c in held_out]:
-            self._sets.setdefault(name, []).append(clip)
+        for clip in held_out:
+            self._sets.setdefault(clip.source, []).append(clip)
         self._pool = Pool(config, run.tokenizer, rare_words(run.text, clips), self._device)
         torch.backends.cudnn.benchmark = True
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
@@ -105,7 +104,7 @@ class Training:
             self._optimizer.load_state(state["optimizer"])
             self._heard = state["heard"]
         hours = {k: round(v, 2) for k, v in self._pool.hours.items()}
-        self._say(f"hours {hours}; test clips {dict(zip(self._sets, map(len, self._sets.values()), strict=True))}")
+        self._say(f"hours {hours}; clips held out { {k: len(v) for k, v in self._sets.items()} }")
         size = sum(p.numel() for p in self._model.parameters()) / 1e6
         self._say(f"{size:.2f} M parameters on {self._device}")
 
@@ -176,30 +175,22 @@ class Training:
         """Score the averaged weights (and, in the last evaluation, the present ones too) on at most `limit` clips of a
         set, word errors in percent; save."""
         progress = self._progress
+        row: dict[str, Any] = {"step": progress.count, "seconds": progress.seconds, "hours": self._heard}
         mine = {k: v.detach().clone() for k, v in self._model.state_dict().items()}
-        sets = {k: v[:limit] for k, v in self._sets.items()}
         self._model.load_state_dict(averaged(self._model, self._optimizer.average))
-        found, pairs = score(self._model, self._mel, self._prompt, sets, self._device)
+        row |= self._score(limit)
         self._model.load_state_dict(mine)
-        row: dict[str, Any] = {
-            "step": progress.count,
-            "seconds": progress.seconds,
-            "hours": self._heard,
-            "clips": limit,
-        }
-        row["wer"] = {k: round(100 * s.rate, 2) for k, s in found.items()}
-        row["ctc_wer"] = {k: round(100 * s.ctc_rate, 2) for k, s in found.items()}
         if limit >= _ALL:
-            raw = score(self._model, self._mel, self._prompt, sets, self._device)[0]
-            row["wer_without_average"] = {k: round(100 * s.rate, 2) for k, s in raw.items()}
+            row["without_average"] = self._score(limit)
             save_weights(mine, self._run.out / LAST)
         self._model.train()
         progress.scores.append(row)
-        self._say(f"WER {row['wer']} CTC {row['ctc_wer']} {row.get('wer_without_average', '')}")
-        for name, some in pairs.items():
-            for reference, text in some[:2]:
-                print(f"    {name}: {reference[:100]}\n    {' ' * len(name)}  {text[:100]}")
+        self._say(f"WER {row['wer']} CTC {row['ctc_wer']} {row.get('without_average', '')}")
         self._save()
+
+    def _score(self, limit: int) -> dict[str, dict[str, float]]:
+        sets = {name: clips[:limit] for name, clips in self._sets.items()}
+        return score(self._model, self._mel, self._prompt, sets, self._device)
 
     def _save(self) -> None:
         save_weights(averaged(self._model, self._optimizer.average), self._run.out)

@@ -15,8 +15,9 @@ from typing import Final
 
 from training.speech.said import said
 from training.speech.slots import Slots, expand, templates, vocabulary
-from training.speech.written import plain, styled
+from training.speech.written import styled
 from training.stages import lines_of
+from training.transcript import plain
 
 MIX: Final = {"fiction": 0.35, "modern": 0.36, "template": 0.29}
 """Shares of draws; where sentences run out, templates take their share."""

@@ -100,8 +100,3 @@ def _readable(word: str, text: str) -> bool:
     if word.isupper() and word not in _ACRONYMS and spelled(word) == word:
         return False
     return not (word.endswith("'") and not word.endswith("s'")) and not (len(word) > 3 and not _VOWEL.search(word))
-
-
-def plain(text: str) -> str:
-    """Lower-cased words only: what two texts are compared by."""
-    return " ".join(re.findall(r"[a-z0-9]+(?:'[a-z]+)?", text.lower()))

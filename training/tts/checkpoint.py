@@ -103,9 +103,9 @@ def save_talker(talker: Talker, path: Path) -> None:
     temporary.rename(path)
 
 
-def load_talker(path: Path, config: Config, dropout: float = 0.0) -> Talker:
+def load_talker(path: Path, config: Config) -> Talker:
     """A talker of `config`'s shape with the weights of `path`."""
-    talker = Talker(config.talker, config.codec, dropout)
+    talker = Talker(config.talker, config.codec)
     talker.load_state_dict({k.removeprefix("talker."): v.float() for k, v in load_file(path).items()})
     return talker.eval()
 

@@ -113,7 +113,7 @@ class TalkerTraining:
     own_share: float = 1.0  # at most so many frames of a row hold the model's own likeliest codes; 0: the recorded ones
     own_rows: float = 0.6  # rows of a step that such frames are put into
     own_first: float = 0.15  # of such frames, how many take codebook 0 from the talker too
-    own_steps: int = 2000  # from scratch the share grows from nothing over them
+    own_steps: int = 2000  # the share grows from nothing over them
     guide_layer: int = 2
     guide_steps: int = 2000  # the diagonal attention guide decays over them
     weight_decay: float = 0.05

@@ -11,9 +11,10 @@ from training.tts.codes import Codes
 from training.tts.config import Config
 from training.tts.graph import autocast
 from training.tts.prompt import codec_ids
-from training.tts.rows import laid_out, make_bucket
+from training.tts.rows import Bucket, laid_out
 from training.tts.talker import Talker
 from training.tts.talker_step import with_own
+from training.tts.tokenizer import text_ids
 
 _POSITIONS = 32_768  # of a batch
 
@@ -31,7 +32,7 @@ def own_codes(talker: Talker, codes: Codes, config: Config, tokenizer: Tokenizer
         count = max(1, _POSITIONS // len(rows[order[-1]].text))
         group, order = order[-count:], order[:-count]
         length = len(rows[group[-1]].text)
-        bucket = make_bucket([rows[i] for i in group], length, config, tokenizer, device)
+        bucket = Bucket([rows[i] for i in group], length, text_ids(tokenizer), codec_ids(config), device)
         batch = bucket.batch(torch.arange(len(group), device=device), None)
         given = torch.cat([batch.codec[..., None], batch.rest], -1)
         with autocast(device):

@@ -12,7 +12,7 @@ import torch
 from tokenizers import Tokenizer
 
 from training.progress import Progress, rate_at
-from training.tts.checkpoint import load_talker, save_talker
+from training.tts.checkpoint import save_talker
 from training.tts.codes import concatenate, load_codes
 from training.tts.config import Config
 from training.tts.graph import autocast
@@ -26,13 +26,12 @@ _TEST_ROWS = 200
 
 @dataclass(frozen=True)
 class TalkerRun:
-    """What a run is given besides the configuration. start: a model.safetensors to begin from."""
+    """What a run is given besides the configuration."""
 
     codes: tuple[Path, ...]
     tokenizer: Path
     out: Path
     seconds: float
-    start: Path | None = None
     steps: int = 10**9
     evaluate_every: int = 1500
     device: str = "cuda"
@@ -62,10 +61,7 @@ class TalkerTrainer:
             for name in config.speakers
             if (rows := make_rows(codes, config, tokenizer, held_out=True, speakers={name}))
         }
-        self.talker = (
-            load_talker(run.start, config, t.dropout) if run.start else Talker(config.talker, config.codec, t.dropout)
-        )
-        self.talker.to(self.device).train()
+        self.talker = Talker(config.talker, config.codec, t.dropout).to(self.device).train()
         self.progress.log(f"rows by length: { {b.length: b.rows for b in self.buckets} }")
         state = self.progress.take()
         self.step = TalkerStep(self.talker, t, self.buckets, self.device, graphs=run.graphs, state=state)
@@ -79,14 +75,13 @@ class TalkerTrainer:
         """Until the seconds or steps are over; always leaves a checkpoint."""
         t, run, progress = self.config.talker_training, self.run, self.progress
         progress.begin()
-        guided = run.start is None
         report = _REPORT if self.device.type == "cuda" else 5
         while progress.count < run.steps and progress.seconds < run.seconds:
             count = progress.count
             done = max(progress.seconds / run.seconds, count / run.steps)
             self.step.rate(rate_at(done, count, t.rate, t.final_rate, t.warmup_steps))
-            self.step.guide_weight.fill_(max(0.0, 1 - count / t.guide_steps) if guided else 0.0)
-            self.step.own_share.fill_(t.own_share * (min(1.0, count / max(t.own_steps, 1)) if guided else 1.0))
+            self.step.guide_weight.fill_(max(0.0, 1 - count / t.guide_steps))
+            self.step.own_share.fill_(t.own_share * min(1.0, count / max(t.own_steps, 1)))
             self.step.run(self._choose())
             progress.stepped()
             if progress.count % report == 0:

@@ -25,7 +25,9 @@ CONFIG = Config(
         hidden=32, decoder_layers=2, heads=2, kv_heads=1, head_dim=16, decoder_ffn=48,
     ),
     regularisation=Regularisation(middle_layer=1),
-    batches=Batches(seconds_per_step=32, row_seconds=(4, 8), row_share=(0.5, 0.5), planners=1, pool_hours=0.1),
+    batches=Batches(
+        seconds_per_step=32, row_seconds=(4, 8), row_share=(0.5, 0.5), planners=1, pool_hours=0.1, dev_every=2,
+    ),
     optimisation=Optimisation(warmup_steps=2),
     sources={"librispeech": 1.0},
 )  # fmt: skip
@@ -60,7 +62,7 @@ def shard(path: Path, count: int) -> Path:
             file = io.BytesIO()
             soundfile.write(file, 0.1 * np.sin(at * 2000 * (i + 1)), 16000, format="OGG", subtype="OPUS")
             add(f"{i}.opus", file.getvalue())
-            row = {"file": f"{i}.opus", "text": SENTENCES[i].capitalize(), "speaker": "t", "seconds": seconds}
+            row = {"file": f"{i}.opus", "text": SENTENCES[i].capitalize(), "speaker": f"s{i}", "seconds": seconds}
             rows.append(json.dumps(row | {"corpus": "LibriSpeech dev", "licence": "CC-BY-4.0", "lang": "en"}))
         add("index.jsonl", "\n".join(rows).encode())
     return path

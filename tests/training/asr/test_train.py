@@ -64,7 +64,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing_but_the_decay() -> None:
 @pytest.mark.slow
 def test_a_run_saves_and_can_be_continued(tmp_path: Path) -> None:
     """By a clock that goes on by a second whenever it is looked at: as many steps on any machine."""
-    train, test = shard(tmp_path / "en-train-00.tar", 12), shard(tmp_path / "en-test-00.tar", 2)
+    train = shard(tmp_path / "en-train-00.tar", 12)
     tiny_tokenizer(tmp_path / "tokenizer")
     text = tmp_path / "text.txt"
     text.write_text("\n".join([*SENTENCES, "a ventriloquist spoke"]))
@@ -74,7 +74,7 @@ def test_a_run_saves_and_can_be_continued(tmp_path: Path) -> None:
 
     def run(seconds: float, out: str, config: Config = CONFIG, start: str = "start", **more: Path) -> dict[str, Any]:
         given = Run(
-            shards=(train,), test=(test,), text=text, tokenizer=tmp_path / "tokenizer" / "tokenizer.json",
+            shards=(train,), text=text, tokenizer=tmp_path / "tokenizer" / "tokenizer.json",
             start=tmp_path / start, out=tmp_path / out, seconds=seconds, device="cpu", **more,
         )  # fmt: skip
         seconds_pass = itertools.count(1000.0)

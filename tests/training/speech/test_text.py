@@ -14,7 +14,8 @@ from bench.sentences import sentences as bench_sentences
 from training.speech.said import said
 from training.speech.slots import Slots, expand, names, templates, vocabulary
 from training.speech.text import Never, Script, sentences, transcripts
-from training.speech.written import plain, styled
+from training.speech.written import styled
+from training.transcript import plain
 
 FICTION = [
     '"A bird, I think, sir," said Holland.',
