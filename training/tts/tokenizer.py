@@ -1,6 +1,5 @@
-"""The byte-level BPE of the talker's text, in Qwen2's file format, with the official names of the speech tokens."""
+"""The byte-level BPE of the talker's text, Qwen2's, with the official names of the speech tokens."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", PAD, BOS, EOS)
 _SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-FILES = ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json")
+FILE = "tokenizer.json"
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,8 @@ class TextIds:
 
 
 def train_tokenizer(texts: Iterable[str], vocab: int, folder: Path) -> Tokenizer:
-    """Train on speakable `texts` and write the four files. `vocab` counts the special tokens, which come last."""
+    """Train on speakable `texts` and write tokenizer.json to `folder`. `vocab` counts the special tokens, which come
+    last."""
     lines = list(texts)
     tokenizer = Tokenizer(models.BPE())
     split = pre_tokenizers.Split(Regex(_SPLIT), "isolated")
@@ -43,28 +43,9 @@ def train_tokenizer(texts: Iterable[str], vocab: int, folder: Path) -> Tokenizer
     tokenizer.add_special_tokens(list(SPECIAL))
     if tokenizer.get_vocab_size() != vocab:
         raise ValueError(f"text_vocab_size: {vocab} asked, {tokenizer.get_vocab_size()} learnt; give more text")
-    save_tokenizer(tokenizer, folder)
-    return tokenizer
-
-
-def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
-    """Write the four files."""
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.model.save(str(folder))
-    tokenizer.save(str(folder / "tokenizer.json"))
-    settings = {
-        "tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": False, "add_bos_token": False,
-        "model_max_length": 4096,
-        "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "unk_token": None, "bos_token": None,
-        "added_tokens_decoder": {
-            str(tokenizer.token_to_id(t)): {
-                "content": t, "special": True, "lstrip": False, "rstrip": False, "normalized": False,
-                "single_word": False,
-            }
-            for t in SPECIAL
-        },
-    }  # fmt: skip
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n")
+    tokenizer.save(str(folder / FILE))
+    return tokenizer
 
 
 def text_ids(tokenizer: Tokenizer) -> TextIds:
