@@ -30,8 +30,8 @@ _WRITTEN = str.maketrans(
     {"\u2019": "'", "\u2018": "'", "`": "'", "\u2026": ".", ";": ",", "\u2014": ", ", "\u2013": ", "}
     | dict.fromkeys('\u201c\u201d"()[]_*', " ")
 )
-_UNWRITTEN = re.compile(r"[^A-Za-z0-9.,?!'%$:&+/@ -]+")
-_LONE = re.compile(r"(?:(?<=\s)|^)[^A-Za-z0-9$&]+(?=\s|$)")
+_UNWRITTEN = re.compile(r"[^A-Za-z0-9.,?!'%$£€:&+/@ -]+")
+_LONE = re.compile(r"(?:(?<=\s)|^)[^A-Za-z0-9$£€&]+(?=\s|$)")
 _QUOTE = re.compile(r"(?:(?<=\s)|^)'+(?=\w)|(?<=[.,?!\w])'+(?=[.,?!:]*(?:\s|$))")
 _REPEATED = re.compile(r"([.,?!:])(?:\s*[.,?!:])+")
 
