@@ -42,8 +42,7 @@ def script(seed: int, never: Never | None = None) -> Script:
         ("It was $4.50 at 7pm.", "It was $4.50 at 7:00 p.m.", "It was four dollars and fifty cents at seven pee em."),
         ("On 4 May 1998 it rose by twelve percent", "On May 4th, 1998 it rose by 12%.",
          "On may fourth, nineteen ninety-eight it rose by twelve percent."),
-        ("We met at seven thirty in nineteen forty-five.", "We met at 7:30 in 1945.",
-         "We met at seven thirty in nineteen forty-five."),
+        ("We met at 7:30 in 1945.", "We met at 7:30 in 1945.", "We met at seven thirty in nineteen forty-five."),
         ("five thousand six hundred men", "5,600 men.", "Five thousand six hundred men."),
         ("A hundred thousand pardons!", "A hundred thousand pardons!", None),
         ("the twenty-first of them", "The 21st of them.", "The twenty-first of them."),
@@ -53,7 +52,6 @@ def script(seed: int, never: Never | None = None) -> Script:
         ("My name is Szymanski, S Z Y M A N S K I.", "My name is Szymanski, S Z Y M A N S K I.",
          "My name is Szymanski, ess zee why em ay en ess kay eye."),
         ("The BBC and NASA", "The BBC and NASA.", "The bee bee see and NASA."),
-        ("one two three four five six", "123456.", "One two three four five six."),
         ("i met the 4th on monday in room 12, platform nine", "I met the fourth on Monday in room twelve, platform 9.",
          "I met the fourth on Monday in room twelve, platform nine."),
         ("One hundred and five percent of a hundred percent", "105% of a hundred percent.",
@@ -75,7 +73,18 @@ def test_found_text_comes_into_one_style_and_is_said(found: str, written: str, s
 
 
 @pytest.mark.parametrize(
-    "found", ["", "...", "CHAPTER", "See http://example.org now.", "lettin' on", "a/b", "It is Mr.", "x = 3"]
+    "found",
+    [
+        "",
+        "...",
+        "CHAPTER",
+        "See http://example.org now.",
+        "lettin' on",
+        "a/b",
+        "It is Mr.",
+        "x = 3",
+        "At seven thirty.",
+    ],
 )
 def test_what_cannot_be_guessed_from_sound_is_refused(found: str) -> None:
     """Headings, addresses, dialect, signs."""
