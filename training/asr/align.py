@@ -64,7 +64,7 @@ def quietest(energy: NDArray[np.float32], low: int, high: int) -> int:
 
 
 @torch.no_grad()
-def word_cuts(
+def cut_at_words(
     model: PocketASR,
     mel: LogMel,
     prompt: Prompt,
@@ -72,14 +72,13 @@ def word_cuts(
     utterances: list[Utterance],
     *,
     batch_seconds: int = 1500,
-) -> dict[int, list[tuple[int, int]]]:
-    """Utterance start -> (sample, words before it) of every inner word boundary, for all that align."""
+) -> None:
+    """Cut the utterances at their inner word boundaries, all that align."""
     was_training = model.training
     rows, chunk = model.shape.chunk_rows, model.shape.chunk_frames * HOP
     model.eval()
     device = audio.device
     order = sorted((u for u in utterances if u.length >= RATE // 2), key=lambda u: u.length)
-    found: dict[int, list[tuple[int, int]]] = {}
     i = 0
     while i < len(order):
         count = max(1, batch_seconds // (order[i].length // RATE + 2))
@@ -112,6 +111,5 @@ def word_cuts(
                 sample = [int((f // rows + (f % rows) / rows) * chunk) for f in (low, high + 1)]
                 if low < high and sample[1] - sample[0] < 4 * RATE:
                     cuts.append((quietest(energy[r], sample[0], min(sample[1], u.length)), w + 1))
-            found[u.start] = [c for c in cuts if 800 < c[0] < u.length - 800]
+            u.cuts = [c for c in cuts if 800 < c[0] < u.length - 800]
     model.train(was_training)
-    return found

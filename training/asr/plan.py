@@ -83,10 +83,6 @@ class Planner:
         """Add utterances of one source."""
         self._utterances.add(source, utterances)
 
-    def align(self, cuts: dict[int, list[tuple[int, int]]]) -> None:
-        """Word boundaries of real utterances, by their start in the pool."""
-        self._utterances.align(cuts)
-
     def _context(self, words: Sequence[str]) -> list[int]:
         """Prompt with 1..n words in the system turn; in half of the rows some of them are spoken, rare ones first."""
         rng = self._rng

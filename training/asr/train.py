@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 
-from training.asr.align import word_cuts
+from training.asr.align import cut_at_words
 from training.asr.augment import generated_music
 from training.asr.checkpoint import load_weights, save_weights
 from training.asr.config import Config
@@ -125,7 +125,7 @@ class Training:
         step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, graphs=graphs)
         if graphs:
             compile_layers(self._model)
-        self._pool.begin()
+        plans = self._pool.begin()
         self._model.train()
         aligned, sums = 0, torch.zeros(len(MEASURES), device=self._device)
         progress.begin()
@@ -136,8 +136,9 @@ class Training:
             if aligned < len(_ALIGN_AT) and done >= _ALIGN_AT[aligned]:
                 aligned += 1
                 self._guard("alignment", self._align)
+                plans = self._pool.begin()
             self._set(step, done)
-            plan = self._pool.next()
+            plan = next(plans)
             report = step.gradients(plan)
             step.update()
             progress.stepped()
@@ -156,7 +157,6 @@ class Training:
         self._say(f"{progress.count} steps, {self._heard:.0f} h heard")
         self._guard("saving", self._save)
         self._guard("evaluation", lambda: self._evaluate(_ALL))
-        self._pool.close()
 
     def _set(self, step: Step, progress: float) -> None:
         """Everything that changes in the course of a run."""
@@ -168,8 +168,9 @@ class Training:
         self._optimizer.rate.fill_(rate)
 
     def _align(self) -> None:
-        self._pool.align(word_cuts(self._model, self._mel, self._prompt, self._pool.audio, self._pool.real))
-        self._say(f"aligned {len(self._pool.real)} real utterances")
+        real = self._pool.real
+        cut_at_words(self._model, self._mel, self._prompt, self._pool.audio, real)
+        self._say(f"aligned {len(real)} real utterances")
 
     def _evaluate(self, limit: int) -> None:
         """Score the averaged weights (and, in the last evaluation, the present ones too) on at most `limit` clips of a
