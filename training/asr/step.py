@@ -6,7 +6,6 @@ logits, the backward graph begins with the gradient of them.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,8 +27,7 @@ from training.asr.spectrogram import LogMel, mask_spectrogram
 _CAPTURE = "thread_local"  # threads that plan rows may call into CUDA meanwhile
 
 
-@dataclass
-class Inputs:
+class Inputs(NamedTuple):
     """What a step reads, U rows before they are repeated into views."""
 
     samples: Tensor
@@ -186,7 +184,7 @@ class Step:
         torch._foreach_copy_(self._optimizer.views, [g.float() for g in gradients])  # pyright: ignore[reportPrivateUsage]
 
     def _capture(self, key: tuple[int, ...], plan: Plan, x: Inputs) -> None:
-        static = Inputs(**{f.name: getattr(x, f.name).clone() for f in fields(Inputs)})
+        static = Inputs(*(t.clone() for t in x))
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -227,8 +225,8 @@ class Step:
                 torch.cuda.synchronize()
                 return self._eager(plan, x)
         static, out, gradients, forward, backward = self._captured[key]
-        for f in fields(Inputs):
-            getattr(static, f.name).copy_(getattr(x, f.name), non_blocking=True)
+        for mine, new in zip(static, x, strict=True):
+            mine.copy_(new, non_blocking=True)
         forward.replay()
         loss, found = self._ctc(out.ctc, out.inner, plan)
         for gradient, new in zip(gradients, found, strict=True):

@@ -110,10 +110,9 @@ class TalkerTraining:
     final_rate: float = 0.02
     dropout: float = 0.1
     code_noise: float = 0.03  # input codes replaced at random, mean share
-    own_share: float = 1.0  # at most so many frames of a row hold the model's own likeliest codes; 0: the recorded ones
-    own_rows: float = 0.6  # rows of a step that such frames are put into
+    own_rows: float = 0.6  # rows of a step in which a share of the frames holds the model's own likeliest codes
     own_first: float = 0.15  # of such frames, how many take codebook 0 from the talker too
-    own_steps: int = 2000  # the share grows from nothing over them
+    own_steps: int = 2000  # the share grows from nothing to all over them
     guide_layer: int = 2
     guide_steps: int = 2000  # the diagonal attention guide decays over them
     weight_decay: float = 0.05

@@ -81,7 +81,7 @@ class TalkerTrainer:
             done = max(progress.seconds / run.seconds, count / run.steps)
             self.step.rate(rate_at(done, count, t.rate, t.final_rate, t.warmup_steps))
             self.step.guide_weight.fill_(max(0.0, 1 - count / t.guide_steps))
-            self.step.own_share.fill_(t.own_share * min(1.0, count / max(t.own_steps, 1)))
+            self.step.own_share.fill_(min(1.0, count / max(t.own_steps, 1)))
             self.step.run(self._choose())
             progress.stepped()
             if progress.count % report == 0:

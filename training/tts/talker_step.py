@@ -163,10 +163,8 @@ class TalkerStep:
         return batch, step
 
     def _step(self, batch: Batch) -> None:
-        own = None
-        if self.training.own_share:
-            rows = max(1, round(self.training.own_rows * len(batch.text)))
-            own = self.own_share * torch.rand(rows, device=self.device)
+        rows = max(1, round(self.training.own_rows * len(batch.text)))
+        own = self.own_share * torch.rand(rows, device=self.device)
         with autocast(self.device):
             found = losses(self.talker, batch, self.training, noise=True, own=own)
             loss = found.first + found.rest + self.guide_weight * found.guide

@@ -34,9 +34,7 @@ CONFIG = Config(
         batch=2, frames=12, slice_frames=3, history_frames=1, warmup_steps=2, period_widths=(4, 8), spectrum_width=4,
     ),
     speakers=("ada", "ben"),
-    talker_training=TalkerTraining(
-        positions=160, predictor_frames=24, lengths=(40, 60), warmup_steps=5, guide_layer=1, own_share=0.0,
-    ),
+    talker_training=TalkerTraining(positions=160, predictor_frames=24, lengths=(40, 60), warmup_steps=5, guide_layer=1),
 )  # fmt: skip
 FICTION = [
     "The lamp stood on the table, and nobody had lit it.", "Who is there, cried the old man at the gate.",
