@@ -9,7 +9,7 @@ from torch import Tensor
 from audio.mel_filters import HOP
 from training.asr.model import PocketASR
 from training.asr.prompt import Prompt
-from training.asr.spectrogram import LogMel, past_end
+from training.asr.spectrogram import LogMel, heard
 from training.shards import RATE, Clip
 from training.transcript import plain
 
@@ -23,44 +23,19 @@ def error_rate(references: Sequence[str], hypotheses: Sequence[str]) -> float:
 
 @torch.no_grad()
 def transcribe(
-    model: PocketASR,
-    mel: LogMel,
-    prompt: Prompt,
-    clips: Sequence[Clip],
-    device: torch.device,
-    *,
-    batch_seconds: int = 1500,
+    model: PocketASR, mel: LogMel, prompt: Prompt, clips: Sequence[Clip], device: torch.device
 ) -> list[tuple[str, str]]:
     """(decoder text, CTC text) of every clip, in order."""
     model.eval()
-    order = sorted(range(len(clips)), key=lambda i: len(clips[i].samples))
     out: list[tuple[str, str]] = [("", "")] * len(clips)
     suffix = torch.tensor(prompt.suffix, device=device)
-    at = 0
-    while at < len(order):
-        size = max(1, min(256, int(batch_seconds / (len(clips[order[at]].samples) / RATE + 1))))
-        group = order[at : at + size]
-        at += size
-        # Clips under half a second are padded and the padding counts, as in the official processor.
-        counted = [max(len(clips[i].samples), RATE // 2) for i in group]
-        chunk = model.shape.chunk_frames * HOP
-        width = -(-max(counted) // chunk) * chunk
-        samples = torch.zeros(len(group), width, device=device)
-        for r, i in enumerate(group):
-            samples[r, : len(clips[i].samples)] = torch.from_numpy(clips[i].samples.astype("float32") / 32768)
-        frames = torch.tensor([n // HOP for n in counted], device=device)
+    waves = [torch.from_numpy(clip.samples) for clip in clips]
+    for group, _, frames, spectra in heard(waves, mel, model.shape.chunk_frames):
         prefix = torch.tensor([prompt.prefix()] * len(group), device=device)
         count = torch.full((len(group),), prefix.shape[1], device=device)
+        limit = min(int(frames.max()) * HOP // RATE * 9 + 21, 500)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            ids, ctc, valid = model.transcribe(
-                past_end(mel(samples), frames),
-                frames,
-                prefix,
-                count,
-                suffix,
-                prompt.end,
-                min(max(counted) // RATE * 9 + 21, 500),
-            )
+            ids, ctc, valid = model.transcribe(spectra, frames, prefix, count, suffix, prompt.end, limit)
         for r, i in enumerate(group):
             out[i] = prompt.text(ids[r].tolist()), prompt.text(collapse(ctc[r, : int(valid[r])], model.shape.vocab))
     return out

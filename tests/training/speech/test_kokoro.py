@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from training.speech.batches import STEP, Batches, Order, Said
 from training.speech.kokoro import Kokoro
 from training.speech.layers import snaked, styled
-from training.speech.sound import Source, overlapped
+from training.speech.sound import Source
 from training.speech.voices import OWN, Voice, Voices
 from training.speech.weights import load, save
 
@@ -63,13 +63,6 @@ def test_the_source_is_a_tone_at_the_pitch_and_quiet_where_there_is_none() -> No
     spectrum = torch.fft.rfft(made[:24_000]).abs()
     assert int(spectrum.argmax()) == 240
     assert not made[24_000:].any()
-
-
-def test_pieces_overlap_as_in_an_inverse_stft() -> None:
-    spectrum, window = torch.randn(2, 11, 41, dtype=torch.complex64), torch.hann_window(20)
-    wanted = torch.istft(spectrum, 20, 5, window=window)
-    made = overlapped(torch.fft.irfft(spectrum, 20, dim=1), window)
-    assert made.shape == wanted.shape and torch.allclose(made, wanted, atol=1e-5)
 
 
 def test_norms_are_those_of_instance_norm() -> None:
