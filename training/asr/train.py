@@ -125,7 +125,6 @@ class Training:
         step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, graphs=graphs)
         if graphs:
             compile_layers(self._model)
-        plans = self._pool.begin()
         self._model.train()
         aligned, sums = 0, torch.zeros(len(MEASURES), device=self._device)
         progress.begin()
@@ -133,8 +132,8 @@ class Training:
         first = progress.count  # since the last report
         while (spent := progress.seconds) < run.seconds:
             done = spent / run.seconds
-            if aligned < len(_ALIGN_AT) and done >= _ALIGN_AT[aligned]:
-                aligned += 1
+            if (due := sum(done >= at for at in _ALIGN_AT)) > aligned:  # one is at the beginning
+                aligned = due
                 self._guard("alignment", self._align)
                 plans = self._pool.begin()
             self._set(step, done)
