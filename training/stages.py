@@ -35,13 +35,13 @@ def asked(
     for name, stage in stages.items():
         text = stage.__doc__ or ""
         command = commands.add_parser(name, help=text.partition(".")[0], description=text)
-        first = next(iter(get_type_hints(stage).values()))
-        kind: Callable[..., Any] = first if is_dataclass(first) else stage
+        first: Any = next(iter(get_type_hints(stage).values()))
+        kind: Any = first if is_dataclass(first) else stage
         command.set_defaults(stage=stage, kind=kind)
         for parameter in signature(kind).parameters.values():
             _add(command, parameter, get_type_hints(kind)[parameter.name])
-    found = vars(parser.parse_args(arguments)).items()
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in found}
+    found: dict[str, Any] = vars(parser.parse_args(arguments))
+    given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
     stage, kind = given.pop("stage"), given.pop("kind")
     placed = [given.pop(p.name) for p in signature(kind).parameters.values() if p.kind is Parameter.POSITIONAL_ONLY]
     return partial(stage, *placed, **given) if kind is stage else partial(stage, kind(**given))

@@ -6,7 +6,7 @@ the last weights without average. run.json tells the files of the clips held out
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from training.asr.evaluate import score
 from training.asr.labels import relabelled, split
 from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer, averaged
-from training.asr.plan import MUSIC, VIEWS
+from training.asr.plan import MUSIC, VIEWS, Plan
 from training.asr.pool import Pool
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
@@ -126,6 +126,7 @@ class Training:
         if graphs:
             compile_layers(self._model)
         self._model.train()
+        plans: Iterator[Plan] = iter(())
         aligned, sums = 0, torch.zeros(len(MEASURES), device=self._device)
         progress.begin()
         evaluated = reported = progress.seconds
