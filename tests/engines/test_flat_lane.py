@@ -1,15 +1,19 @@
 """A flat lane: on a card, what nobody shares goes between shared calls, so that the steps of many sessions meet."""
 
+import math
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from engines.batching import Lane, Priority, Task
+from engines.batching import ASIDE, Lane, Priority, Task
 from tests.lanes import held, noting, queue, task, until_waiting
+
+CALL = 1 / 64
+"""Seconds of a call here; a power of two, so that sums of it are exact."""
 
 
 class Counted:
-    """A flat lane on whose stopwatch every call takes a second, and what ran in it, in order."""
+    """A flat lane on whose stopwatch every call takes ``CALL``, and what ran in it, in order."""
 
     def __init__(self) -> None:
         self.seconds, self.done = 0.0, list[str]()
@@ -17,7 +21,7 @@ class Counted:
 
     def run(self, batch: list[str]) -> list[str]:
         """What its jobs bring."""
-        self.seconds += 1
+        self.seconds += CALL
         self.done.extend(batch)
         return batch
 
@@ -30,7 +34,7 @@ def test_in_a_flat_lane_what_nobody_shares_goes_first_for_as_long_as_a_shared_ca
 
     def shared(batch: list[str]) -> list[str]:
         nonlocal seconds
-        seconds += 2
+        seconds += 2 * CALL
         done.append(batch)
         if len(done) == 1:
             following.start()
@@ -39,7 +43,7 @@ def test_in_a_flat_lane_what_nobody_shares_goes_first_for_as_long_as_a_shared_ca
 
     def alone(batch: list[str]) -> list[str]:
         nonlocal seconds
-        seconds += 1
+        seconds += CALL
         done.append(batch)
         return batch
 
@@ -88,6 +92,30 @@ def test_a_flat_lane_saves_up_no_time_for_what_nobody_shares() -> None:
     finally:
         lane.close()
     assert counted.done[3:] == ["one", "last step", "two"]
+
+
+def test_a_flat_lane_lets_nobody_go_first_for_long_after_a_long_shared_call() -> None:
+    """A card's first call of a kind takes seconds."""
+    counted = Counted()
+    lane = counted.lane
+    urgent, waiting = task(Priority.FINAL), task(Priority.INTERIM)
+    names = [str(number) for number in range(20)]
+
+    def first(batch: list[str]) -> list[str]:
+        counted.seconds += 5
+        return batch
+
+    try:
+        lane.submit("first step", first, key="step", owner=urgent)
+        with queue(lane) as add:
+            add(lambda: lane.submit("second step", counted.run, key="step", owner=urgent))
+            for name in names:
+                add(lambda name=name: lane.submit(name, counted.run, owner=waiting))
+    finally:
+        lane.close()
+    before = math.ceil(ASIDE / CALL)
+    assert 1 < before < len(names)
+    assert counted.done == [*names[:before], "second step", *names[before:]]
 
 
 def test_in_a_flat_lane_too_a_job_gives_way_only_to_what_is_more_urgent() -> None:

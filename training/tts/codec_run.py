@@ -13,6 +13,7 @@ from training.tts.codec import Codec, load_codec, save_codec
 from training.tts.codec_step import MEASURES, CodecStep, compile_snake
 from training.tts.config import Config
 from training.tts.crops import Store
+from training.tts.ear import load_ear
 from training.tts.speech import load_shard, shards
 
 _REPORT = 200  # steps
@@ -24,13 +25,14 @@ _HELD_OUT_HOURS = 0.5
 @dataclass(frozen=True)
 class CodecRun:
     """What a run is given besides the configuration. speech: folders of the voices' shards; start: a codec.safetensors
-    to begin from; hours: of speech at most.
+    to begin from; ear: a checkpoint folder of the hearing model; hours: of speech at most.
     """
 
     speech: tuple[Path, ...]
     out: Path
     seconds: float
     start: Path | None = None
+    ear: Path | None = None
     hours: float = 40.0
     steps: int = 10**9
     device: str = "cuda"
@@ -59,7 +61,7 @@ class CodecTrainer:
             if self.speech.full:
                 break
         self.progress.log(f"{self.speech.hours:.2f} h, held out {self.held_out.hours:.2f} h")
-        self.step = CodecStep(self.codec, t, self.speech, self.device, graphs=run.graphs)
+        self.step = CodecStep(self.codec, t, self.speech, load_ear(run.ear), self.device, graphs=run.graphs)
         self._saved = 0.0
         state = self.progress.take()
         if state is not None:

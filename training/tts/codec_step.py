@@ -12,12 +12,13 @@ from torch.nn import functional as F
 from training.tts.codec import Codec
 from training.tts.config import FRAME, LABEL, CodecTraining
 from training.tts.crops import Store
+from training.tts.ear import Ear
 from training.tts.graph import adamw, apply, autocast, captured, set_rate
 from training.tts.layers import SnakeBeta, snake
 from training.tts.phones import UNKNOWN
 from training.tts.spectra import SpectralDistance
 
-MEASURES = ("spectral distance", "phone cross-entropy", "commitment", "gradient norm")
+MEASURES = ("spectral distance", "phone cross-entropy", "commitment", "ear distance", "gradient norm")
 _BETAS, _DECAY = (0.8, 0.99), 1e-3
 
 
@@ -48,9 +49,17 @@ class CodecStep:
     """Weights, optimiser and buffers of a run; `begin` gives the function that does one step."""
 
     def __init__(
-        self, codec: Codec, training: CodecTraining, speech: Store, device: torch.device, *, graphs: bool
+        self,
+        codec: Codec,
+        training: CodecTraining,
+        speech: Store,
+        ear: Ear | None,
+        device: torch.device,
+        *,
+        graphs: bool,
     ) -> None:
         self.codec, self.training, self.speech, self.device, self._graphs = codec, training, speech, device, graphs
+        self.ear = None if ear is None else ear.to(device)
         self.distance = SpectralDistance(training.magnitude_weight).to(device)
         self.optimizer = adamw(codec.parameters(), device, _BETAS, _DECAY)
         self.measures = torch.zeros(len(MEASURES), device=device)
@@ -60,14 +69,14 @@ class CodecStep:
         t, device = self.training, self.device
         self._wave = torch.zeros(t.batch, 1, t.frames * FRAME, device=device)
         self._labels = torch.zeros(t.batch, t.frames * (FRAME // LABEL), dtype=torch.long, device=device)
-        self._start = torch.zeros(2 * t.batch, dtype=torch.long, device=device)
+        self._start = torch.zeros(t.batch, dtype=torch.long, device=device)
         last = t.frames - t.slice_frames - t.history_frames
 
         def fill() -> None:
             crop = self.speech.crop(t.batch, t.frames, t.gain)
             self._wave.copy_(crop.wave)
             self._labels.copy_(crop.labels)
-            self._start.copy_(torch.randint(0, last + 1, (2 * t.batch,), device=device))
+            self._start.copy_(torch.randint(0, last + 1, (t.batch,), device=device))
 
         self.rate(1e-6)
         step, _ = captured(lambda: self._step(free=free), fill, device, graphs=self._graphs)
@@ -87,19 +96,21 @@ class CodecStep:
         with autocast(self.device):
             z = codec.encoder(self._wave)
             quantised = quantizer.bypass(z) if free else quantizer(z.float(), t.ema, t.dead_usage)
-            hidden = codec.decoder.latents(quantised.value).repeat(2, 1, 1)
+            hidden = codec.decoder.latents(quantised.value)
             decoded = codec.decoder.vocode(cut(hidden, self._start, t.slice_frames + t.history_frames))
             decoded = decoded[..., t.history_frames * FRAME :]
-            real = cut(self._wave.repeat(2, 1, 1), (self._start + t.history_frames) * FRAME, t.slice_frames * FRAME)
+            real = cut(self._wave, (self._start + t.history_frames) * FRAME, t.slice_frames * FRAME)
             distance = self.distance(decoded, real)
+            apart = distance.new_zeros(()) if self.ear is None else self.ear(decoded, real)
             logits = codec.phone_logits(quantised.semantic).float()
             phone = F.cross_entropy(logits.transpose(1, 2), self._labels, ignore_index=UNKNOWN, reduction="sum")
             phone = phone / (self._labels != UNKNOWN).sum().clamp(min=1)
         self.optimizer.zero_grad(set_to_none=True)
-        (t.mel_weight * distance + t.phone_weight * phone + t.commitment_weight * quantised.commitment).backward()
-        for i, value in enumerate((distance, phone, quantised.commitment)):
+        loss = t.mel_weight * distance + t.phone_weight * phone + t.commitment_weight * quantised.commitment
+        (loss + t.ear_weight * apart).backward()
+        norm = apply(self.optimizer, t.clip)
+        for i, value in enumerate((distance, phone, quantised.commitment, apart, norm)):
             self.measures[i] = value.detach().float()
-        self.measures[3] = apply(self.optimizer, t.clip)
 
     def state(self) -> dict[str, Any]:
         """Everything that steps change."""

@@ -20,7 +20,7 @@ class CodecShape:
     codebook_dim: int = 128  # width of the quantised sum; a codebook has half of it
     latent_dim: int = 256
     hidden_size: int = 256
-    num_hidden_layers: int = 3
+    num_hidden_layers: int = 6
     num_attention_heads: int = 4
     intermediate_size: int = 576
     sliding_window: int = 72
@@ -59,9 +59,9 @@ class TalkerShape:
 class CodecTraining:
     """Optimisation of the codec. The schedule runs on wall-clock: a machine is there for so long."""
 
-    batch: int = 12  # crops a step
+    batch: int = 20  # crops a step
     frames: int = 80  # of a crop
-    slice_frames: int = 16  # decoded and compared: two slices a crop
+    slice_frames: int = 25  # decoded and compared: a slice a crop
     history_frames: int = 4  # decoded before a slice, not compared
     gain: float = 0.15  # crops are played up to so much softer or louder: every utterance has one level
     unquantised_steps: int = 400  # before the codebooks are made by k-means; 0 keeps those of the weights begun from
@@ -69,11 +69,12 @@ class CodecTraining:
     magnitude_weight: float = 1.5  # of square-root magnitudes within the spectral distance: what is loud
     phone_weight: float = 2.0
     commitment_weight: float = 0.5
+    ear_weight: float = 6.0  # of the distance to the hearing model's encoder
     ema: float = 0.98
     dead_usage: float = 0.1  # vectors a batch below which an entry is restarted
     rate: float = 6e-4
-    warmup_steps: int = 100
-    final_rate: float = 0.1  # of the peak
+    warmup_steps: int = 200
+    final_rate: float = 0.03  # of the peak
     clip: float = 5.0
     seed: int = 1
 
@@ -82,12 +83,13 @@ class CodecTraining:
 class DecoderTraining:
     """Optimisation of the codec's decoder on fixed codes, against discriminators."""
 
-    batch: int = 16  # crops a step
+    batch: int = 10  # crops a step
     frames: int = 80  # of a crop: what the transformer sees
-    slice_frames: int = 8  # decoded, compared and judged: a slice a crop
+    slice_frames: int = 16  # decoded, compared and judged: a slice a crop
     history_frames: int = 4  # decoded before a slice, not compared
     mel_weight: float = 15.0
     magnitude_weight: float = 0.5  # as in CodecTraining
+    ear_weight: float = 8.0  # as in CodecTraining
     likeness_weight: float = 2.0  # of distances between the discriminators' hidden layers
     period_widths: tuple[int, ...] = (32, 64, 128, 256, 256)  # channels of the layers that judge periods
     spectrum_width: int = 32  # channels of those that judge spectra
@@ -127,9 +129,7 @@ class Config:
     name: str = "pocket-tts-en"
     codec: CodecShape = field(default_factory=CodecShape)
     talker: TalkerShape = field(default_factory=TalkerShape)
-    codec_training: CodecTraining = field(
-        default_factory=lambda: CodecTraining(batch=16, warmup_steps=200, final_rate=0.03)
-    )
+    codec_training: CodecTraining = field(default_factory=CodecTraining)
     decoder_training: DecoderTraining = field(default_factory=DecoderTraining)
     talker_training: TalkerTraining = field(default_factory=TalkerTraining)
     # Of the codec vocabulary, in the order of their ids.

@@ -17,6 +17,7 @@ from training.tts.codes import load_codes
 from training.tts.config import Config
 from training.tts.crops import CodedStore
 from training.tts.decoder_step import MEASURES, DecoderStep
+from training.tts.ear import load_ear
 from training.tts.speech import load_shard, shards
 
 _REPORT = 200  # steps
@@ -27,7 +28,8 @@ _TEST_CROPS = 32
 @dataclass(frozen=True)
 class DecoderRun:
     """What a run is given besides the configuration. start: the codec.safetensors that made the codes; speech: folders
-    of shards; codes: files of `encode` of that speech, and of `own-codes` of such a file.
+    of shards; codes: files of `encode` of that speech, and of `own-codes` of such a file; ear: a
+    checkpoint folder of the hearing model.
     """
 
     start: Path
@@ -35,6 +37,7 @@ class DecoderRun:
     codes: tuple[Path, ...]
     out: Path
     seconds: float
+    ear: Path | None = None
     steps: int = 10**9
     device: str = "cuda"
     graphs: bool = True
@@ -92,7 +95,7 @@ class DecoderTrainer:
         self.progress.log(f"snake compiled: {run.graphs and compile_snake(self.device)}")
         self.speech, self.held_out = read_coded(run.speech, run.codes, self.device)
         self.progress.log(f"{self.speech.hours:.2f} h, held out {self.held_out.hours:.2f} h")
-        self.step = DecoderStep(self.codec.decoder, t, self.speech, self.device, graphs=run.graphs)
+        self.step = DecoderStep(self.codec.decoder, t, self.speech, load_ear(run.ear), self.device, graphs=run.graphs)
         state = self.progress.take()
         if state is not None:
             self.step.take(state)

@@ -13,10 +13,11 @@ from training.tts.config import FRAME, DecoderTraining
 from training.tts.crops import CodedStore
 from training.tts.decoder import Decoder
 from training.tts.discriminators import Discriminators, verdict
+from training.tts.ear import Ear
 from training.tts.graph import adamw, apply, autocast, captured, set_rate
 from training.tts.spectra import SpectralDistance
 
-MEASURES = ("spectral distance", "telling", "fooling", "likeness", "gradient norm")
+MEASURES = ("spectral distance", "telling", "fooling", "likeness", "ear distance", "gradient norm")
 _BETAS, _DECAY = (0.8, 0.99), 1e-3
 
 
@@ -24,9 +25,11 @@ class DecoderStep:
     """Weights, optimisers and buffers of a run; `begin` gives the function that does one step."""
 
     def __init__(
-        self, decoder: Decoder, training: DecoderTraining, speech: CodedStore, device: torch.device, *, graphs: bool
-    ) -> None:
+        self, decoder: Decoder, training: DecoderTraining, speech: CodedStore, ear: Ear | None, device: torch.device,
+        *, graphs: bool,
+    ) -> None:  # fmt: skip
         self.decoder, self.training, self.speech, self.device, self._graphs = decoder, training, speech, device, graphs
+        self.ear = None if ear is None else ear.to(device)
         self.distance = SpectralDistance(training.magnitude_weight).to(device)
         self.discriminators = Discriminators(training.period_widths, training.spectrum_width).to(device).train()
         # Neither the books nor what leads to them get a gradient, so the encoder's codes stay.
@@ -71,14 +74,15 @@ class DecoderStep:
             real = cut(self._wave, (self._start + t.history_frames) * FRAME, t.slice_frames * FRAME)
             heard = decoded.detach().contiguous().requires_grad_()
             distance = self.distance(heard, real)
+            apart = distance.new_zeros(()) if self.ear is None else self.ear(heard, real)
             found = verdict(self.discriminators(real), self.discriminators(heard))
-        loss = t.mel_weight * distance + found.fooling + t.likeness_weight * found.likeness
+        loss = t.mel_weight * distance + found.fooling + t.likeness_weight * found.likeness + t.ear_weight * apart
         (pull,) = torch.autograd.grad(loss, heard, retain_graph=True)
         self._tell(found.telling)
         self.optimizer.zero_grad(set_to_none=True)
         decoded.backward(pull)
         norm = apply(self.optimizer, t.clip)
-        for i, value in enumerate((distance, found.telling, found.fooling, found.likeness, norm)):
+        for i, value in enumerate((distance, found.telling, found.fooling, found.likeness, apart, norm)):
             self.measures[i] = value.detach().float()
 
     def _tell(self, telling: Tensor) -> None:

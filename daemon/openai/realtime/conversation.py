@@ -94,14 +94,6 @@ class Conversation:
         item.content[0].transcript = spoken.heard(kept)
         return kept
 
-    def unplay(self, identifier: str, seconds: float) -> None:
-        """Keep of it what was heard while the last ``seconds`` of its sound were not.
-
-        Raises:
-            Invalid: as :meth:`truncate`.
-        """
-        self.truncate(identifier, self.speak(identifier).seconds - seconds)
-
     def messages(self, instructions: str | None, items: Sequence[Item] | None = None) -> list[Message]:
         """What a chat endpoint is told: ``instructions``, then ``items``, or all of them."""
         found: list[Message] = [{"role": "system", "content": instructions}] if instructions else []

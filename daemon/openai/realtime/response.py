@@ -4,8 +4,8 @@ A response is over once: completed, incomplete, failed or cancelled; whatever it
 event. Cancelling is immediate: the request to the endpoint ends, and so does the voice.
 """
 
-from collections.abc import Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -54,14 +54,15 @@ class Owner(Protocol):
 
 
 class Response:
-    """One response. ``input``: items to answer instead of the conversation; ``detached``: it does not join that."""
+    """One response. ``asked``: what it was asked for with; ``input``: items to answer instead of the conversation."""
 
-    def __init__(
-        self, owner: Owner, spec: Spec, *, input: Sequence[Item] | None = None, detached: bool = False
-    ) -> None:
+    def __init__(self, owner: Owner, spec: Spec, asked: Mapping[str, Any], input: Sequence[Item] | None) -> None:
         self.id: Final = new_id("resp")
+        self.asked: Final = asked
         self.over = False
-        self._owner, self._spec, self._input, self._detached = owner, spec, input, detached
+        self._owner, self._spec, self._input = owner, spec, input
+        self._detached = asked.get("conversation") == "none"
+        """It does not join the conversation."""
         self._output: list[Item] = []
         self._message: Item | None = None
         self._spoken = SpokenText()
@@ -72,10 +73,14 @@ class Response:
         owner.tell(wire.ResponseCreated(response=self._told("in_progress", None)))
 
     @property
-    def spoken_item(self) -> str | None:
-        """Id of the item of the conversation that was spoken."""
-        spoken = self._message is not None and self._spoken.seconds > 0 and not self._detached
-        return self._message.id if self._message is not None and spoken else None
+    def spoken(self) -> bool:
+        """Whether there is sound of it."""
+        return self._spoken.seconds > 0
+
+    @property
+    def unheard(self) -> bool:
+        """Whether it left nothing in its context: no word that was played or written, no call."""
+        return not self._owner.conversation.messages(None, self._output)
 
     # ---------------------------------------------------------------------------------------------- course
 
@@ -95,12 +100,15 @@ class Response:
         """Stop; ``reason``: ``turn_detected`` or ``client_cancelled``. The caller ends :meth:`run`."""
         if self.over:
             return
-        played = self._spoken.seconds - self._owner.voice.unplayed
+        unplayed = self._owner.voice.unplayed
         self._owner.voice.clear()
         self._end("cancelled", wire.StatusDetails("cancelled", reason))
-        if self.spoken_item is not None:
-            with suppress(Invalid):  # it may have been deleted
-                self._owner.conversation.truncate(self.spoken_item, played)
+        self.unplay(unplayed)
+
+    def unplay(self, seconds: float) -> None:
+        """Keep of what is spoken the words that were heard while the last ``seconds`` of its sound were not."""
+        if self._spec.speaks and self._message is not None and self._message.content:
+            self._message.content[0].transcript = self._spoken.heard(max(0.0, self._spoken.seconds - seconds))
 
     async def _answer(self) -> None:
         owner, spec = self._owner, self._spec

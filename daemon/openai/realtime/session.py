@@ -84,8 +84,10 @@ class RealtimeStream(Duplex):
         self._answering: asyncio.Task[None] | None = None
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Set to what went wrong with an answer through a fault of ours."""
-        self._spoke: str | None = None
-        """Id of the last item that was spoken."""
+        self._spoke: Response | None = None
+        """The last one that was spoken."""
+        self._interrupted: Response | None = None
+        """The one that somebody spoke over, until the next response."""
         self._cause: str | None = None
         """Id of the client's event that is being taken."""
         self.tell(wire.SessionCreated(session=config.document))
@@ -183,6 +185,7 @@ class RealtimeStream(Duplex):
         """Somebody speaks: whatever is being said stops, unless the session says otherwise."""
         turns = self._config.spec.turns
         if turns is None or turns.interrupt_response is not False:
+            self._interrupted = self._response or (self._spoke if self.voice.unplayed > 0 else self._interrupted)
             self._cancel("turn_detected")
             self._hush()
 
@@ -213,9 +216,13 @@ class RealtimeStream(Duplex):
                 )
             )
         answers = spec.type == "realtime" and (spec.turns is None or spec.turns.create_response is not False)
-        if detected and answers and transcript and self._response is None and self._ending is None:
+        # A sound without words is no turn to answer; but where it stopped an answer that nobody heard, none would come.
+        asked: Mapping[str, Any] | None = {} if transcript else None
+        if asked is None and self._interrupted is not None and self._interrupted.unheard:
+            asked = self._interrupted.asked
+        if detected and answers and asked is not None and self._response is None and self._ending is None:
             try:
-                self._create({})
+                self._create(asked)
             except Invalid as error:
                 self._complain(error)
 
@@ -239,8 +246,8 @@ class RealtimeStream(Duplex):
             told = "no speaking model is loaded (tts_model); ask for output_modalities ['text']"
             raise Invalid("output_modalities", told, "no_speaking_model")
         items = self._items(patch.get("input"))
-        response = Response(self, spec, input=items, detached=patch.get("conversation") == "none")
-        self._response = response
+        response = Response(self, spec, patch, items)
+        self._response, self._interrupted = response, None
         self._answering = asyncio.create_task(response.run())
         self._answering.add_done_callback(self._answered)
 
@@ -275,15 +282,14 @@ class RealtimeStream(Duplex):
         """Take back what was sent of an answer that is over, but not played."""
         unplayed = self.voice.unplayed
         if unplayed > 0 and self._spoke is not None:
-            with suppress(Invalid):
-                self.conversation.unplay(self._spoke, unplayed)
+            self._spoke.unplay(unplayed)
             self.voice.clear()
 
     def finished(self, response: Response) -> None:
         """A response is over."""
         if self._response is response:
             self._response = None
-            self._spoke = response.spoken_item or self._spoke
+            self._spoke = response if response.spoken else self._spoke
 
     # ---------------------------------------------------------------------------------------------------- out
 

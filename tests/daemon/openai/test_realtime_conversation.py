@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
 import pytest
 
 from daemon.serve import Background
@@ -45,6 +46,14 @@ def partner(talk: Talk, server: ChatServer) -> Iterator[Background]:
 def pcm(speech: Speech) -> bytes:
     """The recording at 24 kHz, with a second of silence after it."""
     return at_24_khz(speech.pcm) + b"\0" * 48_000
+
+
+@pytest.fixture(scope="module")
+def hum() -> bytes:
+    """Somebody says "mm", 0.4 s at 24 kHz: voice, in which the model hears no word."""
+    at = np.arange(9600) / 24_000
+    voice = sum((np.sin(2 * np.pi * 130 * n * at) / n for n in range(1, 5)), np.zeros(9600))
+    return (np.hanning(9600) * voice * 6500).astype("<i2").tobytes()
 
 
 def ask(live: Session, **response: Any) -> dict[str, Any]:
@@ -180,11 +189,14 @@ def test_whoever_begins_to_speak_interrupts(partner: Background, chat: ChatServe
     reply = LONG * 20
     chat.script.parts, chat.script.pause = reply, 0.2  # four minutes: however late it is interrupted, it still comes
     with session(partner.url) as live:
+        live.update(instructions="Be interrupted.", audio={"input": {"transcription": {}}})
         live.tell("conversation.item.create", item=ASKED)
         live.tell("response.create")
         while len(sound(live)) < 96_000:
             live.until("response.output_audio.delta")
-        time.sleep(1)  # some of it is played, by the clock
+        # By the clock its first word is played by now: a voice of random weights may take 13 s for the first sentence,
+        # which is 1.1 s for the word, and of the newest sound up to 1 s does not count yet.
+        time.sleep(2.5)
         live.append(pcm)
         live.until("input_audio_buffer.speech_started")
         done = live.until("response.done")["response"]
@@ -194,11 +206,80 @@ def test_whoever_begins_to_speak_interrupts(partner: Background, chat: ChatServe
         live.until("response.created")  # the answer to what was said over it
         quiet = live.kinds[live.kinds.index("response.done") :]
         assert "response.output_audio.delta" not in quiet
-        # By its messages, not its place: what a test before this one asked may still have come in.
-        assert eventually(lambda: any(len(request["messages"]) == 3 for request in chat.seen.requests))
-        told = next(request["messages"][1] for request in chat.seen.requests if len(request["messages"]) == 3)
-        assert told["role"] == "assistant" and "".join(reply).startswith(told["content"])
-        assert 0 < len(told["content"]) < len("".join(reply))
+        live.tell("conversation.item.retrieve", item_id=done["output"][0]["id"])
+        played = live.until("conversation.item.retrieved")["item"]["content"][0]["transcript"]
+        assert "".join(reply).startswith(played) and 0 < len(played) < len("".join(reply))
+        said = live.of("conversation.item.input_audio_transcription.completed")[0]["transcript"]
+
+        def messages() -> list[list[dict[str, Any]]]:
+            """Of this session's requests: what a test before this one asked may still have come in."""
+            asked = [request["messages"] for request in chat.seen.requests]
+            return [told for told in asked if told[0]["content"] == "Be interrupted."]
+
+        assert eventually(lambda: len(messages()) == 2)
+        assert messages()[1][1:] == [
+            {"role": "user", "content": "What happened?"},
+            {"role": "assistant", "content": played},
+            {"role": "user", "content": said},
+        ]
+
+
+@pytest.mark.parametrize("begun", ["", "Th"])
+def test_a_sound_without_words_does_not_cost_the_answer(
+    partner: Background, chat: ChatServer, pcm: bytes, hum: bytes, begun: str
+) -> None:
+    """A hum stops an answer that nobody has heard anything of, or read; it comes all the same, on the same context."""
+    chat.script.parts, chat.script.pause = (begun, "e boats came home at nine."), 600.0
+    with session(partner.url) as live:
+        live.update(audio={"input": {"transcription": {}}})
+        live.append(pcm)
+        live.until("response.created")
+        assert eventually(lambda: len(chat.seen.keys) == 1)
+        if begun:
+            live.until("response.output_audio_transcript.delta")
+        live.append(hum)
+        assert live.until("response.done")["response"]["status_details"]["reason"] == "turn_detected"
+        asked = chat.seen.requests[0]["messages"]
+        chat.forget()
+        live.append(b"\0" * 48_000)
+        done = live.until("response.done")["response"]
+        assert done["status"] == "completed" and done["output"][0]["content"][0]["transcript"] == REPLY
+        said, hummed = live.of("conversation.item.input_audio_transcription.completed")
+        assert said["transcript"] and not hummed["transcript"]
+        assert chat.seen.requests[0]["messages"] == asked == [{"role": "user", "content": said["transcript"]}]
+
+
+@pytest.mark.parametrize(("whole", "played_ms", "again"), [(False, 0, True), (True, 0, True), (False, 10**6, False)])
+def test_what_the_client_played_says_whether_an_answer_was_heard(
+    partner: Background, chat: ChatServer, hum: bytes, whole: bool, played_ms: int, again: bool
+) -> None:
+    """Truncated to nothing after a hum, an answer is asked for once more, as it was; one that was heard is not."""
+    chat.script.parts, chat.script.pause = (LONG[:8], 0.0) if whole else (LONG * 20, 0.2)
+    with session(partner.url) as live:
+        live.update(audio={"input": {"transcription": {}}})
+        live.tell("conversation.item.create", item=ASKED)
+        live.tell("response.create", response={"instructions": "Whisper."})
+        while len(sound(live)) < 96_000:  # a word at the least, however slowly the voice speaks
+            live.until("response.output_audio.delta")
+        if whole:  # told to its end, played for long after that
+            live.until("response.done")
+        live.append(hum)
+        live.until("input_audio_buffer.speech_started")
+        asked = chat.seen.requests[-1]["messages"]
+        chat.forget()
+        item_id = live.of("response.output_audio.delta")[0]["item_id"]
+        live.tell("conversation.item.truncate", item_id=item_id, content_index=0, audio_end_ms=played_ms)
+        live.until("conversation.item.truncated")
+        live.append(b"\0" * 48_000)
+        assert live.until("conversation.item.input_audio_transcription.completed")["transcript"] == ""
+        if again:
+            live.until("response.created")
+            assert live.until("response.done")["response"]["status"] == "completed"
+            assert [request["messages"] for request in chat.seen.requests] == [asked]
+            assert asked[0] == {"role": "system", "content": "Whisper."}
+        else:
+            live.tell("response.cancel")
+            assert live.until("error", "response.created")["error"]["code"] == "response_cancel_not_active"
 
 
 def test_cancel_stops_and_the_next_response_is_whole(partner: Background, chat: ChatServer) -> None:

@@ -98,7 +98,7 @@ def test_unused_entries_come_back_to_life() -> None:
 def test_a_step_changes_what_it_may_change(free: bool) -> None:
     """Past the codebooks they stay as they are."""
     codec = small().train()
-    step = CodecStep(codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), CPU, graphs=False)
+    step = CodecStep(codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), None, CPU, graphs=False)
     if not free:
         step.begin_codebooks(batches=4)
     before = {k: v.clone() for k, v in codec.state_dict().items()}
@@ -132,7 +132,7 @@ def test_a_run_leaves_a_codec_and_goes_on_from_one(tmp_path: Path) -> None:
 
 def test_steps_bring_decoded_tones_closer() -> None:
     codec = small().train()
-    step = CodecStep(codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), CPU, graphs=False)
+    step = CodecStep(codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), None, CPU, graphs=False)
     run = step.begin(free=True)
     step.rate(2e-3)
     distances = []

@@ -67,7 +67,7 @@ def test_a_step_changes_the_decoder_and_its_judges_and_no_code() -> None:
     codec = small().train()
     wave = torch.rand(30 * 1920).mul(20000).to(torch.int16).numpy()
     store = CodedStore(wave, np.random.default_rng(1).integers(0, 32, (2, 30, 3)).astype(np.int16), CPU)
-    step = DecoderStep(codec.decoder, CONFIG.decoder_training, store, CPU, graphs=False)
+    step = DecoderStep(codec.decoder, CONFIG.decoder_training, store, None, CPU, graphs=False)
     parts = {"codec": codec, "judges": step.discriminators}
     before = {n: {k: v.clone() for k, v in p.state_dict().items()} for n, p in parts.items()}
     run = step.begin()
