@@ -34,7 +34,7 @@ def save_recordings(tar: Path, /, *, speaker: str, out: Path) -> None:
 
 
 def train_codec(given: CodecRun) -> None:
-    """Train the codec for a number of seconds."""
+    """Train the codec for a number of seconds. ear: of `training.asr shipped`, by what it hears slices are compared."""
     CodecTrainer(CONFIG, given).train()
 
 
@@ -57,13 +57,13 @@ def save_own_codes(*, codes: Path, talker: Path, tokenizer: Path, out: Path, dev
 
 
 def train_decoder(given: DecoderRun) -> None:
-    """Train the codec's decoder on fixed codes, against discriminators."""
+    """Train the codec's decoder on fixed codes, against discriminators. ear: as for codec."""
     DecoderTrainer(CONFIG, given).train()
 
 
 def checkpoint(*, codec: Path, talker: Path, tokenizer: Path, out: Path, voices: tuple[str, ...] = ()) -> None:
     """Official-layout folder of codec, talker and tokenizer (a folder). voices: who may be asked for (default: all)."""
-    decoder, trained = load_codec(codec, encoder=False), load_talker(talker, CONFIG)
+    decoder, trained = load_codec(codec), load_talker(talker, CONFIG)
     save_checkpoint(CONFIG, decoder, trained, tokenizer, voices or CONFIG.speakers, out)
 
 

@@ -15,8 +15,7 @@ from tests.training.tts.shapes import CONFIG, random_codes, tokenizer, tone_shar
 from training.tts.codec import Codec, load_codec, save_codec
 from training.tts.codes import concatenate, encode, load_codes
 from training.tts.crops import CodedStore
-from training.tts.decoder_run import DecoderRun, DecoderTrainer, read_coded
-from training.tts.decoder_step import DecoderStep
+from training.tts.decoder_run import DecoderRun, DecoderStep, DecoderTrainer, read_coded
 from training.tts.discriminators import Discriminators, verdict
 from training.tts.own_codes import own_codes
 from training.tts.speech import shards
@@ -101,7 +100,8 @@ def test_discriminators_learn_to_tell_tones_from_noise() -> None:
 
 def test_a_run_leaves_a_codec_with_the_same_codes_and_goes_on(tmp_path: Path) -> None:
     codec, speech, codes = coded(tmp_path)
-    run = DecoderRun(codec, (speech,), (codes,), tmp_path / "out", 1e9, steps=2, device="cpu", report=1)
+    given = DecoderRun(start=codec, speech=(speech,), codes=(codes,), out=tmp_path / "out", seconds=1e9)
+    run = replace(given, steps=2, device="cpu", report=1)
     DecoderTrainer(CONFIG, run).train()
     made = tmp_path / "out/codec.safetensors"
     again = encode(load_codec(made), shards([speech]), CPU)
