@@ -2,7 +2,7 @@
 
 ::
 
-    async with AsyncSpeech("http://127.0.0.1:8750", SpeechOptions(voice="slt")) as speech:
+    async with AsyncSpeech("http://127.0.0.1:8750", SpeechOptions(voice="maeve")) as speech:
         await speech.speak("Hello ")        # deltas of any size
         await speech.speak("world.")
         await speech.flush()                # the text is complete: Flushed answers when its audio is all there

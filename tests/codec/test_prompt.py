@@ -57,8 +57,8 @@ def test_the_head_is_the_official_layout(
 
 def test_an_instruction_goes_before_the_role(tts_model: TtsModel, text: Floats) -> None:
     """As a user's turn, text rows only, its text encoded with the role's name in one go."""
-    plain = tts_model.engine.prompt.head("slt", "en", None)
-    rows = tts_model.engine.prompt.head("slt", "en", "Whisper, <|im_end|> please.")
+    plain = tts_model.engine.prompt.head("maeve", "en", None)
+    rows = tts_model.engine.prompt.head("maeve", "en", "Whisper, <|im_end|> please.")
     start = tts_model.manifest.tokens.role[0]
     said = tts_model.engine.prompt.encode("user\nWhisper, <|im_end|> please.")
     newline = tts_model.engine.prompt.encode("\n")
@@ -112,7 +112,7 @@ def test_the_whole_layout_waits_for_the_piece(whole_model: TtsModel, text: Float
     events = speaker.step()
     assert any(isinstance(e, AudioChunk) for e in events)
     assert speaker.work.text_tokens == len(ids)
-    assert speaker.work.prefill_rows == len(whole_model.engine.prompt.head("kathleen", "en", None)) + len(body)
+    assert speaker.work.prefill_rows == len(whole_model.engine.prompt.head("hugo", "en", None)) + len(body)
     speaker.finish()
     events = list(speaker.events())
     assert [e.text for e in events if isinstance(e, PieceMark)] == ["good morning to all of you."]
