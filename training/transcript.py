@@ -21,12 +21,17 @@ def transcript(text: str) -> str:
     return " ".join(w for w in (w.strip("'") for w in _OTHER.sub(" ", plain).split()) if w)
 
 
+def plain(text: str) -> str:
+    """Lower-cased words and digits only: what two texts are compared by."""
+    return " ".join(re.findall(r"[a-z0-9]+(?:'[a-z]+)?", text.lower().replace("\u2019", "'")))
+
+
 _WRITTEN = str.maketrans(
     {"\u2019": "'", "\u2018": "'", "`": "'", "\u2026": ".", ";": ",", "\u2014": ", ", "\u2013": ", "}
     | dict.fromkeys('\u201c\u201d"()[]_*', " ")
 )
-_UNWRITTEN = re.compile(r"[^A-Za-z0-9.,?!'%$:&+/@ -]+")
-_LONE = re.compile(r"(?:(?<=\s)|^)[^A-Za-z0-9$&]+(?=\s|$)")
+_UNWRITTEN = re.compile(r"[^A-Za-z0-9.,?!'%$£€:&+/@ -]+")
+_LONE = re.compile(r"(?:(?<=\s)|^)[^A-Za-z0-9$£€&]+(?=\s|$)")
 _QUOTE = re.compile(r"(?:(?<=\s)|^)'+(?=\w)|(?<=[.,?!\w])'+(?=[.,?!:]*(?:\s|$))")
 _REPEATED = re.compile(r"([.,?!:])(?:\s*[.,?!:])+")
 

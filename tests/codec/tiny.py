@@ -22,7 +22,8 @@ CONFIG = Config(
     speakers=("slt", "kathleen"),
     codec=CodecShape(
         codebook_size=64, num_quantizers=4, codebook_dim=32, latent_dim=32, hidden_size=32, num_hidden_layers=2,
-        num_attention_heads=2, intermediate_size=48, decoder_dim=64, encoder_width=32, encoder_blocks=(1, 1, 1, 1),
+        num_attention_heads=2, intermediate_size=48, decoder_dim=64, upsample_rates=(8, 5, 4, 3), encoder_width=32,
+        encoder_blocks=(1, 1, 1, 1),
     ),
     talker=TalkerShape(
         text_vocab_size=768, text_hidden_size=32, hidden_size=64, intermediate_size=96, num_hidden_layers=2,

@@ -136,7 +136,7 @@ def test_what_training_hears_is_what_the_export_hears(tmp_path: Path) -> None:
     earlier runs trained too, is left behind."""
     shape = Shape(
         vocab=512, conv_channels=8, d_model=48, encoder_layers=4, encoder_heads=3, encoder_ffn=64,
-        hidden=64, decoder_layers=2, heads=4, kv_heads=2, head_dim=32, decoder_ffn=96,
+        hidden=64, decoder_layers=2, heads=4, kv_heads=2, head_dim=32, decoder_ffn=96, chunk_frames=100,
     )  # fmt: skip
     torch.manual_seed(7)
     model = PocketASR(shape).eval()

@@ -14,7 +14,7 @@ from audio.mel_filters import HOP
 from training.asr.encoder import token_count
 from training.asr.model import PocketASR
 from training.asr.prompt import Prompt
-from training.asr.spectrogram import LogMel, past_end
+from training.asr.spectrogram import LogMel, heard
 from training.asr.utterances import Utterance
 from training.shards import RATE
 
@@ -64,34 +64,18 @@ def quietest(energy: NDArray[np.float32], low: int, high: int) -> int:
 
 
 @torch.no_grad()
-def word_cuts(
-    model: PocketASR,
-    mel: LogMel,
-    prompt: Prompt,
-    audio: Tensor,
-    utterances: list[Utterance],
-    *,
-    batch_seconds: int = 1500,
-) -> dict[int, list[tuple[int, int]]]:
-    """Utterance start -> (sample, words before it) of every inner word boundary, for all that align."""
+def cut_at_words(model: PocketASR, mel: LogMel, prompt: Prompt, audio: Tensor, utterances: list[Utterance]) -> None:
+    """Cut the utterances at their inner word boundaries, all that align."""
     was_training = model.training
     rows, chunk = model.shape.chunk_rows, model.shape.chunk_frames * HOP
     model.eval()
     device = audio.device
-    order = sorted((u for u in utterances if u.length >= RATE // 2), key=lambda u: u.length)
-    found: dict[int, list[tuple[int, int]]] = {}
-    i = 0
-    while i < len(order):
-        count = max(1, batch_seconds // (order[i].length // RATE + 2))
-        group = order[i : i + count]
-        i += count
-        width = -(-max(u.length for u in group) // chunk) * chunk
-        samples = torch.zeros(len(group), width, device=device)
-        for r, u in enumerate(group):
-            samples[r, : u.length] = audio[u.start : u.start + u.length].float() / 32768
-        frames = torch.tensor([u.length // HOP for u in group], device=device)
+    long = [u for u in utterances if u.length >= RATE // 2]
+    waves = [audio[u.start : u.start + u.length] for u in long]
+    for places, samples, frames, spectra in heard(waves, mel, model.shape.chunk_frames):
+        group = [long[i] for i in places]
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            states, _, _ = model.thinker.audio_tower(past_end(mel(samples), frames), frames)
+            states, _, _ = model.thinker.audio_tower(spectra, frames)
             scores = model.ctc(states).float().log_softmax(-1)
         words = [[prompt.words([w]) for w in u.text.split()] for u in group]
         ids = [[t for w in row for t in w] for row in words]
@@ -112,6 +96,5 @@ def word_cuts(
                 sample = [int((f // rows + (f % rows) / rows) * chunk) for f in (low, high + 1)]
                 if low < high and sample[1] - sample[0] < 4 * RATE:
                     cuts.append((quietest(energy[r], sample[0], min(sample[1], u.length)), w + 1))
-            found[u.start] = [c for c in cuts if 800 < c[0] < u.length - 800]
+            u.cuts = [c for c in cuts if 800 < c[0] < u.length - 800]
     model.train(was_training)
-    return found

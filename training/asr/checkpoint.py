@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
-from torch import nn
 
 from training.asr.config import Shape
 from training.asr.decoder import RMS_EPSILON, ROPE_THETA
@@ -92,19 +91,6 @@ def save_weights(weights: Mapping[str, torch.Tensor], folder: Path) -> None:
 def load_weights(folder: Path) -> dict[str, torch.Tensor]:
     """All tensors of a checkpoint folder, float32."""
     return {k: v.float() for k, v in load_file(folder / WEIGHTS).items()}
-
-
-def begin_with(model: nn.Module, folder: Path) -> None:
-    """Give `model` the weights of a checkpoint folder.
-
-    Raises:
-        ValueError: the weights are not of this shape.
-    """
-    weights = load_weights(folder)
-    try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        raise ValueError(f"{folder}: not of this shape: {error}") from error
 
 
 def save_checkpoint(

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from training.asr.config import Regularisation, Shape, inner_layer
+from training.asr.config import Regularisation, Shape
 from training.qwen3 import narrow
 
 
@@ -70,7 +70,7 @@ class AudioTower(nn.Module):
         c, d = shape.conv_channels, shape.d_model
         self.chunk, self.chunk_rows = shape.chunk_frames, shape.chunk_rows
         self.window_chunks = shape.window_frames // shape.chunk_frames
-        self.middle = inner_layer(shape, reg)
+        self.middle = reg.middle_layer
         self.conv2d1, self.conv2d2, self.conv2d3 = (nn.Conv2d(n, c, 3, 2, 1) for n in (1, c, c))
         self.conv_out = nn.Linear(c * shape.mel_bins // 8, d, bias=False)
         self.layers = nn.ModuleList(EncoderLayer(shape, reg) for _ in range(shape.encoder_layers))

@@ -105,9 +105,7 @@ def relabelled(clips: list[Clip], labels: Path | None) -> list[Clip]:
 
 def split(clips: list[Clip], every: int) -> tuple[list[Clip], list[Clip]]:
     """(held out, kept): one speaker in `every`, or one sentence in `every` of corpora that do not tell speakers apart;
-    by a hash, so that every run holds out the same. 0 holds out nothing."""
-    if not every:
-        return [], clips
+    by a hash, so that every run holds out the same."""
     held_out: list[Clip] = []
     kept: list[Clip] = []
     for clip in clips:

@@ -4,7 +4,6 @@
 after ln_post, its last class (index vocab) is the blank.
 """
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -32,30 +31,14 @@ class Thinker(nn.Module):
 
 
 class PocketASR(nn.Module):
+    """Begins from weights: PyTorch's own init leaves the convolutions some 60 times weaker than the positions that are
+    added to them (notes/2026-11-training.md)."""
+
     def __init__(self, shape: Shape, reg: Regularisation | None = None) -> None:
         super().__init__()
         self.shape = shape
         self.thinker = Thinker(shape, reg or Regularisation())
         self.ctc = nn.Linear(shape.d_model, shape.vocab + 1)
-        self._initialise()
-
-    def _initialise(self) -> None:
-        for name, p in self.named_parameters():
-            if p.dim() == 2 and "embed" not in name:
-                nn.init.trunc_normal_(p, std=1 / math.sqrt(p.shape[1]))
-            if name.endswith(("out_proj.weight", "fc2.weight", "o_proj.weight", "down_proj.weight")):
-                with torch.no_grad():
-                    p.mul_(0.35)
-            if p.dim() == 1 and name.endswith(".bias"):
-                nn.init.zeros_(p)
-        nn.init.normal_(self.thinker.model.embed_tokens.weight, std=1 / math.sqrt(self.shape.hidden))
-        # PyTorch's default convolution init leaves the content some 60 times weaker than the sinusoids that are added
-        # to it, and nothing aligns for hundreds of hours; this makes both about 1.
-        tower = self.thinker.audio_tower
-        for conv in (tower.conv2d1, tower.conv2d2, tower.conv2d3):
-            nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")
-        with torch.no_grad():
-            tower.conv_out.weight.mul_(5)
 
     def forward(self, mel: Tensor, frames: Tensor, prefix: Tensor, prefix_count: Tensor, targets: Tensor) -> Outputs:
         """mel [B, 128, k chunks], frames [B]; prefix ids [B, P] of which prefix_count [B] are real; targets [B, S]:

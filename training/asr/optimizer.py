@@ -87,11 +87,6 @@ class Optimizer:
             torch._foreach_add_(tensors, list(update.unbind(0)))  # pyright: ignore[reportPrivateUsage]
         torch._foreach_lerp_(self.average, list[Tensor](self.parameters), 1 - self._config.average)  # pyright: ignore[reportPrivateUsage]
 
-    @torch.no_grad()
-    def restart_average(self) -> None:
-        """Let the average begin again at the present weights."""
-        torch._foreach_copy_(self.average, list[Tensor](self.parameters))  # pyright: ignore[reportPrivateUsage]
-
     def state(self) -> dict[str, Any]:
         """Everything needed to go on within a run."""
         return {"adam": self._adam.state_dict(), "momenta": self._momenta, "average": self.average}

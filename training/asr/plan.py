@@ -15,8 +15,9 @@ from training.asr.prompt import Prompt
 from training.asr.utterances import Utterance, Utterances
 from training.shards import RATE
 
+VIEWS = 2  # of every row, augmented each in its own way
 SHORT_PREFIX, LONG_PREFIX = 16, 72  # prompt ids without and with a context
-MUSIC = "music"
+MUSIC, SYNTHETIC = "music", "synthetic"  # sources that are no corpus
 _ONSETS = "b bl br ch d dr f fl g gr h j k kl l m n p pr r s sh st t tr v w z".split()
 _NUCLEI = "a e i o u ee oo ay or ar er".split()
 _CODAS = ["", "", "n", "l", "r", "s", "m", "k", "t", "nd", "x", "th"]
@@ -74,17 +75,13 @@ class Planner:
     def __init__(self, config: Config, prompt: Prompt, rare: Sequence[str], seed: int) -> None:
         self._b, self._prompt, self._rng = config.batches, prompt, random.Random(seed)
         self._utterances = Utterances(self._rng, self._b.span_share)
-        self._sources, self._voices = config.sources, config.voices
+        self._sources = config.sources
         self._rare_list, self._rare = list(rare), set(rare)
         self._prefix = prompt.prefix()
 
     def add(self, source: str, utterances: Sequence[Utterance]) -> None:
         """Add utterances of one source."""
         self._utterances.add(source, utterances)
-
-    def align(self, cuts: dict[int, list[tuple[int, int]]]) -> None:
-        """Word boundaries of real utterances, by their start in the pool."""
-        self._utterances.align(cuts)
 
     def _context(self, words: Sequence[str]) -> list[int]:
         """Prompt with 1..n words in the system turn; in half of the rows some of them are spoken, rare ones first."""
@@ -107,14 +104,12 @@ class Planner:
                 return ids
             chosen.pop()
 
-    def plan(self, progress: float, *, easy: bool) -> Plan:
-        """One batch; `progress` 0..1 of the run moves the share of real speech, `easy` keeps to the two shortest
-        rows."""
+    def plan(self, progress: float) -> Plan:
+        """One batch; `progress` 0..1 of the run moves the share of real speech."""
         b, p, rng = self._b, self._prompt, self._rng
-        kinds = list(zip(b.row_seconds, b.row_share, strict=True))[: 2 if easy else None]
-        seconds = rng.choices([k for k, _ in kinds], [share for _, share in kinds])[0]
-        limit, count = seconds * RATE, max(b.seconds_per_step // b.views // seconds, 1)
-        with_context = not easy and rng.random() < min(b.context_share / 0.6, 1.0)
+        seconds = rng.choices(b.row_seconds, b.row_share)[0]
+        limit, count = seconds * RATE, max(b.seconds_per_step // VIEWS // seconds, 1)
+        with_context = rng.random() < min(b.context_share / 0.6, 1.0)
         width = target_width(seconds)
         room = width - len(p.suffix) - max(len(p.english), len(p.none)) - 1
         weights = self.weights(progress)
@@ -175,14 +170,10 @@ class Planner:
         """Share of every source that has utterances."""
         low, high = self._b.real_share
         real_share = low + (high - low) * progress
+        made = {SYNTHETIC: 1 - real_share} if SYNTHETIC in self._utterances else {}
         real = {s: w for s, w in self._sources.items() if s in self._utterances}
-        made = {s: w for s, w in self._voices.items() if s in self._utterances}
-        if not made:
-            real_share = 1.0
-        total, synthetic = sum(real.values()), sum(made.values())
-        out = {s: w / total * real_share for s, w in real.items()}
-        out.update({s: w / synthetic * (1 - real_share) for s, w in made.items()})
-        return out
+        scale = (real_share if made else 1.0) / sum(real.values())
+        return {s: w * scale for s, w in real.items()} | made
 
     def _pack(self, seconds: int, width: int, rows: list[_Row], prefix_width: int) -> Plan:
         p = self._prompt

@@ -4,92 +4,70 @@ it, and the assembly of waveforms from a plan.
 
 import json
 import multiprocessing
-import queue
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from training.asr.config import Config
-from training.asr.plan import Plan, Planner
+from training.asr.plan import SYNTHETIC, Plan, Planner
 from training.asr.prompt import Prompt
 from training.asr.utterances import Utterance
 from training.shards import RATE, Clip
 from training.transcript import written
 
-_AHEAD = 12  # plans waiting
 Item = tuple[int, int, str, str, list[tuple[int, int]]]
 """An utterance of a synthetic shard (training/speech/write.py): start, length, text, voice, [(sample, words before
 it), ...]."""
 
 
-def _run_planner(
-    config: Config,
-    tokenizer: str,
-    rare: list[str],
-    seed: int,
-    control: Any,
-    plans: Any,
-    progress: Any,
-) -> None:
-    """A process: takes ("add", source, utterances), ("align", cuts) or ("go", easy plans) from `control`, puts
-    plans on `plans`."""
-    torch.set_num_threads(1)
-    planner = Planner(config, Prompt(Tokenizer.from_file(tokenizer)), rare, seed)
-    ready, made, easy = False, 0, 0
-    while True:
-        while True:
-            try:
-                message = control.get(block=not ready)
-            except queue.Empty:
-                break
-            match message:
-                case ("add", str(source), utterances):
-                    planner.add(source, utterances)
-                case ("align", cuts):
-                    planner.align(cuts)
-                case (_, int(count)):
-                    ready, easy = True, count
-        plans.put(planner.plan(progress.value, easy=made < easy))
-        made += 1
-
-
-class Pool:
-    """`batches.pool_hours` of audio on `device`."""
+class Pool(IterableDataset[Plan]):
+    """`batches.pool_hours` of audio on `device`. Iterated in a planner's process, it gives that planner's plans."""
 
     def __init__(self, config: Config, tokenizer: Path, rare: list[str], device: torch.device) -> None:
-        context = multiprocessing.get_context("fork")
-        count = config.batches.planners
-        self.progress = context.Value("d", 0.0)
-        self._plans = context.Queue(_AHEAD)
-        self._controls = [context.Queue() for _ in range(count)]
-        seeds = [config.optimisation.seed * 10_000 + i for i in range(count)]
-        given = [
-            (config, str(tokenizer), rare, seed, control, self._plans, self.progress)
-            for seed, control in zip(seeds, self._controls, strict=True)
-        ]
-        self._processes = [context.Process(target=_run_planner, args=one, daemon=True) for one in given]
-        for process in self._processes:
-            process.start()  # before the device is touched: a fork after that cannot use it
-        self._size, self._device = int(config.batches.pool_hours * 3600 * RATE), device
+        self._config, self._tokenizer, self._rare, self._device = config, tokenizer, rare, device
+        self._size = int(config.batches.pool_hours * 3600 * RATE)
         self._audio: Tensor | None = None
-        self._used = 0
-        self.hours: dict[str, float] = {}
-        self.real: list[Utterance] = []
+        self._used, self._begun = 0, 0
+        self._utterances: dict[str, list[Utterance]] = {}
+        self.progress = multiprocessing.get_context("fork").Value("d", 0.0)
+
+    def __iter__(self) -> Iterator[Plan]:
+        worker = get_worker_info()
+        seed = (self._config.optimisation.seed * 100 + self._begun) * 100 + (worker.id if worker else 0)
+        planner = Planner(self._config, Prompt(Tokenizer.from_file(str(self._tokenizer))), self._rare, seed)
+        for source, utterances in self._utterances.items():
+            planner.add(source, utterances)
+        while True:
+            yield planner.plan(self.progress.value)
+
+    def begin(self) -> Iterator[Plan]:
+        """Plans of what is known of the utterances now, by processes that end with the iterator. They never touch the
+        device: a fork cannot."""
+        self._begun += 1
+        workers = self._config.batches.planners
+        return iter(DataLoader(self, None, num_workers=workers, collate_fn=_same, multiprocessing_context="fork"))
+
+    @property
+    def hours(self) -> dict[str, float]:
+        """Of every source."""
+        return {k: sum(u.length for u in found) / RATE / 3600 for k, found in self._utterances.items() if found}
+
+    @property
+    def real(self) -> list[Utterance]:
+        """Of all sources that are recordings."""
+        return [u for found in self._utterances.values() for u in found if u.real]
 
     @property
     def audio(self) -> Tensor:
         if self._audio is None:
             self._audio = torch.zeros(self._size, dtype=torch.int16, device=self._device)
         return self._audio
-
-    def _tell(self, message: tuple[Any, ...]) -> None:
-        for control in self._controls:
-            control.put(message)
 
     def _place(self, samples: NDArray[np.int16]) -> int | None:
         """Copy samples to the end of the pool; None where they do not fit any more."""
@@ -100,13 +78,8 @@ class Pool:
         self._used += len(samples)
         return start
 
-    def _announce(self, source: str, utterances: list[Utterance]) -> None:
-        self._tell(("add", source, utterances))
-        self.hours[source] = self.hours.get(source, 0.0) + sum(u.length for u in utterances) / RATE / 3600
-
     def add_clips(self, clips: list[Clip]) -> None:
         """Real speech; a clip without a usable transcript, or longer than the longest row allows, is left out."""
-        by_source: dict[str, list[Utterance]] = {}
         for clip in clips:
             text = written(clip.text)
             if not text or len(clip.samples) > 28 * RATE:
@@ -114,50 +87,32 @@ class Pool:
             start = self._place(clip.samples)
             if start is None:
                 raise ValueError(f"batches.pool_hours: {self._size / 3600 / RATE:.0f} h do not hold the real speech")
-            by_source.setdefault(clip.source, []).append(Utterance(start, len(clip.samples), text, True, []))
-        for source, utterances in by_source.items():
-            self.real += utterances
-            self._announce(source, utterances)
+            known = self._utterances.setdefault(clip.source, [])
+            known.append(Utterance(start, len(clip.samples), text, True, []))
 
     def add_sounds(self, source: str, sounds: list[NDArray[np.int16]]) -> None:
         """Sounds without words."""
         starts = [(self._place(s), len(s)) for s in sounds]
-        self._announce(source, [Utterance(at, n, "", False, []) for at, n in starts if at is not None])
+        self._utterances[source] = [Utterance(at, n, "", False, []) for at, n in starts if at is not None]
 
     def add_synthetic(self, folder: Path) -> None:
         """Generated speech: the shards in `folder`, by name, as long as they fit."""
+        made = self._utterances.setdefault(SYNTHETIC, [])
         for file in sorted(folder.glob("w*.json")):
             base = self._place(np.fromfile(file.with_suffix(".pcm"), np.int16))
             if base is None:
                 break
-            engines: dict[str, list[Utterance]] = {}
             items: list[Item] = json.loads(file.read_text())
-            for at, length, said, engine, words in items:
+            for at, length, said, _, words in items:
                 text = written(said)
                 if len(text.split()) != len(said.split()):
                     words = []
                 cuts = [(s, n) for s, n in words if 3200 < s < length and 0 < n < len(text.split())]
-                engines.setdefault(engine, []).append(Utterance(base + at, length, text, False, cuts))
-            for engine, utterances in engines.items():
-                self._announce(engine, utterances)
+                made.append(Utterance(base + at, length, text, False, cuts))
 
-    def align(self, cuts: dict[int, list[tuple[int, int]]]) -> None:
-        """Word boundaries of real utterances (keyed by their start) for all planners."""
-        self._tell(("align", cuts))
 
-    def begin(self, easy: int = 0) -> None:
-        """Let the planners plan with what they have been told so far, `easy` plans of shorter rows first."""
-        self._tell(("go", easy // len(self._controls)))
-
-    def next(self) -> Plan:
-        return self._plans.get()
-
-    def close(self) -> None:
-        """End the planners; what they have not read yet is dropped."""
-        for control in self._controls:
-            control.cancel_join_thread()
-        for process in self._processes:
-            process.kill()
+def _same(plan: Plan) -> Plan:
+    return plan
 
 
 def assemble(audio: Tensor, plan: Plan) -> Tensor:

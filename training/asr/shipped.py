@@ -45,7 +45,6 @@ _BLOCK = {
     "ffn_down": "mlp.down_proj",
 }
 _QUANTISED = re.compile(r"(?P<module>.+)\.weight/int8")
-_NAMED = re.compile(r"(?P<module>.+)\.(?P<kind>weight|bias)")
 
 
 def graph_tensors(path: Path) -> dict[str, Array]:
@@ -62,18 +61,13 @@ def graph_tensors(path: Path) -> dict[str, Array]:
             scale = next(k for k in values if k.startswith(f"{module}.weight/scale"))
             steps = float(scale.rsplit("scale", 1)[1])
             found[f"{module}.weight"] = (value.astype(np.float32) * (values[scale].astype(np.float32) * steps)).T
-        elif _NAMED.fullmatch(name):
+        elif name.endswith((".weight", ".bias")):
             found[name] = value.astype(np.float32)
     return found
 
 
-def _encoder_name(name: str) -> str | None:
-    match = _NAMED.fullmatch(name)
-    if match is None:
-        return None
-    module, kind = match["module"], match["kind"]
-    if module.startswith("phones."):  # of earlier models
-        return None
+def _encoder_name(name: str) -> str:
+    module, _, kind = name.rpartition(".")
     if module == "ctc":
         return name
     if layer := re.fullmatch(r"layers\.(\d+)\.(.+)", module):
@@ -95,9 +89,7 @@ def shipped_weights(folder: Path) -> dict[str, Tensor]:
     weights: dict[str, Tensor] = {}
     for file in ("stem.onnx", "body.onnx"):
         for name, value in graph_tensors(folder / file).items():
-            ours = _encoder_name(name)
-            if ours is not None:
-                weights[ours] = torch.from_numpy(np.ascontiguousarray(value))
+            weights[_encoder_name(name)] = torch.from_numpy(np.ascontiguousarray(value))
     for tensor in gguf.GGUFReader(folder / "decoder.gguf").tensors:
         value = gguf.dequantize(tensor.data, tensor.tensor_type)
         weights[_decoder_name(tensor.name)] = torch.from_numpy(np.array(value, np.float32))

@@ -4,13 +4,20 @@ Official floor: clip maximum - 8. Here: log10 = 1.5 - 8, what a full-scale clip 
 400 samples only and a stream gives the same frames as a file.
 """
 
+from collections.abc import Iterator, Sequence
+
 import torch
 from torch import Tensor, nn
 
 from audio.mel_filters import HOP, N_FFT, mel_filters
 from training.asr.checkpoint import MEL_FLOOR
+from training.shards import RATE
 
 WINDOW, BINS = N_FFT, 128
+_BATCH_SECONDS = 1500  # heard at once where nothing is learnt
+_WARP = 0.12  # of the vocal tract's length
+_BANDS, _BAND = 2, 26  # frequency masks, bins of one at most
+_GAP, _HIDDEN = 40, 0.12  # frames of a time mask at most, share of a row that they hide
 
 
 class LogMel(nn.Module):
@@ -36,26 +43,32 @@ def past_end(mel: Tensor, frames: Tensor) -> Tensor:
     return mel.masked_fill((torch.arange(mel.shape[2], device=mel.device)[None] >= frames[:, None])[:, None], 0)
 
 
-def mask_spectrogram(
-    mel: Tensor,
-    frames: Tensor,
-    strength: Tensor,
-    *,
-    warp: float = 0.12,
-    bands: int = 2,
-    band: int = 26,
-    gap: int = 40,
-    share: float = 0.12,
-) -> Tensor:
-    """Vocal-tract-length warp, `bands` frequency masks up to `band` bins, time masks up to `gap` frames on about
-    `share` of the row. `strength` [] scales all of it; shapes out depend on shapes in only."""
+def heard(waves: Sequence[Tensor], mel: LogMel, chunk: int) -> Iterator[tuple[list[int], Tensor, Tensor, Tensor]]:
+    """Batches of int16 waves, shortest first: their places, samples float32 [B, n] of whole chunks of so many frames,
+    valid frames [B], log-mels. Less than half a second is padded and the padding counts, as in the official processor.
+    """
+    order, step, device = sorted(range(len(waves)), key=lambda i: len(waves[i])), chunk * HOP, mel.window.device
+    while order:
+        size = max(1, min(256, _BATCH_SECONDS // (len(waves[order[0]]) // RATE + 1)))
+        group, order = order[:size], order[size:]
+        counted = [max(len(waves[i]), RATE // 2) for i in group]
+        samples = torch.zeros(len(group), -(-max(counted) // step) * step, device=device)
+        for row, i in zip(samples, group, strict=True):
+            row[: len(waves[i])] = waves[i].to(device).float() / 32768
+        frames = torch.tensor([n // HOP for n in counted], device=device)
+        yield group, samples, frames, past_end(mel(samples), frames)
+
+
+def mask_spectrogram(mel: Tensor, frames: Tensor, strength: Tensor) -> Tensor:
+    """Vocal-tract-length warp, frequency masks, time masks. `strength` [] scales all of it; shapes out depend on shapes
+    in only."""
     rows, bins, width = mel.shape
     device = mel.device
 
     def draw() -> Tensor:
         return torch.rand(rows, 1, device=device)
 
-    scale = torch.where(draw() < 0.6, torch.exp((draw() * 2 - 1) * warp * strength), 1.0)
+    scale = torch.where(draw() < 0.6, torch.exp((draw() * 2 - 1) * _WARP * strength), 1.0)
     at = (torch.arange(bins, device=device)[None] * scale).clamp(max=bins - 1.001)
     low = at.floor().long()
     part = (at - low)[..., None]
@@ -66,14 +79,14 @@ def mask_spectrogram(
     mel = rows_at(low) * (1 - part) + rows_at(low + 1) * part
     bin_index, time_index = torch.arange(bins, device=device)[None], torch.arange(width, device=device)[None]
     hidden = torch.zeros(rows, bins, dtype=torch.bool, device=device)
-    for _ in range(bands):
-        size = draw() * band * strength
+    for _ in range(_BANDS):
+        size = draw() * _BAND * strength
         first = draw() * (bins - size)
         hidden |= (bin_index >= first) & (bin_index < first + size)
     silent = time_index >= frames[:, None]
-    wanted = (frames * share * strength / (gap / 2)).round()[:, None]
-    for i in range(int(width * share / (gap / 2)) + 1):
-        size = torch.where(i < wanted, draw() * gap, 0.0)
+    wanted = (frames * _HIDDEN * strength / (_GAP / 2)).round()[:, None]
+    for i in range(int(width * _HIDDEN / (_GAP / 2)) + 1):
+        size = torch.where(i < wanted, draw() * _GAP, 0.0)
         first = draw() * (frames[:, None] - size)
         silent |= (time_index >= first) & (time_index < first + size)
     return mel.masked_fill(hidden[:, :, None], 0).masked_fill(silent[:, None], 0)

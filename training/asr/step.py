@@ -6,7 +6,6 @@ logits, the backward graph begins with the gradient of them.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,15 +20,14 @@ from training.asr.config import Config
 from training.asr.encoder import token_count
 from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer
-from training.asr.plan import Plan
+from training.asr.plan import VIEWS, Plan
 from training.asr.pool import assemble
 from training.asr.spectrogram import LogMel, mask_spectrogram
 
 _CAPTURE = "thread_local"  # threads that plan rows may call into CUDA meanwhile
 
 
-@dataclass
-class Inputs:
+class Inputs(NamedTuple):
     """What a step reads, U rows before they are repeated into views."""
 
     samples: Tensor
@@ -54,28 +52,28 @@ def divergence(a: Tensor, b: Tensor) -> Tensor:
 
 
 class CtcLoss:
-    """Of batches in as many views as the configuration says: tokens at the last encoder layer and at an inner one.
+    """Of batches in their views: tokens at the last encoder layer and at an inner one.
 
     The logits are read, never differentiated through: what comes back are gradients at the logits, which the caller
     hands to the graph that made them.
     """
 
     def __init__(self, config: Config, device: torch.device) -> None:
-        self._share, self._views = config.regularisation.middle_ctc, config.batches.views
+        self._weight, self._share = config.regularisation.ctc, config.regularisation.middle_ctc
         self._chunk, self._device = config.shape.chunk_frames, device
 
-    def __call__(self, last: Tensor, inner: Tensor, plan: Plan, weight: float) -> tuple[Tensor, list[Tensor]]:
+    def __call__(self, last: Tensor, inner: Tensor, plan: Plan) -> tuple[Tensor, list[Tensor]]:
         """Logits [rows, frames, classes], the blank last, of both layers -> losses per token [2]; gradients of
-        `weight` times their weighted mean at both layers' logits.
+        their weighted mean at both layers' logits.
         """
         rows = token_count(torch.from_numpy(plan.length) // HOP, self._chunk)
-        total = max(int(plan.ctc_count.sum()) * self._views, 1)
+        total = max(int(plan.ctc_count.sum()) * VIEWS, 1)
         losses: list[Tensor] = []
         gradients: list[Tensor] = []
         for logits, share in ((last, 1 - self._share), (inner, self._share)):
             loss, gradient = self._one(logits, plan.ctc, plan.ctc_count, rows)
             losses.append(loss / total)
-            gradients.append(gradient * (weight * share / total))
+            gradients.append(gradient * (self._weight * share / total))
         return torch.stack(losses), gradients
 
     def _one(
@@ -87,9 +85,9 @@ class CtcLoss:
         real = max(int(counts.sum()), 1)
         loss = F.ctc_loss(
             scores,
-            torch.from_numpy(tokens[:real]).to(self._device, non_blocking=True).repeat(self._views),
-            frames.repeat(self._views),
-            torch.from_numpy(counts).repeat(self._views),
+            torch.from_numpy(tokens[:real]).to(self._device, non_blocking=True).repeat(VIEWS),
+            frames.repeat(VIEWS),
+            torch.from_numpy(counts).repeat(VIEWS),
             blank=logits.shape[-1] - 1,
             reduction="sum",
             zero_infinity=True,
@@ -120,8 +118,7 @@ class Step:
         self._graphs = graphs
         device = audio.device
         self._device = device
-        self.strength, self.consistency = torch.zeros((), device=device), torch.zeros((), device=device)
-        self.ctc_weight = 1.0
+        self.strength = torch.zeros((), device=device)
         self._ctc = CtcLoss(config, device)
         self._captured: dict[
             tuple[int, ...], tuple[Inputs, Forward, list[Tensor], torch.cuda.CUDAGraph, torch.cuda.CUDAGraph]
@@ -131,16 +128,15 @@ class Step:
         self._one = torch.ones((), device=device)
 
     def _forward(self, x: Inputs) -> Forward:
-        views, reg = self._config.batches.views, self._config.regularisation
+        reg = self._config.regularisation
         with torch.no_grad():
-            length = x.length.repeat(views)
-            heard = augment(x.samples.repeat(views, 1), length, self.strength)
+            length = x.length.repeat(VIEWS)
+            heard = augment(x.samples.repeat(VIEWS, 1), length, self.strength)
             frames = length // HOP
-            mel = self._mel(heard)
-            if reg.style:
-                mel = warp_time(mix_style(mel, frames, reg.style * self.strength), frames, self.strength, views=views)
+            mel = mix_style(self._mel(heard), frames, reg.style * self.strength)
+            mel = warp_time(mel, frames, self.strength, views=VIEWS)
             mel = mask_spectrogram(mel, frames, self.strength)
-            targets, mask = x.targets.repeat(views, 1), x.mask.repeat(views, 1)
+            targets, mask = x.targets.repeat(VIEWS, 1), x.mask.repeat(VIEWS, 1)
             # Noise on what the decoder reads, a different share in every row, so that it listens instead of reciting
             # the transcripts it has seen before; never on the template.
             share = torch.rand(len(targets), 1, device=targets.device) * 2 * reg.token_noise * self.strength
@@ -148,22 +144,19 @@ class Step:
             noisy &= torch.arange(targets.shape[1], device=targets.device)[None] > 8
             read = torch.where(noisy, torch.randint_like(targets, 256, self._config.shape.vocab - 8), targets)
         with torch.autocast(self._device.type, torch.bfloat16, cache_enabled=False):
-            out = self._model(mel, frames, x.prefix.repeat(views, 1), x.prefix_count.repeat(views), read)
+            out = self._model(mel, frames, x.prefix.repeat(VIEWS, 1), x.prefix_count.repeat(VIEWS), read)
         logits, wanted, weight = out.logits.float(), targets[:, 1:], mask[:, 1:]
         total = weight.sum().clamp(min=1)
         entropy = F.cross_entropy(logits.transpose(1, 2), wanted, reduction="none", label_smoothing=reg.label_smoothing)
         entropy = (entropy * weight).sum() / total
         last, middle = out.ctc.float(), out.middle_ctc.float()
-        apart = torch.zeros((), device=self._device)
-        if views == 2:
-            valid = (torch.arange(last.shape[1], device=self._device)[None] < out.count[:, None]).float()
-            heads = last.log_softmax(-1).chunk(2)
-            apart = (divergence(*heads) * valid.chunk(2)[0]).sum() / total * 2
-            texts = logits.log_softmax(-1).chunk(2)
-            apart = apart + (divergence(*texts) * weight.chunk(2)[0]).sum() / total * 2
+        valid = (torch.arange(last.shape[1], device=self._device)[None] < out.count[:, None]).float()
+        heads, texts = last.log_softmax(-1).chunk(2), logits.log_softmax(-1).chunk(2)
+        apart = (divergence(*heads) * valid.chunk(2)[0]).sum() / total * 2
+        apart = apart + (divergence(*texts) * weight.chunk(2)[0]).sum() / total * 2
         accuracy = ((logits.detach().argmax(-1) == wanted).float() * weight).sum() / total
         report = torch.stack([entropy.detach(), accuracy, apart.detach()])
-        return Forward(entropy + self.consistency * apart, last, middle, report)
+        return Forward(entropy + reg.consistency * apart, last, middle, report)
 
     def _inputs(self, plan: Plan) -> Inputs:
         def send(x: object) -> Tensor:
@@ -180,7 +173,7 @@ class Step:
 
     def _eager(self, plan: Plan, x: Inputs) -> Tensor:
         out = self._forward(x)
-        loss, gradients = self._ctc(out.ctc, out.inner, plan, self.ctc_weight)
+        loss, gradients = self._ctc(out.ctc, out.inner, plan)
         self._store(self._backward(out, gradients))
         return torch.cat([out.report, loss])
 
@@ -191,7 +184,7 @@ class Step:
         torch._foreach_copy_(self._optimizer.views, [g.float() for g in gradients])  # pyright: ignore[reportPrivateUsage]
 
     def _capture(self, key: tuple[int, ...], plan: Plan, x: Inputs) -> None:
-        static = Inputs(**{f.name: getattr(x, f.name).clone() for f in fields(Inputs)})
+        static = Inputs(*(t.clone() for t in x))
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -210,7 +203,7 @@ class Step:
         kept = Forward(*(t.detach() for t in out))
         self._captured[key] = (static, kept, gradients, forward, backward)
         forward.replay()
-        for gradient, found in zip(gradients, self._ctc(kept.ctc, kept.inner, plan, self.ctc_weight)[1], strict=True):
+        for gradient, found in zip(gradients, self._ctc(kept.ctc, kept.inner, plan)[1], strict=True):
             gradient.copy_(found)
         backward.replay()
         # Dropout and augmentation differ, so the two norms agree roughly only; a broken capture is far off.
@@ -232,10 +225,10 @@ class Step:
                 torch.cuda.synchronize()
                 return self._eager(plan, x)
         static, out, gradients, forward, backward = self._captured[key]
-        for f in fields(Inputs):
-            getattr(static, f.name).copy_(getattr(x, f.name), non_blocking=True)
+        for mine, new in zip(static, x, strict=True):
+            mine.copy_(new, non_blocking=True)
         forward.replay()
-        loss, found = self._ctc(out.ctc, out.inner, plan, self.ctc_weight)
+        loss, found = self._ctc(out.ctc, out.inner, plan)
         for gradient, new in zip(gradients, found, strict=True):
             gradient.copy_(new)
         backward.replay()

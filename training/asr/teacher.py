@@ -49,7 +49,7 @@ def weights(file: Path, side: str) -> dict[str, Tensor]:
 
     def put(name: str, value: np.ndarray[Any, Any]) -> None:
         name = name.removesuffix("_merged_0").removeprefix("model.decoder.")
-        found[f"model.{side}.{name}"] = torch.from_numpy(np.ascontiguousarray(value, np.float32))
+        found[f"model.{side}.{name}"] = torch.from_numpy(np.array(value, np.float32))
 
     for name, value in values.items():
         plain = name.removesuffix("_merged_0")

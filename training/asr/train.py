@@ -6,7 +6,7 @@ the last weights without average. run.json tells the files of the clips held out
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,15 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 
-from training.asr.align import word_cuts
+from training.asr.align import cut_at_words
 from training.asr.augment import generated_music
-from training.asr.checkpoint import begin_with, save_weights
+from training.asr.checkpoint import load_weights, save_weights
 from training.asr.config import Config
 from training.asr.evaluate import score
 from training.asr.labels import relabelled, split
 from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer, averaged
-from training.asr.plan import MUSIC
+from training.asr.plan import MUSIC, VIEWS, Plan
 from training.asr.pool import Pool
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
@@ -33,8 +33,7 @@ from training.transcript import transcript
 
 MEASURES = ("ce", "accuracy", "views", "ctc", "inner ctc", "gradient norm")
 _REPORT = 100  # steps
-_AVERAGE_FROM = 1000  # steps: the average of a fresh run forgets what was before
-_ALIGN_AT = (0.3, 0.6)  # of the run
+_ALIGN_AT = (0.0, 0.3, 0.6)  # of the run
 _EVALUATE_EVERY = 240.0  # seconds
 _QUICK, _ALL = 120, 100_000  # clips of a set, on the way and at the end
 _RARE = 30  # a word that occurs less often is one
@@ -46,14 +45,13 @@ class Run:
     """What a run is given besides the configuration of the model."""
 
     shards: tuple[Path, ...]
-    test: tuple[Path, ...]
     text: Path
     tokenizer: Path
+    start: Path  # checkpoint folder to begin from
     out: Path
     seconds: float
     synthetic: Path | None = None
     labels: Path | None = None  # texts of clips, by file, instead of those of their index (labels.py)
-    start: Path | None = None  # checkpoint folder to begin from
     device: str = "cuda"
     graphs: bool = True
 
@@ -73,7 +71,7 @@ class Training:
         """``now``: the clock, in seconds, that the run's length and schedule follow.
 
         Raises:
-            ValueError: the weights to begin from are not of this shape.
+            RuntimeError: the weights to begin from are not of this shape.
         """
         self._config, self._run = config, run
         self._device = torch.device(run.device)
@@ -83,9 +81,8 @@ class Training:
         self._say(f"{len(clips)} clips to learn from, {len(held_out)} held out")
         self._dev = [c.file for c in held_out]
         self._sets: dict[str, list[Clip]] = {}
-        for name, clip in [(c.source, c) for c in read_shards(run.test)] + [(f"{c.source} dev", c) for c in held_out]:
-            self._sets.setdefault(name, []).append(clip)
-        self._fresh = run.start is None
+        for clip in held_out:
+            self._sets.setdefault(clip.source, []).append(clip)
         self._pool = Pool(config, run.tokenizer, rare_words(run.text, clips), self._device)
         torch.backends.cudnn.benchmark = True
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
@@ -96,8 +93,7 @@ class Training:
         self._prompt = Prompt(Tokenizer.from_file(str(run.tokenizer)))
         torch.manual_seed(config.optimisation.seed)
         self._model = PocketASR(config.shape, config.regularisation)
-        if run.start is not None:
-            begin_with(self._model, run.start)
+        self._model.load_state_dict(load_weights(run.start))
         self._model.to(self._device)
         self._mel = LogMel().to(self._device)
         self._optimizer = Optimizer(self._model, config.optimisation, config.regularisation.weight_decay)
@@ -108,7 +104,7 @@ class Training:
             self._optimizer.load_state(state["optimizer"])
             self._heard = state["heard"]
         hours = {k: round(v, 2) for k, v in self._pool.hours.items()}
-        self._say(f"hours {hours}; test clips {dict(zip(self._sets, map(len, self._sets.values()), strict=True))}")
+        self._say(f"hours {hours}; clips held out { {k: len(v) for k, v in self._sets.items()} }")
         size = sum(p.numel() for p in self._model.parameters()) / 1e6
         self._say(f"{size:.2f} M parameters on {self._device}")
 
@@ -129,28 +125,25 @@ class Training:
         step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, graphs=graphs)
         if graphs:
             compile_layers(self._model)
-        self._pool.begin(max(config.batches.easy_steps - progress.count, 0) if self._fresh else 0)
         self._model.train()
-        # A model that knows words already wants aligned spans at once.
-        align_at = _ALIGN_AT if self._fresh and not progress.count else (0.0, *_ALIGN_AT)
+        plans: Iterator[Plan] = iter(())
         aligned, sums = 0, torch.zeros(len(MEASURES), device=self._device)
         progress.begin()
         evaluated = reported = progress.seconds
         first = progress.count  # since the last report
         while (spent := progress.seconds) < run.seconds:
             done = spent / run.seconds
-            if aligned < len(align_at) and done >= align_at[aligned]:
-                aligned += 1
+            if (due := sum(done >= at for at in _ALIGN_AT)) > aligned:  # one is at the beginning
+                aligned = due
                 self._guard("alignment", self._align)
+                plans = self._pool.begin()
             self._set(step, done)
-            plan = self._pool.next()
+            plan = next(plans)
             report = step.gradients(plan)
             step.update()
             progress.stepped()
             sums += torch.cat([report, self._optimizer.norm[None]])
-            self._heard += float(plan.length.sum()) / RATE / 3600 * config.batches.views
-            if self._fresh and progress.count == _AVERAGE_FROM:
-                self._optimizer.restart_average()
+            self._heard += float(plan.length.sum()) / RATE / 3600 * VIEWS
             if progress.count % _REPORT == 0:
                 steps = progress.count - first
                 pace = 1000 * (spent - reported) / steps
@@ -164,60 +157,46 @@ class Training:
         self._say(f"{progress.count} steps, {self._heard:.0f} h heard")
         self._guard("saving", self._save)
         self._guard("evaluation", lambda: self._evaluate(_ALL))
-        self._pool.close()
 
     def _set(self, step: Step, progress: float) -> None:
         """Everything that changes in the course of a run."""
-        config, reg = self._config, self._config.regularisation
         self._pool.progress.value = progress
-        ramp = min(1.0, self._progress.count / max(config.batches.augment_ramp, 1)) if self._fresh else 1.0
-        late = (self._progress.count - reg.consistency_from) / max(reg.consistency_from, 1) if self._fresh else 1.0
-        first, final = config.batches.strength
-        step.strength.fill_(ramp * (first + (final - first) * progress))
-        step.consistency.fill_(reg.consistency * min(max(late, 0.0), 1.0))
-        step.ctc_weight = reg.ctc * (1.0 if progress < reg.ctc_until else 0.5) if self._fresh else reg.ctc_continued
-        o = config.optimisation
+        first, final = self._config.batches.strength
+        step.strength.fill_(first + (final - first) * progress)
+        o = self._config.optimisation
         rate = rate_at(progress, self._progress.count, 1.0, o.final_rate, o.warmup_steps, o.constant_until)
         self._optimizer.rate.fill_(rate)
 
     def _align(self) -> None:
-        self._pool.align(word_cuts(self._model, self._mel, self._prompt, self._pool.audio, self._pool.real))
-        self._say(f"aligned {len(self._pool.real)} real utterances")
+        real = self._pool.real
+        cut_at_words(self._model, self._mel, self._prompt, self._pool.audio, real)
+        self._say(f"aligned {len(real)} real utterances")
 
     def _evaluate(self, limit: int) -> None:
         """Score the averaged weights (and, in the last evaluation, the present ones too) on at most `limit` clips of a
         set, word errors in percent; save."""
         progress = self._progress
+        row: dict[str, Any] = {"step": progress.count, "seconds": progress.seconds, "hours": self._heard}
         mine = {k: v.detach().clone() for k, v in self._model.state_dict().items()}
-        sets = {k: v[:limit] for k, v in self._sets.items()}
         self._model.load_state_dict(averaged(self._model, self._optimizer.average))
-        found, pairs = score(self._model, self._mel, self._prompt, sets, self._device)
+        row |= self._score(limit)
         self._model.load_state_dict(mine)
-        row: dict[str, Any] = {
-            "step": progress.count,
-            "seconds": progress.seconds,
-            "hours": self._heard,
-            "clips": limit,
-        }
-        row["wer"] = {k: round(100 * s.rate, 2) for k, s in found.items()}
-        row["ctc_wer"] = {k: round(100 * s.ctc_rate, 2) for k, s in found.items()}
         if limit >= _ALL:
-            raw = score(self._model, self._mel, self._prompt, sets, self._device)[0]
-            row["wer_without_average"] = {k: round(100 * s.rate, 2) for k, s in raw.items()}
+            row["without_average"] = self._score(limit)
             save_weights(mine, self._run.out / LAST)
         self._model.train()
         progress.scores.append(row)
-        self._say(f"WER {row['wer']} CTC {row['ctc_wer']} {row.get('wer_without_average', '')}")
-        for name, some in pairs.items():
-            for reference, text in some[:2]:
-                print(f"    {name}: {reference[:100]}\n    {' ' * len(name)}  {text[:100]}")
+        self._say(f"WER {row['wer']} CTC {row['ctc_wer']} {row.get('without_average', '')}")
         self._save()
+
+    def _score(self, limit: int) -> dict[str, dict[str, float]]:
+        sets = {name: clips[:limit] for name, clips in self._sets.items()}
+        return score(self._model, self._mel, self._prompt, sets, self._device)
 
     def _save(self) -> None:
         save_weights(averaged(self._model, self._optimizer.average), self._run.out)
         state = {"model": self._model.state_dict(), "optimizer": self._optimizer.state(), "heard": self._heard}
         about = {
             "config": asdict(self._config), "hours": self._pool.hours, "heard": self._heard, "dev": self._dev,
-            "started_from": self._run.start is not None,
         }  # fmt: skip
         self._progress.save(state, about)

@@ -37,9 +37,7 @@ class Utterances:
     def __init__(self, rng: random.Random, span_share: float = 0.0) -> None:
         """span_share: of real utterances, how many give a span of theirs."""
         self._rng, self._span_share = rng, span_share
-        self._all: list[Utterance] = []
-        self._by_start: dict[int, Utterance] = {}
-        self._groups: dict[str, list[int]] = {}
+        self._groups: dict[str, list[Utterance]] = {}
 
     def __contains__(self, source: str) -> bool:
         """Whether there are any of this source."""
@@ -48,21 +46,11 @@ class Utterances:
     def add(self, source: str, utterances: Sequence[Utterance]) -> None:
         """Add utterances of one source."""
         group = self._groups.setdefault(source, [])
-        for u in utterances:
-            group.append(len(self._all))
-            self._all.append(u)
-            if u.real:
-                self._by_start[u.start] = u
-
-    def align(self, cuts: dict[int, list[tuple[int, int]]]) -> None:
-        """Word boundaries of real utterances, by their start in the pool."""
-        for start, found in cuts.items():
-            self._by_start[start].cuts = found
+        group += utterances
 
     def draw(self, source: str) -> Utterance:
         """One of `source`, each as likely as the others."""
-        group = self._groups[source]
-        return self._all[group[self._rng.randrange(len(group))]]
+        return self._rng.choice(self._groups[source])
 
     def piece(self, source: str) -> Piece:
         """An utterance of `source`: whole, truncated, or a span of it."""

@@ -23,9 +23,11 @@ _FRAMES_A_SECOND = 40
 
 @dataclass(frozen=True)
 class Order:
-    """Something to be said. tokens: without pads; aligned: words of the text and of the tokens correspond."""
+    """Something to be said. text: as it is written; spoken: in words; tokens: without pads; aligned: words of the text
+    and of the tokens correspond."""
 
     text: str
+    spoken: str
     tokens: NDArray[np.uint8]
     voice: Voice
     speed: float

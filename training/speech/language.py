@@ -13,14 +13,15 @@ from training.speech.layers import AdaptiveBlock
 STYLE = 128
 WIDTH = 512
 _TOKENS = 178
+_LAYERS, _HEADS = 12, 12
 
 
 class Albert(nn.Module):
     """One transformer layer used twelve times over the phonemes."""
 
-    def __init__(self, width: int = 768, inner: int = 2048, heads: int = 12, layers: int = 12) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.heads, self.layers = heads, layers
+        width, inner = 768, 2048
         self.word_embeddings = nn.Embedding(_TOKENS, 128)
         self.position_embeddings = nn.Embedding(512, 128)
         self.token_type_embeddings = nn.Embedding(2, 128)
@@ -38,9 +39,9 @@ class Albert(nn.Module):
         places = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.word_embeddings(tokens) + self.position_embeddings(places) + self.token_type_embeddings.weight[0]
         x = self.embedding_hidden_mapping_in(self.LayerNorm(x))
-        for _ in range(self.layers):
+        for _ in range(_LAYERS):
             q, k, v = (
-                part(x).unflatten(2, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
+                part(x).unflatten(2, (_HEADS, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
             )
             heard = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
             x = self.attention_norm(x + self.dense(heard))

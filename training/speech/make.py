@@ -6,7 +6,6 @@ One process drives one GPU; `share` K of N processes draws other orders than the
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,22 +18,12 @@ from training.speech.takes import Checked
 from training.speech.voices import OWN, OWN_SPEEDS, SPEEDS, Voice, Voices
 from training.speech.weights import load
 from training.speech.write import HearingWriter, SpeakingWriter
+from training.stages import Share
 
 _AHEAD = 6  # batches that may wait for a writer
 _ROWS = 64  # utterances whose durations are planned at once
 _BATCH_SECONDS = 320.0  # of sound, said at once
 Draw = Callable[[Voices, np.random.Generator], tuple[Voice, float]]
-
-
-@dataclass(frozen=True)
-class Goal:
-    """hours of all shares together; a folder of None makes none of that kind."""
-
-    hearing: Path | None
-    hearing_hours: float
-    speaking: Path | None
-    speaking_hours: float
-    seconds: float
 
 
 def orders(script: Script, rng: np.random.Generator, draw: Callable[[], tuple[Voice, float]]) -> Iterator[Order]:
@@ -44,7 +33,8 @@ def orders(script: Script, rng: np.random.Generator, draw: Callable[[], tuple[Vo
             voice, speed = draw()
             accent = int(voice.british)
             aligned = bool(script.aligned[accent][sentence])
-            yield Order(script.texts[sentence], script.line(sentence, accent), voice, speed, aligned)
+            text, spoken = script.texts[sentence], script.spoken[sentence]
+            yield Order(text, spoken, script.line(sentence, accent), voice, speed, aligned)
 
 
 def any_voice(voices: Voices, rng: np.random.Generator) -> tuple[Voice, float]:
@@ -114,39 +104,44 @@ class Line:
 
 
 def make(
-    weights: Path,
-    script_file: Path,
-    goal: Goal,
     *,
-    device: torch.device,
-    share: tuple[int, int],
-    seed: int,
+    weights: Path,
+    script: Path,
+    hearing: Path | None = None,
+    hours: float = 0.0,
+    speaking: Path | None = None,
+    speaking_hours: float = 0.0,
+    seconds: float = 1e9,
+    device: str = "cuda:0",
+    share: Share = (0, 1),
+    seed: int = 1,
 ) -> None:
-    """Fill the folders of `goal`, or stop after its seconds. Prints what was made about twice a minute."""
+    """Speech: shards of hearing and of speaking in a folder each, of so many hours (all shares together), or what is
+    made in so many seconds. weights: folder that `convert` wrote; prints what was made about twice a minute."""
     start = told = time.monotonic()
     number, count = share
-    cuda = device.type == "cuda"
-    if cuda:
-        torch.cuda.set_device(device)
+    where = torch.device(device)
+    if where.type == "cuda":
+        torch.cuda.set_device(where)
         torch.backends.cudnn.allow_tf32 = False  # the resampler; the network's large part is float16
     torch.manual_seed(seed * 1000 + number)
-    model = load(weights).to(device)
-    if cuda:
+    model = load(weights).to(where)
+    if where.type == "cuda":
         model.decoder.half()
-    voices, script = Voices(weights / "voices.safetensors", device), load_script(script_file)
+    voices, sentences = Voices(weights / "voices.safetensors", where), load_script(script)
     lines: dict[str, Line] = {}
 
-    def line(name: str, draw: Draw, writer: HearingWriter | SpeakingWriter, hours: float) -> None:
+    def line(name: str, draw: Draw, writer: HearingWriter | SpeakingWriter, wanted: float) -> None:
         # Of few hours, batches are smaller: what waits in them until the end is less.
-        seconds = min(_BATCH_SECONDS, max(hours / count * 3600 / 800, 8.0))
+        size = min(_BATCH_SECONDS, max(wanted / count * 3600 / 800, 8.0))
         rng = np.random.default_rng([seed, number, len(lines)])
-        said = orders(script, rng, lambda: draw(voices, rng))
-        lines[name] = Line(said, Batches(model, voices, device, _ROWS, seconds), writer, hours / count)
+        said = orders(sentences, rng, lambda: draw(voices, rng))
+        lines[name] = Line(said, Batches(model, voices, where, _ROWS, size), writer, wanted / count)
 
-    if goal.hearing and goal.hearing_hours > 0:
-        line("hearing", any_voice, HearingWriter(goal.hearing, number), goal.hearing_hours)
-    if goal.speaking and goal.speaking_hours > 0:
-        line("speaking", own_voice, SpeakingWriter(goal.speaking, number), goal.speaking_hours)
+    if hearing and hours > 0:
+        line("hearing", any_voice, HearingWriter(hearing, number), hours)
+    if speaking and speaking_hours > 0:
+        line("speaking", own_voice, SpeakingWriter(speaking, number), speaking_hours)
 
     def tell() -> None:
         spent = time.monotonic() - start
@@ -158,7 +153,7 @@ def make(
         ]
         print(f"share {number}: {spent:.0f} s, {total / spent:.0f} × real time; {'; '.join(parts)}", flush=True)
 
-    while time.monotonic() - start < goal.seconds:
+    while time.monotonic() - start < seconds:
         behind = min(lines.values(), key=lambda one: one.done, default=None)
         if behind is None or behind.done >= 1:
             break
@@ -167,5 +162,5 @@ def make(
             told = time.monotonic()
             tell()
     for one in lines.values():
-        one.finish(start + goal.seconds)
+        one.finish(start + seconds)
     tell()

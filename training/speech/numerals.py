@@ -1,14 +1,29 @@
 """Numbers in running text, brought into one style: words up to one hundred, digits beyond and where people use them.
 
 `numerals(text)` takes words and digits as found. Ordinals are words up to twentieth; clock times, days of months,
-years, money, percentages, technical units and labelled numbers are digits; a run of five digits and more is one.
+years, money, percentages, technical units and labelled numbers are digits. Several numbers in a row of words are left
+to the refusal of "#": whether they are a time, a year or a code cannot be told.
 """
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
-from training.speech.said import LABELS, MONTHS, ROADS, UNITS, in_words
+import num2words as _num2words
+
+from codec.text import english
+from training.speech.said import LABELS, ROADS
+
+_library: Any = _num2words  # ships no types
+MONTHS: Final = "|".join(month.capitalize() for month in english.MONTHS)
+UNITS: Final = {short: english.UNITS[short.lower()] for short in "km kg cm mm mg ml GB MB TB GHz MHz mph kWh".split()}
+
+
+def in_words(number: int, to: str = "cardinal") -> str:
+    """A number in words: twenty-one; to: "ordinal", "ordinal_num" too."""
+    text: str = _library.num2words(number, to=to)
+    return text.replace(",", "")
+
 
 _TENS = [in_words(number) for number in range(20, 100, 10)]
 _ORDINALS = [in_words(number, "ordinal") for number in range(1, 21)]
@@ -22,7 +37,7 @@ _WORD = "|".join([*_VALUES, "hundred", "thousand"])
 _PAIR = rf"(?:{_WORD})(?:-(?:{_WORD}))?"
 _WORDS = rf"(?<![\w'-])(?:{_WORD})(?:(?:[ -]|(?<=hundred) and |(?<=thousand) and )(?:{_WORD}))*"
 _EXPRESSION = re.compile(rf"{_WORDS}(?![\w'])", re.I)
-_FIGURES = re.compile(rf"(?<![\d$£€.,:%])\b\d+(?:,\d{{3}})*\b(?![\d:%]|[.,]\d| (?:{'|'.join(UNITS)})\b)")
+_FIGURES = re.compile(rf"(?<![\d$£€.,:%-])\b\d+(?:,\d{{3}})*\b(?![\d:%]|[.,]\d| (?:{'|'.join(UNITS)})\b)")
 _IN_A_MONTH = re.compile(rf"\b(?:{MONTHS}) $")
 _LABELLED = re.compile(rf"\b(?:{LABELS}) $")
 _ON_A_ROAD = re.compile(rf" (?:\w+ )?[A-Z]\w+ (?:{ROADS})\b")
@@ -43,24 +58,24 @@ def integer(number: int) -> str:
     return in_words(number) if number <= 100 else f"{number:,}"
 
 
-def _groups(words: list[str]) -> Iterator[tuple[int, bool]]:
-    """Numbers as a person says them: (value, with a scale); "nineteen forty five" gives 19 and 45."""
-    total, current, room, begun, scaled = 0, 0, 100, False, False  # a number below `room` may still be added
+def _groups(words: list[str]) -> Iterator[int]:
+    """Numbers as a person says them; "nineteen forty five" gives 19 and 45."""
+    total, current, room, begun = 0, 0, 100, False  # a number below `room` may still be added
     for word in words:
         if word in _VALUES:
             value = _VALUES[word]
             if begun and not 0 < value < room:
-                yield total + current, scaled
-                total, current, scaled = 0, 0, False
+                yield total + current
+                total, current = 0, 0
             current += value
             room = 10 if value >= 20 else 0
         elif word == "hundred":
-            current, room, scaled = max(current, 1) * 100, 100, True
+            current, room = max(current, 1) * 100, 100
         else:
-            total, current, room, scaled = total + max(current, 1) * 1000, 0, 1000, True
+            total, current, room = total + max(current, 1) * 1000, 0, 1000
         begun = True
     if begun:
-        yield total + current, scaled
+        yield total + current
 
 
 def _spoken(m: re.Match[str]) -> str:
@@ -69,22 +84,11 @@ def _spoken(m: re.Match[str]) -> str:
     words = [word for word in re.split(r"[ -]", text.lower()) if word != "and"]
     if words[0] in ("hundred", "thousand"):
         return text  # "a hundred", "several thousand"
-    groups = list(_groups(words))
-    values = [value for value, _ in groups]
+    values = list(_groups(words))
     if len(values) == 1:
         shown = integer(values[0])
         return shown[0].upper() + shown[1:] if text[0].isupper() else shown
-    if any(scaled for _, scaled in groups):
-        return "#"
-    if all(value < 10 for value in values):
-        return "".join(map(str, values)) if len(values) >= 5 else text
-    if len(values) == 2:
-        high, low = values
-        if 13 <= high <= 20 and 10 <= low < 100:
-            return f"{high}{low}"
-        if 1 <= high <= 12 and 10 <= low < 60:
-            return f"{high}:{low}"
-    return "#"
+    return text if len(values) < 5 and all(value < 10 for value in values) else "#"
 
 
 def _figures(m: re.Match[str]) -> str:
@@ -101,11 +105,7 @@ def _ordinal(m: re.Match[str]) -> str:
 
 def _digits(text: str) -> str:
     """Digits, or one number in words, as digits."""
-    return (
-        text
-        if text[0].isdigit()
-        else f"{sum(value for value, _ in _groups(re.split('(?: and)?[ -]', text.lower()))):,}"
-    )
+    return text if text[0].isdigit() else f"{sum(_groups(re.split('(?: and)?[ -]', text.lower()))):,}"
 
 
 def _counted(m: re.Match[str], after: str, before: str = "") -> str:

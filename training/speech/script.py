@@ -20,9 +20,10 @@ _LEAST = 2
 
 @dataclass(frozen=True)
 class Script:
-    """texts [S]; for each accent: tokens uint8 of all sentences in a row, ends int64 [S], aligned bool [S]."""
+    """texts, spoken [S]; for each accent: tokens uint8 of all sentences in a row, ends int64 [S], aligned bool [S]."""
 
     texts: list[str]
+    spoken: list[str]
     tokens: tuple[NDArray[np.uint8], ...]
     ends: tuple[NDArray[np.int64], ...]
     aligned: tuple[NDArray[np.bool_], ...]
@@ -39,15 +40,15 @@ class Script:
             for name, columns in (("tokens", self.tokens), ("ends", self.ends), ("aligned", self.aligned))
             for i, column in enumerate(columns)
         }
-        texts = np.frombuffer("\n".join(self.texts).encode(), np.uint8)
-        np.savez_compressed(path, texts=texts, **columns)
+        texts, spoken = (np.frombuffer("\n".join(lines).encode(), np.uint8) for lines in (self.texts, self.spoken))
+        np.savez_compressed(path, texts=texts, spoken=spoken, **columns)
 
 
 def load_script(path: Path) -> Script:
     with np.load(path) as z:
-        texts = z["texts"].tobytes().decode().split("\n")
+        texts, spoken = (z[name].tobytes().decode().split("\n") for name in ("texts", "spoken"))
         tokens, ends, aligned = (tuple(z[f"{name}{i}"] for i in range(2)) for name in ("tokens", "ends", "aligned"))
-    return Script(texts, tokens, ends, aligned)
+    return Script(texts, spoken, tokens, ends, aligned)
 
 
 def groups(tokens: Iterable[int]) -> list[int]:
@@ -70,22 +71,24 @@ def _words(text: str) -> int:
     return len(words) if all(any(c.isalnum() for c in w) for w in words) else 0
 
 
-def prepare(lines: Iterable[str], phonemes: Phonemes) -> tuple[Script, int]:
+def prepared(lines: Iterable[str], phonemes: Phonemes) -> tuple[Script, int]:
     """(script, lines left out because they are too short, too long, or have nothing to say)"""
     texts: list[str] = []
+    said: list[str] = []
     tokens: tuple[list[bytes], list[bytes]] = ([], [])
     aligned: tuple[list[bool], list[bool]] = ([], [])
     ends: tuple[list[int], list[int]] = ([], [])
     left_out = 0
     pairs = [(w.strip(), s.strip() or w.strip()) for w, _, s in (line.partition("\t") for line in lines) if w.strip()]
     # All sentences in one accent, then all in the other: espeak loads a voice anew at every change.
-    said = [[phonemes.tokens(spoken, accent) for _, spoken in pairs] for accent in ACCENTS]
+    read = [[phonemes.tokens(spoken, accent) for _, spoken in pairs] for accent in ACCENTS]
     for i, (written, spoken) in enumerate(pairs):
-        rows = [said[a][i] for a in range(2)]
+        rows = [read[a][i] for a in range(2)]
         if not all(_LEAST <= len(row) <= MOST and groups(row) for row in rows):
             left_out += 1
             continue
         texts.append(written)
+        said.append(spoken)
         count = _words(written)
         for a, row in enumerate(rows):
             tokens[a].append(bytes(row))
@@ -93,6 +96,7 @@ def prepare(lines: Iterable[str], phonemes: Phonemes) -> tuple[Script, int]:
             aligned[a].append(count > 0 and count == _words(spoken) == len(groups(row)))
     script = Script(
         texts,
+        said,
         tuple(np.frombuffer(b"".join(t), np.uint8) for t in tokens),
         tuple(np.array(e, np.int64) for e in ends),
         tuple(np.array(a, np.bool_) for a in aligned),

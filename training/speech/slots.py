@@ -1,31 +1,18 @@
-"""What fills a template: words by what they are, the rarest so far first; names, numbers, dates, money, spellings."""
+"""Sentences of templates: entries of lists, numbers, names, spellings, and words by what they are, the rarest so far
+first. Numbers stand as digits: `training.speech.written` brings them into the style.
+"""
 
 import lzma
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from training.speech.numerals import integer, ordinal, short_ordinal
-from training.speech.said import MONTHS, in_words
-
 DATA: Final = Path(__file__).parent / "data"
 _TRIES = 40
-_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-_MONTHS = MONTHS.split("|")
-_ROADS = "Street Avenue Road Lane Drive Boulevard Court Place".split()
-_TREES = "Oak Maple Main Park Church Mill High Cedar Elm Hill Lake River Station School King Queen Washington".split()
-_WHEN = (
-    "today|tomorrow|yesterday|tonight|last night|this morning|next week|last week|last year|on the weekend|right now|"
-    "a while ago|two days ago|after lunch|before dinner|in the evening"
-).split("|")
-_BUILDINGS = (
-    "hospital|bank|library|school|museum|post office|supermarket|pharmacy|gas station|hotel|church|theater|airport|"
-    "restaurant|train station|police station|bakery|stadium|university|parking lot|swimming pool|bookstore|coffee shop"
-).split("|")
+_NAMES: Final = {"first": "first", "last": "last", "place": "places", "brand": "brands"}
 _KINDS: Final = {
     "artifact": "6", "food": "13 20", "animal": "5", "role": "18", "body": "8", "act": "4", "idea": "9", "event": "11",
     "feeling": "12 7", "group": "14", "plant": "20", "substance": "27", "state": "26", "phenomenon": "19",
@@ -57,54 +44,34 @@ def names(which: str) -> list[str]:
     return (DATA / f"{which}.txt").read_text().split("\n")[:-1]
 
 
+@cache
+def _read() -> tuple[dict[str, list[str]], dict[str, tuple[float, list[str]]]]:
+    entries: dict[str, list[str]] = {}
+    found: dict[str, tuple[float, list[str]]] = {}
+    kind = ""
+    for line in (DATA / "templates.txt").read_text().splitlines():
+        if line.startswith("["):
+            kind, weight = line[1:-1].split()
+            found[kind] = float(weight), []
+        elif line and line[0] != "#":
+            if kind:
+                found[kind][1].append(line)
+            else:
+                name, _, listed = line.partition(" ")
+                entries[name.strip("{}")] = listed.split("|")
+    return entries, found
+
+
+def templates() -> dict[str, tuple[float, list[str]]]:
+    """kind → its weight and its templates."""
+    return _read()[1]
+
+
 class Slots:
     """Fillers that follow one generator of chance and the words counted so far."""
 
     def __init__(self, chance: random.Random, counts: Counter[str]) -> None:
-        self._chance = chance
-        self._counts = counts
-        pick, n = chance.choice, chance.randint
-        self._fillers: dict[str, Callable[[], str]] = {
-            "first": lambda: pick(names("first")),
-            "last": lambda: pick(names("last")),
-            "person": lambda: f"{pick(names('first'))} {pick(names('last'))}",
-            "title": lambda: pick(["Mr.", "Mrs.", "Ms.", "Dr.", "Professor"]),
-            "place": lambda: pick(names("places")),
-            "day": lambda: pick(_DAYS),
-            "month": lambda: pick(_MONTHS),
-            "when": lambda: pick(_WHEN) if n(0, 3) else f"on {pick(_DAYS)}",
-            "brand": lambda: pick(names("brands")),
-            "building": lambda: pick(_BUILDINGS),
-            "vehicle": lambda: pick("car bus train truck taxi van bicycle motorcycle".split()),
-            "n": lambda: in_words(n(2, 20)),
-            "n100": lambda: in_words(n(2, 99)),
-            "n100cap": lambda: in_words(n(2, 99)).capitalize(),
-            "integer": lambda: integer(int(10 ** chance.uniform(0.5, 4.5))),
-            "big": lambda: f"{n(101, 999) if n(0, 1) else n(11, 999) * 100:,}",
-            "hundreds": lambda: str(n(3, 9) * 50 if n(0, 1) else n(11, 18) * 25),
-            "decimal": lambda: f"{n(0, 99)}.{n(1, 9)}" if n(0, 3) else f"{n(0, 20)}.{n(0, 9)}{n(1, 9)}",
-            "pct": lambda: f"{n(1, 100)}%" if n(0, 3) else f"{n(0, 40)}.{n(1, 9)}%",
-            "percent": lambda: f"{n(0, 12)}.{n(1, 9)}{pick(['', '5'])}%",
-            "scale": lambda: pick(["million", "billion"]),
-            "year": lambda: str(n(1700, 2029)),
-            "decade": lambda: f"{n(185, 202)}0s",
-            "date": lambda: self._date(),
-            "time": lambda: self._time(),
-            "money": lambda: self._money(),
-            "phone": lambda: f"{n(200, 989)}-" * n(0, 1) + f"{n(200, 989)}-{n(0, 9999):04}",
-            "digits": lambda: "".join(str(n(0, 9)) for _ in range(n(5, 10))),
-            "code": lambda: " ".join(in_words(n(0, 9)) for _ in range(n(2, 4))),
-            "page": lambda: str(n(2, 99) if n(0, 1) else n(101, 599)),
-            "flight": lambda: str(n(101, 1099)),
-            "gigabytes": lambda: pick("4 8 16 32 64 128 256 512".split()),
-            "fraction": lambda: pick(["half", "a quarter of", "three quarters of"]),
-            "score": lambda: f"{in_words(n(1, 9))} to {in_words(n(0, 9))}",
-            "ordinal": lambda: ordinal(n(1, 40)),
-            "road": lambda: f"{pick(_TREES) if n(0, 1) else pick(names('last'))} {pick(_ROADS)}",
-            "street": lambda: f"{n(2, 9999) if n(0, 2) else n(2, 99)} {self.fill('road')}",
-            "spelled": lambda: self._spelled(),
-            "letters": lambda: " ".join(chr(65 + n(0, 25)) for _ in range(n(2, 6))),
-        }
+        self._chance, self._counts = chance, counts
 
     def fill(self, name: str) -> str:
         """One filler of the slot; a slot that ends in 1 begins with a capital.
@@ -112,8 +79,15 @@ class Slots:
         Raises:
             KeyError: there is no such slot.
         """
-        if name in self._fillers:
-            return self._fillers[name]()
+        entries, _ = _read()
+        if name in entries:
+            entry = _SLOT.sub(lambda m: self.fill(m[1]), self._chance.choice(entries[name]))
+            return _RANGE.sub(lambda m: str(self._chance.randint(int(m[1]), int(m[2]))), entry)
+        if name in _NAMES:
+            return self._chance.choice(names(_NAMES[name]))
+        if name == "spelled":
+            known = self.fill(self._chance.choice(("first", "last", "last")))
+            return f"{known}, {' '.join(c for c in known.upper() if c.isalpha())}"
         if name.endswith("1"):
             word = self.fill(name[:-1])
             return word[0].upper() + word[1:]
@@ -134,30 +108,9 @@ class Slots:
         tries = [self._chance.choice(self._chance.choices(pools, sizes)[0]) for _ in range(_TRIES)]
         return min(tries, key=lambda word: self._counts[word.lower()])
 
-    def _date(self) -> str:
-        n = self._chance.randint
-        day = n(1, 28)
-        return f"{self._chance.choice(_MONTHS)} {short_ordinal(day)}" + (f", {n(1800, 2030)}" if n(0, 1) else "")
-
-    def _time(self) -> str:
-        n = self._chance.randint
-        minute = self._chance.choice((0, 15, 30, 45, n(1, 59), n(1, 11) * 5))
-        half = self._chance.choice(("", "", " a.m.", " p.m."))
-        if not minute and not half:
-            return f"{in_words(n(1, 12))} o'clock"
-        return f"{n(1, 12)}:{minute:02}{half}"
-
-    def _money(self) -> str:
-        n = self._chance.randint
-        sign = "$" if n(0, 9) else self._chance.choice("£€")
-        return self._chance.choice((f"{sign}{n(1, 99)}", f"{sign}{n(1, 99)}.{n(1, 99):02}", f"{sign}{n(1, 99) * 50:,}"))
-
-    def _spelled(self) -> str:
-        name = self._chance.choice(names(self._chance.choice(("first", "last", "last"))))
-        return f"{name}, {' '.join(c for c in name.upper() if c.isalpha())}"
-
 
 _SLOT = re.compile(r"\{(\w+)\}")
+_RANGE = re.compile(r"<(\d+)-(\d+)>")
 _CHOICE = re.compile(r"\(([^()]*)\)")
 _AN = re.compile(r"\b([Aa]) (?=[aeio]|u(?!ni|se|ti|ra|su)|hour|honest|honor|heir)(?!one|once|eu|ew)")
 
@@ -171,17 +124,3 @@ def expand(template: str, chance: random.Random, slots: Slots) -> str:
     text = text.replace(".m..", ".m.").replace(" ,", ",")
     scaled = re.sub(r"([$£€][\d,]+)\.\d\d? (?=million|billion)", r"\1 ", text)
     return scaled[0].upper() + scaled[1:]
-
-
-@cache
-def templates() -> dict[str, tuple[float, list[str]]]:
-    """kind → its weight and its templates."""
-    found: dict[str, tuple[float, list[str]]] = {}
-    kind = ""
-    for line in (DATA / "templates.txt").read_text().splitlines():
-        if line.startswith("["):
-            kind, weight = line[1:-1].split()
-            found[kind] = float(weight), []
-        elif line and line[0] != "#":
-            found[kind][1].append(line)
-    return found

@@ -78,24 +78,7 @@ class Generator(nn.Module):
             )
             x = x / 3
         x = self.conv_post(F.leaky_relu(x)).float()
-        made = torch.polar(x[:, :_BINS].exp(), x[:, _BINS:].sin())
-        return overlapped(torch.fft.irfft(made, _FFT, dim=1), window)
-
-
-def overlapped(pieces: Tensor, window: Tensor) -> Tensor:
-    """Windowed and added pieces [B, 20, M], 5 samples apart -> [B, 5 (M - 1)]: what torch.istft does after its FFT,
-    without asking the device whether the window may be divided by."""
-    count, _, length = pieces.shape
-    parts = _FFT // _HOP
-    blocks = (pieces * window[:, None]).view(count, parts, _HOP, length)
-    squares = window.square().view(parts, _HOP, 1).expand(-1, -1, length)
-    made = pieces.new_zeros(count, _HOP, length + parts - 1)
-    weight = pieces.new_zeros(_HOP, length + parts - 1)
-    for i in range(parts):
-        made[:, :, i : i + length] += blocks[:, i]
-        weight[:, i : i + length] += squares[i]
-    edge = parts // 2
-    return (made / weight)[:, :, edge:-edge].transpose(1, 2).flatten(1)[:, : _HOP * (length - 1)]
+        return torch.istft(torch.polar(x[:, :_BINS].exp(), x[:, _BINS:].sin()), _FFT, _HOP, window=window)
 
 
 class Decoder(nn.Module):

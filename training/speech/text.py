@@ -1,12 +1,9 @@
 """Sentences as people talk and write today, for speech that a synthesiser says and a small recogniser learns from.
 
-`python -m training.speech.text --count N --fiction FILE [--modern FILES…] --never FILES… --seed S --out FILE` writes
-lines `written<TAB>spoken`: what the recogniser shall write (one style, `training.speech.written`), and what is
-pronounced (`training.speech.said`). No line holds a text of the `--never` files: transcripts in index.jsonl or plain
-lines. The same arguments give the same file.
+A line is `written<TAB>spoken`: what the recogniser shall write (one style, `training.speech.written`), and what is
+pronounced (`training.speech.said`). No line holds a text of a test: transcripts in index.jsonl or plain lines.
 """
 
-import argparse
 import json
 import random
 import re
@@ -16,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from training.settings import lines_of
 from training.speech.said import said
 from training.speech.slots import Slots, expand, templates, vocabulary
-from training.speech.written import plain, styled
+from training.speech.written import styled
+from training.stages import lines_of
+from training.transcript import plain
 
 MIX: Final = {"fiction": 0.35, "modern": 0.36, "template": 0.29}
 """Shares of draws; where sentences run out, templates take their share."""
@@ -179,25 +177,15 @@ class Script:
         return written, spoken
 
 
-def main() -> None:
-    """Parse the command line and write the file."""
-    parser = argparse.ArgumentParser(prog="python -m training.speech.text", description=__doc__)
-    parser.add_argument("--count", type=int, required=True, help="lines")
-    parser.add_argument("--fiction", type=Path, required=True, help="sentences of novels, one a line (.xz too)")
-    parser.add_argument("--modern", type=Path, nargs="*", default=[], help="sentences of today (.xz too)")
-    parser.add_argument("--never", type=Path, nargs="+", required=True, help="transcripts of tests")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
-    modern: Sequence[str] = [text for path in args.modern for text in sentences(path)]
-    never = Never(text for path in args.never for text in transcripts(path))
-    script = Script(sentences(args.fiction), modern, never, args.seed)
-    lines = [f"{written}\t{spoken}" for _, written, spoken in script.lines(args.count)]
-    args.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+def write(
+    *, count: int, fiction: Path, modern: tuple[Path, ...] = (), never: tuple[Path, ...], seed: int = 1, out: Path
+) -> None:
+    """So many lines for `prepare` of novels, sentences of today and templates. fiction, modern: sentences, one a line
+    (.xz too); never: transcripts of tests; the same arguments give the same file."""
+    today: Sequence[str] = [text for path in modern for text in sentences(path)]
+    script = Script(sentences(fiction), today, Never(text for path in never for text in transcripts(path)), seed)
+    lines = [f"{written}\t{spoken}" for _, written, spoken in script.lines(count)]
+    out.write_text("\n".join(lines) + "\n", encoding="utf-8")
     enough = sum(script.counts[word] >= 12 for word in vocabulary()[:25_000])
     print(f"{len(lines)} lines; {enough} of the 25,000 most frequent words occur in 12 lines or more")
     print(", ".join(f"{kind} {share / len(lines):.1%}" for kind, share in script.kinds.most_common()))
-
-
-if __name__ == "__main__":
-    main()

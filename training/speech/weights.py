@@ -36,8 +36,8 @@ def _reordered(weight: Tensor) -> Tensor:
     return torch.cat([i, f, c, o])
 
 
-def convert(graph: Any) -> dict[str, Tensor]:
-    """Parameters by our names (float32) from an onnx.GraphProto. Weights without a name of their own are named by the
+def parameters(graph: Any) -> dict[str, Tensor]:
+    """Tensors by our names (float32) from an onnx.GraphProto. Weights without a name of their own are named by the
     bias beside them, or by the node that uses them."""
     from onnx import numpy_helper
 

@@ -175,7 +175,7 @@ class SpeakingWriter:
             lasting = durations[row, : len(order.tokens) + 2]
             labels = quiet_ends(frame_labels(order, lasting, start, len(wave) // LABEL), wave)
             held_out = zlib.crc32(order.text.encode()) % _HELD_OUT == 0
-            made = Utterance(order.text, order.voice.name, len(wave) // FRAME, held_out)
+            made = Utterance(order.spoken, order.voice.name, len(wave) // FRAME, held_out)
             pieces = self._pieces.setdefault(order.voice.name, [])
             pieces.append((made, wave, labels))
             if sum(u.frames for u, _, _ in pieces) * FRAME >= _SHARD_SECONDS * RATE:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from training.speech.numerals import numerals
-from training.speech.said import SPELLED, TITLES
+from training.speech.said import spelled
 
 _SPELLINGS: Final = tuple(
     (re.compile(f"({before}){british}", re.I), r"\1" + american)
@@ -25,7 +25,7 @@ _REFUSED = re.compile(
 )  # what no voice of ours says
 _VOWEL = re.compile("[aeiouyAEIOUY]")
 _WORD = re.compile(r"[A-Za-z]+(?:['-][A-Za-z]+)*'?")
-_ALLOWED = re.compile(r"[A-Za-z0-9 .,?!'$£€%:-]+")
+_ALLOWED = re.compile(r"[A-Za-z0-9$£€][A-Za-z0-9 .,?!'$£€%:-]*(?<=[.?!])")
 _RANGE = re.compile("\\d[-\u2013/]\\d\\d?(?!\\d)")
 _QUOTES = re.compile(
     "[\"\u201c\u201d]|(?<!\\w)'(?=\\w)(?!em\\b|til\\b|cause\\b)|(?<=[.,!?])'(?!\\w)"
@@ -39,7 +39,7 @@ _BAD_PLACES = re.compile(
     r"|\d[A-Za-z]{3}|[A-Za-z]\d|[$£€](?!\d)|%[A-Za-z]|\d{3},\d(?!\d\d)|\d\.\d{3}|#| '(?!\w)"
     r"|\.\S*[A-Za-z]\S*\.[A-Za-z]|(?<![ap])\.(?=[A-Za-z])(?!m\.)|[,?!](?=[A-Za-z])"
 )
-_SHORT_TITLES = {long: short for short, long in TITLES.items() if short != "Jr."}
+_SHORT_TITLES = {"Mister": "Mr.", "Missus": "Mrs.", "Miz": "Ms.", "Doctor": "Dr.", "Saint": "St."}
 _TITLE = re.compile(rf"\b({'|'.join(_SHORT_TITLES)})(?= [A-Z][a-z])")
 _SMALL_NAMES = re.compile(
     r"\b(?:i(?='|\b)|(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|(?:january|february|april|june|july|august|september|"
@@ -65,7 +65,7 @@ def styled(text: str) -> str | None:
     if _RANGE.search(text):
         return None
     text = _marks(text)
-    if not _ALLOWED.fullmatch(text) or _BAD_MARKS.search(text) or text[0] in "'-" or text[-1] not in ".?!":
+    if not _ALLOWED.fullmatch(text) or _BAD_MARKS.search(text):
         return None
     for pattern, american in _SPELLINGS:
         text = pattern.sub(american, text)
@@ -97,11 +97,6 @@ def _well(text: str) -> bool:
 def _readable(word: str, text: str) -> bool:
     if len(word) == 1:
         return word in "AIaO" or bool(re.search(rf"\b[A-Z] {word}\b|\b{word} [A-Z]\b|(lan|amin|tter) {word}\b", text))
-    if word.isupper() and _VOWEL.search(word) and word not in _ACRONYMS and word.lower() not in SPELLED:
+    if word.isupper() and word not in _ACRONYMS and spelled(word) == word:
         return False
     return not (word.endswith("'") and not word.endswith("s'")) and not (len(word) > 3 and not _VOWEL.search(word))
-
-
-def plain(text: str) -> str:
-    """Lower-cased words only: what two texts are compared by."""
-    return " ".join(re.findall(r"[a-z0-9]+(?:'[a-z]+)?", text.lower()))

@@ -1,6 +1,6 @@
 """Checkpoints in the official Qwen3-TTS-12Hz layout.
 
-folder/config.json, generation_config.json, model.safetensors (`talker.*`), tokenizer files, and
+folder/config.json, generation_config.json, model.safetensors (`talker.*`), tokenizer.json, and
 folder/speech_tokenizer/config.json, model.safetensors (`decoder.*`; the encoder is not shipped). The extra key
 "hearsay" in config.json says what the runtime must know and the official config does not hold: how text is written
 before it is tokenised.
@@ -20,8 +20,8 @@ from training.tts.codec import Codec, half
 from training.tts.config import FRAME, RATE, CodecShape, Config
 from training.tts.prompt import LANGUAGE, codec_ids
 from training.tts.talker import Talker
-from training.tts.text import ALPHABET, ENDS, MARKS
-from training.tts.tokenizer import FILES, text_ids
+from training.tts.text import RULES
+from training.tts.tokenizer import FILE, text_ids
 
 TEMPERATURE, TOP_K = 0.2, 50
 """Of codebook 0: at 0.4 a tenth more words were misheard, below 0.2 no fewer. The other codebooks take the likeliest
@@ -72,7 +72,10 @@ def model_config(config: Config, tokenizer: Tokenizer, voices: tuple[str, ...]) 
         tts_eos_token_id=ids.eos, talker_config=talker_config(config, voices),
         hearsay=dict(
             name=config.name, licence="Apache-2.0", codebook_size=config.codec.codebook_size, layouts=["stream"],
-            text=dict(leading_space=True, lower_case=True, digits=False, alphabet=ALPHABET, marks=MARKS, ends=ENDS),
+            text=dict(
+                leading_space=True, lower_case=True, digits=False,
+                alphabet=RULES.alphabet, marks=RULES.marks, ends=RULES.ends,
+            ),
         ),
     )  # fmt: skip
 
@@ -100,9 +103,9 @@ def save_talker(talker: Talker, path: Path) -> None:
     temporary.rename(path)
 
 
-def load_talker(path: Path, config: Config, dropout: float = 0.0) -> Talker:
+def load_talker(path: Path, config: Config) -> Talker:
     """A talker of `config`'s shape with the weights of `path`."""
-    talker = Talker(config.talker, config.codec, dropout)
+    talker = Talker(config.talker, config.codec)
     talker.load_state_dict({k.removeprefix("talker."): v.float() for k, v in load_file(path).items()})
     return talker.eval()
 
@@ -117,7 +120,7 @@ def save_checkpoint(
     """The whole checkpoint folder."""
     speech = folder / "speech_tokenizer"
     speech.mkdir(parents=True, exist_ok=True)
-    tokenizer = Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(tokenizer_folder / FILE))
     _write(folder / "config.json", model_config(config, tokenizer, voices))
     sampling = dict(do_sample=True, temperature=TEMPERATURE, top_k=TOP_K, top_p=1.0, repetition_penalty=1.0)
     predictor = dict(subtalker_dosample=True, subtalker_temperature=1.0, subtalker_top_k=1, subtalker_top_p=1.0)
@@ -126,6 +129,5 @@ def save_checkpoint(
     _write(speech / "config.json", codec_config(codec.shape))
     weights: dict[str, torch.Tensor] = {f"decoder.{k}": v for k, v in half(codec.decoder.state_dict()).items()}
     save_file(weights, speech / "model.safetensors", {"format": "pt"})
-    for file in FILES:
-        if tokenizer_folder.resolve() != folder.resolve():
-            shutil.copy(tokenizer_folder / file, folder / file)
+    if tokenizer_folder.resolve() != folder.resolve():
+        shutil.copy(tokenizer_folder / FILE, folder / FILE)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -49,24 +50,30 @@ def half(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def save_codec(codec: Codec, path: Path) -> None:
     """One safetensors file, float16, encoder included; the shape stands in its metadata."""
-    _save(codec, path, codec.state_dict())
-
-
-def _save(codec: Codec, path: Path, weights: Mapping[str, Tensor]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".part")
-    save_file(half(weights), temporary, {"format": "pt", "shape": json.dumps(asdict(codec.shape))})
+    save_file(half(codec.state_dict()), temporary, {"format": "pt", "shape": json.dumps(asdict(codec.shape))})
     temporary.rename(path)
 
 
-def load_codec(path: Path, *, encoder: bool = True) -> Codec:
-    """A codec from `save_codec`. A file without an encoder is an error; with `encoder` False it stays fresh."""
-    from safetensors import safe_open
+def load_codec(path: Path, shape: CodecShape | None = None) -> Codec:
+    """A codec from `save_codec`, of the shape that it was saved with; or of `shape`, where transformer layers of the
+    decoder that the file does not have are fresh.
 
+    Raises:
+        ValueError: it does not fit that shape; says where.
+    """
     with safe_open(path, "pt") as file:  # type: ignore[no-untyped-call]
         stored = json.loads(file.metadata()["shape"])
-        if encoder and not any(key.startswith("encoder.") for key in file.keys()):
-            raise ValueError(f"{path}: a decoder without its encoder: nothing can be encoded with it")
-    codec = Codec(CodecShape(**{k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}))
-    codec.load_state_dict(codec.state_dict() | {k: v.float() for k, v in load_file(path).items()})
+    codec = Codec(shape or CodecShape(**{k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}))
+    added = range(stored["num_hidden_layers"], codec.shape.num_hidden_layers)
+    fresh = {
+        key: value
+        for key, value in codec.state_dict().items()
+        if key.startswith(tuple(f"decoder.pre_transformer.layers.{i}." for i in added))
+    }
+    try:
+        codec.load_state_dict(fresh | {k: v.float() for k, v in load_file(path).items()})
+    except RuntimeError as error:
+        raise ValueError(f"{path}: {error}") from error
     return codec.eval()

@@ -1,12 +1,9 @@
-"""One TOML file configures one speaking model: shapes, data, optimisation.
+"""The recipe of `pocket-tts-en`: shapes, data, optimisation.
 
 Fields that exist in the official config.json carry its names; every other field has its unit in its comment or name.
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
-
-from training.settings import read_settings
 
 RATE = 24_000  # samples a second of everything in this package
 FRAME = 1920  # samples a codec frame: 12.5 frames a second
@@ -23,18 +20,18 @@ class CodecShape:
     codebook_dim: int = 128  # width of the quantised sum; a codebook has half of it
     latent_dim: int = 256
     hidden_size: int = 256
-    num_hidden_layers: int = 3
+    num_hidden_layers: int = 6
     num_attention_heads: int = 4
-    intermediate_size: int = 640
+    intermediate_size: int = 576
     sliding_window: int = 72
     rope_theta: float = 10000.0
     rms_norm_eps: float = 1e-5
     layer_scale_initial_scale: float = 0.05
-    decoder_dim: int = 256
-    upsample_rates: tuple[int, ...] = (8, 5, 4, 3)
+    decoder_dim: int = 384
+    upsample_rates: tuple[int, ...] = (6, 5, 4, 4)
     upsampling_ratios: tuple[int, ...] = (2, 2)
-    encoder_width: int = 320
-    encoder_blocks: tuple[int, ...] = (3, 3, 2, 4)  # at 100, 50, 25 and 12.5 frames a second
+    encoder_width: int = 384
+    encoder_blocks: tuple[int, ...] = (3, 3, 3, 5)  # at 100, 50, 25 and 12.5 frames a second
 
 
 @dataclass(frozen=True)
@@ -43,18 +40,18 @@ class TalkerShape:
 
     text_vocab_size: int = 768
     text_hidden_size: int = 256
-    hidden_size: int = 320
-    intermediate_size: int = 896
+    hidden_size: int = 384
+    intermediate_size: int = 1024
     num_hidden_layers: int = 6
-    num_attention_heads: int = 5
-    num_key_value_heads: int = 5
+    num_attention_heads: int = 6
+    num_key_value_heads: int = 6
     head_dim: int = 64
     rope_theta: float = 10000.0
     rms_norm_eps: float = 1e-6
     control_ids: int = 32  # rows of the codec vocabulary after the codes of codebook 0
     predictor_hidden_size: int = 192
     predictor_intermediate_size: int = 512
-    predictor_num_hidden_layers: int = 3
+    predictor_num_hidden_layers: int = 4
     predictor_num_attention_heads: int = 3
 
 
@@ -62,9 +59,9 @@ class TalkerShape:
 class CodecTraining:
     """Optimisation of the codec. The schedule runs on wall-clock: a machine is there for so long."""
 
-    batch: int = 12  # crops a step
+    batch: int = 20  # crops a step
     frames: int = 80  # of a crop
-    slice_frames: int = 16  # decoded and compared: a slice a crop
+    slice_frames: int = 25  # decoded and compared: a slice a crop
     history_frames: int = 4  # decoded before a slice, not compared
     gain: float = 0.15  # crops are played up to so much softer or louder: every utterance has one level
     unquantised_steps: int = 400  # before the codebooks are made by k-means; 0 keeps those of the weights begun from
@@ -72,12 +69,12 @@ class CodecTraining:
     magnitude_weight: float = 1.5  # of square-root magnitudes within the spectral distance: what is loud
     phone_weight: float = 2.0
     commitment_weight: float = 0.5
-    ear_weight: float = 1.0  # of the distance to the hearing model's encoder
+    ear_weight: float = 6.0  # of the distance to the hearing model's encoder
     ema: float = 0.98
     dead_usage: float = 0.1  # vectors a batch below which an entry is restarted
     rate: float = 6e-4
-    warmup_steps: int = 100
-    final_rate: float = 0.1  # of the peak
+    warmup_steps: int = 200
+    final_rate: float = 0.03  # of the peak
     clip: float = 5.0
     seed: int = 1
 
@@ -86,13 +83,13 @@ class CodecTraining:
 class DecoderTraining:
     """Optimisation of the codec's decoder on fixed codes, against discriminators."""
 
-    batch: int = 16  # crops a step
+    batch: int = 10  # crops a step
     frames: int = 80  # of a crop: what the transformer sees
-    slice_frames: int = 8  # decoded, compared and judged: a slice a crop
+    slice_frames: int = 16  # decoded, compared and judged: a slice a crop
     history_frames: int = 4  # decoded before a slice, not compared
     mel_weight: float = 15.0
     magnitude_weight: float = 0.5  # as in CodecTraining
-    ear_weight: float = 1.0  # as in CodecTraining
+    ear_weight: float = 8.0  # as in CodecTraining
     likeness_weight: float = 2.0  # of distances between the discriminators' hidden layers
     period_widths: tuple[int, ...] = (32, 64, 128, 256, 256)  # channels of the layers that judge periods
     spectrum_width: int = 32  # channels of those that judge spectra
@@ -107,20 +104,19 @@ class DecoderTraining:
 class TalkerTraining:
     """Optimisation of talker and predictor on codes."""
 
-    positions: int = 10240  # a step
-    lengths: tuple[int, ...] = (40, 52, 64, 80, 122, 180)  # positions of a row: the buckets
-    predictor_frames: int = 2560  # frames a step that the predictor learns from
-    rate: float = 1.5e-3
-    warmup_steps: int = 500
+    positions: int = 16384  # a step
+    lengths: tuple[int, ...] = (48, 72, 100, 140, 200, 320)  # positions of a row: the buckets
+    predictor_frames: int = 6144  # frames a step that the predictor learns from
+    rate: float = 1e-3
+    warmup_steps: int = 200
     final_rate: float = 0.02
     dropout: float = 0.1
-    code_noise: float = 0.05  # input codes replaced at random, mean share
-    own_share: float = 0.0  # at most so many frames of a row hold the model's own likeliest codes; 0: the recorded ones
-    own_rows: float = 0.5  # rows of a step that such frames are put into
-    own_first: float = 0.0  # of such frames, how many take codebook 0 from the talker too
-    own_steps: int = 3000  # from scratch the share grows from nothing over them
+    code_noise: float = 0.03  # input codes replaced at random, mean share
+    own_rows: float = 0.6  # rows of a step in which a share of the frames holds the model's own likeliest codes
+    own_first: float = 0.15  # of such frames, how many take codebook 0 from the talker too
+    own_steps: int = 2000  # the share grows from nothing to all over them
     guide_layer: int = 2
-    guide_steps: int = 3000  # the diagonal attention guide decays over them
+    guide_steps: int = 2000  # the diagonal attention guide decays over them
     weight_decay: float = 0.05
     clip: float = 1.0
     seed: int = 1
@@ -128,7 +124,7 @@ class TalkerTraining:
 
 @dataclass(frozen=True)
 class Config:
-    """The whole file."""
+    """The whole recipe."""
 
     name: str = "pocket-tts-en"
     codec: CodecShape = field(default_factory=CodecShape)
@@ -136,35 +132,5 @@ class Config:
     codec_training: CodecTraining = field(default_factory=CodecTraining)
     decoder_training: DecoderTraining = field(default_factory=DecoderTraining)
     talker_training: TalkerTraining = field(default_factory=TalkerTraining)
-    speakers: tuple[str, ...] = ("voice",)  # of the codec vocabulary, in the order of their ids
-
-
-def load_config(path: Path) -> Config:
-    """Read a configuration file. An unknown key or an impossible shape is an error that names it."""
-    config = read_settings(Config, path)
-    check(config)
-    return config
-
-
-def check(config: Config) -> None:
-    """Raise ValueError where the shapes cannot be those of the architecture."""
-    c, t = config.codec, config.talker
-    samples = 1
-    for rate in (*c.upsample_rates, *c.upsampling_ratios):
-        samples *= rate
-    if samples != FRAME:
-        raise ValueError(f"codec.upsample_rates × upsampling_ratios: {samples} samples a frame, must be {FRAME}")
-    if c.num_quantizers < 2:
-        raise ValueError(
-            f"codec.num_quantizers: {c.num_quantizers}, must be at least 2 (one semantic, the rest acoustic)"
-        )
-    if c.decoder_dim % 2 ** len(c.upsample_rates):
-        raise ValueError(f"codec.decoder_dim: {c.decoder_dim} cannot be halved {len(c.upsample_rates)} times")
-    if t.num_attention_heads % t.num_key_value_heads:
-        raise ValueError(
-            f"talker.num_key_value_heads: {t.num_key_value_heads} does not divide {t.num_attention_heads} heads"
-        )
-    if not 0 <= config.talker_training.own_rows <= 1:
-        raise ValueError(f"talker_training.own_rows: {config.talker_training.own_rows}, must lie in 0..1")
-    if t.control_ids < 8 + len(config.speakers):
-        raise ValueError(f"talker.control_ids: {t.control_ids} do not hold 8 tags and {len(config.speakers)} speakers")
+    # Of the codec vocabulary, in the order of their ids.
+    speakers: tuple[str, ...] = ("clara", "maeve", "hugo", "owen", "kathleen")

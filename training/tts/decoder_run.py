@@ -1,47 +1,84 @@
-"""A run of the codec's decoder on fixed codes, against discriminators.
+"""A run of the codec's decoder on fixed codes, against discriminators."""
 
-What stands in `out` beside what `progress.py` names: codec.safetensors (newest; the encoder as it came).
-"""
-
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from training.progress import Progress, rate_at
-from training.tts.codec import load_codec, save_codec
-from training.tts.codec_step import compile_snake
+from training.tts.codec import load_codec
 from training.tts.codes import load_codes
-from training.tts.config import Config
+from training.tts.config import Config, DecoderTraining
 from training.tts.crops import CodedStore
-from training.tts.decoder_step import MEASURES, DecoderStep
-from training.tts.ear import load_ear
+from training.tts.decoder import Decoder
+from training.tts.discriminators import Discriminators, verdict
+from training.tts.ear import Ear
+from training.tts.graph import adamw, apply, autocast
+from training.tts.run import BETAS, DECAY, TEST_CROPS, Run, Step, Trainer
 from training.tts.speech import load_shard, shards
 
-_REPORT = 200  # steps
-_SAVE_SECONDS = 60.0
-_TEST_CROPS = 32
+MEASURES = ("spectral distance", "telling", "fooling", "likeness", "ear distance", "gradient norm")
 
 
-@dataclass(frozen=True)
-class DecoderRun:
-    """What a run is given besides the configuration. start: the codec.safetensors that made the codes; speech: folders
-    of shards; codes: files of `encode` of that speech, and of `own-codes` of such a file; ear: a
-    checkpoint folder of the hearing model.
+class DecoderStep(Step[DecoderTraining]):
+    """Weights, optimisers and buffers of a run."""
+
+    def __init__(
+        self, decoder: Decoder, training: DecoderTraining, speech: CodedStore, ear: Ear | None, device: torch.device,
+        *, graphs: bool,
+    ) -> None:  # fmt: skip
+        super().__init__(training, decoder, MEASURES, ear, device, graphs=graphs)
+        self.speech = speech
+        self.discriminators = Discriminators(training.period_widths, training.spectrum_width).to(device).train()
+        # Neither the books nor what leads to them get a gradient, so the encoder's codes stay.
+        self.optimizer = adamw(decoder.parameters(), device, BETAS, DECAY)
+        self.telling = adamw(self.discriminators.parameters(), device, BETAS, DECAY)
+        self.parts = {
+            "decoder": decoder, "discriminators": self.discriminators,
+            "optimizer": self.optimizer, "discriminators' optimizer": self.telling,
+        }  # fmt: skip
+
+    def draw(self) -> tuple[Tensor, ...]:
+        return self.speech.crop(self.training.batch, self.training.frames)
+
+    def begin(self) -> Callable[[], None]:
+        """What does one step and fills its own buffers."""
+        return self.captured(self._step)
+
+    def _step(self) -> None:
+        t, (codes, wave) = self.training, self.crop
+        with autocast(self.device):
+            decoded, real = self.slices(self.decoder.quantizer.decode(codes), wave)
+            judged = decoded.detach().contiguous().requires_grad_()
+            distance, heard = self.distance(judged, real), self.heard(judged, real)
+            found = verdict(self.discriminators(real), self.discriminators(judged))
+        loss = t.mel_weight * distance + found.fooling + t.likeness_weight * found.likeness + t.ear_weight * heard
+        (pull,) = torch.autograd.grad(loss, judged, retain_graph=True)
+        self._tell(found.telling)
+        self.optimizer.zero_grad(set_to_none=True)
+        decoded.backward(pull)
+        norm = apply(self.optimizer, t.clip)
+        self.measure(distance, found.telling, found.fooling, found.likeness, heard, norm)
+
+    def _tell(self, telling: Tensor) -> None:
+        """A step of the discriminators."""
+        parameters = list(self.discriminators.parameters())
+        for parameter, gradient in zip(parameters, torch.autograd.grad(telling, parameters), strict=True):
+            parameter.grad = gradient
+        apply(self.telling, self.training.clip)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderRun(Run):
+    """start: the codec.safetensors that made the codes; codes: files of `encode` of the speech, and of `own-codes` of
+    such a file.
     """
 
     start: Path
-    speech: tuple[Path, ...]
     codes: tuple[Path, ...]
-    out: Path
-    seconds: float
-    ear: Path | None = None
-    steps: int = 10**9
-    device: str = "cuda"
-    graphs: bool = True
-    report: int = _REPORT
 
 
 def read_coded(
@@ -79,57 +116,24 @@ def read_coded(
     return trained, held
 
 
-class DecoderTrainer:
+class DecoderTrainer(Trainer[DecoderStep]):
     """Owns the codec, the step and the progress of one run."""
 
     def __init__(self, config: Config, run: DecoderRun) -> None:
         t = config.decoder_training
-        self.config, self.run = config, run
-        self.device = torch.device(run.device)
-        self.progress = Progress("decoder", run.out, MEASURES, self.device)
-        torch.manual_seed(t.seed)
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-        torch.backends.cudnn.benchmark = True
-        self.codec = load_codec(run.start).to(self.device)
-        self.codec.decoder.train()
-        self.progress.log(f"snake compiled: {run.graphs and compile_snake(self.device)}")
+        super().__init__("decoder", MEASURES, config, t, run)
+        self.codec = load_codec(run.start).to(self.device).train()
         self.speech, self.held_out = read_coded(run.speech, run.codes, self.device)
         self.progress.log(f"{self.speech.hours:.2f} h, held out {self.held_out.hours:.2f} h")
-        self.step = DecoderStep(self.codec.decoder, t, self.speech, load_ear(run.ear), self.device, graphs=run.graphs)
-        state = self.progress.take()
-        if state is not None:
-            self.step.take(state)
+        self.step = DecoderStep(self.codec.decoder, t, self.speech, self.ear, self.device, graphs=run.graphs)
+        self.take()
 
     def train(self) -> None:
         """Until the seconds or steps are over; always leaves codec.safetensors and a state to go on from."""
-        t, run, progress = self.config.decoder_training, self.run, self.progress
         step = self.step.begin()
-        progress.begin()
-        first, began = progress.count, progress.seconds
-        saved = began
-        while progress.count < run.steps and progress.seconds < run.seconds:
-            done = min(progress.seconds / run.seconds, 1.0)
-            rate = rate_at(done, progress.count, t.rate, t.final_rate, t.warmup_steps)
-            self.step.rate(rate)
-            step()
-            progress.stepped()
-            if progress.count % run.report == 0:
-                speed = (progress.count - first) / (progress.seconds - began)
-                progress.report(f"{speed:.1f}/s rate {rate:.1e}", self.step.measures)
-                if progress.seconds - saved > _SAVE_SECONDS:
-                    saved = progress.seconds
-                    self.save()
+        self.progress.begin()
+        self.go(step, self.run.steps)
         self.save()
 
-    def save(self) -> None:
-        """Score, weights, and what going on needs."""
-        t, progress = self.config.decoder_training, self.progress
-        self.codec.decoder.eval()
-        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            torch.manual_seed(t.seed)
-            found = self.step.held_out(*self.held_out.crop(_TEST_CROPS, t.frames))
-        self.codec.decoder.train()
-        progress.scores.append({"step": progress.count, "seconds": progress.seconds, "distance": found})
-        progress.log(f"held-out: spectral distance {found:.4f}")
-        save_codec(self.codec, self.run.out / "codec.safetensors")
-        progress.save(self.step.state(), {"config": asdict(self.config)})
+    def tests(self) -> tuple[Tensor, Tensor]:
+        return self.held_out.crop(TEST_CROPS, self.training.frames)

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from audio.mel_filters import HOP, N_FFT, mel_filters
-from training.asr.checkpoint import WEIGHTS
-from training.asr.config import RECIPE, Config, Regularisation, load_config
+from training.asr.checkpoint import load_weights
+from training.asr.config import Config
 from training.asr.encoder import AudioTower, token_count
+from training.asr.spectrogram import BINS
 from training.tts.config import RATE
 
 _HEARS = 16_000  # samples a second of what the hearing model is given
@@ -24,18 +24,29 @@ _FLOOR = 1e-3  # of power that is compared: lower, silence has most of the gradi
 
 
 class Ear(nn.Module):
-    """The encoder with the weights of a checkpoint folder, not trained: waveforms [B, 1, S] -> their distance []."""
+    """The encoder with the weights of a folder of `python -m training.asr shipped`, not trained: waveforms [B, 1, S] ->
+    their distance [].
+
+    Raises:
+        ValueError: the weights are not of the configured shape.
+    """
 
     filters: Tensor
     window: Tensor
 
-    def __init__(self, config: Config, folder: Path) -> None:
+    def __init__(self, folder: Path, config: Config | None = None) -> None:
         super().__init__()
+        config = config or Config()
         still = replace(config.regularisation, dropout=0.0, drop_path=0.0)
-        self.tower = tower(config, still, folder)
+        self.tower = AudioTower(config.shape, still).eval().requires_grad_(False)
+        weights = load_weights(folder)
+        try:
+            self.tower.load_state_dict({k.removeprefix(_TOWER): v for k, v in weights.items() if k.startswith(_TOWER)})
+        except RuntimeError as error:
+            raise ValueError(f"{folder}: not of the shape of {config.name}: {error}") from error
         # The same 25 ms windows and 10 ms hops at 24 kHz have the same 40 Hz a bin.
         self.size, self.hop = N_FFT * RATE // _HEARS, HOP * RATE // _HEARS
-        self.register_buffer("filters", torch.from_numpy(mel_filters(config.shape.mel_bins)), persistent=False)
+        self.register_buffer("filters", torch.from_numpy(mel_filters(BINS)), persistent=False)
         self.register_buffer("window", torch.hann_window(self.size), persistent=False)
 
     def log_mel(self, wave: Tensor) -> Tensor:
@@ -58,24 +69,3 @@ class Ear(nn.Module):
             a, b = states[:, :count].float().chunk(2)
             total = total + F.l1_loss(a, b) / b.detach().abs().mean()
         return total / 2
-
-
-def tower(config: Config, regularisation: Regularisation, folder: Path) -> AudioTower:
-    """The encoder of a checkpoint folder (of `python -m training.asr shipped`), its weights fixed.
-
-    Raises:
-        ValueError: the weights are not of the configured shape.
-    """
-    made = AudioTower(config.shape, regularisation).eval().requires_grad_(False)
-    with safe_open(folder / WEIGHTS, "pt") as file:  # type: ignore[no-untyped-call]
-        held = {k.removeprefix(_TOWER): file.get_tensor(k).float() for k in file.keys() if k.startswith(_TOWER)}
-    try:
-        made.load_state_dict(held)
-    except RuntimeError as error:
-        raise ValueError(f"{folder}: not of the shape of {config.name}: {error}") from error
-    return made
-
-
-def load_ear(folder: Path | None) -> Ear | None:
-    """The ear of the bundled hearing model's recipe, with the weights of `folder`; None without."""
-    return None if folder is None else Ear(load_config(RECIPE), folder)

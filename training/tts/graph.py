@@ -15,20 +15,13 @@ def adamw(
     betas: tuple[float, float], weight_decay: float,
 ) -> torch.optim.AdamW:  # fmt: skip
     """AdamW whose rate may change between replays of a captured step."""
-    if device.type == "cuda":
-        rate = torch.tensor(0.0, device=device)
-        return torch.optim.AdamW(
-            parameters, lr=rate, betas=betas, weight_decay=weight_decay, fused=True, capturable=True
-        )
-    return torch.optim.AdamW(parameters, lr=0.0, betas=betas, weight_decay=weight_decay)
+    rate, cuda = torch.zeros((), device=device), device.type == "cuda"
+    return torch.optim.AdamW(parameters, lr=rate, betas=betas, weight_decay=weight_decay, fused=cuda, capturable=cuda)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     for group in optimizer.param_groups:
-        if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
-        else:
-            group["lr"] = rate
+        group["lr"].fill_(rate)
 
 
 def apply(optimizer: torch.optim.Optimizer, clip: float) -> Tensor:

@@ -86,3 +86,20 @@ class SnakeBeta(nn.Module):
         frequency = self.alpha.float().exp()[None, :, None]
         magnitude = 1 / (self.beta.float().exp()[None, :, None] + 1e-9)
         return (SnakeBeta.function if self.training else snake)(x, frequency, magnitude)
+
+
+def compile_snake(device: torch.device) -> bool:
+    """Fuse Snake's element-wise operations on a GPU; False (and the plain function) where that does not work."""
+    if device.type != "cuda":
+        return False
+    compiled = torch.compile(snake, dynamic=True)
+    try:
+        for channels in (16, 32):
+            x = torch.randn(2, 64 * channels, channels, device=device, dtype=torch.bfloat16, requires_grad=True)
+            factor = torch.ones(1, channels, 1, device=device, requires_grad=True)
+            compiled(x.transpose(1, 2), factor, factor).float().sum().backward()
+    except Exception as error:  # a machine without a working compiler still trains
+        print(f"snake is not compiled: {error!r}"[:300], flush=True)
+        return False
+    SnakeBeta.function = staticmethod(compiled)
+    return True

@@ -2,7 +2,6 @@
 likeliest after the recorded frames before. A decoder that learns from both is used to what it will be given.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -12,29 +11,28 @@ from training.tts.codes import Codes
 from training.tts.config import Config
 from training.tts.graph import autocast
 from training.tts.prompt import codec_ids
-from training.tts.rows import laid_out, make_bucket
+from training.tts.rows import Bucket, laid_out
 from training.tts.talker import Talker
 from training.tts.talker_step import with_own
+from training.tts.tokenizer import text_ids
 
 _POSITIONS = 32_768  # of a batch
 
 
 @torch.no_grad()
-def own_codes(
-    talker: Talker, codes: Codes, config: Config, tokenizer: Tokenizer, device: torch.device, spoken: Mapping[str, str]
-) -> Codes:
+def own_codes(talker: Talker, codes: Codes, config: Config, tokenizer: Tokenizer, device: torch.device) -> Codes:
     """The same utterances; those that cannot be laid out, or are of other speakers, keep their codes."""
     talker.to(device).eval()
     made = replace(codes, codes=codes.codes.copy())
     known = codec_ids(config).speakers
     wanted = [i for i, speaker in enumerate(codes.speaker) if speaker in known]
-    rows = laid_out(codes, wanted, config, tokenizer, spoken)
+    rows = laid_out(codes, wanted, config, tokenizer)
     order = sorted(rows, key=lambda i: len(rows[i].text))
     while order:
         count = max(1, _POSITIONS // len(rows[order[-1]].text))
         group, order = order[-count:], order[:-count]
         length = len(rows[group[-1]].text)
-        bucket = make_bucket([rows[i] for i in group], length, config, tokenizer, device)
+        bucket = Bucket([rows[i] for i in group], length, text_ids(tokenizer), codec_ids(config), device)
         batch = bucket.batch(torch.arange(len(group), device=device), None)
         given = torch.cat([batch.codec[..., None], batch.rest], -1)
         with autocast(device):

@@ -1,7 +1,7 @@
 """Laid-out rows of a run on the device, in buckets of a few lengths, so that a step is one of a few captured graphs."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,8 +15,7 @@ from training.tts.text import speakable
 from training.tts.tokenizer import TextIds, text_ids
 
 
-@dataclass
-class Batch:
+class Batch(NamedTuple):
     """B rows of S positions, as `prompt.Row` describes them: text, codec, label int64 [B, S]; rest int64 [B, S, K -
     1]; frame bool [B, S]; text_at float32 [B, S]; span float32 [B, 2]; chosen int64 [F]: label positions the
     predictor learns from.
@@ -31,15 +30,9 @@ class Batch:
     span: Tensor
     chosen: Tensor
 
-    def tensors(self) -> tuple[Tensor, ...]:
-        return (self.text, self.codec, self.rest, self.frame, self.label, self.text_at, self.span, self.chosen)
-
     def copy_(self, other: "Batch") -> None:
-        for mine, theirs in zip(self.tensors(), other.tensors(), strict=True):
+        for mine, theirs in zip(self, other, strict=True):
             mine.copy_(theirs)
-
-    def clone(self) -> "Batch":
-        return Batch(*(t.clone() for t in self.tensors()))
 
 
 class Bucket:
@@ -85,37 +78,27 @@ def make_rows(
     *,
     held_out: bool,
     speakers: set[str] | None = None,
-    spoken: Mapping[str, str] | None = None,
 ) -> list[Row]:
     """Rows of the (not) held-out utterances of `speakers` (None: all) that fit the longest bucket, whose text can be
     read and ends before the speech does. Every second row names its language.
-    spoken: texts in words, of written ones.
-    """  # fmt: skip
+    """
     ids = codec_ids(config)
     named = set(ids.speakers) if speakers is None else speakers & set(ids.speakers)
     wanted = [i for i, speaker in enumerate(codes.speaker) if speaker in named and codes.held_out[i] == held_out]
-    return list(laid_out(codes, wanted, config, tokenizer, spoken or {}).values())
+    return list(laid_out(codes, wanted, config, tokenizer).values())
 
 
-def laid_out(
-    codes: Codes, wanted: Sequence[int], config: Config, tokenizer: Tokenizer, spoken: Mapping[str, str]
-) -> dict[int, Row]:
+def laid_out(codes: Codes, wanted: Sequence[int], config: Config, tokenizer: Tokenizer) -> dict[int, Row]:
     """Rows of those of the `wanted` utterances that fit, as `make_rows` says, by their numbers."""
     text, ids = text_ids(tokenizer), codec_ids(config)
     longest = config.talker_training.lengths[-1]
-    read = [speakable(spoken.get(written, written)) for written in (codes.text[i] for i in wanted)]
-    encoded = [tokens.ids for tokens in tokenizer.encode_batch(read)]
+    encoded = [tokens.ids for tokens in tokenizer.encode_batch([speakable(codes.text[i]) for i in wanted])]
     rows: dict[int, Row] = {}
     for i, tokens in zip(wanted, encoded, strict=True):
         frames = codes.of(i)
         if tokens and len(tokens) <= len(frames) and len(frames) + 10 <= longest:
             rows[i] = lay_out(frames, tokens, codes.speaker[i], text, ids, language=len(rows) % 2 == 0)
     return rows
-
-
-def make_bucket(rows: Sequence[Row], length: int, config: Config, tokenizer: Tokenizer, device: torch.device) -> Bucket:
-    """Rows of up to `length` positions on the device."""
-    return Bucket(rows, length, text_ids(tokenizer), codec_ids(config), device)
 
 
 def make_buckets(rows: Sequence[Row], config: Config, tokenizer: Tokenizer, device: torch.device) -> list[Bucket]:
@@ -125,5 +108,5 @@ def make_buckets(rows: Sequence[Row], config: Config, tokenizer: Tokenizer, devi
     for low, high in zip((0, *lengths), lengths, strict=False):
         inside = [row for row in rows if low < len(row.text) <= high]
         if inside:
-            out.append(make_bucket(inside, high, config, tokenizer, device))
+            out.append(Bucket(inside, high, text_ids(tokenizer), codec_ids(config), device))
     return out

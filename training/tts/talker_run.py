@@ -12,14 +12,13 @@ import torch
 from tokenizers import Tokenizer
 
 from training.progress import Progress, rate_at
-from training.tts.checkpoint import load_talker, save_talker
+from training.tts.checkpoint import save_talker
 from training.tts.codes import concatenate, load_codes
 from training.tts.config import Config
 from training.tts.graph import autocast
 from training.tts.rows import Bucket, make_buckets, make_rows
 from training.tts.talker import Talker
 from training.tts.talker_step import MEASURES, TalkerStep, losses
-from training.tts.text import read_spoken
 
 _REPORT = 300  # steps
 _TEST_ROWS = 200
@@ -27,18 +26,16 @@ _TEST_ROWS = 200
 
 @dataclass(frozen=True)
 class TalkerRun:
-    """What a run is given besides the configuration. start: a model.safetensors to begin from."""
+    """What a run is given besides the configuration."""
 
     codes: tuple[Path, ...]
     tokenizer: Path
     out: Path
     seconds: float
-    start: Path | None = None
     steps: int = 10**9
     evaluate_every: int = 1500
     device: str = "cuda"
     graphs: bool = True
-    spoken: Path | None = None  # lines written<TAB>spoken
 
 
 class TalkerTrainer:
@@ -54,8 +51,7 @@ class TalkerTrainer:
         torch.backends.cuda.matmul.allow_tf32 = True
         tokenizer = Tokenizer.from_file(str(run.tokenizer))
         codes = concatenate([load_codes(path) for path in run.codes])
-        spoken = read_spoken(run.spoken) if run.spoken else {}
-        rows = make_rows(codes, config, tokenizer, held_out=False, spoken=spoken)
+        rows = make_rows(codes, config, tokenizer, held_out=False)
         self.progress.log(f"{len(rows)} rows of {len(codes.text)} utterances")
         self.buckets = make_buckets(rows, config, tokenizer, self.device)
         if not self.buckets:
@@ -63,12 +59,9 @@ class TalkerTrainer:
         self.tests = {
             name: make_buckets(rows[:_TEST_ROWS], config, tokenizer, self.device)
             for name in config.speakers
-            if (rows := make_rows(codes, config, tokenizer, held_out=True, speakers={name}, spoken=spoken))
+            if (rows := make_rows(codes, config, tokenizer, held_out=True, speakers={name}))
         }
-        self.talker = (
-            load_talker(run.start, config, t.dropout) if run.start else Talker(config.talker, config.codec, t.dropout)
-        )
-        self.talker.to(self.device).train()
+        self.talker = Talker(config.talker, config.codec, t.dropout).to(self.device).train()
         self.progress.log(f"rows by length: { {b.length: b.rows for b in self.buckets} }")
         state = self.progress.take()
         self.step = TalkerStep(self.talker, t, self.buckets, self.device, graphs=run.graphs, state=state)
@@ -82,14 +75,13 @@ class TalkerTrainer:
         """Until the seconds or steps are over; always leaves a checkpoint."""
         t, run, progress = self.config.talker_training, self.run, self.progress
         progress.begin()
-        guided = run.start is None
         report = _REPORT if self.device.type == "cuda" else 5
         while progress.count < run.steps and progress.seconds < run.seconds:
             count = progress.count
             done = max(progress.seconds / run.seconds, count / run.steps)
             self.step.rate(rate_at(done, count, t.rate, t.final_rate, t.warmup_steps))
-            self.step.guide_weight.fill_(max(0.0, 1 - count / t.guide_steps) if guided else 0.0)
-            self.step.own_share.fill_(t.own_share * (min(1.0, count / max(t.own_steps, 1)) if guided else 1.0))
+            self.step.guide_weight.fill_(max(0.0, 1 - count / t.guide_steps))
+            self.step.own_share.fill_(min(1.0, count / max(t.own_steps, 1)))
             self.step.run(self._choose())
             progress.stepped()
             if progress.count % report == 0:

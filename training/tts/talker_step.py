@@ -58,7 +58,7 @@ def with_own(talker: Talker, batch: Batch, given: Tensor, share: Tensor, first_s
     looks back on when it speaks; the recorded codes alone would teach it to rely on what it will never see.
     """
     rows, (_, size, books) = len(share), given.shape
-    part = Batch(*(t if t is batch.chosen else t[:rows] for t in batch.tensors()))
+    part = Batch(*(t if t is batch.chosen else t[:rows] for t in batch))
     trained = talker.training
     talker.eval()
     hidden = talker.backbone(embed(talker, part, given[:rows]))[:, :-1]
@@ -153,7 +153,7 @@ class TalkerStep:
         return bucket.draw(self.training.positions, self.training.predictor_frames)
 
     def _capture(self, bucket: Bucket) -> tuple[Batch, Callable[[], None]]:
-        batch = self._draw(bucket).clone()
+        batch = Batch(*(t.clone() for t in self._draw(bucket)))
 
         def fill() -> None:
             batch.copy_(self._draw(bucket))
@@ -163,10 +163,8 @@ class TalkerStep:
         return batch, step
 
     def _step(self, batch: Batch) -> None:
-        own = None
-        if self.training.own_share:
-            rows = max(1, round(self.training.own_rows * len(batch.text)))
-            own = self.own_share * torch.rand(rows, device=self.device)
+        rows = max(1, round(self.training.own_rows * len(batch.text)))
+        own = self.own_share * torch.rand(rows, device=self.device)
         with autocast(self.device):
             found = losses(self.talker, batch, self.training, noise=True, own=own)
             loss = found.first + found.rest + self.guide_weight * found.guide

@@ -1,17 +1,18 @@
-"""The byte-level BPE of the talker's text, in Qwen2's file format, with the official names of the speech tokens."""
+"""The byte-level BPE of the talker's text, Qwen2's, with the official names of the speech tokens."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tokenizers import Tokenizer
-
-from training.asr.tokenizer import byte_level_bpe
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 PAD, BOS, EOS = "<tts_pad>", "<tts_text_bos>", "<tts_text_eod>"
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", PAD, BOS, EOS)
-FILES = ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json")
+# The pre-tokenizer expression of Qwen2's published tokenizer.json.
+_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+FILE = "tokenizer.json"
 
 
 @dataclass(frozen=True)
@@ -28,33 +29,23 @@ class TextIds:
 
 
 def train_tokenizer(texts: Iterable[str], vocab: int, folder: Path) -> Tokenizer:
-    """Train on speakable `texts` and write the four files. `vocab` counts the special tokens, which come last."""
+    """Train on speakable `texts` and write tokenizer.json to `folder`. `vocab` counts the special tokens, which come
+    last."""
     lines = list(texts)
-    tokenizer = byte_level_bpe(lines + ["assistant"] * max(len(lines) // 20, 1), vocab, SPECIAL)
+    tokenizer = Tokenizer(models.BPE())
+    split = pre_tokenizers.Split(Regex(_SPLIT), "isolated")
+    bytes_of = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, bytes_of])
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=vocab - len(SPECIAL), initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(lines + ["assistant"] * max(len(lines) // 20, 1), trainer)
+    tokenizer.add_special_tokens(list(SPECIAL))
     if tokenizer.get_vocab_size() != vocab:
         raise ValueError(f"text_vocab_size: {vocab} asked, {tokenizer.get_vocab_size()} learnt; give more text")
-    save_tokenizer(tokenizer, folder)
-    return tokenizer
-
-
-def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
-    """Write the four files."""
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.model.save(str(folder))
-    tokenizer.save(str(folder / "tokenizer.json"))
-    settings = {
-        "tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": False, "add_bos_token": False,
-        "model_max_length": 4096,
-        "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "unk_token": None, "bos_token": None,
-        "added_tokens_decoder": {
-            str(tokenizer.token_to_id(t)): {
-                "content": t, "special": True, "lstrip": False, "rstrip": False, "normalized": False,
-                "single_word": False,
-            }
-            for t in SPECIAL
-        },
-    }  # fmt: skip
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n")
+    tokenizer.save(str(folder / FILE))
+    return tokenizer
 
 
 def text_ids(tokenizer: Tokenizer) -> TextIds:

@@ -14,7 +14,7 @@ from training.asr.align import quietest, viterbi
 from training.asr.augment import augment, generated_music
 from training.asr.checkpoint import load_weights, save_checkpoint
 from training.asr.encoder import token_count
-from training.asr.evaluate import collapse, distance, words_of
+from training.asr.evaluate import collapse, error_rate
 from training.asr.model import PocketASR
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel, mask_spectrogram, past_end
@@ -87,20 +87,10 @@ def test_a_row_is_the_same_alone_and_in_a_batch(model: PocketASR, prompt: Prompt
     prefix, count = prefixes(prompt, [["sea"], []])
     targets = torch.tensor([[*prompt.suffix, *prompt.english, *prompt.words(["boy"]), prompt.end]] * 2)
     both = model(mel, frames, prefix, count, targets)
-    alone = model(mel[:1, :, :500], frames[:1], prefix[:1, : count[0]], count[:1], targets[:1])
+    alone = model(mel[:1, :, :600], frames[:1], prefix[:1, : count[0]], count[:1], targets[:1])
     rows = int(token_count(frames[0]))
     torch.testing.assert_close(both.logits[0], alone.logits[0], rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(both.ctc[0, :rows], alone.ctc[0, :rows], rtol=1e-4, atol=1e-4)
-
-
-def test_the_stem_starts_as_loud_as_the_positions_added_to_it() -> None:
-    torch.manual_seed(0)
-    tower = PocketASR(CONFIG.shape).thinker.audio_tower
-    x = torch.randn(8, 1, 128, 100)
-    for conv in (tower.conv2d1, tower.conv2d2, tower.conv2d3):
-        x = torch.nn.functional.gelu(conv(x))
-    spread = float(tower.conv_out(x.permute(0, 3, 1, 2).flatten(2)).detach().std())
-    assert 0.3 < spread / float(tower.position.std()) < 30
 
 
 def test_a_frame_depends_on_its_own_samples_only() -> None:
@@ -150,8 +140,7 @@ def test_words_are_cut_where_it_is_quietest() -> None:
 
 def test_ctc_paths_collapse_and_errors_are_counted() -> None:
     assert collapse(torch.tensor([4, 1, 1, 4, 1, 2]), 4) == [1, 1, 2]
-    assert distance("the cat sat".split(), "the bat sat down".split()) == 2
-    assert words_of("It\u2019s 5, Mr. X!") == ["it's", "5", "mr", "x"]
+    assert error_rate(["The cat sat.", "It\u2019s 5, Mr. X!"], ["the bat sat down", "it's 5 mr x"]) == round(200 / 7, 2)
 
 
 def test_a_checkpoint_comes_back(model: PocketASR, tmp_path: Path) -> None:

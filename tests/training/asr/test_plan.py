@@ -1,14 +1,13 @@
 """Plans: what is heard and what is to be written belong together, and every row fits."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from training.asr.config import Config, load_config
-from training.asr.plan import LONG_PREFIX, SHORT_PREFIX, Planner, target_width
+from training.asr.config import Config
+from training.asr.plan import LONG_PREFIX, SHORT_PREFIX, SYNTHETIC, Planner, target_width
 from training.asr.prompt import Prompt
 from training.asr.utterances import Utterance
 from training.shards import RATE
@@ -36,7 +35,7 @@ def utterances(real: bool) -> list[Utterance]:
 def planner(tokenizer: Tokenizer, config: Config = CONFIG, seed: int = 1) -> Planner:
     made = Planner(config, Prompt(tokenizer), ["kubernetes", "ventriloquist"], seed)
     made.add("librispeech", utterances(True))
-    made.add("kokoro", utterances(False))
+    made.add(SYNTHETIC, utterances(False))
     return made
 
 
@@ -61,7 +60,7 @@ def test_rows_fit_and_targets_are_what_was_cut(tokenizer: Tokenizer) -> None:
     prompt = Prompt(tokenizer)
     known = {word for text in SENTENCES for word in text.split()}
     for _ in range(60):
-        plan = made.plan(0.5, easy=False)
+        plan = made.plan(0.5)
         rows = len(plan.length)
         assert plan.targets.shape == (rows, target_width(plan.seconds))
         assert plan.prefix.shape[1] in (SHORT_PREFIX, LONG_PREFIX)
@@ -82,7 +81,7 @@ def test_rows_fit_and_targets_are_what_was_cut(tokenizer: Tokenizer) -> None:
 def test_cut_utterances_are_really_drawn(tokenizer: Tokenizer) -> None:
     made = planner(tokenizer, replace(CONFIG, batches=replace(CONFIG.batches, span_share=0.9)))
     whole = {u.start: u.length for u in utterances(True)}
-    segments = np.concatenate([made.plan(0.5, easy=False).segments for _ in range(30)])
+    segments = np.concatenate([made.plan(0.5).segments for _ in range(30)])
     spans = sum(whole.get(int(s), -1) != int(n) for s, n in segments[:, 2:4])
     assert spans > len(segments) // 3
 
@@ -92,7 +91,7 @@ def test_contexts_hold_spoken_and_unspoken_words(tokenizer: Tokenizer) -> None:
     short = len(prompt.prefix())
     rows = spoken = 0
     for _ in range(80):
-        plan = made.plan(0.5, easy=False)
+        plan = made.plan(0.5)
         for row in np.flatnonzero(plan.prefix_count > short):
             context = tokenizer.decode(plan.prefix[row, : plan.prefix_count[row]].tolist()).split("\n")[1].split()
             said = prompt.text(plan.targets[row, len(prompt.suffix) :].tolist()).split()
@@ -102,7 +101,7 @@ def test_contexts_hold_spoken_and_unspoken_words(tokenizer: Tokenizer) -> None:
 
 
 def test_the_same_seed_plans_the_same(tokenizer: Tokenizer) -> None:
-    a, b = (planner(tokenizer, seed=3).plan(0.1, easy=False) for _ in range(2))
+    a, b = (planner(tokenizer, seed=3).plan(0.1) for _ in range(2))
     assert (a.targets == b.targets).all() and (a.segments == b.segments).all()
 
 
@@ -111,14 +110,3 @@ def test_the_share_of_real_speech_moves_with_progress(tokenizer: Tokenizer) -> N
     low, high = CONFIG.batches.real_share
     assert made.weights(0.0)["librispeech"] == pytest.approx(low)
     assert made.weights(1.0)["librispeech"] == pytest.approx(high)
-
-
-def test_every_configuration_file_is_read() -> None:
-    paths = list((Path(__file__).parents[3] / "training" / "asr").glob("*.toml"))
-    assert paths and all(load_config(path).name == path.stem for path in paths)
-
-
-def test_an_unknown_setting_is_named(tmp_path: Path) -> None:
-    (tmp_path / "a.toml").write_text("[shape]\nd_modle = 3\n")
-    with pytest.raises(ValueError, match=r"shape\.d_modle: unknown setting"):
-        load_config(tmp_path / "a.toml")

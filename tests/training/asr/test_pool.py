@@ -10,6 +10,7 @@ pytest.importorskip("torch")
 
 import torch
 
+from training.asr.plan import SYNTHETIC
 from training.asr.pool import Pool
 from training.shards import RATE
 
@@ -26,9 +27,15 @@ def test_shards_are_taken_as_long_as_they_fit(tmp_path: Path, seconds: float, ta
     config = replace(CONFIG, batches=replace(CONFIG.batches, pool_hours=seconds / 3600))
     tokenizer = tmp_path / "tokenizer" / "tokenizer.json"
     pool = Pool(config, tokenizer, ["letter"], torch.device("cpu"))
-    try:
-        pool.add_synthetic(made)
-        assert pool.hours == ({"kokoro": pytest.approx(taken / 3600)} if taken else {})
-        assert set(pool.audio.tolist()) - {0} == set([1, 3, 5, 2, 4][:taken])  # by name: all of the first process's
-    finally:
-        pool.close()
+    pool.add_synthetic(made)
+    assert pool.hours == ({SYNTHETIC: pytest.approx(taken / 3600)} if taken else {})
+    assert set(pool.audio.tolist()) - {0} == set([1, 3, 5, 2, 4][:taken])  # by name: all of the first process's
+
+
+def test_a_planner_that_fails_ends_the_run(tmp_path: Path) -> None:
+    """It says why; nobody waits for its plans."""
+    tiny_tokenizer(tmp_path)
+    pool = Pool(CONFIG, tmp_path / "tokenizer.json", ["letter"], torch.device("cpu"))
+    pool.add_sounds("librispeech", [])
+    with pytest.raises(ZeroDivisionError):
+        next(pool.begin())

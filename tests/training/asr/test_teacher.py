@@ -17,8 +17,8 @@ from onnx import TensorProto, helper, numpy_helper, save
 
 from training.asr.labels import write_labels
 from training.asr.teacher import label, pinned_teacher, weights
-from training.settings import share
 from training.shards import Clip
+from training.stages import share
 
 from .shapes import shard
 

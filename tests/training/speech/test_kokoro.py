@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from training.speech.batches import STEP, Batches, Order, Said
 from training.speech.kokoro import Kokoro
 from training.speech.layers import snaked, styled
-from training.speech.sound import Source, overlapped
+from training.speech.sound import Source
 from training.speech.voices import OWN, Voice, Voices
 from training.speech.weights import load, save
 
@@ -31,7 +31,7 @@ def voices(tmp_path_factory: pytest.TempPathFactory) -> Voices:
 
 def test_a_row_sounds_the_same_alone_and_in_a_batch(model: Kokoro, voices: Voices) -> None:
     own = voices.own("clara")
-    orders = [Order(str(i), np.full(n, 50 + i, np.uint8), own, 20.0, False) for i, n in enumerate((5, 6, 12))]
+    orders = [Order(str(i), str(i), np.full(n, 50 + i, np.uint8), own, 20.0, False) for i, n in enumerate((5, 6, 12))]
 
     def said(batches: Batches, given: list[Order]) -> dict[str, torch.Tensor]:
         torch.manual_seed(0)
@@ -63,13 +63,6 @@ def test_the_source_is_a_tone_at_the_pitch_and_quiet_where_there_is_none() -> No
     spectrum = torch.fft.rfft(made[:24_000]).abs()
     assert int(spectrum.argmax()) == 240
     assert not made[24_000:].any()
-
-
-def test_pieces_overlap_as_in_an_inverse_stft() -> None:
-    spectrum, window = torch.randn(2, 11, 41, dtype=torch.complex64), torch.hann_window(20)
-    wanted = torch.istft(spectrum, 20, 5, window=window)
-    made = overlapped(torch.fft.irfft(spectrum, 20, dim=1), window)
-    assert made.shape == wanted.shape and torch.allclose(made, wanted, atol=1e-5)
 
 
 def test_norms_are_those_of_instance_norm() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from training.speech.phonemes import VOCABULARY, rewrite
-from training.speech.script import Script, groups, load_script, prepare
+from training.speech.script import Script, groups, load_script, prepared
 
 
 def tokens(phonemes: str) -> list[int]:
@@ -52,11 +52,12 @@ def test_groups_begin_at_words_with_sound() -> None:
 def test_a_script_comes_back_as_it_was_saved_and_knows_which_sentences_are_aligned(tmp_path: Path) -> None:
     table = {"two words": "tˈu wˈɜɹdz", "five dollars": "fˈIv dˈɑləɹz", "joined up": "ʤˈYndʌp", "b": "b"}
     lines = ["Two words\ttwo words", "$5\tfive dollars", "joined up", "b", "", "\t"]
-    made, left_out = prepare(lines, Reader(table))
+    made, left_out = prepared(lines, Reader(table))
     made.save(tmp_path / "script.npz")
     again: Script = load_script(tmp_path / "script.npz")
     assert left_out == 1
     assert again.texts == ["Two words", "$5", "joined up"]
+    assert again.spoken == ["two words", "five dollars", "joined up"]
     for accent in range(2):
         assert again.aligned[accent].tolist() == [True, False, False]
         assert [again.line(i, accent).tolist() for i in range(3)] == [

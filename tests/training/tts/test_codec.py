@@ -12,12 +12,13 @@ pytest.importorskip("torch")
 
 import soundfile
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from bench.codec_quality import read_codes
 from tests.training.tts.shapes import CONFIG, tone_shard
 from training.tts.codec import Codec, load_codec, save_codec
-from training.tts.codec_run import CodecRun, CodecTrainer
-from training.tts.codec_step import CodecStep
+from training.tts.codec_run import CodecRun, CodecStep, CodecTrainer
 from training.tts.codes import encode, load_codes
 from training.tts.crops import Store
 from training.tts.graph import captured
@@ -66,6 +67,28 @@ def test_a_codec_file_gives_the_same_codes_and_sound(tmp_path: Path) -> None:
     assert again.shape == codec.shape
 
 
+def test_layers_that_a_file_lacks_begin_anew_and_nothing_else_does(tmp_path: Path) -> None:
+    codec, path = small(), tmp_path / "codec.safetensors"
+    save_codec(codec, path)
+    more = replace(CONFIG.codec, num_hidden_layers=3)
+    layer = "decoder.pre_transformer.layers."
+    deeper = load_codec(path, more).state_dict()
+    assert {k.removeprefix(layer)[0] for k in deeper if k not in codec.state_dict()} == {"1", "2"}
+    assert all(torch.equal(deeper[k], v) for k, v in load_codec(path).state_dict().items())
+    wrong = (replace(more, intermediate_size=48), "layers.0.mlp"), (replace(more, num_quantizers=4), "rvq_rest")
+    for shape, name in wrong:
+        with pytest.raises(ValueError, match=f"codec.safetensors: (?s:.)*{name}"):
+            load_codec(path, shape)
+    save_file({k: v for k, v in load_file(path).items() if "0.mlp.up" not in k}, path, metadata(path))
+    with pytest.raises(ValueError, match=f'Missing(?s:.)*"{layer}0.mlp.up_proj.weight"'):
+        load_codec(path, more)
+
+
+def metadata(path: Path) -> dict[str, str]:
+    with safe_open(path, "pt") as file:  # type: ignore[no-untyped-call]
+        return file.metadata()
+
+
 def test_every_codebook_brings_the_value_closer() -> None:
     """k-means on what is left: the error of clustered data falls with every book and codes decode to the value."""
     torch.manual_seed(0)
@@ -98,7 +121,7 @@ def test_unused_entries_come_back_to_life() -> None:
 def test_a_step_changes_what_it_may_change(free: bool) -> None:
     """Past the codebooks they stay as they are."""
     codec = small().train()
-    step = CodecStep(codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), CPU, graphs=False)
+    step = CodecStep(codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), None, CPU, graphs=False)
     if not free:
         step.begin_codebooks(batches=4)
     before = {k: v.clone() for k, v in codec.state_dict().items()}
@@ -114,17 +137,18 @@ def test_a_step_changes_what_it_may_change(free: bool) -> None:
 def test_a_run_leaves_a_codec_and_goes_on_from_one(tmp_path: Path) -> None:
     tone_shard("ada", frames=40).save(tmp_path / "speech/ada-0.npz")
     tone_shard("ada", frames=40, held_out=True).save(tmp_path / "speech/ada-1.npz")
-    run = CodecRun((tmp_path / "speech",), tmp_path / "out", 1e9, steps=5, hours=0.1, device="cpu", report=5)
+    speech, out = (tmp_path / "speech",), tmp_path / "out"
+    run = CodecRun(speech=speech, out=out, seconds=1e9, steps=7, hours=0.1, device="cpu", report=5)
     CodecTrainer(CONFIG, run).train()
     about = json.loads((tmp_path / "out/codec.json").read_text())
     assert about["steps"] == 7 and about["history"] and about["scores"][-1]["distance"] > 0
     made = tmp_path / "out/codec.safetensors"
     again = CodecTrainer(CONFIG, replace(run, start=made, out=tmp_path / "again"))
     again.train()
-    assert again.progress.count == 5
+    assert again.progress.count == 7
     before, after = (load_codec(path / "codec.safetensors").state_dict() for path in (made.parent, tmp_path / "again"))
     assert any(not torch.equal(before[k], after[k]) for k in before)
-    on = CodecTrainer(CONFIG, run)
+    on = CodecTrainer(CONFIG, replace(run, steps=12))
     assert on.progress.count == 7 and on.progress.seconds > about["seconds"] - 1
     on.train()
     assert on.progress.count == 12
@@ -132,7 +156,7 @@ def test_a_run_leaves_a_codec_and_goes_on_from_one(tmp_path: Path) -> None:
 
 def test_steps_bring_decoded_tones_closer() -> None:
     codec = small().train()
-    step = CodecStep(codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), CPU, graphs=False)
+    step = CodecStep(codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), None, CPU, graphs=False)
     run = step.begin(free=True)
     step.rate(2e-3)
     distances = []

@@ -15,8 +15,7 @@ from tests.training.tts.shapes import CONFIG, random_codes, tokenizer, tone_shar
 from training.tts.codec import Codec, load_codec, save_codec
 from training.tts.codes import concatenate, encode, load_codes
 from training.tts.crops import CodedStore
-from training.tts.decoder_run import DecoderRun, DecoderTrainer, read_coded
-from training.tts.decoder_step import DecoderStep
+from training.tts.decoder_run import DecoderRun, DecoderStep, DecoderTrainer, read_coded
 from training.tts.discriminators import Discriminators, verdict
 from training.tts.own_codes import own_codes
 from training.tts.speech import shards
@@ -67,7 +66,7 @@ def test_a_step_changes_the_decoder_and_its_judges_and_no_code() -> None:
     codec = small().train()
     wave = torch.rand(30 * 1920).mul(20000).to(torch.int16).numpy()
     store = CodedStore(wave, np.random.default_rng(1).integers(0, 32, (2, 30, 3)).astype(np.int16), CPU)
-    step = DecoderStep(codec.decoder, CONFIG.decoder_training, store, CPU, graphs=False)
+    step = DecoderStep(codec.decoder, CONFIG.decoder_training, store, None, CPU, graphs=False)
     parts = {"codec": codec, "judges": step.discriminators}
     before = {n: {k: v.clone() for k, v in p.state_dict().items()} for n, p in parts.items()}
     run = step.begin()
@@ -101,7 +100,8 @@ def test_discriminators_learn_to_tell_tones_from_noise() -> None:
 
 def test_a_run_leaves_a_codec_with_the_same_codes_and_goes_on(tmp_path: Path) -> None:
     codec, speech, codes = coded(tmp_path)
-    run = DecoderRun(codec, (speech,), (codes,), tmp_path / "out", 1e9, steps=2, device="cpu", report=1)
+    given = DecoderRun(start=codec, speech=(speech,), codes=(codes,), out=tmp_path / "out", seconds=1e9)
+    run = replace(given, steps=2, device="cpu", report=1)
     DecoderTrainer(CONFIG, run).train()
     made = tmp_path / "out/codec.safetensors"
     again = encode(load_codec(made), shards([speech]), CPU)
@@ -118,7 +118,7 @@ def test_own_codes_keep_the_first_book_and_those_that_do_not_fit(tmp_path: Path)
     codes = random_codes(count=6, frames=24)
     codes.text[2] = " and".join([codes.text[2]] * 20)  # more tokens than frames
     talker = Talker(CONFIG.talker, CONFIG.codec)
-    own = own_codes(talker, codes, CONFIG, tokenizer(tmp_path), CPU, {})
+    own = own_codes(talker, codes, CONFIG, tokenizer(tmp_path), CPU)
     assert np.array_equal(own.codes[:, 0], codes.codes[:, 0]) and own.text == codes.text
     assert np.array_equal(own.of(2), codes.of(2))
     assert all(np.mean(own.of(i)[:, 1:] == codes.of(i)[:, 1:]) < 0.3 for i in (0, 1, 3, 4, 5))

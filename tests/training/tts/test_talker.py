@@ -36,7 +36,7 @@ def test_rows_are_learnt(tmp_path: Path, own: float) -> None:
     """
     rows = make_rows(random_codes(), CONFIG, tokenizer(tmp_path), held_out=False)
     talker = small().train()
-    training = replace(CONFIG.talker_training, dropout=0.0, code_noise=0.0, own_share=own)
+    training = replace(CONFIG.talker_training, dropout=0.0, code_noise=0.0)
     buckets = make_buckets(rows, CONFIG, tokenizer(tmp_path), CPU)
     step = TalkerStep(talker, training, buckets, CPU, graphs=False)
     step.rate(5e-3)
@@ -97,11 +97,10 @@ def test_own_codes_are_looked_back_on_and_the_recorded_ones_asked_for(tmp_path: 
     assert torch.allclose(fed.rest, torch.nn.functional.cross_entropy(logits, target[:, 1:].flatten()))
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_training_looks_back_on_own_codes_only_where_configured(tmp_path: Path, share: float) -> None:
+def test_training_looks_back_on_own_codes(tmp_path: Path) -> None:
     """The step's own share reaches the input: without dropout and noise it alone can change the losses."""
     rows = make_rows(random_codes(), CONFIG, tokenizer(tmp_path), held_out=False)
-    training = replace(CONFIG.talker_training, dropout=0.0, code_noise=0.0, own_share=share, own_rows=1.0)
+    training = replace(CONFIG.talker_training, dropout=0.0, code_noise=0.0, own_rows=1.0)
     step = TalkerStep(
         small().train(), training, make_buckets(rows, CONFIG, tokenizer(tmp_path), CPU), CPU, graphs=False
     )
@@ -113,15 +112,14 @@ def test_training_looks_back_on_own_codes_only_where_configured(tmp_path: Path, 
         torch.manual_seed(3)  # the same rows
         step.run(bucket)
         found.append(step.measures[0].item())
-    assert (abs(found[0] - found[1]) > 1e-5) == (share > 0)
+    assert abs(found[0] - found[1]) > 1e-5
 
 
 def test_a_run_is_scored_on_recorded_and_on_own_codes(tmp_path: Path) -> None:
     tokenizer(tmp_path)
     random_codes().save(tmp_path / "a.npz")
     run = TalkerRun((tmp_path / "a.npz",), tmp_path / "tokenizer.json", tmp_path / "out", 600.0, device="cpu", steps=6)
-    config = replace(CONFIG, talker_training=replace(CONFIG.talker_training, own_share=1.0, own_first=0.2))
-    TalkerTrainer(config, run).train()
+    TalkerTrainer(CONFIG, run).train()
     about = json.loads((tmp_path / "out/talker.json").read_text())
     assert (
         about["steps"] == 6 and about["history"] and {"ada", "ada on own codes"} <= set(about["scores"][-1]["scores"])
@@ -136,11 +134,10 @@ def test_held_out_and_foreign_speakers_stay_outside(tmp_path: Path) -> None:
 
 
 def test_texts_are_read_in_words(tmp_path: Path) -> None:
-    """A text with digits is left out where its words are not known."""
+    """A text with digits is left out."""
     codes, bpe = replace(random_codes(), held_out=np.zeros(12, bool)), tokenizer(tmp_path)
     codes.text[3] = "7"
     assert len(make_rows(codes, CONFIG, bpe, held_out=False)) == 11
-    assert len(make_rows(codes, CONFIG, bpe, held_out=False, spoken={"7": " she."})) == 12
 
 
 def test_the_guide_wants_the_diagonal(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ SPOKEN = re.compile(r" [a-z][a-z' ,.?!;:]*[.?!]")
 
 @given(st.text())
 def test_text_is_written_in_the_models_characters_or_refused(text: str) -> None:
-    """Whatever comes in: a leading space, known characters, an end mark; and writing it again changes nothing."""
+    """Whatever comes in: a leading space, known characters, an end mark."""
     said = speakable(text)
-    assert said == "" or (SPOKEN.fullmatch(said) and speakable(said) == said and "  " not in said)
+    assert said == "" or (SPOKEN.fullmatch(said) and "  " not in said)
 
 
 @pytest.mark.parametrize(

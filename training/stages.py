@@ -1,0 +1,67 @@
+"""A recipe's commands: a stage is a function, its parameters are its options; and what stages read.
+
+Contract of a stage: one dataclass, or parameters of the types below. What stands before "/" is given by its place, a
+tuple takes several values, a bool is --NAME or --no-NAME, and what has no default is required.
+"""
+
+import argparse
+import lzma
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from functools import partial
+from inspect import Parameter, signature
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+
+Share = tuple[int, int]
+"""(K, N), on the command line "K/N": this process is the Kth of N."""
+
+
+def share(text: str) -> Share:
+    """ "K/N" as (K, N), for argparse."""
+    number, _, count = text.partition("/")
+    if not number.isdecimal() or not count.isdecimal() or not int(number) < int(count) <= 100:
+        raise argparse.ArgumentTypeError(f"{text}, must be K/N with 0 <= K < N <= 100")
+    return int(number), int(count)
+
+
+def asked(
+    program: str, about: str | None, stages: Mapping[str, Callable[..., None]], arguments: list[str] | None = None
+) -> Callable[[], None]:
+    """The call of a stage that the command line (or ``arguments``) asks for."""
+    parser = argparse.ArgumentParser(prog=f"python -m {program}", description=about)
+    commands = parser.add_subparsers(required=True, metavar="STAGE")
+    for name, stage in stages.items():
+        text = stage.__doc__ or ""
+        command = commands.add_parser(name, help=text.partition(".")[0], description=text)
+        first: Any = next(iter(get_type_hints(stage).values()))
+        kind: Any = first if is_dataclass(first) else stage
+        command.set_defaults(stage=stage, kind=kind)
+        for parameter in signature(kind).parameters.values():
+            _add(command, parameter, get_type_hints(kind)[parameter.name])
+    found: dict[str, Any] = vars(parser.parse_args(arguments))
+    given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
+    stage, kind = given.pop("stage"), given.pop("kind")
+    placed = [given.pop(p.name) for p in signature(kind).parameters.values() if p.kind is Parameter.POSITIONAL_ONLY]
+    return partial(stage, *placed, **given) if kind is stage else partial(stage, kind(**given))
+
+
+def _add(command: argparse.ArgumentParser, parameter: Parameter, hint: Any) -> None:
+    required = parameter.default is Parameter.empty
+    several = get_origin(hint) is tuple and hint != Share
+    how: dict[str, Any] = {"nargs": "+" if required else "*"} if several else {}
+    if hint is bool:
+        how["action"] = argparse.BooleanOptionalAction
+    else:
+        [how["type"], *_] = [share] if hint == Share else [t for t in get_args(hint) if t is not NoneType] or [hint]
+    if parameter.kind is Parameter.POSITIONAL_ONLY:
+        command.add_argument(parameter.name, **how)
+    else:
+        default = {} if required else {"default": parameter.default}
+        command.add_argument(f"--{parameter.name.replace('_', '-')}", required=required, **default, **how)
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a text, plain or .xz."""
+    return (lzma.open(path, "rt").read() if path.suffix == ".xz" else path.read_text()).splitlines()
