@@ -34,7 +34,7 @@ HEADS: Final = (
 )
 _WORDS: Final = (
     "", "x", "en", "multi", "true", "false", "0", "1", "-1", "2", "0.5", "1e999", "300", "8000", "16000", "48000",
-    "linear16", "mulaw", "opus", "wav", "mp3", "slt", "nova-3", "flux-alexis-en", "whisper-1", "default", "Kyoto",
+    "linear16", "mulaw", "opus", "wav", "mp3", "hugo", "nova-3", "flux-alexis-en", "whisper-1", "default", "Kyoto",
     "Hm. The tide comes in at nine.", "\0", "é\U0001f600", "9" * 30, "root", "audio/pcm", "audio/pcmu", "server_vad",
     "semantic_vad", "realtime", "transcription", "auto", "none",
 )  # fmt: skip
@@ -80,7 +80,7 @@ _ASKED: Final = {
 }  # fmt: skip
 PAGES: Final = (
     "/", "/page/page.js", "/page/x", "/v1/models", "/v1/models/whisper-1", "/v1/models/x", "/v1/audio/voices",
-    "/v1/audio/voices/slt", "/v1/audio/voices/x", "/metrics", "/readyz", "/v1/realtime/calls", "/v1/listen", "/nothing",
+    "/v1/audio/voices/hugo", "/v1/audio/voices/x", "/metrics", "/readyz", "/v1/realtime/calls", "/v1/listen", "/nothing",
 )  # fmt: skip
 _FORMAT: Final = {"rate": 16000, "width": 2, "channels": 1}
 _EVENTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
