@@ -24,11 +24,13 @@ export class Hearing {
   #ended = false
   #closed = false
   #missed = 0
+  #shown = []  // when each word of the open utterance first stood in a caption
 
   /**
    * rate: of the pieces. offset: seconds on the transcript's clock at which this recording begins. on: what to tell:
-   * interim(results, lag), final(results, lag), connected(missedSeconds), lost(trouble, wait), done(trouble or null).
-   * Times in results are moved to the transcript's clock; lags are milliseconds.
+   * interim(results), final(results, lag, lags), connected(missedSeconds), lost(trouble, wait), done(trouble or null).
+   * Times in results are moved to the transcript's clock. Milliseconds: lag of the final after the last word, null where
+   * it was asked for; lags of each word's first caption after the word.
    */
   constructor(rate, offset, on) {
     this.#rate = rate
@@ -111,11 +113,15 @@ export class Hearing {
       closes: message.speech_final,
     }
     if (message.is_final) {
+      const lags = results.words.map((word, i) => (this.#shown[i] ?? now) - this.#arrived(word.end - this.#offset))
       const last = words.length ? results.words.at(-1).end - this.#offset : end
+      const lag = now - this.#arrived(last)
+      this.#shown = []
       this.#release(end * this.#rate)
-      this.#on.final(results, now - this.#arrived(last))
+      this.#on.final(results, this.#ended ? null : lag, lags)
     } else {
-      this.#on.interim(results, now - this.#arrived(end))
+      while (this.#shown.length < words.length) this.#shown.push(now)
+      this.#on.interim(results)
     }
   }
 

@@ -112,16 +112,14 @@ async function listen() {
   recent.length = 0
   const offset = transcript.end
   hearing = new Hearing(microphone.rate, offset, {
-    interim(results, lag) {
-      recent.push(lag)
-      if (recent.length > 20) recent.shift()
-      $("interim-lag").textContent = seconds([...recent].sort((a, b) => a - b)[recent.length >> 1])
-      showOpen(results)
-    },
-    final(results, lag) {
+    interim: showOpen,
+    final(results, lag, lags) {
       if (results.text) {
         transcript.add(results)
-        if (results.closes) $("final-lag").textContent = seconds(lag)
+        recent.push(...lags)
+        recent.splice(0, recent.length - 20)
+        $("interim-lag").textContent = seconds([...recent].sort((a, b) => a - b)[recent.length >> 1])
+        if (results.closes && lag !== null) $("final-lag").textContent = seconds(lag)
       }
       showOpen(null)
       showFinals()
