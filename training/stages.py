@@ -33,8 +33,9 @@ def asked(
     parser = argparse.ArgumentParser(prog=f"python -m {program}", description=about)
     commands = parser.add_subparsers(required=True, metavar="STAGE")
     for name, stage in stages.items():
-        text = stage.__doc__ or ""
-        command = commands.add_parser(name, help=text.partition(".")[0], description=text)
+        text = " ".join((stage.__doc__ or "").split())
+        first_sentence = text.partition(". ")[0].removesuffix(".")
+        command = commands.add_parser(name, help=first_sentence, description=text)
         first: Any = next(iter(get_type_hints(stage).values()))
         kind: Any = first if is_dataclass(first) else stage
         command.set_defaults(stage=stage, kind=kind)

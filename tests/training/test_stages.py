@@ -31,7 +31,7 @@ def test_a_stage_is_called_with_what_the_command_line_gives(capsys: pytest.Captu
     called = list[Any]()
 
     def take(tars: tuple[Path, ...], /, *, voice_hours: float, share: Share = (0, 1)) -> None:
-        """Take tars. All of them."""
+        """Take tars (of .ogg files). All of them."""
         called.append((tars, voice_hours, share))
 
     def learn(given: Given) -> None:
@@ -46,6 +46,9 @@ def test_a_stage_is_called_with_what_the_command_line_gives(capsys: pytest.Captu
     with pytest.raises(SystemExit):
         asked("it", None, stages, ["learn", "--codes", "a"])
     assert "--out" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        asked("it", None, stages, ["--help"])
+    assert re.search(r"take +Take tars \(of \.ogg files\)\n", capsys.readouterr().out), "a sentence a stage"
 
 
 def commands() -> list[list[str]]:
