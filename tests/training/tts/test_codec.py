@@ -134,6 +134,26 @@ def test_a_step_changes_what_it_may_change(free: bool) -> None:
     assert all(torch.isfinite(v).all() for v in codec.state_dict().values())
 
 
+def test_what_a_captured_step_would_read_and_write_stays_where_it_is() -> None:
+    """A graph replays addresses: new crops and a new rate come into the same memory."""
+    codec = small().train()
+    step = CodecStep(codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), None, CPU, graphs=False)
+    step.take(step.state())
+    run = step.begin(free=False)
+    run()
+
+    def places() -> list[int]:
+        held = [*codec.state_dict().values(), *step.crop, step.measures, step.optimizer.param_groups[0]["lr"]]
+        held += [value for of in step.optimizer.state.values() for value in of.values()]
+        return [tensor.data_ptr() for tensor in held]
+
+    before, crop = places(), step.crop[0].clone()
+    step.rate(2e-3)
+    run()
+    assert places() == before and len(before) > 100
+    assert not torch.equal(step.crop[0], crop) and step.optimizer.param_groups[0]["lr"].item() == pytest.approx(2e-3)
+
+
 def test_a_run_leaves_a_codec_and_goes_on_from_one(tmp_path: Path) -> None:
     tone_shard("ada", frames=40).save(tmp_path / "speech/ada-0.npz")
     tone_shard("ada", frames=40, held_out=True).save(tmp_path / "speech/ada-1.npz")
