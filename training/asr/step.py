@@ -24,7 +24,7 @@ from training.asr.plan import VIEWS, Plan
 from training.asr.pool import assemble
 from training.asr.spectrogram import LogMel, mask_spectrogram
 
-_CAPTURE = "thread_local"  # threads that plan rows may call into CUDA meanwhile
+_CAPTURE = "thread_local"  # what other threads ask of CUDA meanwhile does not end it
 
 
 class Inputs(NamedTuple):
