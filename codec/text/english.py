@@ -130,7 +130,7 @@ def _address(text: str) -> str:
 def _mixed(m: re.Match[str]) -> str:
     """Letters and digits in turn: "B2B", "mp3"."""
     runs = re.findall(r"\d+|[^\W\d_]+", m.group())
-    return " ".join(numbers.cardinal(run) if run[0].isdigit() else run for run in runs)
+    return " ".join(numbers.cardinal(run) if run[0].isdecimal() else run for run in runs)
 
 
 _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
@@ -264,7 +264,7 @@ def _loose(core: str) -> str:
     """What no rule knows: digits as numbers, signs as words, the rest as it stands."""
     parts: list[str] = []
     for run in re.findall(r"\d+|[^\d]+", core):
-        if run[0].isdigit():
+        if run[0].isdecimal():  # "❶" is a digit, but no number
             parts.append(f" {numbers.cardinal(run)} ")
         else:
             parts.append("".join(f" {SIGNS[c]} " if c in SIGNS else c for c in run))

@@ -80,7 +80,8 @@ _ASKED: Final = {
 }  # fmt: skip
 PAGES: Final = (
     "/", "/page/page.js", "/page/x", "/v1/models", "/v1/models/whisper-1", "/v1/models/x", "/v1/audio/voices",
-    "/v1/audio/voices/hugo", "/v1/audio/voices/x", "/metrics", "/readyz", "/v1/realtime/calls", "/v1/listen", "/nothing",
+    "/v1/audio/voices/owen", "/v1/audio/voices/x", "/metrics", "/readyz", "/v1/realtime/calls", "/v1/listen",
+    "/nothing",
 )  # fmt: skip
 _FORMAT: Final = {"rate": 16000, "width": 2, "channels": 1}
 _EVENTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (

@@ -27,7 +27,8 @@ _SERVER_VAD: Final = {
     "prefix_padding_ms": PADDING_MS,
     "silence_duration_ms": SILENCE_MS,
 }
-_CONTAINERS: Final = frozenset({"audio", "input", "output", "format"})
+_SIDES: Final = frozenset({"audio", "input", "output"})
+_CONTAINERS: Final = _SIDES | {"format"}
 """Objects that null does not clear."""
 _MOST_INSTRUCTIONS: Final = 1 << 17
 _MOST_TOOLS: Final = 128
@@ -148,7 +149,7 @@ def merged(old: Document, patch: Mapping[str, Any], path: str = "session") -> Do
             raise Invalid(f"{path}.{name}", f"{path}.{name}: {str(new)[:80]!r} is no object")
         if isinstance(new, dict):
             given, known = cast(Document, new), _object(old, name)
-            same = given.get("type", known.get("type")) == known.get("type")
+            same = name in _SIDES or given.get("type", known.get("type")) == known.get("type")
             found[name] = merged(known if same else {}, given, f"{path}.{name}")
         else:
             found[name] = new

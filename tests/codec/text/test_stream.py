@@ -69,6 +69,7 @@ def joined(items: list[Item]) -> list[str]:
         ("call 555-123-4567", "call five five five, one two three, four five, six seven"),
         ("or 555-8832", "or five five five, eight eight, three two"),
         ("me@example.com", "me at example dot com"),
+        ("step ❶", "step ❶"),
         ("salt & pepper", "salt and pepper"),
         ("pages 3-5", "pages three to five"),
         ("12345678901234567", "one two three four five six seven eight nine zero one two three four five six seven"),

@@ -79,6 +79,7 @@ def test_any_frame_is_answered_and_the_session_lives(live: Session, frame: str |
 @given(st.dictionaries(names, documents, max_size=5), st.sampled_from(["realtime", "transcription"]))
 @example({"audio": {"input": {"turn_detection": {}}}}, "realtime")
 @example({"audio": {"input": {"format": {"type": None}}}}, "realtime")
+@example({"audio": {"type": False}}, "realtime")
 def test_an_update_is_taken_whole_or_not_at_all(patch: dict[str, Any], kind: Any) -> None:
     """Either a session that can be heard and told as JSON, or Invalid that names a field."""
     config = Config.initial(kind, seconds=60)
