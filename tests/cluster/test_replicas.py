@@ -108,9 +108,14 @@ def test_it_is_one_daemon_to_its_clients(speech: Speech) -> None:
                     socket.recv(timeout=60)
             assert closed.value.rcvd is not None and closed.value.rcvd.code == 1009
         assert HTTP.get(f"{running.url}/metrics").status_code == 401
-        text = HTTP.get(f"{running.url}/metrics", headers={"Authorization": "Bearer abcdefgh"}).text
-        ready = [s for f in text_string_to_metric_families(text) for s in f.samples if s.name == "hearsay_ready"]
-        assert [sample.value for sample in ready] == [1, 1] and len({s.labels["replica"] for s in ready}) == 2
+
+        def ready() -> dict[str, float]:
+            text = HTTP.get(f"{running.url}/metrics", headers={"Authorization": "Bearer abcdefgh"}).text
+            samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+            return {s.labels["replica"]: s.value for s in samples if s.name == "hearsay_ready"}
+
+        # What a replica knows of another is up to two seconds old.
+        assert eventually(lambda: list(ready().values()) == [1, 1], 10), ready()
 
         told = asyncio.run(_heard_while_one_dies(running, speech))
         assert [text for text, _ in told] == [expected] * 2
