@@ -19,6 +19,11 @@ Event = dict[str, Any]
 
 PIECE = 4800
 """Bytes of an append: 100 ms at 24 kHz."""
+ASKED: Event = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "What happened?"}]}
+REPLY = "The boats came home at nine. Then it rained."
+"""What the chat endpoint answers where it is told nothing else."""
+LONG = tuple(f"This is sentence number {n} of a very long story. " for n in range(60))
+"""An answer long enough to be spoken over, in the parts in which it comes."""
 
 
 def at_24_khz(pcm: bytes) -> bytes:
@@ -89,3 +94,15 @@ def session(url: str, **query: Any) -> Generator[Session]:
         opened = Session(socket)
         assert opened.next()["type"] == "session.created"
         yield opened
+
+
+def ask(live: Session, **response: Any) -> dict[str, Any]:
+    """Say something in writing, and the answer when it is over."""
+    live.tell("conversation.item.create", item=ASKED)
+    live.tell("response.create", **({"response": response} if response else {}))
+    return live.until("response.done")["response"]
+
+
+def sound(live: Session) -> bytes:
+    """All sound that came."""
+    return b"".join(base64.b64decode(event["delta"]) for event in live.of("response.output_audio.delta"))
