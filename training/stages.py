@@ -1,16 +1,14 @@
-"""A recipe's commands: a stage is a function, its parameters are its options; and what stages read.
+"""A recipe's commands: a stage is a function, its parameters are its options.
 
 Contract of a stage: one dataclass, or parameters of the types below. What stands before "/" is given by its place, a
 tuple takes several values, a bool is --NAME or --no-NAME, and what has no default is required.
 """
 
 import argparse
-import lzma
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from functools import partial
 from inspect import Parameter, signature
-from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -61,8 +59,3 @@ def _add(command: argparse.ArgumentParser, parameter: Parameter, hint: Any) -> N
     else:
         default = {} if required else {"default": parameter.default}
         command.add_argument(f"--{parameter.name.replace('_', '-')}", required=required, **default, **how)
-
-
-def lines_of(path: Path) -> list[str]:
-    """The lines of a text, plain or .xz."""
-    return (lzma.open(path, "rt").read() if path.suffix == ".xz" else path.read_text()).splitlines()

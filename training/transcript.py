@@ -4,8 +4,10 @@ Contract: `written` text has capitals, digits and marks. A `transcript` is lower
 apostrophes, single spaces, no punctuation; text with digits is refused (`transcript` returns "").
 """
 
+import lzma
 import re
 import unicodedata
+from pathlib import Path
 
 _PUNCTUATION = str.maketrans({"\u2019": "'", "\u2018": "'", "`": "'", "\u2014": " ", "\u2013": " ", "-": " "})
 _OTHER = re.compile(r"[^a-z' ]+")
@@ -58,3 +60,8 @@ def _tidied(text: str) -> str:
 def _strongest(marks: str) -> str:
     """One mark instead of several: the one that says most."""
     return next(m for m in "?!.,:" if m in marks)
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a text, plain or .xz."""
+    return (lzma.open(path, "rt").read() if path.suffix == ".xz" else path.read_text()).splitlines()

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from training.speech.make import make
 from training.speech.text import write
-from training.stages import asked, lines_of
+from training.stages import asked
+from training.transcript import lines_of
 
 
 def convert(packages: Path, out: Path, /) -> None:

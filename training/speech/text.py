@@ -16,8 +16,7 @@ from typing import Final
 from training.speech.said import said
 from training.speech.slots import Slots, expand, templates, vocabulary
 from training.speech.written import styled
-from training.stages import lines_of
-from training.transcript import plain
+from training.transcript import lines_of, plain
 
 MIX: Final = {"fiction": 0.35, "modern": 0.36, "template": 0.29}
 """Shares of draws; where sentences run out, templates take their share."""

@@ -5,7 +5,8 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 
-from training.stages import asked, lines_of
+from training.stages import asked
+from training.transcript import lines_of
 from training.tts.checkpoint import load_talker, save_checkpoint
 from training.tts.codec import load_codec
 from training.tts.codec_run import CodecRun, CodecTrainer

@@ -63,7 +63,7 @@ def load_codec(path: Path, shape: CodecShape | None = None) -> Codec:
     Raises:
         ValueError: it does not fit that shape; says where.
     """
-    with safe_open(path, "pt") as file:  # type: ignore[no-untyped-call]
+    with safe_open(path, "pt") as file:
         stored = json.loads(file.metadata()["shape"])
     codec = Codec(shape or CodecShape(**{k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}))
     added = range(stored["num_hidden_layers"], codec.shape.num_hidden_layers)
