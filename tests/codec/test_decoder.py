@@ -39,8 +39,8 @@ def sound(decoder: CodecDecoder) -> npt.NDArray[np.float32]:
 
 
 def same(found: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> None:
-    """Equal to 1e-5 of the RMS in the mean and to 1e-3 at the worst sample: at a few samples the bundled codec makes 200
-    times as much of what the order of float32 sums changes in its transformer.
+    """Equal to 1e-5 of the RMS in the mean and to 1e-3 at the worst sample: at a few samples the bundled codec makes
+    200 times as much of what the order of float32 sums changes in its transformer.
     """
     assert found.shape == expected.shape
     level = np.sqrt(np.mean(np.square(expected, dtype=np.float64)))
