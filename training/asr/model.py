@@ -48,7 +48,7 @@ class PocketASR(nn.Module):
         self.ctc = nn.Linear(shape.d_model, shape.vocab + 1)
 
     def add_taught(self, width: int) -> None:
-        """A head that says the states of a teacher. It begins with zeros: at first it only learns, and turns nothing."""
+        """A head that says a teacher's states. It begins with zeros: at first it only learns, and turns nothing."""
         self.taught = nn.Linear(self.shape.d_model, width)
         nn.init.zeros_(self.taught.weight)
         nn.init.zeros_(self.taught.bias)
