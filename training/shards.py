@@ -39,6 +39,7 @@ SOURCES = (
     ("free spoken digit", "digits"),
     ("picovoice wake-word", "wake_words"),
     ("mycroft precise", "wake_words"),
+    ("picovoice speech-to-intent", "intents"),
 )
 
 

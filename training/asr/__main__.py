@@ -27,9 +27,9 @@ def label(
 ) -> None:
     """Texts of clips by a teacher: case, punctuation, and words where none are known. teacher: model folder of the
     package; never: index.jsonl files whose texts no label may be; share: every N-th clip, from the K-th on."""
-    from training.asr.teacher import pinned_teacher
+    from training.asr.teacher import labeller
 
-    write_labels(pinned_teacher(teacher, device), shards, never, out, share, processes)
+    write_labels(labeller(teacher, device), shards, never, out, share, processes)
 
 
 def shipped(model: Path, /, *, out: Path) -> None:
@@ -41,7 +41,8 @@ def shipped(model: Path, /, *, out: Path) -> None:
 
 def train(given: Run) -> None:
     """Train for a number of seconds. text: a sentence a line, by which words are rare; labels: from `label`;
-    synthetic: folder of `training.speech make --hearing`; --no-graphs: no CUDA graphs, nothing compiled."""
+    teacher: model folder of the package, whose states are a target; synthetic: folder of `training.speech make
+    --hearing`; --no-graphs: no CUDA graphs, nothing compiled."""
     Training(Config(), given).train()
 
 

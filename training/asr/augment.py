@@ -52,7 +52,7 @@ def augment(samples: Tensor, length: Tensor, strength: Tensor) -> Tensor:
     curve = F.interpolate(torch.randn(rows, 1, 12, device=device) * 5, size=bins, mode="linear")[:, 0]
     tilt = (hertz / 4000 - 1) * draw(-5, 5)
     spectrum = spectrum * decibel(torch.where(on(0.7), curve, 0.0) + torch.where(on(0.5), tilt, 0.0))
-    low_pass = torch.where(on(0.3), torch.where(draw() < 0.25, 3500.0, draw(3800, 7800)), 1e5)
+    low_pass = torch.where(on(0.3), torch.where(draw() < 0.4, 3500.0, draw(3800, 7800)), 1e5)
     high_pass = torch.where(on(0.35), draw(50, 320), -1e4)
     noise = torch.view_as_complex(torch.randn(rows, bins, 2, device=device)) * (hertz.clamp(min=40) / 1000) ** (
         -draw(0, 1.1)
@@ -117,10 +117,13 @@ def mix_style(mel: Tensor, frames: Tensor, share: Tensor) -> Tensor:
     return (mel - mean) * (1 + part * (ratio - 1)) + mean + part * (mean[other] - mean)
 
 
-def warp_time(mel: Tensor, frames: Tensor, strength: Tensor, *, views: int = 1, most: float = 0.25) -> Tensor:
+def warp_time(
+    mel: Tensor, frames: Tensor, strength: Tensor, *, views: int = 1, most: float = 0.25
+) -> tuple[Tensor, Tensor]:
     """Half of the rows are read faster here and slower there, up to `most` of the pace; every row keeps its first and
     last frame, and frames past `frames` [B] are the last one's. The rows are `views` times the same ones: all views of
-    a row change their pace alike, for they are compared frame by frame."""
+    a row change their pace alike, for they are compared frame by frame. The second tensor tells which frame of `mel`
+    (float, [B, T]) stands at each place."""
     rows, bins, width = mel.shape
     device = mel.device
     knots = width // _KNOT + 2
@@ -139,4 +142,4 @@ def warp_time(mel: Tensor, frames: Tensor, strength: Tensor, *, views: int = 1, 
     def frames_at(index: Tensor) -> Tensor:
         return mel.gather(2, index[:, None].expand(-1, bins, -1))
 
-    return frames_at(low) * (1 - part) + frames_at(low + 1) * part
+    return frames_at(low) * (1 - part) + frames_at(low + 1) * part, at

@@ -43,6 +43,7 @@ class Regularisation:
     ctc: float = 0.8  # weight of CTC
     middle_ctc: float = 0.4  # share of the CTC loss taken at an inner encoder layer
     middle_layer: int = 11  # which one, counted from 1
+    taught: float = 4.0  # weight of the distance to the teacher's states, where a run has a teacher
     style: float = 0.2  # share of rows coloured like another row (augment.py)
 
 
@@ -55,7 +56,7 @@ class Batches:
     row_share: tuple[float, ...] = (0.16, 0.36, 0.33, 0.15)
     strength: tuple[float, float] = (1.0, 0.9)  # of augmentation: at the start and at the end of the run
     real_share: tuple[float, float] = (0.4, 0.6)  # start, end of the run
-    context_share: float = 0.3  # rows with words in the system turn
+    context_share: float = 0.4  # rows with words in the system turn
     context_words: int = 20
     empty_share: float = 0.02
     span_share: float = 0.3  # aligned utterances cut to a random span of words
@@ -81,6 +82,7 @@ class Optimisation:
 SOURCES: Mapping[str, float] = {
     "librispeech": 7.5, "common_voice_v1": 4.0, "common_voice": 6.0, "unlabelled": 7.0, "speechocean762": 3.2,
     "storybook": 0.8, "kathleen": 0.6, "vctk": 0.3, "an4": 0.4, "asterisk": 0.3, "digits": 0.3, "wake_words": 0.2,
+    "intents": 0.3,
 }  # fmt: skip
 """Weights within real speech; names as in shards.SOURCES."""
 

@@ -4,6 +4,7 @@
 after ln_post, its last class (index vocab) is the blank.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -21,7 +22,13 @@ class Outputs(NamedTuple):
     logits: Tensor  # [B, S - 1, vocab]: predicts targets[:, 1:]
     ctc: Tensor  # [B, T, vocab + 1], unnormalised
     middle_ctc: Tensor  # the same from an inner encoder layer
+    states: Tensor  # [B, T, d] of the encoder
     count: Tensor  # [B] valid encoder tokens
+
+
+def shipping(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Without the head that only training has."""
+    return {name: value for name, value in weights.items() if not name.startswith("taught.")}
 
 
 class Thinker(nn.Module):
@@ -39,6 +46,12 @@ class PocketASR(nn.Module):
         self.shape = shape
         self.thinker = Thinker(shape, reg or Regularisation())
         self.ctc = nn.Linear(shape.d_model, shape.vocab + 1)
+
+    def add_taught(self, width: int) -> None:
+        """A head that says the states of a teacher. It begins with zeros: at first it only learns, and turns nothing."""
+        self.taught = nn.Linear(self.shape.d_model, width)
+        nn.init.zeros_(self.taught.weight)
+        nn.init.zeros_(self.taught.bias)
 
     def forward(self, mel: Tensor, frames: Tensor, prefix: Tensor, prefix_count: Tensor, targets: Tensor) -> Outputs:
         """mel [B, 128, k chunks], frames [B]; prefix ids [B, P] of which prefix_count [B] are real; targets [B, S]:
@@ -60,7 +73,7 @@ class PocketASR(nn.Module):
         y = text(x, j.expand(x.shape[0], -1))
         take = end + torch.arange(s - 1, device=mel.device)[None]
         y = y.gather(1, take[..., None].expand(-1, -1, y.shape[-1]))
-        return Outputs(text.logits(y), self.ctc(states), self.ctc(middle), count)
+        return Outputs(text.logits(y), self.ctc(states), self.ctc(middle), states, count)
 
     @torch.no_grad()
     def transcribe(

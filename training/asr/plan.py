@@ -4,7 +4,7 @@ Contract: a planner's plans follow from its seed and from what it was told, in t
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,13 +14,13 @@ from training.asr.config import Config
 from training.asr.prompt import Prompt
 from training.asr.utterances import Utterance, Utterances
 from training.shards import RATE
+from training.speech.slots import invented_name
 
+RARE, _UNHEARD = 30, 4  # a word that occurs less often is a keyterm; is one that only the context tells
 VIEWS = 2  # of every row, augmented each in its own way
 SHORT_PREFIX, LONG_PREFIX = 16, 72  # prompt ids without and with a context
+ROW = 1280  # samples of an encoder row
 MUSIC, SYNTHETIC = "music", "synthetic"  # sources that are no corpus
-_ONSETS = "b bl br ch d dr f fl g gr h j k kl l m n p pr r s sh st t tr v w z".split()
-_NUCLEI = "a e i o u ee oo ay or ar er".split()
-_CODAS = ["", "", "n", "l", "r", "s", "m", "k", "t", "nd", "x", "th"]
 
 
 @dataclass(slots=True)
@@ -36,16 +36,18 @@ class Plan:
     mask: NDArray[np.float32]  # [U, S] 1 where the token is to be predicted
     ctc: NDArray[np.int64]  # transcripts of all rows, concatenated
     ctc_count: NDArray[np.int64]  # [U]
+    taught: NDArray[np.int64]  # [U, T] of every encoder row: the row of the pool that is spoken there; -1: none
 
 
 @dataclass(slots=True)
 class _Row:
-    """A row that is being filled: at most `limit` samples and `room` transcript tokens. segments: as in a plan, without
-    the row; nothing: no language is told; end: samples that count."""
+    """A row that is being filled: at most `limit` samples and `room` transcript tokens. segments, background: as in a
+    plan, without the row; nothing: no language is told; end: samples that count."""
 
     limit: int
     room: int
     segments: list[tuple[float, ...]] = field(default_factory=list[tuple[float, ...]])
+    background: list[tuple[float, ...]] = field(default_factory=list[tuple[float, ...]])
     words: list[str] = field(default_factory=list[str])
     ids: list[int] = field(default_factory=list[int])
     prefix: list[int] = field(default_factory=list[int])
@@ -58,25 +60,15 @@ def target_width(seconds: int) -> int:
     return -(-int(seconds * 7 + 12) // 16) * 16
 
 
-def invented_name(rng: random.Random) -> str:
-    """A pronounceable word of one to three syllables that no text contains: no language model can guess it, so the
-    decoder learns to copy from the context."""
-    count = rng.choice((2, 2, 2, 3))
-    parts: list[str] = []
-    for i in range(count):
-        closed = i == count - 1 or rng.random() < 0.3
-        parts.append(rng.choice(_ONSETS) + rng.choice(_NUCLEI) + (rng.choice(_CODAS) if closed else ""))
-    return "".join(parts).capitalize()
-
-
 class Planner:
     """Draws plans from a growing set of utterances."""
 
-    def __init__(self, config: Config, prompt: Prompt, rare: Sequence[str], seed: int) -> None:
+    def __init__(self, config: Config, prompt: Prompt, rare: Mapping[str, int], seed: int) -> None:
+        """rare: words of keyterms, and how often each occurs."""
         self._b, self._prompt, self._rng = config.batches, prompt, random.Random(seed)
         self._utterances = Utterances(self._rng, self._b.span_share)
         self._sources = config.sources
-        self._rare_list, self._rare = list(rare), set(rare)
+        self._rare_list, self._rare = list(rare), rare
         self._prefix = prompt.prefix()
 
     def add(self, source: str, utterances: Sequence[Utterance]) -> None:
@@ -84,13 +76,15 @@ class Planner:
         self._utterances.add(source, utterances)
 
     def _context(self, words: Sequence[str]) -> list[int]:
-        """Prompt with 1..n words in the system turn; in half of the rows some of them are spoken, rare ones first."""
+        """Prompt with 1..n words in the system turn; in half of the rows some of them are spoken, rare ones first,
+        and in all where a spoken word is as good as never heard: it can only be copied."""
         rng = self._rng
         count = rng.randint(1, self._b.context_words)
         chosen: list[str] = []
-        if words and rng.random() < 0.6:
-            bare = {w.strip(".,?!:") for w in words}
-            spoken = sorted(bare, key=lambda w: (w.lower() not in self._rare, -len(w), rng.random()))
+        bare = {w.strip(".,?!:") for w in words}
+        unheard = any(self._rare.get(w.lower(), RARE) < _UNHEARD for w in bare)
+        if words and (unheard or rng.random() < 0.6):
+            spoken = sorted(bare, key=lambda w: (self._rare.get(w.lower(), RARE), -len(w), rng.random()))
             spoken = [w for w in spoken if len(w) > 3]
             chosen = spoken[: min(rng.randint(1, 4), count)]
         while len(chosen) < count:
@@ -164,7 +158,7 @@ class Planner:
         rate = self._rng.uniform(0.7, 1.3)
         written = min(int(u.length / rate) - 2, row.end)
         offset = self._rng.randrange(max(int(u.length - written * rate) - 4, 0) + 1)
-        row.segments.append((0, u.start + offset, u.length - offset, rate, gain, written))
+        row.background.append((0, u.start + offset, u.length - offset, rate, gain, written))
 
     def weights(self, progress: float) -> dict[str, float]:
         """Share of every source that has utterances."""
@@ -185,7 +179,7 @@ class Planner:
             targets[r, : len(ids)] = ids
             mask[r, len(p.suffix) : len(ids)] = 1
             prefix[r, : len(row.prefix)] = row.prefix
-        segments = [(r, *segment) for r, row in enumerate(rows) for segment in row.segments]
+        segments = [(r, *segment) for r, row in enumerate(rows) for segment in (*row.segments, *row.background)]
         return Plan(
             seconds,
             np.array(segments, np.float64).reshape(-1, 7),
@@ -196,4 +190,15 @@ class Planner:
             mask,
             np.array([i for row in rows for i in row.ids] or [0], np.int64),
             np.array([len(row.ids) for row in rows], np.int64),
+            np.stack([_taught(row) for row in rows]),
         )
+
+
+def _taught(row: _Row) -> NDArray[np.int64]:
+    """Which row of the pool is spoken at each encoder row's middle."""
+    middle = np.arange(row.limit // ROW) * ROW + ROW // 2
+    out = np.full(len(middle), -1, np.int64)
+    for position, start, _, rate, _, written in row.segments:
+        inside = (middle >= position) & (middle < position + written)
+        out[inside] = (start + (middle[inside] - position) * rate) // ROW
+    return out

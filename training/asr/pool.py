@@ -4,7 +4,7 @@ it, and the assembly of waveforms from a plan.
 
 import json
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,7 @@ it), ...]."""
 class Pool(IterableDataset[Plan]):
     """`batches.pool_hours` of audio on `device`. Iterated in a planner's process, it gives that planner's plans."""
 
-    def __init__(self, config: Config, tokenizer: Path, rare: list[str], device: torch.device) -> None:
+    def __init__(self, config: Config, tokenizer: Path, rare: Mapping[str, int], device: torch.device) -> None:
         self._config, self._tokenizer, self._rare, self._device = config, tokenizer, rare, device
         self._size = int(config.batches.pool_hours * 3600 * RATE)
         self._audio: Tensor | None = None
@@ -68,6 +68,11 @@ class Pool(IterableDataset[Plan]):
         if self._audio is None:
             self._audio = torch.zeros(self._size, dtype=torch.int16, device=self._device)
         return self._audio
+
+    @property
+    def used(self) -> int:
+        """Samples of `audio` that hold something."""
+        return self._used
 
     def _place(self, samples: NDArray[np.int16]) -> int | None:
         """Copy samples to the end of the pool; None where they do not fit any more."""

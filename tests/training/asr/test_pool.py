@@ -26,7 +26,7 @@ def test_shards_are_taken_as_long_as_they_fit(tmp_path: Path, seconds: float, ta
         write_shard(made, f"w{i % 2:02d}_{i:04d}", np.full(RATE, i + 1, np.int16), SENTENCES[i])
     config = replace(CONFIG, batches=replace(CONFIG.batches, pool_hours=seconds / 3600))
     tokenizer = tmp_path / "tokenizer" / "tokenizer.json"
-    pool = Pool(config, tokenizer, ["letter"], torch.device("cpu"))
+    pool = Pool(config, tokenizer, {"letter": 2}, torch.device("cpu"))
     pool.add_synthetic(made)
     assert pool.hours == ({SYNTHETIC: pytest.approx(taken / 3600)} if taken else {})
     assert set(pool.audio.tolist()) - {0} == set([1, 3, 5, 2, 4][:taken])  # by name: all of the first process's
@@ -35,7 +35,7 @@ def test_shards_are_taken_as_long_as_they_fit(tmp_path: Path, seconds: float, ta
 def test_a_planner_that_fails_ends_the_run(tmp_path: Path) -> None:
     """It says why; nobody waits for its plans."""
     tiny_tokenizer(tmp_path)
-    pool = Pool(CONFIG, tmp_path / "tokenizer.json", ["letter"], torch.device("cpu"))
+    pool = Pool(CONFIG, tmp_path / "tokenizer.json", {"letter": 2}, torch.device("cpu"))
     pool.add_sounds("librispeech", [])
     with pytest.raises(ZeroDivisionError):
         next(pool.begin())

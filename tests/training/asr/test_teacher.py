@@ -16,7 +16,8 @@ import torch
 from onnx import TensorProto, helper, numpy_helper, save
 
 from training.asr.labels import write_labels
-from training.asr.teacher import label, pinned_teacher, weights
+from training.asr.plan import ROW
+from training.asr.teacher import label, labeller, states, weights
 from training.shards import Clip
 from training.stages import share
 
@@ -109,7 +110,7 @@ def test_another_file_than_the_pinned_one_teaches_nothing(tmp_path: Path) -> Non
     (tmp_path / "onnx").mkdir()
     (tmp_path / "onnx" / "encoder_model_quantized.onnx").write_bytes(b"another")
     with pytest.raises(ValueError, match=r"encoder_model_quantized\.onnx: SHA-256 .*, pinned is 969f5a"):
-        pinned_teacher(tmp_path, "cpu")
+        labeller(tmp_path, "cpu")
 
 
 @pytest.mark.parametrize("text", ["1/1", "2", "-1/2", "0/101", "a/b"])
@@ -146,3 +147,24 @@ def test_it_writes_what_one_pass_over_the_whole_text_would(teacher: tuple[Any, A
         written = ids[len(start) : len(ids) - ended]
         assert text == (tokenizer.decode(written) if ended else "")
         assert sure == pytest.approx(sum(scores) / (len(written) + 1), abs=1e-3)
+
+
+def test_states_are_those_of_whole_windows(teacher: tuple[Any, Any]) -> None:
+    """Every row is the mean of four states of a window of 30 s that holds it, brought to mean 0 and deviation 1."""
+    transformers = pytest.importorskip("transformers")
+    model, _ = teacher
+    audio = torch.from_numpy(noise(65.0, 5))
+    audio[40 * 16000 :: 3] = 0
+    found = states(model, audio, 61 * 16000, batch=2)
+    assert found.shape == (-(-61 * 16000 // ROW), 16) and found.dtype == torch.float16
+    extractor, whole = transformers.WhisperFeatureExtractor(), list[torch.Tensor]()
+    for first in range(-12, len(found), 351):  # rows at which windows begin
+        sound = torch.zeros(30 * 16000)
+        begin, end = max(first * ROW, 0), min((first + 375) * ROW, 61 * 16000)
+        sound[begin - first * ROW :][: end - begin] = audio[begin:end] / 32768
+        heard = extractor(sound.numpy(), sampling_rate=16000, return_tensors="pt").input_features
+        with torch.no_grad():
+            whole.append(model.model.encoder(heard).last_hidden_state[0].view(375, 4, 16).mean(1)[12:-12])
+    expected = torch.cat(whole)[: len(found)]
+    expected = ((expected - expected.mean(0)) / expected.std(0)).clamp(-4, 4)
+    torch.testing.assert_close(found.float(), expected, atol=0.02, rtol=0.02)

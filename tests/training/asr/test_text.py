@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.asr.plan import invented_name
+from training.speech.slots import invented_name
 from training.transcript import transcript, written
 
 

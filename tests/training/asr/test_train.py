@@ -16,11 +16,15 @@ import torch
 from training.asr.checkpoint import load_weights, save_weights
 from training.asr.config import Config
 from training.asr.labels import split
-from training.asr.model import PocketASR
+from training.asr.model import PocketASR, shipping
 from training.asr.optimizer import Optimizer, orthogonalise
-from training.asr.plan import SYNTHETIC
+from training.asr.plan import ROW, SYNTHETIC, Planner
+from training.asr.prompt import Prompt
+from training.asr.spectrogram import LogMel
+from training.asr.step import Step
 from training.asr.train import LAST, Run, Training
-from training.shards import Clip, licence_table, read_shards
+from training.asr.utterances import Utterance
+from training.shards import RATE, Clip, licence_table, read_shards
 
 from .shapes import CONFIG, SENTENCES, shard, tiny_tokenizer, write_shard
 
@@ -59,6 +63,31 @@ def test_a_gradient_that_is_not_finite_changes_nothing_but_the_decay() -> None:
     optimizer.gradient.fill_(float("nan"))
     optimizer.step()
     torch.testing.assert_close(layer.weight, before)
+
+
+def test_a_teachers_states_are_learnt(tmp_path: Path) -> None:
+    """Of a pool of tones whose states are their pitch; the head does not leave with the weights."""
+    tokenizer = tiny_tokenizer(tmp_path)
+    torch.manual_seed(1)
+    model = PocketASR(CONFIG.shape)
+    model.add_taught(2)
+    with torch.no_grad():
+        model.thinker.audio_tower.conv_out.weight.mul_(60)  # else positions outweigh what is heard
+    pitch = torch.tensor([[0.0, 1.0], [1.0, -1.0]])
+    places = torch.arange(2 * RATE)
+    audio = torch.cat([(8000 * torch.sin(places * step)).short() for step in (0.1, 0.8)])
+    taught = pitch.repeat_interleave(2 * RATE // ROW, 0)
+    planner = Planner(CONFIG, Prompt(tokenizer), {"letter": 2}, 1)
+    planner.add("librispeech", [Utterance(i * 2 * RATE, 2 * RATE, "a letter came", True, []) for i in (0, 1)])
+    optimizer = Optimizer(model, replace(CONFIG.optimisation, adam_rate=1e-2), 0.0)
+    optimizer.rate.fill_(1.0)
+    step = Step(CONFIG, model, LogMel(), optimizer, audio, taught, graphs=False)
+    far: list[float] = []
+    for _ in range(40):
+        far.append(float(step.gradients(planner.plan(0.5))[3]))
+        step.update()
+    assert sum(far[-5:]) < 0.5 * sum(far[:5])
+    assert shipping(model.state_dict()).keys() == PocketASR(CONFIG.shape).state_dict().keys()
 
 
 @pytest.mark.slow
