@@ -7,9 +7,10 @@ often this method accuses speech that is right. docs/evaluation.md says how much
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
-from bench.wer import alignment, normalize
+from bench.wer import alignment, read
 
 LONG_WORD: Final = 4
 """Letters from which both ears' missing a single word counts."""
@@ -33,7 +34,7 @@ class Slips:
 
     def told(self, reference: str) -> str:
         """For people: "skipped: red door; added before: opened"."""
-        words = normalize(reference)
+        words = read(reference)
         parts = list[str]()
         if self.skipped:
             parts.append("skipped: " + " ".join(words[i] for i in self.skipped))
@@ -43,14 +44,34 @@ class Slips:
 
 
 def slips(reference: str, one: str, other: str) -> Slips:
-    """What both ears' texts lack of ``reference``, or have more than it."""
-    words = normalize(reference)
-    ears = [normalize(one), normalize(other)]
-    pairs = [alignment(words, ear) for ear in ears]
-    lost = [{i for i, j in pair if i is not None and j is None} for pair in pairs]
-    skipped = [_skipped(words, _near(one, other)) for one, other in (lost, lost[::-1])]
-    first, second = (_added(words, ear, pair) for ear, pair in zip(ears, pairs, strict=True))
-    return Slips(skipped[0] if skipped[1] else (), tuple(sorted(_near(first, second))))
+    """What both ears' texts lack of ``reference``, or have more than it; numbers as they are said."""
+    words = read(reference)
+    (lost, added), (others_lost, others_added) = (_compared(words, read(text)) for text in (one, other))
+    skipped = _skipped(words, _near(lost, others_lost))
+    if not _skipped(words, _near(others_lost, lost)):
+        skipped = ()
+    return Slips(skipped, tuple(sorted(_near(added, others_added))))
+
+
+def _compared(words: Sequence[str], heard: Sequence[str]) -> tuple[set[int], set[int]]:
+    """Places of ``words`` that an ear misses, and those before which it has more."""
+    expected, found = _joined(words, heard), _joined(heard, words)
+    starts = [0, *accumulate(len(parts) for parts in expected)]
+    said, ear = (["".join(parts) for parts in side] for side in (expected, found))
+    pairs = alignment(said, ear)
+    lost = {k for i, j in pairs if i is not None and j is None for k in range(starts[i], starts[i + 1])}
+    return lost, {starts[i] for i in _added(said, ear, pairs)}
+
+
+def _joined(words: Sequence[str], others: Sequence[str]) -> list[tuple[str, ...]]:
+    """``words``, two in a row together where ``others`` has them as one ("back yard", "backyard")."""
+    known, joined, place = set(others), list[tuple[str, ...]](), 0
+    while place < len(words):
+        pair = tuple(words[place : place + 2])
+        size = 2 if len(pair) == 2 and "".join(pair) in known else 1
+        joined.append(pair[:size])
+        place += size
+    return joined
 
 
 def _near(places: set[int], others: set[int]) -> set[int]:

@@ -254,7 +254,7 @@ class Listener:
             self._open.likely_over = True
         if self._open.full:
             self._split(self._open)
-        elif self._open.due(interim=False) is Piece.EARLY:
+        elif self._open.due(interim=False) is not None:
             self._withdraw(self._open, Piece.INTERIM)
 
     def _begin(self, onset: int) -> None:

@@ -4,8 +4,10 @@ The mathematics is that of qwen-tts 0.1.1, modeling_qwen3_tts_tokenizer_v2.py:82
 frames can be decoded in any partition if every convolution gets the inputs before its own and every layer the keys of
 the window.
 
-- Keys are kept un-rotated. Positions start again at 0 with the oldest kept frame of each call: RoPE sees differences
-  only.
+- Keys are kept un-rotated. Every query gets the rows of its own window, rotated by their distance to it: RoPE sees
+  differences only.
+- Whatever the cut, each sum has the same terms, and in one thread of ONNX Runtime on a CPU the same order: the samples
+  are the same to the bit.
 - Padding frames (codes −1) follow the valid ones. Nothing valid sees them, and every next state is taken by a gather at
   the last valid frame.
 - The form is what DirectML accepts (docs/export.md): positions by cumsum, masks added, ConvTranspose in two
@@ -25,7 +27,18 @@ from torch.nn import functional
 from export.checkpoint import Checkpoint
 from export.encoder import MASKED, Linear
 from export.tts.codec_dims import DILATIONS, CodecDims
-from export.tts.codec_layers import ConvNeXt, Convolution, Read, RmsNorm, Snake, Tails, Unit, Upsampling, constant
+from export.tts.codec_layers import (
+    ConvNeXt,
+    Convolution,
+    Read,
+    RmsNorm,
+    Snake,
+    Tails,
+    Unit,
+    Upsampling,
+    constant,
+    windows,
+)
 
 
 class Codebooks(nn.Module):
@@ -56,21 +69,23 @@ def entries(read: Read, book: str) -> NDArray[np.float32]:
 
 
 class Window:
-    """What all layers share in one call: rotation, mask, and where the kept rows lie.
+    """What all layers share in one call: which rows each query sees, their rotation and mask, and where the kept ones
+    lie.
 
-    ``past_valid`` [B, window − 1] float, ``valid`` [B, N] bool (a prefix of each row).
+    ``past_valid`` [B, window − 1] float, ``valid`` [B, N] bool (a prefix of each row), ``cos`` and ``sin`` [window,
+    head_dim / 2] of the rows' distances to their query.
     """
 
-    def __init__(self, dims: CodecDims, past_valid: Tensor, valid: Tensor, frames: Tensor, inverse: Tensor) -> None:
+    def __init__(
+        self, dims: CodecDims, past_valid: Tensor, valid: Tensor, frames: Tensor, cos: Tensor, sin: Tensor
+    ) -> None:
         kept = dims.window - 1
         known = torch.cat((past_valid, valid.to(past_valid.dtype)), 1)
-        position = torch.ones_like(known, dtype=torch.float32).cumsum(1) - 1.0
-        distance = position[:, kept:].unsqueeze(2) - position.unsqueeze(1)
-        seen = ((distance >= 0) & (distance < dims.window)).float() * known.float().unsqueeze(1)
-        self.bias = ((seen - 1.0) * MASKED).unsqueeze(1)
-        angles = position[:1].unsqueeze(2) * inverse
-        self.cos, self.sin = angles.cos().to(known.dtype), angles.sin().to(known.dtype)
-        self.kept, self.heads = kept, dims.kv_heads
+        self.cos, self.sin = cos, sin
+        self.size, self.kept, self.heads = dims.window, kept, dims.kv_heads
+        self.places = windows(valid, torch.arange(dims.window))
+        real = known.float().index_select(1, self.places).unflatten(1, (-1, dims.window))
+        self.bias = ((real - 1.0) * MASKED).unsqueeze(1).expand(-1, dims.heads, -1, -1).flatten(1, 2).unsqueeze(2)
         # Row (b, h, j) of [B, H, S, D] is row (b · H + h) · S + j of its flat form; the kept ones begin at j = frames.
         length = torch.ones_like(known[:1], dtype=torch.int64).cumsum(1)[:, -1:]
         item = (torch.ones_like(frames).cumsum(0) - 1).unsqueeze(1) * dims.kv_heads + torch.arange(dims.kv_heads)
@@ -78,10 +93,14 @@ class Window:
         self.rows = ((item * length).unsqueeze(2) + places.unsqueeze(1)).flatten()
         self.valid = known.gather(1, places)
 
-    def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """RoPE in split halves on x [B, H, T, D]."""
+    def seen(self, x: Tensor) -> Tensor:
+        """The rows of x [B, H, S, D] that each query sees: [B, H · N, window, D]."""
+        return x.index_select(2, self.places).unflatten(2, (-1, self.size)).flatten(1, 2)
+
+    def rotate(self, x: Tensor) -> Tensor:
+        """RoPE in split halves on x [B, H · N, window, D]."""
         low, high = x.chunk(2, -1)
-        return torch.cat((low * cos - high * sin, high * cos + low * sin), -1)
+        return torch.cat((low * self.cos - high * self.sin, high * self.cos + low * self.sin), -1)
 
     def keep(self, x: Tensor) -> Tensor:
         """The last ``window − 1`` rows up to the last valid one of x [B, H, S, D]."""
@@ -109,16 +128,18 @@ class Layer(nn.Module):
         self.attention_scale, self.mlp_scale = (
             constant(read(f"{prefix}{name}.scale"), dtype) for name in ("self_attn_layer_scale", "mlp_layer_scale")
         )
-        self.head_dim, self.groups, self.scale = dims.head_dim, dims.heads // dims.kv_heads, dims.head_dim**-0.5
+        self.heads, self.groups = dims.heads, dims.heads // dims.kv_heads
+        self.head_dim, self.scale = dims.head_dim, dims.head_dim**-0.5
 
     def forward(self, x: Tensor, window: Window, past_key: Tensor, past_value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         parts = self.inputs(self.attention_norm(x)).split(self.split, -1)
         query, key, value = (part.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for part in parts)
         key, value = torch.cat((past_key, key), 2), torch.cat((past_value, value), 2)
-        query = window.rotate(query, window.cos[:, window.kept :], window.sin[:, window.kept :]) * self.scale
-        turned = self.spread(window.rotate(key, window.cos, window.sin)).transpose(2, 3)
-        shares = torch.softmax(torch.matmul(query, turned).float() + window.bias, -1).to(x.dtype)
-        mixed = torch.matmul(shares, self.spread(value)).transpose(1, 2).flatten(2)
+        turned = window.rotate(window.seen(self.spread(key))).transpose(2, 3)
+        scores = torch.matmul(query.flatten(1, 2).unsqueeze(2) * self.scale, turned)
+        shares = torch.softmax(scores.float() + window.bias, -1).to(x.dtype)
+        mixed = torch.matmul(shares, window.seen(self.spread(value))).squeeze(2)
+        mixed = mixed.unflatten(1, (self.heads, -1)).transpose(1, 2).flatten(2)
         x = x + self.out(mixed) * self.attention_scale
         gate, up = self.gate_up(self.mlp_norm(x)).chunk(2, -1)
         return x + self.down(functional.silu(gate) * up) * self.mlp_scale, window.keep(key), window.keep(value)
@@ -141,7 +162,7 @@ class CodecDecoder(nn.Module):
         super().__init__()
         self.dims = dims
         self.codebooks = Codebooks(dims, read, dtype)
-        self.pre = Convolution(read, "decoder.pre_conv.", dtype)
+        self.pre = Convolution(read, "decoder.pre_conv.", dtype, 1)
         transformer = "decoder.pre_transformer."
         self.enter, self.leave = (
             Linear(read(f"{transformer}{name}.weight"), read(f"{transformer}{name}.bias"), dtype)
@@ -151,23 +172,32 @@ class CodecDecoder(nn.Module):
             Layer(dims, read, f"{transformer}layers.{index}.", dtype) for index in range(dims.layers)
         )
         self.norm = RmsNorm(read(f"{transformer}norm.weight"), dims.epsilon)
-        exponents = torch.arange(0, dims.head_dim, 2).float() / dims.head_dim
-        self.inverse = nn.Buffer(1.0 / dims.rope_theta**exponents)
+        distance = torch.arange(1 - dims.window, 1, dtype=torch.float64).unsqueeze(1)
+        exponents = torch.arange(0, dims.head_dim, 2, dtype=torch.float64) / dims.head_dim
+        angles = distance / dims.rope_theta**exponents
+        self.cos, self.sin = nn.Buffer(angles.cos().to(dtype)), nn.Buffer(angles.sin().to(dtype))
         self.stretches, self.nexts = nn.ModuleList(), nn.ModuleList()
+        steps = 1
         for index, ratio in enumerate(dims.ratios):
-            self.stretches.append(Upsampling(read, f"decoder.upsample.{index}.0.", dtype, ratio))
-            self.nexts.append(ConvNeXt(dims, read, f"decoder.upsample.{index}.1.", dtype))
-        self.head = Convolution(read, "decoder.decoder.0.", dtype)
+            self.stretches.append(Upsampling(read, f"decoder.upsample.{index}.0.", dtype, steps, ratio))
+            steps *= ratio
+            self.nexts.append(ConvNeXt(dims, read, f"decoder.upsample.{index}.1.", dtype, steps))
+        self.head = Convolution(read, "decoder.decoder.0.", dtype, steps)
         self.snakes, self.rises, self.units = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
         for index, rate in enumerate(dims.rates, 1):
             block = f"decoder.decoder.{index}.block."
             self.snakes.append(Snake(read, f"{block}0."))
-            self.rises.append(Upsampling(read, f"{block}1.", dtype, rate))
-            units = (Unit(read, f"{block}{2 + place}.", dtype, dilation) for place, dilation in enumerate(DILATIONS))
-            self.units.append(nn.ModuleList(units))
+            self.rises.append(Upsampling(read, f"{block}1.", dtype, steps, rate))
+            steps *= rate
+            self.units.append(
+                nn.ModuleList(
+                    Unit(read, f"{block}{2 + place}.", dtype, steps, dilation)
+                    for place, dilation in enumerate(DILATIONS)
+                )
+            )
         last = len(dims.rates) + 1
         self.snakes.append(Snake(read, f"decoder.decoder.{last}."))
-        self.tail = Convolution(read, f"decoder.decoder.{last + 1}.", dtype)
+        self.tail = Convolution(read, f"decoder.decoder.{last + 1}.", dtype, steps)
 
     def forward(self, audio_codes: Tensor, is_last: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
         layers = self.dims.layers
@@ -176,8 +206,8 @@ class CodecDecoder(nn.Module):
         valid = audio_codes[:, :, 0] > -1
         frames = valid.to(torch.int64).sum(1)
         history = Tails(tails, frames)
-        x = self.pre(self.codebooks(audio_codes), history, 1)
-        window = Window(self.dims, past_valid, valid, frames, self.inverse)
+        x = self.pre(self.codebooks(audio_codes), history)
+        window = Window(self.dims, past_valid, valid, frames, self.cos, self.sin)
         x, kept = self.transform(x.transpose(1, 2), window, past)
         wave = self.vocode(x.transpose(1, 2), history)
         samples = frames * self.dims.frame_samples
@@ -197,18 +227,14 @@ class CodecDecoder(nn.Module):
 
     def vocode(self, x: Tensor, history: Tails) -> Tensor:
         """Latents [B, latent, N] → samples [B, N · frame_samples]."""
-        steps = 1
-        for stretch, block, ratio in zip(self.stretches, self.nexts, self.dims.ratios, strict=True):
-            x = stretch(x, history, steps)
-            steps *= ratio
-            x = block(x, history, steps)
-        x = self.head(x, history, steps)
-        for snake, rise, units, rate in zip(self.snakes, self.rises, self.units, self.dims.rates, strict=False):
-            x = rise(snake(x), history, steps)
-            steps *= rate
+        for stretch, block in zip(self.stretches, self.nexts, strict=True):
+            x = block(stretch(x, history), history)
+        x = self.head(x, history)
+        for snake, rise, units in zip(self.snakes, self.rises, self.units, strict=False):
+            x = rise(snake(x), history)
             for unit in units:
-                x = unit(x, history, steps)
-        return self.tail(self.snakes[-1](x), history, steps).squeeze(1).clamp(-1, 1)
+                x = unit(x, history)
+        return self.tail(self.snakes[-1](x), history).squeeze(1).clamp(-1, 1)
 
 
 def build_codec(codec: Checkpoint, dims: CodecDims, *, half: bool = False) -> CodecDecoder:

@@ -3,8 +3,9 @@
 ONNX Runtime folds the Cast and the scale when it loads the graph, so this halves or quarters the file and costs neither
 time nor precision beyond the one rounding of each weight.
 
-The codec's activations stay in float32. Rounded to 8 bits they would cost its identity: calls of another length sum in
-another order, and where the last bit of a value decides its step, samples move by 1 % of the RMS (docs/export.md).
+The codec's activations stay in float32. Rounded to 8 bits they would cost its identity: on a GPU calls of another
+length may sum in another order, and where the last bit of a value decides its step, samples move by 1 % of the RMS
+(docs/export.md).
 """
 
 import numpy as np
@@ -14,8 +15,11 @@ from onnx import TensorProto, helper, numpy_helper
 from export.checkpoint import CheckpointError
 from export.columns import quantize_columns
 
-WEIGHTS = {"Conv": 1, "ConvTranspose": 1, "Gather": 0}
-"""Operators whose weight is stored so, and the place of it among their inputs."""
+WEIGHTS = {"Conv": 1, "ConvTranspose": 1, "Gather": 0, "MatMul": 1}
+"""Operators whose weight is stored as float16, and the place of it among their inputs."""
+
+TAPS = ".taps"
+"""Ends the name of a convolution's weight where the convolution is a product: float16, as those of other ones."""
 
 SMALLEST = 1024
 """Values below which a tensor is not worth a node."""
@@ -27,9 +31,9 @@ def store_int8(model: onnx.ModelProto) -> None:
     wanted = {node.input[1] for node in graph.node if node.op_type == "MatMul"}
     widening: list[onnx.NodeProto] = []
     for tensor in list(graph.initializer):
-        if tensor.name not in wanted or tensor.data_type != TensorProto.FLOAT or len(tensor.dims) != 2:
-            continue
         name = tensor.name
+        if name not in wanted or tensor.data_type != TensorProto.FLOAT or len(tensor.dims) != 2 or name.endswith(TAPS):
+            continue
         values, scales = quantize_columns(numpy_helper.to_array(tensor), multiplied=False)
         tensor.CopyFrom(numpy_helper.from_array(values, f"{name}_int8"))
         graph.initializer.append(numpy_helper.from_array(scales, f"{name}_scales"))

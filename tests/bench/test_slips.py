@@ -54,6 +54,42 @@ def test_words_after_the_end_are_added() -> None:
     assert slips(SAID, longer, longer).told(SAID) == "added before: the end"
 
 
+def test_a_word_written_as_two_is_the_same_word() -> None:
+    """Joined or apart, by the text or by an ear; what is next to it still counts, and half of it is not all of it."""
+    apart, joined = "my sister keeps rabbits in the back yard", "my sister keeps rabbits in the backyard"
+    for said, heard in ((apart, joined), (joined, apart)):
+        assert not slips(said, heard, heard)
+        missing = heard.replace("rabbits ", "")
+        assert slips(said, missing, missing).told(said) == "skipped: rabbits"
+        twice = heard.replace("the ", "the rabbits in the ")
+        assert slips(said, twice, twice).added
+        again = f"{heard} {heard.removeprefix('my sister keeps rabbits in the ')}"
+        assert slips(said, again, again).added == (len(normalize(said)),)
+        none = heard[: heard.index(" back")]
+        assert slips(said, none, none).skipped == ((6, 7) if said == apart else (6,))
+    half = apart.removesuffix(" yard")
+    assert slips(apart, half, half).skipped == (7,)
+
+
+def test_places_are_those_of_the_text_whatever_an_ear_joins() -> None:
+    """One ear joins two words before what is missing, the other does not: both mean the same place."""
+    said = "some one left the back yard of the big garden yesterday"
+    one, other = said.replace("big garden ", ""), "someone left the backyard of the yesterday"
+    assert slips(said, one, other).told(said) == "skipped: big garden"
+
+
+def test_numbers_count_as_they_are_said() -> None:
+    """An ear may write digits; a number that is not there, or is there twice, still counts."""
+    said = "we counted twenty three lamps and twelve boxes"
+    digits = "We counted 23 lamps and 12 boxes."
+    assert not slips(said, digits, digits)
+    assert slips(said, "we counted lamps and 12 boxes", "we counted lamps and twelve boxes").told(said) == (
+        "skipped: twenty three"
+    )
+    twice = "we counted 23 23 lamps and 12 boxes"
+    assert slips(said, twice, twice).added
+
+
 @given(WORDS, WORDS, WORDS)
 def test_right_speech_has_no_slips_and_one_right_ear_acquits(said: list[str], one: list[str], other: list[str]) -> None:
     text = " ".join(said)

@@ -20,7 +20,7 @@ from streaming.options import ListenOptions
 from streaming.vad import FRAME
 from tests.clips import RATE, Clip
 from tests.lanes import held
-from tests.streaming.listening import LIVE, OFFLINE, Floats, continuous, finals, finish, hear, listen
+from tests.streaming.listening import LIVE, OFFLINE, OFFLINE_UNBROKEN, Floats, continuous, finals, finish, hear, listen
 
 SLICE = RATE * 2 // 5
 
@@ -116,6 +116,21 @@ def test_an_interim_that_waits_is_withdrawn_when_its_final_is_due(asr_model: Asr
     assert (listener.work.withdrawn, listener.work.ticks) == (before[0] + 1, before[1])
     heard = finals(listener.drain() + finish(listener))
     assert heard == finals(listen(asr_model, np.concatenate([samples, silence(1.0)]), OFFLINE, [10**9]))
+
+
+def test_an_interim_that_waits_is_withdrawn_when_a_window_is_due(asr_model: AsrModel, clips: list[Clip]) -> None:
+    """A final needs the window: a session whose window waits behind its interim is late, and taken for backlog."""
+    listener = asr_model.listener(ListenOptions(interim=True, endpointing=None))
+    samples = continuous(clips, 9)
+    listener.feed(samples[: 15 * RATE // 2])
+    assert [type(event) for event in listener.step()] == [SpeechStarted]
+    with stepping(asr_model, listener) as said:
+        listener.feed(samples[15 * RATE // 2 :])
+    assert said == [[]]
+    assert (listener.work.withdrawn, listener.work.ticks, listener.work.windows) == (1, 0, 0)
+    listener.step()
+    assert listener.work.windows == 1
+    assert finals(finish(listener)) == finals(listen(asr_model, samples, OFFLINE_UNBROKEN, [10**9]))
 
 
 def paused(short: list[Clip]) -> tuple[Floats, Floats]:
