@@ -98,6 +98,24 @@ def read_shards(paths: Iterable[Path], processes: int = 2, lang: str = "en") -> 
     ]
 
 
+def write_shard(files: Iterable[Path], corpus: str, licence: str, out: Path) -> int:
+    """Audio files without texts as a shard; their number. A teacher writes them (asr/labels.py)."""
+    found = sorted(files)
+    rows = [
+        {"file": file.name, "text": "", "speaker": "None", "seconds": soundfile.info(file).duration}
+        | {"corpus": corpus, "licence": licence, "lang": "en"}
+        for file in found
+    ]
+    with tarfile.open(out, "w") as tar:
+        index = "\n".join(map(json.dumps, rows)).encode()
+        member = tarfile.TarInfo("index.jsonl")
+        member.size = len(index)
+        tar.addfile(member, io.BytesIO(index))
+        for file in found:
+            tar.add(file, file.name)
+    return len(rows)
+
+
 def licence_table(paths: Iterable[Path]) -> str:
     """Markdown table of corpus, licence, clips and hours of the shards."""
     clips: dict[tuple[str, str], int] = defaultdict(int)

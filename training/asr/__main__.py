@@ -1,18 +1,29 @@
 """`python -m training.asr STAGE ...`: one command a stage (docs/training.md walks through them)."""
 
+import re
 from pathlib import Path
 
 from training.asr.checkpoint import load_weights, save_checkpoint, save_weights
 from training.asr.config import Config
 from training.asr.labels import write_labels
 from training.asr.train import Run, Training
-from training.shards import licence_table
+from training.shards import licence_table, write_shard
 from training.stages import Share, asked
 
 
 def licences(shards: tuple[Path, ...], /) -> None:
     """The licence table of shards."""
     print(licence_table(shards))
+
+
+def pack(
+    folder: Path, /, *, corpus: str, licence: str, out: Path, kind: str = "mp3", without: Path | None = None
+) -> None:
+    """A shard of a folder's audio files that have no texts. kind: their suffix; without: a file that names those to
+    leave out, one anywhere in a line."""
+    known = set(re.split(r"\s+", without.read_text())) if without else set[str]()
+    files = (file for file in folder.glob(f"*.{kind}") if file.name not in known)
+    print(f"{write_shard(files, corpus, licence, out)} clips")
 
 
 def label(
@@ -52,7 +63,14 @@ def checkpoint(weights: Path, /, *, tokenizer: Path, out: Path) -> None:
     save_checkpoint(config.name, config.shape, load_weights(weights), tokenizer, out)
 
 
-STAGES = {"licences": licences, "label": label, "shipped": shipped, "train": train, "checkpoint": checkpoint}
+STAGES = {
+    "licences": licences,
+    "pack": pack,
+    "label": label,
+    "shipped": shipped,
+    "train": train,
+    "checkpoint": checkpoint,
+}
 
 if __name__ == "__main__":
     asked("training.asr", __doc__, STAGES)()

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 
 pytest.importorskip("torch")
 
 import torch
 
+from training.asr.__main__ import pack
 from training.asr.checkpoint import load_weights, save_weights
 from training.asr.config import Config
 from training.asr.labels import split
@@ -123,3 +125,20 @@ def test_a_run_saves_and_can_be_continued(tmp_path: Path) -> None:
     config = replace(CONFIG, batches=replace(CONFIG.batches, pool_hours=0.9))
     with_generated = run(20, "generated", config, synthetic=made)
     assert with_generated["steps"] > 0 and with_generated["hours"][SYNTHETIC] == pytest.approx(5 / 3600)
+
+
+def test_a_folder_becomes_a_shard_without_texts(tmp_path: Path) -> None:
+    """Those that a list names stay out."""
+    clips = tmp_path / "clips"
+    clips.mkdir()
+    for name in "abc":
+        soundfile.write(clips / f"{name}.wav", np.zeros(RATE), RATE)
+    (tmp_path / "known.tsv").write_text("client\tpath\nx\tb.wav\ttext\n")
+    pack(
+        clips, corpus="Common Voice unlabelled", licence="CC0", out=tmp_path / "en-train-10.tar", kind="wav",
+        without=tmp_path / "known.tsv",
+    )  # fmt: skip
+    found = read_shards([tmp_path / "en-train-10.tar"], 1)
+    assert [(c.file, c.text, c.source, len(c.samples)) for c in found] == [
+        (f"{name}.wav", "", "unlabelled", RATE) for name in "ac"
+    ]
