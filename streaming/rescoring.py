@@ -68,7 +68,7 @@ def rescored(
         """Append what follows ``draft``, guessing what the greedy text says from ``begin`` on."""
         tokens, guess = draft.tokens, expected(greedy.tokens, begin, draft.tokens[-1], begin)
         while len(tokens) < limit and not loop(tokens):
-            guess = guess[: limit - len(tokens)]
+            guess = guess[: limit - len(tokens) - 1]  # behind the last token that fits nobody looks for an end
             last = len(tokens) - 1
             for k, row in enumerate(evaluate([tokens[last], *guess], position + last, 0)):
                 bias.apply(row, tokens)

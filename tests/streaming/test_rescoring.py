@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engines.batching import Owner
@@ -97,6 +97,7 @@ class Made:
         return self.evaluate([token], position, 0)[0]
 
 
+@example(seed=57054, sharpness=1.25, start=0, rows=1, limit=13, term=[4, 3, 3])  # an end right behind the limit
 @given(
     seed=st.integers(0, 10**6),
     sharpness=st.floats(0.3, 3),
