@@ -12,6 +12,7 @@ from inspect import Parameter, signature
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
+_STAGE, _KIND = "a stage", "its parameters"  # no parameter can be called so
 Share = tuple[int, int]
 """(K, N), on the command line "K/N": this process is the Kth of N."""
 
@@ -36,12 +37,12 @@ def asked(
         command = commands.add_parser(name, help=first_sentence, description=text)
         first: Any = next(iter(get_type_hints(stage).values()))
         kind: Any = first if is_dataclass(first) else stage
-        command.set_defaults(stage=stage, kind=kind)
+        command.set_defaults(**{_STAGE: stage, _KIND: kind})
         for parameter in signature(kind).parameters.values():
             _add(command, parameter, get_type_hints(kind)[parameter.name])
     found: dict[str, Any] = vars(parser.parse_args(arguments))
     given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
-    stage, kind = given.pop("stage"), given.pop("kind")
+    stage, kind = given.pop(_STAGE), given.pop(_KIND)
     placed = [given.pop(p.name) for p in signature(kind).parameters.values() if p.kind is Parameter.POSITIONAL_ONLY]
     return partial(stage, *placed, **given) if kind is stage else partial(stage, kind(**given))
 

@@ -30,19 +30,19 @@ class Given:
 def test_a_stage_is_called_with_what_the_command_line_gives(capsys: pytest.CaptureFixture[str]) -> None:
     called = list[Any]()
 
-    def take(tars: tuple[Path, ...], /, *, voice_hours: float, share: Share = (0, 1)) -> None:
+    def take(tars: tuple[Path, ...], /, *, voice_hours: float, share: Share = (0, 1), kind: str = "ogg") -> None:
         """Take tars (of .ogg files). All of them."""
-        called.append((tars, voice_hours, share))
+        called.append((tars, voice_hours, share, kind))
 
     def learn(given: Given) -> None:
         """Learn."""
         called.append(given)
 
     stages: dict[str, Callable[..., None]] = {"take": take, "learn": learn}
-    asked("it", None, stages, "take a b --voice-hours 2 --share 1/3".split())()
+    asked("it", None, stages, "take a b --voice-hours 2 --share 1/3 --kind flac".split())()
     asked("it", None, stages, "learn --codes a b --out c --no-graphs".split())()
     a, b = Path("a"), Path("b")
-    assert called == [((a, b), 2.0, (1, 3)), Given((a, b), Path("c"), None, False)]
+    assert called == [((a, b), 2.0, (1, 3), "flac"), Given((a, b), Path("c"), None, False)]
     with pytest.raises(SystemExit):
         asked("it", None, stages, ["learn", "--codes", "a"])
     assert "--out" in capsys.readouterr().err

@@ -19,6 +19,7 @@ from training.asr.plan import SYNTHETIC, Plan, Planner
 from training.asr.prompt import Prompt
 from training.asr.utterances import Utterance
 from training.shards import RATE, Clip
+from training.stages import Share
 from training.transcript import written
 
 Item = tuple[int, int, str, str, list[tuple[int, int]]]
@@ -29,8 +30,12 @@ it), ...]."""
 class Pool(IterableDataset[Plan]):
     """`batches.pool_hours` of audio on `device`. Iterated in a planner's process, it gives that planner's plans."""
 
-    def __init__(self, config: Config, tokenizer: Path, rare: Mapping[str, int], device: torch.device) -> None:
+    def __init__(
+        self, config: Config, tokenizer: Path, rare: Mapping[str, int], device: torch.device, share: Share = (0, 1)
+    ) -> None:
+        """share: (K, N), one of N pools that hold different generated speech and give different plans."""
         self._config, self._tokenizer, self._rare, self._device = config, tokenizer, rare, device
+        self._share = share
         self._size = int(config.batches.pool_hours * 3600 * RATE)
         self._audio: Tensor | None = None
         self._used, self._begun = 0, 0
@@ -39,7 +44,8 @@ class Pool(IterableDataset[Plan]):
 
     def __iter__(self) -> Iterator[Plan]:
         worker = get_worker_info()
-        seed = (self._config.optimisation.seed * 100 + self._begun) * 100 + (worker.id if worker else 0)
+        seed = (self._config.optimisation.seed * 100 + self._begun) * 100 + self._share[0]
+        seed = seed * 100 + (worker.id if worker else 0)
         planner = Planner(self._config, Prompt(Tokenizer.from_file(str(self._tokenizer))), self._rare, seed)
         for source, utterances in self._utterances.items():
             planner.add(source, utterances)
@@ -101,9 +107,10 @@ class Pool(IterableDataset[Plan]):
         self._utterances[source] = [Utterance(at, n, "", False, []) for at, n in starts if at is not None]
 
     def add_synthetic(self, folder: Path) -> None:
-        """Generated speech: the shards in `folder`, by name, as long as they fit."""
+        """Generated speech: this pool's of the shards in `folder`, by name, as long as they fit."""
         made = self._utterances.setdefault(SYNTHETIC, [])
-        for file in sorted(folder.glob("w*.json")):
+        number, count = self._share
+        for file in sorted(folder.glob("w*.json"))[number::count]:
             base = self._place(np.fromfile(file.with_suffix(".pcm"), np.int16))
             if base is None:
                 break

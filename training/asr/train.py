@@ -1,4 +1,4 @@
-"""The training run: a fixed number of seconds on one device, evaluated and saved on the way.
+"""The training run: a fixed number of seconds on one device or several, evaluated and saved on the way.
 
 What stands in `out` after each evaluation beside what `progress.py` names: float16 averaged weights; at the end also
 the last weights without average. run.json tells the files of the clips held out as `dev`.
@@ -26,6 +26,7 @@ from training.asr.optimizer import Optimizer, averaged
 from training.asr.plan import MUSIC, RARE, VIEWS, Plan
 from training.asr.pool import Pool
 from training.asr.prompt import Prompt
+from training.asr.ranks import Ranks
 from training.asr.spectrogram import LogMel
 from training.asr.step import Step, compile_layers
 from training.progress import Progress, rate_at
@@ -75,7 +76,8 @@ class Training:
             RuntimeError: the weights to begin from are not of this shape.
         """
         self._config, self._run = config, run
-        self._device = torch.device(run.device)
+        self._ranks = Ranks(run.device)
+        self._device = self._ranks.device
         self._progress = Progress("run", run.out, MEASURES, self._device, now)
         clips = relabelled(read_shards(run.shards, config.batches.planners), run.labels)
         held_out, clips = split(clips, config.batches.dev_every)
@@ -84,7 +86,7 @@ class Training:
         self._sets: dict[str, list[Clip]] = {}
         for clip in held_out:
             self._sets.setdefault(clip.source, []).append(clip)
-        self._pool = Pool(config, run.tokenizer, rare_words(run.text, clips), self._device)
+        self._pool = Pool(config, run.tokenizer, rare_words(run.text, clips), self._device, self._ranks.share)
         torch.backends.cudnn.benchmark = True
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         self._pool.add_clips(clips)
@@ -96,6 +98,7 @@ class Training:
         self._model = PocketASR(config.shape, config.regularisation)
         self._model.load_state_dict(load_weights(run.start))
         self._taught = self._learn_from(run.teacher) if run.teacher else None
+        torch.manual_seed(config.optimisation.seed + self._ranks.share[0])
         self._model.to(self._device)
         self._mel = LogMel().to(self._device)
         self._optimizer = Optimizer(self._model, config.optimisation, config.regularisation.weight_decay)
@@ -119,7 +122,8 @@ class Training:
         return found
 
     def _say(self, text: str) -> None:
-        self._progress.log(text)
+        if self._ranks.first:
+            self._progress.log(text)
 
     def _guard(self, what: str, do: Callable[[], None]) -> None:
         """Side work (evaluation, alignment) must not end a run."""
@@ -141,7 +145,7 @@ class Training:
         progress.begin()
         evaluated = reported = progress.seconds
         first = progress.count  # since the last report
-        while (spent := progress.seconds) < run.seconds:
+        while (spent := self._ranks.same(progress.seconds)) < run.seconds:
             done = spent / run.seconds
             if (due := sum(done >= at for at in _ALIGN_AT)) > aligned:  # one is at the beginning
                 aligned = due
@@ -150,11 +154,12 @@ class Training:
             self._set(step, done)
             plan = next(plans)
             report = step.gradients(plan)
+            self._ranks.mean(self._optimizer.gradient)
             step.update()
             progress.stepped()
             sums += torch.cat([report, self._optimizer.norm[None]])
-            self._heard += float(plan.length.sum()) / RATE / 3600 * VIEWS
-            if progress.count % _REPORT == 0:
+            self._heard += float(plan.length.sum()) / RATE / 3600 * VIEWS * self._ranks.share[1]
+            if self._ranks.first and progress.count % _REPORT == 0:
                 steps = progress.count - first
                 pace = 1000 * (spent - reported) / steps
                 progress.report(f"{pace:.0f} ms/step, {self._heard:.0f} h heard,", sums / steps)
@@ -165,8 +170,10 @@ class Training:
                     evaluated = progress.seconds
                 reported = progress.seconds
         self._say(f"{progress.count} steps, {self._heard:.0f} h heard")
-        self._guard("saving", self._save)
-        self._guard("evaluation", lambda: self._evaluate(_ALL))
+        if self._ranks.first:
+            self._guard("saving", self._save)
+            self._guard("evaluation", lambda: self._evaluate(_ALL))
+        self._ranks.end()
 
     def _set(self, step: Step, progress: float) -> None:
         """Everything that changes in the course of a run."""
