@@ -22,7 +22,7 @@ POOL: Final = 400
 """Rare words that distractors are drawn from."""
 OTHERS: Final = (5, 20)
 """Fewest and most distractors of a session."""
-GAIN: Final = 0.15
+GAIN: Final = 0.4
 INSERTED: Final = 0.002
 
 

@@ -1,4 +1,5 @@
-"""What the CTC head beside the encoder heard: where each token of a text lies, and how probable a text is.
+"""What the CTC head beside the encoder heard: where each token of a text lies, how probable a text is, and where a few
+tokens were heard among others.
 
 Contract: pure functions of its log-probabilities, and :class:`CtcRows`, which holds those of a clip. The head hears
 tokens in the sound alone: it has never seen a text or the context, and is not carried along by the words before.
@@ -25,6 +26,22 @@ class Alignment:
     first: npt.NDArray[np.int64]
     last: npt.NDArray[np.int64]
     score: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a few tokens were heard among others.
+
+    Attributes:
+        first, last: rows.
+        place: tokens that the head heard before them, on its best path.
+        score: how much less probable they are there than that path, natural logarithm a token; at most 0.
+    """
+
+    first: int
+    last: int
+    place: int
+    score: float
 
 
 class CtcRows:
@@ -179,3 +196,70 @@ def log_likelihoods(
     ends = reached[which, 2 * lengths + 2] + reached[which, 2 * lengths + 1]
     with np.errstate(divide="ignore"):
         return np.log(ends) + scales + float(peaks.sum())
+
+
+def spots(
+    log_probs: npt.NDArray[np.float32], texts: Sequence[Sequence[int]], blank: int, least: float
+) -> list[list[Spot]]:
+    """Where each of ``texts`` was heard with a score of at least ``least``: rows that do not overlap, the best ones
+    first taken, in the order of the rows.
+
+    Args:
+        log_probs: float32 [rows, vocabulary + 1], natural logarithms; -inf is allowed.
+        texts: tokens of each, without blanks, at least one.
+        blank: index of the blank.
+
+    Raises:
+        ValueError: as ``align``.
+    """
+    _check(log_probs, {token for text in texts for token in text}, blank)
+    peaks = log_probs.max(axis=1, keepdims=True)
+    below = log_probs - np.where(np.isfinite(peaks), peaks, 0)
+    found: list[list[Spot]] = [[] for _ in texts]
+    most = below.max(axis=0)  # what each token can add at best
+    some = [i for i, text in enumerate(texts) if most[list(text)].mean() >= least]
+    if not some:
+        return found
+    best = log_probs.argmax(axis=1)
+    begins = best != blank
+    begins[1:] &= best[1:] != best[:-1]
+    heard = np.concatenate([[0], np.cumsum(begins)])
+    for i, scores, firsts in zip(some, *_ends(below, [texts[i] for i in some], blank), strict=True):
+        for last in np.argsort(-scores, kind="stable"):
+            first, score = int(firsts[last]), float(scores[last])
+            if score < least:
+                break
+            if all(first > spot.last or last < spot.first for spot in found[i]):
+                found[i].append(Spot(first, int(last), int(heard[first]), score))
+        found[i].sort(key=lambda spot: spot.first)
+    return found
+
+
+def _ends(
+    below: npt.NDArray[np.float32], texts: Sequence[Sequence[int]], blank: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.intp]]:
+    """Of the best path of each text that ends at each row, wherever it begins: its score a token and its first row,
+    both [texts, rows]. ``below``: log-probabilities less those of the best token."""
+    # States of all texts, one after another: token 0, blank, token 1, …
+    sizes = np.array([2 * len(text) - 1 for text in texts], np.intp)
+    ends = sizes.cumsum() - 1
+    begins = ends - sizes + 1
+    states = np.full(int(sizes.sum()), blank, np.intp)
+    jump = np.full(len(states), -np.inf, np.float32)  # over a blank, unless it parts two equal tokens
+    for begin, text in zip(begins, texts, strict=True):
+        states[begin : begin + 2 * len(text) : 2] = text
+        jump[begin + 2 : begin + 2 * len(text) : 2][np.array([a != b for a, b in pairwise(text)], bool)] = 0
+    # After two columns of "no such state".
+    best, first = np.full(len(states) + 2, -np.inf, np.float32), np.zeros(len(states) + 2, np.intp)
+    scores = np.empty((len(texts), len(below)), np.float32)
+    firsts = np.empty(scores.shape, np.intp)
+    for row, emission in enumerate(below[:, states]):
+        step, begun, over = best[1:-1].copy(), first[1:-1].copy(), best[:-2] + jump
+        step[begins], begun[begins] = 0, row
+        further = over > step
+        step, begun = np.where(further, over, step), np.where(further, first[:-2], begun)
+        moved = step > best[2:]
+        first[2:] = np.where(moved, begun, first[2:])
+        best[2:] = np.where(moved, step, best[2:]) + emission
+        scores[:, row], firsts[:, row] = best[ends + 2], first[ends + 2]
+    return scores / ((sizes + 1) / 2)[:, None].astype(np.float32), firsts

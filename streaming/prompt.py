@@ -98,13 +98,14 @@ class Prompt:
         """
         context = " ".join(" ".join(term.split()) for term in keyterms)
         if context and self._leading_space:
-            context = " " + context.lower()
+            context = " " + context
         return [*self._before_context, *(self._ids(context) if context else []), *self._after_context]
 
-    def terms(self, keyterms: Sequence[str]) -> list[list[int]]:
-        """Tokens of each keyterm as it stands inside a text: after a space, in lower case where the model writes so."""
-        plain = [" ".join(term.split()) for term in keyterms]
-        return [self._ids(" " + (term.lower() if self._leading_space else term)) for term in plain if term]
+    def terms(self, keyterms: Sequence[str]) -> list[list[list[int]]]:
+        """Tokens of each keyterm as it stands inside a text, after a space: as it is given, and with capitals."""
+        terms = (" ".join(term.split()) for term in keyterms)
+        forms = (dict.fromkeys((term, _capitalised(term))) for term in terms if term)
+        return [[self._ids(f" {form}") for form in term] for term in forms]
 
     def suffix(self, language: str | None) -> list[int]:
         """Everything between the audio and the answer; ``language`` (ISO code) is forced unless None."""
@@ -171,3 +172,7 @@ class Prompt:
 def bare(word: str) -> str:
     """``word`` without the mark behind it."""
     return word.rstrip(MARKS) or word
+
+
+def _capitalised(term: str) -> str:
+    return " ".join(word[:1].upper() + word[1:] for word in term.split())

@@ -27,7 +27,7 @@ from streaming.encoder import Encoded
 from streaming.engine import Engine, Head
 from streaming.fun_asr.clip import WholeClip
 from streaming.fun_asr.fbank import Fbank
-from streaming.keyterms import SUPPORT, recited
+from streaming.keyterms import SUPPORT, KeytermBias, recited
 from streaming.rescoring import rescored
 from streaming.windows import Windows
 from streaming.work import Work
@@ -162,10 +162,11 @@ class Segment:
             # Committed words are whole: what follows begins a word (or ends the text).
             follows = self._engine.prompt.after_word(last.answer.language, logits.shape[1])
             logits[0, ~follows] = -np.inf
-        count = accepted(guess, logits, self._head.bias, kept)
+        bias = self._head.bias.heard(self.ctc)
+        count = accepted(guess, logits, bias, kept)
         sure = (float(1.0 / inverse(logits[i], guess[i])) for i in range(count))
         draft = Draft([*kept, *guess[:count]], [*last.probabilities[: len(kept)], *sure])
-        self._follow(draft, logits[count], position - (len(guess) - count), self.length, owner, kept=len(kept))
+        self._follow(draft, logits[count], position - (len(guess) - count), self.length, owner, bias, kept=len(kept))
         return self._understood(draft)
 
     def _tail(self, end: int, owner: Owner, quiet: int = 0) -> Floats:
@@ -192,14 +193,17 @@ class Segment:
         """The text of the closed windows and the tail rows ``audio``, decoded afresh."""
         logits, position = self._read(audio, (), 0, owner)
         draft, rescores = Draft(), self._engine.rescores
-        self._head.bias.apply(logits[0], ())
-        self._follow(draft, logits[0], position, end, owner, bans=MAX_BANS, choices=rescores)
+        bias = self._head.bias.heard(self.ctc)
+        bias.apply(logits[0], ())
+        self._follow(draft, logits[0], position, end, owner, bias, bans=MAX_BANS, choices=rescores)
         rows, blank = self.ctc.log_probs, self.ctc.blank
         if rescores and draft.ended and not draft.looped and rows is not None and blank is not None:
-            draft = self._rescore(draft, rows, blank, position, end, owner)
+            draft = self._rescore(draft, rows, blank, position, end, owner, bias)
         return self._understood(draft)
 
-    def _rescore(self, draft: Draft, rows: Floats, blank: int, position: int, end: int, owner: Owner) -> Draft:
+    def _rescore(
+        self, draft: Draft, rows: Floats, blank: int, position: int, end: int, owner: Owner, bias: KeytermBias
+    ) -> Draft:
         began = time.perf_counter()
 
         def evaluate(tokens: Sequence[int], at: int, wanted: int) -> Floats:
@@ -214,7 +218,7 @@ class Segment:
             blank,
             evaluate=evaluate,
             stop=self._engine.prompt.stop,
-            bias=self._head.bias,
+            bias=bias,
             limit=self._budget(end, position),
         )
         self._work.rescoring_seconds += time.perf_counter() - began
@@ -227,6 +231,7 @@ class Segment:
         position: int,
         samples: int,
         owner: Owner,
+        bias: KeytermBias,
         *,
         kept: int = 0,
         bans: int = 0,
@@ -243,7 +248,7 @@ class Segment:
             position,
             step=step,
             stop=self._engine.prompt.stop,
-            bias=self._head.bias,
+            bias=bias,
             limit=self._budget(samples, position - len(draft.tokens)),
             kept=kept,
             bans=bans,

@@ -114,7 +114,7 @@ def test_keyterms_lead_to_their_words_and_unspoken_ones_seldom_come(
     assert sum(word["with"] for word in words) >= sum(word["without"] for word in words) > 0
     assert all(word["word"] in word["said"].lower() for word in words)
     for entry in unspoken["inserted"]:
-        assert entry["term"] in entry["heard"] and entry["term"] not in entry["said"].lower()
+        assert entry["term"] in entry["heard"].lower() and entry["term"] not in entry["said"].lower()
     assert len(unspoken["inserted"]) <= 2 and "utterances" in unspoken["row"]
 
 

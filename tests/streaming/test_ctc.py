@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.ctc import CtcRows, align, log_likelihoods
+from streaming.ctc import CtcRows, Spot, align, log_likelihoods, spots
 
 BLANK = 5
 """Blank of the small vocabulary 0…4."""
@@ -263,3 +263,45 @@ def test_without_a_head_nothing_is_heard() -> None:
     """Neither where the model has none nor before a clip was read."""
     for rows in (CtcRows(None), CtcRows(TWO)):
         assert rows.log_probs is None and rows.word_scores([0, 1], [(0, 1), (1, 2)]) == [-math.inf] * 2
+
+
+@given(data=st.data())
+def test_the_best_spot_is_the_best_of_all_paths(data: st.DataObject) -> None:
+    """From any row to any other: against the best token of each row, a token."""
+    rows = data.draw(st.integers(1, 5))
+    log_probs = rows_saying([BLANK] * rows, sharpness=1.0, seed=data.draw(st.integers(0, 99)))[:, [0, 1, 5]]
+    text = data.draw(st.lists(st.integers(0, 1), min_size=1, max_size=3))
+    below = log_probs - log_probs.max(axis=1, keepdims=True)
+
+    def reading(path: tuple[int, ...]) -> list[int]:
+        return [label for label, _ in itertools.groupby(path) if label != 2]
+
+    best = max(
+        (
+            sum(below[first + i, label] for i, label in enumerate(path)) / len(text)
+            for first in range(rows)
+            for length in range(1, rows - first + 1)
+            for path in itertools.product(range(3), repeat=length)
+            if path[0] == text[0] and path[-1] == text[-1] and reading(path) == text
+        ),
+        default=-math.inf,
+    )
+    (found,) = spots(log_probs, [text], 2, -1e9)
+    assert (max(spot.score for spot in found) if found else -math.inf) == pytest.approx(best, abs=1e-5)
+    assert all(a.last < b.first for a, b in itertools.pairwise(found))
+
+
+def test_spots_tell_where_and_after_how_much() -> None:
+    """Every one of them, in the order of the rows; nothing of what was not heard; none without rows enough."""
+    log_probs = rows_saying([5, 1, 1, 5, 2, 3, 5, 4, 2, 5, 3], sharpness=30)
+    found = spots(log_probs, [[2, 3], [1, 4], [4], [0] * 12], BLANK, -0.5)
+    assert [[(s.first, s.last, s.place) for s in one] for one in found] == [
+        [(4, 5, 1), (8, 10, 4)],
+        [],
+        [(7, 7, 3)],
+        [],
+    ]
+    assert found[0][0].score == pytest.approx(0, abs=1e-3)
+    silent = np.full((3, 6), -np.inf, np.float32)
+    assert spots(silent, [[1]], BLANK, -5.0) == [[]]
+    assert Spot(0, 0, 0, 0.0) in spots(rows_saying([1], sharpness=90), [[1]], BLANK, -5.0)[0]

@@ -157,7 +157,7 @@ def test_a_term_that_was_begun_is_accepted_by_its_bonus() -> None:
     """Each row of a draft gets the bonus of what stands before it."""
     rows = np.zeros((3, 10), np.float32)
     rows[0, 3], rows[1, 5] = 1.0, NEXT / 2
-    bias = KeytermBias([[3, 4]])
+    bias = KeytermBias([[[3, 4]]])
     assert accepted([3, 4], rows.copy(), NO_TERMS, ()) == 1
     applied = rows.copy()
     assert accepted([3, 4], applied, bias, ()) == 2

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.ctc import CtcRows
-from streaming.keyterms import FIRST, NEXT, SUPPORT, KeytermBias, recited
+from streaming.keyterms import FIRST, FIRST_HEARD, NEXT, NEXT_HEARD, SUPPORT, KeytermBias, recited
 
 
 def bonus(bias: KeytermBias, tokens: list[int], vocabulary: int = 12) -> dict[int, float]:
@@ -17,14 +17,14 @@ def bonus(bias: KeytermBias, tokens: list[int], vocabulary: int = 12) -> dict[in
 
 def test_a_term_may_begin_anywhere() -> None:
     """Its first token always gets a little."""
-    bias = KeytermBias([[3, 4, 5], [7]])
+    bias = KeytermBias([[[3, 4, 5]], [[7]]])
     assert bonus(bias, []) == {3: FIRST, 7: FIRST}
     assert bonus(bias, [1, 2]) == {3: FIRST, 7: FIRST}
 
 
 def test_a_begun_term_is_led_on_and_a_finished_one_is_not() -> None:
     """The next token gets more; after the last one nothing is left over."""
-    bias = KeytermBias([[3, 4, 5]])
+    bias = KeytermBias([[[3, 4, 5]]])
     assert bonus(bias, [1, 3]) == {3: FIRST, 4: NEXT}
     assert bonus(bias, [1, 3, 4]) == {3: FIRST, 5: NEXT}
     assert bonus(bias, [1, 3, 4, 5]) == {3: FIRST}
@@ -33,17 +33,56 @@ def test_a_begun_term_is_led_on_and_a_finished_one_is_not() -> None:
 
 def test_terms_that_share_a_beginning_go_on_together() -> None:
     """Both continuations; a token that is first and next gets both."""
-    assert bonus(KeytermBias([[3, 4], [3, 5]]), [3]) == {3: FIRST, 4: NEXT, 5: NEXT}
-    assert bonus(KeytermBias([[3, 3, 4]]), [3]) == {3: FIRST + NEXT}
+    assert bonus(KeytermBias([[[3, 4]], [[3, 5]]]), [3]) == {3: FIRST, 4: NEXT, 5: NEXT}
+    assert bonus(KeytermBias([[[3, 3, 4]]]), [3]) == {3: FIRST + NEXT}
 
 
 def test_the_language_before_the_text_is_left_alone() -> None:
     """Where the model writes its language first, terms count from the opener on and do not reach across it."""
-    bias = KeytermBias([[3, 4]], opener=9)
+    bias = KeytermBias([[[3, 4]]], opener=9)
     assert bonus(bias, []) == {}
     assert bonus(bias, [1, 3]) == {}
     assert bonus(bias, [3, 9]) == {3: FIRST}
     assert bonus(bias, [1, 9, 3]) == {3: FIRST, 4: NEXT}
+
+
+BLANK = 12
+
+
+def clip(*tokens: int, rows: int = 2) -> CtcRows:
+    """A head that heard ``tokens``, each for ``rows`` rows after as many of silence."""
+    log_probs = np.full((2 * rows * len(tokens), BLANK + 1), -20.0, np.float32)
+    for row in range(len(log_probs)):
+        log_probs[row, tokens[row // (2 * rows)] if row % (2 * rows) >= rows else BLANK] = 0.0
+    found = CtcRows(BLANK)
+    found.end(log_probs)
+    return found
+
+
+def test_a_term_that_was_heard_gets_much_more_where_it_was_heard() -> None:
+    """About there, until it stands in the text; elsewhere as much as if nothing were known."""
+    bias = KeytermBias([[[3, 4]]]).heard(clip(*[1] * 9, 3, 4, *[2] * 9))
+    before = [1] * 9
+    assert bonus(bias, before) == {3: FIRST_HEARD}
+    assert bonus(bias, [*before, 3]) == {3: FIRST_HEARD, 4: NEXT_HEARD}
+    assert bonus(bias, [*before, 3, 4]) == {3: FIRST}
+    assert bonus(bias, [1]) == {3: FIRST}
+    assert bonus(bias, [1] * 18) == {3: FIRST}
+
+
+def test_a_term_counts_as_often_as_it_was_heard() -> None:
+    """In any of its forms."""
+    bias = KeytermBias([[[3, 4], [5]]]).heard(clip(1, 3, 4, 2, 5, 2))
+    assert bonus(bias, [1]) == {3: FIRST_HEARD, 5: FIRST_HEARD}
+    assert bonus(bias, [1, 3, 4, 2]) == {3: FIRST_HEARD, 5: FIRST_HEARD}
+    assert bonus(bias, [1, 3, 4, 2, 5]) == {3: FIRST, 5: FIRST}
+
+
+def test_a_term_that_was_not_heard_gets_nothing() -> None:
+    """Where the head heard something else; without a head, or rows, nothing is known and all get a little."""
+    bias = KeytermBias([[[3, 4]], [[7]]])
+    assert bonus(bias.heard(clip(1, 7, 2)), [1]) == {7: FIRST_HEARD}
+    assert bonus(bias.heard(CtcRows(BLANK)), [1]) == bonus(bias.heard(CtcRows(None)), [1]) == {3: FIRST, 7: FIRST}
 
 
 @given(st.lists(st.integers(0, 11), max_size=8))

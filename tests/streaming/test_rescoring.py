@@ -111,7 +111,7 @@ def test_drafts_save_calls_and_change_nothing(
 ) -> None:
     """The same text, score and probabilities as when every alternative is decoded by itself; limits, loops, bonuses and
     a clip that is too short for any text included."""
-    stop, bias = frozenset({STOP}), KeytermBias([term] if term else [])
+    stop, bias = frozenset({STOP}), KeytermBias([[term]] if term else [])
     decoder, greedy = Made(seed, sharpness), Draft()
     logits = decoder.logits()
     bias.apply(logits, ())
