@@ -39,7 +39,7 @@ def main() -> None:
     torch.manual_seed(5)
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = Path(folder) / "tiny"
-        codec, talker = Codec(CONFIG.codec), Talker(CONFIG.talker, CONFIG.codec)
+        codec, talker = Codec(CONFIG.codec), Talker(CONFIG.talker, CONFIG.codec, CONFIG.speaker)
         save_checkpoint(CONFIG, codec, talker, tokenizer, CONFIG.speakers, checkpoint)
         api.run(checkpoint, directory, codec="fp32", decoder="q8_0", name="pocket-tts-en")
 
