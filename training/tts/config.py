@@ -121,6 +121,7 @@ class TalkerTraining:
     lengths: tuple[int, ...] = (48, 72, 100, 140, 200, 320)  # positions of a row: the buckets
     predictor_frames: int = 6144  # frames a step that the predictor learns from
     rate: float = 1e-3
+    encoder_pace: float = 0.3  # of the rate, for the speaker encoder: nothing in it keeps activations at one size
     warmup_steps: int = 200
     final_rate: float = 0.02
     dropout: float = 0.1

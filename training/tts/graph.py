@@ -17,10 +17,19 @@ class Learner:
     def __init__(
         self, groups: list[dict[str, Any]], device: torch.device, betas: tuple[float, float], clip: float
     ) -> None:
-        groups = [{**group, "params": [p for p in group["params"] if p.requires_grad]} for group in groups]
-        # A tensor: the rate changes between replays of a captured step.
-        rate, cuda = torch.zeros((), device=device), device.type == "cuda"
-        self.optimizer = torch.optim.AdamW(groups, lr=rate, betas=betas, fused=cuda, capturable=cuda)
+        """groups: params, weight_decay, and pace (of the rate) where it is not 1."""
+        # A rate is a tensor: it changes between replays of a captured step.
+        groups = [
+            {
+                "pace": 1.0,
+                **g,
+                "params": [p for p in g["params"] if p.requires_grad],
+                "lr": torch.zeros((), device=device),
+            }
+            for g in groups
+        ]
+        cuda = device.type == "cuda"
+        self.optimizer = torch.optim.AdamW(groups, betas=betas, fused=cuda, capturable=cuda)
         parameters: list[nn.Parameter] = [p for group in groups for p in group["params"]]
         sizes = [p.numel() for p in parameters]
         self.gradient = torch.zeros(sum(sizes), device=device)
@@ -32,7 +41,7 @@ class Learner:
     def rate(self, value: float) -> None:
         """Set the rate of learning."""
         for group in self.optimizer.param_groups:
-            group["lr"].fill_(value)
+            group["lr"].fill_(value * group["pace"])
 
     def clear(self) -> None:
         """No gradient yet."""

@@ -14,6 +14,8 @@ from training.qwen3 import Layer, Past, Probe, RMSNorm, rotary
 from training.tts.config import CodecShape, SpeakerShape, TalkerShape
 from training.tts.speaker_encoder import LogMel, SpeakerEncoder, narrowed
 
+ENCODER = "speaker_encoder."  # what its parameters' names begin with
+
 
 class TalkerModel(nn.Module):
     """Transformer and both embedding tables."""
@@ -145,4 +147,4 @@ class Talker(nn.Module):
 
 def official(name: str) -> str:
     """The official name of a parameter of `Talker`."""
-    return name if name.startswith("speaker_encoder.") else f"talker.{name}"
+    return name if name.startswith(ENCODER) else f"talker.{name}"

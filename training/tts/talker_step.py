@@ -14,7 +14,7 @@ from training.tts.config import TalkerTraining
 from training.tts.graph import Learner, autocast, captured
 from training.tts.prompt import IGNORE
 from training.tts.rows import Batch, Bucket
-from training.tts.talker import Talker
+from training.tts.talker import ENCODER, Talker
 
 MEASURES = (
     "cross-entropy 0", "cross-entropy rest", "guide", "accuracy 0", "accuracy 1", "accuracy rest", "gradient norm",
@@ -130,11 +130,12 @@ class TalkerStep:
         """state: what `state` gave in a run before; it is taken before anything is captured."""
         device = ranks.device
         self.talker, self.training, self.device, self._graphs, self._ranks = talker, training, device, graphs, ranks
-        matrices = [p for p in talker.parameters() if p.dim() > 1]
-        vectors = [p for p in talker.parameters() if p.dim() <= 1]
-        groups: list[dict[str, Any]] = [
-            {"params": matrices, "weight_decay": training.weight_decay}, {"params": vectors, "weight_decay": 0.0}
-        ]  # fmt: skip
+        groups: list[dict[str, Any]] = []
+        for encoder, pace in ((False, 1.0), (True, training.encoder_pace)):
+            part = [p for name, p in talker.named_parameters() if name.startswith(ENCODER) == encoder]
+            for matrices, decay in ((True, training.weight_decay), (False, 0.0)):
+                chosen = [p for p in part if (p.dim() > 1) == matrices]
+                groups.append({"params": chosen, "weight_decay": decay, "pace": pace})
         self.learner = Learner(groups, device, _BETAS, training.clip)
         if state is not None:
             talker.load_state_dict(state["talker"])
