@@ -78,7 +78,7 @@ class CodecStep(Step[CodecTraining]):
 
 @dataclass(frozen=True, kw_only=True)
 class CodecRun(Run):
-    """start: a codec.safetensors to begin from, of as many layers or fewer; hours: of speech at most."""
+    """start: a codec.safetensors to begin from; hours: of speech at most."""
 
     start: Path | None = None
     hours: float = 40.0
@@ -90,7 +90,9 @@ class CodecTrainer(Trainer[CodecStep]):
     def __init__(self, config: Config, run: CodecRun) -> None:
         t = config.codec_training
         super().__init__("codec", MEASURES, config, t, run)
-        self.codec = load_codec(run.start, config.codec) if run.start else Codec(config.codec)
+        self.codec = load_codec(run.start) if run.start else Codec(config.codec)
+        if self.codec.shape != config.codec:
+            raise ValueError(f"{run.start}: {self.codec.shape}, configured is {config.codec}")
         self.codec.to(self.device).train()
         self.speech, self.held_out = Store(run.hours, self.device), Store(_HELD_OUT_HOURS, self.device)
         for shard in map(load_shard, shards(run.speech)):

@@ -2,6 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from training.tts.config import FRAME
-from training.tts.speech import load_shard
+from training.tts.speech import Utterance, load_shard
 
 SHORTEST, LONGEST = 38, 125  # frames of a span: 3 to 10 s
+_READERS = 8  # files read at a time
 Place = tuple[int, int, int, int]
 """Where a speaker's utterances begin and how many frames they have; the end of one among them and its frames."""
 
@@ -25,11 +28,14 @@ class References:
     def __init__(self, shards: Iterable[Path], ours: Iterable[str], device: torch.device) -> None:
         """ours: speakers who need none: their voices are learnt by name."""
         skipped = set(ours)
+
+        def others(path: Path) -> list[tuple[Utterance, NDArray[np.int16]]]:
+            return [(u, wave.copy()) for u, wave, _ in load_shard(path).pieces() if u.speaker not in skipped]
+
         found = defaultdict[tuple[str, bool], list[tuple[str, NDArray[np.int16]]]](list)
-        for shard in map(load_shard, shards):
-            for utterance, wave, _ in shard.pieces():
-                if utterance.speaker not in skipped:
-                    found[utterance.speaker, utterance.held_out].append((utterance.text, wave.copy()))
+        with ThreadPoolExecutor(_READERS) as pool:
+            for utterance, wave in chain.from_iterable(pool.map(others, shards)):
+                found[utterance.speaker, utterance.held_out].append((utterance.text, wave))
         self._wave = torch.empty(sum(len(w) for x in found.values() for _, w in x), dtype=torch.int16, device=device)
         self._wave = self._wave.view(-1, FRAME)
         self._places: dict[tuple[str, bool, str], Place] = {}

@@ -16,6 +16,7 @@ from training.tts.spectra import magnitude
 
 N_FFT, HOP = 1024, 256
 _FLOOR = 1e-5  # of a mel magnitude
+_ROOM = RATE // 2  # samples of an echo
 _USUAL, _SPREAD = -5.0, 3.0  # mean and deviation of the log-mel of speech, roughly
 
 
@@ -129,7 +130,7 @@ class SpeakerEncoder(nn.Module):
             if isinstance(module, nn.Conv1d) and module.bias is not None:
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
                 nn.init.zeros_(module.bias)
-        nn.init.normal_(self.fc.weight, 0.0, 0.02)
+        nn.init.normal_(self.fc.weight, 0.0, 0.005)
         with torch.no_grad():  # begins as if log-mels had no mean and a deviation of 1
             first.conv.weight /= _SPREAD
             first.conv.bias -= _USUAL * first.conv.weight.sum((1, 2))
@@ -143,7 +144,15 @@ class SpeakerEncoder(nn.Module):
 
 
 def like_recordings(wave: Tensor) -> Tensor:
-    """Waveforms [B, S] at other levels and with some hiss: whoever is cloned is not in our studio."""
-    gain = 10 ** torch.empty(len(wave), 1, device=wave.device).uniform_(-1.0, 0.3)
-    hiss = 10 ** torch.empty(len(wave), 1, device=wave.device).uniform_(-5.0, -2.3)
-    return (wave + torch.randn_like(wave) * hiss) * gain
+    """Waveforms [B, S] in rooms, with some hiss, at other levels: whoever is cloned is not in our studio."""
+
+    def drawn(low: float, high: float) -> Tensor:
+        return torch.empty(len(wave), 1, device=wave.device).uniform_(low, high)
+
+    at = torch.arange(_ROOM, device=wave.device) / RATE
+    echo = torch.randn(len(wave), _ROOM, device=wave.device) * torch.exp(-6.9 * at / drawn(0.05, 0.5))
+    echo = echo / echo.norm(dim=1, keepdim=True) * drawn(0.0, 0.6)
+    echo[:, 0] = 1.0
+    size = wave.shape[1] + _ROOM
+    heard = torch.fft.irfft(torch.fft.rfft(wave, size) * torch.fft.rfft(echo, size), size)[:, : wave.shape[1]]
+    return (heard + torch.randn_like(wave) * 10 ** drawn(-5.0, -2.3)) * 10 ** drawn(-1.0, 0.3)

@@ -22,7 +22,7 @@ from training.tts.codec import Codec, load_codec, save_codec
 from training.tts.codec_run import CodecRun, CodecStep, CodecTrainer
 from training.tts.codes import encode, load_codes
 from training.tts.crops import Store
-from training.tts.graph import captured
+from training.tts.graph import Learner, captured
 from training.tts.phones import UNKNOWN
 from training.tts.quantizer import SplitResidualVectorQuantizer
 from training.tts.recordings import read_recordings, write_codes
@@ -73,21 +73,16 @@ def test_a_codec_file_gives_the_same_codes_and_sound(tmp_path: Path) -> None:
     assert again.shape == codec.shape
 
 
-def test_layers_that_a_file_lacks_begin_anew_and_nothing_else_does(tmp_path: Path) -> None:
-    codec, path = small(), tmp_path / "codec.safetensors"
-    save_codec(codec, path)
-    more = replace(CONFIG.codec, num_hidden_layers=3)
-    layer = "decoder.pre_transformer.layers."
-    deeper = load_codec(path, more).state_dict()
-    assert {k.removeprefix(layer)[0] for k in deeper if k not in codec.state_dict()} == {"1", "2"}
-    assert all(torch.equal(deeper[k], v) for k, v in load_codec(path).state_dict().items())
-    wrong = (replace(more, intermediate_size=48), "layers.0.mlp"), (replace(more, num_quantizers=4), "rvq_rest")
-    for shape, name in wrong:
-        with pytest.raises(ValueError, match=f"codec.safetensors: (?s:.)*{name}"):
-            load_codec(path, shape)
+def test_a_file_of_another_shape_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "codec.safetensors"
+    save_codec(small(), path)
+    other = replace(CONFIG, codec=replace(CONFIG.codec, num_hidden_layers=3))
+    run = CodecRun(speech=(tmp_path,), out=tmp_path / "out", seconds=1.0, start=path, device="cpu")
+    with pytest.raises(ValueError, match=r"codec.safetensors: .*num_hidden_layers=1.* configured is .*layers=3"):
+        CodecTrainer(other, run)
     save_file({k: v for k, v in load_file(path).items() if "0.mlp.up" not in k}, path, metadata(path))
-    with pytest.raises(ValueError, match=f'Missing(?s:.)*"{layer}0.mlp.up_proj.weight"'):
-        load_codec(path, more)
+    with pytest.raises(ValueError, match='Missing(?s:.)*"decoder.pre_transformer.layers.0.mlp.up_proj.weight"'):
+        load_codec(path)
 
 
 def metadata(path: Path) -> dict[str, str]:
@@ -247,6 +242,20 @@ def test_held_out_recordings_become_the_encoder_s_codes(tmp_path: Path) -> None:
     pieces = list(load_shard(tmp_path / "ada-0.npz").pieces())
     assert [u for u, _, _ in pieces] == [Utterance(str(i), "ada", 13, i != 1) for i in range(3)]
     assert all(len(w) == 13 * 1920 and (x == UNKNOWN).all() and len(x) == 13 * 4 for _, w, x in pieces)
+
+
+def test_a_gradient_that_is_no_number_changes_no_weight_and_the_others_are_clipped() -> None:
+    weight, still = torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(2), requires_grad=False)
+    groups = [{"params": [weight, still], "weight_decay": 0.0, "pace": 0.5}]
+    learner = Learner(groups, CPU, (0.0, 0.0), clip=1.0)
+    learner.rate(0.2)
+    for factor, wanted in ((float("nan"), 1.0), (50.0, 0.9)):
+        learner.clear()
+        (weight.sum() * factor).backward()
+        learner.step()
+        assert torch.allclose(weight, torch.full((3,), wanted), atol=1e-4)
+    assert learner.norm == pytest.approx(50 * 3**0.5) and learner.gradient.norm() == pytest.approx(1.0)
+    assert still.grad is None
 
 
 def test_a_step_that_cannot_be_captured_runs_without_a_graph(capsys: pytest.CaptureFixture[str]) -> None:
