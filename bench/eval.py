@@ -11,6 +11,7 @@ from typing import Final
 
 from bench import clips
 from bench.beside import condition_rows, cost_row, mark_rows
+from bench.cloning import cloning_rows
 from bench.codec_quality import codec_rows
 from bench.corpora import error_rows, quantised_row
 from bench.keyterms import keyterm_rows
@@ -35,6 +36,7 @@ GROUPS: Final[dict[str, Callable[[Material], list[Row]]]] = {
     "quantised": quantised_row,
     "size": size_rows,
     "speaking": speaking_rows,
+    "cloning": cloning_rows,
     "codec": codec_rows,
 }
 """Name for ``--rows`` → what measures those rows."""

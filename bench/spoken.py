@@ -71,7 +71,7 @@ def say_all(material: Material) -> tuple[list[Spoken], str]:
         voice = material.voice or (VOICE if VOICE in names else names[0])
         done = list[Spoken]()
         with ThreadPoolExecutor(SPEAKERS) as pool, progress("speaking") as report:
-            for one in pool.map(partial(_say, model, voice), texts, range(len(texts))):
+            for one in pool.map(partial(say, model, voice), texts, range(len(texts))):
                 done.append(one)
                 report(len(done) / len(texts))
     finally:
@@ -81,7 +81,8 @@ def say_all(material: Material) -> tuple[list[Spoken], str]:
     return done, voice
 
 
-def _say(model: TtsModel, voice: str, sentence: Sentence, seed: int) -> Spoken:
+def say(model: TtsModel, voice: str, sentence: Sentence, seed: int) -> Spoken:
+    """One sentence."""
     chunks, texts, guards = list[Floats](), list[str](), list[str]()
     with closing(model.speaker(SpeakOptions(voice=voice, seed=seed))) as speaker:
         speaker.say(sentence.text)

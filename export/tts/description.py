@@ -43,6 +43,11 @@ def clones(checkpoint: TtsCheckpoint) -> bool:
     return "speaker_encoder.fc.weight" in checkpoint.model.tensors
 
 
+def encodes(checkpoint: TtsCheckpoint) -> bool:
+    """Whether the codec has its encoder, which cloning by a recording with its text needs (Base has)."""
+    return any(name.startswith("encoder.") for name in checkpoint.codec.tensors)
+
+
 def speaker_bins(model: Checkpoint) -> int:
     """Mel bins that the speaker encoder takes."""
     return model.tensors["speaker_encoder.blocks.0.conv.weight"].shape[1]
@@ -124,11 +129,13 @@ def cloning_of(checkpoint: TtsCheckpoint, dims: TtsDims) -> dict[str, Any]:
     from export.tts.speaker_encoder import HOP, N_FFT
 
     rate, bins = speaker_rate(checkpoint.model), speaker_bins(checkpoint.model)
-    codec = dims.codec
-    return {
-        "speaker_encoder": manifest.SpeakerEncoder(SPEAKER_ENCODER, SPEAKER_MEL, rate, N_FFT, HOP, bins),
-        "codec_encoder": manifest.CodecEncoder(CODEC_ENCODER, codec.sample_rate, codec.frame_samples),
+    found: dict[str, Any] = {
+        "speaker_encoder": manifest.SpeakerEncoder(SPEAKER_ENCODER, SPEAKER_MEL, rate, N_FFT, HOP, bins)
     }
+    if encodes(checkpoint):
+        codec = dims.codec
+        found["codec_encoder"] = manifest.CodecEncoder(CODEC_ENCODER, codec.sample_rate, codec.frame_samples)
+    return found
 
 
 def predictor_rows(dims: TtsDims) -> str | None:

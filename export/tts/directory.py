@@ -22,6 +22,7 @@ from export.tts.description import (
     TOKENIZER,
     clones,
     describe,
+    encodes,
     speaker_bins,
     speaker_rate,
 )
@@ -100,7 +101,7 @@ def write_frame_graph(model: Checkpoint, dims: TtsDims, out: Path, *, half: bool
 
 
 def write_cloning(checkpoint: TtsCheckpoint, dims: TtsDims, out: Path) -> None:
-    """Write the two encoders, float32, and the speaker encoder's mel filters."""
+    """Write the speaker encoder and its mel filters, and the codec's encoder where the checkpoint has it; float32."""
     from export import rules
     from export.graphs import WeightFile
     from export.tts import graph
@@ -108,13 +109,15 @@ def write_cloning(checkpoint: TtsCheckpoint, dims: TtsDims, out: Path) -> None:
     from export.tts.speaker_encoder import N_FFT, build_speaker_encoder
 
     bins = speaker_bins(checkpoint.model)
-    codec = graph.codec_encoder_graph(build_codec_encoder(checkpoint.codec, dims.codec), dims.codec.frame_samples)
     speaker = graph.speaker_encoder_graph(build_speaker_encoder(checkpoint.model), bins)
-    rules.check(codec, CODEC_ENCODER)
     # Its softmax pools over the whole clip, which holds no padding: there is no mask to add (rule 5).
     if found := [each for each in rules.violations(speaker) if each.rule != 5]:
         raise rules.RuleError(SPEAKER_ENCODER, found)
     with WeightFile(out / CLONING_WEIGHTS) as weights:
-        weights.save(codec, out / CODEC_ENCODER)
+        if encodes(checkpoint):
+            built = build_codec_encoder(checkpoint.codec, dims.codec)
+            codec = graph.codec_encoder_graph(built, dims.codec.frame_samples)
+            rules.check(codec, CODEC_ENCODER)
+            weights.save(codec, out / CODEC_ENCODER)
         weights.save(speaker, out / SPEAKER_ENCODER)
     np.save(out / SPEAKER_MEL, mel_filters(bins, speaker_rate(checkpoint.model), N_FFT))

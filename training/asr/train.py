@@ -26,10 +26,10 @@ from training.asr.optimizer import Optimizer, averaged
 from training.asr.plan import MUSIC, RARE, VIEWS, Plan
 from training.asr.pool import Pool
 from training.asr.prompt import Prompt
-from training.asr.ranks import Ranks
 from training.asr.spectrogram import LogMel
 from training.asr.step import Step, compile_layers
 from training.progress import Progress, rate_at
+from training.ranks import Ranks
 from training.shards import RATE, Clip, read_shards
 from training.transcript import transcript
 

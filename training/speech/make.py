@@ -6,6 +6,7 @@ One process drives one GPU; `share` K of N processes draws other orders than the
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from training.speech import takes
 from training.speech.batches import Batches, Order, Said
 from training.speech.script import Script, load_script
 from training.speech.takes import Checked
-from training.speech.voices import OWN, OWN_SPEEDS, SPEEDS, Voice, Voices
+from training.speech.voices import OWN, OWN_SPEEDS, SPEAKERS, SPEEDS, Voice, Voices
 from training.speech.weights import load
 from training.speech.write import HearingWriter, SpeakingWriter
 from training.stages import Share
@@ -23,28 +24,35 @@ from training.stages import Share
 _AHEAD = 6  # batches that may wait for a writer
 _ROWS = 64  # utterances whose durations are planned at once
 _BATCH_SECONDS = 320.0  # of sound, said at once
-Draw = Callable[[Voices, np.random.Generator], tuple[Voice, float]]
+_SENTENCES = 6  # of a speaker at a time
+Spoken = Iterator[tuple[Voice, float]]
 
 
-def orders(script: Script, rng: np.random.Generator, draw: Callable[[], tuple[Voice, float]]) -> Iterator[Order]:
-    """Every sentence once in random order, again and again, each time by a voice and at a speed that are drawn."""
+def orders(script: Script, rng: np.random.Generator, spoken_by: Spoken) -> Iterator[Order]:
+    """Every sentence once in random order, again and again, each time by the next voice, at its speed."""
     while True:
         for sentence in rng.permutation(len(script.texts)).tolist():
-            voice, speed = draw()
+            voice, speed = next(spoken_by)
             accent = int(voice.british)
             aligned = bool(script.aligned[accent][sentence])
             text, spoken = script.texts[sentence], script.spoken[sentence]
             yield Order(text, spoken, script.line(sentence, accent), voice, speed, aligned)
 
 
-def any_voice(voices: Voices, rng: np.random.Generator) -> tuple[Voice, float]:
-    """One for a model that hears."""
-    return voices.draw(rng), float(np.exp(rng.uniform(*np.log(SPEEDS))))
+def any_voice(voices: Voices, rng: np.random.Generator) -> Spoken:
+    """For a model that hears."""
+    while True:
+        yield voices.draw(rng), float(np.exp(rng.uniform(*np.log(SPEEDS))))
 
 
-def own_voice(voices: Voices, rng: np.random.Generator) -> tuple[Voice, float]:
-    """One of ours, for a model that speaks."""
-    return voices.own(str(rng.choice(list(OWN)))), float(rng.uniform(*OWN_SPEEDS))
+def few_and_many(voices: Voices, rng: np.random.Generator, share: float) -> Spoken:
+    """For a model that speaks: our own voices, and in a share of the sentences others, each saying several."""
+    while True:
+        other = voices.speaker(int(rng.integers(SPEAKERS)))
+        for _ in range(_SENTENCES):
+            while rng.random() >= share:
+                yield voices.own(str(rng.choice(list(OWN)))), float(rng.uniform(*OWN_SPEEDS))
+            yield other
 
 
 class Line:
@@ -111,13 +119,15 @@ def make(
     hours: float = 0.0,
     speaking: Path | None = None,
     speaking_hours: float = 0.0,
+    others: float = 0.0,
     seconds: float = 1e9,
     device: str = "cuda:0",
     share: Share = (0, 1),
     seed: int = 1,
 ) -> None:
     """Speech: shards of hearing and of speaking in a folder each, of so many hours (all shares together), or what is
-    made in so many seconds. weights: folder that `convert` wrote; prints what was made about twice a minute."""
+    made in so many seconds. others: share of speaking that thousands of speakers say beside our own voices; weights:
+    folder that `convert` wrote. Prints what was made about twice a minute."""
     start = told = time.monotonic()
     number, count = share
     where = torch.device(device)
@@ -131,17 +141,17 @@ def make(
     voices, sentences = Voices(weights / "voices.safetensors", where), load_script(script)
     lines: dict[str, Line] = {}
 
-    def line(name: str, draw: Draw, writer: HearingWriter | SpeakingWriter, wanted: float) -> None:
+    def line(name: str, drawn: Callable[..., Spoken], writer: HearingWriter | SpeakingWriter, wanted: float) -> None:
         # Of few hours, batches are smaller: what waits in them until the end is less.
         size = min(_BATCH_SECONDS, max(wanted / count * 3600 / 800, 8.0))
         rng = np.random.default_rng([seed, number, len(lines)])
-        said = orders(sentences, rng, lambda: draw(voices, rng))
+        said = orders(sentences, rng, drawn(voices, rng))
         lines[name] = Line(said, Batches(model, voices, where, _ROWS, size), writer, wanted / count)
 
     if hearing and hours > 0:
         line("hearing", any_voice, HearingWriter(hearing, number), hours)
     if speaking and speaking_hours > 0:
-        line("speaking", own_voice, SpeakingWriter(speaking, number), speaking_hours)
+        line("speaking", partial(few_and_many, share=others), SpeakingWriter(speaking, number), speaking_hours)
 
     def tell() -> None:
         spent = time.monotonic() - start

@@ -1,10 +1,11 @@
-"""Kokoro's voices, mixtures of them drawn at random, and the four mixtures that are our own voices.
+"""Kokoro's voices, mixtures of them drawn at random, the four mixtures that are our own voices, and thousands of
+speakers from whom cloning is learnt.
 
 A voice is float32 [510, 256]: one style for every number of phonemes. A mixture is a weighted mean of voices.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,9 @@ ENGLISH_SHARE = 0.75  # of draws; the other voices speak English with an accent
 MIXED_SHARE = 0.5  # of draws that mix two or three voices
 SPEEDS = 0.75, 1.35
 OWN_SPEEDS = 0.96, 1.04
+SPEAKERS = 4000
+HELD_OUT = 40  # one speaker of so many is never trained on
+_SPEAKER_PITCHES, _SPEAKER_SPEEDS = (0.88, 1.14), (0.85, 1.15)
 
 OWN: Mapping[str, Mapping[str, float]] = {
     "clara": {"af_heart": 0.6, "af_bella": 0.3, "af_sarah": 0.1},
@@ -30,12 +34,14 @@ OWN: Mapping[str, Mapping[str, float]] = {
 @dataclass(frozen=True)
 class Voice:
     """A mixture: rows of the voices' table and their weights, which sum to 1. british: which accent's phonemes it
-    is given."""
+    is given; pitch: played so much faster, which raises formants too; held_out: never trained on."""
 
     rows: tuple[int, ...]
     weights: tuple[float, ...]
     british: bool
     name: str = ""
+    pitch: float = 1.0
+    held_out: bool = False
 
 
 def save_voices(files: Mapping[str, bytes], path: Path) -> None:
@@ -68,9 +74,16 @@ class Voices:
         rows = tuple(self.names.index(n) for n in parts)
         return Voice(rows, tuple(parts.values()), next(iter(parts)).startswith("b"), name)
 
-    def draw(self, rng: np.random.Generator) -> Voice:
-        """A voice, or a mixture of two or three."""
-        count = int(rng.integers(2, 4)) if rng.random() < MIXED_SHARE else 1
+    def speaker(self, number: int) -> tuple[Voice, float]:
+        """One of SPEAKERS and the speed of speaking: a mixture, always the same under one number."""
+        rng = np.random.default_rng([SPEAKERS, number])
+        mixture, pitch = self.draw(rng, 1.0), float(np.exp(rng.uniform(*np.log(_SPEAKER_PITCHES))))
+        voice = replace(mixture, name=f"s{number:04d}", pitch=pitch, held_out=number % HELD_OUT == 0)
+        return voice, float(rng.uniform(*_SPEAKER_SPEEDS)) / pitch
+
+    def draw(self, rng: np.random.Generator, mixed: float = MIXED_SHARE) -> Voice:
+        """A voice, or (a share of `mixed`) a mixture of two or three."""
+        count = int(rng.integers(2, 4)) if rng.random() < mixed else 1
         rows: list[int] = []
         for _ in range(count):
             group = self._english if rng.random() < ENGLISH_SHARE else self._other

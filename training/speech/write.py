@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import soxr
 from numpy.typing import NDArray
 
 from training.speech.batches import Order
@@ -19,13 +20,13 @@ from training.speech.script import groups
 from training.speech.takes import HEARING_RATE, RATE, Checked, plausible
 from training.tts.config import FRAME, LABEL
 from training.tts.phones import IPA, NUMBER, SILENCE, UNKNOWN
-from training.tts.speech import Shard, Utterance, join, levelled
+from training.tts.speech import Utterance, join, levelled
 
 _FRAME_SECONDS = 0.025  # of a duration
 _SHARD_SECONDS = 600
 _LEAD_SECONDS = 0.04  # a word sounds so much before its durations say: measured at onsets behind pauses
 _PAUSE = 5  # frames from which a space between words is silence
-_HELD_OUT = 64  # one text of so many is kept from training a speaking model
+_HELD_OUT = 64  # one text of so many is kept from training a speaking model, beside some speakers
 _PHONE = {VOCABULARY[letter]: NUMBER[name] for letter, name in IPA.items() if letter in VOCABULARY}
 _MARKS = frozenset(VOCABULARY[c] for c in "ˈˌ")
 _LONG = VOCABULARY["ː"]
@@ -62,11 +63,12 @@ def phone_labels(tokens: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def frame_labels(order: Order, durations: NDArray[np.int64], first: int, count: int) -> NDArray[np.uint8]:
-    """`count` labels at 50 a second, from sample `first` at 24 kHz; silence after the end."""
+    """`count` labels at 50 a second of what is heard, from sample `first` at 24 kHz as it was said; silence after the
+    end."""
     labels = np.concatenate([[SILENCE], phone_labels(order.tokens), [SILENCE]]).astype(np.uint8)
     long_space = (labels == UNKNOWN) & (durations >= _PAUSE)
     frames = np.repeat(np.where(long_space, SILENCE, labels), durations)
-    at = ((first + (np.arange(count) + 0.5) * LABEL) / (RATE * _FRAME_SECONDS)).astype(np.int64)
+    at = ((first + (np.arange(count) + 0.5) * LABEL * order.voice.pitch) / (RATE * _FRAME_SECONDS)).astype(np.int64)
     return np.append(frames, SILENCE)[at.clip(max=len(frames))].astype(np.uint8)
 
 
@@ -155,45 +157,38 @@ class HearingWriter:
 
 
 class SpeakingWriter:
-    """Shards of training.tts.speech, a voice each: `NAME-SS-KKKK.npz`."""
+    """Shards of training.tts.speech, `speech-SS-KKKK.npz`, all voices in each; a speaker's utterances lie together."""
 
     def __init__(self, folder: Path, share: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._share = folder, share
-        self._pieces: dict[str, list[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]]] = {}
-        self._shards: Counter[str] = Counter()
+        self._folder, self._share, self._shard = folder, share, 0
+        self._pieces: list[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]] = []
+        self._frames = 0
         self.tally = Tally()
 
     def add(self, take: Checked, orders: list[Order], durations: NDArray[np.int64]) -> None:
         """One batch."""
         samples = take.samples.numpy()
         for row, order in enumerate(orders):
-            start, end = int(take.starts[row]), int(take.ends[row])
-            if not self.tally.verdict(order, take, row, (end - start) / RATE):
+            voice, start, end = order.voice, int(take.starts[row]), int(take.ends[row])
+            if not self.tally.verdict(order, take, row, (end - start) / RATE / voice.pitch):
                 continue
-            wave = levelled(samples[row, start:end].astype(np.float32) / 32768)
+            said = samples[row, start:end].astype(np.float32) / 32768
+            wave = levelled(said if voice.pitch == 1 else soxr.resample(said, RATE * voice.pitch, RATE))
             lasting = durations[row, : len(order.tokens) + 2]
             labels = quiet_ends(frame_labels(order, lasting, start, len(wave) // LABEL), wave)
-            held_out = zlib.crc32(order.text.encode()) % _HELD_OUT == 0
-            made = Utterance(order.spoken, order.voice.name, len(wave) // FRAME, held_out)
-            pieces = self._pieces.setdefault(order.voice.name, [])
-            pieces.append((made, wave, labels))
-            if sum(u.frames for u, _, _ in pieces) * FRAME >= _SHARD_SECONDS * RATE:
-                self._write(order.voice.name)
-
-    def _write(self, voice: str) -> None:
-        path = self._path(voice)
-        while path.exists():
-            self._shards[voice] += 1
-            path = self._path(voice)
-        shard: Shard = join(self._pieces.pop(voice))
-        shard.save(path)
-        self._shards[voice] += 1
-
-    def _path(self, voice: str) -> Path:
-        return self._folder / f"{voice}-{self._share:02d}-{self._shards[voice]:04d}.npz"
+            held_out = voice.held_out or zlib.crc32(order.text.encode()) % _HELD_OUT == 0
+            made = Utterance(order.spoken, voice.name, len(wave) // FRAME, held_out)
+            self._pieces.append((made, wave, labels))
+            self._frames += made.frames
+            if self._frames * FRAME >= _SHARD_SECONDS * RATE:
+                self.finish()
 
     def finish(self) -> None:
-        """Write what there is as shards."""
-        for voice in list(self._pieces):
-            self._write(voice)
+        """Write what there is as a shard."""
+        if not self._pieces:
+            return
+        while (path := self._folder / f"speech-{self._share:02d}-{self._shard:04d}.npz").exists():
+            self._shard += 1
+        join(sorted(self._pieces, key=lambda piece: piece[0].speaker)).save(path)
+        self._pieces, self._frames = [], 0

@@ -15,6 +15,7 @@ from training.tts.config import FRAMES_AN_HOUR, Config
 from training.tts.decoder_run import DecoderRun, DecoderTrainer
 from training.tts.own_codes import own_codes
 from training.tts.recordings import read_recordings, write_codes
+from training.tts.references import References
 from training.tts.speech import shards
 from training.tts.talker_run import TalkerRun, TalkerTrainer
 from training.tts.text import speakable
@@ -29,9 +30,9 @@ def train_words(*, text: Path, out: Path) -> None:
     train_tokenizer(filter(None, texts), CONFIG.talker.text_vocab_size, out)
 
 
-def save_recordings(tar: Path, /, *, speaker: str, out: Path) -> None:
+def save_recordings(tar: Path, /, *, out: Path) -> None:
     """A tar of recordings as a shard, without phone labels."""
-    read_recordings(tar, speaker).save(out)
+    read_recordings(tar).save(out)
 
 
 def train_codec(given: CodecRun) -> None:
@@ -51,10 +52,14 @@ def train_talker(given: TalkerRun) -> None:
     TalkerTrainer(CONFIG, given).train()
 
 
-def save_own_codes(*, codes: Path, talker: Path, tokenizer: Path, out: Path, device: str = "cuda") -> None:
-    """The same codes with the predictor's own after the first book. tokenizer: tokenizer.json."""
-    words, trained = Tokenizer.from_file(str(tokenizer)), load_talker(talker, CONFIG)
-    own_codes(trained, load_codes(codes), CONFIG, words, torch.device(device)).save(out)
+def save_own_codes(
+    *, codes: Path, talker: Path, tokenizer: Path, out: Path, speech: tuple[Path, ...] = (), device: str = "cuda"
+) -> None:
+    """The same codes with the predictor's own after the first book. tokenizer: tokenizer.json; speech: as for
+    talker."""
+    words, trained, where = Tokenizer.from_file(str(tokenizer)), load_talker(talker, CONFIG), torch.device(device)
+    references = References(shards(speech), CONFIG.speakers, where)
+    own_codes(trained, load_codes(codes), CONFIG, words, where, references).save(out)
 
 
 def train_decoder(given: DecoderRun) -> None:

@@ -1,6 +1,6 @@
 """Checkpoints in the official Qwen3-TTS-12Hz layout.
 
-folder/config.json, generation_config.json, model.safetensors (`talker.*`), tokenizer.json, and
+folder/config.json, generation_config.json, model.safetensors (`talker.*`, `speaker_encoder.*`), tokenizer.json, and
 folder/speech_tokenizer/config.json, model.safetensors (`decoder.*`; the encoder is not shipped). The extra key
 "hearsay" in config.json says what the runtime must know and the official config does not hold: how text is written
 before it is tokenised.
@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 from training.tts.codec import Codec, half
 from training.tts.config import FRAME, RATE, CodecShape, Config
 from training.tts.prompt import LANGUAGE, codec_ids
-from training.tts.talker import Talker
+from training.tts.talker import Talker, official
 from training.tts.text import RULES
 from training.tts.tokenizer import FILE, text_ids
 
@@ -70,6 +70,7 @@ def model_config(config: Config, tokenizer: Tokenizer, voices: tuple[str, ...]) 
         tts_model_size="pocket", tokenizer_type="qwen3_tts_tokenizer_12hz", assistant_token_id=ids.assistant,
         im_start_token_id=ids.im_start, im_end_token_id=ids.im_end, tts_pad_token_id=ids.pad, tts_bos_token_id=ids.bos,
         tts_eos_token_id=ids.eos, talker_config=talker_config(config, voices),
+        speaker_encoder_config=asdict(config.speaker) | dict(enc_dim=config.talker.hidden_size, sample_rate=RATE),
         hearsay=dict(
             name=config.name, licence="Apache-2.0", codebook_size=config.codec.codebook_size, layouts=["stream"],
             text=dict(
@@ -96,16 +97,16 @@ def codec_config(shape: CodecShape) -> dict[str, Any]:
 
 
 def save_talker(talker: Talker, path: Path) -> None:
-    """model.safetensors: `talker.*`, float16."""
+    """model.safetensors: `talker.*` and `speaker_encoder.*`, float16."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".part")
-    save_file({f"talker.{k}": v for k, v in half(talker.state_dict()).items()}, temporary, {"format": "pt"})
+    save_file({official(k): v for k, v in half(talker.state_dict()).items()}, temporary, {"format": "pt"})
     temporary.rename(path)
 
 
 def load_talker(path: Path, config: Config) -> Talker:
     """A talker of `config`'s shape with the weights of `path`."""
-    talker = Talker(config.talker, config.codec)
+    talker = Talker(config.talker, config.codec, config.speaker)
     talker.load_state_dict({k.removeprefix("talker."): v.float() for k, v in load_file(path).items()})
     return talker.eval()
 

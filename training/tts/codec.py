@@ -56,24 +56,17 @@ def save_codec(codec: Codec, path: Path) -> None:
     temporary.rename(path)
 
 
-def load_codec(path: Path, shape: CodecShape | None = None) -> Codec:
-    """A codec from `save_codec`, of the shape that it was saved with; or of `shape`, where transformer layers of the
-    decoder that the file does not have are fresh.
+def load_codec(path: Path) -> Codec:
+    """A codec from `save_codec`, of the shape that it was saved with.
 
     Raises:
         ValueError: it does not fit that shape; says where.
     """
     with safe_open(path, "pt") as file:
         stored = json.loads(file.metadata()["shape"])
-    codec = Codec(shape or CodecShape(**{k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}))
-    added = range(stored["num_hidden_layers"], codec.shape.num_hidden_layers)
-    fresh = {
-        key: value
-        for key, value in codec.state_dict().items()
-        if key.startswith(tuple(f"decoder.pre_transformer.layers.{i}." for i in added))
-    }
+    codec = Codec(CodecShape(**{k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}))
     try:
-        codec.load_state_dict(fresh | {k: v.float() for k, v in load_file(path).items()})
+        codec.load_state_dict({k: v.float() for k, v in load_file(path).items()})
     except RuntimeError as error:
         raise ValueError(f"{path}: {error}") from error
     return codec.eval()

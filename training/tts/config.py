@@ -56,6 +56,19 @@ class TalkerShape:
 
 
 @dataclass(frozen=True)
+class SpeakerShape:
+    """The speaker encoder (official names)."""
+
+    mel_dim: int = 128
+    enc_channels: tuple[int, ...] = (256, 256, 256, 256, 512)
+    enc_kernel_sizes: tuple[int, ...] = (5, 3, 3, 3, 1)
+    enc_dilations: tuple[int, ...] = (1, 2, 3, 4, 1)
+    enc_attention_channels: int = 64
+    enc_res2net_scale: int = 8
+    enc_se_channels: int = 64
+
+
+@dataclass(frozen=True)
 class CodecTraining:
     """Optimisation of the codec. The schedule runs on wall-clock: a machine is there for so long."""
 
@@ -108,9 +121,12 @@ class TalkerTraining:
     lengths: tuple[int, ...] = (48, 72, 100, 140, 200, 320)  # positions of a row: the buckets
     predictor_frames: int = 6144  # frames a step that the predictor learns from
     rate: float = 1e-3
+    encoder_pace: float = 0.3  # of the rate, for the speaker encoder: nothing in it keeps activations at one size
     warmup_steps: int = 200
     final_rate: float = 0.02
     dropout: float = 0.1
+    cloned_rows: float = 0.5  # rows of a step whose speaker is heard in a recording; the others have our own voices
+    narrow: float = 0.5  # of these recordings, how many lack their upper frequencies
     code_noise: float = 0.03  # input codes replaced at random, mean share
     own_rows: float = 0.6  # rows of a step in which a share of the frames holds the model's own likeliest codes
     own_first: float = 0.15  # of such frames, how many take codebook 0 from the talker too
@@ -129,8 +145,9 @@ class Config:
     name: str = "pocket-tts-en"
     codec: CodecShape = field(default_factory=CodecShape)
     talker: TalkerShape = field(default_factory=TalkerShape)
+    speaker: SpeakerShape = field(default_factory=SpeakerShape)
     codec_training: CodecTraining = field(default_factory=CodecTraining)
     decoder_training: DecoderTraining = field(default_factory=DecoderTraining)
     talker_training: TalkerTraining = field(default_factory=TalkerTraining)
-    # Of the codec vocabulary, in the order of their ids.
-    speakers: tuple[str, ...] = ("clara", "maeve", "hugo", "owen", "kathleen")
+    # Our own voices, of the codec vocabulary, in the order of their ids.
+    speakers: tuple[str, ...] = ("clara", "maeve", "hugo", "owen")

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from training.ranks import Ranks
 from training.tts.codec import load_codec
 from training.tts.codes import load_codes
 from training.tts.config import Config, DecoderTraining
@@ -16,7 +17,7 @@ from training.tts.crops import CodedStore
 from training.tts.decoder import Decoder
 from training.tts.discriminators import Discriminators, verdict
 from training.tts.ear import Ear
-from training.tts.graph import adamw, apply, autocast
+from training.tts.graph import Learner, autocast
 from training.tts.run import BETAS, DECAY, TEST_CROPS, Run, Step, Trainer
 from training.tts.speech import load_shard, shards
 
@@ -27,28 +28,32 @@ class DecoderStep(Step[DecoderTraining]):
     """Weights, optimisers and buffers of a run."""
 
     def __init__(
-        self, decoder: Decoder, training: DecoderTraining, speech: CodedStore, ear: Ear | None, device: torch.device,
+        self, decoder: Decoder, training: DecoderTraining, speech: CodedStore, ear: Ear | None, ranks: Ranks,
         *, graphs: bool,
     ) -> None:  # fmt: skip
-        super().__init__(training, decoder, MEASURES, ear, device, graphs=graphs)
+        super().__init__(training, decoder, MEASURES, ear, ranks, graphs=graphs)
         self.speech = speech
-        self.discriminators = Discriminators(training.period_widths, training.spectrum_width).to(device).train()
+        self.discriminators = Discriminators(training.period_widths, training.spectrum_width).to(self.device).train()
         # Neither the books nor what leads to them get a gradient, so the encoder's codes stay.
-        self.optimizer = adamw(decoder.parameters(), device, BETAS, DECAY)
-        self.telling = adamw(self.discriminators.parameters(), device, BETAS, DECAY)
-        self.parts = {
-            "decoder": decoder, "discriminators": self.discriminators,
-            "optimizer": self.optimizer, "discriminators' optimizer": self.telling,
-        }  # fmt: skip
+        for part in (decoder.quantizer.rvq_first, decoder.quantizer.rvq_rest):
+            part.input_proj.requires_grad_(False)
+        self.modules = {"decoder": decoder, "discriminators": self.discriminators}
+        names = {"decoder": "optimizer", "discriminators": "discriminators' optimizer"}
+        self.learners = {
+            names[name]: Learner(
+                [{"params": list(module.parameters()), "weight_decay": DECAY}], self.device, BETAS, training.clip
+            )
+            for name, module in self.modules.items()
+        }
 
     def draw(self) -> tuple[Tensor, ...]:
         return self.speech.crop(self.training.batch, self.training.frames)
 
     def begin(self) -> Callable[[], None]:
         """What does one step and fills its own buffers."""
-        return self.captured(self._step)
+        return self.captured(self._gradients)
 
-    def _step(self) -> None:
+    def _gradients(self) -> None:
         t, (codes, wave) = self.training, self.crop
         with autocast(self.device):
             decoded, real = self.slices(self.decoder.quantizer.decode(codes), wave)
@@ -57,18 +62,9 @@ class DecoderStep(Step[DecoderTraining]):
             found = verdict(self.discriminators(real), self.discriminators(judged))
         loss = t.mel_weight * distance + found.fooling + t.likeness_weight * found.likeness + t.ear_weight * heard
         (pull,) = torch.autograd.grad(loss, judged, retain_graph=True)
-        self._tell(found.telling)
-        self.optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(found.telling, inputs=list(self.discriminators.parameters()))
         decoded.backward(pull)
-        norm = apply(self.optimizer, t.clip)
-        self.measure(distance, found.telling, found.fooling, found.likeness, heard, norm)
-
-    def _tell(self, telling: Tensor) -> None:
-        """A step of the discriminators."""
-        parameters = list(self.discriminators.parameters())
-        for parameter, gradient in zip(parameters, torch.autograd.grad(telling, parameters), strict=True):
-            parameter.grad = gradient
-        apply(self.telling, self.training.clip)
+        self.measure(distance, found.telling, found.fooling, found.likeness, heard)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +120,8 @@ class DecoderTrainer(Trainer[DecoderStep]):
         super().__init__("decoder", MEASURES, config, t, run)
         self.codec = load_codec(run.start).to(self.device).train()
         self.speech, self.held_out = read_coded(run.speech, run.codes, self.device)
-        self.progress.log(f"{self.speech.hours:.2f} h, held out {self.held_out.hours:.2f} h")
-        self.step = DecoderStep(self.codec.decoder, t, self.speech, self.ear, self.device, graphs=run.graphs)
+        self.say(f"{self.speech.hours:.2f} h, held out {self.held_out.hours:.2f} h")
+        self.step = DecoderStep(self.codec.decoder, t, self.speech, self.ear, self.ranks, graphs=run.graphs)
         self.take()
 
     def train(self) -> None:
@@ -134,6 +130,7 @@ class DecoderTrainer(Trainer[DecoderStep]):
         self.progress.begin()
         self.go(step, self.run.steps)
         self.save()
+        self.ranks.end()
 
     def tests(self) -> tuple[Tensor, Tensor]:
         return self.held_out.crop(TEST_CROPS, self.training.frames)

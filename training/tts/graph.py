@@ -1,44 +1,71 @@
-"""A training step as one CUDA graph, and what such a step needs: rates as tensors, gradients that cannot poison the
-weights.
-"""
+"""A training step as CUDA graphs, and what such a step needs: rates as tensors, gradients in one flat tensor."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 _WARM_UP = 4  # runs before capture: lazy state of optimiser, cuDNN and compiled functions
 
 
-def adamw(
-    parameters: Iterable[nn.Parameter] | list[dict[str, object]], device: torch.device,
-    betas: tuple[float, float], weight_decay: float,
-) -> torch.optim.AdamW:  # fmt: skip
-    """AdamW whose rate may change between replays of a captured step."""
-    rate, cuda = torch.zeros((), device=device), device.type == "cuda"
-    return torch.optim.AdamW(parameters, lr=rate, betas=betas, weight_decay=weight_decay, fused=cuda, capturable=cuda)
+class Learner:
+    """AdamW on those of some parameters that require a gradient. The gradients lie in one flat tensor, so that ranks
+    average it and clipping is one operation; backward passes add to it.
+    """
 
+    def __init__(
+        self, groups: list[dict[str, Any]], device: torch.device, betas: tuple[float, float], clip: float
+    ) -> None:
+        """groups: params, weight_decay, and pace (of the rate) where it is not 1."""
+        # A rate is a tensor: it changes between replays of a captured step.
+        groups = [
+            {
+                "pace": 1.0,
+                **g,
+                "params": [p for p in g["params"] if p.requires_grad],
+                "lr": torch.zeros((), device=device),
+            }
+            for g in groups
+        ]
+        cuda = device.type == "cuda"
+        self.optimizer = torch.optim.AdamW(groups, betas=betas, fused=cuda, capturable=cuda)
+        parameters: list[nn.Parameter] = [p for group in groups for p in group["params"]]
+        sizes = [p.numel() for p in parameters]
+        self.gradient = torch.zeros(sum(sizes), device=device)
+        for p, part in zip(parameters, self.gradient.split(sizes), strict=True):
+            p.grad = part.view_as(p)
+        self.norm = torch.zeros((), device=device)
+        self.parameters, self._clip = parameters, clip
 
-def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    for group in optimizer.param_groups:
-        group["lr"].fill_(rate)
+    def rate(self, value: float) -> None:
+        """Set the rate of learning."""
+        for group in self.optimizer.param_groups:
+            group["lr"].fill_(value * group["pace"])
 
+    def clear(self) -> None:
+        """No gradient yet."""
+        self.gradient.zero_()
 
-def apply(optimizer: torch.optim.Optimizer, clip: float) -> Tensor:
-    """A step with clipped gradients; with zero gradients where any is not finite. Returns the gradients' norm."""
-    held = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-    norm = torch.nn.utils.clip_grad_norm_(held, clip, foreach=True)
-    for p in held:
-        p.grad.masked_fill_(~torch.isfinite(norm), 0.0)
-    optimizer.step()
-    return norm
+    def step(self) -> None:
+        """A step with the clipped gradient; with none where it is not finite, which would poison the weights."""
+        self.norm.copy_(self.gradient.norm())
+        scale = (self._clip / self.norm.clamp(min=1e-6)).clamp(max=1.0)
+        self.gradient.copy_(torch.where(self.norm.isfinite(), self.gradient * scale, 0.0))
+        self.optimizer.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.optimizer.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.optimizer.load_state_dict(state)
 
 
 def captured(
     step: Callable[[], None], fill: Callable[[], None], device: torch.device, *, graphs: bool, pool: object = None
 ) -> tuple[Callable[[], None], object]:
     """`step` as a graph over the buffers that `fill` writes, and its memory pool; `step` itself on a CPU, without
-    `graphs`, or (said aloud) where capture fails. The warm-up runs are training steps at the rate that is set.
+    `graphs`, or (said aloud) where capture fails. It is run a few times before.
     """
     if device.type != "cuda" or not graphs:
         return step, None

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.tts.config import Config
+from training.tts.references import Place
 from training.tts.tokenizer import TextIds
 
 LANGUAGE = "english"
@@ -44,7 +45,8 @@ def codec_ids(config: Config) -> CodecIds:
 class Row:
     """One utterance laid out, S positions. text, codec int16 [S] (codec: control id, or code 0 of the frame; -1: no
     codec embedding); rest int16 [S, K - 1] and frame bool [S] (position holds a frame); label int16 [S]; text_at
-    float32 [S]: position whose text should be spoken (-1: none); span: first and last text position + 1.
+    float32 [S]: position whose text should be spoken (-1: none); span: first and last text position + 1; slot: the
+    speaker's position; place: where the speaker is heard (references.py), None for one who has an id.
     """
 
     text: NDArray[np.int16]
@@ -54,13 +56,15 @@ class Row:
     label: NDArray[np.int16]
     text_at: NDArray[np.float32]
     span: tuple[int, int]
+    slot: int
+    place: Place | None = None
 
 
 def head(text: TextIds, codec: CodecIds, speaker: str, *, language: bool) -> tuple[list[int], list[int]]:
     """Text and codec ids of the positions before the first text token."""
     known = [codec.think, codec.think_bos, codec.language, codec.think_eos]
     tags = known if language else [codec.nothink, codec.think_bos, codec.think_eos]
-    control = [*tags, codec.speakers[speaker], codec.pad]
+    control = [*tags, codec.speakers.get(speaker, -1), codec.pad]
     return [*text.role, *[text.pad] * (len(control) - 1), text.bos], [-1] * len(text.role) + control
 
 
@@ -85,4 +89,4 @@ def lay_out(
     rest[start + 1 :], frame[start + 1 :] = codes[:, 1:], True
     label[start:-1], label[-1] = codes[:, 0], codec.eos
     text_at[start:] = start + np.arange(n + 1) / n * length
-    return Row(text_row, codec_row, rest, frame, label, text_at, (start, start + length))
+    return Row(text_row, codec_row, rest, frame, label, text_at, (start, start + length), start - 2)

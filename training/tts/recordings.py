@@ -25,14 +25,14 @@ def held_texts(rows: Iterable[dict[str, str]], every: int) -> set[str]:
     return set(sorted({row["text"] for row in rows})[::every])
 
 
-def read_recordings(tar: Path, speaker: str, every: int = _EVERY) -> Shard:
-    """All takes of a tar, as of one speaker, none with phone labels."""
+def read_recordings(tar: Path, every: int = _EVERY) -> Shard:
+    """All takes of a tar, none with phone labels."""
     rows = list(entries(tar))
     held = held_texts((row for row, _ in rows), every)
     pieces: list[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]] = []
     for row, data in rows:
         wave = levelled(decode(data, RATE, "float32"))
-        made = Utterance(row["text"], speaker, len(wave) // FRAME, row["text"] in held)
+        made = Utterance(row["text"], row["speaker"], len(wave) // FRAME, row["text"] in held)
         pieces.append((made, wave, np.full(len(wave) // LABEL, UNKNOWN, np.uint8)))
     return join(pieces)
 

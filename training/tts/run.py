@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from training.progress import Progress, rate_at
+from training.ranks import Ranks
 from training.tts.codec import Codec, save_codec
 from training.tts.config import FRAME, CodecTraining, Config, DecoderTraining
 from training.tts.decoder import Decoder
 from training.tts.ear import Ear
-from training.tts.graph import autocast, captured, set_rate
+from training.tts.graph import Learner, autocast, captured
 from training.tts.layers import compile_snake
 from training.tts.spectra import SpectralDistance
 
@@ -36,18 +37,20 @@ def cut(x: Tensor, start: Tensor, length: int) -> Tensor:
 
 
 class Step(ABC, Generic[T]):
-    """Static buffers, so that a step can be one CUDA graph, and what slices are compared by; what is derived has the
-    optimisers, and `begin` that gives the function that does one step.
+    """Static buffers, so that a step can be a CUDA graph, and what slices are compared by; what is derived has the
+    learners, and `begin` that gives the function that does one step.
     """
 
-    parts: Mapping[str, Any]
-    """Everything that steps change: modules and optimisers by name."""
+    modules: Mapping[str, nn.Module]
+    learners: Mapping[str, Learner]
+    """Everything that steps change, by name; the first learner's norm is the last of what is measured."""
 
     def __init__(
-        self, training: T, decoder: Decoder, measures: Sequence[str], ear: Ear | None, device: torch.device,
-        *, graphs: bool,
-    ) -> None:  # fmt: skip
+        self, training: T, decoder: Decoder, measures: Sequence[str], ear: Ear | None, ranks: Ranks, *, graphs: bool
+    ) -> None:
+        device = ranks.device
         self.training, self.decoder, self.device, self._graphs = training, decoder, device, graphs
+        self._ranks = ranks
         self.ear = None if ear is None else ear.to(device)
         self.distance = SpectralDistance(training.magnitude_weight).to(device)
         self.measures = torch.zeros(len(measures), device=device)
@@ -56,8 +59,12 @@ class Step(ABC, Generic[T]):
     def draw(self) -> tuple[Tensor, ...]:
         """New crops."""
 
-    def captured(self, step: Callable[[], None]) -> Callable[[], None]:
-        """What fills the buffers with new crops and does `step`, which reads them."""
+    def shared(self) -> list[Tensor]:
+        """What steps change without a gradient, and all processes take from the first."""
+        return []
+
+    def captured(self, gradients: Callable[[], None]) -> Callable[[], None]:
+        """What fills the buffers with new crops, does `gradients`, which reads them, and learns from all ranks'."""
         t, device = self.training, self.device
         if device.type == "cuda":
             torch.cuda.empty_cache()  # what steps before held in their graph
@@ -70,12 +77,30 @@ class Step(ABC, Generic[T]):
                 buffer.copy_(new)
             self._start.copy_(torch.randint(0, last + 1, (t.batch,), device=device))
 
+        def clear() -> None:
+            for learner in self.learners.values():
+                learner.clear()
+
+        def find() -> None:
+            clear()
+            gradients()
+
+        def learn() -> None:
+            for learner in self.learners.values():
+                learner.step()
+            self.measures[-1] = next(iter(self.learners.values())).norm
+
         self.rate(1e-6)
-        once, _ = captured(step, fill, device, graphs=self._graphs)
+        found, pool = captured(find, fill, device, graphs=self._graphs)
+        learnt, _ = captured(learn, clear, device, graphs=self._graphs, pool=pool)
 
         def run() -> None:
             fill()
-            once()
+            found()
+            for learner in self.learners.values():
+                self._ranks.mean(learner.gradient)
+            self._ranks.copy(self.shared())
+            learnt()
 
         return run
 
@@ -90,22 +115,21 @@ class Step(ABC, Generic[T]):
         return real.new_zeros(()) if self.ear is None else self.ear(decoded, real)
 
     def measure(self, *values: Tensor) -> None:
-        """Note what is reported."""
-        self.measures.copy_(torch.stack([value.detach().float() for value in values]))
+        """Note what is reported, without the norm."""
+        self.measures[:-1].copy_(torch.stack([value.detach().float() for value in values]))
 
     def rate(self, value: float) -> None:
         """Set the rate of learning."""
-        for part in self.parts.values():
-            if isinstance(part, torch.optim.Optimizer):
-                set_rate(part, value)
+        for learner in self.learners.values():
+            learner.rate(value)
 
     def state(self) -> dict[str, Any]:
         """To go on from."""
-        return {name: part.state_dict() for name, part in self.parts.items()}
+        return {name: part.state_dict() for name, part in (*self.modules.items(), *self.learners.items())}
 
     def take(self, state: dict[str, Any]) -> None:
         """Go on from `state`."""
-        for name, part in self.parts.items():
+        for name, part in (*self.modules.items(), *self.learners.items()):
             part.load_state_dict(state[name])
 
     @torch.no_grad()
@@ -142,23 +166,30 @@ class Trainer(ABC, Generic[S]):
         self, name: str, measures: Sequence[str], config: Config, training: CodecTraining | DecoderTraining, run: Run
     ) -> None:
         self.config, self.training, self.run = config, training, run
-        self.device = torch.device(run.device)
+        self.ranks = Ranks(run.device)
+        self.device = self.ranks.device
         self.progress = Progress(name, run.out, measures, self.device)
         torch.manual_seed(training.seed)
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         torch.backends.cudnn.benchmark = True
-        self.progress.log(f"snake compiled: {run.graphs and compile_snake(self.device)}")
+        self.say(f"snake compiled: {run.graphs and compile_snake(self.device)}")
         self.ear = None if run.ear is None else Ear(run.ear)
+
+    def say(self, text: str) -> None:
+        """A line of the log."""
+        if self.ranks.first:
+            self.progress.log(text)
 
     @abstractmethod
     def tests(self) -> tuple[Tensor, Tensor] | None:
         """Codes and samples of crops of held-out speech, if there is enough."""
 
     def take(self) -> None:
-        """Go on from the state that a run before this left, if any."""
+        """Go on from the state that a run before this left, if any; from here on each process draws its own crops."""
         state = self.progress.take()
         if state is not None:
             self.step.take(state)
+        torch.manual_seed(self.training.seed + self.ranks.share[0])
 
     def go(self, step: Callable[[], None], until: int, *, free: int = 0) -> None:
         """So many steps in all, or until the time is up. The first `free` are past the codebooks: there the rate does
@@ -167,14 +198,14 @@ class Trainer(ABC, Generic[S]):
         t, run, progress = self.training, self.run, self.progress
         first = progress.count
         began = saved = progress.seconds
-        while progress.count < until and progress.seconds < run.seconds:
+        while progress.count < until and (spent := self.ranks.same(progress.seconds)) < run.seconds:
             past = progress.count < free
-            part, warm = (0.0, progress.count) if past else (progress.seconds / run.seconds, progress.count - free)
+            part, warm = (0.0, progress.count) if past else (spent / run.seconds, progress.count - free)
             rate = rate_at(part, warm, t.rate, t.final_rate, t.warmup_steps)
             self.step.rate(rate)
             step()
             progress.stepped()
-            if progress.count % run.report == 0:
+            if self.ranks.first and progress.count % run.report == 0:
                 speed = (progress.count - first) / (progress.seconds - began)
                 progress.report(f"{speed:.1f}/s rate {rate:.1e}", self.step.measures)
                 if progress.seconds - saved > _SAVE_SECONDS and not past:
@@ -182,7 +213,9 @@ class Trainer(ABC, Generic[S]):
                     self.save()
 
     def save(self) -> None:
-        """Score, weights, and what going on needs."""
+        """Score, weights, and what going on needs; of the first process alone."""
+        if not self.ranks.first:
+            return
         progress = self.progress
         self.codec.eval()
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):

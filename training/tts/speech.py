@@ -66,9 +66,9 @@ def join(pieces: Iterable[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]
 
 
 def shards(folders: Iterable[Path]) -> list[Path]:
-    """Finished shards `NAME-…`, in the order of what follows the name: the first hours hold every voice."""
+    """Finished shards in the order of their names."""
     found = (path for folder in folders for path in folder.glob("*.npz") if ".part" not in path.name)
-    return sorted(found, key=lambda path: (path.stem.partition("-")[2], path.name))
+    return sorted(found, key=lambda path: path.name)
 
 
 def levelled(wave: NDArray[np.float32]) -> NDArray[np.int16]:

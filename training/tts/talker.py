@@ -1,5 +1,5 @@
 """Talker (codebook 0, one step a frame) and predictor (the other codebooks), with the official parameter names under
-`talker.`.
+`talker.`; and the speaker encoder, whose names are no part of them.
 
 Source of structure: Qwen3TTSTalkerForConditionalGeneration. Positions are plain (all three mRoPE axes are equal there).
 """
@@ -11,7 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from training.qwen3 import Layer, Past, Probe, RMSNorm, rotary
-from training.tts.config import CodecShape, TalkerShape
+from training.tts.config import CodecShape, SpeakerShape, TalkerShape
+from training.tts.speaker_encoder import LogMel, SpeakerEncoder, narrowed
+
+ENCODER = "speaker_encoder."  # what its parameters' names begin with
 
 
 class TalkerModel(nn.Module):
@@ -80,9 +83,9 @@ class ResizeMlp(nn.Module):
 
 
 class Talker(nn.Module):
-    """Everything under `talker.` in model.safetensors."""
+    """Everything in model.safetensors: `official` has its names there."""
 
-    def __init__(self, shape: TalkerShape, codec: CodecShape, dropout: float = 0.0) -> None:
+    def __init__(self, shape: TalkerShape, codec: CodecShape, speaker: SpeakerShape, dropout: float = 0.0) -> None:
         super().__init__()
         self.shape, self.books, self.size = shape, codec.num_quantizers, codec.codebook_size
         vocab = codec.codebook_size + shape.control_ids
@@ -95,6 +98,13 @@ class Talker(nn.Module):
                 nn.init.normal_(module.weight, 0.0, 0.02 if isinstance(module, nn.Linear) else 0.05)
                 if isinstance(module, nn.Linear) and module.bias is not None:
                     nn.init.zeros_(module.bias)
+        self.log_mel, self.speaker_encoder = LogMel(speaker.mel_dim), SpeakerEncoder(speaker, shape.hidden_size)
+
+    def voices(self, heard: Tensor, narrow: float = 0.0) -> Tensor:
+        """What takes the speaker's place: recordings [C, samples] -> [C, hidden]. narrow: how many of them lack their
+        upper frequencies.
+        """
+        return self.speaker_encoder(narrowed(self.log_mel(heard), narrow))
 
     def embed_text(self, ids: Tensor) -> Tensor:
         """int64 [...] -> [..., hidden]."""
@@ -133,3 +143,8 @@ class Talker(nn.Module):
         rows = torch.stack([hidden, self.model.codec_embedding(codes[:, 0]), *known], 1)
         out = self.code_predictor(rows)[:, 1:]
         return torch.einsum("nkd,kvd->nkv", out, torch.stack([head.weight for head in self.code_predictor.lm_head]))
+
+
+def official(name: str) -> str:
+    """The official name of a parameter of `Talker`."""
+    return name if name.startswith(ENCODER) else f"talker.{name}"

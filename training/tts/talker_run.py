@@ -3,6 +3,7 @@
 What stands in `out` beside what `progress.py` names: model.safetensors (newest).
 """
 
+from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,26 +13,34 @@ import torch
 from tokenizers import Tokenizer
 
 from training.progress import Progress, rate_at
+from training.ranks import Ranks
 from training.tts.checkpoint import save_talker
 from training.tts.codes import concatenate, load_codes
 from training.tts.config import Config
 from training.tts.graph import autocast
-from training.tts.rows import Bucket, make_buckets, make_rows
+from training.tts.prompt import Row
+from training.tts.references import References
+from training.tts.rows import Bucket, laid_out, make_buckets, make_rows
+from training.tts.speech import shards
 from training.tts.talker import Talker
 from training.tts.talker_step import MEASURES, TalkerStep, losses
 
 _REPORT = 300  # steps
 _TEST_ROWS = 200
+CLONED = "cloned"  # the score of those who are heard
 
 
 @dataclass(frozen=True)
 class TalkerRun:
-    """What a run is given besides the configuration."""
+    """What a run is given besides the configuration. speech: folders of the shards that the codes stand for, in which
+    speakers other than our own are heard; without it these are left out.
+    """
 
     codes: tuple[Path, ...]
     tokenizer: Path
     out: Path
     seconds: float
+    speech: tuple[Path, ...] = ()
     steps: int = 10**9
     evaluate_every: int = 1500
     device: str = "cuda"
@@ -43,29 +52,40 @@ class TalkerTrainer:
 
     def __init__(self, config: Config, run: TalkerRun) -> None:
         self.config, self.run = config, run
-        self.device = torch.device(run.device)
+        self.ranks = Ranks(run.device)
+        self.device = self.ranks.device
         self.progress = Progress("talker", run.out, MEASURES, self.device)
         t = config.talker_training
         torch.manual_seed(t.seed)
-        self._rng = np.random.default_rng(t.seed)
+        self._rng = np.random.default_rng(t.seed)  # every process takes rows of one length
         torch.backends.cuda.matmul.allow_tf32 = True
         tokenizer = Tokenizer.from_file(str(run.tokenizer))
         codes = concatenate([load_codes(path) for path in run.codes])
-        rows = make_rows(codes, config, tokenizer, held_out=False)
-        self.progress.log(f"{len(rows)} rows of {len(codes.text)} utterances")
-        self.buckets = make_buckets(rows, config, tokenizer, self.device)
+        references = References(shards(run.speech), config.speakers, self.device)
+        rows = make_rows(codes, config, tokenizer, held_out=False, references=references)
+        own = sum(row.place is None for row in rows)
+        self._say(f"{len(rows)} rows of {len(codes.text)} utterances, {own} of our own voices")
+        self.buckets = make_buckets(rows, config, tokenizer, self.device, references)
         if not self.buckets:
-            raise ValueError(f"codes: no rows of {', '.join(config.speakers)}")
+            raise ValueError(f"codes: no rows of {', '.join(config.speakers)} or of speakers in speech")
+        held = [i for i, held_out in enumerate(codes.held_out) if held_out] if self.ranks.first else []
+        tests = defaultdict[str, list[Row]](list)
+        for i, row in laid_out(codes, held, config, tokenizer, references).items():
+            tests[CLONED if row.place else codes.speaker[i]].append(row)
         self.tests = {
-            name: make_buckets(rows[:_TEST_ROWS], config, tokenizer, self.device)
-            for name in config.speakers
-            if (rows := make_rows(codes, config, tokenizer, held_out=True, speakers={name}))
+            name: make_buckets(found[:_TEST_ROWS], config, tokenizer, self.device, references)
+            for name, found in tests.items()
         }
-        self.talker = Talker(config.talker, config.codec, t.dropout).to(self.device).train()
-        self.progress.log(f"rows by length: { {b.length: b.rows for b in self.buckets} }")
+        self.talker = Talker(config.talker, config.codec, config.speaker, t.dropout).to(self.device).train()
+        self._say(f"rows by length: { {b.length: b.rows for b in self.buckets} }")
+        torch.manual_seed(t.seed + self.ranks.share[0])
         state = self.progress.take()
-        self.step = TalkerStep(self.talker, t, self.buckets, self.device, graphs=run.graphs, state=state)
-        self.progress.log("steps ready")
+        self.step = TalkerStep(self.talker, t, self.buckets, self.ranks, graphs=run.graphs, state=state)
+        self._say("steps ready")
+
+    def _say(self, text: str) -> None:
+        if self.ranks.first:
+            self.progress.log(text)
 
     def _choose(self) -> Bucket:
         weight = np.array([b.rows * b.length for b in self.buckets], float)
@@ -76,23 +96,27 @@ class TalkerTrainer:
         t, run, progress = self.config.talker_training, self.run, self.progress
         progress.begin()
         report = _REPORT if self.device.type == "cuda" else 5
-        while progress.count < run.steps and progress.seconds < run.seconds:
+        while progress.count < run.steps and (spent := self.ranks.same(progress.seconds)) < run.seconds:
             count = progress.count
-            done = max(progress.seconds / run.seconds, count / run.steps)
+            done = max(spent / run.seconds, count / run.steps)
             self.step.rate(rate_at(done, count, t.rate, t.final_rate, t.warmup_steps))
             self.step.guide_weight.fill_(max(0.0, 1 - count / t.guide_steps))
             self.step.own_share.fill_(min(1.0, count / max(t.own_steps, 1)))
             self.step.run(self._choose())
             progress.stepped()
-            if progress.count % report == 0:
+            if self.ranks.first and progress.count % report == 0:
                 progress.report(f"({100 * done:.0f} %) {progress.count / progress.seconds:.1f}/s", self.step.measures)
             if progress.count % run.evaluate_every == 0:
                 self._evaluate()
         self._evaluate()
+        self.ranks.end()
 
     @torch.no_grad()
     def _evaluate(self) -> None:
-        """Scores of held-out speech, teacher-forced and looking back on the model's own codes; saves."""
+        """Scores of held-out speech, teacher-forced and looking back on the model's own codes; saves. Of the
+        first process alone."""
+        if not self.ranks.first:
+            return
         self.talker.eval()
         scores: dict[str, dict[str, Any]] = {}
         for name, buckets in self.tests.items():

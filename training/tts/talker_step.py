@@ -1,4 +1,5 @@
-"""One optimisation step of talker and predictor, as one CUDA graph a bucket length."""
+"""One optimisation step of talker, predictor and speaker encoder: gradients by one CUDA graph a bucket length, then an
+update."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -8,14 +9,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from training.qwen3 import Probe
+from training.ranks import Ranks
 from training.tts.config import TalkerTraining
-from training.tts.graph import adamw, apply, autocast, captured, set_rate
+from training.tts.graph import Learner, autocast, captured
 from training.tts.prompt import IGNORE
 from training.tts.rows import Batch, Bucket
-from training.tts.talker import Talker
+from training.tts.talker import ENCODER, Talker
 
 MEASURES = (
-    "cross-entropy 0", "cross-entropy rest", "guide", "gradient norm", "accuracy 0", "accuracy 1", "accuracy rest",
+    "cross-entropy 0", "cross-entropy rest", "guide", "accuracy 0", "accuracy 1", "accuracy rest", "gradient norm",
 )  # fmt: skip
 _BETAS = (0.9, 0.95)
 _GUIDE_WIDTH, _GUIDE_MARGIN = 0.08, 1.5  # of the text's length, tokens: how far from the diagonal attention is free
@@ -44,26 +46,35 @@ def guide_loss(weights: Tensor, batch: Batch) -> Tensor:
     return ((weights * penalty).sum(-1) * counted).sum() / counted.sum().clamp(min=1)
 
 
-def embed(talker: Talker, batch: Batch, given: Tensor) -> Tensor:
-    """Input [B, S, hidden] of rows whose codes are `given`, int64 [B, S, K]."""
+def embed(talker: Talker, batch: Batch, given: Tensor, voices: Tensor | None) -> Tensor:
+    """Input [B, S, hidden] of rows whose codes are `given`, int64 [B, S, K]. voices: [C, hidden] of the cloned ones."""
     spoken = (batch.codec >= 0)[..., None]
     x = talker.embed_text(batch.text) + talker.model.codec_embedding(given[..., 0].clamp(min=0)) * spoken
-    return x + talker.embed_rest(given[..., 1:]) * batch.frame[..., None]
+    x = x + talker.embed_rest(given[..., 1:]) * batch.frame[..., None]
+    if voices is None:
+        return x
+    return x + torch.zeros_like(x).index_put((batch.cloned, batch.slot[batch.cloned]), voices.to(x.dtype))
+
+
+def heard_voices(talker: Talker, batch: Batch, narrow: float = 0.0) -> Tensor | None:
+    """Of the cloned rows [C, hidden]; None where there are none."""
+    return talker.voices(batch.heard, narrow) if len(batch.cloned) else None
 
 
 @torch.no_grad()
-def with_own(talker: Talker, batch: Batch, given: Tensor, share: Tensor, first_share: float) -> Tensor:
+def with_own(
+    talker: Talker, batch: Batch, given: Tensor, voices: Tensor | None, share: Tensor, first_share: float
+) -> Tensor:
     """`given` int64 [B, S, K], where the model's own likeliest codes stand in a `share` (float32 [R], R <= B) of the
     frames of the first R rows: books 1..K-1, in `first_share` of those frames codebook 0 too. It is what the talker
     looks back on when it speaks; the recorded codes alone would teach it to rely on what it will never see.
     """
     rows, (_, size, books) = len(share), given.shape
-    part = Batch(*(t if t is batch.chosen else t[:rows] for t in batch))
     trained = talker.training
     talker.eval()
-    hidden = talker.backbone(embed(talker, part, given[:rows]))[:, :-1]
+    hidden = talker.backbone(embed(talker, batch, given, voices)[:rows])[:, :-1]
     own = torch.rand(rows, size - 1, device=given.device) < share[:, None]
-    own &= part.frame[:, 1:]
+    own &= batch.frame[:rows, 1:]
     first = given[:rows, 1:, 0]
     if first_share:
         guess = talker.codec_head(hidden)[..., : talker.size].argmax(-1)
@@ -86,9 +97,10 @@ def losses(talker: Talker, batch: Batch, training: TalkerTraining, *, noise: boo
         share = training.code_noise * 2 * torch.rand(codes.shape[0], 1, 1, device=codes.device)
         bad = (torch.rand(codes.shape, device=codes.device) < share) & batch.frame[..., None]
         given = torch.where(bad, torch.randint(0, talker.size, codes.shape, device=codes.device), codes)
+    voices = heard_voices(talker, batch, training.narrow if noise else 0.0)
     if own is not None:
-        given = with_own(talker, batch, given, own, training.own_first if noise else 0.0)
-    x = embed(talker, batch, given)
+        given = with_own(talker, batch, given, voices, own, training.own_first if noise else 0.0)
+    x = embed(talker, batch, given, voices)
     probe = Probe()
     hidden = talker.backbone(F.dropout(x, training.dropout, noise), probe, training.guide_layer)
     logits = talker.codec_head(hidden).float()
@@ -103,74 +115,82 @@ def losses(talker: Talker, batch: Batch, training: TalkerTraining, *, noise: boo
 
 
 class TalkerStep:
-    """Optimiser and captured steps of a run, one a bucket."""
+    """Learner and captured steps of a run, one a bucket."""
 
     def __init__(
         self,
         talker: Talker,
         training: TalkerTraining,
         buckets: list[Bucket],
-        device: torch.device,
+        ranks: Ranks,
         *,
         graphs: bool,
         state: dict[str, Any] | None = None,
     ) -> None:
         """state: what `state` gave in a run before; it is taken before anything is captured."""
-        self.talker, self.training, self.device, self._graphs = talker, training, device, graphs
-        matrices = [p for p in talker.parameters() if p.dim() > 1]
-        vectors = [p for p in talker.parameters() if p.dim() <= 1]
-        groups: list[dict[str, object]] = [
-            {"params": matrices, "weight_decay": training.weight_decay}, {"params": vectors, "weight_decay": 0.0}
-        ]  # fmt: skip
-        self.optimizer = adamw(groups, device, _BETAS, training.weight_decay)
+        device = ranks.device
+        self.talker, self.training, self.device, self._graphs, self._ranks = talker, training, device, graphs, ranks
+        groups: list[dict[str, Any]] = []
+        for encoder, pace in ((False, 1.0), (True, training.encoder_pace)):
+            part = [p for name, p in talker.named_parameters() if name.startswith(ENCODER) == encoder]
+            for matrices, decay in ((True, training.weight_decay), (False, 0.0)):
+                chosen = [p for p in part if (p.dim() > 1) == matrices]
+                groups.append({"params": chosen, "weight_decay": decay, "pace": pace})
+        self.learner = Learner(groups, device, _BETAS, training.clip)
         if state is not None:
             talker.load_state_dict(state["talker"])
-            self.optimizer.load_state_dict(state["optimizer"])
+            self.learner.load_state_dict(state["optimizer"])
         self.guide_weight = torch.ones((), device=device)
         self.own_share = torch.zeros((), device=device)  # at most so many frames of a row hold the model's own codes
         self.measures = torch.zeros(len(MEASURES), device=device)
         self.rate(1e-5)
         self._pool: object = None
         # The longest first: its memory serves the shorter ones.
-        self._steps: dict[int, tuple[Batch, Callable[[], None]]] = {}
+        self._gradients: dict[int, tuple[Batch, Callable[[], None]]] = {}
         for bucket in sorted(buckets, key=lambda b: -b.length):
-            self._steps[bucket.length] = self._capture(bucket)
+            self._gradients[bucket.length] = self._capture(bucket)
+        self._learn, _ = captured(self._update, self.learner.clear, device, graphs=graphs, pool=self._pool)
 
     def rate(self, value: float) -> None:
-        set_rate(self.optimizer, value)
+        self.learner.rate(value)
 
     def run(self, bucket: Bucket) -> None:
         """One step on rows drawn from `bucket`."""
-        batch, step = self._steps[bucket.length]
-        batch.copy_(self._draw(bucket))
-        step()
+        batch, gradients = self._gradients[bucket.length]
+        batch.copy_(bucket.draw(self.training))
+        gradients()
+        self._ranks.mean(self.learner.gradient)
+        self._learn()
 
     def state(self) -> dict[str, Any]:
         """Everything that steps change."""
-        return {"talker": self.talker.state_dict(), "optimizer": self.optimizer.state_dict()}
-
-    def _draw(self, bucket: Bucket) -> Batch:
-        return bucket.draw(self.training.positions, self.training.predictor_frames)
+        return {"talker": self.talker.state_dict(), "optimizer": self.learner.state_dict()}
 
     def _capture(self, bucket: Bucket) -> tuple[Batch, Callable[[], None]]:
-        batch = Batch(*(t.clone() for t in self._draw(bucket)))
+        batch = Batch(*(t.clone() for t in bucket.draw(self.training)))
 
         def fill() -> None:
-            batch.copy_(self._draw(bucket))
+            batch.copy_(bucket.draw(self.training))
 
-        step, pool = captured(lambda: self._step(batch), fill, self.device, graphs=self._graphs, pool=self._pool)
+        def find() -> None:
+            self._find(batch)
+
+        found, pool = captured(find, fill, self.device, graphs=self._graphs, pool=self._pool)
         self._pool = self._pool or pool
-        return batch, step
+        return batch, found
 
-    def _step(self, batch: Batch) -> None:
+    def _find(self, batch: Batch) -> None:
+        """Gradients, and what is measured."""
         rows = max(1, round(self.training.own_rows * len(batch.text)))
         own = self.own_share * torch.rand(rows, device=self.device)
+        self.learner.clear()
         with autocast(self.device):
             found = losses(self.talker, batch, self.training, noise=True, own=own)
             loss = found.first + found.rest + self.guide_weight * found.guide
-        self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        norm = apply(self.optimizer, self.training.clip)
-        values = (found.first, found.rest, found.guide, norm, *found.hits[:2], found.hits[1:].mean())
-        for i, value in enumerate(values):
-            self.measures[i] = value.detach()
+        values = (found.first, found.rest, found.guide, *found.hits[:2], found.hits[1:].mean())
+        self.measures[:-1].copy_(torch.stack([value.detach().float() for value in values]))
+
+    def _update(self) -> None:
+        self.learner.step()
+        self.measures[-1] = self.learner.norm

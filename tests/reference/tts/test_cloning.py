@@ -138,3 +138,18 @@ def test_the_prompt_of_a_clone_is_the_official_one(base: Case, layout: str, fram
     # The official code's trailing text is the padding row alone where the text is used up.
     assert len(theirs.trailing) == max(1, len(ours.trailing)) or (layout == "whole" and not len(ours.trailing))
     assert not len(ours.trailing) or np.abs(ours.trailing - theirs.trailing).max() <= 1e-5
+
+
+def test_the_encoder_that_training_makes_is_the_official_one(base: Case) -> None:
+    """Every name of its weights, and what it makes of samples."""
+    from training.tts.config import SpeakerShape
+    from training.tts.speaker_encoder import LogMel, SpeakerEncoder
+
+    sizes = {key: tuple(x) if isinstance(x, list) else x for key, x in official.TINY_SPEAKER.items()}
+    ours = SpeakerEncoder(SpeakerShape(**{k: v for k, v in sizes.items() if k != "sample_rate"}), 96).eval()
+    ours.load_state_dict(base.model.speaker_encoder.state_dict())
+    audio = clip(4.0, 6)
+    theirs = base.model.extract_speaker_embedding(audio, 24000)
+    with torch.no_grad():
+        found = ours(LogMel(128)(torch.from_numpy(audio)[None]))[0]
+    assert (found - theirs).abs().max() <= 1e-4 * theirs.abs().max()

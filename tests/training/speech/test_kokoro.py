@@ -1,5 +1,7 @@
 """The network in batches: rows do not depend on who is beside them."""
 
+from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ from safetensors.torch import save_file
 from training.speech.batches import STEP, Batches, Order, Said
 from training.speech.kokoro import Kokoro
 from training.speech.layers import snaked, styled
+from training.speech.make import few_and_many
 from training.speech.sound import Source
 from training.speech.voices import OWN, Voice, Voices
 from training.speech.weights import load, save
@@ -90,3 +93,17 @@ def test_mixtures_are_weighted_means_of_voices(voices: Voices) -> None:
         assert sum(mixture.values()) == pytest.approx(1)
     drawn = [voices.draw(np.random.default_rng(i)) for i in range(50)]
     assert {len(v.rows) for v in drawn} >= {1, 2} and all(sum(v.weights) == pytest.approx(1) for v in drawn)
+
+
+def test_speakers_are_many_always_the_same_and_some_held_out(voices: Voices) -> None:
+    rng = np.random.default_rng(1)
+    said = list(islice(few_and_many(voices, rng, 0.5), 2000))
+    own = Counter(voice.name for voice, _ in said if voice.name in OWN)
+    others = Counter(voice.name for voice, _ in said if voice.name not in OWN)
+    assert len(own) == 4 and min(own.values()) > 150 and 900 < others.total() < 1100
+    assert len(others) > 100 and Counter(others.values()).most_common(1)[0][0] == 6
+    assert all((voice, speed) == voices.speaker(int(voice.name[1:])) for voice, speed in said if voice.name in others)
+    everyone = [voices.speaker(number)[0] for number in range(200)]
+    assert len({(voice.rows, voice.weights, voice.pitch) for voice in everyone}) == 200
+    assert all(len(voice.rows) > 1 for voice in everyone) and sum(voice.held_out for voice in everyone) == 5
+    assert not any(voice.name in others for voice, _ in islice(few_and_many(voices, rng, 0.0), 100))

@@ -1,9 +1,11 @@
 """Takes become shards that the trainers read."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from training.speech import takes
@@ -80,12 +82,31 @@ def test_speaking_shards_are_those_of_the_speaking_model(tmp_path: Path) -> None
     again = SpeakingWriter(tmp_path, 0)
     again.add(takes.speaking(tone(1.0, 0.5, 1.0)), [said], durations)
     again.finish()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["clara-00-0000.npz", "clara-00-0001.npz"]
-    shard = load_shard(tmp_path / "clara-00-0000.npz")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["speech-00-0000.npz", "speech-00-0001.npz"]
+    shard = load_shard(tmp_path / "speech-00-0000.npz")
     [(made, wave, labels)] = shard.pieces()
     assert (made.text, made.speaker) == ("I go, yeah.", "clara")
     assert len(wave) == made.frames * FRAME and len(labels) == made.frames * 4
     assert (labels[:4] == SILENCE).all() and (labels[-8:] == SILENCE).all() and labels[5] == NUMBER["ay"]
+
+
+def test_a_speaker_sounds_higher_and_is_held_out_whole(tmp_path: Path) -> None:
+    """Played faster, labels with it; what speakers say lies side by side."""
+    durations = np.array([[20, 1, 9, 1, 5, 1, 10, 3, 1, 5, 1, 10, 5, 4, 25]])
+    writer, shards = SpeakingWriter(tmp_path, 0), []
+    for name, pitch, held_out in (("s0001", 1.0, False), ("s0040", 1.2, True), ("s0001", 1.0, False)):
+        said = order("ˈI ɡˈO, jˈɛs.")
+        voice = Voice((0,), (1.0,), False, name, pitch, held_out)
+        writer.add(takes.speaking(tone(1.0, 0.5, 1.0)), [replace(said, voice=voice)], durations)
+    writer.finish()
+    shards = list(load_shard(tmp_path / "speech-00-0000.npz").pieces())
+    assert [(u.speaker, u.held_out) for u, _, _ in shards] == [("s0001", False)] * 2 + [("s0040", True)]
+    (_, plain, _), _, (_, high, labels) = shards
+    heard = [np.abs(np.fft.rfft(w[4800:14400])).argmax() * 24_000 / 9600 for w in (plain, high)]
+    assert heard == [pytest.approx(440, abs=3), pytest.approx(528, abs=3)]
+    sounding = np.flatnonzero(labels != SILENCE)
+    loud = np.flatnonzero(np.abs(high.reshape(-1, 480)).max(1) > 300)
+    assert loud[0] - 1 <= sounding[0] and sounding[-1] <= loud[-1] + 1 and len(high) < 0.9 * len(plain)
 
 
 def test_labels_follow_the_durations_and_marks_their_sounds() -> None:

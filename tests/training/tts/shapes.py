@@ -8,7 +8,15 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from training.speech.slots import vocabulary
-from training.tts.config import CodecShape, CodecTraining, Config, DecoderTraining, TalkerShape, TalkerTraining
+from training.tts.config import (
+    CodecShape,
+    CodecTraining,
+    Config,
+    DecoderTraining,
+    SpeakerShape,
+    TalkerShape,
+    TalkerTraining,
+)  # fmt: skip
 from training.tts.speech import Shard, Utterance, join, levelled
 from training.tts.text import speakable
 from training.tts.tokenizer import train_tokenizer
@@ -26,6 +34,9 @@ CONFIG = Config(
         text_vocab_size=420, text_hidden_size=16, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
         num_attention_heads=2, num_key_value_heads=1, head_dim=16, predictor_hidden_size=16,
         predictor_intermediate_size=32, predictor_num_hidden_layers=1, predictor_num_attention_heads=1,
+    ),
+    speaker=SpeakerShape(
+        mel_dim=40, enc_channels=(16, 16, 16, 16, 24), enc_attention_channels=8, enc_res2net_scale=4, enc_se_channels=8
     ),
     codec_training=CodecTraining(
         batch=2, frames=12, slice_frames=3, history_frames=1, unquantised_steps=2, warmup_steps=2,

@@ -17,11 +17,12 @@ from safetensors.torch import load_file, save_file
 
 from bench.codec_quality import read_codes
 from tests.training.tts.shapes import CONFIG, tone_shard
+from training.ranks import Ranks
 from training.tts.codec import Codec, load_codec, save_codec
 from training.tts.codec_run import CodecRun, CodecStep, CodecTrainer
 from training.tts.codes import encode, load_codes
 from training.tts.crops import Store
-from training.tts.graph import captured
+from training.tts.graph import Learner, captured
 from training.tts.phones import UNKNOWN
 from training.tts.quantizer import SplitResidualVectorQuantizer
 from training.tts.recordings import read_recordings, write_codes
@@ -39,6 +40,11 @@ def store(shard: Shard) -> Store:
     made = Store(0.01, CPU)
     made.add(shard.wave, shard.labels)
     return made
+
+
+def made(codec: Codec) -> CodecStep:
+    speech = store(tone_shard("ada", frames=30))
+    return CodecStep(codec, CONFIG.codec_training, speech, None, Ranks("cpu"), graphs=False)
 
 
 @torch.inference_mode()
@@ -67,21 +73,16 @@ def test_a_codec_file_gives_the_same_codes_and_sound(tmp_path: Path) -> None:
     assert again.shape == codec.shape
 
 
-def test_layers_that_a_file_lacks_begin_anew_and_nothing_else_does(tmp_path: Path) -> None:
-    codec, path = small(), tmp_path / "codec.safetensors"
-    save_codec(codec, path)
-    more = replace(CONFIG.codec, num_hidden_layers=3)
-    layer = "decoder.pre_transformer.layers."
-    deeper = load_codec(path, more).state_dict()
-    assert {k.removeprefix(layer)[0] for k in deeper if k not in codec.state_dict()} == {"1", "2"}
-    assert all(torch.equal(deeper[k], v) for k, v in load_codec(path).state_dict().items())
-    wrong = (replace(more, intermediate_size=48), "layers.0.mlp"), (replace(more, num_quantizers=4), "rvq_rest")
-    for shape, name in wrong:
-        with pytest.raises(ValueError, match=f"codec.safetensors: (?s:.)*{name}"):
-            load_codec(path, shape)
+def test_a_file_of_another_shape_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "codec.safetensors"
+    save_codec(small(), path)
+    other = replace(CONFIG, codec=replace(CONFIG.codec, num_hidden_layers=3))
+    run = CodecRun(speech=(tmp_path,), out=tmp_path / "out", seconds=1.0, start=path, device="cpu")
+    with pytest.raises(ValueError, match=r"codec.safetensors: .*num_hidden_layers=1.* configured is .*layers=3"):
+        CodecTrainer(other, run)
     save_file({k: v for k, v in load_file(path).items() if "0.mlp.up" not in k}, path, metadata(path))
-    with pytest.raises(ValueError, match=f'Missing(?s:.)*"{layer}0.mlp.up_proj.weight"'):
-        load_codec(path, more)
+    with pytest.raises(ValueError, match='Missing(?s:.)*"decoder.pre_transformer.layers.0.mlp.up_proj.weight"'):
+        load_codec(path)
 
 
 def metadata(path: Path) -> dict[str, str]:
@@ -121,7 +122,9 @@ def test_unused_entries_come_back_to_life() -> None:
 def test_a_step_changes_what_it_may_change(free: bool) -> None:
     """Past the codebooks they stay as they are."""
     codec = small().train()
-    step = CodecStep(codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), None, CPU, graphs=False)
+    step = CodecStep(
+        codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), None, Ranks("cpu"), graphs=False
+    )
     if not free:
         step.begin_codebooks(batches=4)
     before = {k: v.clone() for k, v in codec.state_dict().items()}
@@ -137,21 +140,26 @@ def test_a_step_changes_what_it_may_change(free: bool) -> None:
 def test_what_a_captured_step_would_read_and_write_stays_where_it_is() -> None:
     """A graph replays addresses: new crops and a new rate come into the same memory."""
     codec = small().train()
-    step = CodecStep(codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), None, CPU, graphs=False)
+    step = CodecStep(
+        codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), None, Ranks("cpu"), graphs=False
+    )
     step.take(step.state())
     run = step.begin(free=False)
     run()
 
+    optimizer = step.learner.optimizer
+
     def places() -> list[int]:
-        held = [*codec.state_dict().values(), *step.crop, step.measures, step.optimizer.param_groups[0]["lr"]]
-        held += [value for of in step.optimizer.state.values() for value in of.values()]
+        held = [*codec.state_dict().values(), *step.crop, step.measures, optimizer.param_groups[0]["lr"]]
+        held += [p.grad for p in codec.parameters() if p.grad is not None]
+        held += [value for of in optimizer.state.values() for value in of.values()]
         return [tensor.data_ptr() for tensor in held]
 
     before, crop = places(), step.crop[0].clone()
     step.rate(2e-3)
     run()
     assert places() == before and len(before) > 100
-    assert not torch.equal(step.crop[0], crop) and step.optimizer.param_groups[0]["lr"].item() == pytest.approx(2e-3)
+    assert not torch.equal(step.crop[0], crop) and optimizer.param_groups[0]["lr"].item() == pytest.approx(2e-3)
 
 
 def test_a_run_leaves_a_codec_and_goes_on_from_one(tmp_path: Path) -> None:
@@ -176,7 +184,9 @@ def test_a_run_leaves_a_codec_and_goes_on_from_one(tmp_path: Path) -> None:
 
 def test_steps_bring_decoded_tones_closer() -> None:
     codec = small().train()
-    step = CodecStep(codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), None, CPU, graphs=False)
+    step = CodecStep(
+        codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), None, Ranks("cpu"), graphs=False
+    )
     run = step.begin(free=True)
     step.rate(2e-3)
     distances = []
@@ -221,15 +231,31 @@ def test_held_out_recordings_become_the_encoder_s_codes(tmp_path: Path) -> None:
         for i, rate in enumerate((24000, 16000, 24000)):
             soundfile.write(tmp_path / f"{i}.wav", 0.1 * np.sin(np.arange(rate) / 9), rate)  # pyright: ignore
             tar.add(tmp_path / f"{i}.wav", f"./{i}.wav")
-        (tmp_path / "index.jsonl").write_text("".join(f'{{"file": "{i}.wav", "text": "{i}"}}\n' for i in range(3)))
+        (tmp_path / "index.jsonl").write_text(
+            "".join(f'{{"file": "{i}.wav", "text": "{i}", "speaker": "ada"}}\n' for i in range(3))
+        )
         tar.add(tmp_path / "index.jsonl", "./index.jsonl")
     assert write_codes(small(), [tmp_path / "a.tar"], tmp_path / "held-out.npz", 2) == 2
     found = read_codes(tmp_path / "held-out.npz")
     assert [one.file for one in found] == ["0.wav", "2.wav"] and [one.codes.shape for one in found] == [(13, 3)] * 2
-    read_recordings(tmp_path / "a.tar", "ada", 2).save(tmp_path / "ada-0.npz")
+    read_recordings(tmp_path / "a.tar", 2).save(tmp_path / "ada-0.npz")
     pieces = list(load_shard(tmp_path / "ada-0.npz").pieces())
     assert [u for u, _, _ in pieces] == [Utterance(str(i), "ada", 13, i != 1) for i in range(3)]
     assert all(len(w) == 13 * 1920 and (x == UNKNOWN).all() and len(x) == 13 * 4 for _, w, x in pieces)
+
+
+def test_a_gradient_that_is_no_number_changes_no_weight_and_the_others_are_clipped() -> None:
+    weight, still = torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(2), requires_grad=False)
+    groups = [{"params": [weight, still], "weight_decay": 0.0, "pace": 0.5}]
+    learner = Learner(groups, CPU, (0.0, 0.0), clip=1.0)
+    learner.rate(0.2)
+    for factor, wanted in ((float("nan"), 1.0), (50.0, 0.9)):
+        learner.clear()
+        (weight.sum() * factor).backward()
+        learner.step()
+        assert torch.allclose(weight, torch.full((3,), wanted), atol=1e-4)
+    assert learner.norm == pytest.approx(50 * 3**0.5) and learner.gradient.norm() == pytest.approx(1.0)
+    assert still.grad is None
 
 
 def test_a_step_that_cannot_be_captured_runs_without_a_graph(capsys: pytest.CaptureFixture[str]) -> None:

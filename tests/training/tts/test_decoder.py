@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 import torch
 
 from tests.training.tts.shapes import CONFIG, random_codes, tokenizer, tone_shard
+from training.ranks import Ranks
 from training.tts.codec import Codec, load_codec, save_codec
 from training.tts.codes import concatenate, encode, load_codes
 from training.tts.crops import CodedStore
@@ -66,7 +67,7 @@ def test_a_step_changes_the_decoder_and_its_judges_and_no_code() -> None:
     codec = small().train()
     wave = torch.rand(30 * 1920).mul(20000).to(torch.int16).numpy()
     store = CodedStore(wave, np.random.default_rng(1).integers(0, 32, (2, 30, 3)).astype(np.int16), CPU)
-    step = DecoderStep(codec.decoder, CONFIG.decoder_training, store, None, CPU, graphs=False)
+    step = DecoderStep(codec.decoder, CONFIG.decoder_training, store, None, Ranks("cpu"), graphs=False)
     parts = {"codec": codec, "judges": step.discriminators}
     before = {n: {k: v.clone() for k, v in p.state_dict().items()} for n, p in parts.items()}
     run = step.begin()
@@ -117,7 +118,7 @@ def test_own_codes_keep_the_first_book_and_those_that_do_not_fit(tmp_path: Path)
     torch.manual_seed(2)
     codes = random_codes(count=6, frames=24)
     codes.text[2] = " and".join([codes.text[2]] * 20)  # more tokens than frames
-    talker = Talker(CONFIG.talker, CONFIG.codec)
+    talker = Talker(CONFIG.talker, CONFIG.codec, CONFIG.speaker)
     own = own_codes(talker, codes, CONFIG, tokenizer(tmp_path), CPU)
     assert np.array_equal(own.codes[:, 0], codes.codes[:, 0]) and own.text == codes.text
     assert np.array_equal(own.of(2), codes.of(2))

@@ -15,6 +15,7 @@ from tests.training.tts import shapes
 from training.asr.checkpoint import save_weights
 from training.asr.model import PocketASR
 from training.asr.spectrogram import LogMel
+from training.ranks import Ranks
 from training.tts.codec import Codec
 from training.tts.codec_run import CodecStep
 from training.tts.crops import CodedStore, Store
@@ -78,12 +79,12 @@ def norm(ear: Ear, weight: float, *, fixed: bool) -> float:
     if fixed:
         codes = np.random.default_rng(1).integers(0, 32, (1, len(shard.wave) // 1920, 3)).astype(np.int16)
         training = replace(config.decoder_training, ear_weight=weight)
-        step = DecoderStep(codec.decoder, training, CodedStore(shard.wave, codes, cpu), ear, cpu, graphs=False)
+        step = DecoderStep(codec.decoder, training, CodedStore(shard.wave, codes, cpu), ear, Ranks("cpu"), graphs=False)
         once = step.begin()
     else:
         store, training = Store(0.01, cpu), replace(config.codec_training, ear_weight=weight)
         store.add(shard.wave, shard.labels)
-        step = CodecStep(codec, training, store, ear, cpu, graphs=False)
+        step = CodecStep(codec, training, store, ear, Ranks("cpu"), graphs=False)
         once = step.begin(free=False)
     once()
     assert step.measures[-2] > 0

@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 import torch
 
 from tests.training.tts.shapes import CONFIG, random_codes, tokenizer
+from training.ranks import Ranks
 from training.tts.checkpoint import load_talker, save_checkpoint
 from training.tts.codec import Codec
 from training.tts.prompt import codec_ids, lay_out
@@ -26,7 +27,7 @@ CPU = torch.device("cpu")
 
 def small() -> Talker:
     torch.manual_seed(0)
-    return Talker(CONFIG.talker, CONFIG.codec).eval()
+    return Talker(CONFIG.talker, CONFIG.codec, CONFIG.speaker).eval()
 
 
 @pytest.mark.parametrize("own", [0.0, 1.0])
@@ -38,7 +39,7 @@ def test_rows_are_learnt(tmp_path: Path, own: float) -> None:
     talker = small().train()
     training = replace(CONFIG.talker_training, dropout=0.0, code_noise=0.0)
     buckets = make_buckets(rows, CONFIG, tokenizer(tmp_path), CPU)
-    step = TalkerStep(talker, training, buckets, CPU, graphs=False)
+    step = TalkerStep(talker, training, buckets, Ranks("cpu"), graphs=False)
     step.rate(5e-3)
     step.own_share.fill_(own)
     seen = []
@@ -67,16 +68,16 @@ def test_a_share_of_the_frames_holds_the_models_own_codes(tmp_path: Path) -> Non
     """Only frames of the first rows change, all of them at share 1; books 1 up are then what the predictor says."""
     talker, batch = small().train(), drawn(tmp_path)
     given = torch.cat([batch.codec[..., None], batch.rest], -1)
-    made = with_own(talker, batch, given, torch.tensor([1.0, 0.5]), 0.0)
+    made = with_own(talker, batch, given, None, torch.tensor([1.0, 0.5]), 0.0)
     assert talker.training
     differs = (made != given).any(-1)
     assert not differs[2:].any() and not differs[~batch.frame].any() and torch.equal(made[..., 0], given[..., 0])
     share = differs[:2].sum(1) / batch.frame[:2].sum(1)
     assert share[0] > 0.9 and 0.2 < share[1] < 0.8
-    hidden = talker.eval().backbone(embed(talker, batch, given))
+    hidden = talker.eval().backbone(embed(talker, batch, given, None))
     at = batch.frame[0, 1:].nonzero()[:, 0]
     assert torch.equal(made[0, at + 1, 1:], talker.likeliest(hidden[0, at], given[0, at + 1, 0]))
-    with_first = with_own(talker, batch, given, torch.ones(4), 1.0)
+    with_first = with_own(talker, batch, given, None, torch.ones(4), 1.0)
     guess = talker.codec_head(hidden)[0, at, : talker.size].argmax(-1)
     assert torch.equal(with_first[0, at + 1, 0], guess) and (guess != given[0, at + 1, 0]).any()
 
@@ -85,11 +86,11 @@ def test_own_codes_are_looked_back_on_and_the_recorded_ones_asked_for(tmp_path: 
     talker, batch = small(), drawn(tmp_path)
     t = CONFIG.talker_training
     given = torch.cat([batch.codec[..., None], batch.rest], -1)
-    made = with_own(talker, batch, given, torch.ones(4), 0.0)
+    made = with_own(talker, batch, given, None, torch.ones(4), 0.0)
     plain, none = losses(talker, batch, t, noise=False), losses(talker, batch, t, noise=False, own=torch.zeros(4))
     fed = losses(talker, batch, t, noise=False, own=torch.ones(4))
     assert torch.allclose(plain.first, none.first) and torch.allclose(plain.rest, none.rest)
-    hidden = talker.backbone(embed(talker, batch, made))
+    hidden = talker.backbone(embed(talker, batch, made, None))
     first = torch.nn.functional.cross_entropy(talker.codec_head(hidden).flatten(0, 1), batch.label.flatten())
     assert torch.allclose(fed.first, first) and abs(fed.first - plain.first) > 1e-4
     target = given[:, 1:].flatten(0, 1)[batch.chosen]
@@ -102,7 +103,7 @@ def test_training_looks_back_on_own_codes(tmp_path: Path) -> None:
     rows = make_rows(random_codes(), CONFIG, tokenizer(tmp_path), held_out=False)
     training = replace(CONFIG.talker_training, dropout=0.0, code_noise=0.0, own_rows=1.0)
     step = TalkerStep(
-        small().train(), training, make_buckets(rows, CONFIG, tokenizer(tmp_path), CPU), CPU, graphs=False
+        small().train(), training, make_buckets(rows, CONFIG, tokenizer(tmp_path), CPU), Ranks("cpu"), graphs=False
     )
     bucket = make_buckets(rows, CONFIG, tokenizer(tmp_path), CPU)[0]
     found: list[float] = []
@@ -128,9 +129,10 @@ def test_a_run_is_scored_on_recorded_and_on_own_codes(tmp_path: Path) -> None:
 
 def test_held_out_and_foreign_speakers_stay_outside(tmp_path: Path) -> None:
     codes, bpe = random_codes(), tokenizer(tmp_path)
-    own = make_rows(codes, CONFIG, bpe, held_out=False, speakers={"ben"})
-    test = make_rows(codes, CONFIG, bpe, held_out=True)
-    assert len(own) == 6 and len(test) == 3
+    rows, test = (make_rows(codes, CONFIG, bpe, held_out=held_out) for held_out in (False, True))
+    assert (len(rows), len(test)) == (9, 3)
+    codes.speaker[1] = "carl"
+    assert len(make_rows(codes, CONFIG, bpe, held_out=False)) == 8
 
 
 def test_texts_are_read_in_words(tmp_path: Path) -> None:

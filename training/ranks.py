@@ -1,10 +1,11 @@
 """The processes of a run, one a GPU, as torchrun starts them; without torchrun a run is one process.
 
-Contract: every process makes the same steps. `mean` gives all of them one gradient, `same` the first one's number (a
-clock, by which a run is scheduled and ends). Only the first evaluates, reports and saves.
+Contract: every process makes the same steps. `mean` gives all of them one gradient, `copy` the first one's tensors,
+`same` its number (a clock, by which a run is scheduled and ends). Only the first evaluates, reports and saves.
 """
 
 import os
+from collections.abc import Iterable
 
 import torch
 import torch.distributed as dist
@@ -37,6 +38,12 @@ class Ranks:
         if self.share[1] > 1:
             dist.all_reduce(values)
             values /= self.share[1]
+
+    def copy(self, tensors: Iterable[Tensor]) -> None:
+        """Give all processes what the first one has in `tensors`."""
+        if self.share[1] > 1:
+            for tensor in tensors:
+                dist.broadcast(tensor, 0)
 
     def same(self, value: float) -> float:
         """What the first process gives."""

@@ -1,0 +1,69 @@
+"""Recordings in which the talker hears how a speaker sounds: of every utterance, others by the same speaker."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from training.tts.config import FRAME
+from training.tts.speech import Utterance, load_shard
+
+SHORTEST, LONGEST = 38, 125  # frames of a span: 3 to 10 s
+_READERS = 8  # files read at a time
+Place = tuple[int, int, int, int]
+"""Where a speaker's utterances begin and how many frames they have; the end of one among them and its frames."""
+
+
+class References:
+    """Speech on the device as int16 [frames, 1920], a speaker's utterances side by side; what is held out has its own
+    place beside what is trained on.
+    """
+
+    def __init__(self, shards: Iterable[Path], ours: Iterable[str], device: torch.device) -> None:
+        """ours: speakers who need none: their voices are learnt by name."""
+        skipped = set(ours)
+
+        def others(path: Path) -> list[tuple[Utterance, NDArray[np.int16]]]:
+            return [(u, wave.copy()) for u, wave, _ in load_shard(path).pieces() if u.speaker not in skipped]
+
+        found = defaultdict[tuple[str, bool], list[tuple[str, NDArray[np.int16]]]](list)
+        with ThreadPoolExecutor(_READERS) as pool:
+            for utterance, wave in chain.from_iterable(pool.map(others, shards)):
+                found[utterance.speaker, utterance.held_out].append((utterance.text, wave))
+        self._wave = torch.empty(sum(len(w) for x in found.values() for _, w in x), dtype=torch.int16, device=device)
+        self._wave = self._wave.view(-1, FRAME)
+        self._places: dict[tuple[str, bool, str], Place] = {}
+        begin = 0
+        for (speaker, held_out), utterances in found.items():
+            size, end = sum(len(wave) for _, wave in utterances) // FRAME, 0
+            for text, wave in utterances:
+                frames = len(wave) // FRAME
+                self._wave[begin + end : begin + end + frames].copy_(torch.from_numpy(wave).view(-1, FRAME))
+                end += frames
+                self._places[speaker, held_out, text] = begin, size, end, frames
+            begin += size
+
+    def place(self, speaker: str, held_out: bool, text: str) -> Place | None:
+        """Of an utterance; None where too little else of its speaker is there."""
+        found = self._places.get((speaker, held_out, text))
+        return found if found and found[1] - found[3] >= SHORTEST else None
+
+    def draw(self, places: Tensor) -> Tensor:
+        """Waveforms float32 [B, 240000] of spans of 3 to 10 s, each again and again for 10 s, that hold nothing of the
+        utterances themselves. places: int64 [B, 4] of `place`.
+        """
+        begin, size, end, frames = places[:, :, None].unbind(1)
+        other = size - frames
+
+        def chance() -> Tensor:
+            return torch.rand(len(places), 1, device=places.device)
+
+        length = torch.minimum((SHORTEST + chance() * (LONGEST + 1 - SHORTEST)).long(), other)
+        at = torch.arange(LONGEST, device=places.device) % length + (chance() * other).long()
+        return self._wave[begin + (end + at % other) % size].flatten(1).float() / 32768
