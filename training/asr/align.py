@@ -13,9 +13,9 @@ from torch import Tensor
 from audio.mel_filters import HOP
 from training.asr.encoder import token_count
 from training.asr.model import PocketASR
+from training.asr.plan import Utterance
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel, heard
-from training.asr.utterances import Utterance
 from training.shards import RATE
 
 NEGATIVE = -1e9

@@ -7,9 +7,8 @@ import pytest
 from tokenizers import Tokenizer
 
 from training.asr.config import Config
-from training.asr.plan import LONG_PREFIX, MUSIC, ROW, SHORT_PREFIX, SYNTHETIC, Planner, target_width
+from training.asr.plan import LONG_PREFIX, MUSIC, ROW, SHORT_PREFIX, SYNTHETIC, Planner, Utterance, target_width
 from training.asr.prompt import Prompt
-from training.asr.utterances import Utterance
 from training.shards import RATE
 
 from .shapes import CONFIG, SENTENCES, tiny_tokenizer
@@ -32,11 +31,9 @@ def utterances(real: bool) -> list[Utterance]:
     return out
 
 
-def planner(tokenizer: Tokenizer, config: Config = CONFIG, seed: int = 1) -> Planner:
-    made = Planner(config, Prompt(tokenizer), {"kubernetes": 2, "ventriloquist": 9}, seed)
-    made.add("librispeech", utterances(True))
-    made.add(SYNTHETIC, utterances(False))
-    return made
+def planner(tokenizer: Tokenizer, config: Config = CONFIG, seed: int = 1, **more: list[Utterance]) -> Planner:
+    known = {"librispeech": utterances(True), SYNTHETIC: utterances(False)} | more
+    return Planner(config, Prompt(tokenizer), {"kubernetes": 2, "ventriloquist": 9}, known, seed)
 
 
 def test_words_encode_one_by_one_as_in_a_sentence(tokenizer: Tokenizer) -> None:
@@ -80,8 +77,7 @@ def test_rows_fit_and_targets_are_what_was_cut(tokenizer: Tokenizer) -> None:
 
 def test_what_is_taught_is_what_is_heard(tokenizer: Tokenizer) -> None:
     """A pool whose samples are their own places: the teacher's row of the pool is the one that sounds in the middle."""
-    made = planner(tokenizer)
-    made.add(MUSIC, [Utterance(10_000_000, 40 * RATE, "", False, [])])
+    made = planner(tokenizer, **{MUSIC: [Utterance(10_000_000, 40 * RATE, "", False, [])]})
     rows = alone = 0
     for _ in range(40):
         plan = made.plan(0.5)
@@ -100,8 +96,8 @@ def test_what_is_taught_is_what_is_heard(tokenizer: Tokenizer) -> None:
 
 
 def test_a_word_that_was_never_heard_stands_in_the_context(tokenizer: Tokenizer) -> None:
-    made = Planner(CONFIG, Prompt(tokenizer), {"calm": 1, "letter": 25}, 1)
-    made.add("librispeech", [Utterance(0, 2 * RATE, "the sea was Calm.", False, [])])
+    known = {"librispeech": [Utterance(0, 2 * RATE, "the sea was Calm.", False, [])]}
+    made = Planner(CONFIG, Prompt(tokenizer), {"calm": 1, "letter": 25}, known, 1)
     prompt, short = Prompt(tokenizer), len(Prompt(tokenizer).prefix())
     contexts = 0
     for _ in range(30):
