@@ -73,14 +73,21 @@ def weights(file: Path, side: str) -> dict[str, Tensor]:
 
 
 def load_teacher(folder: Path, device: torch.device) -> Any:
-    """Hugging Face's WhisperForConditionalGeneration with those weights. `folder`: the package's model folder."""
+    """Hugging Face's WhisperForConditionalGeneration with those weights. `folder`: the package's model folder.
+
+    Raises:
+        ValueError: a graph in the folder is not the pinned one.
+    """
     from transformers import WhisperConfig, WhisperForConditionalGeneration
 
-    config = WhisperConfig(**json.loads((folder / "config.json").read_text()))
-    model = WhisperForConditionalGeneration(config)
-    state = weights(folder / "onnx" / "encoder_model_quantized.onnx", "encoder")
-    state |= weights(folder / "onnx" / "decoder_model_merged_quantized.onnx", "decoder")
+    state: dict[str, Tensor] = {}
+    for side, (name, pinned) in zip(("encoder", "decoder"), PINNED.items(), strict=True):
+        found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        if found != pinned:
+            raise ValueError(f"{folder / name}: SHA-256 {found}, pinned is {pinned}")
+        state |= weights(folder / name, side)
     state["proj_out.weight"] = state["model.decoder.embed_tokens.weight"]
+    model = WhisperForConditionalGeneration(WhisperConfig(**json.loads((folder / "config.json").read_text())))
     missing, unexpected = model.load_state_dict(state, strict=False)
     if missing or unexpected:
         raise ValueError(f"{folder}: lacks {missing}, does not know {unexpected}")
@@ -88,25 +95,12 @@ def load_teacher(folder: Path, device: torch.device) -> Any:
     return model.to(device, dtype).eval()
 
 
-def pinned_teacher(folder: Path, device: torch.device) -> Any:
-    """``load_teacher`` of the published files.
-
-    Raises:
-        ValueError: a graph in the folder is not the pinned one.
-    """
-    for name, pinned in PINNED.items():
-        found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        if found != pinned:
-            raise ValueError(f"{folder / name}: SHA-256 {found}, pinned is {pinned}")
-    return load_teacher(folder, device)
-
-
 def labeller(folder: Path, device: str) -> Callable[[Sequence[Clip]], Iterator[tuple[Clip, str, float]]]:
-    """What labels clips, of a model folder; raises as ``pinned_teacher``."""
+    """What labels clips, of a model folder; raises as ``load_teacher``."""
     from tokenizers import Tokenizer
 
     where = torch.device(device)
-    model, tokenizer = pinned_teacher(folder, where), Tokenizer.from_file(str(folder / "tokenizer.json"))
+    model, tokenizer = load_teacher(folder, where), Tokenizer.from_file(str(folder / "tokenizer.json"))
     return lambda clips: label(model, tokenizer, clips, where)
 
 
