@@ -12,11 +12,6 @@ from training.speech.kokoro import Kokoro
 
 FILE = "kokoro.safetensors"
 _SHORTER = (
-    ("encoder.albert_layer_groups.0.albert_layers.0.attention.LayerNorm", "attention_norm"),
-    ("encoder.albert_layer_groups.0.albert_layers.0.attention.", ""),
-    ("encoder.albert_layer_groups.0.albert_layers.0.", ""),
-    ("bert.embeddings.", "bert."),
-    ("bert.encoder.", "bert."),
     ("linear_layer.", ""),
     ("asr_res.0.", "asr_res."),
 )
@@ -95,7 +90,6 @@ def save(state: dict[str, Tensor], folder: Path) -> Path:
 
 def load(folder: Path) -> Kokoro:
     """The network in float32, from the file in `folder` (python -m training.speech convert makes it)."""
-    with torch.device("meta"):
-        model = Kokoro()
-    model.load_state_dict({name: value.float() for name, value in load_file(folder / FILE).items()}, assign=True)
+    model = Kokoro()
+    model.load_state_dict({name: value.float() for name, value in load_file(folder / FILE).items()})
     return model.requires_grad_(False).eval()
