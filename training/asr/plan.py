@@ -127,7 +127,7 @@ class Planner:
         rng = self._rng
         count = rng.randint(1, self._b.context_words)
         chosen: list[str] = []
-        bare = {w.strip(".,?!:") for w in words}
+        bare = dict.fromkeys(w.strip(".,?!:") for w in words)  # not a set: its order is another in every process
         unheard = any(self._rare.get(w.lower(), RARE) < _UNHEARD for w in bare)
         if words and (unheard or rng.random() < 0.6):
             spoken = sorted(bare, key=lambda w: (self._rare.get(w.lower(), RARE), -len(w), rng.random()))

@@ -1,6 +1,10 @@
 """Plans: what is heard and what is to be written belong together, and every row fits."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +16,8 @@ from training.asr.prompt import Prompt
 from training.shards import RATE
 
 from .shapes import CONFIG, SENTENCES, tiny_tokenizer
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +141,22 @@ def test_contexts_hold_spoken_and_unspoken_words(tokenizer: Tokenizer) -> None:
 def test_the_same_seed_plans_the_same(tokenizer: Tokenizer) -> None:
     a, b = (planner(tokenizer, seed=3).plan(0.1) for _ in range(2))
     assert (a.targets == b.targets).all() and (a.segments == b.segments).all()
+
+
+def test_the_same_seed_plans_the_same_in_another_process() -> None:
+    """Strings have other hashes there, and sets another order."""
+    code = """
+from tokenizers import Tokenizer
+from tests.training.asr.shapes import SHIPPED
+from tests.training.asr.test_plan import planner
+made = planner(Tokenizer.from_file(str(SHIPPED / "tokenizer.json")))
+print([made.plan(0.5).prefix.tolist() for _ in range(20)])
+"""
+    told = [
+        subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed})
+        for seed in "12"
+    ]
+    assert told[0] == told[1]
 
 
 def test_the_share_of_real_speech_moves_with_progress(tokenizer: Tokenizer) -> None:
