@@ -19,8 +19,8 @@ def licences(shards: tuple[Path, ...], /) -> None:
 def pack(
     folder: Path, /, *, corpus: str, licence: str, out: Path, kind: str = "mp3", without: Path | None = None
 ) -> None:
-    """A shard of a folder's audio files that have no texts. kind: their suffix; without: a file that names those to
-    leave out, one anywhere in a line."""
+    """A shard of a folder's audio files that have no texts. out: en-train-0N.tar, as docs/training.md names shards;
+    kind: the files' suffix; without: a file that names those to leave out, one anywhere in a line."""
     known = set(re.split(r"\s+", without.read_text())) if without else set[str]()
     files = (file for file in folder.glob(f"*.{kind}") if file.name not in known)
     print(f"{write_shard(files, corpus, licence, out)} clips")
