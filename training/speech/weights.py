@@ -26,10 +26,6 @@ PINNED = {
 }
 """SHA-256 of the packages. espeakng-loader 0.2.4 of PyPI brings libespeak-ng and its data (GPL-3.0), run while phonemes
 are prepared and never shipped."""
-_SHORTER = (
-    ("linear_layer.", ""),
-    ("asr_res.0.", "asr_res."),
-)
 
 
 def unpack(folder: Path, package: str) -> dict[str, bytes]:
@@ -54,9 +50,7 @@ def published(folder: Path) -> dict[str, Tensor]:
 def _name(name: str) -> str:
     """Ours for the graph's name of a parameter."""
     name = name.removeprefix("decoder.") if name.startswith("decoder.decoder.") else name.removeprefix("encoder.")
-    for theirs, ours in _SHORTER:
-        name = name.replace(theirs, ours)
-    return name
+    return name.replace("linear_layer.", "").replace("asr_res.0.", "asr_res.")
 
 
 def _reordered(weight: Tensor) -> Tensor:
