@@ -89,8 +89,7 @@ class Optimizer:
         with torch.no_grad():
             for key, momentum in self._momenta.items():
                 momentum.copy_(state["momenta"][key])
-            for mine, theirs in zip(self.average, state["average"], strict=True):
-                mine.copy_(theirs)
+            torch._foreach_copy_(self.average, state["average"])  # pyright: ignore[reportPrivateUsage]
 
 
 def averaged(model: nn.Module, average: Sequence[Tensor]) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ mean of its states over each of our encoder's rows.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,15 +91,6 @@ def load_teacher(folder: Path, device: torch.device) -> Any:
     model.load_state_dict(state)
     dtype = torch.float16 if device.type == "cuda" else torch.float32
     return model.to(device, dtype).eval()
-
-
-def labeller(folder: Path, device: str) -> Callable[[Sequence[Clip]], Iterator[tuple[Clip, str, float]]]:
-    """What labels clips, of a model folder; raises as ``load_teacher``."""
-    from tokenizers import Tokenizer
-
-    where = torch.device(device)
-    model, tokenizer = load_teacher(folder, where), Tokenizer.from_file(str(folder / "tokenizer.json"))
-    return lambda clips: label(model, tokenizer, clips, where)
 
 
 @torch.no_grad()

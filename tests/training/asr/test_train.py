@@ -14,7 +14,6 @@ pytest.importorskip("torch")
 
 import torch
 
-from training.asr.__main__ import pack
 from training.asr.checkpoint import load_weights, save_weights
 from training.asr.config import Config
 from training.asr.labels import split
@@ -25,7 +24,7 @@ from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
 from training.asr.step import Step
 from training.asr.train import LAST, Run, Training
-from training.shards import RATE, Clip, licence_table, read_shards
+from training.shards import RATE, Clip, licence_table, pack, read_shards
 
 from .shapes import CONFIG, SENTENCES, shard, tiny_tokenizer, write_shard
 
