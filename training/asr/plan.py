@@ -179,16 +179,15 @@ class Planner:
         while misses < 6:
             source = rng.choices(sources, shares)[0] if mixed else first
             piece = self._piece(source)
-            cut = piece.ends
             rate = rng.uniform(0.87, 1.15) if source in self._sources else rng.uniform(0.82, 1.22)
             written = int(piece.length / rate) - 2
             spoken = self._prompt.words(piece.words)
             if written < 800 or position + written > limit or len(row.ids) + len(spoken) > row.room:
-                misses += 1
-                cut = False
+                misses, cut = misses + 1, False
                 if row.words and misses > 3:
                     break
                 continue
+            cut = piece.ends
             gain = 10 ** rng.uniform(-0.35, 0.35)
             row.segments.append((position, piece.start, piece.length, rate, gain, written))
             position += written

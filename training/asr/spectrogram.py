@@ -13,7 +13,7 @@ from audio.mel_filters import HOP, N_FFT, mel_filters
 from training.asr.checkpoint import MEL_FLOOR
 from training.shards import RATE
 
-WINDOW, BINS = N_FFT, 128
+BINS = 128
 _BATCH_SECONDS = 1500  # heard at once where nothing is learnt
 
 
@@ -26,13 +26,11 @@ class LogMel(nn.Module):
         super().__init__()
         self.floor = floor
         self.register_buffer("filters", torch.from_numpy(mel_filters(bins)))
-        self.register_buffer("window", torch.hann_window(WINDOW))
+        self.register_buffer("window", torch.hann_window(N_FFT))
 
     def forward(self, samples: Tensor) -> Tensor:
         """[B, n] float32 -> [B, bins, n // 160], (log10 power + 4) / 4."""
-        spectrum = torch.stft(
-            samples, WINDOW, HOP, window=self.window, center=True, pad_mode="reflect", return_complex=True
-        )
+        spectrum = torch.stft(samples, N_FFT, HOP, window=self.window, return_complex=True)  # centred, reflected edges
         power = spectrum[..., :-1].abs() ** 2
         return ((self.filters @ power).clamp(min=1e-10).log10().clamp(min=self.floor) + 4) / 4
 
