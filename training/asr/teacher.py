@@ -33,19 +33,10 @@ _BINS, _RANGE = 80, 2.0  # of its log-mel; how far its floor lies below a window
 _SPREAD = 4.0  # deviations at which a state ends: a few dimensions have outliers
 
 
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """The graph and those inside its conditions."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _graphs(attribute.g)
-
-
 def weights(file: Path, side: str) -> dict[str, Tensor]:
     """Float tensors of one exported graph under Hugging Face's names. `side`: "encoder" or "decoder"."""
-    model = onnx.load(str(file))
-    graphs = list(_graphs(model.graph))
+    graph = onnx.load(str(file)).graph
+    graphs = [graph, *(a.g for node in graph.node for a in node.attribute if a.HasField("g"))]  # those of conditions
     values = {t.name: numpy_helper.to_array(t) for g in graphs for t in g.initializer}
     found: dict[str, Tensor] = {}
 
