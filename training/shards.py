@@ -1,7 +1,7 @@
 """Speech shards: tars of Ogg/Opus clips with one index.jsonl (file, text, speaker, seconds, corpus, licence, lang).
 
-Contract: `read_shards` gives 16 kHz mono int16 samples and the text as it stands in the index. `write_shard` makes
-one of files that have no texts. `licence_table` says what a model trained on the shards owes to whom.
+Contract: `read_shards` gives 16 kHz mono int16 samples and the text as it stands in the index. `pack` makes one of
+files that have no texts. `licence_table` says what a model trained on the shards owes to whom.
 """
 
 import io
@@ -98,9 +98,13 @@ def read_shards(paths: Iterable[Path], processes: int = 2, lang: str = "en") -> 
     ]
 
 
-def write_shard(files: Iterable[Path], corpus: str, licence: str, out: Path) -> int:
-    """Audio files as a shard whose index has no texts yet; their number."""
-    found = sorted(files)
+def pack(
+    folder: Path, /, *, corpus: str, licence: str, out: Path, kind: str = "mp3", without: Path | None = None
+) -> None:
+    """A shard of a folder's audio files that have no texts. out: en-train-0N.tar, as docs/training.md names shards;
+    kind: the files' suffix; without: a file that names those to leave out, one anywhere in a line."""
+    known = set(without.read_text().split() if without else ())
+    found = sorted(file for file in folder.glob(f"*.{kind}") if file.name not in known)
     rows = [
         {"file": file.name, "text": "", "speaker": "None", "seconds": soundfile.info(file).duration}
         | {"corpus": corpus, "licence": licence, "lang": "en"}
@@ -113,7 +117,7 @@ def write_shard(files: Iterable[Path], corpus: str, licence: str, out: Path) -> 
         tar.addfile(member, io.BytesIO(index))
         for file in found:
             tar.add(file, file.name)
-    return len(rows)
+    print(f"{len(rows)} clips")
 
 
 def licence_table(paths: Iterable[Path]) -> str:

@@ -41,7 +41,7 @@ def asked(
         for parameter in signature(kind).parameters.values():
             _add(command, parameter, get_type_hints(kind)[parameter.name])
     found: dict[str, Any] = vars(parser.parse_args(arguments))
-    given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
+    given: dict[str, Any] = {name: (*v,) if isinstance(v, list) else v for name, v in found.items()}
     stage, kind = given.pop(_STAGE), given.pop(_KIND)
     placed = [given.pop(p.name) for p in signature(kind).parameters.values() if p.kind is Parameter.POSITIONAL_ONLY]
     return partial(stage, *placed, **given) if kind is stage else partial(stage, kind(**given))

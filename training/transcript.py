@@ -14,12 +14,16 @@ _OTHER = re.compile(r"[^a-z' ]+")
 _DIGIT = re.compile(r"\d")
 
 
+def folded(text: str) -> str:
+    """`text` without accents, every compatible character as a plain one."""
+    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+
+
 def transcript(text: str) -> str:
     """The words of `text` in the models' alphabet; "" where digits would have to be guessed."""
     if _DIGIT.search(text):
         return ""
-    folded = unicodedata.normalize("NFKD", text.translate(_PUNCTUATION).lower())
-    plain = "".join(c for c in folded if not unicodedata.combining(c)).replace("&", " and ")
+    plain = folded(text.translate(_PUNCTUATION).lower()).replace("&", " and ")
     return " ".join(w for w in (w.strip("'") for w in _OTHER.sub(" ", plain).split()) if w)
 
 
@@ -41,8 +45,7 @@ _REPEATED = re.compile(r"([.,?!:])(?:\s*[.,?!:])+")
 def written(text: str) -> str:
     """`text` as the models write it: cased, with the marks . , ? ! and digits; quotes and brackets are dropped. Two
     marks never follow one another, and what is written already stays as it is."""
-    folded = unicodedata.normalize("NFKD", text.translate(_WRITTEN))
-    plain = "".join(c for c in folded if not unicodedata.combining(c))
+    plain = folded(text.translate(_WRITTEN))
     while (tidied := _tidied(plain)) != plain:  # what a sign left behind can be a mark too many
         plain = tidied
     return plain

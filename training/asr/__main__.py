@@ -1,29 +1,18 @@
 """`python -m training.asr STAGE ...`: one command a stage (docs/training.md walks through them)."""
 
-import re
 from pathlib import Path
 
 from training.asr.checkpoint import load_weights, save_checkpoint, save_weights
 from training.asr.config import Config
 from training.asr.labels import write_labels
 from training.asr.train import Run, Training
-from training.shards import licence_table, write_shard
+from training.shards import licence_table, pack
 from training.stages import Share, asked
 
 
 def licences(shards: tuple[Path, ...], /) -> None:
     """The licence table of shards."""
     print(licence_table(shards))
-
-
-def pack(
-    folder: Path, /, *, corpus: str, licence: str, out: Path, kind: str = "mp3", without: Path | None = None
-) -> None:
-    """A shard of a folder's audio files that have no texts. kind: their suffix; without: a file that names those to
-    leave out, one anywhere in a line."""
-    known = set(re.split(r"\s+", without.read_text())) if without else set[str]()
-    files = (file for file in folder.glob(f"*.{kind}") if file.name not in known)
-    print(f"{write_shard(files, corpus, licence, out)} clips")
 
 
 def label(
@@ -38,9 +27,14 @@ def label(
 ) -> None:
     """Texts of clips by a teacher: case, punctuation, and words where none are known. teacher: model folder of the
     package; never: index.jsonl files whose texts no label may be; share: every N-th clip, from the K-th on."""
-    from training.asr.teacher import labeller
+    import torch
+    from tokenizers import Tokenizer
 
-    write_labels(labeller(teacher, device), shards, never, out, share, processes)
+    from training.asr import teacher as whisper
+
+    where = torch.device(device)
+    model, tokenizer = whisper.load_teacher(teacher, where), Tokenizer.from_file(str(teacher / "tokenizer.json"))
+    write_labels(lambda clips: whisper.label(model, tokenizer, clips, where), shards, never, out, share, processes)
 
 
 def shipped(model: Path, /, *, out: Path) -> None:

@@ -13,9 +13,9 @@ from torch import Tensor
 from audio.mel_filters import HOP
 from training.asr.encoder import token_count
 from training.asr.model import PocketASR
+from training.asr.plan import Utterance
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel, heard
-from training.asr.utterances import Utterance
 from training.shards import RATE
 
 NEGATIVE = -1e9
@@ -65,8 +65,7 @@ def quietest(energy: NDArray[np.float32], low: int, high: int) -> int:
 
 @torch.no_grad()
 def cut_at_words(model: PocketASR, mel: LogMel, prompt: Prompt, audio: Tensor, utterances: list[Utterance]) -> None:
-    """Cut the utterances at their inner word boundaries, all that align."""
-    was_training = model.training
+    """Cut the utterances at their inner word boundaries, all that align; the model is in training again."""
     rows, chunk = model.shape.chunk_rows, model.shape.chunk_frames * HOP
     model.eval()
     device = audio.device
@@ -78,14 +77,11 @@ def cut_at_words(model: PocketASR, mel: LogMel, prompt: Prompt, audio: Tensor, u
             states, _, _ = model.thinker.audio_tower(spectra, frames)
             scores = model.ctc(states).float().log_softmax(-1)
         words = [[prompt.words([w]) for w in u.text.split()] for u in group]
-        ids = [[t for w in row for t in w] for row in words]
-        tokens = torch.zeros(len(group), max(map(len, ids)), dtype=torch.long)
-        for r, row in enumerate(ids):
-            tokens[r, : len(row)] = torch.tensor(row)
+        ids = [torch.tensor([t for w in row for t in w]) for row in words]
+        tokens = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True).to(device)
         counts = torch.tensor([len(r) for r in ids], device=device)
-        at = viterbi(
-            scores, tokens.to(device), token_count(frames, model.shape.chunk_frames), counts, model.shape.vocab
-        ).tolist()
+        count = token_count(frames, model.shape.chunk_frames)
+        at = viterbi(scores, tokens, count, counts, model.shape.vocab).tolist()
         energy = F.avg_pool1d(samples[:, None] ** 2, 320, _ENERGY_HOP, padding=160)[:, 0].cpu().numpy()
         for r, u in enumerate(group):
             cuts: list[tuple[int, int]] = []
@@ -97,4 +93,4 @@ def cut_at_words(model: PocketASR, mel: LogMel, prompt: Prompt, audio: Tensor, u
                 if low < high and sample[1] - sample[0] < 4 * RATE:
                     cuts.append((quietest(energy[r], sample[0], min(sample[1], u.length)), w + 1))
             u.cuts = [c for c in cuts if 800 < c[0] < u.length - 800]
-    model.train(was_training)
+    model.train()

@@ -1,5 +1,5 @@
 """What happens to speech before it reaches a microphone, on whole rows in the frequency domain; other readers out of
-the readers there are, on log-mels; and sounds that are no speech.
+the readers there are, and gaps, on log-mels; and sounds that are no speech.
 
 Every shape out depends on shapes in only and nothing is read back from the device, so the augmentation is part of the
 captured step.
@@ -15,6 +15,15 @@ from training.shards import RATE
 
 _REVERB = 6400  # samples of room response, 0.4 s
 _KNOT = 48  # frames between the points at which the rhythm may change
+_WARP = 0.12  # of the vocal tract's length
+_BANDS, _BAND = 2, 26  # frequency masks, bins of one at most
+_GAP, _HIDDEN = 40, 0.12  # frames of a time mask at most, share of a row that they hide
+
+
+def _others(places: Tensor) -> Tensor:
+    """For every row the place of another one, all equally far from `places` [B]."""
+    rows = len(places)
+    return (places + torch.randint(1, max(rows, 2), (1,), device=places.device)) % rows
 
 
 def augment(samples: Tensor, length: Tensor, strength: Tensor) -> Tensor:
@@ -36,8 +45,8 @@ def augment(samples: Tensor, length: Tensor, strength: Tensor) -> Tensor:
     bins = spectrum.shape[1]
     hertz = torch.linspace(0, RATE / 2, bins, device=device)[None]
     level = (samples.pow(2).sum(1, keepdim=True) / length[:, None].clamp(min=1)).sqrt().clamp(min=3e-3)
-    other = (torch.arange(rows, device=device) + torch.randint(1, max(rows, 2), (1,), device=device)) % rows
-    second = (other + torch.randint(1, max(rows, 2), (1,), device=device)) % rows
+    other = _others(torch.arange(rows, device=device))
+    second = _others(other)
     babble = spectrum[other] + spectrum[second] * (draw() < 0.6)
     spectrum = spectrum + babble * torch.where(on(0.2), decibel(-draw(8, 26)), 0.0)
     time = torch.arange(_REVERB, device=device)[None] / RATE
@@ -109,12 +118,20 @@ def mix_style(mel: Tensor, frames: Tensor, share: Tensor) -> Tensor:
     count = valid.sum(-1, keepdim=True).clamp(min=1)
     mean = (mel * valid).sum(-1, keepdim=True) / count
     spread = (((mel - mean).square() * valid).sum(-1, keepdim=True) / count + 1e-4).sqrt()
-    other = (torch.arange(rows, device=device) + torch.randint(1, max(rows, 2), (1,), device=device)) % rows
+    other = _others(torch.arange(rows, device=device))
     part = torch.rand(rows, 1, 1, device=device) * 0.6
     part = torch.where(torch.rand(rows, 1, 1, device=device) < share, part, 0.0)
     # The narrow spread of a silent band must not blow up what another row has there.
     ratio = (spread[other] / spread).clamp(0.5, 2.0)
     return (mel - mean) * (1 + part * (ratio - 1)) + mean + part * (mean[other] - mean)
+
+
+def _read_at(mel: Tensor, at: Tensor, axis: int) -> Tensor:
+    """mel [B, M, T] at the places `at` (float) [B, M] of axis 1 or [B, T] of axis 2, by linear interpolation."""
+    low = at.floor()
+    index, part = (x.unsqueeze(3 - axis) for x in (low.long(), at - low))
+    index = index.expand_as(mel)
+    return mel.gather(axis, index) * (1 - part) + mel.gather(axis, index + 1) * part
 
 
 def warp_time(
@@ -124,7 +141,7 @@ def warp_time(
     last frame, and frames past `frames` [B] are the last one's. The rows are `views` times the same ones: all views of
     a row change their pace alike, for they are compared frame by frame. The second tensor tells which frame of `mel`
     (float, [B, T]) stands at each place."""
-    rows, bins, width = mel.shape
+    rows, _, width = mel.shape
     device = mel.device
     knots = width // _KNOT + 2
     on = torch.rand(rows // views, 1, device=device) < 0.5
@@ -136,10 +153,31 @@ def warp_time(
     at = pace.cumsum(1) - pace
     last = (frames[:, None] - 1).clamp(min=0)
     at = torch.minimum(at * (last / at.gather(1, last).clamp(min=1)), last).clamp(max=width - 1.001)
-    low = at.floor().long()
-    part = (at - low)[:, None]
+    return _read_at(mel, at, 2), at
 
-    def frames_at(index: Tensor) -> Tensor:
-        return mel.gather(2, index[:, None].expand(-1, bins, -1))
 
-    return frames_at(low) * (1 - part) + frames_at(low + 1) * part, at
+def mask_spectrogram(mel: Tensor, frames: Tensor, strength: Tensor) -> Tensor:
+    """Vocal-tract-length warp, frequency masks, time masks. `strength` [] scales all of it; shapes out depend on shapes
+    in only."""
+    rows, bins, width = mel.shape
+    device = mel.device
+
+    def draw() -> Tensor:
+        return torch.rand(rows, 1, device=device)
+
+    scale = torch.where(draw() < 0.6, torch.exp((draw() * 2 - 1) * _WARP * strength), 1.0)
+    at = (torch.arange(bins, device=device)[None] * scale).clamp(max=bins - 1.001)
+    mel = _read_at(mel, at, 1)
+    bin_index, time_index = torch.arange(bins, device=device)[None], torch.arange(width, device=device)[None]
+    hidden = torch.zeros(rows, bins, dtype=torch.bool, device=device)
+    for _ in range(_BANDS):
+        size = draw() * _BAND * strength
+        first = draw() * (bins - size)
+        hidden |= (bin_index >= first) & (bin_index < first + size)
+    silent = time_index >= frames[:, None]
+    wanted = (frames * _HIDDEN * strength / (_GAP / 2)).round()[:, None]
+    for i in range(int(width * _HIDDEN / (_GAP / 2)) + 1):
+        size = torch.where(i < wanted, draw() * _GAP, 0.0)
+        first = draw() * (frames[:, None] - size)
+        silent |= (time_index >= first) & (time_index < first + size)
+    return mel.masked_fill(hidden[:, :, None], 0).masked_fill(silent[:, None], 0)

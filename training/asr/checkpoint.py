@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
 from training.asr.config import Shape
-from training.asr.decoder import RMS_EPSILON, ROPE_THETA
+from training.asr.model import RMS_EPSILON, ROPE_THETA
 
 MEL_FLOOR = -6.5  # log10 of power; a frame then depends on its own 400 samples only
 TOKENIZER_FILE = "tokenizer.json"

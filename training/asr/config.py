@@ -79,21 +79,17 @@ class Optimisation:
     seed: int = 5
 
 
-SOURCES: Mapping[str, float] = {
-    "librispeech": 7.5, "common_voice_v1": 4.0, "common_voice": 6.0, "unlabelled": 7.0, "speechocean762": 3.2,
-    "storybook": 0.8, "kathleen": 0.6, "vctk": 0.3, "an4": 0.4, "asterisk": 0.3, "digits": 0.3, "wake_words": 0.2,
-    "intents": 0.3,
-}  # fmt: skip
-"""Weights within real speech; names as in shards.SOURCES."""
-
-
 @dataclass(frozen=True)
 class Config:
-    """The whole recipe."""
+    """The whole recipe. sources: weights within real speech; names as in shards.SOURCES."""
 
     name: str = "pocket-asr-en"
     shape: Shape = field(default_factory=Shape)
     regularisation: Regularisation = field(default_factory=Regularisation)
     batches: Batches = field(default_factory=Batches)
     optimisation: Optimisation = field(default_factory=Optimisation)
-    sources: Mapping[str, float] = field(default_factory=lambda: dict(SOURCES))
+    sources: Mapping[str, float] = field(default_factory=lambda: {
+        "librispeech": 7.5, "common_voice_v1": 4.0, "common_voice": 6.0, "unlabelled": 7.0, "speechocean762": 3.2,
+        "storybook": 0.8, "kathleen": 0.6, "vctk": 0.3, "an4": 0.4, "asterisk": 0.3, "digits": 0.3, "wake_words": 0.2,
+        "intents": 0.3,
+    })  # fmt: skip

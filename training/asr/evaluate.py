@@ -16,9 +16,7 @@ from training.transcript import plain
 
 def error_rate(references: Sequence[str], hypotheses: Sequence[str]) -> float:
     """Word errors over the words of the references, in percent; without case and punctuation, numbers as they come."""
-    found = jiwer.process_words([plain(text) for text in references], [plain(text) for text in hypotheses])
-    errors = found.substitutions + found.insertions + found.deletions
-    return round(100 * errors / max(sum(map(len, found.references)), 1), 2)
+    return round(100 * jiwer.wer([plain(text) for text in references], [plain(text) for text in hypotheses]), 2)
 
 
 @torch.no_grad()
@@ -43,8 +41,8 @@ def transcribe(
 
 def collapse(path: Tensor, blank: int) -> list[int]:
     """CTC's greedy rule: repeats once, blanks away."""
-    ids = path.tolist()
-    return [a for a, b in zip(ids, [-1, *ids[:-1]], strict=True) if a != b and a != blank]
+    kept = path.unique_consecutive()
+    return kept[kept != blank].tolist()
 
 
 def score(

@@ -29,28 +29,20 @@ def orthogonalise(matrices: Tensor) -> Tensor:
     return x.mT if tall else x
 
 
-def _trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    return [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-
-
 class Optimizer:
-    """Of the parameters that require a gradient; the others stay as they are."""
+    """Of all parameters of a model."""
 
     def __init__(self, model: nn.Module, config: Optimisation, weight_decay: float) -> None:
         self._config, self._decay = config, weight_decay
-        named = _trained(model)
-        self.parameters = [p for _, p in named]
-        device = self.parameters[0].device
-        self.gradient = torch.zeros(sum(p.numel() for p in self.parameters), device=device)
-        self.views = [
-            v.view_as(p)
-            for v, p in zip(self.gradient.split([p.numel() for p in self.parameters]), self.parameters, strict=True)
-        ]
+        self.parameters = list(model.parameters())
+        device, sizes = self.parameters[0].device, [p.numel() for p in self.parameters]
+        self.gradient = torch.zeros(sum(sizes), device=device)
+        self.views = [v.view_as(p) for v, p in zip(self.gradient.split(sizes), self.parameters, strict=True)]
         for p, view in zip(self.parameters, self.views, strict=True):
             p.grad = view
         self._stacks: dict[tuple[int, ...], list[nn.Parameter]] = {}
         rest: list[nn.Parameter] = []
-        for name, p in named:
+        for name, p in model.named_parameters():
             if p.dim() == 2 and ".layers." in name:
                 self._stacks.setdefault(tuple(p.shape), []).append(p)
             else:
@@ -79,9 +71,8 @@ class Optimizer:
         for shape, group in self._stacks.items():
             gradient, momentum = torch.stack([p.grad for p in group if p.grad is not None]), self._momenta[shape]
             momentum.lerp_(gradient, 1 - _MOMENTUM)
-            update = orthogonalise(gradient.lerp(momentum, _MOMENTUM)).float() * (
-                -rate * _UPDATE_SIZE * max(shape) ** 0.5
-            )
+            update = orthogonalise(gradient.lerp(momentum, _MOMENTUM)).float()
+            update *= -rate * _UPDATE_SIZE * max(shape) ** 0.5
             tensors = list[Tensor](group)
             torch._foreach_mul_(tensors, 1 - rate * self._decay)  # pyright: ignore[reportPrivateUsage]
             torch._foreach_add_(tensors, list(update.unbind(0)))  # pyright: ignore[reportPrivateUsage]
@@ -98,11 +89,9 @@ class Optimizer:
         with torch.no_grad():
             for key, momentum in self._momenta.items():
                 momentum.copy_(state["momenta"][key])
-            for mine, theirs in zip(self.average, state["average"], strict=True):
-                mine.copy_(theirs)
+            torch._foreach_copy_(self.average, state["average"])  # pyright: ignore[reportPrivateUsage]
 
 
 def averaged(model: nn.Module, average: Sequence[Tensor]) -> dict[str, Tensor]:
     """The state dict of `model` with the averaged parameters in place of its own."""
-    own = {name: p.detach() for name, p in model.named_parameters()}
-    return own | dict(zip((name for name, _ in _trained(model)), average, strict=True))
+    return dict(zip((name for name, _ in model.named_parameters()), average, strict=True))

@@ -1,18 +1,20 @@
 """A plan says which pieces of which utterances make one batch; the device then assembles the waveforms from it.
 
-Contract: a planner's plans follow from its seed and from what it was told, in that order; every row fits its width.
+Contract: a planner's plans follow from its utterances and its seed; every row fits its width. An utterance lies in the
+pool as (start, length); its cuts are samples at word boundaries, so that a row can hold a part of it with the matching
+part of its text: truncated as a live stream is, or a span from its middle.
 """
 
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from training.asr.config import Config
 from training.asr.prompt import Prompt
-from training.asr.utterances import Utterance, Utterances
 from training.shards import RATE
 from training.speech.slots import invented_name
 
@@ -21,6 +23,26 @@ VIEWS = 2  # of every row, augmented each in its own way
 SHORT_PREFIX, LONG_PREFIX = 16, 72  # prompt ids without and with a context
 ROW = 1280  # samples of an encoder row
 MUSIC, SYNTHETIC = "music", "synthetic"  # sources that are no corpus
+
+
+@dataclass(slots=True)
+class Utterance:
+    """start, length in samples of the pool; cuts: (sample, words before it), ascending."""
+
+    start: int
+    length: int
+    text: str
+    real: bool
+    cuts: list[tuple[int, int]]
+
+
+class _Piece(NamedTuple):
+    """What is taken of an utterance. ends: nothing may follow in this row."""
+
+    start: int
+    length: int
+    words: list[str]
+    ends: bool
 
 
 @dataclass(slots=True)
@@ -61,19 +83,43 @@ def target_width(seconds: int) -> int:
 
 
 class Planner:
-    """Draws plans from a growing set of utterances."""
+    """Draws plans."""
 
-    def __init__(self, config: Config, prompt: Prompt, rare: Mapping[str, int], seed: int) -> None:
-        """rare: words of keyterms, and how often each occurs."""
+    def __init__(
+        self,
+        config: Config,
+        prompt: Prompt,
+        rare: Mapping[str, int],
+        utterances: Mapping[str, Sequence[Utterance]],
+        seed: int,
+    ) -> None:
+        """rare: words of keyterms, and how often each occurs; utterances: of every source."""
         self._b, self._prompt, self._rng = config.batches, prompt, random.Random(seed)
-        self._utterances = Utterances(self._rng, self._b.span_share)
+        self._utterances = {source: found for source, found in utterances.items() if found}
         self._sources = config.sources
         self._rare_list, self._rare = list(rare), rare
         self._prefix = prompt.prefix()
 
-    def add(self, source: str, utterances: Sequence[Utterance]) -> None:
-        """Add utterances of one source."""
-        self._utterances.add(source, utterances)
+    def _piece(self, source: str) -> _Piece:
+        """An utterance of `source`: whole, truncated, or a span of it."""
+        rng = self._rng
+        u = rng.choice(self._utterances[source])
+        words = u.text.split()
+        if u.cuts and u.real:
+            draw = rng.random()
+            if draw < 0.1 and len(words) > 2:
+                at, count = rng.choice(u.cuts)
+                return _Piece(u.start, min(at + rng.randint(0, 800), u.length), words[:count], True)
+            if draw < 0.1 + self._b.span_share and len(words) > 4:
+                edges = [(0, 0), *u.cuts, (u.length, len(words))]
+                i = rng.randrange(len(edges) - 1)
+                (low, before), (high, count) = edges[i], edges[rng.randrange(i + 1, len(edges))]
+                if count - before >= 2:
+                    return _Piece(u.start + low, high - low, words[before:count], False)
+        elif u.cuts and rng.random() < 0.2:
+            at, count = rng.choice(u.cuts)
+            return _Piece(u.start, min(max(at + rng.randint(-600, 900), 3000), u.length), words[:count], True)
+        return _Piece(u.start, u.length, words, False)
 
     def _context(self, words: Sequence[str]) -> list[int]:
         """Prompt with 1..n words in the system turn; in half of the rows some of them are spoken, rare ones first,
@@ -81,7 +127,7 @@ class Planner:
         rng = self._rng
         count = rng.randint(1, self._b.context_words)
         chosen: list[str] = []
-        bare = {w.strip(".,?!:") for w in words}
+        bare = dict.fromkeys(w.strip(".,?!:") for w in words)  # not a set: its order is another in every process
         unheard = any(self._rare.get(w.lower(), RARE) < _UNHEARD for w in bare)
         if words and (unheard or rng.random() < 0.6):
             spoken = sorted(bare, key=lambda w: (self._rare.get(w.lower(), RARE), -len(w), rng.random()))
@@ -132,17 +178,16 @@ class Planner:
         cut, misses = False, 0
         while misses < 6:
             source = rng.choices(sources, shares)[0] if mixed else first
-            piece = self._utterances.piece(source)
-            cut = piece.ends
+            piece = self._piece(source)
             rate = rng.uniform(0.87, 1.15) if source in self._sources else rng.uniform(0.82, 1.22)
             written = int(piece.length / rate) - 2
             spoken = self._prompt.words(piece.words)
             if written < 800 or position + written > limit or len(row.ids) + len(spoken) > row.room:
-                misses += 1
-                cut = False
+                misses, cut = misses + 1, False
                 if row.words and misses > 3:
                     break
                 continue
+            cut = piece.ends
             gain = 10 ** rng.uniform(-0.35, 0.35)
             row.segments.append((position, piece.start, piece.length, rate, gain, written))
             position += written
@@ -154,7 +199,7 @@ class Planner:
         row.end = position if cut else min(position + int(RATE * rng.uniform(0, 0.8)), limit)
 
     def _background(self, row: _Row, gain: float) -> None:
-        u = self._utterances.draw(MUSIC)
+        u = self._rng.choice(self._utterances[MUSIC])
         rate = self._rng.uniform(0.7, 1.3)
         written = min(int(u.length / rate) - 2, row.end)
         offset = self._rng.randrange(max(int(u.length - written * rate) - 4, 0) + 1)

@@ -15,9 +15,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from training.asr.config import Config
-from training.asr.plan import SYNTHETIC, Plan, Planner
+from training.asr.plan import SYNTHETIC, Plan, Planner, Utterance
 from training.asr.prompt import Prompt
-from training.asr.utterances import Utterance
 from training.shards import RATE, Clip
 from training.stages import Share
 from training.transcript import written
@@ -34,11 +33,10 @@ class Pool(IterableDataset[Plan]):
         self, config: Config, tokenizer: Path, rare: Mapping[str, int], device: torch.device, share: Share = (0, 1)
     ) -> None:
         """share: (K, N), one of N pools that hold different generated speech and give different plans."""
-        self._config, self._tokenizer, self._rare, self._device = config, tokenizer, rare, device
-        self._share = share
+        self._config, self._tokenizer, self._rare, self._share = config, tokenizer, rare, share
         self._size = int(config.batches.pool_hours * 3600 * RATE)
-        self._audio: Tensor | None = None
-        self._used, self._begun = 0, 0
+        self.audio = torch.zeros(self._size, dtype=torch.int16, device=device)
+        self.used, self._begun = 0, 0  # used: samples of `audio` that hold something
         self._utterances: dict[str, list[Utterance]] = {}
         self.progress = multiprocessing.get_context("fork").Value("d", 0.0)
 
@@ -46,9 +44,8 @@ class Pool(IterableDataset[Plan]):
         worker = get_worker_info()
         seed = (self._config.optimisation.seed * 100 + self._begun) * 100 + self._share[0]
         seed = seed * 100 + (worker.id if worker else 0)
-        planner = Planner(self._config, Prompt(Tokenizer.from_file(str(self._tokenizer))), self._rare, seed)
-        for source, utterances in self._utterances.items():
-            planner.add(source, utterances)
+        prompt = Prompt(Tokenizer.from_file(str(self._tokenizer)))
+        planner = Planner(self._config, prompt, self._rare, self._utterances, seed)
         while True:
             yield planner.plan(self.progress.value)
 
@@ -57,7 +54,7 @@ class Pool(IterableDataset[Plan]):
         device: a fork cannot."""
         self._begun += 1
         workers = self._config.batches.planners
-        return iter(DataLoader(self, None, num_workers=workers, collate_fn=_same, multiprocessing_context="fork"))
+        return iter(DataLoader(self, None, num_workers=workers, multiprocessing_context="fork"))
 
     @property
     def hours(self) -> dict[str, float]:
@@ -69,24 +66,13 @@ class Pool(IterableDataset[Plan]):
         """Of all sources that are recordings."""
         return [u for found in self._utterances.values() for u in found if u.real]
 
-    @property
-    def audio(self) -> Tensor:
-        if self._audio is None:
-            self._audio = torch.zeros(self._size, dtype=torch.int16, device=self._device)
-        return self._audio
-
-    @property
-    def used(self) -> int:
-        """Samples of `audio` that hold something."""
-        return self._used
-
     def _place(self, samples: NDArray[np.int16]) -> int | None:
         """Copy samples to the end of the pool; None where they do not fit any more."""
-        if self._used + len(samples) > self._size:
+        if self.used + len(samples) > self._size:
             return None
-        start = self._used
-        self.audio[start : start + len(samples)] = torch.from_numpy(samples).to(self._device)
-        self._used += len(samples)
+        start = self.used
+        self.audio[start : start + len(samples)] = torch.from_numpy(samples).to(self.audio.device)
+        self.used += len(samples)
         return start
 
     def add_clips(self, clips: list[Clip]) -> None:
@@ -121,10 +107,6 @@ class Pool(IterableDataset[Plan]):
                     words = []
                 cuts = [(s, n) for s, n in words if 3200 < s < length and 0 < n < len(text.split())]
                 made.append(Utterance(base + at, length, text, False, cuts))
-
-
-def _same(plan: Plan) -> Plan:
-    return plan
 
 
 def assemble(audio: Tensor, plan: Plan) -> Tensor:

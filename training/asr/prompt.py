@@ -6,6 +6,7 @@ Source: Qwen3-ASR inference/qwen3_asr.py:
 """
 
 from collections.abc import Iterable
+from functools import cache
 
 from tokenizers import Tokenizer
 
@@ -14,36 +15,23 @@ class Prompt:
     """Pieces of one conversation as lists of ids, and a cache of word encodings."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        self._words: dict[str, list[int]] = {}
-        start, end = self.special("<|im_start|>"), self.special("<|im_end|>")
-        self.end, self.pad = end, self.special("<|endoftext|>")
-        self.text_start = self.special("<asr_text>")
-        self._system = [start, *self._encode("system\n")]
-        self._user = [end, *self._encode("\n"), start, *self._encode("user\n"), self.special("<|audio_start|>")]
-        self.suffix = [self.special("<|audio_end|>"), end, *self._encode("\n"), start, *self._encode("assistant\n")]
-        self.english = [*self._encode("language English"), self.text_start]
-        self.none = [*self._encode("language None"), self.text_start]
-
-    def special(self, token: str) -> int:
-        """Id of a token that must exist."""
-        found = self._tokenizer.token_to_id(token)
-        if found is None:
-            raise ValueError(f"tokenizer: no token {token}")
-        return found
+        """ValueError where the tokenizer lacks a token of the template."""
+        self._tokenizer, self._cached = tokenizer, cache(self._encode)
+        for token in ("<|im_start|>", "<|im_end|>", "<|audio_start|>", "<|audio_end|>", "<asr_text>", "<|endoftext|>"):
+            if tokenizer.token_to_id(token) is None:
+                raise ValueError(f"tokenizer: no token {token}")
+        [self.end], [self.pad], [self.text_start] = map(self._encode, ("<|im_end|>", "<|endoftext|>", "<asr_text>"))
+        self._system = self._encode("<|im_start|>system\n")
+        self._user = self._encode("<|im_end|>\n<|im_start|>user\n<|audio_start|>")
+        self.suffix = self._encode("<|audio_end|><|im_end|>\n<|im_start|>assistant\n")
+        self.english, self.none = self._encode("language English<asr_text>"), self._encode("language None<asr_text>")
 
     def _encode(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(text).ids)
 
     def words(self, words: Iterable[str]) -> list[int]:
         """Ids of " w1 w2 ...": exact, because the pre-tokenizer splits before every space."""
-        ids: list[int] = []
-        for word in words:
-            known = self._words.get(word)
-            if known is None:
-                known = self._words[word] = self._encode(" " + word)
-            ids += known
-        return ids
+        return [i for word in words for i in self._cached(" " + word)]
 
     def prefix(self, context: Iterable[str] = (), *, leading_space: bool = True) -> list[int]:
         """Everything before the audio. `context` words stand in the system turn; with a space before the first one each

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 from torch import Tensor
 
+from training.asr.config import Shape
+from training.asr.model import PocketASR
+
 Array = NDArray[np.float32]
 # Modules of the exported graphs -> the official names.
 _STEM = {"convolutions.0": "conv2d1", "convolutions.1": "conv2d2", "convolutions.2": "conv2d3", "out": "conv_out"}
@@ -29,20 +32,6 @@ _LAYER = {
     "attention.out": "self_attn.out_proj",
     "up": "fc1",
     "down": "fc2",
-}
-# llama.cpp's names in a GGUF of arch qwen3 -> the official ones.
-_BLOCK = {
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "attn_norm": "input_layernorm",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
 }
 _QUANTISED = re.compile(r"(?P<module>.+)\.weight/int8")
 
@@ -75,22 +64,18 @@ def _encoder_name(name: str) -> str:
     return f"thinker.audio_tower.{(_STEM | _BODY)[module]}.{kind}"
 
 
-def _decoder_name(name: str) -> str:
-    if block := re.fullmatch(r"blk\.(\d+)\.(\w+)\.weight", name):
-        return f"thinker.model.layers.{block[1]}.{_BLOCK[block[2]]}.weight"
-    return {
-        "token_embd.weight": "thinker.model.embed_tokens.weight",
-        "output_norm.weight": "thinker.model.norm.weight",
-    }[name]
-
-
 def shipped_weights(folder: Path) -> dict[str, Tensor]:
     """The state dict of `PocketASR` from a model directory (stem.onnx, body.onnx, decoder.gguf), float32."""
     weights: dict[str, Tensor] = {}
     for file in ("stem.onnx", "body.onnx"):
         for name, value in graph_tensors(folder / file).items():
             weights[_encoder_name(name)] = torch.from_numpy(np.ascontiguousarray(value))
-    for tensor in gguf.GGUFReader(folder / "decoder.gguf").tensors:
+    with torch.device("meta"):
+        wanted = PocketASR(Shape()).thinker.model.state_dict()
+    theirs = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN3, Shape().decoder_layers)
+    found = {tensor.name: tensor for tensor in gguf.GGUFReader(folder / "decoder.gguf").tensors}
+    for name in wanted:
+        tensor = found[theirs.get_name(f"model.{name}", (".weight",))]
         value = gguf.dequantize(tensor.data, tensor.tensor_type)
-        weights[_decoder_name(tensor.name)] = torch.from_numpy(np.array(value, np.float32))
+        weights[f"thinker.model.{name}"] = torch.from_numpy(np.array(value, np.float32))
     return weights

@@ -1,4 +1,4 @@
-"""Whisper's log-mel with a fixed floor, and the masking of it while training.
+"""Whisper's log-mel with a fixed floor.
 
 Official floor: clip maximum - 8. Here: log10 = 1.5 - 8, what a full-scale clip has, so that a frame depends on its own
 400 samples only and a stream gives the same frames as a file.
@@ -13,11 +13,8 @@ from audio.mel_filters import HOP, N_FFT, mel_filters
 from training.asr.checkpoint import MEL_FLOOR
 from training.shards import RATE
 
-WINDOW, BINS = N_FFT, 128
+BINS = 128
 _BATCH_SECONDS = 1500  # heard at once where nothing is learnt
-_WARP = 0.12  # of the vocal tract's length
-_BANDS, _BAND = 2, 26  # frequency masks, bins of one at most
-_GAP, _HIDDEN = 40, 0.12  # frames of a time mask at most, share of a row that they hide
 
 
 class LogMel(nn.Module):
@@ -29,13 +26,11 @@ class LogMel(nn.Module):
         super().__init__()
         self.floor = floor
         self.register_buffer("filters", torch.from_numpy(mel_filters(bins)))
-        self.register_buffer("window", torch.hann_window(WINDOW))
+        self.register_buffer("window", torch.hann_window(N_FFT))
 
     def forward(self, samples: Tensor) -> Tensor:
         """[B, n] float32 -> [B, bins, n // 160], (log10 power + 4) / 4."""
-        spectrum = torch.stft(
-            samples, WINDOW, HOP, window=self.window, center=True, pad_mode="reflect", return_complex=True
-        )
+        spectrum = torch.stft(samples, N_FFT, HOP, window=self.window, return_complex=True)  # centred, reflected edges
         power = spectrum[..., :-1].abs() ** 2
         return ((self.filters @ power).clamp(min=1e-10).log10().clamp(min=self.floor) + 4) / 4
 
@@ -59,36 +54,3 @@ def heard(waves: Sequence[Tensor], mel: LogMel, chunk: int) -> Iterator[tuple[li
             row[: len(waves[i])] = waves[i].to(device).float() / 32768
         frames = torch.tensor([n // HOP for n in counted], device=device)
         yield group, samples, frames, past_end(mel(samples), frames)
-
-
-def mask_spectrogram(mel: Tensor, frames: Tensor, strength: Tensor) -> Tensor:
-    """Vocal-tract-length warp, frequency masks, time masks. `strength` [] scales all of it; shapes out depend on shapes
-    in only."""
-    rows, bins, width = mel.shape
-    device = mel.device
-
-    def draw() -> Tensor:
-        return torch.rand(rows, 1, device=device)
-
-    scale = torch.where(draw() < 0.6, torch.exp((draw() * 2 - 1) * _WARP * strength), 1.0)
-    at = (torch.arange(bins, device=device)[None] * scale).clamp(max=bins - 1.001)
-    low = at.floor().long()
-    part = (at - low)[..., None]
-
-    def rows_at(index: Tensor) -> Tensor:
-        return mel.gather(1, index[..., None].expand(-1, -1, width))
-
-    mel = rows_at(low) * (1 - part) + rows_at(low + 1) * part
-    bin_index, time_index = torch.arange(bins, device=device)[None], torch.arange(width, device=device)[None]
-    hidden = torch.zeros(rows, bins, dtype=torch.bool, device=device)
-    for _ in range(_BANDS):
-        size = draw() * _BAND * strength
-        first = draw() * (bins - size)
-        hidden |= (bin_index >= first) & (bin_index < first + size)
-    silent = time_index >= frames[:, None]
-    wanted = (frames * _HIDDEN * strength / (_GAP / 2)).round()[:, None]
-    for i in range(int(width * _HIDDEN / (_GAP / 2)) + 1):
-        size = torch.where(i < wanted, draw() * _GAP, 0.0)
-        first = draw() * (frames[:, None] - size)
-        silent |= (time_index >= first) & (time_index < first + size)
-    return mel.masked_fill(hidden[:, :, None], 0).masked_fill(silent[:, None], 0)

@@ -8,21 +8,19 @@ logits, the backward graph begins with the gradient of them.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from audio.mel_filters import HOP
-from training.asr.augment import augment, mix_style, warp_time
+from training.asr.augment import augment, mask_spectrogram, mix_style, warp_time
 from training.asr.config import Config
 from training.asr.encoder import token_count
 from training.asr.model import Outputs, PocketASR
 from training.asr.optimizer import Optimizer
 from training.asr.plan import ROW, VIEWS, Plan
 from training.asr.pool import assemble
-from training.asr.spectrogram import LogMel, mask_spectrogram
+from training.asr.spectrogram import LogMel
 
 _FRAMES = ROW // HOP  # of an encoder row
 _MIDDLE = _FRAMES // 2
@@ -54,49 +52,26 @@ def divergence(a: Tensor, b: Tensor) -> Tensor:
     return 0.5 * ((b.detach().exp() * (b.detach() - a)).sum(-1) + (a.detach().exp() * (a.detach() - b)).sum(-1))
 
 
-class CtcLoss:
-    """Of batches in their views: tokens at the last encoder layer and at an inner one.
-
-    The logits are read, never differentiated through: what comes back are gradients at the logits, which the caller
-    hands to the graph that made them.
+def ctc_loss(last: Tensor, inner: Tensor, plan: Plan, config: Config) -> tuple[Tensor, list[Tensor]]:
+    """Logits [rows, frames, classes] of the last encoder layer and of an inner one, the blank last, of a batch in its
+    views -> losses per token [2]; gradients of their weighted mean at both layers' logits, for the graph that made
+    them: the logits are read, never differentiated through.
     """
-
-    def __init__(self, config: Config, device: torch.device) -> None:
-        self._weight, self._share = config.regularisation.ctc, config.regularisation.middle_ctc
-        self._chunk, self._device = config.shape.chunk_frames, device
-
-    def __call__(self, last: Tensor, inner: Tensor, plan: Plan) -> tuple[Tensor, list[Tensor]]:
-        """Logits [rows, frames, classes], the blank last, of both layers -> losses per token [2]; gradients of
-        their weighted mean at both layers' logits.
-        """
-        rows = token_count(torch.from_numpy(plan.length) // HOP, self._chunk)
-        total = max(int(plan.ctc_count.sum()) * VIEWS, 1)
-        losses: list[Tensor] = []
-        gradients: list[Tensor] = []
-        for logits, share in ((last, 1 - self._share), (inner, self._share)):
-            loss, gradient = self._one(logits, plan.ctc, plan.ctc_count, rows)
-            losses.append(loss / total)
-            gradients.append(gradient * (self._weight * share / total))
-        return torch.stack(losses), gradients
-
-    def _one(
-        self, logits: Tensor, tokens: NDArray[np.int64], counts: NDArray[np.int64], frames: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Summed loss and its gradient at logits [R, T, classes]."""
-        leaf = logits.detach().requires_grad_()
+    weight, share = config.regularisation.ctc, config.regularisation.middle_ctc
+    total = max(int(plan.ctc_count.sum()) * VIEWS, 1)
+    tokens = torch.from_numpy(plan.ctc).to(last.device, non_blocking=True).repeat(VIEWS)
+    counts = torch.from_numpy(plan.ctc_count).repeat(VIEWS)
+    frames = token_count(torch.from_numpy(plan.length) // HOP, config.shape.chunk_frames).repeat(VIEWS)
+    losses: list[Tensor] = []
+    gradients: list[Tensor] = []
+    for logits, part in ((last, 1 - share), (inner, share)):
+        leaf, blank = logits.detach().requires_grad_(), logits.shape[-1] - 1
         scores = leaf.log_softmax(-1).transpose(0, 1)
-        real = max(int(counts.sum()), 1)
-        loss = F.ctc_loss(
-            scores,
-            torch.from_numpy(tokens[:real]).to(self._device, non_blocking=True).repeat(VIEWS),
-            frames.repeat(VIEWS),
-            torch.from_numpy(counts).repeat(VIEWS),
-            blank=logits.shape[-1] - 1,
-            reduction="sum",
-            zero_infinity=True,
-        )
+        loss = F.ctc_loss(scores, tokens, frames, counts, blank=blank, reduction="sum", zero_infinity=True)
         (gradient,) = torch.autograd.grad(loss, leaf)
-        return loss.detach(), gradient
+        losses.append(loss.detach() / total)
+        gradients.append(gradient * (weight * part / total))
+    return torch.stack(losses), gradients
 
 
 def _layer(layer: Callable[..., Tensor], *inputs: Any) -> Tensor:
@@ -132,7 +107,6 @@ class Step:
         device = audio.device
         self._device = device
         self.strength = torch.zeros((), device=device)
-        self._ctc = CtcLoss(config, device)
         self._captured: dict[
             tuple[int, ...], tuple[Inputs, Forward, list[Tensor], torch.cuda.CUDAGraph, torch.cuda.CUDAGraph]
         ] = {}
@@ -192,27 +166,19 @@ class Step:
         def send(x: object) -> Tensor:
             return torch.from_numpy(x).to(self._device, non_blocking=True)  # pyright: ignore[reportArgumentType]
 
-        return Inputs(
-            assemble(self._audio, plan),
-            send(plan.length),
-            send(plan.prefix),
-            send(plan.prefix_count),
-            send(plan.targets),
-            send(plan.mask),
-            send(plan.taught),
-        )
+        sent = plan.length, plan.prefix, plan.prefix_count, plan.targets, plan.mask, plan.taught
+        return Inputs(assemble(self._audio, plan), *map(send, sent))
 
     def _eager(self, plan: Plan, x: Inputs) -> Tensor:
         out = self._forward(x)
-        loss, gradients = self._ctc(out.ctc, out.inner, plan)
-        self._store(self._backward(out, gradients))
+        loss, gradients = ctc_loss(out.ctc, out.inner, plan, self._config)
+        self._backward(out, gradients)
         return torch.cat([out.report, loss])
 
-    def _backward(self, out: Forward, gradients: list[Tensor]) -> tuple[Tensor, ...]:
-        return torch.autograd.grad([out.loss, out.ctc, out.inner], self._optimizer.parameters, [self._one, *gradients])
-
-    def _store(self, gradients: tuple[Tensor, ...]) -> None:
-        torch._foreach_copy_(self._optimizer.views, [g.float() for g in gradients])  # pyright: ignore[reportPrivateUsage]
+    def _backward(self, out: Forward, gradients: list[Tensor]) -> None:
+        outputs, parameters = [out.loss, out.ctc, out.inner], self._optimizer.parameters
+        found = torch.autograd.grad(outputs, parameters, [self._one, *gradients])
+        torch._foreach_copy_(self._optimizer.views, [g.float() for g in found])  # pyright: ignore[reportPrivateUsage]
 
     def _capture(self, key: tuple[int, ...], plan: Plan, x: Inputs) -> None:
         static = Inputs(*(t.clone() for t in x))
@@ -230,11 +196,11 @@ class Step:
         self._pool = self._pool or forward.pool()
         gradients = [torch.zeros_like(out.ctc), torch.zeros_like(out.inner)]
         with torch.cuda.graph(backward, pool=self._pool, capture_error_mode=_CAPTURE):
-            self._store(self._backward(out, gradients))
+            self._backward(out, gradients)
         kept = Forward(*(t.detach() for t in out))
         self._captured[key] = (static, kept, gradients, forward, backward)
         forward.replay()
-        for gradient, found in zip(gradients, self._ctc(kept.ctc, kept.inner, plan)[1], strict=True):
+        for gradient, found in zip(gradients, ctc_loss(kept.ctc, kept.inner, plan, self._config)[1], strict=True):
             gradient.copy_(found)
         backward.replay()
         # Dropout and augmentation differ, so the two norms agree roughly only; a broken capture is far off.
@@ -260,7 +226,7 @@ class Step:
         for mine, new in zip(static, x, strict=True):
             mine.copy_(new, non_blocking=True)
         forward.replay()
-        loss, found = self._ctc(out.ctc, out.inner, plan)
+        loss, found = ctc_loss(out.ctc, out.inner, plan, self._config)
         for gradient, new in zip(gradients, found, strict=True):
             gradient.copy_(new)
         backward.replay()

@@ -8,7 +8,7 @@ mean of its states over each of our encoder's rows.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +33,10 @@ _BINS, _RANGE = 80, 2.0  # of its log-mel; how far its floor lies below a window
 _SPREAD = 4.0  # deviations at which a state ends: a few dimensions have outliers
 
 
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """The graph and those inside its conditions."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _graphs(attribute.g)
-
-
 def weights(file: Path, side: str) -> dict[str, Tensor]:
     """Float tensors of one exported graph under Hugging Face's names. `side`: "encoder" or "decoder"."""
-    model = onnx.load(str(file))
-    graphs = list(_graphs(model.graph))
+    graph = onnx.load(str(file)).graph
+    graphs = [graph, *(a.g for node in graph.node for a in node.attribute if a.HasField("g"))]  # those of conditions
     values = {t.name: numpy_helper.to_array(t) for g in graphs for t in g.initializer}
     found: dict[str, Tensor] = {}
 
@@ -73,41 +64,24 @@ def weights(file: Path, side: str) -> dict[str, Tensor]:
 
 
 def load_teacher(folder: Path, device: torch.device) -> Any:
-    """Hugging Face's WhisperForConditionalGeneration with those weights. `folder`: the package's model folder."""
-    from transformers import WhisperConfig, WhisperForConditionalGeneration
-
-    config = WhisperConfig(**json.loads((folder / "config.json").read_text()))
-    model = WhisperForConditionalGeneration(config)
-    state = weights(folder / "onnx" / "encoder_model_quantized.onnx", "encoder")
-    state |= weights(folder / "onnx" / "decoder_model_merged_quantized.onnx", "decoder")
-    state["proj_out.weight"] = state["model.decoder.embed_tokens.weight"]
-    missing, unexpected = model.load_state_dict(state, strict=False)
-    if missing or unexpected:
-        raise ValueError(f"{folder}: lacks {missing}, does not know {unexpected}")
-    dtype = torch.float16 if device.type == "cuda" else torch.float32
-    return model.to(device, dtype).eval()
-
-
-def pinned_teacher(folder: Path, device: torch.device) -> Any:
-    """``load_teacher`` of the published files.
+    """Hugging Face's WhisperForConditionalGeneration with those weights. `folder`: the package's model folder.
 
     Raises:
         ValueError: a graph in the folder is not the pinned one.
     """
-    for name, pinned in PINNED.items():
+    from transformers import WhisperConfig, WhisperForConditionalGeneration
+
+    state: dict[str, Tensor] = {}
+    for side, (name, pinned) in zip(("encoder", "decoder"), PINNED.items(), strict=True):
         found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
         if found != pinned:
             raise ValueError(f"{folder / name}: SHA-256 {found}, pinned is {pinned}")
-    return load_teacher(folder, device)
-
-
-def labeller(folder: Path, device: str) -> Callable[[Sequence[Clip]], Iterator[tuple[Clip, str, float]]]:
-    """What labels clips, of a model folder; raises as ``pinned_teacher``."""
-    from tokenizers import Tokenizer
-
-    where = torch.device(device)
-    model, tokenizer = pinned_teacher(folder, where), Tokenizer.from_file(str(folder / "tokenizer.json"))
-    return lambda clips: label(model, tokenizer, clips, where)
+        state |= weights(folder / name, side)
+    state["proj_out.weight"] = state["model.decoder.embed_tokens.weight"]
+    model = WhisperForConditionalGeneration(WhisperConfig(**json.loads((folder / "config.json").read_text())))
+    model.load_state_dict(state)
+    dtype = torch.float16 if device.type == "cuda" else torch.float32
+    return model.to(device, dtype).eval()
 
 
 @torch.no_grad()

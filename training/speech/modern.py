@@ -33,18 +33,9 @@ def _schema_guided(clone: Path) -> Iterator[str]:
 def _taskmaster(clone: Path) -> Iterator[str]:
     """Taskmaster (CC BY 4.0): the same, for errands."""
     for file in sorted(clone.glob("TM-*/data/*.json")):
-        yield from _turns(json.loads(file.read_bytes()))
-
-
-def _turns(value: Any) -> Iterator[str]:
-    if isinstance(value, list):
-        for part in value:  # pyright: ignore[reportUnknownVariableType]
-            yield from _turns(part)
-    elif isinstance(value, dict):
-        if "speaker" in value and isinstance(value.get("text"), str):  # pyright: ignore[reportUnknownMemberType]
-            yield value["text"]
-        for part in value.values():  # pyright: ignore[reportUnknownVariableType]
-            yield from _turns(part)
+        objects: list[dict[str, Any]] = []
+        json.loads(file.read_bytes(), object_hook=objects.append)
+        yield from (one["text"] for one in objects if "speaker" in one and isinstance(one.get("text"), str))
 
 
 def _trivia(clone: Path) -> Iterator[str]:

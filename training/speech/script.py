@@ -16,6 +16,7 @@ from training.speech.phonemes import SILENT, SPACE, Phonemes
 ACCENTS = "en-us", "en-gb"
 MOST = 320  # phonemes; more is longer than 16 seconds at any speed
 _LEAST = 2
+_COLUMNS = "tokens", "ends", "aligned"
 
 
 @dataclass(frozen=True)
@@ -35,20 +36,16 @@ class Script:
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        columns = {
-            f"{name}{i}": column
-            for name, columns in (("tokens", self.tokens), ("ends", self.ends), ("aligned", self.aligned))
-            for i, column in enumerate(columns)
-        }
         texts, spoken = (np.frombuffer("\n".join(lines).encode(), np.uint8) for lines in (self.texts, self.spoken))
+        columns = {f"{name}{i}": column for name in _COLUMNS for i, column in enumerate(getattr(self, name))}
         np.savez_compressed(path, texts=texts, spoken=spoken, **columns)
 
 
 def load_script(path: Path) -> Script:
     with np.load(path) as z:
         texts, spoken = (z[name].tobytes().decode().split("\n") for name in ("texts", "spoken"))
-        tokens, ends, aligned = (tuple(z[f"{name}{i}"] for i in range(2)) for name in ("tokens", "ends", "aligned"))
-    return Script(texts, spoken, tokens, ends, aligned)
+        columns = {name: tuple(z[f"{name}{i}"] for i in range(2)) for name in _COLUMNS}
+    return Script(texts, spoken, **columns)
 
 
 def groups(tokens: Iterable[int]) -> list[int]:
@@ -73,32 +70,21 @@ def _words(text: str) -> int:
 
 def prepared(lines: Iterable[str], phonemes: Phonemes) -> tuple[Script, int]:
     """(script, lines left out because they are too short, too long, or have nothing to say)"""
-    texts: list[str] = []
-    said: list[str] = []
-    tokens: tuple[list[bytes], list[bytes]] = ([], [])
-    aligned: tuple[list[bool], list[bool]] = ([], [])
-    ends: tuple[list[int], list[int]] = ([], [])
-    left_out = 0
     pairs = [(w.strip(), s.strip() or w.strip()) for w, _, s in (line.partition("\t") for line in lines) if w.strip()]
     # All sentences in one accent, then all in the other: espeak loads a voice anew at every change.
     read = [[phonemes.tokens(spoken, accent) for _, spoken in pairs] for accent in ACCENTS]
-    for i, (written, spoken) in enumerate(pairs):
-        rows = [read[a][i] for a in range(2)]
-        if not all(_LEAST <= len(row) <= MOST and groups(row) for row in rows):
-            left_out += 1
-            continue
-        texts.append(written)
-        said.append(spoken)
-        count = _words(written)
-        for a, row in enumerate(rows):
-            tokens[a].append(bytes(row))
-            ends[a].append(len(row) + (ends[a][-1] if ends[a] else 0))
-            aligned[a].append(count > 0 and count == _words(spoken) == len(groups(row)))
+    kept = [
+        (pair, rows)
+        for pair, *rows in zip(pairs, *read, strict=True)
+        if all(_LEAST <= len(row) <= MOST and groups(row) for row in rows)
+    ]
+    counts = [_words(written) if _words(written) == _words(spoken) else 0 for (written, spoken), _ in kept]
+    columns = [[rows[accent] for _, rows in kept] for accent in range(len(ACCENTS))]
     script = Script(
-        texts,
-        said,
-        tuple(np.frombuffer(b"".join(t), np.uint8) for t in tokens),
-        tuple(np.array(e, np.int64) for e in ends),
-        tuple(np.array(a, np.bool_) for a in aligned),
+        [written for (written, _), _ in kept],
+        [spoken for (_, spoken), _ in kept],
+        tuple(np.frombuffer(b"".join(map(bytes, column)), np.uint8) for column in columns),
+        tuple(np.cumsum([len(row) for row in column]) for column in columns),
+        tuple(np.array([0 < n == len(groups(r)) for n, r in zip(counts, c, strict=True)], np.bool_) for c in columns),
     )
-    return script, left_out
+    return script, len(pairs) - len(kept)

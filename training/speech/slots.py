@@ -2,13 +2,14 @@
 first. Numbers stand as digits: `training.speech.written` brings them into the style.
 """
 
-import lzma
 import random
 import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+from training.transcript import lines_of
 
 DATA: Final = Path(__file__).parent / "data"
 _TRIES = 40
@@ -26,19 +27,20 @@ _KINDS: Final = {
 
 @cache
 def lexicon() -> dict[str, list[str]]:
-    """tag → words that can be it, most frequent first."""
-    found: dict[str, list[str]] = {}
-    for line in lzma.open(DATA / "words.txt.xz", "rt"):
-        word, *tags = line.split()
-        for tag in tags:
-            found.setdefault(tag, []).append(word)
-    return found
+    """Words, most frequent first, and the tags of what each can be."""
+    return {word: tags for word, *tags in map(str.split, lines_of(DATA / "words.txt.xz"))}
+
+
+@cache
+def tagged(tag: str) -> list[str]:
+    """Words that can be it, most frequent first."""
+    return [word for word, tags in lexicon().items() if tag in tags]
 
 
 @cache
 def vocabulary() -> tuple[str, ...]:
     """All words of the lexicon in lower case, most frequent first."""
-    return tuple(line.split()[0].lower() for line in lzma.open(DATA / "words.txt.xz", "rt"))
+    return tuple(map(str.lower, lexicon()))
 
 
 @cache
@@ -119,7 +121,7 @@ class Slots:
             tags = [f"n{kind}" for kind in _KINDS[name].split()]
         else:
             tags = [f"s{kind}" for kind in _KINDS[name.removesuffix("s")].split()]
-        pools = [pool for tag in tags if (pool := lexicon().get(tag))]
+        pools = [pool for tag in tags if (pool := tagged(tag))]
         sizes = [len(pool) for pool in pools]
         tries = [self._chance.choice(self._chance.choices(pools, sizes)[0]) for _ in range(_TRIES)]
         return min(tries, key=lambda word: self._counts[word.lower()])

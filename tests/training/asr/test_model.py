@@ -11,13 +11,13 @@ pytest.importorskip("torch")
 import torch
 
 from training.asr.align import quietest, viterbi
-from training.asr.augment import augment, generated_music
+from training.asr.augment import augment, generated_music, mask_spectrogram
 from training.asr.checkpoint import load_weights, save_checkpoint
 from training.asr.encoder import token_count
 from training.asr.evaluate import collapse, error_rate
 from training.asr.model import PocketASR
 from training.asr.prompt import Prompt
-from training.asr.spectrogram import LogMel, mask_spectrogram, past_end
+from training.asr.spectrogram import LogMel, past_end
 
 from .shapes import CONFIG, tiny_tokenizer
 

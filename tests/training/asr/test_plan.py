@@ -1,18 +1,23 @@
 """Plans: what is heard and what is to be written belong together, and every row fits."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
 from training.asr.config import Config
-from training.asr.plan import LONG_PREFIX, MUSIC, ROW, SHORT_PREFIX, SYNTHETIC, Planner, target_width
+from training.asr.plan import LONG_PREFIX, MUSIC, ROW, SHORT_PREFIX, SYNTHETIC, Planner, Utterance, target_width
 from training.asr.prompt import Prompt
-from training.asr.utterances import Utterance
 from training.shards import RATE
 
 from .shapes import CONFIG, SENTENCES, tiny_tokenizer
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +37,9 @@ def utterances(real: bool) -> list[Utterance]:
     return out
 
 
-def planner(tokenizer: Tokenizer, config: Config = CONFIG, seed: int = 1) -> Planner:
-    made = Planner(config, Prompt(tokenizer), {"kubernetes": 2, "ventriloquist": 9}, seed)
-    made.add("librispeech", utterances(True))
-    made.add(SYNTHETIC, utterances(False))
-    return made
+def planner(tokenizer: Tokenizer, config: Config = CONFIG, seed: int = 1, **more: list[Utterance]) -> Planner:
+    known = {"librispeech": utterances(True), SYNTHETIC: utterances(False)} | more
+    return Planner(config, Prompt(tokenizer), {"kubernetes": 2, "ventriloquist": 9}, known, seed)
 
 
 def test_words_encode_one_by_one_as_in_a_sentence(tokenizer: Tokenizer) -> None:
@@ -80,8 +83,7 @@ def test_rows_fit_and_targets_are_what_was_cut(tokenizer: Tokenizer) -> None:
 
 def test_what_is_taught_is_what_is_heard(tokenizer: Tokenizer) -> None:
     """A pool whose samples are their own places: the teacher's row of the pool is the one that sounds in the middle."""
-    made = planner(tokenizer)
-    made.add(MUSIC, [Utterance(10_000_000, 40 * RATE, "", False, [])])
+    made = planner(tokenizer, **{MUSIC: [Utterance(10_000_000, 40 * RATE, "", False, [])]})
     rows = alone = 0
     for _ in range(40):
         plan = made.plan(0.5)
@@ -100,8 +102,8 @@ def test_what_is_taught_is_what_is_heard(tokenizer: Tokenizer) -> None:
 
 
 def test_a_word_that_was_never_heard_stands_in_the_context(tokenizer: Tokenizer) -> None:
-    made = Planner(CONFIG, Prompt(tokenizer), {"calm": 1, "letter": 25}, 1)
-    made.add("librispeech", [Utterance(0, 2 * RATE, "the sea was Calm.", False, [])])
+    known = {"librispeech": [Utterance(0, 2 * RATE, "the sea was Calm.", False, [])]}
+    made = Planner(CONFIG, Prompt(tokenizer), {"calm": 1, "letter": 25}, known, 1)
     prompt, short = Prompt(tokenizer), len(Prompt(tokenizer).prefix())
     contexts = 0
     for _ in range(30):
@@ -139,6 +141,22 @@ def test_contexts_hold_spoken_and_unspoken_words(tokenizer: Tokenizer) -> None:
 def test_the_same_seed_plans_the_same(tokenizer: Tokenizer) -> None:
     a, b = (planner(tokenizer, seed=3).plan(0.1) for _ in range(2))
     assert (a.targets == b.targets).all() and (a.segments == b.segments).all()
+
+
+def test_the_same_seed_plans_the_same_in_another_process() -> None:
+    """Strings have other hashes there, and sets another order."""
+    code = """
+from tokenizers import Tokenizer
+from tests.training.asr.shapes import SHIPPED
+from tests.training.asr.test_plan import planner
+made = planner(Tokenizer.from_file(str(SHIPPED / "tokenizer.json")))
+print([made.plan(0.5).prefix.tolist() for _ in range(20)])
+"""
+    told = [
+        subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed})
+        for seed in "12"
+    ]
+    assert told[0] == told[1]
 
 
 def test_the_share_of_real_speech_moves_with_progress(tokenizer: Tokenizer) -> None:

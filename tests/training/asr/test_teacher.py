@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper, save
 
 from training.asr.labels import write_labels
 from training.asr.plan import ROW
-from training.asr.teacher import label, labeller, states, weights
+from training.asr.teacher import label, load_teacher, states, weights
 from training.shards import Clip
 from training.stages import share
 
@@ -110,7 +110,7 @@ def test_another_file_than_the_pinned_one_teaches_nothing(tmp_path: Path) -> Non
     (tmp_path / "onnx").mkdir()
     (tmp_path / "onnx" / "encoder_model_quantized.onnx").write_bytes(b"another")
     with pytest.raises(ValueError, match=r"encoder_model_quantized\.onnx: SHA-256 .*, pinned is 969f5a"):
-        labeller(tmp_path, "cpu")
+        load_teacher(tmp_path, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("text", ["1/1", "2", "-1/2", "0/101", "a/b"])

@@ -11,9 +11,8 @@ from safetensors.torch import save_file
 
 from training.speech.batches import STEP, Batches, Order, Said
 from training.speech.kokoro import Kokoro
-from training.speech.layers import snaked, styled
 from training.speech.make import few_and_many
-from training.speech.sound import Source
+from training.speech.sound import Source, snaked, styled
 from training.speech.voices import OWN, Voice, Voices
 from training.speech.weights import load, save
 
