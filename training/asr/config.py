@@ -43,7 +43,7 @@ class Regularisation:
     ctc: float = 0.8  # weight of CTC
     middle_ctc: float = 0.4  # share of the CTC loss taken at an inner encoder layer
     middle_layer: int = 11  # which one, counted from 1
-    taught: float = 4.0  # weight of the distance to the teacher's states, where a run has a teacher
+    taught: float = 10.0  # weight of the distance to the teacher's states, where a run has a teacher
     style: float = 0.2  # share of rows coloured like another row (augment.py)
 
 
@@ -51,7 +51,7 @@ class Regularisation:
 class Batches:
     """Rows of a few fixed lengths, so that a step is one of a few captured graphs."""
 
-    seconds_per_step: int = 1600  # audio in both views together
+    seconds_per_step: int = 1200  # audio in both views together, on each GPU
     row_seconds: tuple[int, ...] = (4, 8, 16, 32)
     row_share: tuple[float, ...] = (0.16, 0.36, 0.33, 0.15)
     strength: tuple[float, float] = (1.0, 0.9)  # of augmentation: at the start and at the end of the run
@@ -60,8 +60,9 @@ class Batches:
     context_words: int = 20
     empty_share: float = 0.02
     span_share: float = 0.3  # aligned utterances cut to a random span of words
-    planners: int = 7
-    pool_hours: float = 280.0
+    telephone_share: float = 0.1  # recordings that are there once more, over a telephone
+    planners: int = 12
+    pool_hours: float = 150.0  # on each GPU
     dev_every: int = 40  # one speaker (or sentence, where speakers are not told apart) in so many is held out
 
 

@@ -28,6 +28,7 @@ from training.asr.pool import Pool
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
 from training.asr.step import Step, compile_layers
+from training.asr.telephone import telephoned
 from training.progress import Progress, rate_at
 from training.ranks import Ranks
 from training.shards import RATE, Clip, read_shards
@@ -89,7 +90,8 @@ class Training:
         self._pool = Pool(config, run.tokenizer, rare_words(run.text, clips), self._device, self._ranks.share)
         torch.backends.cudnn.benchmark = True
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-        self._pool.add_clips(clips)
+        batches, seed = config.batches, config.optimisation.seed
+        self._pool.add_clips([*clips, *telephoned(clips, batches.telephone_share, seed, batches.planners)])
         self._pool.add_sounds(MUSIC, generated_music(120, 24.0, config.optimisation.seed))
         if run.synthetic is not None:
             self._pool.add_synthetic(run.synthetic)
