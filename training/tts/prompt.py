@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.tts.config import Config
-from training.tts.references import Place
 from training.tts.tokenizer import TextIds
 
 LANGUAGE = "english"
 IGNORE = -100
+Place = tuple[int, int, int, int]
+"""Where a speaker's utterances begin and how many frames they have; the end of one among them and its frames."""
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from training.tts.config import FRAME
+from training.tts.prompt import Place
 from training.tts.speech import Utterance, load_shard
 
 SHORTEST, LONGEST = 38, 125  # frames of a span: 3 to 10 s
 _READERS = 8  # files read at a time
-Place = tuple[int, int, int, int]
-"""Where a speaker's utterances begin and how many frames they have; the end of one among them and its frames."""
 
 
 class References:
