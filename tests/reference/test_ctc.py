@@ -166,7 +166,7 @@ def test_what_training_hears_is_what_the_export_hears(tmp_path: Path) -> None:
     assert np.abs(heard.ctc - ctc).max() < parity.HEAD_ERROR
 
     back = shipped_weights(
-        api.run(checkpoint, tmp_path / "int8", encoder="int8", decoder="q8_0", clip=False, name=None)
+        api.run(checkpoint, tmp_path / "int8", encoder="int8", decoder="q8_0", clip=False, name=None), shape
     )
     assert back.keys() == state.keys()
     PocketASR(shape).load_state_dict(back)

@@ -41,7 +41,7 @@ def shipped(model: Path, /, *, out: Path) -> None:
     """Weights to start from, out of a shipped model directory."""
     from training.asr.shipped import shipped_weights
 
-    save_weights(shipped_weights(model), out)
+    save_weights(shipped_weights(model, Config().shape), out)
 
 
 def train(given: Run) -> None:

@@ -64,15 +64,16 @@ def _encoder_name(name: str) -> str:
     return f"thinker.audio_tower.{(_STEM | _BODY)[module]}.{kind}"
 
 
-def shipped_weights(folder: Path) -> dict[str, Tensor]:
-    """The state dict of `PocketASR` from a model directory (stem.onnx, body.onnx, decoder.gguf), float32."""
+def shipped_weights(folder: Path, shape: Shape) -> dict[str, Tensor]:
+    """The state dict of a `PocketASR` of that shape from a model directory (stem.onnx, body.onnx, decoder.gguf),
+    float32."""
     weights: dict[str, Tensor] = {}
     for file in ("stem.onnx", "body.onnx"):
         for name, value in graph_tensors(folder / file).items():
             weights[_encoder_name(name)] = torch.from_numpy(np.ascontiguousarray(value))
     with torch.device("meta"):
-        wanted = PocketASR(Shape()).thinker.model.state_dict()
-    theirs = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN3, Shape().decoder_layers)
+        wanted = PocketASR(shape).thinker.model.state_dict()
+    theirs = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN3, shape.decoder_layers)
     found = {tensor.name: tensor for tensor in gguf.GGUFReader(folder / "decoder.gguf").tensors}
     for name in wanted:
         tensor = found[theirs.get_name(f"model.{name}", (".weight",))]
