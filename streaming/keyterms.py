@@ -3,7 +3,8 @@
 The system turn alone moves a small model little; a bonus at decoding works with any. The first token of each term gets
 a little, the next token of a term that was just begun gets more. Where the encoder has a CTC head, the bonus goes by
 what that heard: a term that it heard nothing like gets none, one that it did hear gets much more, where it was heard
-and as often. What was decoded so far, the audio and the terms alone decide.
+and as often. A term of one token never gets more: the model knows such words, and would say them where others are.
+What was decoded so far, the audio and the terms alone decide.
 
 Over noise, or speech it cannot make out, a model may recite the system turn (QwenLM/Qwen3-ASR#106). Three or more of
 its words in a row, in the list's order, are suspicious; they stay if the CTC head, which never sees them, heard them.
@@ -55,7 +56,8 @@ class _Term:
 
     def said(self, tokens: Tokens) -> int:
         """How often it stands in ``tokens``."""
-        starts = range(len(tokens))
+        begins = {form[0] for form in self.forms}
+        starts = [at for at, token in enumerate(tokens) if token in begins]
         return sum(tokens[at : at + len(form)] == form for form in self.forms for at in starts)
 
 
@@ -82,7 +84,8 @@ class KeytermBias:
         for term in self._terms:
             where = [spot for _ in term.forms for spot in next(found)]
             if where:
-                bias._terms.append(_Term(term.forms, _places(where)))
+                places = () if any(len(form) == 1 for form in term.forms) else _places(where)
+                bias._terms.append(_Term(term.forms, places))
         return bias
 
     def apply(self, logits: npt.NDArray[np.float32], tokens: Sequence[int]) -> None:
@@ -95,7 +98,7 @@ class KeytermBias:
             tokens = tokens[list(tokens).index(self._opener) + 1 :]
         text, first, following = tuple(tokens), dict[int, float](), dict[int, float]()
         for term in self._terms:
-            left = term.places is not None and term.said(text) < len(term.places)
+            left = bool(term.places) and term.said(text) < len(term.places)
             for form in term.forms:
                 bonus = FIRST_HEARD if left and term.near(len(text)) else FIRST
                 first[form[0]] = max(first.get(form[0], 0.0), bonus)

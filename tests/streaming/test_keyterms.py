@@ -72,16 +72,23 @@ def test_a_term_that_was_heard_gets_much_more_where_it_was_heard() -> None:
 
 def test_a_term_counts_as_often_as_it_was_heard() -> None:
     """In any of its forms."""
-    bias = KeytermBias([[[3, 4], [5]]]).heard(clip(1, 3, 4, 2, 5, 2))
+    bias = KeytermBias([[[3, 4], [5, 6]]]).heard(clip(1, 3, 4, 2, 5, 6, 2))
     assert bonus(bias, [1]) == {3: FIRST_HEARD, 5: FIRST_HEARD}
     assert bonus(bias, [1, 3, 4, 2]) == {3: FIRST_HEARD, 5: FIRST_HEARD}
-    assert bonus(bias, [1, 3, 4, 2, 5]) == {3: FIRST, 5: FIRST}
+    assert bonus(bias, [1, 3, 4, 2, 5, 6]) == {3: FIRST, 5: FIRST}
+
+
+def test_a_term_of_one_token_gets_no_more_where_it_was_heard() -> None:
+    """Nor does its other form, of two: the model knows the word."""
+    bias = KeytermBias([[[3], [4, 5]]]).heard(clip(1, 3, 2, 4, 5))
+    assert bonus(bias, [1]) == bonus(bias, [1, 3, 2]) == {3: FIRST, 4: FIRST}
+    assert bonus(bias, [1, 3, 2, 4]) == {3: FIRST, 4: FIRST, 5: NEXT}
 
 
 def test_a_term_that_was_not_heard_gets_nothing() -> None:
     """Where the head heard something else; without a head, or rows, nothing is known and all get a little."""
-    bias = KeytermBias([[[3, 4]], [[7]]])
-    assert bonus(bias.heard(clip(1, 7, 2)), [1]) == {7: FIRST_HEARD}
+    bias = KeytermBias([[[3, 4]], [[7, 8]]])
+    assert bonus(bias.heard(clip(1, 7, 8, 2)), [1]) == {7: FIRST_HEARD}
     assert bonus(bias.heard(CtcRows(BLANK)), [1]) == bonus(bias.heard(CtcRows(None)), [1]) == {3: FIRST, 7: FIRST}
 
 

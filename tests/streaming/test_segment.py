@@ -3,10 +3,12 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from bench.clips import pcm16, samples_of
 from engines.batching import Cancelled, Owner
 from engines.gguf import Rows
 from streaming.decoding import EMPTY, Hypothesis
@@ -17,6 +19,7 @@ from streaming.work import Work
 from tests.clips import RATE, Clip
 from tests.streaming.listening import Floats, continuous
 
+SAMPLES = Path(__file__).parents[2] / "models" / "samples"
 LEAKING = "he had been in the house"
 """A keyterm that the embedded model recites over noise once it has begun it."""
 
@@ -120,6 +123,15 @@ def test_a_context_that_was_taken_back_is_there_again_wherever_that_was_given_up
         return made.final(made.length, owner)
 
     cancelled_everywhere(asr_model, leaking[0], (LEAKING,), final)
+
+
+def test_a_keyterm_comes_out_as_it_is_given_where_the_head_heard_it(asr_model: AsrModel) -> None:
+    """In the final and in interims; the model alone writes it otherwise, and so it does if nobody says the term."""
+    (samples,) = (part for part in samples_of(*pcm16(SAMPLES / "reading.opus"), RATE) if len(part))
+    for term, expected in (("Lady", "the Lady played"), ("Locust", "the lady played"), ("", "the lady played")):
+        with segment(asr_model, samples[: int(4.6 * RATE)], (term,) if term else ()) as (made, _):
+            assert expected in made.interim(EMPTY, (), Owner()).answer.text
+            assert expected in made.final(made.length, Owner()).answer.text
 
 
 def test_a_window_that_is_given_up_anywhere_is_encoded_once(asr_model: AsrModel, clips: list[Clip]) -> None:
