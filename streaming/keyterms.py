@@ -23,17 +23,18 @@ from streaming.ctc import CtcRows, Spot, spots
 FIRST: Final = 1.5
 NEXT: Final = 4.0
 """Logits."""
-FIRST_HEARD: Final = 6.0
+FIRST_HEARD: Final = 4.5
 NEXT_HEARD: Final = 12.0
-"""The same of a term where it was heard. Chosen on 136 rare words of clips held out of training: recall 21 % without
-terms, 84 % with them among 5 to 20 others; of 1504 words of other clips none was a term that nobody said."""
+"""The same of a term where it was heard. Chosen, with ``SHORT``, on words of clips held out of training
+(notes/2026-11-finals.md): with more of either, a term comes out early and swallows the word before it."""
 HEARD: Final = -3.2
-"""Score from which a term was heard (:class:`streaming.ctc.Spot`). 88 % of those words have it, 0.3 % of the others."""
+"""Score from which a term was heard (:class:`streaming.ctc.Spot`). 88 % of said words have it, 0.3 % of others."""
 UNLIKE: Final = -5.0
 """Score below which nothing like it was heard."""
-NEAR: Final = 3
-NEAR_SHARE: Final = 0.2
-"""How many tokens, and what share of those before it, the text may be off the place where a term was heard."""
+SHORT: Final = (1, 0.1)
+PAST: Final = (3, 0.2)
+"""How far the text may be short of the place where a term was heard, or past it: tokens, and a share of those before
+the place."""
 LEAK_WORDS: Final = 3
 """Context words in a row that make a hypothesis suspicious."""
 SUPPORT: Final = -3.5
@@ -52,7 +53,9 @@ class _Term:
 
     def near(self, before: int) -> bool:
         """Whether it was heard about where ``before`` tokens are."""
-        return any(abs(before - place) <= NEAR + NEAR_SHARE * place for place in self.places or ())
+        return any(
+            -SHORT[0] - SHORT[1] * place <= before - place <= PAST[0] + PAST[1] * place for place in self.places or ()
+        )
 
     def said(self, tokens: Tokens) -> int:
         """How often it stands in ``tokens``."""

@@ -66,8 +66,8 @@ def test_a_term_that_was_heard_gets_much_more_where_it_was_heard() -> None:
     assert bonus(bias, before) == {3: FIRST_HEARD}
     assert bonus(bias, [*before, 3]) == {3: FIRST_HEARD, 4: NEXT_HEARD}
     assert bonus(bias, [*before, 3, 4]) == {3: FIRST}
-    assert bonus(bias, [1]) == {3: FIRST}
-    assert bonus(bias, [1] * 18) == {3: FIRST}
+    assert bonus(bias, [1] * 8) == bonus(bias, [1] * 13) == {3: FIRST_HEARD}
+    assert bonus(bias, [1] * 7) == bonus(bias, [1] * 14) == {3: FIRST}, "early it would swallow a word"
 
 
 def test_a_term_counts_as_often_as_it_was_heard() -> None:
