@@ -192,6 +192,8 @@ class Engine:
         Raises:
             OptionError: they are too long.
         """
+        if mark := self.prompt.own_mark(keyterms):
+            raise OptionError("keyterms", f"{mark} belongs to the model")
         tokens = self.prompt.head(keyterms, language)
         if len(tokens) > HEAD_ROWS:
             raise OptionError("keyterms", f"{len(tokens)} tokens with the model's own, the limit is {HEAD_ROWS}")

@@ -7,6 +7,7 @@ tokens the model answers with are ``language English<asr_text>text<|im_end|>``, 
 it hears no speech.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -35,6 +36,9 @@ _UNSPACED: Final = frozenset({"zh", "yue", "ja", "th"})
 _WORD_STARTS: Final = ("Ġ", "Ċ")
 """Byte-level letters of the space and the line break."""
 
+_LIST: Final = re.compile("[,;，、；\n]")
+_LISTED: Final = 4
+"""Most words of a name in a list."""
 REPLACEMENT: Final = "\ufffd"
 
 MARKS: Final = ".,?!;:…。，？！；：、"
@@ -64,6 +68,7 @@ class Prompt:
         """What ends an answer that was trained on; ``stop`` holds all that is taken for an end."""
         self.opener: int | None = None
         """The token between the language that the model writes and its text, where it writes one."""
+        self._own = [str(token) for token in tokenizer.get_added_tokens_decoder().values()]
         self._template()
         self.stop = frozenset({self.end, self._special("<|endoftext|>")})
         self._vocabulary = tokenizer.get_vocab_size()
@@ -102,10 +107,15 @@ class Prompt:
         return [*self._before_context, *(self._ids(context) if context else []), *self._after_context]
 
     def terms(self, keyterms: Sequence[str]) -> list[list[list[int]]]:
-        """Tokens of each keyterm as it stands inside a text, after a space: as it is given, and with capitals."""
-        terms = (" ".join(term.split()) for term in keyterms)
-        forms = (dict.fromkeys((term, _capitalised(term))) for term in terms if term)
+        """Tokens of each keyterm as it stands inside a text, after a space: as it is given, and with capitals. One with
+        commas is a list (or prose, of which short parts count)."""
+        forms = (dict.fromkeys((term, _capitalised(term))) for given in keyterms for term in _listed(given))
         return [[self._ids(f" {form}") for form in term] for term in forms]
+
+    def own_mark(self, keyterms: Sequence[str]) -> str | None:
+        """The first token of the conversation itself, such as ``<|im_end|>``, that a keyterm holds; None: there is
+        none."""
+        return next((mark for mark in self._own for term in keyterms if mark in term), None)
 
     def suffix(self, language: str | None) -> list[int]:
         """Everything between the audio and the answer; ``language`` (ISO code) is forced unless None."""
@@ -172,6 +182,11 @@ class Prompt:
 def bare(word: str) -> str:
     """``word`` without the mark behind it."""
     return word.rstrip(MARKS) or word
+
+
+def _listed(given: str) -> list[str]:
+    parts = [" ".join(part.split()) for part in _LIST.split(given)]
+    return [part for part in parts if part and (len(parts) == 1 or len(part.split()) <= _LISTED)]
 
 
 def _capitalised(term: str) -> str:

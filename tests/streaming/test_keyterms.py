@@ -1,11 +1,15 @@
 """Keyterms make their own tokens likelier and nothing else; where they leak into the text, the text is taken back."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 
+from engines.store import BUNDLED
 from streaming.ctc import CtcRows
 from streaming.keyterms import FIRST, FIRST_HEARD, NEXT, NEXT_HEARD, SUPPORT, KeytermBias, recited
+from streaming.prompt import Prompt
 
 
 def bonus(bias: KeytermBias, tokens: list[int], vocabulary: int = 12) -> dict[int, float]:
@@ -96,6 +100,37 @@ def test_a_term_that_was_not_heard_gets_nothing() -> None:
 def test_no_terms_no_bonus(tokens: list[int]) -> None:
     """A session without keyterms is untouched."""
     assert bonus(KeytermBias([]), tokens) == {}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.from_file(str(BUNDLED / "pocket-asr-en" / "tokenizer.json"))
+
+
+@pytest.mark.parametrize(
+    ("given", "terms"),
+    [
+        ("Oslo", [["Oslo"]]),
+        ("new  york", [["new york", "New York"]]),
+        ("Royal Society for the Protection of Birds",
+         [["Royal Society for the Protection of Birds", "Royal Society For The Protection Of Birds"]]),
+        ("Kubernetes, Istio;\nEnvoy", [["Kubernetes"], ["Istio"], ["Envoy"]]),
+        ("Hello, my name is Sven and I live in Oslo", [["Hello"]]),
+        (" , ", []),
+    ],
+)  # fmt: skip
+def test_a_term_is_listened_for_as_given_and_with_capitals(
+    given: str, terms: list[list[str]], tokenizer: Tokenizer
+) -> None:
+    """One with commas is a list; what is too long for a name is none."""
+    prompt = Prompt(tokenizer, leading_space=True, languages=["en"])
+    assert [[prompt.text(form) for form in term] for term in prompt.terms([given])] == terms
+
+
+def test_what_belongs_to_the_model_is_told(tokenizer: Tokenizer) -> None:
+    prompt = Prompt(tokenizer, leading_space=True, languages=["en"])
+    assert prompt.own_mark(["Oslo", "a<asr_text>b"]) == "<asr_text>"
+    assert prompt.own_mark(["Oslo", "<b>"]) is None
 
 
 CONTEXT = "kubernetes grafana prometheus new york city".split()
