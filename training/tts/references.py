@@ -31,19 +31,21 @@ class References:
         def others(path: Path) -> list[tuple[Utterance, NDArray[np.int16]]]:
             return [(u, wave.copy()) for u, wave, _ in load_shard(path).pieces() if u.speaker not in skipped]
 
-        found = defaultdict[tuple[str, bool], list[tuple[str, NDArray[np.int16]]]](list)
+        found = defaultdict[tuple[str, bool], dict[str, list[NDArray[np.int16]]]](dict)  # takes of a text together
         with ThreadPoolExecutor(_READERS) as pool:
             for utterance, wave in chain.from_iterable(pool.map(others, shards)):
-                found[utterance.speaker, utterance.held_out].append((utterance.text, wave))
-        self._wave = torch.empty(sum(len(w) for x in found.values() for _, w in x), dtype=torch.int16, device=device)
+                found[utterance.speaker, utterance.held_out].setdefault(utterance.text, []).append(wave)
+        total = sum(len(wave) for texts in found.values() for takes in texts.values() for wave in takes)
+        self._wave = torch.empty(total, dtype=torch.int16, device=device)
         self._wave = self._wave.view(-1, FRAME)
         self._places: dict[tuple[str, bool, str], Place] = {}
         begin = 0
-        for (speaker, held_out), utterances in found.items():
-            size, end = sum(len(wave) for _, wave in utterances) // FRAME, 0
-            for text, wave in utterances:
-                frames = len(wave) // FRAME
-                self._wave[begin + end : begin + end + frames].copy_(torch.from_numpy(wave).view(-1, FRAME))
+        for (speaker, held_out), texts in found.items():
+            size, end = sum(len(wave) for takes in texts.values() for wave in takes) // FRAME, 0
+            for text, takes in texts.items():
+                said = np.concatenate(takes)
+                frames = len(said) // FRAME
+                self._wave[begin + end : begin + end + frames].copy_(torch.from_numpy(said).view(-1, FRAME))
                 end += frames
                 self._places[speaker, held_out, text] = begin, size, end, frames
             begin += size

@@ -86,6 +86,18 @@ def test_a_speaker_is_heard_in_other_utterances_of_its_own(tmp_path: Path) -> No
     assert own is None and SHORTEST == 38
 
 
+def test_no_take_of_a_text_is_heard_beside_another(tmp_path: Path) -> None:
+    pieces = []
+    for number, text in enumerate(("one", "two", "one")):
+        wave = np.full(50 * 1920, 100 + number, np.int16)
+        pieces.append((Utterance(text, "a", 50, False), wave, np.zeros(200, np.uint8)))
+    join(pieces).save(tmp_path / "x.npz")
+    references = References(shards([tmp_path]), [], CPU)
+    places = [references.place("a", False, text) for text in ("one", "two")]
+    heard = (references.draw(torch.tensor(places * 50)) * 32768).round().long() - 100
+    assert set(heard[::2].flatten().tolist()) == {1} and set(heard[1::2].flatten().tolist()) == {0, 2}
+
+
 def test_a_batch_has_both_kinds_and_hears_the_right_ones(tmp_path: Path) -> None:
     codes, bpe = speech(tmp_path), tokenizer(tmp_path)
     references = References(shards([tmp_path]), CONFIG.speakers, CPU)
