@@ -45,17 +45,15 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """``forms``: its tokens in every way it may be written; ``places``: tokens of the text before it, wherever it was
-    heard; None where nothing is known of that."""
+    """``forms``: its tokens in every way it may be written; ``places``: tokens of the text before it, wherever it is
+    known to have been heard."""
 
     forms: tuple[Tokens, ...]
-    places: tuple[int, ...] | None = None
+    places: tuple[int, ...] = ()
 
     def near(self, before: int) -> bool:
         """Whether it was heard about where ``before`` tokens are."""
-        return any(
-            -SHORT[0] - SHORT[1] * place <= before - place <= PAST[0] + PAST[1] * place for place in self.places or ()
-        )
+        return any(-SHORT[0] - SHORT[1] * place <= before - place <= PAST[0] + PAST[1] * place for place in self.places)
 
     def said(self, tokens: Tokens) -> int:
         """How often it stands in ``tokens``."""
