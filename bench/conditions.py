@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import soundfile
-import soxr
+
+from audio.telephone import over_telephone
 
 Floats = npt.NDArray[np.float32]
 Random = np.random.Generator
@@ -23,7 +24,6 @@ TALKERS: Final = 5
 BABBLE: Final = 10.0
 """Decibels by which the speaker is louder than all others together."""
 
-_soxr: Any = soxr  # incompletely typed
 _soundfile: Any = soundfile
 
 
@@ -39,16 +39,9 @@ def room(wave: Floats, random: Random, others: Sequence[Floats]) -> Floats:
 
 
 def telephone(wave: Floats, random: Random, others: Sequence[Floats]) -> Floats:
-    """GSM 06.10 full rate, 13 kbit/s, between 300 and 3400 Hz."""
+    """By GSM 06.10, as :mod:`audio.telephone` says."""
     del random, others
-    narrow = _soxr.resample(wave, RATE, 8000)
-    spectrum, hertz = np.fft.rfft(narrow), np.fft.rfftfreq(len(narrow), 1 / 8000)
-    narrow = np.fft.irfft(spectrum * ((hertz >= 300) & (hertz <= 3400)), len(narrow))
-    file = io.BytesIO()
-    _soundfile.write(file, narrow, 8000, format="WAV", subtype="GSM610")
-    file.seek(0)
-    coded, _ = _soundfile.read(file, dtype="float32")
-    return np.asarray(_soxr.resample(coded, 8000, RATE)[: len(wave)], np.float32)
+    return over_telephone(wave, RATE, "GSM610")
 
 
 def babble(wave: Floats, random: Random, others: Sequence[Floats]) -> Floats:
