@@ -19,6 +19,8 @@ from tests.daemon.encoders import cloner
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "speaking"
 JUDGED = all(find_spec(name) for name in ("torch", "resemblyzer"))
+"""No environment of the tests has both: torch belongs to export and training, and what Resemblyzer asks for has no
+wheels. Run it where this row is measured (docs/evaluation.md)."""
 
 
 def said_by(speaker: str, rows: list[dict[str, Any]], corpus: str = "CMU AN4 (census)") -> list[dict[str, Any]]:
