@@ -60,7 +60,10 @@ HEARSAY_REFERENCE=asr HEARSAY_ORT124=$ORT124_PYTHON \
   "$REFERENCE_PYTHON" -m pytest -q -W default -p no:logging --disable-warnings tests/reference "$@"
 # The recipes' own tests need torch too.
 "$REFERENCE_PYTHON" -m pytest -q -W default --disable-warnings tests/training
-# The judges of `make eval` (compiled here) have tests too.
+# The judges of `make eval` have tests too: one that needs torch, and those that are compiled here.
+"$REFERENCE_PYTHON" -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("resemblyzer"))' \
+  || "$REFERENCE_PYTHON" -m pip install -q --disable-pip-version-check --no-deps Resemblyzer==0.1.4
+"$REFERENCE_PYTHON" -m pytest -q -W default --disable-warnings tests/bench/test_cloning.py
 make -s eval-extra
 if .venv/bin/python -c 'import pesq, pystoi, pocketsphinx' 2>/dev/null; then
   .venv/bin/python -m pytest -q tests/bench/test_judges.py
