@@ -1,5 +1,6 @@
 """What every room's tests share: the embedded model and clips that no model was trained on."""
 
+import gc
 import json
 import os
 import signal
@@ -73,6 +74,13 @@ def tts_model(tts_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     model = TtsModel(tts_directory, sessions=10, voices=tmp_path_factory.mktemp("voices"))
     yield model
     model.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_unclosed() -> Iterator[None]:
+    """What a file's tests left unclosed is collected with that file, and so blamed on it, not on a later one."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)

@@ -29,6 +29,7 @@ from daemon.wyoming.transcription import AudioFormat, TranscribeRequest, Transcr
 from daemon.wyoming.wire import Malformed, fields
 
 _CLOSE_SECONDS: Final = 5.0
+"""After the end: time for the client to read what was said last."""
 
 log: Final = logging.getLogger("hearsay.wyoming")
 
@@ -73,6 +74,7 @@ class Connection:
                 if session is not None:
                     await session.close()
             self._writer.close()
+            asyncio.get_running_loop().call_later(_CLOSE_SECONDS, self._writer.transport.abort)
 
     def _unheard(self) -> float:
         return self._hearing.unheard if self._hearing is not None else 0.0

@@ -19,7 +19,7 @@ from wyoming.tts import Synthesize, SynthesizeChunk, SynthesizeStart, Synthesize
 
 from daemon.config import ConfigError, Settings
 from daemon.serve import Background, serve
-from daemon.wyoming import wire
+from daemon.wyoming import connection, wire
 from tests.daemon.support import LONGEST, RATE, Client, Speech, eventually, finals
 from tests.daemon.wyoming.conftest import connected, free_port, settled
 
@@ -129,6 +129,26 @@ async def test_who_does_not_read_costs_nobody_else(door: Door, speech: Speech) -
             heard = await asyncio.to_thread(Client(background.url).transcribe, speech.pcm)
             assert finals(heard) == alone
             await settled(background)  # although it never read and never left
+
+
+async def test_who_asks_without_reading_is_let_go(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the answers that nobody reads keep the connection from closing."""
+    monkeypatch.setattr(connection, "_CLOSE_SECONDS", 0.2)
+    asked = b'{"type": "describe"}\n' * 1000
+    with door(send_timeout_seconds=600.0) as background:
+        with socket.create_connection(("127.0.0.1", background.hub.settings.wyoming_port)) as one:
+            one.setblocking(False)
+
+            def reset() -> bool:
+                try:
+                    one.send(asked)
+                except BlockingIOError:
+                    return False
+                except ConnectionError:
+                    return True
+                return False
+
+            assert await asyncio.to_thread(eventually, reset)
 
 
 @pytest.mark.parametrize("reset", [False, True])
