@@ -184,7 +184,7 @@ class Decoder:
         rows never depends on its neighbours.
 
         Raises:
-            GgufError: a position outside the sequence's cells, or llama.cpp failed.
+            GgufError: a position outside the sequence's cells, a row that holds NaN or infinity, or llama.cpp failed.
         """
         return [output.logits for output in self.outputs(items)]
 
@@ -241,6 +241,9 @@ class Decoder:
         n = 0
         for item in items:
             count = len(item.rows)
+            if not np.isfinite(item.rows).all():
+                # In a cell that is given back it would stay a number to multiply by 0, for whoever has it next.
+                raise GgufError(f"rows {item.start}…{item.start + count - 1} hold what is no number")
             if item.start + count > self.rows:
                 raise GgufError(f"rows {item.start}…{item.start + count - 1} do not fit a sequence of {self.rows}")
             if item.start > self._lengths[item.sequence]:

@@ -141,6 +141,23 @@ def test_rows_beyond_the_cells_or_after_a_gap_are_refused(decoder: Decoder) -> N
     decoder.release(sequence)
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_rows_that_hold_no_number_reach_nobody(decoder: Decoder, wrong: float) -> None:
+    """In a cell they would be there for whoever has the sequence next: llama.cpp masks a cell by multiplying it by 0."""
+    for count in (3, 1):
+        sequence = decoder.acquire()
+        rows = noise(decoder, count, 1)
+        before = decoder.evaluate([Rows(sequence, 0, rows, 0)])[0]
+        broken = rows.copy()
+        broken[-1, 7] = wrong
+        with pytest.raises(GgufError, match=f"rows 0…{count - 1} hold what is no number"):
+            decoder.evaluate([Rows(sequence, 0, broken, 0)])
+        decoder.release(sequence)
+        assert decoder.acquire() == sequence
+        np.testing.assert_array_equal(decoder.evaluate([Rows(sequence, 0, rows, 0)])[0], before)
+        decoder.release(sequence)
+
+
 def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:
     """The message names the file."""
     path = tmp_path / "not.gguf"
