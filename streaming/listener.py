@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from audio.pcm import bounded
 from engines.batching import Cancelled, Owner, Priority, Task
 from streaming.decoding import Hypothesis
 from streaming.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence
@@ -73,7 +74,8 @@ class Listener:
     # ---------------------------------------------------------------- the clock
 
     def feed(self, samples: Floats, waiting: float = 0.0) -> None:
-        """Hear ``samples``, float32 mono at the model's rate, any number; ``waiting``: seconds that came after them.
+        """Hear ``samples``, float32 mono at the model's rate, any number (NaN and infinity are silence, what is beyond ±1
+        is clipped); ``waiting``: seconds that came after them.
 
         Raises:
             Cancelled: the listener is closed.
@@ -82,7 +84,7 @@ class Listener:
         with self._lock:
             self._check()
             self._waiting = waiting
-            audio = np.concatenate([self._pending, samples])
+            audio = np.concatenate([self._pending, bounded(samples)])
             whole = len(audio) // FRAME * FRAME
             for start in range(0, whole, FRAME):
                 self._hear(audio[start : start + FRAME])

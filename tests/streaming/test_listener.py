@@ -149,6 +149,16 @@ def test_speech_without_a_pause_is_cut_at_24_seconds_and_loses_nothing(asr_model
     assert found[-1].end == pytest.approx(len(samples) / RATE, abs=0.5)
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_silence(asr_model: AsrModel, clips: list[Clip], wrong: float) -> None:
+    """In the middle of speech; nor does it reach whoever has the sequence next."""
+    clip = min(clips, key=lambda clip: clip.seconds)
+    broken, mended = clip.samples.copy(), clip.samples.copy()
+    broken[len(broken) // 2], mended[len(broken) // 2] = wrong, 0
+    for _ in range(2):
+        assert listen(asr_model, broken, LIVE, [1000]) == listen(asr_model, mended, LIVE, [1000])
+
+
 def test_silence_costs_no_model_call(asr_model: AsrModel) -> None:
     """Neither digital silence nor faint noise wakes encoder or decoder."""
     noise = np.random.default_rng(0).standard_normal(10 * RATE).astype(np.float32) * 1e-4
