@@ -99,11 +99,7 @@ class Listener:
         with self._lock:
             self._check()
             if not self._end_here(from_finalize=True):
-                now = self._clock / self._rate
-                empty = Transcript(
-                    now, now, "", (), 0, self._language, is_final=True, speech_final=True, from_finalize=True
-                )
-                self._timeline.append(self._clock, empty)
+                self._end_of_nothing(self._clock, from_finalize=True)
 
     def configure(
         self, *, endpointing: float | None, eager: float | None, keyterms: Sequence[str] | None = None
@@ -243,8 +239,11 @@ class Listener:
                         self._withdraw(self._open, Piece.EARLY)
                 case Silence(sample=sample) if self._open is not None:
                     self._open.pause(sample)
-                case Endpoint() if self._open is not None:
-                    self._end(self._open, self._open.end, speech_final=True)
+                case Endpoint():
+                    if self._open is not None:
+                        self._end(self._open, self._open.end, speech_final=True)
+                    else:  # it was full in this silence, when nobody knew that it was over
+                        self._end_of_nothing(self._covered, from_finalize=False)
                     # A client that lost its session goes on in a new one, from the end of the last final on: the same
                     # frames make the same utterances there.
                     self._endpointer.restart(self._covered)
@@ -292,6 +291,14 @@ class Listener:
             self._end(utterance, utterance.end, speech_final=True, from_finalize=from_finalize)
         self._endpointer.close(self._clock)
         return utterance is not None
+
+    def _end_of_nothing(self, sample: int, *, from_finalize: bool) -> None:
+        """Say at ``sample`` that an utterance is over whose words, if there were any, are said."""
+        at = sample / self._rate
+        nothing = Transcript(
+            at, at, "", (), 0, self._language, is_final=True, speech_final=True, from_finalize=from_finalize
+        )
+        self._timeline.append(self._clock, nothing)
 
     def _split(self, full: Utterance) -> None:
         """Close a full utterance at its split point and open the next one there, unless that is silence."""
