@@ -66,10 +66,10 @@ class Listener:
         self._finishing = False
         self._running: tuple[Utterance, Piece, Task] | None = None
         self._stepping = threading.Lock()
-        self._sequence = KvSequence(engine, head, language, self.work)
+        self._sequence = KvSequence(engine, language, self.work)
         self._closed = False
-        self._next_head: Head | None = None
-        """Of the next utterance, where the keyterms have changed."""
+        self._head = head
+        """Of the next utterance."""
 
     # ---------------------------------------------------------------- the clock
 
@@ -116,7 +116,7 @@ class Listener:
         with self._lock:
             self.options = self._timeline.options = options
             self._endpointer.wait(endpointing)
-            self._next_head = head or self._next_head
+            self._head = head or self._head
 
     def finish(self) -> None:
         """The audio has ended: close what is open. Idempotent.
@@ -265,7 +265,7 @@ class Listener:
         self._open_at(start, self._recent[start - oldest :])
 
     def _open_at(self, start: int, samples: Floats) -> None:
-        self._open = utterance = Utterance(self._engine.manifest, start, self._engine.rule)
+        self._open = utterance = Utterance(self._engine.manifest, start, self._engine.rule, self._head)
         utterance.extend(samples)
         self._timeline.append(self._clock, utterance)
 
@@ -351,10 +351,7 @@ class Listener:
 
     def _segment(self, utterance: Utterance, task: Task) -> Segment:
         if utterance.segment is None:
-            if self._next_head is not None:
-                self._sequence.prompt(self._next_head)
-                self._next_head = None
-            utterance.segment = self._sequence.segment(self.options.mel_maximum, self._owner, task)
+            utterance.segment = self._sequence.segment(utterance.head, self.options.mel_maximum, self._owner, task)
         return utterance.segment
 
     def _interim(self, utterance: Utterance, segment: Segment, task: Task) -> Transcript:
