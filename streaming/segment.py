@@ -24,7 +24,7 @@ from engines.gguf import Rows
 from streaming.ctc import CtcRows
 from streaming.decoding import MAX_BANS, Draft, Hypothesis, accepted, budget, follow, inverse
 from streaming.encoder import Encoded
-from streaming.engine import Engine, Head
+from streaming.engine import TEXT_ROWS, Engine, Head
 from streaming.fun_asr.clip import WholeClip
 from streaming.fun_asr.fbank import Fbank
 from streaming.keyterms import SUPPORT, KeytermBias, recited
@@ -214,7 +214,7 @@ class Segment:
             evaluate=evaluate,
             stop=self._engine.prompt.stop,
             bias=bias,
-            limit=self._budget(end, position),
+            limit=self._budget(end),
         )
         self._work.rescoring_seconds += time.perf_counter() - began
         return best
@@ -244,16 +244,17 @@ class Segment:
             step=step,
             stop=self._engine.prompt.stop,
             bias=bias,
-            limit=self._budget(samples, position - len(draft.tokens)),
+            limit=self._budget(samples),
             kept=kept,
             bans=bans,
             choices=choices,
         )
         self._work.step_seconds += time.perf_counter() - began
 
-    def _budget(self, samples: int, position: int) -> int:
-        """Most tokens of the text of a clip of ``samples`` whose first token's row is at ``position``."""
-        return budget(samples, self._engine.sample_rate, self._engine.decoder.rows - position)
+    def _budget(self, samples: int) -> int:
+        """Most tokens of the text of a clip of ``samples``: an interim's still fits behind the longest one."""
+        suffix = self._engine.prompt.suffix(self._language)
+        return budget(samples, self._engine.sample_rate, TEXT_ROWS - len(suffix))
 
     def _understood(self, draft: Draft) -> Hypothesis:
         answer = self._engine.prompt.answer(draft.tokens, self._language)
