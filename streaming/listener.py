@@ -74,8 +74,8 @@ class Listener:
     # ---------------------------------------------------------------- the clock
 
     def feed(self, samples: Floats, waiting: float = 0.0) -> None:
-        """Hear ``samples``, float32 mono at the model's rate, any number (NaN and infinity are silence, what is beyond ±1
-        is clipped); ``waiting``: seconds that came after them.
+        """Hear ``samples``, float32 mono at the model's rate, any number; ``waiting``: seconds that came after them.
+        What is no number is silence, what is beyond ±1 is clipped.
 
         Raises:
             Cancelled: the listener is closed.

@@ -143,7 +143,7 @@ def test_rows_beyond_the_cells_or_after_a_gap_are_refused(decoder: Decoder) -> N
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_rows_that_hold_no_number_reach_nobody(decoder: Decoder, wrong: float) -> None:
-    """In a cell they would be there for whoever has the sequence next: llama.cpp masks a cell by multiplying it by 0."""
+    """In a cell they would be there for whoever has the sequence next: llama.cpp masks cells by multiplying by 0."""
     for count in (3, 1):
         sequence = decoder.acquire()
         rows = noise(decoder, count, 1)
