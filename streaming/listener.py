@@ -99,7 +99,9 @@ class Listener:
         with self._lock:
             self._check()
             if not self._end_here(from_finalize=True):
-                self._end_of_nothing(self._clock, from_finalize=True)
+                # Speech that begins now begins its preroll earlier.
+                earliest = self._clock - int(self.options.preroll * self._rate)
+                self._end_of_nothing(max(earliest, self._covered), from_finalize=True)
 
     def configure(
         self, *, endpointing: float | None, eager: float | None, keyterms: Sequence[str] | None = None
@@ -293,7 +295,7 @@ class Listener:
         return utterance is not None
 
     def _end_of_nothing(self, sample: int, *, from_finalize: bool) -> None:
-        """Say at ``sample`` that an utterance is over whose words, if there were any, are said."""
+        """Say that nothing is open up to ``sample``, where nothing that follows begins before."""
         at = sample / self._rate
         nothing = Transcript(
             at, at, "", (), 0, self._language, is_final=True, speech_final=True, from_finalize=from_finalize
