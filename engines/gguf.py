@@ -257,11 +257,11 @@ class Decoder:
                 batch.seq_id[i][0] = item.sequence
             n += count
         batch.n_tokens = n
+        for item in items:  # before it is sure: what a call that fails leaves behind must be forgotten too
+            self._lengths[item.sequence] = item.start + len(item.rows)
         code = llama.llama_decode(self._context, batch)
         if code != 0:
             raise GgufError(f"llama_decode returned {code} for {n} rows of {len(items)} sequences")
-        for item in items:
-            self._lengths[item.sequence] = item.start + len(item.rows)
         results: list[Output] = []
         n = 0
         for item in items:

@@ -130,6 +130,24 @@ def test_rows_that_llama_cpp_does_not_forget_are_no_free_rows(
     assert decoder.taken == 0
 
 
+def test_rows_of_a_call_that_failed_reach_nobody(decoder: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """llama.cpp may have put them into the cache before it gave up."""
+    sequence = decoder.acquire()
+    rows = noise(decoder, 3, 1)
+    expected = decoder.evaluate([Rows(sequence, 0, rows, 0)])[0]
+    decoder.release(sequence)
+    assert decoder.acquire() == sequence
+    decode = llama.llama_decode
+    with monkeypatch.context() as patch:
+        patch.setattr(llama, "llama_decode", lambda *given: decode(*given) or 2)
+        with pytest.raises(GgufError, match="llama_decode returned 2 for 5 rows"):
+            decoder.evaluate([Rows(sequence, 0, noise(decoder, 5, 2), 5)])
+    decoder.release(sequence)
+    assert decoder.acquire() == sequence
+    np.testing.assert_array_equal(decoder.evaluate([Rows(sequence, 0, rows, 0)])[0], expected)
+    decoder.release(sequence)
+
+
 def test_rows_beyond_the_cells_or_after_a_gap_are_refused(decoder: Decoder) -> None:
     """The error names the rows; the context stays usable."""
     sequence = decoder.acquire()
