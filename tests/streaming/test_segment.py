@@ -16,6 +16,8 @@ from streaming.decoding import EMPTY, Hypothesis
 from streaming.engine import BEYOND_SECONDS, HEAD_ROWS, SEGMENT_SECONDS
 from streaming.model import AsrModel
 from streaming.segment import Segment
+from streaming.utterance import QUIET
+from streaming.vad import FRAME
 from streaming.windows import complete_windows
 from streaming.work import Work
 from tests.clips import RATE, Clip
@@ -141,6 +143,7 @@ def test_a_text_that_never_ends_stays_within_the_cache(
 ) -> None:
     """Interims of a segment of full length behind the longest list of keyterms, by a model that neither ends a text nor
     repeats itself: each has the last one as its draft, and more audio before it."""
+    assert FRAME + QUIET <= BEYOND_SECONDS * RATE
     monkeypatch.setattr(decoding, "loop", lambda tokens: 0)
     monkeypatch.setattr(asr_model.engine.prompt, "stop", frozenset())
     samples, hypothesis, terms = continuous(clips, SEGMENT_SECONDS + BEYOND_SECONDS), EMPTY, list[str]()
