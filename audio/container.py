@@ -85,11 +85,6 @@ class ContainerDecoder:
         self.damaged = 0
         """Packets that could not be decoded and were left out."""
 
-    @property
-    def held_bytes(self) -> int:
-        """Bytes that wait for the rest of their block."""
-        return len(self._bytes)
-
     def pieces(self, data: bytes, *, last: bool = False) -> Iterator[Samples]:
         """The samples that ``data`` brings, float32 [n] a piece, each made when it is asked for.
 

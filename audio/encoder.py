@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import soundfile
 
+from audio.pcm import bounded
+
 Floats = npt.NDArray[np.float32]
 
 RAW: Final = {"linear16": "PCM_16", "float32": "FLOAT", "mulaw": "ULAW", "alaw": "ALAW"}
@@ -50,7 +52,7 @@ class Encoder(ABC):
 
     @abstractmethod
     def feed(self, samples: Floats) -> bytes:
-        """What ``samples`` (float32 mono; beyond ±1 they are clipped) make ready, perhaps nothing."""
+        """What ``samples`` (float32 mono; see :func:`audio.pcm.bounded`) make ready, perhaps nothing."""
 
     @abstractmethod
     def finish(self) -> Iterator[bytes]:
@@ -146,7 +148,7 @@ class _Streamed(Encoder):
 
     def feed(self, samples: Floats) -> bytes:
         """See :class:`Encoder`."""
-        self._file.write(_clipped(samples))
+        self._file.write(bounded(samples))
         header, self._header = self._header, b""
         return header + self._drain.take()
 
@@ -169,7 +171,7 @@ class _Whole(Encoder):
 
     def feed(self, samples: Floats) -> bytes:
         """See :class:`Encoder`."""
-        self._file.write(_clipped(samples))
+        self._file.write(bounded(samples))
         return b""
 
     def finish(self) -> Iterator[bytes]:
@@ -200,7 +202,7 @@ class _Aac(Encoder):
 
     def feed(self, samples: Floats) -> bytes:
         """See :class:`Encoder`."""
-        frame = self._frame.from_ndarray(_clipped(samples)[None], format="fltp", layout="mono")
+        frame = self._frame.from_ndarray(bounded(samples)[None], format="fltp", layout="mono")
         frame.sample_rate, frame.pts = self._rate, self._at
         self._at += len(samples)
         self._container.mux(self._stream.encode(frame))
@@ -226,8 +228,3 @@ def _opened(target: Any, rate: int, container: str, subtype: str, **options: Any
             latency = sound._ffi.new("double *", _PAGE_MS)
             sound._snd.sf_command(opened._file, _SET_OGG_PAGE_LATENCY_MS, latency, sound._ffi.sizeof("double"))
     return opened
-
-
-def _clipped(samples: Floats) -> Floats:
-    # libsndfile clips for 16 bits, not for G.711.
-    return np.clip(samples, -1.0, 1.0)

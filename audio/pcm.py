@@ -60,13 +60,17 @@ _MULAW: Final = _mulaw_table()
 _ALAW: Final = _alaw_table()
 
 
+def bounded(samples: Samples) -> Samples:
+    """``samples`` with 0 where they are no number, and clipped to −1…1."""
+    return np.clip(np.where(np.isfinite(samples), samples, np.float32(0)), np.float32(-1), np.float32(1))
+
+
 def _linear16(data: bytes) -> Samples:
     return np.frombuffer(data, dtype="<i2").astype(np.float32) / np.float32(32768)
 
 
 def _float32(data: bytes) -> Samples:
-    raw = np.frombuffer(data, dtype="<f4").astype(np.float32)
-    return np.clip(np.where(np.isfinite(raw), raw, np.float32(0)), np.float32(-1), np.float32(1))
+    return bounded(np.frombuffer(data, dtype="<f4").astype(np.float32))
 
 
 def _mulaw(data: bytes) -> Samples:

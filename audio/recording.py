@@ -17,7 +17,7 @@ import soundfile
 import soxr
 
 from audio.container import CONTAINERS, MAGIC_BYTES, READERS, recognised
-from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples, Shape
+from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples, Shape, bounded
 
 BLOCK_SECONDS: Final = 1.0
 MIN_SOURCE_RATE: Final = 4_000
@@ -207,8 +207,7 @@ def _sound_blocks(source: Source) -> Iterator[bytes]:
 
 
 def _to_int16(block: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
-    finite = np.where(np.isfinite(block), block, np.float32(0))
-    return np.clip(np.rint(finite * 32768), -32768, 32767).astype(np.dtype("<i2"))
+    return np.clip(np.rint(bounded(block) * 32768), -32768, 32767).astype(np.dtype("<i2"))
 
 
 def _resampled(blocks: Iterator[bytes], recording: Recording) -> Iterator[bytes]:

@@ -172,4 +172,6 @@ class Voices:
             raise OptionError("voice", f"{path.stem} cannot be read ({type(error).__name__}); store it again") from None
         if embedding.shape != (self.width,):
             raise OptionError("voice", f"{path.stem} has {embedding.shape} values, the model takes {self.width}")
+        if not np.isfinite(embedding).all():
+            raise OptionError("voice", f"{path.stem} holds what is no number; store it again")
         return StoredVoice(path.stem, embedding, reference)

@@ -170,8 +170,6 @@ class Lane:
         """Seconds of those that ran inside the batch that runs."""
         self._nested = False
         """Whether one does; nothing runs inside that."""
-        self.longest = 0.0
-        """Seconds of the longest batch so far, without those that ran inside it."""
         self.late_at = -math.inf
         """``time.monotonic()`` at which a job that somebody's final waits for last began :data:`LATE` or more late."""
         self.batches = 0
@@ -216,11 +214,6 @@ class Lane:
     def waiting(self) -> int:
         """Jobs in the queue."""
         return len(self._jobs)
-
-    @property
-    def busy_seconds(self) -> float:
-        """Seconds spent running jobs."""
-        return sum(self.busy.values())
 
     def close(self) -> None:
         """Cancel what waits and end the thread. Idempotent."""
@@ -292,7 +285,6 @@ class Lane:
         whole = self._stopwatch() - began
         seconds, self._inner = whole - self._inner, outer + whole
         self.busy[min(job.priority for job in group)] += seconds
-        self.longest = max(self.longest, seconds)
         if self._flat:
             self._aside = self._aside - seconds if group[0].key is None else min(seconds, ASIDE)
         self.batches += 1

@@ -184,7 +184,7 @@ class Decoder:
         rows never depends on its neighbours.
 
         Raises:
-            GgufError: a position outside the sequence's cells, or llama.cpp failed.
+            GgufError: a position outside the sequence's cells, a row that holds NaN or infinity, or llama.cpp failed.
         """
         return [output.logits for output in self.outputs(items)]
 
@@ -241,6 +241,9 @@ class Decoder:
         n = 0
         for item in items:
             count = len(item.rows)
+            if not np.isfinite(item.rows).all():
+                # In a cell that is given back it would stay a number to multiply by 0, for whoever has it next.
+                raise GgufError(f"rows {item.start}…{item.start + count - 1} hold what is no number")
             if item.start + count > self.rows:
                 raise GgufError(f"rows {item.start}…{item.start + count - 1} do not fit a sequence of {self.rows}")
             if item.start > self._lengths[item.sequence]:
@@ -254,11 +257,11 @@ class Decoder:
                 batch.seq_id[i][0] = item.sequence
             n += count
         batch.n_tokens = n
+        for item in items:  # before it is sure: what a call that fails leaves behind must be forgotten too
+            self._lengths[item.sequence] = item.start + len(item.rows)
         code = llama.llama_decode(self._context, batch)
         if code != 0:
             raise GgufError(f"llama_decode returned {code} for {n} rows of {len(items)} sequences")
-        for item in items:
-            self._lengths[item.sequence] = item.start + len(item.rows)
         results: list[Output] = []
         n = 0
         for item in items:

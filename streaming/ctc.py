@@ -45,19 +45,14 @@ class Spot:
 
 
 class CtcRows:
-    """CTC log-probabilities of a growing clip: rows of its closed windows, and of the tail that was read last."""
+    """CTC log-probabilities of a growing clip: rows of its closed windows, and of the tail that it ends with."""
 
     def __init__(self, blank: int | None) -> None:
         """``blank``: index of the blank; None: the model has no such head, and nothing is known."""
         self.blank = blank
         self._closed: list[npt.NDArray[np.float32]] = []
-        self._tail: npt.NDArray[np.float32] | None = None
-
-    @property
-    def log_probs(self) -> npt.NDArray[np.float32] | None:
-        """float32 [rows, vocabulary + 1] of the whole clip; None where there are no rows."""
-        parts = [*self._closed, *([] if self._tail is None else [self._tail])]
-        return np.concatenate(parts) if parts else None
+        self.log_probs: npt.NDArray[np.float32] | None = None
+        """float32 [rows, vocabulary + 1] of the clip that ended last; None where there are no rows."""
 
     def append(self, rows: npt.NDArray[np.float32] | None) -> None:
         """A window closed."""
@@ -66,7 +61,8 @@ class CtcRows:
 
     def end(self, rows: npt.NDArray[np.float32] | None) -> None:
         """The clip ends with these after the closed windows."""
-        self._tail = rows
+        parts = [*self._closed, *([] if rows is None else [rows])]
+        self.log_probs = np.concatenate(parts) if parts else None
 
     def word_scores(self, tokens: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[float]:
         """How sure the head is of each word of the clip's text ``tokens``: the mean log-probability of its tokens where

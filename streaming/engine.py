@@ -37,9 +37,11 @@ T = TypeVar("T")
 
 SEGMENT_SECONDS: Final = 24.0
 """Longest segment."""
+BEYOND_SECONDS: Final = 0.2
+"""A segment is seen to be full up to a frame later, and a final has zeros behind it."""
 HEAD_ROWS: Final = 192
 """Prompt rows before the audio, keyterms included; longer lists are refused."""
-TEXT_ROWS: Final = 264
+TEXT_ROWS: Final = 256
 """Suffix and text of one segment; 24 s of fast speech with a small vocabulary stay below it."""
 
 SMALL_WEIGHTS: Final = 50_000_000
@@ -90,7 +92,7 @@ class Engine:
         """Whether finals are chosen from an n-best list."""
         self.rule = DECODER_ALONE if spec.ctc_blank is None else WITH_CTC
         """Which words of its hypotheses are committed."""
-        frames = int(SEGMENT_SECONDS * self.sample_rate) // manifest.mel.hop_length
+        frames = int((SEGMENT_SECONDS + BEYOND_SECONDS) * self.sample_rate) // manifest.mel.hop_length
         audio, whole = rows_of(frames, spec.chunk_frames, spec.chunk_rows), manifest.fun_asr
         rows = HEAD_ROWS + (audio if whole is None else whole.heard(audio)) + TEXT_ROWS
         tokenizer = load_tokenizer(directory / manifest.tokenizer.file)

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from audio.pcm import bounded
 from engines.batching import Cancelled, Owner, Priority, Task
 from streaming.decoding import Hypothesis
 from streaming.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence
@@ -65,15 +66,16 @@ class Listener:
         self._finishing = False
         self._running: tuple[Utterance, Piece, Task] | None = None
         self._stepping = threading.Lock()
-        self._sequence = KvSequence(engine, head, language, self.work)
+        self._sequence = KvSequence(engine, language, self.work)
         self._closed = False
-        self._next_head: Head | None = None
-        """Of the next utterance, where the keyterms have changed."""
+        self._head = head
+        """Of the next utterance."""
 
     # ---------------------------------------------------------------- the clock
 
     def feed(self, samples: Floats, waiting: float = 0.0) -> None:
         """Hear ``samples``, float32 mono at the model's rate, any number; ``waiting``: seconds that came after them.
+        What is no number is silence, what is beyond ±1 is clipped.
 
         Raises:
             Cancelled: the listener is closed.
@@ -82,7 +84,7 @@ class Listener:
         with self._lock:
             self._check()
             self._waiting = waiting
-            audio = np.concatenate([self._pending, samples])
+            audio = np.concatenate([self._pending, bounded(samples)])
             whole = len(audio) // FRAME * FRAME
             for start in range(0, whole, FRAME):
                 self._hear(audio[start : start + FRAME])
@@ -97,11 +99,9 @@ class Listener:
         with self._lock:
             self._check()
             if not self._end_here(from_finalize=True):
-                now = self._clock / self._rate
-                empty = Transcript(
-                    now, now, "", (), 0, self._language, is_final=True, speech_final=True, from_finalize=True
-                )
-                self._timeline.append(self._clock, empty)
+                # Speech that begins now begins its preroll earlier.
+                earliest = self._clock - int(self.options.preroll * self._rate)
+                self._end_of_nothing(max(earliest, self._covered), from_finalize=True)
 
     def configure(
         self, *, endpointing: float | None, eager: float | None, keyterms: Sequence[str] | None = None
@@ -118,7 +118,7 @@ class Listener:
         with self._lock:
             self.options = self._timeline.options = options
             self._endpointer.wait(endpointing)
-            self._next_head = head or self._next_head
+            self._head = head or self._head
 
     def finish(self) -> None:
         """The audio has ended: close what is open. Idempotent.
@@ -241,8 +241,11 @@ class Listener:
                         self._withdraw(self._open, Piece.EARLY)
                 case Silence(sample=sample) if self._open is not None:
                     self._open.pause(sample)
-                case Endpoint() if self._open is not None:
-                    self._end(self._open, self._open.end, speech_final=True)
+                case Endpoint():
+                    if self._open is not None:
+                        self._end(self._open, self._open.end, speech_final=True)
+                    else:  # it was full in this silence, when nobody knew that it was over
+                        self._end_of_nothing(self._covered, from_finalize=False)
                     # A client that lost its session goes on in a new one, from the end of the last final on: the same
                     # frames make the same utterances there.
                     self._endpointer.restart(self._covered)
@@ -264,7 +267,7 @@ class Listener:
         self._open_at(start, self._recent[start - oldest :])
 
     def _open_at(self, start: int, samples: Floats) -> None:
-        self._open = utterance = Utterance(self._engine.manifest, start, self._engine.rule)
+        self._open = utterance = Utterance(self._engine.manifest, start, self._engine.rule, self._head)
         utterance.extend(samples)
         self._timeline.append(self._clock, utterance)
 
@@ -290,6 +293,14 @@ class Listener:
             self._end(utterance, utterance.end, speech_final=True, from_finalize=from_finalize)
         self._endpointer.close(self._clock)
         return utterance is not None
+
+    def _end_of_nothing(self, sample: int, *, from_finalize: bool) -> None:
+        """Say that nothing is open up to ``sample``, where nothing that follows begins before."""
+        at = sample / self._rate
+        nothing = Transcript(
+            at, at, "", (), 0, self._language, is_final=True, speech_final=True, from_finalize=from_finalize
+        )
+        self._timeline.append(self._clock, nothing)
 
     def _split(self, full: Utterance) -> None:
         """Close a full utterance at its split point and open the next one there, unless that is silence."""
@@ -342,10 +353,7 @@ class Listener:
 
     def _segment(self, utterance: Utterance, task: Task) -> Segment:
         if utterance.segment is None:
-            if self._next_head is not None:
-                self._sequence.prompt(self._next_head)
-                self._next_head = None
-            utterance.segment = self._sequence.segment(self.options.mel_maximum, self._owner, task)
+            utterance.segment = self._sequence.segment(utterance.head, self.options.mel_maximum, self._owner, task)
         return utterance.segment
 
     def _interim(self, utterance: Utterance, segment: Segment, task: Task) -> Transcript:

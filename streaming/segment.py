@@ -24,7 +24,7 @@ from engines.gguf import Rows
 from streaming.ctc import CtcRows
 from streaming.decoding import MAX_BANS, Draft, Hypothesis, accepted, budget, follow, inverse
 from streaming.encoder import Encoded
-from streaming.engine import Engine, Head
+from streaming.engine import TEXT_ROWS, Engine, Head
 from streaming.fun_asr.clip import WholeClip
 from streaming.fun_asr.fbank import Fbank
 from streaming.keyterms import SUPPORT, KeytermBias, recited
@@ -36,28 +36,23 @@ Floats = npt.NDArray[np.float32]
 
 
 class KvSequence:
-    """A session's sequence of the KV cache: got with its first segment, the prompt's head evaluated once."""
+    """A session's sequence of the KV cache: got with its first segment, each head of the prompt evaluated once."""
 
-    def __init__(self, engine: Engine, head: Head, language: str | None, work: Work) -> None:
-        self._engine, self._head, self._language, self._work = engine, head, language, work
+    def __init__(self, engine: Engine, language: str | None, work: Work) -> None:
+        self._engine, self._language, self._work = engine, language, work
         self._number: int | None = None
-        self._prompted = False
-        """Whether the head is in the cache."""
+        self._head: Head | None = None
+        """The one in the cache."""
 
-    def prompt(self, head: Head) -> None:
-        """Segments from here on have another head."""
-        self._head, self._prompted = head, False
-
-    def segment(self, mel_maximum: float | None, session: Owner, owner: Owner) -> "Segment":
-        """A new segment. Blocking; ``owner``: whose work it is, in ``session``."""
+    def segment(self, head: Head, mel_maximum: float | None, session: Owner, owner: Owner) -> "Segment":
+        """A new segment after ``head``. Blocking; ``owner``: whose work it is, in ``session``."""
         if self._number is None:
             self._number = self._engine.acquire(session)
-        if not self._prompted:
-            rows = self._head.rows
-            self._engine.evaluate(Rows(self._number, 0, rows, len(rows)), owner)
-            self._prompted = True
-            self._work.head_rows += len(rows)
-        return Segment(self._engine, self._number, self._head, self._language, self._work, mel_maximum)
+        if self._head is not head:
+            self._engine.evaluate(Rows(self._number, 0, head.rows, len(head.rows)), owner)
+            self._head = head
+            self._work.head_rows += len(head.rows)
+        return Segment(self._engine, self._number, head, self._language, self._work, mel_maximum)
 
     def release(self) -> None:
         """Give it back. Idempotent."""
@@ -219,7 +214,7 @@ class Segment:
             evaluate=evaluate,
             stop=self._engine.prompt.stop,
             bias=bias,
-            limit=self._budget(end, position),
+            limit=self._budget(end),
         )
         self._work.rescoring_seconds += time.perf_counter() - began
         return best
@@ -249,16 +244,17 @@ class Segment:
             step=step,
             stop=self._engine.prompt.stop,
             bias=bias,
-            limit=self._budget(samples, position - len(draft.tokens)),
+            limit=self._budget(samples),
             kept=kept,
             bans=bans,
             choices=choices,
         )
         self._work.step_seconds += time.perf_counter() - began
 
-    def _budget(self, samples: int, position: int) -> int:
-        """Most tokens of the text of a clip of ``samples`` whose first token's row is at ``position``."""
-        return budget(samples, self._engine.sample_rate, self._engine.decoder.rows - position)
+    def _budget(self, samples: int) -> int:
+        """Most tokens of the text of a clip of ``samples``: an interim's still fits behind the longest one."""
+        suffix = self._engine.prompt.suffix(self._language)
+        return budget(samples, self._engine.sample_rate, TEXT_ROWS - len(suffix))
 
     def _understood(self, draft: Draft) -> Hypothesis:
         answer = self._engine.prompt.answer(draft.tokens, self._language)

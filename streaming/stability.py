@@ -96,6 +96,8 @@ class Stability:
             after = sure[end] if end < len(sure) else float(pause)
             heard.append(Heard(bare(word), body[a:end], body[end:b], min(sure[a:end]), after))
             spans.append((a, end))
+        if tuple(word.text for word in heard[: len(self.words)]) != self.words:
+            return False  # the last of them goes on: "Tom" … "Tom's"
         self.update(heard, lambda: ctc.word_scores(body, spans), pause=pause)
         return True
 

@@ -17,7 +17,7 @@ from engines.batching import Priority
 from engines.manifest import AsrManifest
 from streaming.decoding import EMPTY, Hypothesis
 from streaming.endpoint import CONFIRM
-from streaming.engine import SEGMENT_SECONDS
+from streaming.engine import SEGMENT_SECONDS, Head
 from streaming.events import Event, Paused, Resumed, Transcript, UtteranceEnd
 from streaming.options import ListenOptions
 from streaming.segment import Segment
@@ -77,10 +77,10 @@ class Early:
 class Utterance(Samples):
     """One that begins at sample ``start`` of the session's clock."""
 
-    def __init__(self, manifest: AsrManifest, start: int, rule: Rule) -> None:
-        """``rule``: which of its words are committed."""
+    def __init__(self, manifest: AsrManifest, start: int, rule: Rule, head: Head) -> None:
+        """``rule``: which of its words are committed; ``head``: the prompt before its audio."""
         super().__init__()
-        self.start = start
+        self.start, self.head = start, head
         self._manifest = manifest
         self._rate = manifest.mel.sample_rate
         self.silence_end: int | None = None

@@ -79,6 +79,12 @@ SIGNS: Final = {
     "$": "dollars", "©": "copyright", "™": "trademark",
 }  # fmt: skip
 
+_ADDRESS: Final = str.maketrans({
+    "@": " at ", ".": " dot ", "/": " slash ", "-": " dash ", "_": " underscore ", ":": " colon ",
+    "?": " question mark ", "=": " equals ", "&": " and ", "%": " percent ", "+": " plus ",
+})  # fmt: skip
+"""Signs of a web or mail address."""
+
 _N: Final = r"\d[\d,]*"
 _DAY: Final = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?,?", re.I)
 _YEAR: Final = re.compile(r"\d{4}")
@@ -114,17 +120,9 @@ def _slashed(m: re.Match[str]) -> str:
 
 
 def _address(text: str) -> str:
-    """A web or mail address, read by its parts."""
-    for sign, word in (
-        ("://", " "),
-        ("@", " at "),
-        (".", " dot "),
-        ("/", " slash "),
-        ("-", " dash "),
-        ("_", " underscore "),
-    ):
-        text = text.replace(sign, word)
-    return " ".join(part if not part.isdigit() else numbers.digits(part) for part in text.split())
+    """A web or mail address, read by its parts: names, signs and every digit."""
+    runs = re.findall(r"\d+|[^\d\s]+", text.translate(_ADDRESS))
+    return " ".join(numbers.digits(run) if run[0].isdecimal() else run for run in runs)
 
 
 def _mixed(m: re.Match[str]) -> str:
@@ -151,12 +149,12 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (rf"({_N}(?:\.\d+)?)[-–—]({_N}(?:\.\d+)?)(%?)",
      lambda m: f"{numbers.plain_number(m[1])} to {numbers.plain_number(m[2])}{' percent' if m[3] else ''}"),
     (rf"([-−+]?{_N}(?:\.\d+)?)([a-z°%/]+[23]?)",
-     lambda m: _unit(m[1], m[2]) if m[2].lower() in UNITS else f"{numbers.quantity(m[1])} {m[2]}"),
+     lambda m: _unit(m[1], m[2]) if m[2].lower() in UNITS else f"{numbers.quantity(m[1])} {_loose(m[2])}"),
     (rf"[-−+]?{_N}(?:\.\d+)?", lambda m: numbers.plain_number(m[0])),
     (r"v?\d+(?:\.\d+){2,}", lambda m: " point ".join(
         numbers.cardinal(p) for p in m[0].lower().removeprefix("v").split("."))),
     (r"#(\d+)", lambda m: f"number {numbers.cardinal(m[1])}"),
-    (r"(?:https?://|www\.)\S+", lambda m: _address(m[0].split("://")[-1].removeprefix("www.").rstrip("/"))),
+    (r"(?:https?://|www\.)\S+", lambda m: _address(m[0].split("://", 1)[-1].removeprefix("www.").rstrip("/"))),
     (r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", lambda m: _address(m[0])),
     (r"[a-z0-9-]+\.(?:com|org|net|io|dev|edu|gov|ai)", lambda m: _address(m[0])),
     (r"[a-z]+\d[a-z0-9]*|\d+[a-z][a-z0-9]*", _mixed),

@@ -30,7 +30,7 @@ def _words(number: int, to: Literal["cardinal", "ordinal", "year"]) -> str:
 
 def digits(text: str) -> str:
     """Every digit by its name; other characters are left out."""
-    return " ".join(_words(int(c), "cardinal") for c in text if c.isascii() and c.isdigit())
+    return " ".join(_words(int(c), "cardinal") for c in text if c.isdecimal())
 
 
 def cardinal(text: str) -> str:

@@ -79,11 +79,6 @@ class TextStream:
         self._mark = ""
         """A clause mark that waits for the next word (models with an alphabet of their own only)."""
 
-    @property
-    def open(self) -> bool:
-        """Whether fragments were given out and their piece has not ended."""
-        return self._length > 0
-
     def feed(self, text: str) -> list[Item]:
         """What ``text`` makes certain."""
         items: list[Item] = []

@@ -57,11 +57,6 @@ class Words:
         self._lines = 0
         """Line breaks in the white space before it."""
 
-    @property
-    def pending(self) -> int:
-        """Characters of the unfinished word."""
-        return len(self._held)
-
     def feed(self, text: str) -> list[Word]:
         """The words that ``text`` completes."""
         found: list[Word] = []

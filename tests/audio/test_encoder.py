@@ -98,3 +98,11 @@ def test_raw_audio_is_what_listening_reads(name: str, values: list[float], cut: 
         np.testing.assert_allclose(heard, clipped, rtol=0.05, atol=0.01)
     else:
         np.testing.assert_allclose(heard, clipped, atol=tolerance)
+
+
+@pytest.mark.parametrize("encoding", ["linear16", "float32", "mulaw", "alaw"])
+def test_what_is_no_number_is_silence(encoding: str) -> None:
+    """LAME ends the process at a NaN; the other encoders would pass it on."""
+    broken = np.array([0.5, np.nan, np.inf, -np.inf, 2.0, -0.25], np.float32)
+    mended = np.array([0.5, 0.0, 0.0, 0.0, 1.0, -0.25], np.float32)
+    assert encoder.raw(encoding, RATE).feed(broken) == encoder.raw(encoding, RATE).feed(mended)

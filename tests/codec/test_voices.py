@@ -86,6 +86,14 @@ def test_vectors_of_another_width_are_refused(voices: Voices, tmp_path: Path) ->
             voices.find("me")
 
 
+def test_a_vector_that_holds_no_number_is_refused(voices: Voices) -> None:
+    broken = vector(voices)
+    broken[0] = np.nan
+    voices.store("me", broken)
+    with pytest.raises(OptionError, match="voice: me holds what is no number"):
+        voices.find("me")
+
+
 def test_a_model_without_encoders_says_so(tts_model: TtsModel) -> None:
     """Cloning names what is missing."""
     with pytest.raises(CannotClone, match="cannot clone voices: it has no speaker encoder"):

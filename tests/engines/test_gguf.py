@@ -130,6 +130,24 @@ def test_rows_that_llama_cpp_does_not_forget_are_no_free_rows(
     assert decoder.taken == 0
 
 
+def test_rows_of_a_call_that_failed_reach_nobody(decoder: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """llama.cpp may have put them into the cache before it gave up."""
+    sequence = decoder.acquire()
+    rows = noise(decoder, 3, 1)
+    expected = decoder.evaluate([Rows(sequence, 0, rows, 0)])[0]
+    decoder.release(sequence)
+    assert decoder.acquire() == sequence
+    decode = llama.llama_decode
+    with monkeypatch.context() as patch:
+        patch.setattr(llama, "llama_decode", lambda *given: decode(*given) or 2)
+        with pytest.raises(GgufError, match="llama_decode returned 2 for 5 rows"):
+            decoder.evaluate([Rows(sequence, 0, noise(decoder, 5, 2), 5)])
+    decoder.release(sequence)
+    assert decoder.acquire() == sequence
+    np.testing.assert_array_equal(decoder.evaluate([Rows(sequence, 0, rows, 0)])[0], expected)
+    decoder.release(sequence)
+
+
 def test_rows_beyond_the_cells_or_after_a_gap_are_refused(decoder: Decoder) -> None:
     """The error names the rows; the context stays usable."""
     sequence = decoder.acquire()
@@ -139,6 +157,23 @@ def test_rows_beyond_the_cells_or_after_a_gap_are_refused(decoder: Decoder) -> N
         decoder.evaluate([Rows(sequence, 10, noise(decoder, 2, 1), 2)])
     assert decoder.evaluate([Rows(sequence, 0, noise(decoder, 2, 1), 1)])[0].shape == (1, decoder.vocabulary)
     decoder.release(sequence)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_rows_that_hold_no_number_reach_nobody(decoder: Decoder, wrong: float) -> None:
+    """In a cell they would be there for whoever has the sequence next: llama.cpp masks cells by multiplying by 0."""
+    for count in (3, 1):
+        sequence = decoder.acquire()
+        rows = noise(decoder, count, 1)
+        before = decoder.evaluate([Rows(sequence, 0, rows, 0)])[0]
+        broken = rows.copy()
+        broken[-1, 7] = wrong
+        with pytest.raises(GgufError, match=f"rows 0…{count - 1} hold what is no number"):
+            decoder.evaluate([Rows(sequence, 0, broken, 0)])
+        decoder.release(sequence)
+        assert decoder.acquire() == sequence
+        np.testing.assert_array_equal(decoder.evaluate([Rows(sequence, 0, rows, 0)])[0], before)
+        decoder.release(sequence)
 
 
 def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:

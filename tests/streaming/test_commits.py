@@ -113,3 +113,19 @@ def test_a_final_in_a_pause_that_lacks_committed_words_is_passed_over(
     assert committed and one.answer.body[0] != other.answer.body[0]
     assert not stability.hear(other, asr_model.engine.prompt, rows, pause=True)
     assert stability.words == committed
+
+
+def test_a_committed_word_does_not_go_on_in_a_pause(asr_model: AsrModel) -> None:
+    """Where its tokens begin a longer word: that is another one. A mark behind it is none of it."""
+    prompt = asr_model.engine.prompt
+    stability = Stability(DECODER_ALONE)
+
+    def hear(text: str) -> bool:
+        (tokens,) = (tuple(form) for term in prompt.terms([text]) for form in term[:1])
+        sure = Hypothesis(tokens, (0.99,) * len(tokens), prompt.answer(tokens, "en"))
+        return stability.hear(sure, prompt, CtcRows(None), pause=True)
+
+    assert hear("taken by Tom") and stability.words == ("taken", "by", "Tom")
+    for longer in ("taken by Tom's daughter", "taken by Tommy"):
+        assert not hear(longer) and stability.words == ("taken", "by", "Tom")
+    assert hear("taken by Tom. And") and stability.words == ("taken", "by", "Tom", "And")

@@ -149,6 +149,28 @@ def test_speech_without_a_pause_is_cut_at_24_seconds_and_loses_nothing(asr_model
     assert found[-1].end == pytest.approx(len(samples) / RATE, abs=0.5)
 
 
+def test_an_utterance_that_is_full_in_its_last_silence_still_ends(asr_model: AsrModel, clips: list[Clip]) -> None:
+    """Its words are final before anybody knows that it is over; who waits for its end gets an empty final."""
+    speech, quiet = continuous(clips, 23.2), np.zeros(RATE, np.float32)
+    options = ListenOptions(interim=False, endpointing=1.5)
+    full, end = finals(listen(asr_model, np.concatenate([quiet, speech, quiet, quiet]), options, [8000]))
+    assert full.text and not full.speech_final and full.end - full.start < SEGMENT_SECONDS
+    assert (end.text, end.speech_final, end.from_finalize) == ("", True, False)
+    assert end.start == end.end == full.end
+    again, more = finals(listen(asr_model, np.concatenate([quiet, speech, quiet, speech[:RATE]]), options, [8000]))
+    assert again == full and more.text and more.speech_final, "speech that goes on is the same utterance"
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_silence(asr_model: AsrModel, clips: list[Clip], wrong: float) -> None:
+    """In the middle of speech; nor does it reach whoever has the sequence next."""
+    clip = min(clips, key=lambda clip: clip.seconds)
+    broken, mended = clip.samples.copy(), clip.samples.copy()
+    broken[len(broken) // 2], mended[len(broken) // 2] = wrong, 0
+    for _ in range(2):
+        assert listen(asr_model, broken, LIVE, [1000]) == listen(asr_model, mended, LIVE, [1000])
+
+
 def test_silence_costs_no_model_call(asr_model: AsrModel) -> None:
     """Neither digital silence nor faint noise wakes encoder or decoder."""
     noise = np.random.default_rng(0).standard_normal(10 * RATE).astype(np.float32) * 1e-4

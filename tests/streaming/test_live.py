@@ -205,7 +205,7 @@ def test_what_is_said_does_not_depend_on_when_the_work_is_done(
         {mark for mark in marks if mark * 1600 < len(conversation)}
     )
     spoken = [e for e in told if isinstance(e, Transcript)]
-    assert [e.end for e in spoken] == sorted(e.end for e in spoken)
+    assert all(before.end <= after.start for before, after in itertools.pairwise(spoken))
 
 
 def test_a_clock_and_its_work_in_two_threads_say_what_one_says(asr_model: AsrModel, conversation: Floats) -> None:
@@ -271,6 +271,21 @@ def test_every_finalize_is_answered_once_in_its_turn(asr_model: AsrModel, short:
 def ends(events: list[Event]) -> list[UtteranceEnd]:
     """Of utterances."""
     return [event for event in events if isinstance(event, UtteranceEnd)]
+
+
+def test_what_follows_an_empty_answer_begins_behind_it(asr_model: AsrModel, short: list[Clip]) -> None:
+    """A finalize just before somebody speaks takes nothing of the audio that belongs to their words."""
+    audio = np.concatenate([silence(1.0), short[0].samples, silence(1.0)])
+    (whole,) = finals(listen(asr_model, audio, OFFLINE, [10**9]))
+    asked = int((whole.start + 0.1) * RATE)
+    listener = asr_model.listener(OFFLINE)
+    listener.feed(audio[:asked])
+    listener.finalize()
+    listener.feed(audio[asked:])
+    answer, final = finals(finish(listener))
+    assert answer.from_finalize and not answer.text
+    assert answer.end <= final.start
+    assert (final.text, final.end) == (whole.text, whole.end)
 
 
 def test_a_silence_is_told_of_once_where_nothing_ends_an_utterance(asr_model: AsrModel, short: list[Clip]) -> None:

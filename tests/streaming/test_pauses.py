@@ -77,6 +77,13 @@ def test_endpointing_and_keyterms_change_under_way(asr_model: AsrModel, speech: 
     rows = listener.work.head_rows
     assert len(finals(fed(listener, quiet(0.5)))) == 1 and listener.work.head_rows == rows
     assert len(finals(fed(listener, speech, quiet(2.0)))) == 1 and listener.work.head_rows > rows
+    late = asr_model.listener(ListenOptions(interim=False, keyterms=("Oslo",)))
+    late.feed(speech)
+    late.configure(endpointing=0.6, eager=None, keyterms=())
+    assert finals(fed(late, quiet(2.0), speech, quiet(2.0))) and late.work.head_rows == listener.work.head_rows, (
+        "an utterance keeps the keyterms that it began with, however late its work is"
+    )
+    late.close()
     with pytest.raises(OptionError, match="201 words"):
         listener.configure(endpointing=0.5, eager=None, keyterms=("word",) * 201)
     assert listener.options.keyterms == ("Oslo",)

@@ -11,9 +11,13 @@ import pytest
 from bench.clips import pcm16, samples_of
 from engines.batching import Cancelled, Owner
 from engines.gguf import Rows
+from streaming import decoding
 from streaming.decoding import EMPTY, Hypothesis
+from streaming.engine import BEYOND_SECONDS, HEAD_ROWS, SEGMENT_SECONDS
 from streaming.model import AsrModel
 from streaming.segment import Segment
+from streaming.utterance import QUIET
+from streaming.vad import FRAME
 from streaming.windows import complete_windows
 from streaming.work import Work
 from tests.clips import RATE, Clip
@@ -132,6 +136,27 @@ def test_a_keyterm_comes_out_as_it_is_given_where_the_head_heard_it(asr_model: A
         with segment(asr_model, samples[: int(4.6 * RATE)], (term,) if term else ()) as (made, _):
             assert expected in made.interim(EMPTY, (), Owner()).answer.text
             assert expected in made.final(made.length, Owner()).answer.text
+
+
+def test_a_text_that_never_ends_stays_within_the_cache(
+    asr_model: AsrModel, clips: list[Clip], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Interims of a segment of full length behind the longest list of keyterms, by a model that neither ends a text nor
+    repeats itself: each has the last one as its draft, and more audio before it."""
+    assert FRAME + QUIET <= BEYOND_SECONDS * RATE
+    monkeypatch.setattr(decoding, "loop", lambda tokens: 0)
+    monkeypatch.setattr(asr_model.engine.prompt, "stop", frozenset())
+    samples, hypothesis, terms = continuous(clips, SEGMENT_SECONDS + BEYOND_SECONDS), EMPTY, list[str]()
+    while len(asr_model.engine.prompt.head([*terms, "Oslo"])) <= HEAD_ROWS:
+        terms.append("Oslo")
+    with segment(asr_model, samples[:RATE], tuple(terms)) as (made, work):
+        for at in range(RATE, len(samples), RATE):
+            made.extend(samples[at : at + RATE])
+            while complete_windows(asr_model.manifest, made.length) > work.windows:
+                made.advance(Owner())
+            before, hypothesis = hypothesis, made.interim(hypothesis, hypothesis.answer.body, Owner())
+            assert hypothesis.tokens[: len(before.tokens)] == before.tokens
+        assert len(made.final(made.length, Owner()).tokens) == len(hypothesis.tokens)
 
 
 def test_a_window_that_is_given_up_anywhere_is_encoded_once(asr_model: AsrModel, clips: list[Clip]) -> None:

@@ -69,6 +69,11 @@ def joined(items: list[Item]) -> list[str]:
         ("call 555-123-4567", "call five five five, one two three, four five, six seven"),
         ("or 555-8832", "or five five five, eight eight, three two"),
         ("me@example.com", "me at example dot com"),
+        ("john99@example.com", "john nine nine at example dot com"),
+        ("https://www.example.com/v2/item10?page=3&size=20",
+         "example dot com slash v two slash item one zero question mark page equals three and size equals two zero"),
+        ("a 4x2 board, ٠١٢٣٤٥٦٧٨٩٠١٢٣٤٥",
+         "a four x two board, zero one two three four five six seven eight nine zero one two three four five"),
         ("step ❶", "step ❶"),
         ("salt & pepper", "salt and pepper"),
         ("pages 3-5", "pages three to five"),
@@ -81,6 +86,13 @@ def joined(items: list[Item]) -> list[str]:
 def test_what_is_written_is_read_as_it_is_said(written: str, spoken: str) -> None:
     """Numbers, dates, times, units, currencies, abbreviations."""
     assert " ".join(pieces(written)) == spoken
+
+
+@settings(max_examples=500)
+@given(st.lists(st.sampled_from([*"123", *"kx.:/@-?%$,=", "www.", "http://a", ".com", "th"]), min_size=2, max_size=6))
+def test_no_digit_is_left_unread(parts: list[str]) -> None:
+    """A model whose alphabet has none would be silent there."""
+    assert not any(c.isdecimal() for piece in pieces(f"a {''.join(parts)} b") for c in piece)
 
 
 def test_other_languages_pass_through() -> None:
