@@ -24,7 +24,7 @@ LEGEND = "seconds ~ words so far: those that stay | those that may still change,
 """What the lines of captions mean where there is no terminal."""
 
 HELP = prose("""
-Show what hearsay does: a recording becomes captions while it plays, then what was heard is said again, and heard.
+Show what hearsay does. A recording becomes captions while it plays, then what was heard is said again, and heard.
 
 It goes at real-time pace through a daemon (one of its own on a free loopback port, without --url) and over real
 WebSockets. Captions are printed as they come, then what was spoken beside what was heard, and how late it was; with a

@@ -17,8 +17,8 @@ import typer
 from commands.console import FAILED, prose, version
 
 HELP = prose("""
-Print versions, execution providers, sound devices, models, thread budget, and how many live sessions this machine
-keeps; for each thing missing, what to do.
+Say what is here, what is missing, and what to do about it. Versions, execution providers, models, thread budget, how
+many live sessions this machine keeps, sound devices.
 
 Exit code 1 if something is missing that hearing needs; extras and sound are optional.
 """)

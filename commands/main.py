@@ -18,6 +18,7 @@ app = typer.Typer(
     epilog="Start with: hearsay demo",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 

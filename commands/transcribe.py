@@ -33,7 +33,7 @@ Progress = Callable[[float], None]
 """Is told how many seconds of the file are heard."""
 
 HELP = prose("""
-Transcribe recordings: WAV, FLAC, Ogg, MP3, and whatever FFmpeg reads (m4a, mp4, webm).
+Transcribe recordings: WAV, FLAC, Ogg, MP3, AAC, MP4, WebM.
 
 The text goes to stdout, a file a line, in the order given; with --json one JSON object a line: file, text, language,
 duration, words (word, start, end, confidence), segments (start, end, text). A file that cannot be heard is a line on

@@ -48,6 +48,23 @@ def test_every_help_shows_an_example_of_itself(verb: str):
     assert "Example: " in done.stdout and f"hearsay {verb}" in " ".join(done.stdout.split())
 
 
+@pytest.mark.parametrize("group", [[], ["bench"], ["models"], ["voices"], ["export"]], ids=str)
+def test_lists_of_verbs_say_each_in_a_whole_sentence(group: list[str]):
+    """Nothing is cut off where the terminal has 80 columns."""
+    shown = CliRunner().invoke(app, [*group, "--help"], env={"COLUMNS": "80"}).stdout
+    assert "..." not in shown.split("Commands:")[1]
+
+
+def test_help_keeps_what_stands_in_brackets():
+    """A default in words is no markup."""
+    for verb, told in {
+        "captions": "[default: at Ctrl-C]",
+        "models pull": "[default: the repository's name]",
+        "cluster": "[default: as --replicas]",
+    }.items():
+        assert told in " ".join(CliRunner().invoke(app, [*verb.split(), "--help"]).stdout.split())
+
+
 def test_starting_is_light():
     """No verb's heavy imports happen before it is called; BLAS is held to one thread before numpy can come."""
     code = (
