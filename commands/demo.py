@@ -55,12 +55,15 @@ def demo(
     """See HELP."""
     from rich.console import Console
 
-    from audio.recording import open_recording
+    from audio.recording import RecordingError, open_recording
     from clients.options import StreamOptions
     from commands.samples import sample
 
     chosen = sample("demo") if file is None else None
-    recording = open_recording(chosen.path if chosen else file or Path())
+    try:
+        recording = open_recording(chosen.path if chosen else file or Path())
+    except RecordingError as error:
+        raise Failure(f"{file}: {error}") from None
     options = StreamOptions(
         sample_rate=recording.sample_rate, channels=recording.channels, model=model if url else None
     )
