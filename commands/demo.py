@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PIECE_SECONDS = 0.05
 LEGEND = "seconds ~ words so far: those that stay | those that may still change, = final text"
-"""What the lines of captions mean where there is no terminal."""
+"""What the lines of captions mean where nothing can be redrawn."""
 
 HELP = prose("""
 Show what hearsay does. A recording becomes captions while it plays, then what was heard is said again, and heard.
@@ -56,6 +56,7 @@ def demo(
     from rich.console import Console
 
     from audio.recording import RecordingError, open_recording
+    from clients.captions import redraws
     from clients.options import StreamOptions
     from commands.samples import sample
 
@@ -74,7 +75,7 @@ def demo(
         ready = "" if url else f", ready after {time.perf_counter() - began:.1f} s: nothing leaves this machine"
         console.print(f"The daemon is at {address}{ready}.", soft_wrap=True)
         source = f" from {chosen.credit}" if chosen else ""
-        how = "plain words stay, dim ones may still change" if console.is_terminal else LEGEND
+        how = "plain words stay, dim ones may still change" if redraws(console) else LEGEND
         _headline(console, f"It hears {recording.name}, {recording.seconds:.0f} s{source}, as it is played ({how}):")
         texts, meter = asyncio.run(_play(address, key, recording, options, console, loudspeaker))
         _report(console, " ".join(texts), chosen.text if chosen else None, meter)
