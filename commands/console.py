@@ -25,7 +25,7 @@ _EXPECTED = {
     "engines.llama.GgufError": FAILED,
     "engines.manifest.ManifestError": FAILED,
     "engines.onnx.GraphError": FAILED,
-    "engines.onnx.ProviderError": FAILED,
+    "engines.onnx.ProviderError": MISUSED,
     "engines.sessions.OptionError": MISUSED,
     "engines.store.ModelNotFound": MISUSED,
     "engines.store.StoreError": FAILED,

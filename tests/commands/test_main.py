@@ -92,6 +92,7 @@ def test_version(process: Run):
         ["transcribe"],
         ["transcribe", "--no-such-flag", "x.wav"],
         ["transcribe", "x.wav", "--model", "no-such-model"],
+        ["transcribe", "x.wav", "--device", "abacus"],
         ["transcribe", "x.wav", "--url", "http://127.0.0.1:9", "--exact-floor"],
         ["serve", "--port", "99999"],
         ["serve", "--host", "0.0.0.0"],
