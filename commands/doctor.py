@@ -129,7 +129,7 @@ def _kernels() -> list[Finding]:
             "kernels",
             "optional",
             f"q8_0 as llama.cpp has it; {int8}",
-            "compile llama.cpp for this machine: make environment",
+            "in the repository make environment or make bundle compiles llama.cpp for this machine",
         )
     ]
 
@@ -220,7 +220,7 @@ def _extras() -> list[Finding]:
     for extra, modules in EXTRAS.items():
         lack = [name for name in modules if importlib.util.find_spec(name) is None]
         if lack:
-            remedy = f"pip install -e '.[{extra}]'"
+            remedy = f"pip install 'hearsay[{extra}]'"
             findings.append(Finding("extra", "optional", f"{extra}: {', '.join(lack)} not installed", remedy))
         else:
             findings.append(
