@@ -10,7 +10,7 @@ import sys
 import typer
 
 from commands import bench, captions, cluster, demo, doctor, export, models, say, serve, transcribe, voices
-from commands.console import complain, culprit, is_expected, version
+from commands.console import complain, culprit, is_expected, reason, version
 
 app = typer.Typer(
     name="hearsay",
@@ -66,7 +66,7 @@ def main() -> None:
         code = is_expected(error)
         if code is None or os.environ.get("HEARSAY_DEBUG"):
             raise
-        complain(str(error))
+        complain(reason(error))
         sys.exit(code)
 
 

@@ -61,7 +61,12 @@ def say(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Write it: .wav, .flac, .ogg, .opus or .mp3.", show_default=False
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Write it: .wav, .flac, .ogg, .opus or .mp3.",
+            show_default=False,
+            readable=False,
         ),
     ] = None,
     model: TtsModel = None,

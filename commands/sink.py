@@ -1,6 +1,7 @@
 """Where sound goes: the loudspeaker (:class:`Aloud`) or a file (:class:`File`), in one shape: 16-bit mono PCM in."""
 
 import asyncio
+import os
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -159,3 +160,5 @@ def check_output(path: Path) -> None:
         raise Failure(f"{path} cannot be written: there is no directory {path.parent}")
     if path.is_dir():
         raise Failure(f"{path} cannot be written: it is a directory")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise Failure(f"{path} cannot be written: there is no right to")

@@ -52,7 +52,8 @@ def add_to(app: typer.Typer) -> None:
 
 def transcribe(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="Recordings; - is standard input.", show_default=False)
+        list[Path],
+        typer.Argument(metavar="FILE", help="Recordings; - is standard input.", show_default=False, readable=False),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a file.")] = False,
     model: Model = None,
@@ -95,10 +96,9 @@ def transcribe(
             with _by_name(file) as source, _bar(source) as progress:
                 heard = hear(source, progress)
         except Exception as error:
-            if is_expected(error) is None and not isinstance(error, OSError):
+            if is_expected(error) is None:
                 raise
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            complain(f"{file}: {reason}")
+            complain(f"{file}: {error.strerror if isinstance(error, OSError) else error}")
             failed = True
             continue
         heard.file = str(file)
