@@ -94,7 +94,7 @@ def _encoded(form: Form) -> tuple[Iterator[bytes], dict[str, str]]:
     head += (
         f'--{boundary}\r\nContent-Disposition: form-data; name="{form.field}"; filename="{name}"\r\n'
         "Content-Type: application/octet-stream\r\n\r\n"
-    ).encode()
+    ).encode(errors="replace")  # not every name of a file is text
     tail = f"\r\n--{boundary}--\r\n".encode()
     headers = {
         "Content-Type": f"multipart/form-data; boundary={boundary}",

@@ -6,6 +6,7 @@ model name) or cannot be asked for here; 130 interrupted.
 
 import os
 import sys
+from typing import Any
 
 import typer
 
@@ -53,6 +54,9 @@ app.add_typer(bench.app, name="bench")
 
 def main() -> None:
     """Entry point of the console script."""
+    stdout: Any = sys.stdout  # None where it was closed
+    if hasattr(stdout, "reconfigure"):
+        stdout.reconfigure(errors="backslashreplace")  # not every name of a file is text
     try:
         app()
     except KeyboardInterrupt:

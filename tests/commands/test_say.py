@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -221,6 +222,26 @@ def test_text_without_words_leaves_no_file(say: Run, tmp_path: Path):
         done = say(text, "-o", path) if "\0" not in text else _through_a_file(say, text, path)
         assert done.returncode == 1 and not path.exists()
         assert done.stderr.splitlines()[-1].startswith("hearsay: nothing was said"), text
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits and odd names of POSIX")
+def test_a_file_that_cannot_grow_is_one_line(environment: dict[str, str], tmp_path: Path) -> None:
+    """As on a full disk: what it is about, and no traceback."""
+    line = f"ulimit -f 20; exec {sys.executable} -m commands.main say 'A sentence of some length.' -o {tmp_path}/o.wav"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert f"{tmp_path}/o.wav cannot be written to its end" in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits and odd names of POSIX")
+def test_a_name_that_is_no_text_is_written_and_heard(say: Run, hearsay: Run, talking_url: str, tmp_path: Path) -> None:
+    """Bytes that are no UTF-8: in the file's name, in what is printed, on the way to a daemon."""
+    odd = tmp_path / os.fsdecode(b"o\xff.wav")
+    assert say("The tide comes in.", "-o", odd).returncode == 0
+    for options in ([], ["--url", talking_url]):
+        done = hearsay("transcribe", "--json", odd, *options)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["file"] == str(odd)
 
 
 def test_what_cannot_be_read_or_written_is_one_line(say: Run, tmp_path: Path):
