@@ -104,7 +104,7 @@ def reason(error: BaseException) -> str:
     """What an expected error says to people."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
-    return str(error)
+    return f"{error} (--key or HEARSAY_KEY)" if getattr(error, "status", None) == 401 else str(error)
 
 
 def culprit(error: BaseException) -> BaseException:

@@ -25,6 +25,7 @@ from commands.console import (
     complain,
     is_expected,
     prose,
+    reason,
 )
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def transcribe(
         except Exception as error:
             if is_expected(error) is None:
                 raise
-            complain(f"{file}: {error.strerror if isinstance(error, OSError) else error}")
+            complain(f"{file}: {error.strerror if isinstance(error, OSError) else reason(error)}")
             failed = True
             continue
         heard.file = str(file)

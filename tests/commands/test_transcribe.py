@@ -16,7 +16,7 @@ import pytest
 import soundfile
 from websockets.asyncio.client import connect
 
-from tests.clients.conftest import pcm
+from tests.clients.conftest import Daemon, pcm
 from tests.clips import DATA, Clip
 from tests.commands.conftest import Run
 from tests.golden_models import aligner
@@ -107,6 +107,15 @@ def test_through_a_daemon_a_bad_file_is_told_too(hearsay: Run, url: str, short: 
     assert f"{DATA / 'none.wav'}: No such file or directory" in done.stderr.splitlines()[0]
     assert "index.jsonl: the daemon refused with HTTP 400: file:" in done.stderr
     assert len(done.stdout.splitlines()) == 1
+
+
+def test_a_daemon_that_asks_for_a_key_is_told_how_to_give_it(hearsay: Run, daemon: Daemon):
+    """Whatever asks it."""
+    with daemon(api_key=("correct-horse",)) as background:
+        for arguments in (["transcribe", DATA / "index.jsonl"], ["voices", "list"]):
+            done = hearsay(*arguments, "--url", background.url, "--key", "wrong-horse")
+            assert done.returncode == 1
+            assert done.stderr.endswith("HTTP 401: the key is wrong (--key or HEARSAY_KEY)\n")
 
 
 def test_what_comes_through_a_pipe_is_heard(
