@@ -6,6 +6,7 @@ dozens of formats that nobody sends but who looks for their faults. libsndfile r
 MP3; what it does not know of them, and webm, MP4 and AAC, go through PyAV. Blocking; for worker threads.
 """
 
+import os
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,11 +90,11 @@ def open_recording(source: Source) -> Recording:
     if name not in _SOUND:
         return _open_av(source)
     try:
-        info: Any = soundfile.info(_rewound(source))
+        with soundfile.SoundFile(_sound_source(source)) as info:
+            rate, channels, frames = info.samplerate, info.channels, info.frames
     except (soundfile.LibsndfileError, RuntimeError, OSError):
         return _open_av(source)
-    frames = 0 if info.frames == _UNKNOWN_FRAMES else int(info.frames)
-    return _recording(source, int(info.samplerate), int(info.channels), frames, False)
+    return _recording(source, rate, channels, 0 if frames == _UNKNOWN_FRAMES else frames, False)
 
 
 def _recording(source: Source, rate: int, channels: int, frames: float, by_av: bool) -> Recording:
@@ -180,6 +181,12 @@ def _rewound(source: Source) -> Any:
     return source
 
 
+def _sound_source(source: Source) -> Any:
+    """The same for soundfile, which encodes names strictly: not every name of a file is text."""
+    named = _rewound(source)
+    return os.fsencode(named) if isinstance(named, str) and os.name == "posix" else named
+
+
 class _SoundFile(soundfile.SoundFile):
     """Read from its beginning to its end; soundfile seeks after each read, which libsndfile cannot without a length."""
 
@@ -190,7 +197,7 @@ class _SoundFile(soundfile.SoundFile):
 
 def _sound_blocks(source: Source) -> Iterator[bytes]:
     try:
-        with _SoundFile(_rewound(source)) as file:
+        with _SoundFile(_sound_source(source)) as file:
             # libsndfile does not scale float files to integers: ±1 would become ±1 of 32768.
             is_float = file.subtype in ("FLOAT", "DOUBLE")
             size = max(1, round(file.samplerate * BLOCK_SECONDS))

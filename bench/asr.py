@@ -58,7 +58,7 @@ def measure(
 
     Raises:
         ModelNotFound, ManifestError: no usable model.
-        OSError, soundfile.LibsndfileError: no readable recording.
+        RecordingError: no readable recording.
     """
     directory = store.find(model or store.default())
     began = time.perf_counter()

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from audio.ogg import mend
 from audio.pcm import PcmDecoder
+from audio.recording import RecordingError, open_recording
 
 Floats = npt.NDArray[np.float32]
 
@@ -40,13 +41,13 @@ def pcm16(source: Path | BinaryIO) -> tuple[bytes, int, int]:
     """A recording as 16-bit little-endian PCM, its sample rate and its channels.
 
     Raises:
-        OSError, soundfile.LibsndfileError: nothing readable there.
+        RecordingError: nothing that can be heard, with the file's name.
     """
-    import soundfile
-
-    with soundfile.SoundFile(str(source) if isinstance(source, Path) else source) as file:
-        data: Any = file.read(dtype="int16", always_2d=True)
-        return data.astype("<i2", copy=False).tobytes(), int(file.samplerate), int(file.channels)
+    try:
+        recording = open_recording(source)
+        return b"".join(recording.blocks()), recording.sample_rate, recording.channels
+    except RecordingError as error:
+        raise RecordingError(f"{source}: {error}") from None
 
 
 def samples_of(pcm: bytes, sample_rate: int, channels: int, rate: int) -> Iterator[Floats]:

@@ -1,6 +1,6 @@
 """Captions on a terminal: committed words plain, unstable ones dim, finished segments scrolled up.
 
-Where the output is no terminal (a pipe, a log) every change is a line of its own::
+Where nothing can be redrawn (a pipe, a log, TERM=dumb) every change is a line of its own::
 
        1.2 ~ the harbour lights | were how
        2.9 = the harbour lights were out
@@ -41,11 +41,17 @@ def split(results: Results) -> tuple[str, str]:
     return results.text[:position], results.text[position:]
 
 
+def redraws(console: Console) -> bool:
+    """Whether captions on ``console`` can change in place: on a terminal that moves its cursor."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
 class Captions:
     """Writes events of a session to ``console``. A context manager: the terminal is its own again afterwards."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._redraws = redraws(console)
         self._live: Live | None = None
         self._last = ""
 
@@ -69,10 +75,10 @@ class Captions:
 
     def note(self, text: str) -> None:
         """A remark beside the captions, on a line of its own."""
-        self._console.print(Text(f"[{text}]", style="yellow"), soft_wrap=not self._console.is_terminal)
+        self._console.print(Text(f"[{text}]", style="yellow"), soft_wrap=not self._redraws)
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
+        if self._redraws:
             # ``crop``: an open segment of 24 s may be taller than a small window; only its end matters then, and
             # _open_segment cuts it so. Nothing refreshes by itself: no thread, no work between events.
             self._live = Live(console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop")

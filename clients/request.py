@@ -94,12 +94,11 @@ def _encoded(form: Form) -> tuple[Iterator[bytes], dict[str, str]]:
     head += (
         f'--{boundary}\r\nContent-Disposition: form-data; name="{form.field}"; filename="{name}"\r\n'
         "Content-Type: application/octet-stream\r\n\r\n"
-    ).encode()
+    ).encode(errors="replace")  # not every name of a file is text
     tail = f"\r\n--{boundary}--\r\n".encode()
-    headers = {
-        "Content-Type": f"multipart/form-data; boundary={boundary}",
-        "Content-Length": str(len(head) + form.path.stat().st_size + len(tail)),
-    }
+    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+    if form.path.is_file():  # a pipe does not tell its length: http.client sends it in chunks
+        headers["Content-Length"] = str(len(head) + form.path.stat().st_size + len(tail))
     return _body(head, form.path, tail), headers
 
 

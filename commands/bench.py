@@ -12,6 +12,7 @@ app = typer.Typer(
     epilog="Example: hearsay bench asr --audio speech.wav --threads 2 --json",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
 )
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
@@ -46,7 +47,7 @@ def asr(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Seconds and counts of each phase of hearing, resident memory, and a probe of the machine."""
+    """Seconds and counts of each phase of hearing. Also resident memory, and a probe of the machine."""
     from bench.asr import measure
 
     _print(
@@ -71,7 +72,7 @@ def tts(
     voice: Annotated[str | None, typer.Option("--voice", help="Whose voice.", show_default=False)] = None,
     as_json: Json = False,
 ) -> None:
-    """Seconds of each part of speaking, first audio, real-time factor, resident memory, and a probe of the machine."""
+    """Seconds of each part of speaking. Also first audio, real-time factor, resident memory, a probe of the machine."""
     from bench.tts import measure
     from commands.speech import speaking_model
 
@@ -86,7 +87,7 @@ def voices(
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """Many live voices on one daemon, each with a listener: first audio, under-runs, CPU and memory of the daemon."""
+    """Many live voices on one daemon, each with a listener. First audio, under-runs, CPU and memory of the daemon."""
     from bench.voices import measure
     from commands.speech import speaking_model
 
@@ -110,7 +111,7 @@ def sessions(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Many live sessions at real-time pace on one daemon: lags, lost sessions, CPU of daemon and generator apart."""
+    """Many live sessions at real-time pace on one daemon. Lags, lost sessions, CPU of daemon and generator apart."""
     from bench.sessions import measure
     from commands.samples import sample
 
@@ -140,7 +141,7 @@ def evaluate(
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many clips of each corpus.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Word error rate of each corpus of the test split, through the listener that the daemon uses."""
+    """Word error rate of each corpus of the test split. Heard by the listener that the daemon uses."""
     from bench.clips import shards
     from bench.corpora import measure
 
@@ -157,7 +158,7 @@ def words(
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """Word times: how far the starts are from those that a synthesiser reported."""
+    """How far word starts are from those that a synthesiser reported."""
     from bench.words import measure
 
     if not (directory / "index.jsonl").is_file():
@@ -173,7 +174,7 @@ def stability(
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only so many recordings.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Committed words: how many of a final's are committed half a second before it, and how many it takes back."""
+    """How many words a final takes back. And how many of its own are committed half a second before it."""
     from bench.stability import measure
 
     if not (directory / "index.jsonl").is_file():
@@ -186,7 +187,7 @@ def size(
     download: Annotated[bool, typer.Option("--download", help="Also fetch the wheels anew and add them up.")] = False,
     as_json: Json = False,
 ) -> None:
-    """What a run-time install weighs: each package unpacked, the bundled models, and the downloads."""
+    """What a run-time install weighs. Each package unpacked, the bundled models, and the downloads."""
     from bench.size import measure
 
     _print(measure(download=download), as_json)

@@ -11,7 +11,7 @@ from commands.console import prose
 from commands.serve import with_flags
 
 HELP = prose("""
-Run replicas of the daemon behind one address, by Ray Serve (extra: cluster), until SIGTERM or Ctrl-C.
+Run replicas of the daemon behind one address, by Ray Serve. Needs the extra cluster; SIGTERM or Ctrl-C ends it.
 
 A session goes where most places are free. With --max-replicas there are more while sessions need them and fewer
 afterwards; one that leaves drains as a daemon does. /metrics and /readyz tell of all. RAY_ADDRESS names a running

@@ -25,7 +25,7 @@ _EXPECTED = {
     "engines.llama.GgufError": FAILED,
     "engines.manifest.ManifestError": FAILED,
     "engines.onnx.GraphError": FAILED,
-    "engines.onnx.ProviderError": FAILED,
+    "engines.onnx.ProviderError": MISUSED,
     "engines.sessions.OptionError": MISUSED,
     "engines.store.ModelNotFound": MISUSED,
     "engines.store.StoreError": FAILED,
@@ -91,11 +91,20 @@ def is_expected(error: BaseException) -> int | None:
     """The exit code for an error that is no defect of the program, None for any other."""
     if isinstance(error, Failure):
         return error.code
+    if isinstance(error, OSError) and error.strerror:  # no right, no room, a name too long: the system's to say
+        return FAILED
     for kind in type(error).__mro__:
         code = _EXPECTED.get(f"{kind.__module__}.{kind.__qualname__}")
         if code is not None:
             return code
     return None
+
+
+def reason(error: BaseException) -> str:
+    """What an expected error says to people."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return f"{error} (--key or HEARSAY_KEY)" if getattr(error, "status", None) == 401 else str(error)
 
 
 def culprit(error: BaseException) -> BaseException:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 PIECE_SECONDS = 0.05
 LEGEND = "seconds ~ words so far: those that stay | those that may still change, = final text"
-"""What the lines of captions mean where there is no terminal."""
+"""What the lines of captions mean where nothing can be redrawn."""
 
 HELP = prose("""
-Show what hearsay does: a recording becomes captions while it plays, then what was heard is said again, and heard.
+Show what hearsay does. A recording becomes captions while it plays, then what was heard is said again, and heard.
 
 It goes at real-time pace through a daemon (one of its own on a free loopback port, without --url) and over real
 WebSockets. Captions are printed as they come, then what was spoken beside what was heard, and how late it was; with a
@@ -55,12 +55,16 @@ def demo(
     """See HELP."""
     from rich.console import Console
 
-    from audio.recording import open_recording
+    from audio.recording import RecordingError, open_recording
+    from clients.captions import redraws
     from clients.options import StreamOptions
     from commands.samples import sample
 
     chosen = sample("demo") if file is None else None
-    recording = open_recording(chosen.path if chosen else file or Path())
+    try:
+        recording = open_recording(chosen.path if chosen else file or Path())
+    except RecordingError as error:
+        raise Failure(f"{file}: {error}") from None
     options = StreamOptions(
         sample_rate=recording.sample_rate, channels=recording.channels, model=model if url else None
     )
@@ -71,7 +75,7 @@ def demo(
         ready = "" if url else f", ready after {time.perf_counter() - began:.1f} s: nothing leaves this machine"
         console.print(f"The daemon is at {address}{ready}.", soft_wrap=True)
         source = f" from {chosen.credit}" if chosen else ""
-        how = "plain words stay, dim ones may still change" if console.is_terminal else LEGEND
+        how = "plain words stay, dim ones may still change" if redraws(console) else LEGEND
         _headline(console, f"It hears {recording.name}, {recording.seconds:.0f} s{source}, as it is played ({how}):")
         texts, meter = asyncio.run(_play(address, key, recording, options, console, loudspeaker))
         _report(console, " ".join(texts), chosen.text if chosen else None, meter)

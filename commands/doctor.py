@@ -5,10 +5,11 @@ import importlib.util
 import json
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError
+from importlib.metadata import PackageNotFoundError, requires
 from importlib.metadata import version as installed
 from typing import Annotated, Any, Literal
 
@@ -17,18 +18,13 @@ import typer
 from commands.console import FAILED, prose, version
 
 HELP = prose("""
-Print versions, execution providers, sound devices, models, thread budget, and how many live sessions this machine
-keeps; for each thing missing, what to do.
+Say what is here, what is missing, and what to do about it. Versions, execution providers, models, thread budget, how
+many live sessions this machine keeps, sound devices.
 
 Exit code 1 if something is missing that hearing needs; extras and sound are optional.
 """)
 EPILOG = "Example: hearsay doctor --json"
 
-NEEDED = (
-    "numpy", "onnxruntime", "llama-cpp-python", "tokenizers", "soxr", "soundfile", "sounddevice", "av", "starlette",
-    "uvicorn", "websockets", "python-multipart", "msgspec", "num2words", "typer", "rich", "prometheus-client",
-    "huggingface_hub",
-)  # fmt: skip
 EXTRAS = {"export": ("torch", "onnx", "onnxscript", "gguf", "safetensors", "transformers")}
 
 State = Literal["ok", "optional", "missing"]
@@ -70,23 +66,43 @@ def examine() -> list[Finding]:
     checks: list[Callable[[], list[Finding]]] = [
         _packages, _providers, _kernels, _threads, _models, _speed, _sound, _extras,
     ]  # fmt: skip
-    return [Finding("hearsay", "ok", here), *(finding for check in checks for finding in check())]
+    return [Finding("hearsay", "ok", here), *(finding for check in checks for finding in _found(check))]
+
+
+def _found(check: Callable[[], list[Finding]]) -> list[Finding]:
+    try:
+        return check()
+    except ImportError as error:
+        found = f"not looked at: {error}"
+        return [Finding(check.__name__.strip("_"), "missing", found, "install the packages that are missing")]
 
 
 def _packages() -> list[Finding]:
-    have, lack = list[str](), list[str]()
-    for name in NEEDED:
+    """What the project itself says that it needs, beside what is installed."""
+    from packaging.requirements import Requirement
+
+    have, lack, wrong = list[str](), list[str](), list[str]()
+    for requirement in map(Requirement, requires("hearsay") or ()):
+        name = requirement.name
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
         try:
-            have.append(f"{name} {installed(name)}")
+            found = installed(name)
         except PackageNotFoundError:
-            # Windows has ONNX Runtime's DirectML build under another name.
-            if name == "onnxruntime" and importlib.util.find_spec("onnxruntime"):
-                have.append("onnxruntime (a special build)")
+            # ONNX Runtime's builds for a GPU have other names.
+            if name.startswith("onnxruntime") and importlib.util.find_spec("onnxruntime"):
+                have.append(f"{name} (another build)")
             else:
-                lack.append(name)
+                lack.append(str(requirement).partition(";")[0].strip())
+            continue
+        have.append(f"{name} {found}")
+        if not requirement.specifier.contains(found, prereleases=True):
+            wrong.append(f"{name}{requirement.specifier}")
     findings = [Finding("packages", "ok", ", ".join(have))]
-    if lack:
-        findings.append(Finding("packages", "missing", ", ".join(lack), f"pip install {' '.join(lack)}"))
+    for what, names in (("not installed", lack), ("of another version", wrong)):
+        if names:
+            remedy = f"pip install {' '.join(shlex.quote(name) for name in names)}"
+            findings.append(Finding("packages", "missing", f"{what}: {', '.join(names)}", remedy))
     return findings
 
 
@@ -129,7 +145,7 @@ def _kernels() -> list[Finding]:
             "kernels",
             "optional",
             f"q8_0 as llama.cpp has it; {int8}",
-            "compile llama.cpp for this machine: make environment",
+            "in the repository make environment or make bundle compiles llama.cpp for this machine",
         )
     ]
 
@@ -220,7 +236,7 @@ def _extras() -> list[Finding]:
     for extra, modules in EXTRAS.items():
         lack = [name for name in modules if importlib.util.find_spec(name) is None]
         if lack:
-            remedy = f"pip install -e '.[{extra}]'"
+            remedy = f"pip install 'hearsay[{extra}]'"
             findings.append(Finding("extra", "optional", f"{extra}: {', '.join(lack)} not installed", remedy))
         else:
             findings.append(

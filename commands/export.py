@@ -8,10 +8,11 @@ import typer
 from commands.console import FAILED
 
 app = typer.Typer(
-    help="Turn Qwen3-ASR and Qwen3-TTS checkpoints into ONNX + GGUF models. Needs the extra export (torch).",
+    help="Turn official checkpoints into ONNX + GGUF models. Needs the extra export (torch).",
     epilog="Example: hearsay export run ./Qwen3-ASR-0.6B ./qwen3-asr-0.6b --encoder int8 --decoder q8_0",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
 )
 
 Checkpoint = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="Checkpoint directory, either official layout.")]
@@ -19,7 +20,7 @@ Checkpoint = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="Checkpoi
 
 @app.command(epilog="Example: hearsay export inspect ./Qwen3-ASR-0.6B")
 def inspect(checkpoint: Checkpoint) -> None:
-    """Print every dimension, head, window and state that is read from a checkpoint. Needs no torch."""
+    """Print every dimension that is read from a checkpoint. Needs no torch."""
     from export import api
 
     print(api.inspect(checkpoint))
@@ -51,7 +52,7 @@ def verify(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Exported model directory.")],
     against: Annotated[Path, typer.Option("--against", metavar="CHECKPOINT", help="The checkpoint it came from.")],
 ) -> None:
-    """Compare an exported model with its checkpoint, stage by stage: the parity table. Exit 1 where it fails."""
+    """Compare an exported model with its checkpoint, stage by stage. Exit 1 where it fails."""
     from export import api
 
     table = api.verify(directory, against)

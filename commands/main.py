@@ -6,11 +6,12 @@ model name) or cannot be asked for here; 130 interrupted.
 
 import os
 import sys
+from typing import Any
 
 import typer
 
 from commands import bench, captions, cluster, demo, doctor, export, models, say, serve, transcribe, voices
-from commands.console import complain, culprit, is_expected, version
+from commands.console import complain, culprit, is_expected, reason, version
 
 app = typer.Typer(
     name="hearsay",
@@ -18,6 +19,7 @@ app = typer.Typer(
     epilog="Start with: hearsay demo",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
@@ -52,6 +54,9 @@ app.add_typer(bench.app, name="bench")
 
 def main() -> None:
     """Entry point of the console script."""
+    stdout: Any = sys.stdout  # None where it was closed
+    if hasattr(stdout, "reconfigure"):
+        stdout.reconfigure(errors="backslashreplace")  # not every name of a file is text
     try:
         app()
     except KeyboardInterrupt:
@@ -65,7 +70,7 @@ def main() -> None:
         code = is_expected(error)
         if code is None or os.environ.get("HEARSAY_DEBUG"):
             raise
-        complain(str(error))
+        complain(reason(error))
         sys.exit(code)
 
 

@@ -12,6 +12,7 @@ app = typer.Typer(
     epilog="Example: hearsay models list",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME|DIR", help="A model's name or directory.")]
@@ -19,7 +20,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME|DIR", help="A model's name or
 
 @app.command("list", epilog="Example: HEARSAY_MODELS=/srv/models hearsay models list --json")
 def list_models(as_json: Annotated[bool, typer.Option("--json", help="One JSON object a model.")] = False) -> None:
-    """List the models that a name reaches: on HEARSAY_MODELS, in the user's directory, bundled."""
+    """List the models that a name reaches. They lie on HEARSAY_MODELS, in the user's directory, or in the package."""
     from engines import integrity, store
     from engines.manifest import ManifestError, TtsManifest
 
@@ -61,7 +62,7 @@ def list_models(as_json: Annotated[bool, typer.Option("--json", help="One JSON o
 
 @app.command(epilog="Example: hearsay models verify pocket-asr-en")
 def verify(name: Name) -> None:
-    """Compare size and SHA-256 of every file with the manifest; exit 1 naming the first that differs."""
+    """Compare size and SHA-256 of every file with the manifest. Exit 1 names the first that differs."""
     from engines import integrity, store
 
     path = store.find(name)
@@ -89,7 +90,7 @@ def pull(
         str | None, typer.Option("--revision", help="Branch, tag or commit.", show_default=False)
     ] = None,
 ) -> None:
-    """Fetch an exported model from the hub into the user's directory; kept only if every checksum holds."""
+    """Fetch an exported model from the hub into the user's directory. Kept only if every checksum holds."""
     from engines import store
 
     print(store.pull(repository, name, revision=revision))

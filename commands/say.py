@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from commands.speech import Speech
 
 HELP = prose("""
-Say TEXT, `-` for standard input, or a file with -f: aloud while it is made, or into the file that -o names.
+Say a text aloud while it is made, or write it to a file.
 
 Standard input is spoken as it arrives, word by word: the output of a language model can be piped in. Ctrl-C stops at
 once; a file then holds what was said so far. Without --url a model is loaded in this process.
@@ -61,7 +61,12 @@ def say(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Write it: .wav, .flac, .ogg, .opus or .mp3.", show_default=False
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Write it: .wav, .flac, .ogg, .opus or .mp3.",
+            show_default=False,
+            readable=False,
         ),
     ] = None,
     model: TtsModel = None,

@@ -11,8 +11,7 @@ import typer
 from commands.console import prose
 
 HELP = prose("""
-Run the daemon: /v1/listen, /v1/speak, /v1/audio/transcriptions, /v1/audio/speech, /v1/audio/voices, /v1/models,
-/healthz, /readyz, /metrics, and a web page at /; with --wyoming-port also Home Assistant's protocol.
+Run the daemon, with a web page at /. With --wyoming-port it speaks Home Assistant's protocol too.
 
 Every setting is also an environment variable (HEARSAY_PORT) and a line of the TOML file (port = 8750); a flag wins over
 the environment, the environment over the file. SIGTERM or Ctrl-C drains: live sessions finish, new ones are refused; a

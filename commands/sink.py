@@ -1,6 +1,7 @@
 """Where sound goes: the loudspeaker (:class:`Aloud`) or a file (:class:`File`), in one shape: 16-bit mono PCM in."""
 
 import asyncio
+import os
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -139,13 +140,18 @@ class File:
 
         if self._file is None:
             kind, subtype = FORMATS[self._path.suffix.lower()]
+            # soundfile encodes names strictly, and not every name of a file is text.
+            name: Any = os.fsencode(self._path) if os.name == "posix" else str(self._path)
             try:
                 self._file = soundfile.SoundFile(
-                    str(self._path), "w", samplerate=self._rate, channels=1, format=kind, subtype=subtype
+                    name, "w", samplerate=self._rate, channels=1, format=kind, subtype=subtype
                 )
             except (OSError, soundfile.LibsndfileError) as error:
                 raise Failure(f"{self._path} cannot be written: {error}") from None
-        self._file.buffer_write(pcm, dtype="int16")
+        try:
+            self._file.buffer_write(pcm, dtype="int16")
+        except soundfile.LibsndfileError as error:
+            raise Failure(f"{self._path} cannot be written to its end (is the disk full?): {error}") from None
 
 
 def check_output(path: Path) -> None:
@@ -159,3 +165,5 @@ def check_output(path: Path) -> None:
         raise Failure(f"{path} cannot be written: there is no directory {path.parent}")
     if path.is_dir():
         raise Failure(f"{path} cannot be written: it is a directory")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise Failure(f"{path} cannot be written: there is no right to")

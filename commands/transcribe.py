@@ -1,10 +1,13 @@
 """``hearsay transcribe``: recordings to text, in this process or through a daemon."""
 
 import json
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,6 +25,7 @@ from commands.console import (
     complain,
     is_expected,
     prose,
+    reason,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +37,7 @@ Progress = Callable[[float], None]
 """Is told how many seconds of the file are heard."""
 
 HELP = prose("""
-Transcribe recordings: WAV, FLAC, Ogg, MP3, and whatever FFmpeg reads (m4a, mp4, webm).
+Transcribe recordings: WAV, FLAC, Ogg, MP3, AAC, MP4, WebM.
 
 The text goes to stdout, a file a line, in the order given; with --json one JSON object a line: file, text, language,
 duration, words (word, start, end, confidence), segments (start, end, text). A file that cannot be heard is a line on
@@ -48,7 +52,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def transcribe(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Recordings.", show_default=False)],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="Recordings; - is standard input.", show_default=False, readable=False),
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a file.")] = False,
     model: Model = None,
     language: Language = None,
@@ -87,20 +94,38 @@ def transcribe(
     failed = False
     for file in files:
         try:
-            with _bar(file) as progress:
-                heard = hear(file, progress)
+            with _by_name(file) as source, _bar(source) as progress:
+                heard = hear(source, progress)
         except Exception as error:
-            if is_expected(error) is None and not isinstance(error, OSError):
+            if is_expected(error) is None:
                 raise
-            complain(f"{file}: {error}")
+            complain(f"{file}: {error.strerror if isinstance(error, OSError) else reason(error)}")
             failed = True
             continue
+        heard.file = str(file)
         if as_json:
             print(json.dumps(heard.object(), ensure_ascii=False), flush=True)
         else:
             print(heard.text if len(files) == 1 else f"{file}: {heard.text}", flush=True)
     if failed:
         raise typer.Exit(FAILED)
+
+
+@contextmanager
+def _by_name(file: Path) -> Generator[Path]:
+    """``file``, or a copy of what comes through a pipe: sound files are read forwards and backwards."""
+    if file != Path("-") and not file.is_fifo():
+        yield file
+        return
+    with TemporaryDirectory(prefix="hearsay-") as folder:
+        copy = Path(folder) / ("standard input" if file == Path("-") else file.name)
+        with copy.open("wb") as written:
+            if file == Path("-"):
+                shutil.copyfileobj(sys.stdin.buffer, written)
+            else:
+                with file.open("rb") as pipe:
+                    shutil.copyfileobj(pipe, written)
+        yield copy
 
 
 def _through_daemon(

@@ -19,6 +19,7 @@ app = typer.Typer(
     help="The voices of a speaking model, here or of a daemon. Without a verb: list.",
     epilog="Example: hearsay voices list --url http://127.0.0.1:8750",
     add_completion=False,
+    rich_markup_mode=None,
 )
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a voice.")]
@@ -34,7 +35,7 @@ def _without_a_verb(
 
 @app.command("list", epilog="Example: hearsay voices list --tts-model pocket-tts-en")
 def list_voices(model: TtsModel = None, url: Url = None, key: Key = None, as_json: Json = False) -> None:
-    """List presets, then cloned voices: the id that --voice takes, kind, name."""
+    """List presets, then cloned voices. The id that --voice takes, kind, name."""
     from clients.voices import Voice, voices
 
     found = voices(url, key=key) if url is not None else [Voice(v.id, v.name, v.kind) for v in _stored(model).listed()]
@@ -57,7 +58,7 @@ def add(
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Make a voice from a recording, with a model that can clone; one of that name is replaced."""
+    """Make a voice from a recording, with a model that can clone. One of that name is replaced."""
     from clients.voices import add_voice
 
     if url is not None:

@@ -229,7 +229,9 @@ def load(
     if file is not None:
         try:
             document = tomllib.loads(file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except OSError as error:
+            raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ConfigError(f"{file}: {error}") from None
         for name, value in document.items():
             values[name] = _value(name, value, f"{file}: ")

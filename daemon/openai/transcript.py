@@ -14,6 +14,8 @@ FORMATS: Final = ("json", "text", "srt", "vtt", "verbose_json")
 _CUE_SECONDS: Final = 7.0
 _CUE_CHARACTERS: Final = 84
 """Two lines of 42, the usual limit of subtitles."""
+_PAUSE_CHARACTERS: Final = 20
+"""So much further from the middle a cue is cut where a comma or a stop stands."""
 
 
 @dataclass(slots=True)
@@ -78,19 +80,8 @@ class FileTranscript:
         cues = [f"{_stamp(c[0].start, '.')} --> {_stamp(c[-1].end, '.')}\n{_joined(c)}\n" for _, c in self._cues()]
         return "\n".join(["WEBVTT\n", *cues])
 
-    def _cues(self) -> list[tuple[int, list[Word]]]:
-        cues: list[list[Word]] = []
-        for final in self.finals:
-            fresh = True
-            for word in final.words:
-                if not fresh:
-                    longer = [*cues[-1], word]
-                    fresh = word.end - longer[0].start > _CUE_SECONDS or len(_joined(longer)) > _CUE_CHARACTERS
-                if fresh:
-                    cues.append([])
-                cues[-1].append(word)
-                fresh = False
-        return list(enumerate(cues, 1))
+    def _cues(self) -> list[tuple[int, Sequence[Word]]]:
+        return list(enumerate((cue for final in self.finals for cue in _parted(final.words)), 1))
 
 
 def _word(word: Word) -> dict[str, Any]:
@@ -114,6 +105,22 @@ def _segment(number: int, final: Transcript) -> dict[str, Any]:
         "compression_ratio": round(len(text) / len(zlib.compress(text)), 4),
         "no_speech_prob": 0.0,
     }
+
+
+def _parted(words: Sequence[Word]) -> list[Sequence[Word]]:
+    """Words to cues: cut near the middle until each fits, so that none flashes up with a last word alone."""
+    if not words:
+        return []
+    whole = len(_joined(words))
+    if len(words) == 1 or (words[-1].end - words[0].start <= _CUE_SECONDS and whole <= _CUE_CHARACTERS):
+        return [words]
+
+    def badness(cut: int) -> float:
+        before = _joined(words[:cut])
+        return abs(len(before) - whole / 2) - _PAUSE_CHARACTERS * before.endswith((",", ";", ":", ".", "?", "!"))
+
+    cut = min(range(1, len(words)), key=badness)
+    return _parted(words[:cut]) + _parted(words[cut:])
 
 
 def _joined(words: Sequence[Word]) -> str:

@@ -1,7 +1,7 @@
 /* What was said so far: finals in order, kept in this tab over a reload, given out as text and as subtitles. */
 
 const KEPT = "hearsay.transcript"
-const CUE_SECONDS = 7, CUE_CHARACTERS = 84
+const CUE_SECONDS = 7, CUE_CHARACTERS = 84, PAUSE_CHARACTERS = 20
 
 export class Transcript {
   #finals = []
@@ -58,18 +58,22 @@ export class Transcript {
   }
 
   #cues() {
-    const cues = []
-    for (const {words} of this.#finals) {
-      let cue = null
-      for (const word of words) {
-        if (!cue || word.end - cue[0].start > CUE_SECONDS || joined([...cue, word]).length > CUE_CHARACTERS) {
-          cues.push(cue = [])
-        }
-        cue.push(word)
-      }
-    }
-    return cues
+    return this.#finals.flatMap(({words}) => parted(words))
   }
+}
+
+/* Words to cues, as the daemon parts them (daemon/openai/transcript.py). */
+function parted(words) {
+  if (!words.length) return []
+  const whole = joined(words).length
+  if (words.length === 1 || words.at(-1).end - words[0].start <= CUE_SECONDS && whole <= CUE_CHARACTERS) return [words]
+  let cut = 1, least = Infinity
+  for (let i = 1; i < words.length; i++) {
+    const before = joined(words.slice(0, i))
+    const badness = Math.abs(before.length - whole / 2) - (/[,;:.?!]$/.test(before) ? PAUSE_CHARACTERS : 0)
+    if (badness < least) [cut, least] = [i, badness]
+  }
+  return [...parted(words.slice(0, cut)), ...parted(words.slice(cut))]
 }
 
 const joined = (words) => words.map((word) => word.text).join(" ")

@@ -18,12 +18,12 @@ def results(text: str, stable: int = 0, *, final: bool = False, start: float = 0
     return Results(start, len(words) / 2, text, words, stable, final, final, False, 0.9, "en")
 
 
-def console(width: int = 60, height: int = 10, *, terminal: bool) -> tuple[Console, io.StringIO]:
-    """A console that writes into a string."""
+def console(width: int = 60, height: int = 10, *, terminal: bool, kind: str = "") -> tuple[Console, io.StringIO]:
+    """A console that writes into a string; ``kind`` is its ``TERM``."""
     out = io.StringIO()
     made = Console(
         file=out, width=width, height=height, force_terminal=terminal, color_system="standard" if terminal else None,
-        legacy_windows=False, _environ={},
+        legacy_windows=False, _environ={"TERM": kind},
     )  # fmt: skip
     return made, out
 
@@ -44,9 +44,11 @@ def test_split_of_a_script_without_spaces():
     assert split(event) == ("你好", "世界")
 
 
-def test_plain_lines_without_a_terminal():
-    """A pipe gets one line a change: interims marked and split, finals marked, nothing twice, no control characters."""
-    made, out = console(terminal=False)
+@pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "dumb"])
+def test_plain_lines_where_nothing_can_be_redrawn(terminal: bool):
+    """A pipe, and a terminal that moves no cursor, get one line a change: interims marked and split, finals marked,
+    nothing twice, no control characters."""
+    made, out = console(terminal=terminal, kind="dumb")
     with Captions(made) as captions:
         captions.show(SpeechStarted(0.0))
         captions.show(results("the harbor"))

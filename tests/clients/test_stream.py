@@ -1,6 +1,7 @@
 """The clients of /v1/listen against a real daemon."""
 
 import asyncio
+import os
 import threading
 from pathlib import Path
 
@@ -182,6 +183,17 @@ def test_a_file_through_the_daemon(url: str, clips: list[Clip]):
     answer = transcribe(url, DATA / "clips" / clip.name)
     assert answer["duration"] == pytest.approx(clip.seconds, abs=0.02)
     assert " ".join(word["word"] for word in answer["words"]) == answer["text"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_through_the_daemon(url: str, clips: list[Clip], tmp_path: Path):
+    """What has no length beforehand is sent all the same."""
+    file, pipe = DATA / "clips" / clips[0].name, tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(file.read_bytes()), daemon=True)
+    writer.start()
+    assert transcribe(url, pipe)["text"] == transcribe(url, file)["text"]
+    writer.join()
 
 
 def test_a_file_that_is_no_audio_is_refused_in_the_daemons_words(url: str):

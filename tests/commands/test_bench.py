@@ -47,6 +47,15 @@ def test_hearing_at_once_counts_every_phase(hearsay: Run):
     assert found["machine"]["gemm_gflops"] > 0.1 and found["machine"]["read_gb_s"] > 0.1
 
 
+@pytest.mark.parametrize("verb", ["bench asr --audio", "bench sessions --count 1 --seconds 5 --audio", "demo --file"])
+def test_a_recording_that_cannot_be_heard_is_one_line_with_its_name(hearsay: Run, verb: str):
+    """No traceback."""
+    for path, reason in {DATA / "none.wav": "there is no such file", DATA / "index.jsonl": "it is no audio"}.items():
+        done = hearsay(*verb.split(), path)
+        assert done.returncode == 1
+        assert len(done.stderr.splitlines()) == 1 and f"{path}: {reason}" in done.stderr
+
+
 def test_hearing_in_ticks_computes_each_chunk_once(hearsay: Run):
     """--stream: as many ticks as the tick's length gives, finished chunks and windows still once, tails each time."""
     found = run_json(hearsay, "asr", "--audio", sample("reading").path, "--stream", "--tick", 1.0)

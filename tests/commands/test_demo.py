@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from bench.wer import normalize, rate
+from commands import doctor
 from commands.echo import WORDS_PER_SECOND
 from commands.samples import sample
 from tests.clips import DATA
@@ -100,11 +102,37 @@ def test_doctor_says_what_is_here_and_what_to_do(hearsay: Run):
         f["topic"] for f in findings
     }
     assert all(finding["remedy"] for finding in findings if finding["state"] != "ok")
+    lacking = [f["remedy"] for f in findings if f["topic"] == "extra" and f["state"] != "ok"]
+    assert all(remedy == "pip install 'hearsay[export]'" for remedy in lacking)  # in a checkout or not
     assert any("pocket-asr-en" in f["found"] and "default" in f["found"] for f in findings if f["topic"] == "model")
     (speed,) = [f["found"] for f in findings if f["topic"] == "speed"]
     assert re.match(r"[1-9]\d*( or more)? live sessions of pocket-asr-en|pocket-asr-en is not live here: .* s,", speed)
     plain = hearsay("doctor").stdout
     assert "onnxruntime 1" in plain and "CPU" in plain
+
+
+def test_doctor_names_packages_that_are_missing_or_of_another_version(hearsay: Run, monkeypatch: pytest.MonkeyPatch):
+    """Whatever the project needs, and although what needs them cannot be imported."""
+
+    def installed(name: str) -> str:
+        if name == "gguf":
+            raise metadata.PackageNotFoundError(name)
+        return "0.9" if name == "wyoming" else metadata.version(name)
+
+    def without() -> list[doctor.Finding]:
+        raise ModuleNotFoundError("No module named 'gguf'")
+
+    monkeypatch.setattr("commands.doctor.installed", installed)
+    monkeypatch.setattr("commands.doctor._speed", without)
+    done = hearsay("doctor", "--json")
+    assert done.returncode == 1, done.stderr
+    missing = [finding for line in done.stdout.splitlines() if (finding := json.loads(line))["state"] == "missing"]
+    assert [finding["found"].partition(":")[0] for finding in missing] == [
+        "not installed",
+        "of another version",
+        "not looked at",
+    ]
+    assert missing[0]["remedy"] == "pip install 'gguf>=0.17'" and missing[1]["remedy"] == "pip install 'wyoming>=1.10'"
 
 
 def test_doctor_finds_a_damaged_model(hearsay: Run, tmp_path: Path):

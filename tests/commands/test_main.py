@@ -1,7 +1,10 @@
 """The command as a whole: help, exit codes, one line an error, light to start."""
 
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -48,6 +51,23 @@ def test_every_help_shows_an_example_of_itself(verb: str):
     assert "Example: " in done.stdout and f"hearsay {verb}" in " ".join(done.stdout.split())
 
 
+@pytest.mark.parametrize("group", [[], ["bench"], ["models"], ["voices"], ["export"]], ids=str)
+def test_lists_of_verbs_say_each_in_a_whole_sentence(group: list[str]):
+    """Nothing is cut off where the terminal has 80 columns."""
+    shown = CliRunner().invoke(app, [*group, "--help"], env={"COLUMNS": "80"}).stdout
+    assert "..." not in shown.split("Commands:")[1]
+
+
+def test_help_keeps_what_stands_in_brackets():
+    """A default in words is no markup."""
+    for verb, told in {
+        "captions": "[default: at Ctrl-C]",
+        "models pull": "[default: the repository's name]",
+        "cluster": "[default: as --replicas]",
+    }.items():
+        assert told in " ".join(CliRunner().invoke(app, [*verb.split(), "--help"]).stdout.split())
+
+
 def test_starting_is_light():
     """No verb's heavy imports happen before it is called; BLAS is held to one thread before numpy can come."""
     code = (
@@ -75,6 +95,7 @@ def test_version(process: Run):
         ["transcribe"],
         ["transcribe", "--no-such-flag", "x.wav"],
         ["transcribe", "x.wav", "--model", "no-such-model"],
+        ["transcribe", "x.wav", "--device", "abacus"],
         ["transcribe", "x.wav", "--url", "http://127.0.0.1:9", "--exact-floor"],
         ["serve", "--port", "99999"],
         ["serve", "--host", "0.0.0.0"],
@@ -98,6 +119,30 @@ def test_expected_errors_carry_their_exit_code():
     assert is_expected(KeyError("x")) is None
     group = ExceptionGroup("tasks", [ExceptionGroup("inner", [ManifestError("deep")])])
     assert str(culprit(group)) == "deep"
+
+
+def test_what_the_system_refuses_is_one_line(hearsay: Run):
+    """A name too long for any file system, as an example: the system's reason and the name, exit code 1."""
+    done = hearsay("models", "path", "x" * 300)
+    assert done.returncode == 1
+    assert done.stderr.startswith("hearsay: xxx") and done.stderr.endswith("xxx/model.json: File name too long\n")
+
+
+def test_files_without_rights_are_said_as_such(environment: dict[str, str], tmp_path: Path):
+    """One that cannot be read leaves the others to be heard; one that cannot be written is told before anything."""
+    shut, missing = tmp_path / "shut.wav", tmp_path / "none.wav"
+    shut.touch(mode=0)
+    plain = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    if plain and shutil.which("setpriv") is None:
+        pytest.skip("root reads everything, and there is no setpriv")
+    told = {
+        ("transcribe", shut, missing): [f"{shut}: Permission denied", f"{missing}: there is no such file"],
+        ("say", "Hello.", "-o", shut): [f"{shut} cannot be written: there is no right to"],
+    }
+    for arguments, lines in told.items():
+        command = [*plain, sys.executable, "-m", "commands.main", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+        assert (done.returncode, done.stderr.splitlines()) == (1, [f"hearsay: {line}" for line in lines])
 
 
 def test_a_debug_variable_brings_the_traceback(process: Run):

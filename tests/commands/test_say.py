@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -151,10 +152,14 @@ def test_words_are_heard_while_they_are_still_being_written(
 
 
 @virtual
-def test_the_loudspeaker_plays_what_the_file_holds(sound: dict[str, str], say: Run, tmp_path: Path):
+def test_the_loudspeaker_plays_what_the_file_holds(
+    sound: dict[str, str], process: Run, say: Run, tts_directory: Path, tmp_path: Path
+):
     """Sample by sample, with silence before it, and wherever the machine was late: as often as it says."""
     say(TEXT, "-o", tmp_path / "a.wav", "--seed", 4)
-    found = facts(say(TEXT, "--seed", 4, "--device", "virtual_sound", "--json", **_alsa(sound)))
+    # PortAudio looks at the devices once a process.
+    aloud = ("--tts-model", tts_directory, "--device", "virtual_sound")
+    found = facts(process("say", TEXT, "--seed", 4, *aloud, "--json", **_alsa(sound)))
     played = np.fromfile(Path(sound["FOLDER"]) / "played.raw", "<i2")
     expected = soundfile.read(tmp_path / "a.wav", dtype="int16")[0]
     start = np.flatnonzero(played)[0] - np.flatnonzero(expected)[0]
@@ -221,6 +226,26 @@ def test_text_without_words_leaves_no_file(say: Run, tmp_path: Path):
         done = say(text, "-o", path) if "\0" not in text else _through_a_file(say, text, path)
         assert done.returncode == 1 and not path.exists()
         assert done.stderr.splitlines()[-1].startswith("hearsay: nothing was said"), text
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits and odd names of POSIX")
+def test_a_file_that_cannot_grow_is_one_line(environment: dict[str, str], tmp_path: Path) -> None:
+    """As on a full disk: what it is about, and no traceback."""
+    line = f"ulimit -f 20; exec {sys.executable} -m commands.main say 'A sentence of some length.' -o {tmp_path}/o.wav"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert f"{tmp_path}/o.wav cannot be written to its end" in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits and odd names of POSIX")
+def test_a_name_that_is_no_text_is_written_and_heard(say: Run, hearsay: Run, talking_url: str, tmp_path: Path) -> None:
+    """Bytes that are no UTF-8: in the file's name, in what is printed, on the way to a daemon."""
+    odd = tmp_path / os.fsdecode(b"o\xff.wav")
+    assert say("The tide comes in.", "-o", odd).returncode == 0
+    for options in ([], ["--url", talking_url]):
+        done = hearsay("transcribe", "--json", odd, *options)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["file"] == str(odd)
 
 
 def test_what_cannot_be_read_or_written_is_one_line(say: Run, tmp_path: Path):

@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import Popen
@@ -13,7 +16,7 @@ import pytest
 import soundfile
 from websockets.asyncio.client import connect
 
-from tests.clients.conftest import pcm
+from tests.clients.conftest import Daemon, pcm
 from tests.clips import DATA, Clip
 from tests.commands.conftest import Run
 from tests.golden_models import aligner
@@ -99,10 +102,37 @@ def test_a_bad_file_is_a_line_on_stderr_and_the_rest_goes_on(hearsay: Run, short
 
 def test_through_a_daemon_a_bad_file_is_told_too(hearsay: Run, url: str, short: list[Clip]):
     """The daemon's reason on stderr, the other file's text on stdout."""
-    done = hearsay("transcribe", "--url", url, DATA / "index.jsonl", DATA / "clips" / short[0].name)
+    done = hearsay("transcribe", "--url", url, DATA / "none.wav", DATA / "index.jsonl", DATA / "clips" / short[0].name)
     assert done.returncode == 1
+    assert f"{DATA / 'none.wav'}: No such file or directory" in done.stderr.splitlines()[0]
     assert "index.jsonl: the daemon refused with HTTP 400: file:" in done.stderr
     assert len(done.stdout.splitlines()) == 1
+
+
+def test_a_daemon_that_asks_for_a_key_is_told_how_to_give_it(hearsay: Run, daemon: Daemon):
+    """Whatever asks it."""
+    with daemon(api_key=("correct-horse",)) as background:
+        for arguments in (["transcribe", DATA / "index.jsonl"], ["voices", "list"]):
+            done = hearsay(*arguments, "--url", background.url, "--key", "wrong-horse")
+            assert done.returncode == 1
+            assert done.stderr.endswith("HTTP 401: the key is wrong (--key or HEARSAY_KEY)\n")
+
+
+def test_what_comes_through_a_pipe_is_heard(
+    environment: dict[str, str], hearsay: Run, url: str, short: list[Clip], tmp_path: Path
+):
+    """Standard input, by its name - or the system's, gives the words of the file, here and through a daemon."""
+    file = tmp_path / "speech.wav"
+    soundfile.write(file, short[0].samples, 16000)
+    text = hearsay("transcribe", file).stdout
+    assert text.strip()
+    pipe = "/dev/stdin" if os.name == "posix" else "-"
+    for name, *options in (["-"], [pipe], [pipe, "--url", url]):
+        command = [sys.executable, "-m", "commands.main", "transcribe", "--json", name, *options]
+        done = subprocess.run(command, input=file.read_bytes(), capture_output=True, env=environment, timeout=600)
+        assert done.returncode == 0, done.stderr
+        (found,) = objects(done.stdout.decode())
+        assert found["file"] == name and found["text"] == text.strip()
 
 
 def test_plain_text_names_the_file_only_among_several(hearsay: Run, short: list[Clip]):

@@ -164,6 +164,8 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     """Every line is known, and what it leaves open is little."""
     text = (ROOT / "deploy" / "hearsay@.service").read_text(encoding="utf-8")
     unit = tmp_path / "hearsay@8750.service"
+    assert "\nLoadCredential=hearsay.toml:/etc/hearsay.toml\n" in text  # the service's own user reads no file of root's
+    assert "--config ${CREDENTIALS_DIRECTORY}/hearsay.toml " in text
     unit.write_text(text.replace("/opt/hearsay/bin/hearsay", "/bin/true"), encoding="utf-8")
     done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")

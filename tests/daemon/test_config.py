@@ -96,6 +96,13 @@ def test_a_wrong_file_is_named(tmp_path: Path, content: str, says: str) -> None:
     assert str(file) in str(error.value)
 
 
+def test_a_file_that_cannot_be_read_is_one_plain_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "none.toml"
+    with pytest.raises(ConfigError) as error:
+        load(file, {})
+    assert str(error.value) == f"{file} cannot be read: No such file or directory"
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]", "127.8.8.8"])
 def test_loopback_needs_no_key(host: str) -> None:
     assert Settings(host=host).loopback
