@@ -20,8 +20,10 @@ from daemon.config import Settings
 
 _ABORT_SECONDS: Final = 15.0
 """After a WebSocket's application has ended: time to close in good order."""
-_READ_BYTES: Final = 1 << 11
-"""Read from a WebSocket at once: frames of a few bytes each would keep the others waiting otherwise."""
+_READ_BYTES: Final = 1 << 12
+"""Read from a connection at once."""
+_FRAMES_BYTES: Final = 1 << 11
+"""The same of a WebSocket, whose frames may be smaller and cost more."""
 _REQUEST_SECONDS: Final = 20.0
 """For a request's head to arrive, on a new connection or after the first byte of the next request."""
 
@@ -37,18 +39,61 @@ _OTHERS: Final = 64
 log: Final = logging.getLogger("hearsay.connection")
 
 
-class WebSocketConnection(WebSocketsSansIOProtocol):
+class _SmallReads(asyncio.BufferedProtocol):
+    """Reads little at once, also behind TLS: all of it is worked off before others have their turn, and asyncio's
+    256 KiB are 40 000 pings of a WebSocket, or chunks of a body. Windows' loop reads 64 KiB."""
+
+    read_bytes: int
+    transport: asyncio.Transport
+    loop: asyncio.AbstractEventLoop
+    _buffer: memoryview | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing more is to be read for now."""
+        raise NotImplementedError
+
+    def data_received(self, data: bytes) -> None:
+        """Work off what was read."""
+        raise NotImplementedError
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go: a view, of which asyncio's TLS takes slices."""
+        del sizehint
+        if self._buffer is None:
+            self._buffer = memoryview(bytearray(self.read_bytes))
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So many came. asyncio's TLS would go on with what it has decrypted, several times in a turn of the loop."""
+        assert self._buffer is not None
+        self.data_received(bytes(self._buffer[:nbytes]))
+        transport = self.transport
+        if transport.get_extra_info("ssl_object") is not None and not transport.is_closing():
+            transport.pause_reading()
+            self.loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        protocol = self.transport.get_protocol()  # ``self``, or a WebSocket by now
+        if isinstance(protocol, _SmallReads) and not protocol.waits:
+            self.transport.resume_reading()
+
+
+class WebSocketConnection(WebSocketsSansIOProtocol, _SmallReads):
     """A WebSocket."""
 
+    read_bytes = _FRAMES_BYTES
     _pong = b""
     """What answers the latest pings of a client that does not read."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether a message waits to be taken."""
+        return self.read_paused
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """uvicorn's, with less to read at once (asyncio's 256 KiB are 40 000 pings). Windows' loop has no such number
-        and reads 64 KiB."""
+        """uvicorn's, without a word in the log."""
         super().connection_made(transport)
-        if hasattr(transport, "max_size"):
-            setattr(transport, "max_size", _READ_BYTES)
         self._tells_frames, self.conn.debug = self.conn.debug, False  # it would log the request's head: keys
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -144,14 +189,21 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self.handshake_complete = True
 
 
-class HttpConnection(H11Protocol):
+class HttpConnection(H11Protocol, _SmallReads):
     """An HTTP/1.1 connection. It does not count towards ``most`` while it is a WebSocket, but is counted among all."""
 
     most: int
+    read_bytes = _READ_BYTES
     _timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    @property
+    def waits(self) -> bool:
+        """Whether a body, or the next request, waits to be taken."""
+        return self.flow.read_paused
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """One too many is reset before it costs anything."""
+        transport = cast(asyncio.Transport, transport)
         super().connection_made(transport)
         if len(self.connections) > self.most:
             transport.abort()

@@ -3,16 +3,19 @@
 import json
 import logging
 import socket as sockets
+import ssl
 import struct
 import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 from websockets.http11 import Request
 
-from daemon.connection import WebSocketConnection
+from daemon.connection import HttpConnection, WebSocketConnection
 from daemon.serve import Background
 from tests.daemon.support import LONGEST, RATE, eventually
 
@@ -24,16 +27,19 @@ UPGRADE = (
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 )
 BROKEN = b"\xff" * 6
+TLS = Path(__file__).parent / "tls"
 
 
 def opened(url: str) -> sockets.socket:
-    """A TCP connection."""
-    host, port = url.removeprefix("http://").split(":")
+    """A TCP connection, behind TLS where the daemon speaks it."""
+    scheme, host, port = url.replace("//", "").split(":")
     raw = sockets.socket()
     raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
     raw.connect((host, int(port)))
     raw.settimeout(60)
-    return raw
+    if scheme == "http":
+        return raw
+    return ssl.create_default_context(cafile=TLS / "certificate.pem").wrap_socket(raw, server_hostname=host)
 
 
 def head(path: str = LISTEN, more: str = "") -> bytes:
@@ -157,3 +163,35 @@ def full(background: Background) -> bool:
     before = spoken()
     time.sleep(0.5)
     return before > 0 and spoken() == before
+
+
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize(
+    ("connection", "request_head", "tiny"),
+    [
+        (WebSocketConnection, head(), b"\x89\x80\0\0\0\0"),
+        (HttpConnection, b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n"),
+    ],
+)
+def test_who_floods_with_tiny_things_leaves_others_their_turn(
+    start: Start, monkeypatch: pytest.MonkeyPatch, secure: bool, connection: Any, request_head: bytes, tiny: bytes
+) -> None:
+    """In a turn of the event loop little is worked off of one connection, whatever has come."""
+    settings = {"tls_certificate": str(TLS / "certificate.pem"), "tls_key": str(TLS / "key.pem")} if secure else {}
+    turns, taken, receive = [0], 0, connection.data_received
+
+    def counted(self: Any, data: bytes) -> None:
+        nonlocal taken
+        turns[-1] += len(data)
+        taken += len(data)
+        self.loop.call_soon(turns.append, 0)
+        receive(self, data)
+
+    with start(**settings) as background, opened(background.url) as raw:
+        raw.sendall(request_head)
+        assert raw.recv(9) == b"HTTP/1.1 "
+        monkeypatch.setattr(connection, "data_received", counted)
+        flood = tiny * 50_000
+        raw.sendall(flood)
+        assert eventually(lambda: taken == len(flood))
+        assert max(turns) <= 4096
