@@ -157,6 +157,8 @@ def test_thresholds_and_keyterms_change_under_way(flux: Open, speech: Speech) ->
         ({"eager_eot_threshold": 0.8}, {}, "more than eot_threshold"),
         ({"eot_timeout_ms": 1}, {}, "eot_timeout_ms: 1 lies outside 500…60000"),
         ({}, {"keyterms": ["word"] * 201}, "keyterms: 201 words"),
+        ({}, {"keyterms": "long" * 200_000}, "keyterms: 800000 characters, the limit is 4096"),
+        ({}, {"keyterms": [""] * 200_000}, "keyterms: 199999 characters"),
     ],
 )
 def test_what_cannot_be_configured_is_refused_and_the_stream_goes_on(
