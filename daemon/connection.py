@@ -10,6 +10,7 @@ import logging
 import sys
 from typing import Any, Final, cast
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
@@ -215,8 +216,20 @@ class HttpConnection(H11Protocol, _SmallReads):
         super().data_received(data)
         self._expect_request()
 
+    def send_400_response(self, msg: str) -> None:
+        """uvicorn's, for what is no HTTP. Within a body whose request has its answer, there is no way to say so."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+        self._leave()
+
     def eof_received(self) -> None:
         """The client says that it sends no more, and the transport closes: it has left, also where it did not read."""
+        self._leave()
+
+    def _leave(self) -> None:
+        """Nothing more comes of the request, and nobody is to be answered."""
         cycle = cast(RequestResponseCycle | None, self.cycle)
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True

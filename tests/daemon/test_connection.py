@@ -93,6 +93,30 @@ def test_two_lengths_are_one_too_many(daemon: Background) -> None:
         assert said.count(b"HTTP/1.1 ") == 1
 
 
+@pytest.mark.parametrize(
+    ("path", "status"), [("/nowhere", b"404"), ("/v1/audio/transcriptions", b"415"), ("/v1/audio/speech", b"400")]
+)
+@pytest.mark.parametrize("together", [False, True])
+def test_a_body_that_is_no_http_ends_the_connection(
+    talker: Background, caplog: pytest.LogCaptureFixture, path: str, status: bytes, together: bool
+) -> None:
+    """Before the answer, after it, or while it is made: the log does not call it a fault of ours."""
+    asks = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    with opened(talker.url) as raw:
+        raw.sendall(asks + together * b"no chunk\r\n")
+        said = b""
+        if not together:
+            if status != b"400":
+                said = raw.recv(65_536)
+            raw.sendall(b"no chunk\r\n")
+        with suppress(ConnectionResetError):
+            said += everything(raw)
+    assert said.startswith(b"HTTP/1.1 " + (b"400" if together else status))
+    assert said.count(b"HTTP/1.1 ") == 1
+    assert eventually(lambda: talker.hub.taken == 0)
+    assert [record.getMessage() for record in caplog.records if record.levelno > logging.WARNING] == []
+
+
 def closes(background: Background, code: str) -> float:
     """How many streams ended with ``code``."""
     return background.hub.metrics.registry.get_sample_value("hearsay_closes_total", {"code": code}) or 0
