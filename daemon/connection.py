@@ -25,6 +25,8 @@ _READ_BYTES: Final = 1 << 12
 """Read from a connection at once."""
 _FRAMES_BYTES: Final = 1 << 11
 """The same of a WebSocket, whose frames may be smaller and cost more."""
+_AHEAD_BYTES: Final = 1 << 16
+"""Of requests behind the one that is answered."""
 _REQUEST_SECONDS: Final = 20.0
 """For a request's head to arrive, on a new connection or after the first byte of the next request."""
 
@@ -212,8 +214,11 @@ class HttpConnection(H11Protocol, _SmallReads):
             self._expect_request()
 
     def data_received(self, data: bytes) -> None:
-        """uvicorn's, then see whether a request is under way."""
+        """uvicorn's, then see whether a request is under way. What comes behind it waits; but uvicorn would read no
+        more, and so never see that the client leaves."""
         super().data_received(data)
+        if self.conn.their_state is not h11.SEND_BODY and len(self.conn.trailing_data[0]) < _AHEAD_BYTES:
+            self.flow.resume_reading()
         self._expect_request()
 
     def send_400_response(self, msg: str) -> None:

@@ -17,7 +17,7 @@ from websockets.http11 import Request
 
 from daemon.connection import HttpConnection, WebSocketConnection
 from daemon.serve import Background
-from tests.daemon.support import LONGEST, RATE, eventually
+from tests.daemon.support import LONGEST, RATE, Speech, eventually
 
 Start = Callable[..., AbstractContextManager[Background]]
 
@@ -174,6 +174,26 @@ def test_a_client_that_leaves_without_having_read_is_gone_at_once(talk: Start, w
             assert eventually(lambda: full(background))
             raw.shutdown(sockets.SHUT_WR)
             assert eventually(lambda: background.hub.taken == 0, 30)
+
+
+def test_a_client_that_leaves_with_a_request_begun_is_gone_at_once(start: Start, speech: Speech) -> None:
+    """Nobody hears a long recording to its end."""
+    body = 300 * speech.pcm
+    with start() as background:
+        with opened(background.url) as raw:
+            raw.sendall(f"POST {LISTEN} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+            raw.sendall(body)
+            assert eventually(lambda: heard(background) > 0)
+            raw.sendall(b"GET /healthz")
+            time.sleep(0.5)  # until it is read
+        assert eventually(lambda: background.hub.taken == 0, 30)
+        assert heard(background) < 150 * speech.seconds
+
+
+def heard(background: Background) -> float:
+    """Seconds of recordings."""
+    labels = {"path": "/v1/listen"}
+    return background.hub.metrics.registry.get_sample_value("hearsay_audio_seconds_total", labels) or 0
 
 
 def full(background: Background) -> bool:
