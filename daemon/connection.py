@@ -21,6 +21,8 @@ from daemon.config import Settings
 
 _ABORT_SECONDS: Final = 15.0
 """After a WebSocket's application has ended: time to close in good order."""
+_LINGER_SECONDS: Final = 2.0
+"""After a WebSocket's frames were found to be broken: time to read why."""
 _READ_BYTES: Final = 1 << 12
 """Read from a connection at once."""
 _FRAMES_BYTES: Final = 1 << 11
@@ -89,6 +91,9 @@ class WebSocketConnection(WebSocketsSansIOProtocol, _SmallReads):
     _pong = b""
     """What answers the latest pings of a client that does not read."""
 
+    _broken = False
+    """What comes is no message any more."""
+
     @property
     def waits(self) -> bool:
         """Whether a message waits to be taken."""
@@ -110,6 +115,8 @@ class WebSocketConnection(WebSocketsSansIOProtocol, _SmallReads):
 
     def data_received(self, data: bytes) -> None:
         """uvicorn's, which waits for ever after a handshake that cannot be read: answer that and close."""
+        if self._broken:
+            return
         super().data_received(data)
         error = self.conn.handshake_exc
         if error is not None and not self.handshake_initiated and not self.transport.is_closing():
@@ -125,11 +132,18 @@ class WebSocketConnection(WebSocketsSansIOProtocol, _SmallReads):
         super().handle_connect(event)
 
     def handle_parser_exception(self) -> None:
-        """uvicorn's, for frames that are broken. Before the handshake is answered there is no way to say so."""
-        if self.conn.close_sent is None:
+        """uvicorn's, for frames that are broken or too large; but who is still sending one would be reset before it has
+        read why, so the rest is read too. Before the handshake is answered there is no way to say so."""
+        close = self.conn.close_sent
+        if close is None:
             self.transport.abort()
-        else:
-            super().handle_parser_exception()
+            return
+        self._broken = self.close_sent = True
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": close.code, "reason": close.reason})
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.close_timer = self.loop.call_later(_LINGER_SECONDS, self.transport.close)
 
     def send_receive_event_to_app(self) -> None:
         """uvicorn's, but text that is no UTF-8 is told to the client, not to the log as a fault with its traceback."""
@@ -169,7 +183,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol, _SmallReads):
         """uvicorn's, with the answer that was held back."""
         super().resume_writing()
         answer, self._pong = self._pong, b""
-        if answer and not self.transport.is_closing():
+        if answer and not self._broken and not self.transport.is_closing():
             self.transport.write(answer)
 
     async def run_asgi(self) -> None:
@@ -185,7 +199,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol, _SmallReads):
     async def send(self, message: Any) -> None:
         """A refusal completes the handshake; uvicorn would report it as forgotten. What is said to a connection that
         closes is dropped here: the application is about to be told, and asyncio would write a line of log for each."""
-        if message["type"] == "websocket.send" and self.transport.is_closing():
+        if self._broken or (message["type"] == "websocket.send" and self.transport.is_closing()):
             return
         await super().send(message)
         if self.initial_response is not None and self.close_sent:

@@ -81,6 +81,22 @@ def test_a_handshake_that_cannot_be_read_is_answered_and_closed(
     assert says in said
 
 
+def test_who_is_still_sending_a_frame_that_is_too_large_learns_why(
+    daemon: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not reset meanwhile."""
+    monkeypatch.setattr("daemon.connection._LINGER_SECONDS", 60.0)
+    with opened(daemon.url) as raw:
+        raw.sendall(head())
+        assert raw.recv(12) == b"HTTP/1.1 101"
+        raw.sendall(struct.pack("!BBQ4x", 0x82, 0x80 | 127, 1 << 40))
+        assert eventually(lambda: daemon.hub.taken == 0)
+        for _ in range(10):
+            raw.sendall(bytes(65_536))
+            time.sleep(0.02)
+        assert struct.pack("!H", 1009) in everything(raw)
+
+
 def test_two_lengths_are_one_too_many(daemon: Background) -> None:
     """What follows the body by one length and belongs to it by the other is not taken for a request."""
     rest = b"0\r\n\r\nGET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
