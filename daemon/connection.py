@@ -10,6 +10,7 @@ import logging
 import sys
 from typing import Any, Final, cast
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
@@ -20,8 +21,14 @@ from daemon.config import Settings
 
 _ABORT_SECONDS: Final = 15.0
 """After a WebSocket's application has ended: time to close in good order."""
-_READ_BYTES: Final = 1 << 11
-"""Read from a WebSocket at once: frames of a few bytes each would keep the others waiting otherwise."""
+_LINGER_SECONDS: Final = 2.0
+"""After a WebSocket's frames were found to be broken: time to read why."""
+_READ_BYTES: Final = 1 << 12
+"""Read from a connection at once."""
+_FRAMES_BYTES: Final = 1 << 11
+"""The same of a WebSocket, whose frames may be smaller and cost more."""
+_AHEAD_BYTES: Final = 1 << 16
+"""Of requests behind the one that is answered."""
 _REQUEST_SECONDS: Final = 20.0
 """For a request's head to arrive, on a new connection or after the first byte of the next request."""
 
@@ -37,18 +44,64 @@ _OTHERS: Final = 64
 log: Final = logging.getLogger("hearsay.connection")
 
 
-class WebSocketConnection(WebSocketsSansIOProtocol):
+class _SmallReads(asyncio.BufferedProtocol):
+    """Reads little at once, also behind TLS: all of it is worked off before others have their turn, and asyncio's
+    256 KiB are 40 000 pings of a WebSocket, or chunks of a body. Windows' loop reads 64 KiB."""
+
+    read_bytes: int
+    transport: asyncio.Transport
+    loop: asyncio.AbstractEventLoop
+    _buffer: memoryview | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing more is to be read for now."""
+        raise NotImplementedError
+
+    def data_received(self, data: bytes) -> None:
+        """Work off what was read."""
+        raise NotImplementedError
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go: a view, of which asyncio's TLS takes slices."""
+        del sizehint
+        if self._buffer is None:
+            self._buffer = memoryview(bytearray(self.read_bytes))
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So many came. asyncio's TLS would go on with what it has decrypted, several times in a turn of the loop."""
+        assert self._buffer is not None
+        self.data_received(bytes(self._buffer[:nbytes]))
+        transport = self.transport
+        if transport.get_extra_info("ssl_object") is not None and not transport.is_closing():
+            transport.pause_reading()
+            self.loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        protocol = self.transport.get_protocol()  # ``self``, or a WebSocket by now
+        if isinstance(protocol, _SmallReads) and not protocol.waits:
+            self.transport.resume_reading()
+
+
+class WebSocketConnection(WebSocketsSansIOProtocol, _SmallReads):
     """A WebSocket."""
 
+    read_bytes = _FRAMES_BYTES
     _pong = b""
     """What answers the latest pings of a client that does not read."""
 
+    _broken = False
+    """What comes is no message any more."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a message waits to be taken."""
+        return self.read_paused
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """uvicorn's, with less to read at once (asyncio's 256 KiB are 40 000 pings). Windows' loop has no such number
-        and reads 64 KiB."""
+        """uvicorn's, without a word in the log."""
         super().connection_made(transport)
-        if hasattr(transport, "max_size"):
-            setattr(transport, "max_size", _READ_BYTES)
         self._tells_frames, self.conn.debug = self.conn.debug, False  # it would log the request's head: keys
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -62,6 +115,8 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         """uvicorn's, which waits for ever after a handshake that cannot be read: answer that and close."""
+        if self._broken:
+            return
         super().data_received(data)
         error = self.conn.handshake_exc
         if error is not None and not self.handshake_initiated and not self.transport.is_closing():
@@ -77,11 +132,18 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         super().handle_connect(event)
 
     def handle_parser_exception(self) -> None:
-        """uvicorn's, for frames that are broken. Before the handshake is answered there is no way to say so."""
-        if self.conn.close_sent is None:
+        """uvicorn's, for frames that are broken or too large; but who is still sending one would be reset before it has
+        read why, so the rest is read too. Before the handshake is answered there is no way to say so."""
+        close = self.conn.close_sent
+        if close is None:
             self.transport.abort()
-        else:
-            super().handle_parser_exception()
+            return
+        self._broken = self.close_sent = True
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": close.code, "reason": close.reason})
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.close_timer = self.loop.call_later(_LINGER_SECONDS, self.transport.close)
 
     def send_receive_event_to_app(self) -> None:
         """uvicorn's, but text that is no UTF-8 is told to the client, not to the log as a fault with its traceback."""
@@ -121,7 +183,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         """uvicorn's, with the answer that was held back."""
         super().resume_writing()
         answer, self._pong = self._pong, b""
-        if answer and not self.transport.is_closing():
+        if answer and not self._broken and not self.transport.is_closing():
             self.transport.write(answer)
 
     async def run_asgi(self) -> None:
@@ -137,21 +199,28 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     async def send(self, message: Any) -> None:
         """A refusal completes the handshake; uvicorn would report it as forgotten. What is said to a connection that
         closes is dropped here: the application is about to be told, and asyncio would write a line of log for each."""
-        if message["type"] == "websocket.send" and self.transport.is_closing():
+        if self._broken or (message["type"] == "websocket.send" and self.transport.is_closing()):
             return
         await super().send(message)
         if self.initial_response is not None and self.close_sent:
             self.handshake_complete = True
 
 
-class HttpConnection(H11Protocol):
+class HttpConnection(H11Protocol, _SmallReads):
     """An HTTP/1.1 connection. It does not count towards ``most`` while it is a WebSocket, but is counted among all."""
 
     most: int
+    read_bytes = _READ_BYTES
     _timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    @property
+    def waits(self) -> bool:
+        """Whether a body, or the next request, waits to be taken."""
+        return self.flow.read_paused
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """One too many is reset before it costs anything."""
+        transport = cast(asyncio.Transport, transport)
         super().connection_made(transport)
         if len(self.connections) > self.most:
             transport.abort()
@@ -159,12 +228,27 @@ class HttpConnection(H11Protocol):
             self._expect_request()
 
     def data_received(self, data: bytes) -> None:
-        """uvicorn's, then see whether a request is under way."""
+        """uvicorn's, then see whether a request is under way. What comes behind it waits; but uvicorn would read no
+        more, and so never see that the client leaves."""
         super().data_received(data)
+        if self.conn.their_state is not h11.SEND_BODY and len(self.conn.trailing_data[0]) < _AHEAD_BYTES:
+            self.flow.resume_reading()
         self._expect_request()
+
+    def send_400_response(self, msg: str) -> None:
+        """uvicorn's, for what is no HTTP. Within a body whose request has its answer, there is no way to say so."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+        self._leave()
 
     def eof_received(self) -> None:
         """The client says that it sends no more, and the transport closes: it has left, also where it did not read."""
+        self._leave()
+
+    def _leave(self) -> None:
+        """Nothing more comes of the request, and nobody is to be answered."""
         cycle = cast(RequestResponseCycle | None, self.cycle)
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True

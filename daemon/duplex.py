@@ -99,6 +99,12 @@ class Outbox:
             self._taken.clear()
             await self._taken.wait()
 
+    async def emptied(self) -> None:
+        """Wait until everything is taken."""
+        while self._messages:
+            self._taken.clear()
+            await self._taken.wait()
+
     def close(self) -> None:
         """Nothing more will be put."""
         self._closed = True

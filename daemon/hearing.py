@@ -33,6 +33,8 @@ GATHER_SECONDS: Final = 0.06
 """Audio waits at most this long for more before it is fed."""
 SLICE_SECONDS: Final = 0.5
 """Most audio fed at once: some milliseconds of computing."""
+SLICE_BYTES: Final = 1 << 14
+"""The same of what must be decoded: junk between sounds makes no seconds."""
 MOST_BEHIND_SECONDS: Final = 4.0
 """A listener that is further behind is fed no more until it is not."""
 MOST_FINALIZES: Final = 1000
@@ -305,8 +307,10 @@ class HearingStream:
 
     def _take(self) -> tuple[bytes, float, _Mark | None]:
         """The next slice, up to the next mark, and that mark where the slice reaches it."""
-        most = self._taken + int(SLICE_SECONDS * self.decoder.bytes_per_second)
-        end = min(self._pushed, most, self._marks[0][0] if self._marks else self._pushed)
+        most = int(SLICE_SECONDS * self.decoder.bytes_per_second)
+        if not self.decoder.exact:
+            most = min(most, SLICE_BYTES)
+        end = min(self._pushed, self._taken + most, self._marks[0][0] if self._marks else self._pushed)
         data = bytes(self._audio[: end - self._taken])
         del self._audio[: end - self._taken]
         self._taken = end

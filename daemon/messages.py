@@ -1,11 +1,14 @@
 """What the WebSockets say alike: messages as JSON, and what went wrong."""
 
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
 _encoder: Final = msgspec.json.Encoder()
 M = TypeVar("M")
+
+Whole = Annotated[int, msgspec.Meta(ge=-(1 << 53), le=1 << 53)]
+"""A whole number that any reader of JSON keeps; others are not understood, and would be too large to reckon with."""
 
 
 class Error(msgspec.Struct, tag="Error", tag_field="type"):

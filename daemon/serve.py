@@ -30,6 +30,8 @@ from daemon.wyoming.server import Wyoming
 
 _CUT_SECONDS: Final = 10.0
 """After sessions were cut: time to tell them."""
+_READ_SECONDS: Final = 5
+"""At the end: time for clients to read what they were sent last."""
 _SEND_BUFFER: Final = 256 << 10
 """Kernel buffer of a connection. It bounds what a client that does not read makes the kernel hold."""
 
@@ -113,7 +115,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """uvicorn's, which waits for connections and logs what it gives up, also where all is to end at once."""
         if self.wyoming is not None:
-            await self.wyoming.stop()
+            await self.wyoming.stop(0.0 if self.force_exit else _READ_SECONDS)
         if not self.force_exit:
             await super().shutdown(sockets)
             for connection in list(self.server_state.connections):  # of clients that do not read
@@ -151,7 +153,7 @@ def _server(
         server_header=False,
         proxy_headers=False,
         lifespan="on",
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=_READ_SECONDS,
     )
     return Server(config, hub, listening, settled)
 

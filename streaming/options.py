@@ -6,6 +6,8 @@ from engines.sessions import OptionError
 
 MAX_CONTEXT_WORDS = 200
 """Keyterm words a session may bring. Longer lists leak into the text (users.md of the design, QwenLM/Qwen3-ASR#106)."""
+MAX_CONTEXT_CHARACTERS = 4096
+"""The same of their characters: what is much longer than the prompt may be is not even counted in tokens."""
 
 MAX_PREROLL = 0.5
 """Seconds."""
@@ -50,6 +52,10 @@ class ListenOptions:
             value: float | None = getattr(self, name)
             if value is not None and not least <= value <= most:
                 raise OptionError(name, f"{value:g}{unit} lies outside {least:g}…{most:g}{unit}")
-        words = sum(len(term.split()) for term in self.keyterms)
-        if words > MAX_CONTEXT_WORDS:
-            raise OptionError("keyterms", f"{words} words, the limit is {MAX_CONTEXT_WORDS}")
+        context = " ".join(" ".join(term.split()) for term in self.keyterms)
+        for size, most, unit in (
+            (len(context.split()), MAX_CONTEXT_WORDS, "words"),
+            (len(context), MAX_CONTEXT_CHARACTERS, "characters"),
+        ):
+            if size > most:
+                raise OptionError("keyterms", f"{size} {unit}, the limit is {most}")

@@ -6,6 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 from daemon.deepgram.speak_messages import Close, Flush, Speak
+from daemon.messages import Whole
 
 
 class Connected(msgspec.Struct, tag="Connected", tag_field="type"):
@@ -106,7 +107,7 @@ class PlaybackOffset(msgspec.Struct):
     """How much of the session's audio was played."""
 
     type: Literal["time_ms"]
-    value: int
+    value: Whole
 
 
 class Interrupt(msgspec.Struct, tag="Interrupt", tag_field="type"):

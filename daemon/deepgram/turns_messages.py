@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from daemon.deepgram.listen_messages import CloseStream, KeepAlive
+from daemon.messages import Whole
 
 
 class Connected(msgspec.Struct, tag="Connected", tag_field="type"):
@@ -46,7 +47,7 @@ class Thresholds(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True)
 
     eot_threshold: float | None = None
     eager_eot_threshold: float | msgspec.UnsetType | None = msgspec.UNSET
-    eot_timeout_ms: int | None = None
+    eot_timeout_ms: Whole | None = None
 
 
 class ConfigureSuccess(msgspec.Struct, tag="ConfigureSuccess", tag_field="type"):

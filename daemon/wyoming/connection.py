@@ -80,14 +80,14 @@ class Connection:
         return self._hearing.unheard if self._hearing is not None else 0.0
 
     async def _serve_until_leaving(self) -> None:
-        """Serve; at the drain deadline work off what arrived. Ends with an error that the client is told, if any."""
-        serving, leaving = asyncio.create_task(self._serve()), asyncio.create_task(self._hub.leave.wait())
+        """Serve; ends with an error that the client is told, if any."""
         try:
-            await asyncio.wait((serving, leaving), return_when=asyncio.FIRST_COMPLETED)
-            if serving.done():
-                serving.result()
-            else:
-                await self._leave(serving)
+            if not await done_unless_cut(self._hub, self._serve()):
+                lost = self._unfinished()
+                log.error("wyoming: cut, lost: %s", lost)
+                raise _Over(f"the daemon is shutting down; lost: {lost}", "draining")
+            if self._hub.leave.is_set():
+                raise _Over("the daemon is shutting down", "draining")
         except _Over as over:
             self._say(Error(*over.args))
         except Malformed as error:
@@ -99,49 +99,47 @@ class Connection:
         except Exception as error:
             log.exception("wyoming: the work failed")
             self._say(Error(f"the work failed: {type(error).__name__}", "fault"))
-        finally:
-            serving.cancel()
-            leaving.cancel()
-            await asyncio.gather(serving, leaving, return_exceptions=True)
 
-    async def _leave(self, serving: "asyncio.Task[None]") -> None:
-        """The transcript of what arrived, then the end; cut where the work hangs."""
-        serving.cancel()
-        await asyncio.gather(serving, return_exceptions=True)
-        if (hearing := self._hearing) is not None and hearing.arrived:
-            if not await done_unless_cut(self._hub, hearing.finish()):
-                lost = f"{hearing.unheard:.1f} of {hearing.arrived:.1f} s of audio"
-                log.error("wyoming: cut, lost: %s", lost)
-                raise _Over(f"the daemon is shutting down; lost: {lost}", "draining")
-        raise _Over("the daemon is shutting down", "draining")
+    def _unfinished(self) -> str:
+        """What arrived and is not worked off, for people."""
+        if self._hearing is not None:
+            return f"{self._hearing.unheard:.1f} of {self._hearing.arrived:.1f} s of audio"
+        return "text that is not spoken"
 
     # ------------------------------------------------------------------------------------------------- in
 
     async def _serve(self) -> None:
+        """Until the client leaves; or until the drain deadline, when what arrived is worked off."""
         while (event := await self._next()) is not None:
             await self._handle(event)
+        if self._hub.leave.is_set():
+            if self._hearing is not None and self._hearing.arrived:
+                await self._hearing.finish()
+            if self._speaking is not None:
+                await self._speaking.finish()
 
     async def _next(self) -> Event | None:
-        """The next event, as long as the client is not idle.
+        """The next event, as long as the client is not idle and the daemon does not go.
 
         Raises:
             _Over: it is, or the session is too long.
         """
         reading = asyncio.create_task(wire.read(self._reader, self._settings.max_frame_bytes))
+        leaving = asyncio.create_task(self._hub.leave.wait())
         idle = self._settings.idle_seconds
         since = time.monotonic()
         try:
-            while not reading.done():
+            while not reading.done() and not leaving.done():
                 busy = self._speaking.busy_until if self._speaking is not None else 0.0
                 left = max(since, busy) + idle - time.monotonic()
                 if left <= 0:
                     raise _Over(f"nothing came for {idle:g} s (idle_seconds)", "idle")
-                await asyncio.wait((reading,), timeout=left)
-            return reading.result()
+                await asyncio.wait((reading, leaving), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            return None if leaving.done() else reading.result()
         finally:
-            if not reading.done():
-                reading.cancel()
-                await asyncio.gather(reading, return_exceptions=True)
+            reading.cancel()
+            leaving.cancel()
+            await asyncio.gather(reading, leaving, return_exceptions=True)
 
     async def _handle(self, event: Event) -> None:
         kind = event.type
@@ -197,6 +195,7 @@ class Connection:
     async def _stop_hearing(self) -> None:
         if self._hearing is not None:
             await self._hearing.finish()
+            await self._outbox.emptied()
             await self._hearing.close()
         self._hearing, self._request = None, TranscribeRequest()
 
@@ -220,13 +219,16 @@ class Connection:
 
     async def _stop_speaking(self) -> None:
         if self._speaking is not None:
-            await self._spoken()
-            self._say(SynthesizeStopped())
+            await self._spoken(SynthesizeStopped())
         self._streaming = False
 
-    async def _spoken(self) -> None:
+    async def _spoken(self, *last: Eventable) -> None:
+        """Speak to the end, and say what comes ``last``. A drain does not take it for over before it is sent."""
         assert self._speaking is not None
         await self._speaking.finish()
+        for event in last:
+            self._say(event)
+        await self._outbox.emptied()
         await self._speaking.close()
         self._speaking = None
 

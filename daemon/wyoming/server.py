@@ -14,6 +14,8 @@ from daemon.wyoming.connection import Connection
 
 Accept = Callable[[asyncio.StreamReader, asyncio.StreamWriter, asyncio.Event], None]
 
+_LOOK_SECONDS: Final = 0.05
+
 log: Final = logging.getLogger("hearsay.wyoming")
 
 
@@ -33,13 +35,17 @@ class Wyoming:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: _Protocol(self._accept, self.open), sock=self._sock)
 
-    async def stop(self) -> None:
-        """No more; connections that are still there are cut."""
+    async def stop(self, seconds: float) -> None:
+        """No more; connections end, and their clients have ``seconds`` to read what is on its way to them."""
         if self._server is not None:
             self._server.close()
         for task in list(self._serving):
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
+        for _ in range(int(seconds / _LOOK_SECONDS)):
+            if not self.open:
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
         for transport in self.open:
             transport.abort()
 

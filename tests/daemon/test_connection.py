@@ -3,18 +3,21 @@
 import json
 import logging
 import socket as sockets
+import ssl
 import struct
 import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 from websockets.http11 import Request
 
-from daemon.connection import WebSocketConnection
+from daemon.connection import HttpConnection, WebSocketConnection
 from daemon.serve import Background
-from tests.daemon.support import LONGEST, RATE, eventually
+from tests.daemon.support import LONGEST, RATE, Speech, eventually
 
 Start = Callable[..., AbstractContextManager[Background]]
 
@@ -24,16 +27,19 @@ UPGRADE = (
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 )
 BROKEN = b"\xff" * 6
+TLS = Path(__file__).parent / "tls"
 
 
 def opened(url: str) -> sockets.socket:
-    """A TCP connection."""
-    host, port = url.removeprefix("http://").split(":")
+    """A TCP connection, behind TLS where the daemon speaks it."""
+    scheme, host, port = url.replace("//", "").split(":")
     raw = sockets.socket()
     raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
     raw.connect((host, int(port)))
     raw.settimeout(60)
-    return raw
+    if scheme == "http":
+        return raw
+    return ssl.create_default_context(cafile=TLS / "certificate.pem").wrap_socket(raw, server_hostname=host)
 
 
 def head(path: str = LISTEN, more: str = "") -> bytes:
@@ -75,6 +81,22 @@ def test_a_handshake_that_cannot_be_read_is_answered_and_closed(
     assert says in said
 
 
+def test_who_is_still_sending_a_frame_that_is_too_large_learns_why(
+    daemon: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not reset meanwhile."""
+    monkeypatch.setattr("daemon.connection._LINGER_SECONDS", 60.0)
+    with opened(daemon.url) as raw:
+        raw.sendall(head())
+        assert raw.recv(12) == b"HTTP/1.1 101"
+        raw.sendall(struct.pack("!BBQ4x", 0x82, 0x80 | 127, 1 << 40))
+        assert eventually(lambda: daemon.hub.taken == 0)
+        for _ in range(10):
+            raw.sendall(bytes(65_536))
+            time.sleep(0.02)
+        assert struct.pack("!H", 1009) in everything(raw)
+
+
 def test_two_lengths_are_one_too_many(daemon: Background) -> None:
     """What follows the body by one length and belongs to it by the other is not taken for a request."""
     rest = b"0\r\n\r\nGET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -85,6 +107,30 @@ def test_two_lengths_are_one_too_many(daemon: Background) -> None:
             said = everything(raw)
         assert said.startswith(b"HTTP/1.1 400 ") and b"Content-Length beside Transfer-Encoding" in said
         assert said.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/nowhere", b"404"), ("/v1/audio/transcriptions", b"415"), ("/v1/audio/speech", b"400")]
+)
+@pytest.mark.parametrize("together", [False, True])
+def test_a_body_that_is_no_http_ends_the_connection(
+    talker: Background, caplog: pytest.LogCaptureFixture, path: str, status: bytes, together: bool
+) -> None:
+    """Before the answer, after it, or while it is made: the log does not call it a fault of ours."""
+    asks = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    with opened(talker.url) as raw:
+        raw.sendall(asks + together * b"no chunk\r\n")
+        said = b""
+        if not together:
+            if status != b"400":
+                said = raw.recv(65_536)
+            raw.sendall(b"no chunk\r\n")
+        with suppress(ConnectionResetError):
+            said += everything(raw)
+    assert said.startswith(b"HTTP/1.1 " + (b"400" if together else status))
+    assert said.count(b"HTTP/1.1 ") == 1
+    assert eventually(lambda: talker.hub.taken == 0)
+    assert [record.getMessage() for record in caplog.records if record.levelno > logging.WARNING] == []
 
 
 def closes(background: Background, code: str) -> float:
@@ -146,6 +192,26 @@ def test_a_client_that_leaves_without_having_read_is_gone_at_once(talk: Start, w
             assert eventually(lambda: background.hub.taken == 0, 30)
 
 
+def test_a_client_that_leaves_with_a_request_begun_is_gone_at_once(start: Start, speech: Speech) -> None:
+    """Nobody hears a long recording to its end."""
+    body = 300 * speech.pcm
+    with start() as background:
+        with opened(background.url) as raw:
+            raw.sendall(f"POST {LISTEN} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+            raw.sendall(body)
+            assert eventually(lambda: heard(background) > 0)
+            raw.sendall(b"GET /healthz")
+            time.sleep(0.5)  # until it is read
+        assert eventually(lambda: background.hub.taken == 0, 30)
+        assert heard(background) < 150 * speech.seconds
+
+
+def heard(background: Background) -> float:
+    """Seconds of recordings."""
+    labels = {"path": "/v1/listen"}
+    return background.hub.metrics.registry.get_sample_value("hearsay_audio_seconds_total", labels) or 0
+
+
 def full(background: Background) -> bool:
     """Whether a voice has been held back for a while."""
     samples = background.hub.metrics.registry.get_sample_value
@@ -157,3 +223,35 @@ def full(background: Background) -> bool:
     before = spoken()
     time.sleep(0.5)
     return before > 0 and spoken() == before
+
+
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize(
+    ("connection", "request_head", "tiny"),
+    [
+        (WebSocketConnection, head(), b"\x89\x80\0\0\0\0"),
+        (HttpConnection, b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n"),
+    ],
+)
+def test_who_floods_with_tiny_things_leaves_others_their_turn(
+    start: Start, monkeypatch: pytest.MonkeyPatch, secure: bool, connection: Any, request_head: bytes, tiny: bytes
+) -> None:
+    """In a turn of the event loop little is worked off of one connection, whatever has come."""
+    settings = {"tls_certificate": str(TLS / "certificate.pem"), "tls_key": str(TLS / "key.pem")} if secure else {}
+    turns, taken, receive = [0], 0, connection.data_received
+
+    def counted(self: Any, data: bytes) -> None:
+        nonlocal taken
+        turns[-1] += len(data)
+        taken += len(data)
+        self.loop.call_soon(turns.append, 0)
+        receive(self, data)
+
+    with start(**settings) as background, opened(background.url) as raw:
+        raw.sendall(request_head)
+        assert raw.recv(9) == b"HTTP/1.1 "
+        monkeypatch.setattr(connection, "data_received", counted)
+        flood = tiny * 50_000
+        raw.sendall(flood)
+        assert eventually(lambda: taken == len(flood))
+        assert max(turns) <= 4096

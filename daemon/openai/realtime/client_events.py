@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from daemon.messages import Whole
 from daemon.openai.realtime.items import Item
 
 
@@ -59,8 +60,8 @@ class ConversationItemTruncate(ClientEvent, tag="conversation.item.truncate"):
     """Of a spoken item only so much was played: forget the text after it."""
 
     item_id: str
-    content_index: int
-    audio_end_ms: int
+    content_index: Whole
+    audio_end_ms: Whole
 
 
 class ResponseCreate(ClientEvent, tag="response.create"):

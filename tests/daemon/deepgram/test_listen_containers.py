@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
@@ -11,6 +11,8 @@ import pytest
 import soxr
 from websockets.exceptions import ConnectionClosed
 
+from audio.pcm import Samples
+from audio.wire import ContainerStream
 from daemon.serve import Background
 from tests.audio.containers import KINDS, contained
 from tests.daemon.support import RATE, Client, Speech, decoded, finals, send, until
@@ -112,6 +114,21 @@ def test_hours_of_silence_in_a_small_container_are_bounded(start: Start) -> None
     error = messages[-2]
     assert error["variant"] == "NotDecodable" and "60 s of audio (max_session_seconds)" in error["description"]
     assert messages[-1]["duration"] <= 61
+
+
+def test_junk_keeps_nobody_waiting(client: Client, speech: Speech, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What may wait of it brings no sound, and is not decoded in one go: one thread feeds all streams."""
+    taken, pieces = list[int](), ContainerStream.pieces
+
+    def noted(self: ContainerStream, data: bytes, *, last: bool = False) -> Iterator[Samples]:
+        taken.append(len(data))
+        yield from pieces(self, data, last=last)
+
+    monkeypatch.setattr(ContainerStream, "pieces", noted)
+    data = wrapped("ogg opus", speech)
+    heard = client.transcribe(data + b"OggS" * 500_000, piece=500_000, raw=False)
+    assert words(heard) == words(client.transcribe(data, raw=False)) != []
+    assert sum(taken) > 2_000_000 and max(taken) <= 1 << 14
 
 
 def test_a_sample_rate_without_an_encoding_is_told(client: Client, speech: Speech) -> None:

@@ -168,6 +168,7 @@ def test_what_is_not_understood_has_a_warning(talker: Background) -> None:
     with opened(talker, expressivity=2, tag="mine") as socket:
         socket.send("{")
         tell(socket, "Clear")
+        tell(socket, "Interrupt", playback_offset={"type": "time_ms", "value": 10**400})
         socket.send(b"\0\0")
         tell(socket, "Flush")
         tell(socket, "Speak", text="x" * 65_537)
@@ -177,7 +178,8 @@ def test_what_is_not_understood_has_a_warning(talker: Background) -> None:
         assert socket.close_code == 1000
     codes = [m["code"] for m in messages if m["type"] == "Warning"]
     assert codes == [
-        "NOT_HONOURED", "NOT_HONOURED", "NOT_UNDERSTOOD", "NOT_UNDERSTOOD", "BINARY", "NO_ACTIVE_SPEECH", "TEXT_LIMIT",
+        "NOT_HONOURED", "NOT_HONOURED", "NOT_UNDERSTOOD", "NOT_UNDERSTOOD", "NOT_UNDERSTOOD", "BINARY",
+        "NO_ACTIVE_SPEECH", "TEXT_LIMIT",
         "NO_SYNTHESIZABLE_TEXT",
     ]  # fmt: skip
     turn = next(m for m in messages if m["type"] == "SpeechMetadata")

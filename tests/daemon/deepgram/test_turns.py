@@ -157,6 +157,8 @@ def test_thresholds_and_keyterms_change_under_way(flux: Open, speech: Speech) ->
         ({"eager_eot_threshold": 0.8}, {}, "more than eot_threshold"),
         ({"eot_timeout_ms": 1}, {}, "eot_timeout_ms: 1 lies outside 500…60000"),
         ({}, {"keyterms": ["word"] * 201}, "keyterms: 201 words"),
+        ({}, {"keyterms": "long" * 200_000}, "keyterms: 800000 characters, the limit is 4096"),
+        ({}, {"keyterms": [""] * 200_000}, "keyterms: 199999 characters"),
     ],
 )
 def test_what_cannot_be_configured_is_refused_and_the_stream_goes_on(
@@ -169,9 +171,12 @@ def test_what_cannot_be_configured_is_refused_and_the_stream_goes_on(
 
 def test_what_is_not_understood_is_a_warning(flux: Open, speech: Speech) -> None:
     """As is what nobody honours."""
-    messages = heard(flux, "{", '{"type": "Speak"}', '{"type": "KeepAlive"}', speech.pcm, numerals="true", tag="a")
+    huge = json.dumps({"type": "Configure", "thresholds": {"eot_timeout_ms": 10**400}})
+    messages = heard(
+        flux, "{", '{"type": "Speak"}', huge, '{"type": "KeepAlive"}', speech.pcm, numerals="true", tag="a"
+    )
     codes = [message["code"] for message in messages if message["type"] == "Warning"]
-    assert codes == ["NOT_HONOURED", "NOT_HONOURED", "NOT_UNDERSTOOD", "NOT_UNDERSTOOD"]
+    assert codes == ["NOT_HONOURED", "NOT_HONOURED", "NOT_UNDERSTOOD", "NOT_UNDERSTOOD", "NOT_UNDERSTOOD"]
     assert ends(messages)
 
 

@@ -244,6 +244,9 @@ def test_models_that_stream_leave_the_turns_to_the_client(daemon: Background, mo
         '{"type": "response.create"}',
         '{"type": "conversation.item.delete", "item_id": "none"}',
         '{"type": "conversation.item.truncate", "item_id": "none", "content_index": 0, "audio_end_ms": -1}',
+        '{"type": "conversation.item.truncate", "item_id": "x", "content_index": 0, "audio_end_ms": 1'
+        + "0" * 400
+        + "}",
         '{"type": "session.update", "session": ' + '{"audio":' * 400 + "1" + "}" * 401,
         b"\x00\x01",
     ],

@@ -6,6 +6,7 @@ import socket
 import struct
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -20,12 +21,19 @@ from wyoming.tts import Synthesize, SynthesizeChunk, SynthesizeStart, Synthesize
 from daemon.config import ConfigError, Settings
 from daemon.serve import Background, serve
 from daemon.wyoming import connection, wire
-from tests.daemon.support import LONGEST, RATE, Client, Speech, eventually, finals
+from tests.daemon.support import LONG, LONGEST, RATE, Client, Speech, eventually, finals
 from tests.daemon.wyoming.conftest import connected, free_port, settled
 
 pytestmark = pytest.mark.anyio
 
 Door = Callable[..., AbstractContextManager[Background]]
+
+
+def _everything(raw: socket.socket) -> bytes:
+    said = bytearray()
+    while chunk := raw.recv(65_536):
+        said += chunk
+    return bytes(said)
 
 
 async def answered(background: Background, data: bytes) -> list[Event]:
@@ -301,6 +309,48 @@ async def test_a_drain_hears_what_arrived(door: Door, speech: Speech) -> None:
             assert [event.type for event in events[-3:]] == ["transcript", "transcript-stop", "error"]
             assert events[-3].data["text"] == alone
             assert events[-1].data["code"] == "draining"
+
+
+async def test_a_drain_hears_and_speaks_what_it_had_begun(door: Door, speech: Speech) -> None:
+    """Also of a client that has said all, and waits."""
+    with door() as background:
+        alone = finals(Client(background.url).transcribe(10 * speech.pcm))
+        async with connected(background) as one, connected(background) as other:
+            await other.say(Synthesize(LONG))
+            await one.say(AudioStart(RATE, 2, 1))
+            for at in range(0, 10 * len(speech.pcm), 32_000):
+                await one.say(AudioChunk(RATE, 2, 1, (10 * speech.pcm)[at : at + 32_000]))
+            await one.say(AudioStop())
+            await one.until("transcript-chunk")
+            await other.until("audio-chunk")
+            background._server.drain(0)  # type: ignore[reportPrivateUsage]
+            heard, spoken = await one.rest(), await other.rest()
+    assert [event.data["text"] for event in heard if event.type == "transcript"] == [alone]
+    assert [event.type for event in spoken[-2:]] == ["audio-stop", "error"]
+
+
+async def test_a_drain_lets_clients_read_to_the_end(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All is spoken before anybody reads it."""
+    monkeypatch.setattr("daemon.duplex._BACKLOG_BYTES", 1 << 30)
+    with door(max_outbound_bytes=1 << 26) as background:
+        spoken = partial(
+            background.hub.metrics.registry.get_sample_value,
+            "hearsay_spoken_seconds_total",
+            {"path": "wyoming/synthesize"},
+        )
+        with socket.socket() as raw:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            raw.settimeout(60)
+            raw.connect(("127.0.0.1", background.hub.settings.wyoming_port))
+            raw.sendall(wire.encoded(Synthesize(LONG).event()))
+            before, now = -1.0, 0.0
+            while before < now or not now:
+                await asyncio.sleep(0.5)
+                before, now = now, spoken() or 0.0
+            background._server.drain(60)  # type: ignore[reportPrivateUsage]
+            await asyncio.sleep(0.3)  # three looks at whether anybody is left
+            said = await asyncio.to_thread(_everything, raw)
+    assert b'"audio-stop"' in said[-200:]
 
 
 async def test_a_drain_waits_for_nobody_who_does_nothing(door: Door) -> None:
