@@ -200,7 +200,7 @@ class Engine:
         if len(tokens) > HEAD_ROWS:
             raise OptionError("keyterms", f"{len(tokens)} tokens with the model's own, the limit is {HEAD_ROWS}")
         opener = self.prompt.opener if language is None else None
-        return Head(self.embed(tokens), keyterms, KeytermBias(self.prompt.terms(keyterms), opener))
+        return Head(self.embed(tokens), keyterms, KeytermBias(self.prompt.terms(keyterms), opener, self.prompt.longer))
 
     def mel_maximum(self, blocks: Iterable[Floats]) -> float:
         """Greatest log10 mel energy of a clip given in ``blocks`` of samples, for ``ListenOptions.mel_maximum``."""

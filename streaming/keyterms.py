@@ -10,7 +10,7 @@ Over noise, or speech it cannot make out, a model may recite the system turn (Qw
 its words in a row, in the list's order, are suspicious; they stay if the CTC head, which never sees them, heard them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
@@ -68,12 +68,19 @@ class KeytermBias:
     Args:
         terms: token ids of each term as it stands inside a text, in every way it may be written.
         opener: token after which the text begins, where the model writes its language first; None: it begins at once.
+        longer: the tokens that a token is the beginning of.
     """
 
-    def __init__(self, terms: Sequence[Sequence[Sequence[int]]], opener: int | None = None) -> None:
+    def __init__(
+        self,
+        terms: Sequence[Sequence[Sequence[int]]],
+        opener: int | None = None,
+        longer: Callable[[int], Sequence[int]] = lambda _: (),
+    ) -> None:
         self._opener = opener
         forms = (tuple(tuple(form) for form in term if form) for term in terms)
         self._terms = [_Term(term) for term in forms if term]
+        self._longer = {form[-1]: tuple(longer(form[-1])) for term in self._terms for form in term.forms}
 
     def heard(self, ctc: CtcRows) -> "KeytermBias":
         """The bonus in the text of the clip whose rows are in ``ctc``."""
@@ -82,6 +89,7 @@ class KeytermBias:
             return self
         found = iter(spots(rows, [form for term in self._terms for form in term.forms], ctc.blank, UNLIKE))
         bias = KeytermBias([], self._opener)
+        bias._longer = self._longer
         for term in self._terms:
             where = [spot for _ in term.forms for spot in next(found)]
             if where:
@@ -102,13 +110,19 @@ class KeytermBias:
             left = bool(term.places) and term.said(text) < len(term.places)
             for form in term.forms:
                 bonus = FIRST_HEARD if left and term.near(len(text)) else FIRST
-                first[form[0]] = max(first.get(form[0], 0.0), bonus)
+                self._raise(first, form, 0, bonus)
                 for k in range(1, min(len(form), len(text) + 1)):
                     if text[len(text) - k :] == form[:k]:
                         bonus = NEXT_HEARD if left and term.near(len(text) - k) else NEXT
-                        following[form[k]] = max(following.get(form[k], 0.0), bonus)
+                        self._raise(following, form, k, bonus)
         for token, bonus in (*first.items(), *following.items()):
             logits[token] += bonus
+
+    def _raise(self, bonuses: dict[int, float], form: Tokens, k: int, bonus: float) -> None:
+        """To at least ``bonus`` for token ``k`` of a term; at its end for longer tokens too: whether a word goes on, as
+        "students" does after "student", is for the model to say."""
+        for token in (form[k], *(self._longer[form[k]] if k == len(form) - 1 else ())):
+            bonuses[token] = max(bonuses.get(token, 0.0), bonus)
 
 
 def _places(where: Sequence[Spot]) -> tuple[int, ...]:

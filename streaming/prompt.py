@@ -8,8 +8,10 @@ it hears no speech.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final
 
 import numpy as np
@@ -78,6 +80,7 @@ class Prompt:
             piece.startswith(_WORD_STARTS) or i in self.stop or i in self._marks for i, piece in enumerate(pieces)
         ]
         self._after_spaced = np.array(starts, dtype=np.bool_)
+        self._sorted = sorted((piece, i) for i, piece in enumerate(pieces))
 
     def _template(self) -> None:
         start, end, newline = self._special("<|im_start|>"), self.end, self._ids("\n")
@@ -111,6 +114,12 @@ class Prompt:
         commas is a list (or prose, of which short parts count)."""
         forms = (dict.fromkeys((term, _capitalised(term))) for given in keyterms for term in _listed(given))
         return [[self._ids(f" {form}") for form in term] for term in forms]
+
+    def longer(self, token: int) -> list[int]:
+        """The tokens that begin with what ``token`` spells and spell more."""
+        piece = self._tokenizer.id_to_token(token) or ""
+        begin = bisect_right(self._sorted, (piece, token))
+        return [i for _, i in takewhile(lambda one: one[0].startswith(piece), self._sorted[begin:])]
 
     def own_mark(self, keyterms: Sequence[str]) -> str | None:
         """The first token of the conversation itself, such as ``<|im_end|>``, that a keyterm holds; None: there is

@@ -41,6 +41,19 @@ def test_terms_that_share_a_beginning_go_on_together() -> None:
     assert bonus(KeytermBias([[[3, 3, 4]]]), [3]) == {3: FIRST + NEXT}
 
 
+def test_whether_a_term_s_last_word_goes_on_is_for_the_model_to_say() -> None:
+    """Tokens that are longer than the last one get what it gets, at the term's end only."""
+    bias = KeytermBias([[[3, 4]]], longer={3: [7], 4: [5, 6]}.__getitem__)
+    assert bonus(bias, [3]) == {3: FIRST, 4: NEXT, 5: NEXT, 6: NEXT}
+    heard = bias.heard(clip(1, 3, 4, 2))
+    assert bonus(heard, [1, 3]) == {3: FIRST_HEARD, 4: NEXT_HEARD, 5: NEXT_HEARD, 6: NEXT_HEARD}
+    prompt = Prompt(
+        Tokenizer.from_file(str(BUNDLED / "pocket-asr-en" / "tokenizer.json")), leading_space=True, languages=["en"]
+    )
+    spelled = {prompt.text([token]) for token in prompt.longer(prompt.terms(["the"])[0][0][-1])}
+    assert {"they", "their"} <= spelled and all(text.startswith("the") and text != "the" for text in spelled)
+
+
 def test_the_language_before_the_text_is_left_alone() -> None:
     """Where the model writes its language first, terms count from the opener on and do not reach across it."""
     bias = KeytermBias([[[3, 4]]], opener=9)
