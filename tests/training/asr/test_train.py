@@ -90,6 +90,16 @@ def test_a_teachers_states_are_learnt(tmp_path: Path) -> None:
     assert shipping(model.state_dict()).keys() == PocketASR(CONFIG.shape).state_dict().keys()
 
 
+def test_a_batch_without_a_word_is_a_step_too(tmp_path: Path) -> None:
+    config = replace(CONFIG, batches=replace(CONFIG.batches, empty_share=1.0))
+    known = {"librispeech": [Utterance(0, RATE, "a letter came", True, [])]}
+    planner = Planner(config, Prompt(tiny_tokenizer(tmp_path)), {"letter": 2}, known, 1)
+    model = PocketASR(CONFIG.shape)
+    optimizer = Optimizer(model, CONFIG.optimisation, 0.0)
+    step = Step(config, model, LogMel(), optimizer, torch.zeros(RATE, dtype=torch.int16), graphs=False)
+    assert step.gradients(planner.plan(0.5)).isfinite().all() and optimizer.gradient.any()
+
+
 @pytest.mark.slow
 def test_a_run_saves_and_can_be_continued(tmp_path: Path) -> None:
     """By a clock that goes on by a second whenever it is looked at: as many steps on any machine."""
