@@ -17,7 +17,6 @@ from torch import Tensor
 
 from training.asr.align import cut_at_words
 from training.asr.augment import generated_music
-from training.asr.checkpoint import load_weights, save_weights
 from training.asr.config import Config
 from training.asr.evaluate import score
 from training.asr.labels import relabelled, split
@@ -29,6 +28,7 @@ from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
 from training.asr.step import Step, compile_layers
 from training.asr.telephone import telephoned
+from training.checkpoint import WEIGHTS, load_weights, save_weights
 from training.progress import Progress, rate_at
 from training.ranks import Ranks
 from training.shards import RATE, Clip, read_shards
@@ -98,7 +98,7 @@ class Training:
         self._prompt = Prompt(Tokenizer.from_file(str(run.tokenizer)))
         torch.manual_seed(config.optimisation.seed)
         self._model = PocketASR(config.shape, config.regularisation)
-        self._model.load_state_dict(load_weights(run.start))
+        self._model.load_state_dict(load_weights(run.start / WEIGHTS))
         self._taught = self._learn_from(run.teacher) if run.teacher else None
         torch.manual_seed(config.optimisation.seed + self._ranks.share[0])
         self._model.to(self._device)
@@ -202,7 +202,7 @@ class Training:
         self._model.load_state_dict(mine)
         if limit >= _ALL:
             row["without_average"] = self._score(limit)
-            save_weights(shipping(mine), self._run.out / LAST)
+            save_weights(shipping(mine), self._run.out / LAST / WEIGHTS)
         self._model.train()
         progress.scores.append(row)
         self._say(f"WER {row['wer']} CTC {row['ctc_wer']} {row.get('without_average', '')}")
@@ -213,7 +213,7 @@ class Training:
         return score(self._model, self._mel, self._prompt, sets, self._device)
 
     def _save(self) -> None:
-        save_weights(shipping(averaged(self._model, self._optimizer.average)), self._run.out)
+        save_weights(shipping(averaged(self._model, self._optimizer.average)), self._run.out / WEIGHTS)
         state = {"model": self._model.state_dict(), "optimizer": self._optimizer.state(), "heard": self._heard}
         about = {
             "config": asdict(self._config), "hours": self._pool.hours, "heard": self._heard, "dev": self._dev,

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from audio.mel_filters import HOP, N_FFT, mel_filters
-from training.asr.checkpoint import load_weights
 from training.asr.config import Config
 from training.asr.encoder import AudioTower, token_count
 from training.asr.spectrogram import BINS
+from training.checkpoint import WEIGHTS, load_weights
 from training.tts.config import RATE
 
 _HEARS = 16_000  # samples a second of what the hearing model is given
@@ -39,7 +39,7 @@ class Ear(nn.Module):
         config = config or Config()
         still = replace(config.regularisation, dropout=0.0, drop_path=0.0)
         self.tower = AudioTower(config.shape, still).eval().requires_grad_(False)
-        weights = load_weights(folder)
+        weights = load_weights(folder / WEIGHTS)
         try:
             self.tower.load_state_dict({k.removeprefix(_TOWER): v for k, v in weights.items() if k.startswith(_TOWER)})
         except RuntimeError as error:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from training.checkpoint import WEIGHTS
 from training.progress import Progress, rate_at
 from training.ranks import Ranks
 from training.tts.checkpoint import save_talker
@@ -132,7 +133,7 @@ class TalkerTrainer:
                 self.progress.log(f"held-out {name}{told}: CE {values[0]:.3f} + {values[1]:.3f}, accuracy {hits}")
         self.talker.train()
         self.progress.scores.append({"step": self.progress.count, "scores": scores})
-        save_talker(self.talker, self.run.out / "model.safetensors")
+        save_talker(self.talker, self.run.out / WEIGHTS)
         self.progress.save(self.step.state(), {"config": asdict(self.config)})
 
     def _score(self, bucket: Bucket) -> list[float]:

@@ -14,9 +14,9 @@ pytest.importorskip("torch")
 
 import torch
 
-from training.asr.checkpoint import load_weights, save_weights
 from training.asr.model import PocketASR
 from training.asr.train import LAST, Run, Training
+from training.checkpoint import WEIGHTS, load_weights, save_weights
 
 from .shapes import CONFIG, SENTENCES, shard, tiny_tokenizer, write_shard
 
@@ -50,7 +50,7 @@ def test_two_processes_take_the_same_steps(tmp_path: Path) -> None:
     shard(tmp_path / "en-train-00.tar", 12)
     (tmp_path / "text.txt").write_text("\n".join(SENTENCES))
     torch.manual_seed(1)
-    save_weights(PocketASR(CONFIG.shape).state_dict(), tmp_path / "start")
+    save_weights(PocketASR(CONFIG.shape).state_dict(), tmp_path / "start" / WEIGHTS)
     made = tmp_path / "made"
     made.mkdir()
     for name, seconds in (("w00_0000", 3), ("w01_0000", 5)):
@@ -70,4 +70,4 @@ def test_two_processes_take_the_same_steps(tmp_path: Path) -> None:
     assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
     assert (heard, also) == (pytest.approx(3 / 3600), pytest.approx(5 / 3600)), "each its own part"
     assert json.loads((tmp_path / "run" / "run.json").read_text())["steps"] > 2
-    assert load_weights(tmp_path / "run" / LAST)
+    assert load_weights(tmp_path / "run" / LAST / WEIGHTS)

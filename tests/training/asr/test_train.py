@@ -14,7 +14,6 @@ pytest.importorskip("torch")
 
 import torch
 
-from training.asr.checkpoint import load_weights, save_weights
 from training.asr.config import Config
 from training.asr.labels import split
 from training.asr.model import PocketASR, shipping
@@ -24,6 +23,7 @@ from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
 from training.asr.step import Step
 from training.asr.train import LAST, Run, Training
+from training.checkpoint import WEIGHTS, load_weights, save_weights
 from training.shards import RATE, Clip, licence_table, pack, read_shards
 
 from .shapes import CONFIG, SENTENCES, shard, tiny_tokenizer, write_shard
@@ -109,7 +109,7 @@ def test_a_run_saves_and_can_be_continued(tmp_path: Path) -> None:
     text.write_text("\n".join([*SENTENCES, "a ventriloquist spoke"]))
 
     torch.manual_seed(1)
-    save_weights(PocketASR(CONFIG.shape).state_dict(), tmp_path / "start")
+    save_weights(PocketASR(CONFIG.shape).state_dict(), tmp_path / "start" / WEIGHTS)
 
     def run(seconds: float, out: str, config: Config = CONFIG, start: str = "start", **more: Path) -> dict[str, Any]:
         given = Run(
@@ -122,7 +122,8 @@ def test_a_run_saves_and_can_be_continued(tmp_path: Path) -> None:
 
     first = run(40, "first")
     assert first["steps"] > 2 and first["scores"][0]["wer"].keys() == {"librispeech"}
-    assert load_weights(tmp_path / "first" / LAST).keys() == load_weights(tmp_path / "first").keys()
+    last, average = (load_weights(folder / WEIGHTS) for folder in (tmp_path / "first" / LAST, tmp_path / "first"))
+    assert last.keys() == average.keys()
     assert run(20, "second", start="first")["steps"] > 0
     third = run(60, "first")
     assert third["steps"] > first["steps"] and third["heard"] > first["heard"]

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from tests.training.asr.shapes import CONFIG
 from tests.training.tts import shapes
-from training.asr.checkpoint import save_weights
 from training.asr.model import PocketASR
 from training.asr.spectrogram import LogMel
+from training.checkpoint import WEIGHTS, save_weights
 from training.ranks import Ranks
 from training.tts.codec import Codec
 from training.tts.codec_run import CodecStep
@@ -27,7 +27,7 @@ from training.tts.ear import Ear
 def ear(tmp_path_factory: pytest.TempPathFactory) -> Ear:
     folder = tmp_path_factory.mktemp("ear")
     torch.manual_seed(4)
-    save_weights(PocketASR(CONFIG.shape).state_dict(), folder)
+    save_weights(PocketASR(CONFIG.shape).state_dict(), folder / WEIGHTS)
     return Ear(folder, CONFIG)
 
 
