@@ -5,7 +5,7 @@ from pathlib import Path
 from training.asr.checkpoint import save_checkpoint
 from training.asr.config import Config
 from training.asr.labels import write_labels
-from training.asr.train import Run, Training
+from training.asr.train import HearingRun, HearingTrainer
 from training.checkpoint import WEIGHTS, load_weights, save_weights
 from training.shards import licence_table, pack
 from training.stages import Share, asked
@@ -45,11 +45,11 @@ def shipped(model: Path, /, *, out: Path) -> None:
     save_weights(shipped_weights(model, Config().shape), out / WEIGHTS)
 
 
-def train(given: Run) -> None:
+def train(given: HearingRun) -> None:
     """Train for a number of seconds. text: a sentence a line, by which words are rare; labels: from `label`;
     teacher: model folder of the package, whose states are a target; synthetic: folder of `training.speech make
-    --hearing`; --no-graphs: no CUDA graphs, nothing compiled."""
-    Training(Config(), given).train()
+    --hearing`."""
+    HearingTrainer(Config(), given).train()
 
 
 def checkpoint(weights: Path, /, *, tokenizer: Path, out: Path) -> None:

@@ -97,15 +97,12 @@ class Step:
         optimizer: Optimizer,
         audio: Tensor,
         taught: Tensor | None = None,
-        *,
-        graphs: bool,
     ) -> None:
         """taught: a teacher's states of all of `audio` (teacher.py), which the model has a head for."""
         self._taught = taught
         self._config, self._model, self._mel, self._optimizer, self._audio = config, model, mel, optimizer, audio
-        self._graphs = graphs
-        device = audio.device
-        self._device = device
+        self._device = device = audio.device
+        self._graphs = device.type == "cuda"
         self.strength = torch.zeros((), device=device)
         self._captured: dict[
             tuple[int, ...], tuple[Inputs, Forward, list[Tensor], torch.cuda.CUDAGraph, torch.cuda.CUDAGraph]
@@ -178,7 +175,7 @@ class Step:
     def _backward(self, out: Forward, gradients: list[Tensor]) -> None:
         outputs, parameters = [out.loss, out.ctc, out.inner], self._optimizer.parameters
         found = torch.autograd.grad(outputs, parameters, [self._one, *gradients])
-        torch._foreach_copy_(self._optimizer.views, [g.float() for g in found])  # pyright: ignore[reportPrivateUsage]
+        torch._foreach_copy_([p.grad for p in parameters], [g.float() for g in found])
 
     def _capture(self, key: tuple[int, ...], plan: Plan, x: Inputs) -> None:
         static = Inputs(*(t.clone() for t in x))

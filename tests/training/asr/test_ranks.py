@@ -15,13 +15,13 @@ pytest.importorskip("torch")
 import torch
 
 from training.asr.model import PocketASR
-from training.asr.train import LAST, Run, Training
+from training.asr.train import LAST, HearingRun, HearingTrainer
 from training.checkpoint import WEIGHTS, load_weights, save_weights
 
 from .shapes import CONFIG, SENTENCES, shard, tiny_tokenizer, write_shard
 
 
-class _Counted(Training):
+class _Counted(HearingTrainer):
     """Tells how the weights of its process ended and what its pool holds."""
 
     def told(self) -> tuple[list[torch.Tensor], float]:
@@ -34,13 +34,14 @@ def _train(number: int, port: int, folder: Path) -> None:
         "MASTER_PORT": str(port),
     }  # fmt: skip
     torch.set_num_threads(1)
-    given = Run(
+    given = HearingRun(
         shards=(folder / "en-train-00.tar",), text=folder / "text.txt", synthetic=folder / "made",
         tokenizer=folder / "tokenizer" / "tokenizer.json", start=folder / "start", out=folder / "run",
         seconds=30, device="cpu",
     )  # fmt: skip
     ticks = itertools.count(1000.0, 1.0 + number)  # the second one's clock runs ahead
-    run = _Counted(CONFIG, given, lambda: next(ticks))
+    run = _Counted(CONFIG, given)
+    run.now = lambda: next(ticks)
     run.train()
     torch.save(run.told(), folder / f"told-{number}")
 

@@ -15,7 +15,7 @@ from training.speech.voices import Voice
 from training.speech.write import HearingWriter, SpeakingWriter, frame_labels, phone_labels
 from training.tts.config import FRAME
 from training.tts.phones import NUMBER, SILENCE, UNKNOWN
-from training.tts.speech import load_shard
+from training.tts.speech import load
 
 
 def order(phonemes: str) -> Order:
@@ -83,7 +83,7 @@ def test_speaking_shards_are_those_of_the_speaking_model(tmp_path: Path) -> None
     again.add(takes.speaking(tone(1.0, 0.5, 1.0)), [said], durations)
     again.finish()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["speech-00-0000.npz", "speech-00-0001.npz"]
-    shard = load_shard(tmp_path / "speech-00-0000.npz")
+    shard = load(tmp_path / "speech-00-0000.npz")
     [(made, wave, labels)] = shard.pieces()
     assert (made.text, made.speaker) == ("I go, yeah.", "clara")
     assert len(wave) == made.frames * FRAME and len(labels) == made.frames * 4
@@ -99,7 +99,7 @@ def test_a_speaker_sounds_higher_and_is_held_out_whole(tmp_path: Path) -> None:
         voice = Voice((0,), (1.0,), False, name, pitch, held_out)
         writer.add(takes.speaking(tone(1.0, 0.5, 1.0)), [replace(said, voice=voice)], durations)
     writer.finish()
-    shards = list(load_shard(tmp_path / "speech-00-0000.npz").pieces())
+    shards = list(load(tmp_path / "speech-00-0000.npz").pieces())
     assert [(u.speaker, u.held_out) for u, _, _ in shards] == [("s0001", False)] * 2 + [("s0040", True)]
     (_, plain, _), _, (_, high, labels) = shards
     heard = [np.abs(np.fft.rfft(w[4800:14400])).argmax() * 24_000 / 9600 for w in (plain, high)]
