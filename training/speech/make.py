@@ -12,13 +12,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from training.speech import takes
 from training.speech.batches import Batches, Order, Said
 from training.speech.script import Script, load_script
 from training.speech.takes import Checked
 from training.speech.voices import OWN, OWN_SPEEDS, SPEAKERS, SPEEDS, Voice, Voices
 from training.speech.weights import load
-from training.speech.write import HearingWriter, SpeakingWriter
+from training.speech.write import HearingWriter, SpeakingWriter, Writer
 from training.stages import Share
 
 _AHEAD = 6  # batches that may wait for a writer
@@ -58,23 +57,20 @@ def few_and_many(voices: Voices, rng: np.random.Generator, share: float) -> Spok
 class Line:
     """One kind of speech on its way: orders, batches, and the thread that writes."""
 
-    def __init__(
-        self, orders: Iterator[Order], batches: Batches, writer: HearingWriter | SpeakingWriter, hours: float
-    ) -> None:
+    def __init__(self, orders: Iterator[Order], batches: Batches, writer: Writer, hours: float) -> None:
         self.orders, self.batches, self.writer, self._hours = orders, batches, writer, hours
-        self._check = takes.hearing if isinstance(writer, HearingWriter) else takes.speaking
         self._pool = ThreadPoolExecutor(1)
         self._waiting: list[Future[None]] = []
 
     @property
     def done(self) -> float:
         """Share of the hours that is made."""
-        return self.writer.tally.seconds / 3600 / self._hours
+        return self.writer.seconds / 3600 / self._hours
 
     @torch.inference_mode()
     def send(self, said: Said) -> None:
         """Check a batch on its device, fetch it beside what the device does next, and let it be written."""
-        checked = self._check(said.wave)
+        checked = self.writer.check(said.wave)
         columns = [checked.samples, checked.starts, checked.ends, checked.silent, checked.clipped]
         event = None
         if said.wave.is_cuda:
@@ -133,7 +129,7 @@ def make(
     where = torch.device(device)
     if where.type == "cuda":
         torch.cuda.set_device(where)
-        torch.backends.cudnn.allow_tf32 = False  # the resampler; the network's large part is float16
+        torch.backends.cudnn.allow_tf32 = False  # durations as on a processor; the network's large part is float16
     torch.manual_seed(seed * 1000 + number)
     model = load(weights).to(where)
     if where.type == "cuda":
@@ -141,7 +137,7 @@ def make(
     voices, sentences = Voices(weights / "voices.safetensors", where), load_script(script)
     lines: dict[str, Line] = {}
 
-    def line(name: str, drawn: Callable[..., Spoken], writer: HearingWriter | SpeakingWriter, wanted: float) -> None:
+    def line(name: str, drawn: Callable[..., Spoken], writer: Writer, wanted: float) -> None:
         # Of few hours, batches are smaller: what waits in them until the end is less.
         size = min(_BATCH_SECONDS, max(wanted / count * 3600 / 800, 8.0))
         rng = np.random.default_rng([seed, number, len(lines)])
@@ -155,10 +151,9 @@ def make(
 
     def tell() -> None:
         spent = time.monotonic() - start
-        total = sum(made.writer.tally.seconds for made in lines.values())
+        total = sum(made.writer.seconds for made in lines.values())
         parts = [
-            f"{name} {made.writer.tally.seconds / 3600:.2f} h {dict(made.writer.tally.counts)}, "
-            f"{made.batches.too_long} too long"
+            f"{name} {made.writer.seconds / 3600:.2f} h {dict(made.writer.counts)}, {made.batches.too_long} too long"
             for name, made in lines.items()
         ]
         print(f"share {number}: {spent:.0f} s, {total / spent:.0f} × real time; {'; '.join(parts)}", flush=True)

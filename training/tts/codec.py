@@ -23,7 +23,7 @@ class Codec(nn.Module):
         super().__init__()
         self.shape = shape
         self.encoder, self.decoder = Encoder(shape), Decoder(shape)
-        self.phone_head = nn.Linear(shape.codebook_dim, 4 * len(PHONES))
+        self.phone_head = nn.Linear(shape.codebook_dim, 4 * PHONES)
 
     @torch.no_grad()
     def encode(self, wave: Tensor) -> Tensor:
