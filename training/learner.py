@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from training.ranks import Ranks
 
-_WARM_UP = 4  # runs before capture: lazy state of optimiser, cuDNN and compiled functions
+CAPTURE = "thread_local"  # what other threads ask of CUDA meanwhile does not end a capture
 
 
 class Learner:
@@ -182,17 +182,26 @@ def captured(
 
 
 def _capture(step: Callable[[], None], fill: Callable[[], None], pool: object) -> tuple[Callable[[], None], object]:
+    def run() -> None:
+        fill()
+        step()
+
+    warm_up(run)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool, capture_error_mode=CAPTURE):
+        step()
+    return graph.replay, graph.pool()
+
+
+def warm_up(run: Callable[[], object]) -> None:
+    """A few runs on a stream of their own before what they do is captured: they make the lazy state of optimiser, cuDNN
+    and compiled functions."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        for _ in range(_WARM_UP):
-            fill()
-            step()
+        for _ in range(4):
+            run()
     torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool):
-        step()
-    return graph.replay, graph.pool()
 
 
 def autocast(device: torch.device) -> torch.autocast:

@@ -47,17 +47,10 @@ def word_starts(order: Order, durations: NDArray[np.int64], first: int, rate: in
 
 def phone_labels(tokens: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """A phone for every token: marks have their sound's; spaces are UNKNOWN."""
-    labels = np.full(len(tokens), SILENCE, np.uint8)
-    following = SILENCE
-    for i in range(len(tokens) - 1, -1, -1):
-        token = int(tokens[i])
-        if token in _PHONE:
-            following = _PHONE[token]
-            labels[i] = following
-        elif token in _MARKS:
-            labels[i] = following
-        elif token == SPACE:
-            labels[i] = UNKNOWN
+    labels = np.array([_PHONE.get(t, UNKNOWN if t == SPACE else SILENCE) for t in tokens.tolist()], np.uint8)
+    for i in range(len(tokens) - 2, -1, -1):
+        if tokens[i] in _MARKS:
+            labels[i] = labels[i + 1]
     for i in range(1, len(tokens)):
         if tokens[i] == _LONG:
             labels[i] = labels[i - 1]
