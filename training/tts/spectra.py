@@ -1,5 +1,6 @@
 """Spectra of 24 kHz waveforms: mel magnitudes, and the multi-scale spectral distance that the codec minimises."""
 
+from collections.abc import Iterable
 from typing import Literal, cast
 
 import numpy as np
@@ -20,14 +21,6 @@ def mel_bank(window: int, bands: int) -> Tensor:
     return torch.from_numpy(bank / np.maximum(bank.sum(1, keepdims=True), 1e-3)).float()
 
 
-def magnitude(wave: Tensor, window: Tensor, hop: int, *, center: bool = True) -> Tensor:
-    """[B, samples] -> [B, window / 2 + 1, frames] float32. The epsilon keeps the gradient of an exactly zero bin
-    finite.
-    """
-    z = torch.stft(wave.float(), len(window), hop, window=window, center=center, return_complex=True)
-    return (z.real.square() + z.imag.square() + 1e-9).sqrt()
-
-
 class Mel(nn.Module):
     """[B, samples] -> mel magnitudes float32 [B, bands, samples / hop], windows centred on their hops."""
 
@@ -42,10 +35,17 @@ class Mel(nn.Module):
         self.register_buffer("window", torch.hann_window(size), persistent=False)
         self.register_buffer("bank", bank, persistent=False)
 
+    def linear(self, wave: Tensor) -> Tensor:
+        """Magnitudes float32 [B, window / 2 + 1, samples / hop]. The epsilon keeps the gradient of an exactly zero bin
+        finite.
+        """
+        padded = F.pad(wave.float(), (self.margin, self.margin), self.beyond)
+        z = torch.stft(padded, len(self.window), self.hop, window=self.window, center=False, return_complex=True)
+        return (z.real.square() + z.imag.square() + 1e-9).sqrt()
+
     def forward(self, wave: Tensor) -> Tensor:
         with torch.autocast(wave.device.type, enabled=False):
-            padded = F.pad(wave.float(), (self.margin, self.margin), self.beyond)
-            return self.bank @ magnitude(padded, self.window, self.hop, center=False)
+            return self.bank @ self.linear(wave)
 
 
 class SpectralDistance(nn.Module):
@@ -56,18 +56,15 @@ class SpectralDistance(nn.Module):
     def __init__(self, magnitudes: float = 0.5) -> None:
         super().__init__()
         self.magnitudes = magnitudes
-        for size, bands in SCALES:
-            self.register_buffer(f"window{size}", torch.hann_window(size), persistent=False)
-            self.register_buffer(f"bank{size}", mel_bank(size, bands), persistent=False)
+        self.scales = nn.ModuleList(Mel(mel_bank(size, bands), size // 4, "reflect") for size, bands in SCALES)
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):
             both = torch.cat([x, y])[:, 0]
             total = torch.zeros((), device=x.device)
-            for size, _ in SCALES:
-                window, bank = cast(Tensor, getattr(self, f"window{size}")), cast(Tensor, getattr(self, f"bank{size}"))
-                linear = magnitude(both, window, size // 4)
-                a, b = (bank @ linear + _COMPARED_FLOOR).log10().chunk(2)
+            for scale in cast(Iterable[Mel], self.scales):
+                linear = scale.linear(both)
+                a, b = (scale.bank @ linear + _COMPARED_FLOOR).log10().chunk(2)
                 p, q = linear.sqrt().chunk(2)
-                total = total + F.l1_loss(a, b) + self.magnitudes * F.l1_loss(p, q) / size**0.25
+                total = total + F.l1_loss(a, b) + self.magnitudes * F.l1_loss(p, q) / len(scale.window) ** 0.25
             return total / len(SCALES)
