@@ -28,8 +28,10 @@ def load_weights(path: Path) -> dict[str, Tensor]:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Indented."""
-    path.write_text(json.dumps(value, indent=1) + "\n")
+    """Indented; whole or not at all."""
+    temporary = path.with_suffix(".part")
+    temporary.write_text(json.dumps(value, indent=1) + "\n")
+    temporary.rename(path)
 
 
 def save_folder(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor], tokenizer: Path) -> None:

@@ -74,8 +74,8 @@ class Step:
     """
 
     def __init__(self, ranks: Ranks, measures: Sequence[str], parts: Mapping[str, nn.Module | Learner]) -> None:
-        """parts: everything that steps change, by name."""
-        self._ranks, self.device, self._parts = ranks, ranks.device, parts
+        """parts: everything that steps change, by name; their states are taken before anything is captured."""
+        self._ranks, self.device, self.parts = ranks, ranks.device, parts
         self.learners = [part for part in parts.values() if isinstance(part, Learner)]
         self.measures = torch.zeros(len(measures), device=self.device)
         self.buffers: list[Tensor] = []
@@ -155,15 +155,6 @@ class Step:
         made, pool = captured(step, fill, self.device, self._pool)
         self._pool = self._pool or pool
         return made
-
-    def state(self) -> dict[str, Any]:
-        """To go on from."""
-        return {name: part.state_dict() for name, part in self._parts.items()}
-
-    def take(self, state: dict[str, Any]) -> None:
-        """Go on from `state`; before anything is captured."""
-        for name, part in self._parts.items():
-            part.load_state_dict(state[name])
 
 
 def captured(

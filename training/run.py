@@ -8,15 +8,16 @@ import json
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from training.checkpoint import write_json
+from training.learner import Learner
 from training.ranks import Ranks
 
 STATE = "state.pt"
@@ -47,8 +48,10 @@ class Trainer(ABC):
     save_every = 60.0  # seconds
     report_every = 200  # steps
 
-    def __init__(self, name: str, given: Given, measures: Sequence[str], seed: int) -> None:
-        self.given, self.seed, self._name, self._measures = given, seed, name, measures
+    def __init__(self, name: str, given: Given, config: Any, measures: Sequence[str], seed: int) -> None:
+        """config: a dataclass, which NAME.json tells."""
+        self.given, self.config, self.seed, self._name, self._measures = given, config, seed, name, measures
+        self._parts: Mapping[str, nn.Module | Learner] = {}
         self.ranks = Ranks(given.device)
         self.device = self.ranks.device
         self.now: Callable[[], float] = time.monotonic
@@ -67,10 +70,6 @@ class Trainer(ABC):
         """One step of all ranks, at `done` (0 to 1) of the run -> what is measured [measures]."""
 
     @abstractmethod
-    def state(self) -> dict[str, Any]:
-        """What going on needs."""
-
-    @abstractmethod
     def write(self, *, last: bool) -> None:
         """Weights in `out`."""
 
@@ -78,23 +77,26 @@ class Trainer(ABC):
     def score(self, *, last: bool) -> dict[str, Any]:
         """What held-out speech says of the weights."""
 
-    @abstractmethod
     def about(self) -> dict[str, Any]:
-        """What NAME.json tells beside steps and scores."""
+        """What NAME.json tells beside configuration, steps and scores."""
+        return {}
 
-    def take(self) -> dict[str, Any] | None:
-        """The state that a run before this left, if any; this one goes on from it. From here on each process draws for
-        itself."""
+    def take(self, parts: Mapping[str, nn.Module | Learner]) -> dict[str, Any]:
+        """Go on from the state that a run before this left, if any; what its NAME.json tells. From here on each process
+        draws for itself. parts: everything that steps change, by name."""
+        self._parts = parts
         torch.manual_seed(self.seed + self.ranks.share[0])
         if not (self.given.out / STATE).exists():
-            return None
+            return {}
         state: dict[str, Any] = torch.load(self.given.out / STATE, map_location=self.device, weights_only=True)
-        told = json.loads(self._told.read_text()) if self._told.exists() else {"history": [], "scores": []}
-        self.history, self.scores = told["history"], told["scores"]
+        for name, part in parts.items():
+            part.load_state_dict(state[name])
+        told: dict[str, Any] = json.loads(self._told.read_text()) if self._told.exists() else {}
+        self.history, self.scores = told.get("history", []), told.get("scores", [])
         self.count, self._before = state["steps"], state["seconds"]
         self._began = self.now() - self._before
         self.say(f"going on after {self.count} steps")
-        return state
+        return told
 
     def train(self) -> None:
         """Until the seconds are over; always leaves weights and a state."""
@@ -121,11 +123,13 @@ class Trainer(ABC):
         """Weights, a state, scores."""
         self.write(last=last)
         out, seconds = self.given.out, self.seconds
-        torch.save(self.state() | {"steps": self.count, "seconds": seconds}, out / "state.part")
+        state: dict[str, Any] = {name: part.state_dict() for name, part in self._parts.items()}
+        torch.save(state | {"steps": self.count, "seconds": seconds}, out / "state.part")
         (out / "state.part").rename(out / STATE)
         self.guard("evaluation", lambda: self._score(last))
         own = {"steps": self.count, "seconds": seconds, "history": self.history, "scores": self.scores}
-        write_json(self._told, self.about() | own | {"measures": self._measures})
+        own |= {"measures": self._measures, "config": asdict(self.config)}
+        write_json(self._told, self.about() | own)
 
     def guard(self, what: str, do: Callable[[], None]) -> None:
         """Side work must not end a run."""

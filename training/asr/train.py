@@ -6,7 +6,7 @@ the last weights without average. run.json tells the files of the clips held out
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +66,7 @@ class HearingTrainer(Trainer):
 
     def __init__(self, config: Config, run: HearingRun) -> None:
         """RuntimeError: the weights to begin from are not of this shape."""
-        super().__init__("run", run, MEASURES, config.optimisation.seed)
-        self._config = config
+        super().__init__("run", run, config, MEASURES, config.optimisation.seed)
         clips = relabelled(read_shards(run.shards, config.batches.planners), run.labels)
         held_out, clips = split(clips, config.batches.dev_every)
         self.say(f"{len(clips)} clips to learn from, {len(held_out)} held out")
@@ -88,11 +87,8 @@ class HearingTrainer(Trainer):
         self._model.to(self.device).train()
         self._mel = LogMel().to(self.device)
         self._optimizer = Optimizer(self._model, config.optimisation, config.regularisation.weight_decay)
-        self._heard = 0.0  # hours
-        if (state := self.take()) is not None:
-            self._model.load_state_dict(state["model"])
-            self._optimizer.load_state_dict(state["optimizer"])
-            self._heard = state["heard"]
+        told = self.take({"model": self._model, "optimizer": self._optimizer})
+        self._heard: float = told.get("heard", 0.0)  # hours
         self._step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, taught)
         if self.device.type == "cuda":
             compile_layers(self._model)
@@ -117,9 +113,9 @@ class HearingTrainer(Trainer):
             self.guard("alignment", self._align)
             self._plans = self._pool.begin()
         self._pool.progress.value = done
-        first, final = self._config.batches.strength
+        first, final = self.config.batches.strength
         self._step.strength.fill_(first + (final - first) * done)
-        o = self._config.optimisation
+        o = self.config.optimisation
         self._optimizer.rate(rate_at(done, self.count, 1.0, o.final_rate, o.warmup_steps, o.constant_until))
         plan = next(self._plans)
         report = self._step.gradients(plan)
@@ -157,10 +153,5 @@ class HearingTrainer(Trainer):
     def _word_errors(self, sets: dict[str, list[Clip]]) -> dict[str, dict[str, float]]:
         return score(self._model, self._mel, self._prompt, sets, self.device)
 
-    def state(self) -> dict[str, Any]:
-        return {
-            "model": self._model.state_dict(), "optimizer": self._optimizer.state_dict(), "heard": self._heard,
-        }  # fmt: skip
-
     def about(self) -> dict[str, Any]:
-        return {"config": asdict(self._config), "hours": self._pool.hours, "heard": self._heard, "dev": self._dev}
+        return {"hours": self._pool.hours, "heard": self._heard, "dev": self._dev}

@@ -77,8 +77,7 @@ class CodecTrainer(SliceTrainer):
         self.say(f"{self.speech.hours:.2f} h, held out {self.held_out.hours:.2f} h")
         self.steps = CodecStep(self.codec, t, self.speech, self.ear, self.ranks)
         self._step: Callable[[], None] | None = None
-        if (state := self.take()) is not None:
-            self.steps.take(state)
+        self.take(self.steps.parts)
 
     def step(self, done: float) -> Tensor:
         beyond = self.count - self.training.unquantised_steps

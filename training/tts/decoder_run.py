@@ -78,8 +78,7 @@ class DecoderTrainer(SliceTrainer):
         self.speech, self.held_out = stores(run.speech, run.codes, self.device)
         self.say(f"{self.speech.hours:.2f} h, held out {self.held_out.hours:.2f} h")
         self.steps = DecoderStep(self.codec.decoder, t, self.speech, self.ear, self.ranks)
-        if (state := self.take()) is not None:
-            self.steps.take(state)
+        self.take(self.steps.parts)
         self._step = self.steps.begin()
 
     def step(self, done: float) -> Tensor:

@@ -5,7 +5,7 @@ What stands in `out` beside what `training.run` names: codec.safetensors (newest
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,8 @@ class SliceTrainer(Trainer):
         self, name: str, measures: Sequence[str], config: Config, training: CodecTraining | DecoderTraining,
         run: SliceRun,
     ) -> None:  # fmt: skip
-        super().__init__(name, run, measures, training.seed)
-        self.config, self._slices = config, training
+        super().__init__(name, run, config, measures, training.seed)
+        self._slices = training
         self.say(f"snake compiled: {compile_snake(self.device)}")
         self.ear = None if run.ear is None else Ear(run.ear)
 
@@ -117,9 +117,3 @@ class SliceTrainer(Trainer):
         found = self.steps.held_out(*tests)
         self.codec.train()
         return {"distance": found}
-
-    def state(self) -> dict[str, Any]:
-        return self.steps.state()
-
-    def about(self) -> dict[str, Any]:
-        return {"config": asdict(self.config)}

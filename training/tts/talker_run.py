@@ -4,7 +4,7 @@ What stands in `out` beside what `training.run` names: model.safetensors (newest
 """
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,7 @@ class TalkerTrainer(Trainer):
 
     def __init__(self, config: Config, run: TalkerRun) -> None:
         t = config.talker_training
-        super().__init__("talker", run, MEASURES, t.seed)
-        self.config = config
+        super().__init__("talker", run, config, MEASURES, t.seed)
         self._rng = np.random.default_rng(t.seed)  # every process takes rows of one length
         tokenizer = Tokenizer.from_file(str(run.tokenizer))
         codes = concatenate([load(path) for path in run.codes])
@@ -66,8 +65,7 @@ class TalkerTrainer(Trainer):
         self.talker = Talker(config.talker, config.codec, config.speaker, t.dropout).to(self.device).train()
         self.say(f"rows by length: { {b.length: b.rows for b in self.buckets} }")
         self.steps = TalkerStep(self.talker, t, self.ranks)
-        if (state := self.take()) is not None:
-            self.steps.take(state)
+        self.take(self.steps.parts)
         self.steps.begin(self.buckets)
         self.say("steps ready")
 
@@ -98,12 +96,6 @@ class TalkerTrainer(Trainer):
                 scores[name + told] = {"first": values[0], "rest": values[1], "accuracy": values[2:]}
         self.talker.train()
         return {"scores": scores}
-
-    def state(self) -> dict[str, Any]:
-        return self.steps.state()
-
-    def about(self) -> dict[str, Any]:
-        return {"config": asdict(self.config)}
 
     def _score_of(self, bucket: Bucket) -> list[float]:
         batch = bucket.batch(torch.arange(bucket.rows, device=self.device), None)
