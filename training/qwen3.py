@@ -80,18 +80,24 @@ class GatedMlp(nn.Module):
 
 
 class Attention(nn.Module):
-    """[B, T, d] -> [B, T, d]; causal unless a mask, bool [B, 1, T, all], is given."""
+    """[B, T, d] -> [B, T, d]; causal unless a mask, bool [B or 1, 1, T, all], is given. eps: of the norms of queries
+    and keys, None for none.
+    """
 
-    def __init__(self, d: int, heads: int, kv_heads: int, head_dim: int, eps: float, dropout: float) -> None:
+    def __init__(
+        self, d: int, heads: int, kv_heads: int, head_dim: int, eps: float | None, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.head_dim, self.dropout = heads, kv_heads, head_dim, dropout
         self.q_proj = nn.Linear(d, heads * head_dim, bias=False)
         self.k_proj = nn.Linear(d, kv_heads * head_dim, bias=False)
         self.v_proj = nn.Linear(d, kv_heads * head_dim, bias=False)
         self.o_proj = nn.Linear(heads * head_dim, d, bias=False)
-        self.q_norm, self.k_norm = RMSNorm(head_dim, eps), RMSNorm(head_dim, eps)
+        self.q_norm, self.k_norm = (nn.Identity() if eps is None else RMSNorm(head_dim, eps) for _ in range(2))
 
-    def forward(self, x: Tensor, turn: Turn, mask: Tensor | None, past: Past | None, probe: Probe | None) -> Tensor:
+    def forward(
+        self, x: Tensor, turn: Turn, mask: Tensor | None, past: Past | None = None, probe: Probe | None = None
+    ) -> Tensor:
         b, t, _ = x.shape
         q = rotate(self.q_norm(self.q_proj(x).view(b, t, self.heads, self.head_dim)).transpose(1, 2), turn)
         k = rotate(self.k_norm(self.k_proj(x).view(b, t, self.kv_heads, self.head_dim)).transpose(1, 2), turn)

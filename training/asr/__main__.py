@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from training.asr.checkpoint import load_weights, save_checkpoint, save_weights
+from training.asr.checkpoint import save_checkpoint
 from training.asr.config import Config
 from training.asr.labels import write_labels
-from training.asr.train import Run, Training
+from training.asr.train import HearingRun, HearingTrainer
+from training.checkpoint import WEIGHTS, load_weights, save_weights
 from training.shards import licence_table, pack
 from training.stages import Share, asked
 
@@ -41,20 +42,20 @@ def shipped(model: Path, /, *, out: Path) -> None:
     """Weights to start from, out of a shipped model directory."""
     from training.asr.shipped import shipped_weights
 
-    save_weights(shipped_weights(model, Config().shape), out)
+    save_weights(shipped_weights(model, Config().shape), out / WEIGHTS)
 
 
-def train(given: Run) -> None:
+def train(given: HearingRun) -> None:
     """Train for a number of seconds. text: a sentence a line, by which words are rare; labels: from `label`;
     teacher: model folder of the package, whose states are a target; synthetic: folder of `training.speech make
-    --hearing`; --no-graphs: no CUDA graphs, nothing compiled."""
-    Training(Config(), given).train()
+    --hearing`."""
+    HearingTrainer(Config(), given).train()
 
 
 def checkpoint(weights: Path, /, *, tokenizer: Path, out: Path) -> None:
     """Official-layout folder of a run's weights. tokenizer: a folder."""
     config = Config()
-    save_checkpoint(config.name, config.shape, load_weights(weights), tokenizer, out)
+    save_checkpoint(config.name, config.shape, load_weights(weights / WEIGHTS), tokenizer, out)
 
 
 STAGES = {

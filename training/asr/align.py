@@ -65,7 +65,7 @@ def quietest(energy: NDArray[np.float32], low: int, high: int) -> int:
 
 @torch.no_grad()
 def cut_at_words(model: PocketASR, mel: LogMel, prompt: Prompt, audio: Tensor, utterances: list[Utterance]) -> None:
-    """Cut the utterances at their inner word boundaries, all that align; the model is in training again."""
+    """Cut the utterances at their inner word boundaries, all that align; the model is not in training then."""
     rows, chunk = model.shape.chunk_rows, model.shape.chunk_frames * HOP
     model.eval()
     device = audio.device
@@ -93,4 +93,3 @@ def cut_at_words(model: PocketASR, mel: LogMel, prompt: Prompt, audio: Tensor, u
                 if low < high and sample[1] - sample[0] < 4 * RATE:
                     cuts.append((quietest(energy[r], sample[0], min(sample[1], u.length)), w + 1))
             u.cuts = [c for c in cuts if 800 < c[0] < u.length - 800]
-    model.train()

@@ -5,22 +5,18 @@ the mel floor, the leading space of transcripts, the blank of the CTC head (`ctc
 [V + 1]).
 """
 
-import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
 from training.asr.config import Shape
 from training.asr.model import RMS_EPSILON, ROPE_THETA
+from training.checkpoint import TOKENIZER, save_folder
 
 MEL_FLOOR = -6.5  # log10 of power; a frame then depends on its own 400 samples only
-TOKENIZER_FILE = "tokenizer.json"
-WEIGHTS = "model.safetensors"
 
 
 def official_config(name: str, shape: Shape, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -81,25 +77,9 @@ def official_config(name: str, shape: Shape, tokenizer: Tokenizer) -> dict[str, 
     )
 
 
-def save_weights(weights: Mapping[str, torch.Tensor], folder: Path) -> None:
-    """model.safetensors, float16."""
-    folder.mkdir(parents=True, exist_ok=True)
-    half = {k: v.detach().to("cpu", torch.float16).contiguous() for k, v in weights.items()}
-    save_file(half, folder / WEIGHTS, {"format": "pt"})
-
-
-def load_weights(folder: Path) -> dict[str, torch.Tensor]:
-    """All tensors of a checkpoint folder, float32."""
-    return {k: v.float() for k, v in load_file(folder / WEIGHTS).items()}
-
-
 def save_checkpoint(
     name: str, shape: Shape, weights: Mapping[str, torch.Tensor], tokenizer_folder: Path, folder: Path
 ) -> None:
     """The whole checkpoint folder."""
-    save_weights(weights, folder)
-    tokenizer = Tokenizer.from_file(str(tokenizer_folder / TOKENIZER_FILE))
-    config = official_config(name, shape, tokenizer)
-    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
-    if tokenizer_folder.resolve() != folder.resolve():
-        shutil.copy(tokenizer_folder / TOKENIZER_FILE, folder / TOKENIZER_FILE)
+    tokenizer = Tokenizer.from_file(str(tokenizer_folder / TOKENIZER))
+    save_folder(folder, official_config(name, shape, tokenizer), weights, tokenizer_folder)

@@ -233,7 +233,7 @@ class Planner:
             np.array([len(row.prefix) for row in rows], np.int64),
             targets,
             mask,
-            np.array([i for row in rows for i in row.ids] or [0], np.int64),
+            np.array([i for row in rows for i in row.ids], np.int64),
             np.array([len(row.ids) for row in rows], np.int64),
             np.stack([_taught(row) for row in rows]),
         )

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from audio.mel_filters import HOP, N_FFT, mel_filters
 from training.asr.checkpoint import MEL_FLOOR
+from training.lengths import by_length
 from training.shards import RATE
 
 BINS = 128
@@ -21,18 +22,23 @@ class LogMel(nn.Module):
     filters: Tensor
     window: Tensor
 
-    def __init__(self, bins: int = BINS, floor: float = MEL_FLOOR) -> None:
-        """floor: least log10 of power."""
+    def __init__(self, bins: int = BINS, floor: float = MEL_FLOOR, rate: int = RATE) -> None:
+        """floor: least log10 of power; rate: samples a second, at which windows and hops last as long, and bins have as
+        many Hz, as at 16 kHz."""
         super().__init__()
-        self.floor = floor
+        self.floor, self.hop, self.scale = floor, HOP * rate // RATE, (RATE / rate) ** 2
         self.register_buffer("filters", torch.from_numpy(mel_filters(bins)))
-        self.register_buffer("window", torch.hann_window(N_FFT))
+        self.register_buffer("window", torch.hann_window(N_FFT * rate // RATE))
+
+    def power(self, samples: Tensor) -> Tensor:
+        """[B, n] float32 -> [B, bins, n // hop] as of 16 kHz."""
+        z = torch.stft(samples, len(self.window), self.hop, window=self.window, return_complex=True)  # edges reflected
+        power = z.real.square() + z.imag.square()
+        return self.filters @ power[:, : self.filters.shape[1], :-1] * self.scale
 
     def forward(self, samples: Tensor) -> Tensor:
-        """[B, n] float32 -> [B, bins, n // 160], (log10 power + 4) / 4."""
-        spectrum = torch.stft(samples, N_FFT, HOP, window=self.window, return_complex=True)  # centred, reflected edges
-        power = spectrum[..., :-1].abs() ** 2
-        return ((self.filters @ power).clamp(min=1e-10).log10().clamp(min=self.floor) + 4) / 4
+        """[B, n] float32 -> [B, bins, n // hop], (log10 power + 4) / 4."""
+        return (self.power(samples).clamp(min=1e-10).log10().clamp(min=self.floor) + 4) / 4
 
 
 def past_end(mel: Tensor, frames: Tensor) -> Tensor:
@@ -44,13 +50,11 @@ def heard(waves: Sequence[Tensor], mel: LogMel, chunk: int) -> Iterator[tuple[li
     """Batches of int16 waves, shortest first: their places, samples float32 [B, n] of whole chunks of so many frames,
     valid frames [B], log-mels. Less than half a second is padded and the padding counts, as in the official processor.
     """
-    order, step, device = sorted(range(len(waves)), key=lambda i: len(waves[i])), chunk * HOP, mel.window.device
-    while order:
-        size = max(1, min(256, _BATCH_SECONDS // (len(waves[order[0]]) // RATE + 1)))
-        group, order = order[:size], order[size:]
-        counted = [max(len(waves[i]), RATE // 2) for i in group]
-        samples = torch.zeros(len(group), -(-max(counted) // step) * step, device=device)
+    step, device = chunk * HOP, mel.window.device
+    counted = [max(len(wave), RATE // 2) for wave in waves]
+    for group in by_length(counted, _BATCH_SECONDS * RATE):
+        samples = torch.zeros(len(group), -(-counted[group[-1]] // step) * step, device=device)
         for row, i in zip(samples, group, strict=True):
             row[: len(waves[i])] = waves[i].to(device).float() / 32768
-        frames = torch.tensor([n // HOP for n in counted], device=device)
+        frames = torch.tensor([counted[i] // HOP for i in group], device=device)
         yield group, samples, frames, past_end(mel(samples), frames)

@@ -21,10 +21,10 @@ from training.asr.optimizer import Optimizer
 from training.asr.plan import ROW, VIEWS, Plan
 from training.asr.pool import assemble
 from training.asr.spectrogram import LogMel
+from training.learner import CAPTURE, captured, warm_up
 
 _FRAMES = ROW // HOP  # of an encoder row
 _MIDDLE = _FRAMES // 2
-_CAPTURE = "thread_local"  # what other threads ask of CUDA meanwhile does not end it
 
 
 class Inputs(NamedTuple):
@@ -87,7 +87,8 @@ def compile_layers(model: PocketASR) -> None:
 
 
 class Step:
-    """Captures lazily: the first batch of a shape is run eagerly a few times, then recorded."""
+    """`gradients` captures lazily: the first batch of a shape is run eagerly a few times, then recorded. `update`
+    applies the flat gradient."""
 
     def __init__(
         self,
@@ -97,20 +98,17 @@ class Step:
         optimizer: Optimizer,
         audio: Tensor,
         taught: Tensor | None = None,
-        *,
-        graphs: bool,
     ) -> None:
         """taught: a teacher's states of all of `audio` (teacher.py), which the model has a head for."""
         self._taught = taught
         self._config, self._model, self._mel, self._optimizer, self._audio = config, model, mel, optimizer, audio
-        self._graphs = graphs
-        device = audio.device
-        self._device = device
+        self._device = device = audio.device
+        self._graphs = device.type == "cuda"
         self.strength = torch.zeros((), device=device)
         self._captured: dict[
             tuple[int, ...], tuple[Inputs, Forward, list[Tensor], torch.cuda.CUDAGraph, torch.cuda.CUDAGraph]
         ] = {}
-        self._update: torch.cuda.CUDAGraph | None = None
+        self.update, _ = captured(optimizer.step, optimizer.clear, device)
         self._pool: tuple[int, int] | None = None
         self._one = torch.ones((), device=device)
 
@@ -178,34 +176,21 @@ class Step:
     def _backward(self, out: Forward, gradients: list[Tensor]) -> None:
         outputs, parameters = [out.loss, out.ctc, out.inner], self._optimizer.parameters
         found = torch.autograd.grad(outputs, parameters, [self._one, *gradients])
-        torch._foreach_copy_(self._optimizer.views, [g.float() for g in found])  # pyright: ignore[reportPrivateUsage]
+        torch._foreach_copy_([p.grad for p in parameters], [g.float() for g in found])
 
     def _capture(self, key: tuple[int, ...], plan: Plan, x: Inputs) -> None:
         static = Inputs(*(t.clone() for t in x))
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                self._eager(plan, static)
-            eager = self._optimizer.gradient.norm()
-        torch.cuda.current_stream().wait_stream(side)
+        warm_up(lambda: self._eager(plan, static))
         torch.cuda.synchronize()
         forward, backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(forward, pool=self._pool, capture_error_mode=_CAPTURE):
+        with torch.cuda.graph(forward, pool=self._pool, capture_error_mode=CAPTURE):
             out = self._forward(static)
         self._pool = self._pool or forward.pool()
         gradients = [torch.zeros_like(out.ctc), torch.zeros_like(out.inner)]
-        with torch.cuda.graph(backward, pool=self._pool, capture_error_mode=_CAPTURE):
+        with torch.cuda.graph(backward, pool=self._pool, capture_error_mode=CAPTURE):
             self._backward(out, gradients)
         kept = Forward(*(t.detach() for t in out))
         self._captured[key] = (static, kept, gradients, forward, backward)
-        forward.replay()
-        for gradient, found in zip(gradients, ctc_loss(kept.ctc, kept.inner, plan, self._config)[1], strict=True):
-            gradient.copy_(found)
-        backward.replay()
-        # Dropout and augmentation differ, so the two norms agree roughly only; a broken capture is far off.
-        replayed = float(self._optimizer.gradient.norm())
-        print(f"captured {key}: gradient norm eager {float(eager):.3f}, replayed {replayed:.3f}", flush=True)
 
     def gradients(self, plan: Plan) -> Tensor:
         """Fill the optimiser's flat gradient -> [cross-entropy, accuracy, consistency, distance to the teacher, CTC,
@@ -231,17 +216,3 @@ class Step:
             gradient.copy_(new)
         backward.replay()
         return torch.cat([out.report, loss])
-
-    def update(self) -> None:
-        """Apply the flat gradient."""
-        if not self._graphs:
-            self._optimizer.step()
-        elif self._update is None:
-            # The first steps create the optimiser's state outside the graph.
-            self._optimizer.step()
-            torch.cuda.synchronize()
-            self._update = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._update, capture_error_mode=_CAPTURE):
-                self._optimizer.step()
-        else:
-            self._update.replay()

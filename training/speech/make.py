@@ -4,21 +4,19 @@ One process drives one GPU; `share` K of N processes draws other orders than the
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from training.speech import takes
 from training.speech.batches import Batches, Order, Said
 from training.speech.script import Script, load_script
 from training.speech.takes import Checked
 from training.speech.voices import OWN, OWN_SPEEDS, SPEAKERS, SPEEDS, Voice, Voices
 from training.speech.weights import load
-from training.speech.write import HearingWriter, SpeakingWriter
+from training.speech.write import HearingWriter, SpeakingWriter, Writer
 from training.stages import Share
 
 _AHEAD = 6  # batches that may wait for a writer
@@ -55,26 +53,17 @@ def few_and_many(voices: Voices, rng: np.random.Generator, share: float) -> Spok
             yield other
 
 
-class Line:
-    """One kind of speech on its way: orders, batches, and the thread that writes."""
+class Writing:
+    """A writer in a thread of its own beside the device."""
 
-    def __init__(
-        self, orders: Iterator[Order], batches: Batches, writer: HearingWriter | SpeakingWriter, hours: float
-    ) -> None:
-        self.orders, self.batches, self.writer, self._hours = orders, batches, writer, hours
-        self._check = takes.hearing if isinstance(writer, HearingWriter) else takes.speaking
-        self._pool = ThreadPoolExecutor(1)
+    def __init__(self, writer: Writer) -> None:
+        self._writer, self._pool = writer, ThreadPoolExecutor(1)
         self._waiting: list[Future[None]] = []
-
-    @property
-    def done(self) -> float:
-        """Share of the hours that is made."""
-        return self.writer.tally.seconds / 3600 / self._hours
 
     @torch.inference_mode()
     def send(self, said: Said) -> None:
         """Check a batch on its device, fetch it beside what the device does next, and let it be written."""
-        checked = self._check(said.wave)
+        checked = self._writer.check(said.wave)
         columns = [checked.samples, checked.starts, checked.ends, checked.silent, checked.clipped]
         event = None
         if said.wave.is_cuda:
@@ -88,89 +77,65 @@ class Line:
     def _write(self, checked: Checked, said: Said, event: torch.cuda.Event | None) -> None:
         if event is not None:
             event.synchronize()
-        self.writer.add(checked, said.orders, said.durations)
+        self._writer.add(checked, said.orders, said.durations)
 
-    def advance(self) -> None:
-        """Take orders until a batch has been said."""
-        for order in self.orders:
-            batches = list(self.batches.add(order))
-            for said in batches:
-                self.send(said)
-            if batches:
-                return
-
-    def finish(self, deadline: float) -> None:
-        """Say what is planned, as long as there is time, and end the last shard."""
-        for said in self.batches.finish():
-            if time.monotonic() > deadline:
-                break
-            self.send(said)
+    def finish(self) -> None:
+        """Write what waits, and end the last shard."""
         for future in self._waiting:
             future.result()
         self._pool.shutdown()
-        self.writer.finish()
+        self._writer.finish()
 
 
 def make(
     *,
     weights: Path,
     script: Path,
+    hours: float,
     hearing: Path | None = None,
-    hours: float = 0.0,
     speaking: Path | None = None,
-    speaking_hours: float = 0.0,
     others: float = 0.0,
-    seconds: float = 1e9,
     device: str = "cuda:0",
     share: Share = (0, 1),
     seed: int = 1,
 ) -> None:
-    """Speech: shards of hearing and of speaking in a folder each, of so many hours (all shares together), or what is
-    made in so many seconds. others: share of speaking that thousands of speakers say beside our own voices; weights:
-    folder that `convert` wrote. Prints what was made about twice a minute."""
+    """Speech: so many hours (all shares together) of shards in a folder, for hearing or for speaking. others: share of
+    speaking that thousands of speakers say beside our own voices; weights: folder that `convert` wrote. Prints what
+    was made about twice a minute."""
+    if (hearing is None) == (speaking is None):
+        raise ValueError("make: give --hearing or --speaking")
     start = told = time.monotonic()
     number, count = share
     where = torch.device(device)
     if where.type == "cuda":
         torch.cuda.set_device(where)
-        torch.backends.cudnn.allow_tf32 = False  # the resampler; the network's large part is float16
+        torch.backends.cudnn.allow_tf32 = False  # durations as on a processor; the network's large part is float16
     torch.manual_seed(seed * 1000 + number)
     model = load(weights).to(where)
     if where.type == "cuda":
         model.decoder.half()
-    voices, sentences = Voices(weights / "voices.safetensors", where), load_script(script)
-    lines: dict[str, Line] = {}
-
-    def line(name: str, drawn: Callable[..., Spoken], writer: HearingWriter | SpeakingWriter, wanted: float) -> None:
-        # Of few hours, batches are smaller: what waits in them until the end is less.
-        size = min(_BATCH_SECONDS, max(wanted / count * 3600 / 800, 8.0))
-        rng = np.random.default_rng([seed, number, len(lines)])
-        said = orders(sentences, rng, drawn(voices, rng))
-        lines[name] = Line(said, Batches(model, voices, where, _ROWS, size), writer, wanted / count)
-
-    if hearing and hours > 0:
-        line("hearing", any_voice, HearingWriter(hearing, number), hours)
-    if speaking and speaking_hours > 0:
-        line("speaking", partial(few_and_many, share=others), SpeakingWriter(speaking, number), speaking_hours)
+    voices, rng = Voices(weights / "voices.safetensors", where), np.random.default_rng([seed, number, 0])
+    wanted = hours / count
+    # Of few hours, batches are smaller: what waits in them until the end is less.
+    batches = Batches(model, voices, where, _ROWS, min(_BATCH_SECONDS, max(wanted * 3600 / 800, 8.0)))
+    spoken_by = any_voice(voices, rng) if hearing else few_and_many(voices, rng, others)
+    writer: Writer = HearingWriter(hearing, number) if hearing else SpeakingWriter(speaking or Path(), number)
+    writing = Writing(writer)
 
     def tell() -> None:
         spent = time.monotonic() - start
-        total = sum(made.writer.tally.seconds for made in lines.values())
-        parts = [
-            f"{name} {made.writer.tally.seconds / 3600:.2f} h {dict(made.writer.tally.counts)}, "
-            f"{made.batches.too_long} too long"
-            for name, made in lines.items()
-        ]
-        print(f"share {number}: {spent:.0f} s, {total / spent:.0f} × real time; {'; '.join(parts)}", flush=True)
+        made = f"{writer.seconds / 3600:.2f} h {dict(writer.counts)}, {batches.too_long} too long"
+        print(f"share {number}: {spent:.0f} s, {writer.seconds / spent:.0f} × real time; {made}", flush=True)
 
-    while time.monotonic() - start < seconds:
-        behind = min(lines.values(), key=lambda one: one.done, default=None)
-        if behind is None or behind.done >= 1:
+    for order in orders(load_script(script), rng, spoken_by):
+        for said in batches.add(order):
+            writing.send(said)
+        if writer.seconds >= wanted * 3600:
             break
-        behind.advance()
         if time.monotonic() - told > 30:
             told = time.monotonic()
             tell()
-    for one in lines.values():
-        one.finish(start + seconds)
+    for said in batches.finish():
+        writing.send(said)
+    writing.finish()
     tell()

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
+
+from training.checkpoint import save_weights
 
 _ENGLISH = ("af_", "am_", "bf_", "bm_")
 ENGLISH_SHARE = 0.75  # of draws; the other voices speak English with an accent
@@ -47,15 +49,12 @@ class Voice:
 def save_voices(files: Mapping[str, bytes], path: Path) -> None:
     """Voices of the package (`package/voices/NAME.bin`) as one safetensors file in float16."""
     start, end = "package/voices/", ".bin"
-    table = {
-        name.removeprefix(start).removesuffix(end): torch.from_numpy(
-            np.frombuffer(data, np.float32).reshape(510, 256).astype(np.float16)
-        )
+    found = {
+        name.removeprefix(start).removesuffix(end): np.frombuffer(data, np.float32).reshape(510, 256)
         for name, data in files.items()
         if name.startswith(start)
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(table, path)
+    save_weights({name: torch.from_numpy(styles.copy()) for name, styles in found.items()}, path)
 
 
 class Voices:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from training.checkpoint import load_weights
 from training.speech.kokoro import Kokoro
 
 FILE = "kokoro.safetensors"
@@ -109,15 +109,8 @@ def _after_casts(node: Any, readers: dict[str, Any]) -> Any:
     return _after_casts(node, readers) if node.op_type == "Cast" else node
 
 
-def save(state: dict[str, Tensor], folder: Path) -> Path:
-    """Write the file, as float16."""
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file({name: value.half().contiguous() for name, value in state.items()}, folder / FILE)
-    return folder / FILE
-
-
 def load(folder: Path) -> Kokoro:
     """The network in float32, from the file in `folder` (python -m training.speech convert makes it)."""
     model = Kokoro()
-    model.load_state_dict({name: value.float() for name, value in load_file(folder / FILE).items()})
+    model.load_state_dict(load_weights(folder / FILE))
     return model.requires_grad_(False).eval()

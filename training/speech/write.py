@@ -5,21 +5,23 @@ Writers get a checked batch in the processor's memory and run in threads of thei
 """
 
 import json
-import os
 import zlib
+from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import soxr
 from numpy.typing import NDArray
+from torch import Tensor
 
 from training.speech.batches import Order
 from training.speech.phonemes import SILENT, SPACE, VOCABULARY
 from training.speech.script import groups
-from training.speech.takes import HEARING_RATE, RATE, Checked, plausible
+from training.speech.takes import HEARING_RATE, RATE, Checked, hearing, plausible, speaking
 from training.tts.config import FRAME, LABEL
-from training.tts.phones import IPA, NUMBER, SILENCE, UNKNOWN
+from training.tts.phones import NUMBER, SILENCE, UNKNOWN
 from training.tts.speech import Utterance, join, levelled
 
 _FRAME_SECONDS = 0.025  # of a duration
@@ -27,7 +29,7 @@ _SHARD_SECONDS = 600
 _LEAD_SECONDS = 0.04  # a word sounds so much before its durations say: measured at onsets behind pauses
 _PAUSE = 5  # frames from which a space between words is silence
 _HELD_OUT = 64  # one text of so many is kept from training a speaking model, beside some speakers
-_PHONE = {VOCABULARY[letter]: NUMBER[name] for letter, name in IPA.items() if letter in VOCABULARY}
+_PHONE = {VOCABULARY[letter]: number for letter, number in NUMBER.items() if letter in VOCABULARY}
 _MARKS = frozenset(VOCABULARY[c] for c in "ˈˌ")
 _LONG = VOCABULARY["ː"]
 
@@ -45,17 +47,10 @@ def word_starts(order: Order, durations: NDArray[np.int64], first: int, rate: in
 
 def phone_labels(tokens: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """A phone for every token: marks have their sound's; spaces are UNKNOWN."""
-    labels = np.full(len(tokens), SILENCE, np.uint8)
-    following = SILENCE
-    for i in range(len(tokens) - 1, -1, -1):
-        token = int(tokens[i])
-        if token in _PHONE:
-            following = _PHONE[token]
-            labels[i] = following
-        elif token in _MARKS:
-            labels[i] = following
-        elif token == SPACE:
-            labels[i] = UNKNOWN
+    labels = np.array([_PHONE.get(t, UNKNOWN if t == SPACE else SILENCE) for t in tokens.tolist()], np.uint8)
+    for i in range(len(tokens) - 2, -1, -1):
+        if tokens[i] in _MARKS:
+            labels[i] = labels[i + 1]
     for i in range(1, len(tokens)):
         if tokens[i] == _LONG:
             labels[i] = labels[i - 1]
@@ -82,113 +77,107 @@ def quiet_ends(labels: NDArray[np.uint8], wave: NDArray[np.int16]) -> NDArray[np
     return made
 
 
-def sounds(order: Order) -> int:
-    """Phones of an order: tokens that sound."""
-    return sum(1 for t in order.tokens.tolist() if t not in SILENT)
+class Writer(ABC):
+    """Keeps what is right of takes, and writes a shard of every ten minutes. counts: takes by what became of them;
+    seconds: kept."""
 
-
-class Tally:
-    """Takes kept and dropped, by reason; seconds kept."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.seconds = 0.0
-
-    def verdict(self, order: Order, take: Checked, row: int, seconds: float) -> bool:
-        """Whether the take is kept."""
-        if bool(take.silent[row]):
-            reason = "silent"
-        elif bool(take.clipped[row]):
-            reason = "clipped"
-        elif not plausible(sounds(order), seconds):
-            reason = "implausible length"
-        else:
-            reason = "kept"
-            self.seconds += seconds
-        self.counts[reason] += 1
-        return reason == "kept"
-
-
-class HearingWriter:
-    """`wNN_KKKK.pcm` (int16, 16 kHz) and, last, `wNN_KKKK.json`: [start, length, text, "kokoro", [[sample, words
-    before it], ...]] of every take."""
+    rate: int
+    check: Callable[[Tensor], Checked]
 
     def __init__(self, folder: Path, share: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._share, self._shard = folder, share, 0
-        while (folder / f"{self._name()}.json").exists():
-            self._shard += 1
-        self.tally = Tally()
-        self._begin()
+        self.counts: Counter[str] = Counter()
+        self.seconds = self._written = 0.0
 
-    def _name(self) -> str:
-        return f"w{self._share:02d}_{self._shard:04d}"
+    @abstractmethod
+    def keep(self, order: Order, said: NDArray[np.int16], start: int, durations: NDArray[np.int64]) -> None:
+        """A take's speech, which begins at sample `start`; durations: with both pads."""
 
-    def _begin(self) -> None:
-        self._parts: list[NDArray[np.int16]] = []
-        self._items: list[tuple[int, int, str, str, list[tuple[int, int]]]] = []
-        self._length = 0
+    @abstractmethod
+    def path(self) -> Path:
+        """Of the present shard: what is written last."""
+
+    @abstractmethod
+    def write(self, path: Path) -> None:
+        """What was kept since the last shard."""
 
     def add(self, take: Checked, orders: list[Order], durations: NDArray[np.int64]) -> None:
         """One batch."""
         samples = take.samples.numpy()
         for row, order in enumerate(orders):
             start, end = int(take.starts[row]), int(take.ends[row])
-            if not self.tally.verdict(order, take, row, (end - start) / HEARING_RATE):
-                continue
-            words = word_starts(order, durations[row, : len(order.tokens) + 2], start, HEARING_RATE)
-            self._items.append((self._length, end - start, order.text, "kokoro", words))
-            self._parts.append(samples[row, start:end])
-            self._length += end - start
-            if self._length >= _SHARD_SECONDS * HEARING_RATE:
-                self.finish()
+            seconds = (end - start) / self.rate / order.voice.pitch
+            phones = sum(token not in SILENT for token in order.tokens.tolist())
+            if bool(take.silent[row]):
+                verdict = "silent"
+            elif bool(take.clipped[row]):
+                verdict = "clipped"
+            elif not plausible(phones, seconds):
+                verdict = "implausible length"
+            else:
+                verdict = "kept"
+                self.seconds += seconds
+                self.keep(order, samples[row, start:end], start, durations[row, : len(order.tokens) + 2])
+                if self.seconds - self._written >= _SHARD_SECONDS:
+                    self.finish()
+            self.counts[verdict] += 1
 
     def finish(self) -> None:
         """Write what there is as a shard."""
-        if not self._items:
-            return
-        pcm, words = (self._folder / f".{self._name()}.{kind}" for kind in ("pcm", "json"))
-        np.concatenate(self._parts).tofile(pcm)
-        words.write_text(json.dumps(self._items))
-        os.replace(pcm, self._folder / f"{self._name()}.pcm")
-        os.replace(words, self._folder / f"{self._name()}.json")
-        self._shard += 1
-        self._begin()
+        if self.seconds > self._written:
+            while self.path().exists():
+                self._shard += 1
+            self.write(self.path())
+            self._written = self.seconds
 
 
-class SpeakingWriter:
-    """Shards of training.tts.speech, `speech-SS-KKKK.npz`, all voices in each; a speaker's utterances lie together."""
+class HearingWriter(Writer):
+    """`wNN_KKKK.pcm` (int16, 16 kHz) and, last, `wNN_KKKK.json`: [start, length, text, "kokoro", [[sample, words
+    before it], ...]] of every take."""
+
+    rate, check = HEARING_RATE, staticmethod(hearing)
 
     def __init__(self, folder: Path, share: int) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._share, self._shard = folder, share, 0
+        super().__init__(folder, share)
+        self._parts: list[NDArray[np.int16]] = []
+        self._items: list[tuple[int, int, str, str, list[tuple[int, int]]]] = []
+
+    def keep(self, order: Order, said: NDArray[np.int16], start: int, durations: NDArray[np.int64]) -> None:
+        words = word_starts(order, durations, start, HEARING_RATE)
+        at = self._items[-1][0] + self._items[-1][1] if self._items else 0
+        self._items.append((at, len(said), order.text, "kokoro", words))
+        self._parts.append(said)
+
+    def path(self) -> Path:
+        return self._folder / f"w{self._share:02d}_{self._shard:04d}.json"
+
+    def write(self, path: Path) -> None:
+        np.concatenate(self._parts).tofile(path.with_suffix(".pcm"))
+        path.with_suffix(".part").write_text(json.dumps(self._items))
+        path.with_suffix(".part").rename(path)
+        self._parts, self._items = [], []
+
+
+class SpeakingWriter(Writer):
+    """Shards of training.tts.speech, `speech-SS-KKKK.npz`, all voices in each; a speaker's utterances lie together."""
+
+    rate, check = RATE, staticmethod(speaking)
+
+    def __init__(self, folder: Path, share: int) -> None:
+        super().__init__(folder, share)
         self._pieces: list[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]] = []
-        self._frames = 0
-        self.tally = Tally()
 
-    def add(self, take: Checked, orders: list[Order], durations: NDArray[np.int64]) -> None:
-        """One batch."""
-        samples = take.samples.numpy()
-        for row, order in enumerate(orders):
-            voice, start, end = order.voice, int(take.starts[row]), int(take.ends[row])
-            if not self.tally.verdict(order, take, row, (end - start) / RATE / voice.pitch):
-                continue
-            said = samples[row, start:end].astype(np.float32) / 32768
-            wave = levelled(said if voice.pitch == 1 else soxr.resample(said, RATE * voice.pitch, RATE))
-            lasting = durations[row, : len(order.tokens) + 2]
-            labels = quiet_ends(frame_labels(order, lasting, start, len(wave) // LABEL), wave)
-            held_out = voice.held_out or zlib.crc32(order.text.encode()) % _HELD_OUT == 0
-            made = Utterance(order.spoken, voice.name, len(wave) // FRAME, held_out)
-            self._pieces.append((made, wave, labels))
-            self._frames += made.frames
-            if self._frames * FRAME >= _SHARD_SECONDS * RATE:
-                self.finish()
+    def keep(self, order: Order, said: NDArray[np.int16], start: int, durations: NDArray[np.int64]) -> None:
+        voice, wave = order.voice, said.astype(np.float32) / 32768
+        wave = levelled(wave if voice.pitch == 1 else soxr.resample(wave, RATE * voice.pitch, RATE))
+        labels = quiet_ends(frame_labels(order, durations, start, len(wave) // LABEL), wave)
+        held_out = voice.held_out or zlib.crc32(order.text.encode()) % _HELD_OUT == 0
+        self._pieces.append((Utterance(order.spoken, voice.name, len(wave) // FRAME, held_out), wave, labels))
 
-    def finish(self) -> None:
-        """Write what there is as a shard."""
-        if not self._pieces:
-            return
-        while (path := self._folder / f"speech-{self._share:02d}-{self._shard:04d}.npz").exists():
-            self._shard += 1
+    def path(self) -> Path:
+        return self._folder / f"speech-{self._share:02d}-{self._shard:04d}.npz"
+
+    def write(self, path: Path) -> None:
         join(sorted(self._pieces, key=lambda piece: piece[0].speaker)).save(path)
-        self._pieces, self._frames = [], 0
+        self._pieces = []

@@ -9,14 +9,14 @@ from training.stages import asked
 from training.transcript import lines_of
 from training.tts.checkpoint import load_talker, save_checkpoint
 from training.tts.codec import load_codec
-from training.tts.codec_run import CodecRun, CodecTrainer
-from training.tts.codes import encode, load_codes
+from training.tts.codec_run import CodecTrainer
+from training.tts.codes import encode, own_codes
 from training.tts.config import FRAMES_AN_HOUR, Config
 from training.tts.decoder_run import DecoderRun, DecoderTrainer
-from training.tts.own_codes import own_codes
 from training.tts.recordings import read_recordings, write_codes
 from training.tts.references import References
-from training.tts.speech import shards
+from training.tts.run import SliceRun
+from training.tts.speech import load, shards
 from training.tts.talker_run import TalkerRun, TalkerTrainer
 from training.tts.text import speakable
 from training.tts.tokenizer import train_tokenizer
@@ -35,7 +35,7 @@ def save_recordings(tar: Path, /, *, out: Path) -> None:
     read_recordings(tar).save(out)
 
 
-def train_codec(given: CodecRun) -> None:
+def train_codec(given: SliceRun) -> None:
     """Train the codec for a number of seconds. ear: of `training.asr shipped`, by what it hears slices are compared."""
     CodecTrainer(CONFIG, given).train()
 
@@ -44,7 +44,7 @@ def save_codes(*, codec: Path, speech: tuple[Path, ...], out: Path, device: str 
     """Codes (an .npz) of speech."""
     codes = encode(load_codec(codec), shards(speech), torch.device(device))
     codes.save(out)
-    print(f"{len(codes.text)} utterances, {len(codes.codes) / FRAMES_AN_HOUR:.2f} h")
+    print(f"{len(codes.utterances)} utterances, {len(codes.arrays['codes']) / FRAMES_AN_HOUR:.2f} h")
 
 
 def train_talker(given: TalkerRun) -> None:
@@ -59,7 +59,7 @@ def save_own_codes(
     talker."""
     words, trained, where = Tokenizer.from_file(str(tokenizer)), load_talker(talker, CONFIG), torch.device(device)
     references = References(shards(speech), CONFIG.speakers, where)
-    own_codes(trained, load_codes(codes), CONFIG, words, where, references).save(out)
+    own_codes(trained, load(codes), CONFIG, words, references).save(out)
 
 
 def train_decoder(given: DecoderRun) -> None:

@@ -6,22 +6,19 @@ folder/speech_tokenizer/config.json, model.safetensors (`decoder.*`; the encoder
 before it is tokenised.
 """
 
-import json
-import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
-from training.tts.codec import Codec, half
+from training.checkpoint import TOKENIZER, WEIGHTS, load_weights, save_folder, save_weights, write_json
+from training.tts.codec import Codec, stored
 from training.tts.config import FRAME, RATE, CodecShape, Config
 from training.tts.prompt import LANGUAGE, codec_ids
 from training.tts.talker import Talker, official
 from training.tts.text import RULES
-from training.tts.tokenizer import FILE, text_ids
+from training.tts.tokenizer import text_ids
 
 TEMPERATURE, TOP_K = 0.2, 50
 """Of codebook 0: at 0.4 a tenth more words were misheard, below 0.2 no fewer. The other codebooks take the likeliest
@@ -97,38 +94,26 @@ def codec_config(shape: CodecShape) -> dict[str, Any]:
 
 
 def save_talker(talker: Talker, path: Path) -> None:
-    """model.safetensors: `talker.*` and `speaker_encoder.*`, float16."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".part")
-    save_file({official(k): v for k, v in half(talker.state_dict()).items()}, temporary, {"format": "pt"})
-    temporary.rename(path)
+    """model.safetensors: `talker.*` and `speaker_encoder.*`."""
+    save_weights(official(talker), path)
 
 
 def load_talker(path: Path, config: Config) -> Talker:
     """A talker of `config`'s shape with the weights of `path`."""
     talker = Talker(config.talker, config.codec, config.speaker)
-    talker.load_state_dict({k.removeprefix("talker."): v.float() for k, v in load_file(path).items()})
+    talker.load_state_dict({k.removeprefix("talker."): v for k, v in load_weights(path).items()})
     return talker.eval()
-
-
-def _write(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=1) + "\n")
 
 
 def save_checkpoint(
     config: Config, codec: Codec, talker: Talker, tokenizer_folder: Path, voices: tuple[str, ...], folder: Path
 ) -> None:
     """The whole checkpoint folder."""
-    speech = folder / "speech_tokenizer"
-    speech.mkdir(parents=True, exist_ok=True)
-    tokenizer = Tokenizer.from_file(str(tokenizer_folder / FILE))
-    _write(folder / "config.json", model_config(config, tokenizer, voices))
+    tokenizer = Tokenizer.from_file(str(tokenizer_folder / TOKENIZER))
+    save_folder(folder, model_config(config, tokenizer, voices), official(talker), tokenizer_folder)
     sampling = dict(do_sample=True, temperature=TEMPERATURE, top_k=TOP_K, top_p=1.0, repetition_penalty=1.0)
     predictor = dict(subtalker_dosample=True, subtalker_temperature=1.0, subtalker_top_k=1, subtalker_top_p=1.0)
-    _write(folder / "generation_config.json", sampling | predictor | dict(max_new_tokens=MAX_FRAMES))
-    save_talker(talker, folder / "model.safetensors")
-    _write(speech / "config.json", codec_config(codec.shape))
-    weights: dict[str, torch.Tensor] = {f"decoder.{k}": v for k, v in half(codec.decoder.state_dict()).items()}
-    save_file(weights, speech / "model.safetensors", {"format": "pt"})
-    if tokenizer_folder.resolve() != folder.resolve():
-        shutil.copy(tokenizer_folder / FILE, folder / FILE)
+    write_json(folder / "generation_config.json", sampling | predictor | dict(max_new_tokens=MAX_FRAMES))
+    speech = folder / "speech_tokenizer"
+    save_weights({f"decoder.{k}": v for k, v in stored(codec.decoder.state_dict()).items()}, speech / WEIGHTS)
+    write_json(speech / "config.json", codec_config(codec.shape))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from training.checkpoint import load_weights, save_weights
 from training.tts.config import CodecShape
 from training.tts.decoder import Decoder
 from training.tts.encoder import Encoder
@@ -23,7 +23,7 @@ class Codec(nn.Module):
         super().__init__()
         self.shape = shape
         self.encoder, self.decoder = Encoder(shape), Decoder(shape)
-        self.phone_head = nn.Linear(shape.codebook_dim, 4 * len(PHONES))
+        self.phone_head = nn.Linear(shape.codebook_dim, 4 * PHONES)
 
     @torch.no_grad()
     def encode(self, wave: Tensor) -> Tensor:
@@ -35,25 +35,19 @@ class Codec(nn.Module):
         return self.phone_head(semantic.transpose(1, 2)).view(semantic.shape[0], 4 * semantic.shape[2], -1)
 
 
-def half(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """float16 on the CPU; a codebook is stored as its entries (usage 1), which float16 holds well."""
-    out: dict[str, Tensor] = {}
-    for key, value in weights.items():
+def stored(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights of which a codebook is its entries (usage 1), which float16 holds well."""
+    out = dict(weights)
+    for key, usage in weights.items():
         if key.endswith("cluster_usage"):
-            value = torch.ones_like(value)
-        elif key.endswith("embedding_sum"):
-            usage = weights[key.removesuffix("embedding_sum") + "cluster_usage"]
-            value = value / usage.clamp(min=1e-5)[:, None]
-        out[key] = value.detach().to("cpu", torch.float16 if value.is_floating_point() else value.dtype).contiguous()
+            sums = key.removesuffix("cluster_usage") + "embedding_sum"
+            out[key], out[sums] = torch.ones_like(usage), weights[sums] / usage.clamp(min=1e-5)[:, None]
     return out
 
 
 def save_codec(codec: Codec, path: Path) -> None:
-    """One safetensors file, float16, encoder included; the shape stands in its metadata."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".part")
-    save_file(half(codec.state_dict()), temporary, {"format": "pt", "shape": json.dumps(asdict(codec.shape))})
-    temporary.rename(path)
+    """One file, encoder included; the shape stands in its metadata."""
+    save_weights(stored(codec.state_dict()), path, shape=json.dumps(asdict(codec.shape)))
 
 
 def load_codec(path: Path) -> Codec:
@@ -63,10 +57,10 @@ def load_codec(path: Path) -> Codec:
         ValueError: it does not fit that shape; says where.
     """
     with safe_open(path, "pt") as file:
-        stored = json.loads(file.metadata()["shape"])
-    codec = Codec(CodecShape(**{k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}))
+        shape = json.loads(file.metadata()["shape"])
+    codec = Codec(CodecShape(**{k: tuple(v) if isinstance(v, list) else v for k, v in shape.items()}))
     try:
-        codec.load_state_dict({k: v.float() for k, v in load_file(path).items()})
+        codec.load_state_dict(load_weights(path))
     except RuntimeError as error:
         raise ValueError(f"{path}: {error}") from error
     return codec.eval()

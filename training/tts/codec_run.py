@@ -1,56 +1,48 @@
 """A run of codec training: a number of seconds, past the codebooks first, then through them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from training.learner import autocast
 from training.ranks import Ranks
-from training.tts.codec import Codec, load_codec
+from training.tts.codec import Codec
 from training.tts.config import CodecTraining, Config
-from training.tts.crops import Store
+from training.tts.crops import Store, stores
 from training.tts.ear import Ear
-from training.tts.graph import Learner, autocast
 from training.tts.phones import UNKNOWN
-from training.tts.run import BETAS, DECAY, TEST_CROPS, Run, Step, Trainer
-from training.tts.speech import load_shard, shards
+from training.tts.run import TEST_CROPS, SliceRun, SliceStep, SliceTrainer, learner
 
 MEASURES = ("spectral distance", "phone cross-entropy", "commitment", "ear distance", "gradient norm")
-_HELD_OUT_HOURS = 0.5
 
 
-class CodecStep(Step[CodecTraining]):
+class CodecStep(SliceStep):
     """Weights, optimiser and buffers of a run."""
 
-    def __init__(
-        self, codec: Codec, training: CodecTraining, speech: Store, ear: Ear | None, ranks: Ranks, *, graphs: bool
-    ) -> None:
-        super().__init__(training, codec.decoder, MEASURES, ear, ranks, graphs=graphs)
-        self.codec, self.speech = codec, speech
-        groups = [{"params": list(codec.parameters()), "weight_decay": DECAY}]
-        self.learner = Learner(groups, self.device, BETAS, training.clip)
-        self.modules, self.learners = {"codec": codec}, {"optimizer": self.learner}
-
-    def draw(self) -> tuple[Tensor, ...]:
-        return self.speech.crop(self.training.batch, self.training.frames, self.training.gain)
+    def __init__(self, codec: Codec, training: CodecTraining, speech: Store, ear: Ear | None, ranks: Ranks) -> None:
+        parts = {"codec": codec, "optimizer": learner(codec, ranks.device, training.clip)}
+        super().__init__(training, codec.decoder, MEASURES, ear, ranks, parts)
+        self.training, self.codec, self.speech = training, codec, speech
 
     def shared(self) -> list[Tensor]:
         return list(self.decoder.quantizer.buffers())
 
     def begin(self, *, free: bool) -> Callable[[], None]:
-        """What does one step and fills its own buffers; `free`: the encoder reaches the decoder past the codebooks."""
-        return self.captured(lambda: self._gradients(free=free))
+        """What does one step; `free`: the encoder reaches the decoder past the codebooks."""
+        t = self.training
+        return self.whole(
+            lambda: (*self.speech.crop(t.batch, t.frames, t.gain), self.starts()), partial(self._gradients, free=free)
+        )
 
-    def _gradients(self, *, free: bool) -> None:
+    def _gradients(self, wave: Tensor, labels: Tensor, start: Tensor, *, free: bool) -> None:
         t, codec, quantizer = self.training, self.codec, self.decoder.quantizer
-        wave, labels = self.crop
         with autocast(self.device):
             z = codec.encoder(wave)
             quantised = quantizer.bypass(z) if free else quantizer(z.float(), t.ema, t.dead_usage)
-            decoded, real = self.slices(quantised.value, wave)
+            decoded, real = self.slices(quantised.value, wave, start)
             distance, heard = self.distance(decoded, real), self.heard(decoded, real)
             logits = codec.phone_logits(quantised.semantic).float()
             phone = F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=UNKNOWN, reduction="sum")
@@ -64,61 +56,41 @@ class CodecStep(Step[CodecTraining]):
         """k-means of all books over encoder outputs of a few batches."""
         t = self.training
         self.codec.eval()
-        z = torch.cat([self.codec.encoder(self.speech.crop(t.batch, t.frames).wave).float() for _ in range(batches)])
-        vectors = z.shape[0] * z.shape[2]
-        usage = t.batch * t.frames / self.codec.shape.codebook_size
-        if vectors < self.codec.shape.codebook_size:
-            raise ValueError(
-                f"codec_training.batch × frames: {vectors} vectors do not make {self.codec.shape.codebook_size} entries"
-            )
-        self.codec.decoder.quantizer.cluster(z, usage)
+        z = torch.cat([self.codec.encoder(self.speech.crop(t.batch, t.frames)[0]).float() for _ in range(batches)])
+        vectors, entries = z.shape[0] * z.shape[2], self.codec.shape.codebook_size
+        if vectors < entries:
+            raise ValueError(f"codec_training.batch × frames: {vectors} vectors do not make {entries} entries")
+        self.codec.decoder.quantizer.cluster(z, t.batch * t.frames / entries)
         self._ranks.copy(self.shared())
         self.codec.train()
 
 
-@dataclass(frozen=True, kw_only=True)
-class CodecRun(Run):
-    """start: a codec.safetensors to begin from; hours: of speech at most."""
+class CodecTrainer(SliceTrainer):
+    """Owns the codec and its steps. The first `unquantised_steps` are past the codebooks: there the rate does not fall,
+    and after them it rises anew."""
 
-    start: Path | None = None
-    hours: float = 40.0
-
-
-class CodecTrainer(Trainer[CodecStep]):
-    """Owns the codec, its step and the progress of one run."""
-
-    def __init__(self, config: Config, run: CodecRun) -> None:
-        t = config.codec_training
+    def __init__(self, config: Config, run: SliceRun) -> None:
+        t = self.training = config.codec_training
         super().__init__("codec", MEASURES, config, t, run)
-        self.codec = load_codec(run.start) if run.start else Codec(config.codec)
-        if self.codec.shape != config.codec:
-            raise ValueError(f"{run.start}: {self.codec.shape}, configured is {config.codec}")
-        self.codec.to(self.device).train()
-        self.speech, self.held_out = Store(run.hours, self.device), Store(_HELD_OUT_HOURS, self.device)
-        for shard in map(load_shard, shards(run.speech)):
-            for utterance, wave, labels in shard.pieces():
-                (self.held_out if utterance.held_out else self.speech).add(wave, labels)
-            if self.speech.full:
-                break
+        self.codec = Codec(config.codec).to(self.device).train()
+        self.speech, self.held_out = stores(run.speech, (), self.device)
         self.say(f"{self.speech.hours:.2f} h, held out {self.held_out.hours:.2f} h")
-        self.step = CodecStep(self.codec, t, self.speech, self.ear, self.ranks, graphs=run.graphs)
-        self.free = 0 if run.start else t.unquantised_steps
-        self.take()
+        self.steps = CodecStep(self.codec, t, self.speech, self.ear, self.ranks)
+        self._step: Callable[[], None] | None = None
+        self.take(self.steps.parts)
 
-    def train(self) -> None:
-        """Always leaves a checkpoint."""
-        self.progress.begin()
-        if self.free and not self.progress.count:
-            self.go(self.step.begin(free=True), self.free, free=self.free)
-            self.step.begin_codebooks()
+    def step(self, done: float) -> Tensor:
+        beyond = self.count - self.training.unquantised_steps
+        if beyond == 0:
+            self.steps.begin_codebooks()
             self.say("codebooks begun")
-        self.go(self.step.begin(free=False), self.run.steps, free=self.free)
-        self.save()
-        self.ranks.end()
+        if self._step is None or beyond == 0:
+            self._step = None  # its memory is the next one's
+            self._step = self.steps.begin(free=beyond < 0)
+        self.set_rate(*(done, beyond) if beyond >= 0 else (0.0, self.count))
+        self._step()
+        return self.steps.measures
 
-    def tests(self) -> tuple[Tensor, Tensor] | None:
-        frames = self.training.frames
-        if not self.held_out.fits(frames):
-            return None
-        wave = self.held_out.crop(TEST_CROPS, frames).wave
+    def tests(self) -> tuple[Tensor, Tensor]:
+        wave, _ = self.held_out.crop(TEST_CROPS, self.training.frames)
         return self.codec.encode(wave), wave

@@ -1,92 +1,72 @@
-"""Utterances as codes: what the talker learns from. One file holds all utterances that a codec has encoded."""
+"""Codes that stand for utterances: what the talker and the decoder learn from."""
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
+from training.learner import autocast
+from training.lengths import by_length
 from training.tts.codec import Codec
-from training.tts.config import FRAME
-from training.tts.graph import autocast
-from training.tts.speech import Utterance, load_shard
+from training.tts.config import FRAME, Config
+from training.tts.references import References
+from training.tts.rows import Layout
+from training.tts.speech import Speech, concatenate, load
+from training.tts.talker import Talker
+from training.tts.talker_step import heard_voices, with_own
 
-_BATCH_SECONDS = 800
-
-
-@dataclass(frozen=True)
-class Codes:
-    """codes int16 [frames, K] of all utterances in a row; lengths, held_out [n]; text, speaker [n]."""
-
-    codes: NDArray[np.int16]
-    lengths: NDArray[np.int64]
-    text: list[str]
-    speaker: list[str]
-    held_out: NDArray[np.bool_]
-
-    def of(self, i: int) -> NDArray[np.int16]:
-        """Codes int16 [frames, K] of utterance i."""
-        return self.codes[self._ends[i] - self.lengths[i] : self._ends[i]]
-
-    @cached_property
-    def _ends(self) -> NDArray[np.int64]:
-        return np.cumsum(self.lengths)
-
-    def save(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".part.npz")
-        np.savez(
-            temporary, codes=self.codes, lengths=self.lengths, held_out=self.held_out,
-            text=np.array("\n".join(self.text)), speaker=np.array("\n".join(self.speaker)),
-        )  # fmt: skip
-        temporary.rename(path)
-
-
-def load_codes(path: Path) -> Codes:
-    with path.open("rb") as file, np.load(file) as z:  # np.load leaves a broken one open
-        text, speaker = str(z["text"]).split("\n"), str(z["speaker"]).split("\n")
-        return Codes(z["codes"], z["lengths"], text, speaker, z["held_out"])
-
-
-def concatenate(parts: list[Codes]) -> Codes:
-    return Codes(
-        np.concatenate([p.codes for p in parts]), np.concatenate([p.lengths for p in parts]),
-        [t for p in parts for t in p.text], [s for p in parts for s in p.speaker],
-        np.concatenate([p.held_out for p in parts]),
-    )  # fmt: skip
+_FRAMES, _POSITIONS = 10_000, 32_768  # of a batch: of the codec's encoder, of the talker
 
 
 @torch.no_grad()
-def encode(codec: Codec, paths: list[Path], device: torch.device) -> Codes:
+def encode(codec: Codec, paths: list[Path], device: torch.device) -> Speech:
     """Codes of every utterance in the shards `paths`, in their order. Rows of about one length are encoded together;
     the encoder sees silence after a shorter one, as it does at the end of any utterance.
     """
     codec.to(device).eval()
-    rows: list[tuple[Utterance, NDArray[np.int16]]] = []
-    for shard in map(load_shard, paths):
-        order = sorted(enumerate(shard.pieces()), key=lambda piece: piece[1][0].frames)
-        found: dict[int, tuple[Utterance, NDArray[np.int16]]] = {}
-        at = 0
-        while at < len(order):
-            longest, count = order[at][1][0].frames, 1
-            while at + count < len(order) and (count + 1) * order[at + count][1][0].frames <= _BATCH_SECONDS * 12.5:
-                longest = order[at + count][1][0].frames
-                count += 1
-            group = order[at : at + count]
-            wave = np.zeros((count, longest * FRAME), np.int16)
-            for row, (_, (_, samples, _)) in zip(wave, group, strict=True):
-                row[: len(samples)] = samples
-            with autocast(device):
-                z = codec.encoder(torch.from_numpy(wave).to(device)[:, None].float() / 32768)
-            codes = codec.decoder.quantizer(z.float()).codes.to(torch.int16).cpu().numpy()
-            found |= {place: (u, codes[i, :, : u.frames].T) for i, (place, (u, _, _)) in enumerate(group)}
-            at += count
-        rows += [found[i] for i in range(len(order))]
-    if not rows:
+    if not paths:
         raise ValueError("encode: no utterances in the given folders")
-    return Codes(
-        np.concatenate([c for _, c in rows]), np.array([u.frames for u, _ in rows]), [u.text for u, _ in rows],
-        [u.speaker for u, _ in rows], np.array([u.held_out for u, _ in rows]),
-    )  # fmt: skip
+    return concatenate([_encoded(codec, load(path), device) for path in paths])
+
+
+def _encoded(codec: Codec, shard: Speech, device: torch.device) -> Speech:
+    lengths = [u.frames for u in shard.utterances]
+    made = Speech(shard.utterances, {"codes": np.zeros((sum(lengths), codec.shape.num_quantizers), np.int16)})
+    for group in by_length(lengths, _FRAMES):
+        wave = np.zeros((len(group), lengths[group[-1]] * FRAME), np.int16)
+        for row, i in zip(wave, group, strict=True):
+            row[: lengths[i] * FRAME] = shard.of("wave", i)
+        with autocast(device):
+            z = codec.encoder(torch.from_numpy(wave).to(device)[:, None].float() / 32768)
+        codes = codec.decoder.quantizer(z.float()).codes.transpose(1, 2).to(torch.int16).cpu().numpy()
+        for row, i in zip(codes, group, strict=True):
+            made.of("codes", i)[:] = row[: lengths[i]]
+    return made
+
+
+@torch.no_grad()
+def own_codes(talker: Talker, codes: Speech, config: Config, tokenizer: Tokenizer, references: References) -> Speech:
+    """The same utterances as the talker makes them: codebook 0 of every frame stays, the other books are the
+    predictor's likeliest after the recorded frames before. A decoder that learns from both is used to what it will be
+    given. Those that cannot be laid out (`rows.Layout`) keep their codes.
+    """
+    device = references.device
+    talker.to(device).eval()
+    made = replace(codes, arrays={"codes": codes.arrays["codes"].copy()})
+    layout = Layout(config, tokenizer, references)
+    rows = layout.rows(codes, range(len(codes.utterances)))
+    numbers = list(rows)
+    for places in by_length([len(row.text) for row in rows.values()], _POSITIONS):
+        # In a bucket's order.
+        group = sorted((numbers[place] for place in places), key=lambda i: rows[i].place is not None)
+        bucket = layout.bucket([rows[i] for i in group], max(len(rows[i].text) for i in group))
+        batch = bucket.batch(torch.arange(len(group), device=device), None)
+        with autocast(device):
+            voices = heard_voices(talker, batch)
+            changed = with_own(talker, batch, batch.codes, voices, torch.ones(len(group), device=device), 0.0)
+        found = changed.to(torch.int16).cpu().numpy()
+        for row, frames, i in zip(found, batch.frame.cpu().numpy(), group, strict=True):
+            made.of("codes", i)[:] = row[frames]
+    return made

@@ -11,14 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from audio.mel_filters import HOP, N_FFT, mel_filters
-from training.asr.checkpoint import load_weights
 from training.asr.config import Config
 from training.asr.encoder import AudioTower, token_count
-from training.asr.spectrogram import BINS
+from training.asr.spectrogram import LogMel
+from training.checkpoint import WEIGHTS, load_weights
 from training.tts.config import RATE
 
-_HEARS = 16_000  # samples a second of what the hearing model is given
 _TOWER = "thinker.audio_tower."
 _FLOOR = 1e-3  # of power that is compared: lower, silence has most of the gradient (the median of speech is 1e-4)
 
@@ -31,29 +29,21 @@ class Ear(nn.Module):
         ValueError: the weights are not of the configured shape.
     """
 
-    filters: Tensor
-    window: Tensor
-
     def __init__(self, folder: Path, config: Config | None = None) -> None:
         super().__init__()
         config = config or Config()
         still = replace(config.regularisation, dropout=0.0, drop_path=0.0)
         self.tower = AudioTower(config.shape, still).eval().requires_grad_(False)
-        weights = load_weights(folder)
+        weights = load_weights(folder / WEIGHTS)
         try:
             self.tower.load_state_dict({k.removeprefix(_TOWER): v for k, v in weights.items() if k.startswith(_TOWER)})
         except RuntimeError as error:
             raise ValueError(f"{folder}: not of the shape of {config.name}: {error}") from error
-        # The same 25 ms windows and 10 ms hops at 24 kHz have the same 40 Hz a bin.
-        self.size, self.hop = N_FFT * RATE // _HEARS, HOP * RATE // _HEARS
-        self.register_buffer("filters", torch.from_numpy(mel_filters(BINS)), persistent=False)
-        self.register_buffer("window", torch.hann_window(self.size), persistent=False)
+        self.mel = LogMel(rate=RATE)
 
     def log_mel(self, wave: Tensor) -> Tensor:
         """[B, S] at 24 kHz -> [B, bins, S // 240], as the hearing model sees the same sound at 16 kHz and some hiss."""
-        z = torch.stft(wave, self.size, self.hop, window=self.window, center=True, return_complex=True)
-        power = (z.real.square() + z.imag.square())[:, : self.filters.shape[1], :-1] * (_HEARS / RATE) ** 2
-        return ((self.filters @ power + _FLOOR).log10() + 4) / 4
+        return ((self.mel.power(wave) + _FLOOR).log10() + 4) / 4
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """Mean L1 distance of normalised states of an inner layer and of the last, as if each slice began a chunk."""

@@ -5,32 +5,16 @@ It reads log-mel spectra rather than samples: the codec's loss sees magnitudes o
 second cost a hundredth of those at 24 kHz.
 """
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from training.tts.config import CodecShape
-from training.tts.spectra import LogMel
+from training.tts.layers import ConvNeXtBlock
+from training.tts.spectra import Mel, mel_bank
 
 _BANDS = 128
 _HOP = 240  # 100 spectra a second; three halvings make 12.5
-_KERNEL = 7
+_FLOOR = 1e-4  # of a mel magnitude, before its logarithm
 _CENTRE, _SPREAD = -1.2, 1.0  # of log10 mel magnitudes of speech at the level of `speech.LEVEL`
-
-
-class Mixing(nn.Module):
-    """ConvNeXt block over time, symmetric: [B, C, T] -> [B, C, T]."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.depthwise = nn.Conv1d(width, width, _KERNEL, padding=_KERNEL // 2, groups=width)
-        self.norm = nn.LayerNorm(width, eps=1e-6)
-        self.wide, self.narrow = nn.Linear(width, 3 * width), nn.Linear(3 * width, width)
-        self.gamma = nn.Parameter(torch.full((width,), 0.1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.norm(self.depthwise(x).transpose(1, 2))
-        return x + (self.gamma * self.narrow(F.gelu(self.wide(h)))).transpose(1, 2)
 
 
 class Encoder(nn.Module):
@@ -39,19 +23,19 @@ class Encoder(nn.Module):
     def __init__(self, shape: CodecShape) -> None:
         super().__init__()
         width = shape.encoder_width
-        self.spectra = LogMel(1024, _HOP, _BANDS)
+        self.spectra = Mel(mel_bank(1024, _BANDS), _HOP, "constant")
         self.stem = nn.Conv1d(_BANDS, width, 5, padding=2)
         stages: list[nn.Module] = []
         for blocks in shape.encoder_blocks[:-1]:
-            stages += [Mixing(width) for _ in range(blocks)]
+            stages += [ConvNeXtBlock(width, 3, causal=False) for _ in range(blocks)]
             stages.append(nn.Conv1d(width, width, 2, stride=2))
-        stages += [Mixing(width) for _ in range(shape.encoder_blocks[-1])]
+        stages += [ConvNeXtBlock(width, 3, causal=False) for _ in range(shape.encoder_blocks[-1])]
         self.stages = nn.ModuleList(stages)
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, shape.codebook_dim)
 
     def forward(self, wave: Tensor) -> Tensor:
-        x = self.stem((self.spectra(wave[:, 0]) - _CENTRE) / _SPREAD)
+        x = self.stem(((self.spectra(wave[:, 0]) + _FLOOR).log10() - _CENTRE) / _SPREAD)
         for stage in self.stages:
             x = stage(x)
         return self.head(self.norm(x.transpose(1, 2))).transpose(1, 2)

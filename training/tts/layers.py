@@ -1,6 +1,7 @@
-"""Causal building blocks with the official parameter names: convolutions and Snake.
+"""Building blocks with the official parameter names: convolutions and Snake.
 
-Contract: every block is strictly causal: output sample t depends on inputs up to t. Convolutions take [B, C, T].
+Contract: every block is strictly causal where it is not asked to be symmetric: output sample t depends on inputs up to
+t. Convolutions take [B, C, T].
 """
 
 import torch
@@ -9,25 +10,22 @@ from torch.nn import functional as F
 
 
 class CausalConvNet(nn.Module):
-    """Convolution padded on the left only: [B, i, T] -> [B, o, T / stride]; T is a multiple of the stride.
+    """Convolution padded on the left only: [B, i, T] -> [B, o, T].
 
     Computed in two dimensions with the channels innermost in memory: tensor cores want them so, and would else be
     handed a transposed copy at every convolution.
     """
 
-    def __init__(self, i: int, o: int, kernel: int, dilation: int = 1, stride: int = 1, groups: int = 1) -> None:
+    def __init__(self, i: int, o: int, kernel: int, dilation: int = 1, groups: int = 1) -> None:
         super().__init__()
-        self.conv = nn.Conv1d(i, o, kernel, stride=stride, dilation=dilation, groups=groups)
-        self.stride, self.dilation, self.groups = stride, dilation, groups
-        self.padding = (kernel - 1) * dilation + 1 - stride
+        self.conv = nn.Conv1d(i, o, kernel, dilation=dilation, groups=groups)
+        self.dilation, self.groups, self.padding = dilation, groups, (kernel - 1) * dilation
 
     def forward(self, x: Tensor) -> Tensor:
         if self.groups > 1:
             return self.conv(F.pad(x, (self.padding, 0)))
-        return F.conv2d(
-            channels_last(F.pad(x[:, :, None], (self.padding, 0))), self.conv.weight[:, :, None], self.conv.bias,
-            (1, self.stride), 0, (1, self.dilation),
-        )[:, :, 0]  # fmt: skip
+        inputs, weight = channels_last(F.pad(x[:, :, None], (self.padding, 0))), self.conv.weight[:, :, None]
+        return F.conv2d(inputs, weight, self.conv.bias, dilation=(1, self.dilation))[:, :, 0]
 
 
 class CausalTransConvNet(nn.Module):
@@ -50,14 +48,15 @@ def channels_last(x: Tensor) -> Tensor:
 
 
 class ConvNeXtBlock(nn.Module):
-    """Depthwise k7, LayerNorm, 4 × GELU, scaled residual: [B, C, T] -> [B, C, T]."""
+    """Depthwise k7, LayerNorm, `wider` × GELU, scaled residual: [B, C, T] -> [B, C, T]. Not causal: symmetric."""
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, wider: int = 4, *, causal: bool = True) -> None:
         super().__init__()
-        self.dwconv = CausalConvNet(dim, dim, 7, groups=dim)
+        self.dwconv = (
+            CausalConvNet(dim, dim, 7, groups=dim) if causal else nn.Conv1d(dim, dim, 7, padding=3, groups=dim)
+        )
         self.norm = nn.LayerNorm(dim, eps=1e-6)
-        self.pwconv1 = nn.Linear(dim, 4 * dim)
-        self.pwconv2 = nn.Linear(4 * dim, dim)
+        self.pwconv1, self.pwconv2 = nn.Linear(dim, wider * dim), nn.Linear(wider * dim, dim)
         self.gamma = nn.Parameter(torch.full((dim,), 0.1))  # released models: trained from 1e-6
 
     def forward(self, x: Tensor) -> Tensor:

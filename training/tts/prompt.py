@@ -15,7 +15,6 @@ from training.tts.config import Config
 from training.tts.tokenizer import TextIds
 
 LANGUAGE = "english"
-IGNORE = -100
 Place = tuple[int, int, int, int]
 """Where a speaker's utterances begin and how many frames they have; the end of one among them and its frames."""
 
@@ -44,20 +43,16 @@ def codec_ids(config: Config) -> CodecIds:
 
 @dataclass(frozen=True)
 class Row:
-    """One utterance laid out, S positions. text, codec int16 [S] (codec: control id, or code 0 of the frame; -1: no
-    codec embedding); rest int16 [S, K - 1] and frame bool [S] (position holds a frame); label int16 [S]; text_at
-    float32 [S]: position whose text should be spoken (-1: none); span: first and last text position + 1; slot: the
-    speaker's position; place: where the speaker is heard (references.py), None for one who has an id.
+    """One utterance laid out, S positions. text int16 [S]; codes int16 [S, K]: those of a position that holds a frame,
+    else a control id and zeros (-1: no codec embedding). begin: the first position of text and frames; place: where
+    the speaker is heard (references.py), None for one who has an id.
     """
 
     text: NDArray[np.int16]
-    codec: NDArray[np.int16]
-    rest: NDArray[np.int16]
-    frame: NDArray[np.bool_]
-    label: NDArray[np.int16]
-    text_at: NDArray[np.float32]
-    span: tuple[int, int]
-    slot: int
+    codes: NDArray[np.int16]
+    begin: int
+    tokens: int
+    frames: int
     place: Place | None = None
 
 
@@ -80,14 +75,9 @@ def lay_out(
     if length + 1 > n + 1:
         raise ValueError(f"tokens: {length} for {n} frames; the streaming layout takes one token a frame")
     size = start + n + 1
-    text_row, codec_row = np.full(size, text.pad, np.int16), np.full(size, codec.pad, np.int16)
-    rest, frame = np.zeros((size, codes.shape[1] - 1), np.int16), np.zeros(size, np.bool_)
-    label, text_at = np.full(size, IGNORE, np.int16), np.full(size, -1.0, np.float32)
-    text_row[:start], codec_row[:start] = before_text, before_codec
+    text_row, codes_row = np.full(size, text.pad, np.int16), np.zeros((size, codes.shape[1]), np.int16)
+    text_row[:start], codes_row[:start, 0] = before_text, before_codec
     text_row[start : start + length] = tokens
     text_row[start + length] = text.eos
-    codec_row[start], codec_row[start + 1 :] = codec.bos, codes[:, 0]
-    rest[start + 1 :], frame[start + 1 :] = codes[:, 1:], True
-    label[start:-1], label[-1] = codes[:, 0], codec.eos
-    text_at[start:] = start + np.arange(n + 1) / n * length
-    return Row(text_row, codec_row, rest, frame, label, text_at, (start, start + length), start - 2)
+    codes_row[start, 0], codes_row[start + 1 :] = codec.bos, codes
+    return Row(text_row, codes_row, start, length, n)

@@ -23,6 +23,11 @@ class Quantised(NamedTuple):
     semantic: Tensor
 
 
+def nearest(x: Tensor, table: Tensor) -> Tensor:
+    """Of the entries of `table` [size, dim] to x [N, dim] -> int64 [N]."""
+    return (table.square().sum(1) - 2 * x @ table.t()).argmin(-1)
+
+
 class EuclideanCodebook(nn.Module):
     """`size` entries of `dim`; an entry is embedding_sum / cluster_usage."""
 
@@ -36,11 +41,6 @@ class EuclideanCodebook(nn.Module):
 
     def table(self) -> Tensor:
         return self.embedding_sum / self.cluster_usage.clamp(min=1e-5)[:, None]
-
-    def nearest(self, x: Tensor) -> Tensor:
-        """x [N, dim] -> int64 [N]."""
-        table = self.table()
-        return (table.square().sum(1) - 2 * x @ table.t()).argmin(-1)
 
     @torch.no_grad()
     def learn(self, x: Tensor, index: Tensor, decay: float, dead: float) -> None:
@@ -62,7 +62,7 @@ class EuclideanCodebook(nn.Module):
         size = len(self.cluster_usage)
         table = x[torch.randperm(len(x), device=x.device)[:size]].clone()
         for _ in range(_LLOYD_ROUNDS):
-            index = (table.square().sum(1) - 2 * x @ table.t()).argmin(-1)
+            index = nearest(x, table)
             count = torch.zeros(size, device=x.device).index_add_(0, index, torch.ones(len(x), device=x.device))
             mean = torch.zeros_like(table).index_add_(0, index, x) / count.clamp(min=1)[:, None]
             table = torch.where(count[:, None] > 0, mean, x[torch.randint(0, len(x), (size,), device=x.device)])
@@ -70,28 +70,17 @@ class EuclideanCodebook(nn.Module):
         self.embedding_sum.copy_(table * usage)
 
 
-class VectorQuantization(nn.Module):
-    """Holds a codebook under the official name."""
-
-    def __init__(self, dim: int, size: int) -> None:
-        super().__init__()
-        self._codebook = EuclideanCodebook(dim, size)
-
-    @property
-    def codebook(self) -> EuclideanCodebook:
-        return self._codebook
-
-
 class ResidualVectorQuantization(nn.Module):
     """Books one after another, each on what the ones before leave."""
 
     def __init__(self, books: int, dim: int, size: int) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(VectorQuantization(dim, size) for _ in range(books))
+        made = (EuclideanCodebook(dim, size) for _ in range(books))
+        self.layers = nn.ModuleList(nn.ModuleDict({"_codebook": book}) for book in made)
 
     @property
     def books(self) -> list[EuclideanCodebook]:
-        return [layer.codebook for layer in self.layers]  # type: ignore[union-attr]
+        return [layer["_codebook"] for layer in self.layers]  # type: ignore[index]
 
     def decode(self, codes: Tensor) -> Tensor:
         """codes [B, n, T] -> [B, dim, T]."""
@@ -107,7 +96,7 @@ class ResidualVectorQuantization(nn.Module):
         x = z.transpose(1, 2).reshape(-1, z.shape[1])
         left, value, codes, loss = x.detach(), torch.zeros_like(x), [], x.new_zeros(())
         for book in self.books:
-            index = book.nearest(left)
+            index = nearest(left, book.table())
             entry = F.embedding(index, book.table())
             if decay is not None:
                 book.learn(left, index, decay, dead)
@@ -122,7 +111,7 @@ class ResidualVectorQuantization(nn.Module):
         """k-means of every book on what the ones before leave of x [N, dim]."""
         for book in self.books:
             book.cluster(x, usage)
-            x = x - F.embedding(book.nearest(x), book.table())
+            x = x - F.embedding(nearest(x, book.table()), book.table())
 
 
 class ResidualVectorQuantizer(nn.Module):

@@ -15,7 +15,7 @@ from training.shards import decode, entries
 from training.tts.codec import Codec
 from training.tts.config import FRAME, LABEL, RATE
 from training.tts.phones import UNKNOWN
-from training.tts.speech import Shard, Utterance, join, levelled
+from training.tts.speech import Speech, Utterance, join, levelled
 
 _EVERY = 27
 
@@ -25,7 +25,7 @@ def held_texts(rows: Iterable[dict[str, str]], every: int) -> set[str]:
     return set(sorted({row["text"] for row in rows})[::every])
 
 
-def read_recordings(tar: Path, every: int = _EVERY) -> Shard:
+def read_recordings(tar: Path, every: int = _EVERY) -> Speech:
     """All takes of a tar, none with phone labels."""
     rows = list(entries(tar))
     held = held_texts((row for row, _ in rows), every)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from training.tts.config import FRAME
 from training.tts.prompt import Place
-from training.tts.speech import Utterance, load_shard
+from training.tts.speech import Utterance, load
 
 SHORTEST, LONGEST = 38, 125  # frames of a span: 3 to 10 s
 _READERS = 8  # files read at a time
@@ -26,18 +26,17 @@ class References:
 
     def __init__(self, shards: Iterable[Path], ours: Iterable[str], device: torch.device) -> None:
         """ours: speakers who need none: their voices are learnt by name."""
-        skipped = set(ours)
+        skipped, self.device = set(ours), device
 
         def others(path: Path) -> list[tuple[Utterance, NDArray[np.int16]]]:
-            return [(u, wave.copy()) for u, wave, _ in load_shard(path).pieces() if u.speaker not in skipped]
+            return [(u, wave.copy()) for u, wave, _ in load(path).pieces() if u.speaker not in skipped]
 
         found = defaultdict[tuple[str, bool], dict[str, list[NDArray[np.int16]]]](dict)  # takes of a text together
         with ThreadPoolExecutor(_READERS) as pool:
             for utterance, wave in chain.from_iterable(pool.map(others, shards)):
                 found[utterance.speaker, utterance.held_out].setdefault(utterance.text, []).append(wave)
         total = sum(len(wave) for texts in found.values() for takes in texts.values() for wave in takes)
-        self._wave = torch.empty(total, dtype=torch.int16, device=device)
-        self._wave = self._wave.view(-1, FRAME)
+        self._wave = torch.empty(total // FRAME, FRAME, dtype=torch.int16, device=device)
         self._places: dict[tuple[str, bool, str], Place] = {}
         begin = 0
         for (speaker, held_out), texts in found.items():
@@ -50,9 +49,9 @@ class References:
                 self._places[speaker, held_out, text] = begin, size, end, frames
             begin += size
 
-    def place(self, speaker: str, held_out: bool, text: str) -> Place | None:
-        """Of an utterance; None where too little else of its speaker is there."""
-        found = self._places.get((speaker, held_out, text))
+    def place(self, utterance: Utterance) -> Place | None:
+        """None where too little else of its speaker is there."""
+        found = self._places.get((utterance.speaker, utterance.held_out, utterance.text))
         return found if found and found[1] - found[3] >= SHORTEST else None
 
     def draw(self, places: Tensor) -> Tensor:

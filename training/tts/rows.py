@@ -9,24 +9,27 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from training.tts.codes import Codes
 from training.tts.config import Config, TalkerTraining
-from training.tts.prompt import IGNORE, CodecIds, Row, codec_ids, lay_out
+from training.tts.prompt import Row, codec_ids, lay_out
 from training.tts.references import References
 from training.tts.speaker_encoder import like_recordings
+from training.tts.speech import Speech
 from training.tts.text import speakable
-from training.tts.tokenizer import TextIds, text_ids
+from training.tts.tokenizer import text_ids
+
+IGNORE = -100
 
 
 class Batch(NamedTuple):
-    """B rows of S positions, as `prompt.Row` describes them: text, codec, label int64 [B, S]; rest int64 [B, S, K -
-    1]; frame bool [B, S]; text_at float32 [B, S]; span float32 [B, 2]; slot int64 [B]; chosen int64 [F]: label
-    positions the predictor learns from; cloned int64 [C]: rows whose speakers are heard, in heard float32 [C, samples].
+    """B rows of S positions: text int64 [B, S]; codes int64 [B, S, K] as in `prompt.Row`; frame bool [B, S]: the
+    position holds a frame; label int64 [B, S]: code 0 of the frame that comes next, or the end; text_at float32 [B, S]:
+    the position whose text should be spoken (-1: none); span float32 [B, 2]: first and last text position + 1; slot
+    int64 [B]: the speaker's position; chosen int64 [F]: label positions the predictor learns from; cloned int64 [C]:
+    rows whose speakers are heard, in heard float32 [C, samples].
     """
 
     text: Tensor
-    codec: Tensor
-    rest: Tensor
+    codes: Tensor
     frame: Tensor
     label: Tensor
     text_at: Tensor
@@ -36,44 +39,38 @@ class Batch(NamedTuple):
     cloned: Tensor
     heard: Tensor
 
-    def copy_(self, other: "Batch") -> None:
-        for mine, theirs in zip(self, other, strict=True):
-            mine.copy_(theirs)
-
 
 class Bucket:
-    """Rows of up to `length` positions, padded, kept small (int16) on the device, first those whose speakers have ids.
-    references: where the others are heard.
-    """
+    """Rows of up to `length` positions, padded, kept small (int16) on the device, first those whose speakers have
+    ids."""
 
-    def __init__(
-        self, rows: Sequence[Row], length: int, text: TextIds, codec: CodecIds, device: torch.device,
-        references: References | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, layout: "Layout", rows: Sequence[Row], length: int) -> None:
         rows = sorted(rows, key=lambda row: row.place is not None)
-        n, books = len(rows), rows[0].rest.shape[1]
-        arrays = [
-            np.full((n, length), text.pad, np.int16), np.full((n, length), codec.pad, np.int16),
-            np.zeros((n, length, books), np.int16), np.zeros((n, length), np.bool_),
-            np.full((n, length), IGNORE, np.int16), np.full((n, length), -1.0, np.float32),
-            np.array([row.span for row in rows], np.float32), np.array([row.slot for row in rows]),
-        ]  # fmt: skip
+        text = np.full((len(rows), length), layout.text.pad, np.int16)
+        codes = np.zeros((len(rows), length, rows[0].codes.shape[1]), np.int16)
+        codes[:, :, 0] = layout.codec.pad
         for i, row in enumerate(rows):
-            for array, value in zip(
-                arrays[:6], (row.text, row.codec, row.rest, row.frame, row.label, row.text_at), strict=True
-            ):
-                array[i, : len(value)] = value
-        self._tensors = [torch.from_numpy(a).to(device) for a in arrays]
-        self.length, self.rows = length, n
+            text[i, : len(row.text)], codes[i, : len(row.text)] = row.text, row.codes
+        device = layout.references.device
+        self._text, self._codes = torch.from_numpy(text).to(device), torch.from_numpy(codes).to(device)
+        self._extent = torch.tensor([(row.begin, row.tokens, row.frames) for row in rows], device=device)
+        self.length, self.rows = length, len(rows)
         places = [row.place for row in rows if row.place is not None]
-        self._own, self._references = n - len(places), references
+        self._own, self._references, self._end = len(rows) - len(places), layout.references, layout.codec.eos
         self._places = torch.tensor(places, dtype=torch.long, device=device).view(-1, 4)
 
     def batch(self, index: Tensor, frames: int | None, cloned: Tensor | None = None) -> Batch:
         """Rows int64 [B]; `frames` positions drawn for the predictor (None: all that hold one). cloned: those of the
         B whose speakers are heard, if that is known.
         """
-        text, codec, rest, frame, label, text_at, span, slot = (t[index] for t in self._tensors)
+        text, codes = self._text[index].long(), self._codes[index].long()
+        begin, tokens, count = self._extent[index][:, :, None].unbind(1)
+        after = torch.arange(self.length, device=index.device) - begin  # the position of the first frame's label is 0
+        frame = (after > 0) & (after <= count)
+        label = torch.where((after >= 0) & (after < count), codes[:, :, 0].roll(-1, 1), IGNORE)
+        label = torch.where(after == count, self._end, label)
+        text_at = torch.where((after >= 0) & (after <= count), begin + after / count * tokens, -1.0)
+        span = torch.cat([begin, begin + tokens], 1).float()
         holds = frame[:, 1:].flatten()  # the position before a frame predicts it
         if frames is None:
             chosen = holds.nonzero()[:, 0]
@@ -83,11 +80,8 @@ class Bucket:
             cloned = (index >= self._own).nonzero()[:, 0]
         heard = text_at.new_zeros(0, 0)
         if len(cloned):
-            assert self._references is not None
             heard = self._references.draw(self._places[index[cloned] - self._own])
-        return Batch(
-            text.long(), codec.long(), rest.long(), frame, label.long(), text_at, span, slot, chosen, cloned, heard
-        )
+        return Batch(text, codes, frame, label, text_at, span, begin[:, 0] - 2, chosen, cloned, heard)
 
     def draw(self, training: TalkerTraining) -> Batch:
         """Rows for a step, always as many of which the speakers are heard, these in recordings like other people's."""
@@ -101,51 +95,34 @@ class Bucket:
         return made._replace(heard=like_recordings(made.heard)) if heard else made
 
 
-def make_rows(
-    codes: Codes,
-    config: Config,
-    tokenizer: Tokenizer,
-    *,
-    held_out: bool,
-    references: References | None = None,
-) -> list[Row]:
-    """Rows of the (not) held-out utterances that fit, as `laid_out` says."""
-    wanted = [i for i, held in enumerate(codes.held_out) if held == held_out]
-    return list(laid_out(codes, wanted, config, tokenizer, references).values())
+class Layout:
+    """How utterances become rows, and rows buckets. references: where speakers without an id are heard."""
 
+    def __init__(self, config: Config, tokenizer: Tokenizer, references: References) -> None:
+        self._lengths, self._tokenizer, self.references = config.talker_training.lengths, tokenizer, references
+        self.text, self.codec = text_ids(tokenizer), codec_ids(config)
 
-def laid_out(
-    codes: Codes, wanted: Sequence[int], config: Config, tokenizer: Tokenizer, references: References | None = None
-) -> dict[int, Row]:
-    """Rows, by their numbers, of those of the `wanted` utterances that fit the longest bucket, whose text can be read
-    and ends before the speech does, and whose speaker has an id or is heard in `references`. Every second row names
-    its language.
-    """
-    text, ids = text_ids(tokenizer), codec_ids(config)
-    longest = config.talker_training.lengths[-1]
-    encoded = [tokens.ids for tokens in tokenizer.encode_batch([speakable(codes.text[i]) for i in wanted])]
-    rows: dict[int, Row] = {}
-    for i, tokens in zip(wanted, encoded, strict=True):
-        frames, speaker, place = codes.of(i), codes.speaker[i], None
-        if speaker not in ids.speakers:
-            place = references and references.place(speaker, bool(codes.held_out[i]), codes.text[i])
-            if place is None:
-                continue
-        if tokens and len(tokens) <= len(frames) and len(frames) + 10 <= longest:
-            row = lay_out(frames, tokens, speaker, text, ids, language=len(rows) % 2 == 0)
-            rows[i] = replace(row, place=place)
-    return rows
+    def rows(self, codes: Speech, wanted: Sequence[int]) -> dict[int, Row]:
+        """Rows, by their numbers, of those of the `wanted` utterances that fit the longest bucket, whose text can be
+        read and ends before the speech does, and whose speaker has an id or is heard. Every second row names its
+        language.
+        """
+        said = [codes.utterances[i] for i in wanted]
+        encoded = self._tokenizer.encode_batch([speakable(u.text) for u in said])
+        rows: dict[int, Row] = {}
+        for i, utterance, tokens in zip(wanted, said, (one.ids for one in encoded), strict=True):
+            own, place = utterance.speaker in self.codec.speakers, self.references.place(utterance)
+            if (own or place) and tokens and len(tokens) <= utterance.frames <= self._lengths[-1] - 10:
+                language = len(rows) % 2 == 0
+                row = lay_out(codes.of("codes", i), tokens, utterance.speaker, self.text, self.codec, language=language)
+                rows[i] = replace(row, place=None if own else place)
+        return rows
 
+    def bucket(self, rows: Sequence[Row], length: int) -> Bucket:
+        return Bucket(self, rows, length)
 
-def make_buckets(
-    rows: Sequence[Row], config: Config, tokenizer: Tokenizer, device: torch.device,
-    references: References | None = None,
-) -> list[Bucket]:  # fmt: skip
-    """One bucket a configured length, empty ones left out."""
-    lengths = config.talker_training.lengths
-    out: list[Bucket] = []
-    for low, high in zip((0, *lengths), lengths, strict=False):
-        inside = [row for row in rows if low < len(row.text) <= high]
-        if inside:
-            out.append(Bucket(inside, high, text_ids(tokenizer), codec_ids(config), device, references))
-    return out
+    def buckets(self, rows: Sequence[Row]) -> list[Bucket]:
+        """One bucket a configured length, empty ones left out."""
+        within = zip((0, *self._lengths), self._lengths, strict=False)
+        inside = [(high, [row for row in rows if low < len(row.text) <= high]) for low, high in within]
+        return [Bucket(self, found, length) for length, found in inside if found]

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from audio.mel_filters import mel_filters
 from training.tts.config import RATE, SpeakerShape
-from training.tts.spectra import magnitude
+from training.tts.spectra import Mel
 
 N_FFT, HOP = 1024, 256
 _FLOOR = 1e-5  # of a mel magnitude
@@ -20,22 +20,14 @@ _ROOM = RATE // 2  # samples of an echo
 _USUAL, _SPREAD = -5.0, 3.0  # mean and deviation of the log-mel of speech, roughly
 
 
-class LogMel(nn.Module):
+class LogMel(Mel):
     """Waveforms [B, S] at 24 kHz -> natural log of mel magnitudes float32 [B, S // 256, bins]."""
 
-    window: Tensor
-    filters: Tensor
-
     def __init__(self, bins: int) -> None:
-        super().__init__()
-        self.register_buffer("window", torch.hann_window(N_FFT), persistent=False)
-        self.register_buffer("filters", torch.from_numpy(mel_filters(bins, RATE, N_FFT)), persistent=False)
+        super().__init__(torch.from_numpy(mel_filters(bins, RATE, N_FFT)), HOP, "reflect")
 
     def forward(self, wave: Tensor) -> Tensor:
-        with torch.autocast(wave.device.type, enabled=False):
-            padded = F.pad(wave.float(), [(N_FFT - HOP) // 2] * 2, "reflect")
-            found = self.filters @ magnitude(padded, self.window, HOP, center=False)
-            return found.clamp(min=_FLOOR).log().transpose(1, 2)
+        return super().forward(wave).clamp(min=_FLOOR).log().transpose(1, 2)
 
 
 def narrowed(mels: Tensor, share: float) -> Tensor:

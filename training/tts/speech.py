@@ -1,17 +1,19 @@
-"""Speech as training reads it: 24 kHz utterances of whole codec frames, their text, and phone labels at 50 Hz.
+"""Speech as training reads it: 24 kHz utterances of whole codec frames, their text, and phone labels at 50 Hz or codes.
 
-A shard is `NAME.npz` (uncompressed): wave int16 [samples], labels uint8 [samples / 480], and a JSON list of utterances.
+A file is `NAME.npz` (uncompressed): the arrays, and a JSON list of utterances.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from training.tts.config import FRAME, LABEL
+from training.tts.config import FRAME
 
 LEVEL = 0.07  # root mean square of every utterance, full scale 1
 
@@ -27,42 +29,52 @@ class Utterance:
 
 
 @dataclass(frozen=True)
-class Shard:
-    """Utterances one after another in wave int16 [samples] and labels uint8 [samples / 480]."""
+class Speech:
+    """Utterances one after another in arrays that have as many rows for every frame: wave int16 [samples] and labels
+    uint8 [samples / 480] of a shard; codes int16 [frames, K] of what a codec made of shards.
+    """
 
-    wave: NDArray[np.int16]
-    labels: NDArray[np.uint8]
     utterances: list[Utterance]
+    arrays: Mapping[str, NDArray[Any]]
+
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
+        return np.cumsum([u.frames for u in self.utterances])
+
+    def of(self, name: str, i: int) -> NDArray[Any]:
+        """What an array holds of utterance i."""
+        array, end = self.arrays[name], self._ends[i]
+        rows = len(array) // int(self._ends[-1])
+        return array[(end - self.utterances[i].frames) * rows : end * rows]
+
+    def pieces(self) -> Iterator[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]]:
+        """Every utterance of a shard with its samples and labels."""
+        for i, utterance in enumerate(self.utterances):
+            yield utterance, self.of("wave", i), self.of("labels", i)
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(".part.npz")
-        meta = json.dumps([asdict(u) for u in self.utterances])
-        np.savez(temporary, wave=self.wave, labels=self.labels, meta=np.array(meta))
+        np.savez(temporary, meta=np.array(json.dumps([asdict(u) for u in self.utterances])), **self.arrays)
         temporary.rename(path)
 
-    def pieces(self) -> Iterable[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]]:
-        """Every utterance with its samples and labels."""
-        at = 0
-        for u in self.utterances:
-            end = at + u.frames
-            ratio = FRAME // LABEL
-            yield u, self.wave[at * FRAME : end * FRAME], self.labels[at * ratio : end * ratio]
-            at = end
 
-
-def load_shard(path: Path) -> Shard:
-    with np.load(path) as z:
+def load(path: Path) -> Speech:
+    with path.open("rb") as file, np.load(file) as z:  # np.load leaves a broken one open
         made = [Utterance(**row) for row in json.loads(str(z["meta"]))]
-        return Shard(z["wave"], z["labels"], made)
+        return Speech(made, {name: z[name] for name in z.files if name != "meta"})
 
 
-def join(pieces: Iterable[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]]) -> Shard:
-    """One shard of `pieces` as `Shard.pieces` gives them."""
-    rows = list(pieces)
-    return Shard(
-        np.concatenate([w for _, w, _ in rows]), np.concatenate([x for _, _, x in rows]), [u for u, _, _ in rows]
-    )
+def join(pieces: Iterable[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]]) -> Speech:
+    """One shard of `pieces` as `Speech.pieces` gives them."""
+    made, waves, labels = zip(*pieces, strict=True)
+    return Speech(list(made), {"wave": np.concatenate(waves), "labels": np.concatenate(labels)})
+
+
+def concatenate(parts: list[Speech]) -> Speech:
+    """All utterances of files with the same arrays."""
+    arrays = {name: np.concatenate([part.arrays[name] for part in parts]) for name in parts[0].arrays}
+    return Speech([u for part in parts for u in part.utterances], arrays)
 
 
 def shards(folders: Iterable[Path]) -> list[Path]:

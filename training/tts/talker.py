@@ -83,7 +83,7 @@ class ResizeMlp(nn.Module):
 
 
 class Talker(nn.Module):
-    """Everything in model.safetensors: `official` has its names there."""
+    """Everything in model.safetensors, where `official` has its names."""
 
     def __init__(self, shape: TalkerShape, codec: CodecShape, speaker: SpeakerShape, dropout: float = 0.0) -> None:
         super().__init__()
@@ -145,6 +145,6 @@ class Talker(nn.Module):
         return torch.einsum("nkd,kvd->nkv", out, torch.stack([head.weight for head in self.code_predictor.lm_head]))
 
 
-def official(name: str) -> str:
-    """The official name of a parameter of `Talker`."""
-    return name if name.startswith(ENCODER) else f"talker.{name}"
+def official(talker: Talker) -> dict[str, Tensor]:
+    """The weights under their official names."""
+    return {k if k.startswith(ENCODER) else f"talker.{k}": v for k, v in talker.state_dict().items()}

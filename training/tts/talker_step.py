@@ -1,19 +1,19 @@
 """One optimisation step of talker, predictor and speaker encoder: gradients by one CUDA graph a bucket length, then an
 update."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from training.learner import Learner, Step, autocast
 from training.qwen3 import Probe
 from training.ranks import Ranks
 from training.tts.config import TalkerTraining
-from training.tts.graph import Learner, autocast, captured
-from training.tts.prompt import IGNORE
-from training.tts.rows import Batch, Bucket
+from training.tts.rows import IGNORE, Batch, Bucket
 from training.tts.talker import ENCODER, Talker
 
 MEASURES = (
@@ -48,7 +48,7 @@ def guide_loss(weights: Tensor, batch: Batch) -> Tensor:
 
 def embed(talker: Talker, batch: Batch, given: Tensor, voices: Tensor | None) -> Tensor:
     """Input [B, S, hidden] of rows whose codes are `given`, int64 [B, S, K]. voices: [C, hidden] of the cloned ones."""
-    spoken = (batch.codec >= 0)[..., None]
+    spoken = batch.codes[..., :1] >= 0
     x = talker.embed_text(batch.text) + talker.model.codec_embedding(given[..., 0].clamp(min=0)) * spoken
     x = x + talker.embed_rest(given[..., 1:]) * batch.frame[..., None]
     if voices is None:
@@ -91,8 +91,7 @@ def losses(talker: Talker, batch: Batch, training: TalkerTraining, *, noise: boo
     """Losses against the recorded codes. noise: replace input codes at random and drop parts of the input, as training
     does. own: shares of the frames that hold the model's own codes, as `with_own` takes them (None: teacher-forced).
     """
-    codes = torch.cat([batch.codec[..., None], batch.rest], -1)
-    given = codes
+    codes = given = batch.codes
     if noise:
         share = training.code_noise * 2 * torch.rand(codes.shape[0], 1, 1, device=codes.device)
         bad = (torch.rand(codes.shape, device=codes.device) < share) & batch.frame[..., None]
@@ -114,83 +113,43 @@ def losses(talker: Talker, batch: Batch, training: TalkerTraining, *, noise: boo
     return Losses(first, rest, guide_loss(probe.weights[0], batch), hits.detach())
 
 
-class TalkerStep:
+class TalkerStep(Step):
     """Learner and captured steps of a run, one a bucket."""
 
-    def __init__(
-        self,
-        talker: Talker,
-        training: TalkerTraining,
-        buckets: list[Bucket],
-        ranks: Ranks,
-        *,
-        graphs: bool,
-        state: dict[str, Any] | None = None,
-    ) -> None:
-        """state: what `state` gave in a run before; it is taken before anything is captured."""
+    def __init__(self, talker: Talker, training: TalkerTraining, ranks: Ranks) -> None:
         device = ranks.device
-        self.talker, self.training, self.device, self._graphs, self._ranks = talker, training, device, graphs, ranks
         groups: list[dict[str, Any]] = []
         for encoder, pace in ((False, 1.0), (True, training.encoder_pace)):
             part = [p for name, p in talker.named_parameters() if name.startswith(ENCODER) == encoder]
             for matrices, decay in ((True, training.weight_decay), (False, 0.0)):
                 chosen = [p for p in part if (p.dim() > 1) == matrices]
                 groups.append({"params": chosen, "weight_decay": decay, "pace": pace})
-        self.learner = Learner(groups, device, _BETAS, training.clip)
-        if state is not None:
-            talker.load_state_dict(state["talker"])
-            self.learner.load_state_dict(state["optimizer"])
+        parts = {"talker": talker, "optimizer": Learner(groups, device, _BETAS, training.clip)}
+        super().__init__(ranks, MEASURES, parts)
+        self.talker, self.training = talker, training
         self.guide_weight = torch.ones((), device=device)
         self.own_share = torch.zeros((), device=device)  # at most so many frames of a row hold the model's own codes
-        self.measures = torch.zeros(len(MEASURES), device=device)
-        self.rate(1e-5)
-        self._pool: object = None
-        # The longest first: its memory serves the shorter ones.
-        self._gradients: dict[int, tuple[Batch, Callable[[], None]]] = {}
-        for bucket in sorted(buckets, key=lambda b: -b.length):
-            self._gradients[bucket.length] = self._capture(bucket)
-        self._learn, _ = captured(self._update, self.learner.clear, device, graphs=graphs, pool=self._pool)
+        self._gradients: dict[int, Callable[[], None]] = {}
 
-    def rate(self, value: float) -> None:
-        self.learner.rate(value)
+    def begin(self, buckets: Sequence[Bucket]) -> None:
+        """Make the steps."""
+        # The longest first: its memory serves the shorter ones.
+        for bucket in sorted(buckets, key=lambda b: -b.length):
+            self._gradients[bucket.length] = self.finding(partial(bucket.draw, self.training), self._find)
+        self._learn = self.learning()
 
     def run(self, bucket: Bucket) -> None:
         """One step on rows drawn from `bucket`."""
-        batch, gradients = self._gradients[bucket.length]
-        batch.copy_(bucket.draw(self.training))
-        gradients()
-        self._ranks.mean(self.learner.gradient)
+        self._gradients[bucket.length]()
         self._learn()
 
-    def state(self) -> dict[str, Any]:
-        """Everything that steps change."""
-        return {"talker": self.talker.state_dict(), "optimizer": self.learner.state_dict()}
-
-    def _capture(self, bucket: Bucket) -> tuple[Batch, Callable[[], None]]:
-        batch = Batch(*(t.clone() for t in bucket.draw(self.training)))
-
-        def fill() -> None:
-            batch.copy_(bucket.draw(self.training))
-
-        def find() -> None:
-            self._find(batch)
-
-        found, pool = captured(find, fill, self.device, graphs=self._graphs, pool=self._pool)
-        self._pool = self._pool or pool
-        return batch, found
-
-    def _find(self, batch: Batch) -> None:
+    def _find(self, *tensors: Tensor) -> None:
         """Gradients, and what is measured."""
+        batch = Batch(*tensors)
         rows = max(1, round(self.training.own_rows * len(batch.text)))
         own = self.own_share * torch.rand(rows, device=self.device)
-        self.learner.clear()
         with autocast(self.device):
             found = losses(self.talker, batch, self.training, noise=True, own=own)
             loss = found.first + found.rest + self.guide_weight * found.guide
         loss.backward()
-        values = (found.first, found.rest, found.guide, *found.hits[:2], found.hits[1:].mean())
-        self.measures[:-1].copy_(torch.stack([value.detach().float() for value in values]))
-
-    def _update(self) -> None:
-        self.learner.step()
-        self.measures[-1] = self.learner.norm
+        self.measure(found.first, found.rest, found.guide, *found.hits[:2], found.hits[1:].mean())

@@ -6,13 +6,14 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from training.checkpoint import TOKENIZER
+
 PAD, BOS, EOS = "<tts_pad>", "<tts_text_bos>", "<tts_text_eod>"
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", PAD, BOS, EOS)
 # The pre-tokenizer expression of Qwen2's published tokenizer.json.
 _SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-FILE = "tokenizer.json"
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def train_tokenizer(texts: Iterable[str], vocab: int, folder: Path) -> Tokenizer
     if tokenizer.get_vocab_size() != vocab:
         raise ValueError(f"text_vocab_size: {vocab} asked, {tokenizer.get_vocab_size()} learnt; give more text")
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save(str(folder / FILE))
+    tokenizer.save(str(folder / TOKENIZER))
     return tokenizer
 
 

@@ -5,9 +5,8 @@ Source: Qwen3TTSTokenizerV2DecoderTransformerModel (no q/k norm, LayerScale on b
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from training.qwen3 import GatedMlp, RMSNorm, Turn, rotary, rotate
+from training.qwen3 import Attention, GatedMlp, RMSNorm, Turn, narrow, rotary
 from training.tts.config import CodecShape
 
 
@@ -22,36 +21,20 @@ class LayerScale(nn.Module):
         return self.scale * x
 
 
-class Attention(nn.Module):
-    """Full-head attention [B, T, d] -> [B, T, d] under an additive mask [T, T]."""
-
-    def __init__(self, shape: CodecShape) -> None:
-        super().__init__()
-        d = shape.hidden_size
-        self.heads = shape.num_attention_heads
-        self.q_proj, self.k_proj = nn.Linear(d, d, bias=False), nn.Linear(d, d, bias=False)
-        self.v_proj, self.o_proj = nn.Linear(d, d, bias=False), nn.Linear(d, d, bias=False)
-
-    def forward(self, x: Tensor, turn: Turn, mask: Tensor) -> Tensor:
-        b, t, d = x.shape
-        q, k, v = (p(x).view(b, t, self.heads, -1).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
-        y = F.scaled_dot_product_attention(rotate(q, turn), rotate(k, turn), v, attn_mask=mask.to(q.dtype))
-        return self.o_proj(y.transpose(1, 2).reshape(b, t, d))
-
-
 class TransformerLayer(nn.Module):
     """Pre-norm attention and MLP, both scaled."""
 
     def __init__(self, shape: CodecShape) -> None:
         super().__init__()
-        d, eps, scale = shape.hidden_size, shape.rms_norm_eps, shape.layer_scale_initial_scale
-        self.self_attn, self.mlp = Attention(shape), GatedMlp(d, shape.intermediate_size)
+        d, heads = shape.hidden_size, shape.num_attention_heads
+        eps, scale = shape.rms_norm_eps, shape.layer_scale_initial_scale
+        self.self_attn, self.mlp = Attention(d, heads, heads, d // heads, None), GatedMlp(d, shape.intermediate_size)
         self.input_layernorm, self.post_attention_layernorm = RMSNorm(d, eps), RMSNorm(d, eps)
         self.self_attn_layer_scale, self.mlp_layer_scale = LayerScale(d, scale), LayerScale(d, scale)
 
     def forward(self, x: Tensor, turn: Turn, mask: Tensor) -> Tensor:
-        x = x + self.self_attn_layer_scale(self.self_attn(self.input_layernorm(x), turn, mask))
-        return x + self.mlp_layer_scale(self.mlp(self.post_attention_layernorm(x)))
+        x = x + self.self_attn_layer_scale(self.self_attn(narrow(self.input_layernorm(x)), turn, mask))
+        return x + self.mlp_layer_scale(self.mlp(narrow(self.post_attention_layernorm(x))))
 
 
 class WindowTransformer(nn.Module):
@@ -69,9 +52,8 @@ class WindowTransformer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         at = torch.arange(x.shape[1], device=x.device)
         seen = (at[None] <= at[:, None]) & (at[None] > at[:, None] - self.window)
-        mask = torch.where(seen, 0.0, -10000.0)
         turn = rotary(at, self.head_dim, self.theta)
         h = self.input_proj(x)
         for layer in self.layers:
-            h = layer(h, turn, mask)
+            h = layer(h, turn, seen[None, None])
         return self.output_proj(self.norm(h))

@@ -12,12 +12,13 @@ import torch
 
 from training.asr.align import quietest, viterbi
 from training.asr.augment import augment, generated_music, mask_spectrogram
-from training.asr.checkpoint import load_weights, save_checkpoint
+from training.asr.checkpoint import save_checkpoint
 from training.asr.encoder import token_count
 from training.asr.evaluate import collapse, error_rate
 from training.asr.model import PocketASR
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel, past_end
+from training.checkpoint import WEIGHTS, load_weights
 
 from .shapes import CONFIG, tiny_tokenizer
 
@@ -148,7 +149,7 @@ def test_a_checkpoint_comes_back(model: PocketASR, tmp_path: Path) -> None:
     save_checkpoint("tiny", CONFIG.shape, model.state_dict(), tmp_path / "tokenizer", tmp_path / "out")
     thinker = json.loads((tmp_path / "out" / "config.json").read_text())["thinker_config"]
     assert thinker["audio_config"]["d_model"] == CONFIG.shape.d_model
-    weights = load_weights(tmp_path / "out")
+    weights = load_weights(tmp_path / "out" / WEIGHTS)
     assert weights.keys() == model.state_dict().keys()
     for name, value in model.state_dict().items():
         torch.testing.assert_close(weights[name], value, rtol=1e-3, atol=1e-3)

@@ -14,14 +14,14 @@ pytest.importorskip("torch")
 
 import torch
 
-from training.asr.checkpoint import load_weights, save_weights
 from training.asr.model import PocketASR
-from training.asr.train import LAST, Run, Training
+from training.asr.train import LAST, HearingRun, HearingTrainer
+from training.checkpoint import WEIGHTS, load_weights, save_weights
 
 from .shapes import CONFIG, SENTENCES, shard, tiny_tokenizer, write_shard
 
 
-class _Counted(Training):
+class _Counted(HearingTrainer):
     """Tells how the weights of its process ended and what its pool holds."""
 
     def told(self) -> tuple[list[torch.Tensor], float]:
@@ -34,13 +34,14 @@ def _train(number: int, port: int, folder: Path) -> None:
         "MASTER_PORT": str(port),
     }  # fmt: skip
     torch.set_num_threads(1)
-    given = Run(
+    given = HearingRun(
         shards=(folder / "en-train-00.tar",), text=folder / "text.txt", synthetic=folder / "made",
         tokenizer=folder / "tokenizer" / "tokenizer.json", start=folder / "start", out=folder / "run",
         seconds=30, device="cpu",
     )  # fmt: skip
     ticks = itertools.count(1000.0, 1.0 + number)  # the second one's clock runs ahead
-    run = _Counted(CONFIG, given, lambda: next(ticks))
+    run = _Counted(CONFIG, given)
+    run.now = lambda: next(ticks)
     run.train()
     torch.save(run.told(), folder / f"told-{number}")
 
@@ -50,7 +51,7 @@ def test_two_processes_take_the_same_steps(tmp_path: Path) -> None:
     shard(tmp_path / "en-train-00.tar", 12)
     (tmp_path / "text.txt").write_text("\n".join(SENTENCES))
     torch.manual_seed(1)
-    save_weights(PocketASR(CONFIG.shape).state_dict(), tmp_path / "start")
+    save_weights(PocketASR(CONFIG.shape).state_dict(), tmp_path / "start" / WEIGHTS)
     made = tmp_path / "made"
     made.mkdir()
     for name, seconds in (("w00_0000", 3), ("w01_0000", 5)):
@@ -70,4 +71,4 @@ def test_two_processes_take_the_same_steps(tmp_path: Path) -> None:
     assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
     assert (heard, also) == (pytest.approx(3 / 3600), pytest.approx(5 / 3600)), "each its own part"
     assert json.loads((tmp_path / "run" / "run.json").read_text())["steps"] > 2
-    assert load_weights(tmp_path / "run" / LAST)
+    assert load_weights(tmp_path / "run" / LAST / WEIGHTS)

@@ -14,7 +14,6 @@ pytest.importorskip("torch")
 
 import torch
 
-from training.asr.checkpoint import load_weights, save_weights
 from training.asr.config import Config
 from training.asr.labels import split
 from training.asr.model import PocketASR, shipping
@@ -23,7 +22,8 @@ from training.asr.plan import ROW, SYNTHETIC, Planner, Utterance
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
 from training.asr.step import Step
-from training.asr.train import LAST, Run, Training
+from training.asr.train import LAST, HearingRun, HearingTrainer
+from training.checkpoint import WEIGHTS, load_weights, save_weights
 from training.shards import RATE, Clip, licence_table, pack, read_shards
 
 from .shapes import CONFIG, SENTENCES, shard, tiny_tokenizer, write_shard
@@ -59,7 +59,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing_but_the_decay() -> None:
     layer = torch.nn.Linear(4, 4)
     optimizer = Optimizer(layer, CONFIG.optimisation, 0.0)
     before = layer.weight.detach().clone()
-    optimizer.rate.fill_(1.0)
+    optimizer.rate(1.0)
     optimizer.gradient.fill_(float("nan"))
     optimizer.step()
     torch.testing.assert_close(layer.weight, before)
@@ -80,14 +80,24 @@ def test_a_teachers_states_are_learnt(tmp_path: Path) -> None:
     known = {"librispeech": [Utterance(i * 2 * RATE, 2 * RATE, "a letter came", True, []) for i in (0, 1)]}
     planner = Planner(CONFIG, Prompt(tokenizer), {"letter": 2}, known, 1)
     optimizer = Optimizer(model, replace(CONFIG.optimisation, adam_rate=1e-2), 0.0)
-    optimizer.rate.fill_(1.0)
-    step = Step(CONFIG, model, LogMel(), optimizer, audio, taught, graphs=False)
+    optimizer.rate(1.0)
+    step = Step(CONFIG, model, LogMel(), optimizer, audio, taught)
     far: list[float] = []
     for _ in range(40):
         far.append(float(step.gradients(planner.plan(0.5))[3]))
         step.update()
     assert sum(far[-5:]) < 0.5 * sum(far[:5])
     assert shipping(model.state_dict()).keys() == PocketASR(CONFIG.shape).state_dict().keys()
+
+
+def test_a_batch_without_a_word_is_a_step_too(tmp_path: Path) -> None:
+    config = replace(CONFIG, batches=replace(CONFIG.batches, empty_share=1.0))
+    known = {"librispeech": [Utterance(0, RATE, "a letter came", True, [])]}
+    planner = Planner(config, Prompt(tiny_tokenizer(tmp_path)), {"letter": 2}, known, 1)
+    model = PocketASR(CONFIG.shape)
+    optimizer = Optimizer(model, CONFIG.optimisation, 0.0)
+    step = Step(config, model, LogMel(), optimizer, torch.zeros(RATE, dtype=torch.int16))
+    assert step.gradients(planner.plan(0.5)).isfinite().all() and optimizer.gradient.any()
 
 
 @pytest.mark.slow
@@ -99,24 +109,29 @@ def test_a_run_saves_and_can_be_continued(tmp_path: Path) -> None:
     text.write_text("\n".join([*SENTENCES, "a ventriloquist spoke"]))
 
     torch.manual_seed(1)
-    save_weights(PocketASR(CONFIG.shape).state_dict(), tmp_path / "start")
+    save_weights(PocketASR(CONFIG.shape).state_dict(), tmp_path / "start" / WEIGHTS)
 
     def run(seconds: float, out: str, config: Config = CONFIG, start: str = "start", **more: Path) -> dict[str, Any]:
-        given = Run(
+        given = HearingRun(
             shards=(train,), text=text, tokenizer=tmp_path / "tokenizer" / "tokenizer.json",
             start=tmp_path / start, out=tmp_path / out, seconds=seconds, device="cpu", **more,
         )  # fmt: skip
         seconds_pass = itertools.count(1000.0)
-        Training(config, given, lambda: next(seconds_pass)).train()
+        trainer = HearingTrainer(config, given)
+        trainer.now, trainer.report_every = lambda: next(seconds_pass), 2
+        trainer.train()
         return json.loads((tmp_path / out / "run.json").read_text())
 
     first = run(40, "first")
     assert first["steps"] > 2 and first["scores"][0]["wer"].keys() == {"librispeech"}
-    assert load_weights(tmp_path / "first" / LAST).keys() == load_weights(tmp_path / "first").keys()
+    last, average = (load_weights(folder / WEIGHTS) for folder in (tmp_path / "first" / LAST, tmp_path / "first"))
+    assert last.keys() == average.keys()
     assert run(20, "second", start="first")["steps"] > 0
     third = run(60, "first")
     assert third["steps"] > first["steps"] and third["heard"] > first["heard"]
-    assert third["history"] == first["history"] and len(third["scores"]) == 2, "one run goes on"
+    assert third["history"][: len(first["history"])] == first["history"] and len(third["scores"]) == 2, (
+        "one run goes on"
+    )
     made = tmp_path / "made"
     made.mkdir()
     write_shard(made, "w00_0000", np.zeros(5 * 16000, np.int16), SENTENCES[0])

@@ -9,12 +9,13 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from training.checkpoint import save_weights
 from training.speech.batches import STEP, Batches, Order, Said
 from training.speech.kokoro import Kokoro
 from training.speech.make import few_and_many
 from training.speech.sound import Source, snaked, styled
 from training.speech.voices import OWN, Voice, Voices
-from training.speech.weights import load, save
+from training.speech.weights import FILE, load
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def test_norms_are_those_of_instance_norm() -> None:
 
 def test_weights_come_back(model: Kokoro, tmp_path: Path) -> None:
     state = model.state_dict()
-    save(state, tmp_path)
+    save_weights(state, tmp_path / FILE)
     again = load(tmp_path).state_dict()
     for name, value in state.items():
         assert (again[name] - value).abs().max() <= value.abs().max() / 1000

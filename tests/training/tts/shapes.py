@@ -2,7 +2,7 @@
 
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -17,12 +17,16 @@ from training.tts.config import (
     TalkerShape,
     TalkerTraining,
 )  # fmt: skip
-from training.tts.speech import Shard, Utterance, join, levelled
+from training.tts.speech import Speech, Utterance, join, levelled, shards
 from training.tts.text import speakable
 from training.tts.tokenizer import train_tokenizer
 
 if TYPE_CHECKING:
-    from training.tts.codes import Codes
+    from training.run import Trainer
+    from training.tts.prompt import Row
+    from training.tts.rows import Layout
+
+Run = TypeVar("Run", bound="Trainer")
 
 CONFIG = Config(
     codec=CodecShape(
@@ -60,7 +64,7 @@ def tokenizer(folder: Path) -> Tokenizer:
     return train_tokenizer(map(speakable, [*FICTION * 20, *words]), CONFIG.talker.text_vocab_size, folder)
 
 
-def tone_shard(speaker: str, count: int = 4, frames: int = 20, held_out: bool = False) -> Shard:
+def tone_shard(speaker: str, count: int = 4, frames: int = 20, held_out: bool = False) -> Speech:
     """Utterances of gliding tones; labels say which of four stretches a label lies in."""
     noise = np.random.default_rng(len(speaker))
     rows = []
@@ -72,13 +76,30 @@ def tone_shard(speaker: str, count: int = 4, frames: int = 20, held_out: bool = 
     return join(rows)
 
 
-def random_codes(count: int = 12, frames: int = 24) -> "Codes":
+def random_codes(count: int = 12, frames: int = 24) -> Speech:
     """Codes that follow the text: the same text has the same codes."""
-    from training.tts.codes import Codes  # needs torch, which only training has
-
     size, books = CONFIG.codec.codebook_size, CONFIG.codec.num_quantizers
     chance, words = random.Random(3), " ".join(FICTION).replace(".", "").replace(",", "").split()
     text = [speakable(" ".join(chance.sample(words, 3))) for _ in range(count)]
     made = [np.random.default_rng(len(t)).integers(0, size, (frames, books)).astype(np.int16) for t in text]
-    held = np.arange(count) % 4 == 0
-    return Codes(np.concatenate(made), np.full(count, frames), text, ["ada", "ben"] * (count // 2), held)
+    said = [Utterance(t, ("ada", "ben")[i % 2], frames, i % 4 == 0) for i, t in enumerate(text)]
+    return Speech(said, {"codes": np.concatenate(made)})
+
+
+def layout(folder: Path, *speech: Path) -> "Layout":
+    """Of a tokenizer that it makes in `folder`, and of speakers who are heard in the shards of `speech`."""
+    from training.tts.references import References  # needs torch, which only training has
+    from training.tts.rows import Layout, torch
+
+    return Layout(CONFIG, tokenizer(folder), References(shards(speech), CONFIG.speakers, torch.device("cpu")))
+
+
+def rows(layout: "Layout", codes: Speech, *, held_out: bool) -> "list[Row]":
+    """Of the utterances that are (not) held out."""
+    return list(layout.rows(codes, [i for i, u in enumerate(codes.utterances) if u.held_out == held_out]).values())
+
+
+def by_steps(trainer: Run) -> Run:
+    """A run whose seconds are its steps, reported one in two."""
+    trainer.now, trainer.report_every = lambda: float(trainer.count), 2
+    return trainer

@@ -19,15 +19,13 @@ from codec.model import TtsModel
 from codec.options import SpeakOptions
 from engines.manifest import read_tts
 from export.tts import api
-from tests.training.tts.shapes import CONFIG, FICTION, tokenizer
+from tests.training.tts.shapes import CONFIG, FICTION, by_steps, layout, rows, tokenizer
 from training.ranks import Ranks
 from training.tts.checkpoint import save_checkpoint
 from training.tts.codec import Codec
-from training.tts.codes import Codes
-from training.tts.own_codes import own_codes
+from training.tts.codes import own_codes
 from training.tts.references import LONGEST, SHORTEST, References
-from training.tts.rows import make_buckets, make_rows
-from training.tts.speech import Utterance, join, shards
+from training.tts.speech import Speech, Utterance, join, shards
 from training.tts.talker import Talker
 from training.tts.talker_run import CLONED, TalkerRun, TalkerTrainer
 from training.tts.talker_step import TalkerStep, embed, heard_voices
@@ -42,7 +40,7 @@ def tone(pitch: float, frames: int) -> NDArray[np.int16]:
     return (4000 * np.sum([np.sin(n * at) / n for n in range(1, 9)], 0)).astype(np.int16)
 
 
-def speech(folder: Path) -> Codes:
+def speech(folder: Path) -> Speech:
     """Shards in `folder` and their codes: ada and ben, and six who are high or low and say their pitch's codes whatever
     the text; the last two are held out."""
     chance = np.random.default_rng(2)
@@ -56,9 +54,7 @@ def speech(folder: Path) -> Codes:
             pieces.append((made, tone(pitch * (0.9 + 0.02 * number), 24), np.zeros(96, np.uint8)))
             codes.append(said[pitch])
     join(pieces).save(folder / "speech-00-0000.npz")
-    held = np.array([u.held_out for u, _, _ in pieces])
-    texts, speakers = [u.text for u, _, _ in pieces], [u.speaker for u, _, _ in pieces]
-    return Codes(np.concatenate(codes), np.full(len(codes), 24), texts, speakers, held)
+    return Speech([u for u, _, _ in pieces], {"codes": np.concatenate(codes)})
 
 
 def small() -> Talker:
@@ -76,14 +72,13 @@ def test_a_speaker_is_heard_in_other_utterances_of_its_own(tmp_path: Path) -> No
         pieces.append((Utterance(str(number), speaker, frames, held_out), wave, np.zeros(frames * 4, np.uint8)))
     join(pieces).save(tmp_path / "x.npz")
     references = References(shards([tmp_path]), ["b"], CPU)
-    found = {i: references.place(u.speaker, u.held_out, u.text) for i, (u, _, _) in enumerate(pieces)}
+    found = {i: references.place(u) for i, (u, _, _) in enumerate(pieces)}
     assert [i for i, place in found.items() if place] == [0, 3], "of 40 frames and more beside the utterance"
     heard = references.draw(torch.tensor([found[0], found[3]] * 50))
     assert heard.shape == (100, LONGEST * 1920)
     numbers = (heard * 32768).round().long() - 100
     assert set(numbers[::2].flatten().tolist()) == {2, 3} and set(numbers[1::2].flatten().tolist()) == {0, 2}
-    own = references.place("c", False, "5")
-    assert own is None and SHORTEST == 38
+    assert SHORTEST == 38
 
 
 def test_no_take_of_a_text_is_heard_beside_another(tmp_path: Path) -> None:
@@ -93,25 +88,24 @@ def test_no_take_of_a_text_is_heard_beside_another(tmp_path: Path) -> None:
         pieces.append((Utterance(text, "a", 50, False), wave, np.zeros(200, np.uint8)))
     join(pieces).save(tmp_path / "x.npz")
     references = References(shards([tmp_path]), [], CPU)
-    places = [references.place("a", False, text) for text in ("one", "two")]
+    places = [references.place(u) for u, _, _ in pieces[:2]]
     heard = (references.draw(torch.tensor(places * 50)) * 32768).round().long() - 100
     assert set(heard[::2].flatten().tolist()) == {1} and set(heard[1::2].flatten().tolist()) == {0, 2}
 
 
 def test_a_batch_has_both_kinds_and_hears_the_right_ones(tmp_path: Path) -> None:
-    codes, bpe = speech(tmp_path), tokenizer(tmp_path)
-    references = References(shards([tmp_path]), CONFIG.speakers, CPU)
-    rows = make_rows(codes, CONFIG, bpe, held_out=False, references=references)
-    assert len(rows) == 18 and sum(row.place is not None for row in rows) == 12
-    [bucket] = make_buckets(rows, CONFIG, bpe, CPU, references)
+    codes, made = speech(tmp_path), layout(tmp_path, tmp_path)
+    found = rows(made, codes, held_out=False)
+    assert len(found) == 18 and sum(row.place is not None for row in found) == 12
+    [bucket] = made.buckets(found)
     batch = bucket.draw(replace(CONFIG.talker_training, cloned_rows=0.75))
     at = torch.arange(len(batch.text))
     assert len(at) == 4 and len(batch.cloned) == 3
-    by_id = batch.codec[at, batch.slot] >= 0
+    by_id = batch.codes[at, batch.slot, 0] >= 0
     assert by_id.sum() == 1 and not by_id[batch.cloned].any()
     spectra = torch.fft.rfft(batch.heard[:, :24000]).abs()
     high = spectra[:, 300:450].amax(1) > spectra[:, 90:180].amax(1)
-    first = codes.of(0)[0, 0]  # a high one's
+    first = codes.of("codes", 0)[0, 0]  # a high one's
     assert torch.equal(high, batch.label[batch.cloned, batch.span[batch.cloned, 0].long()] == int(first))
     assert (batch.heard.square().mean(1).sqrt().log10().diff().abs() > 1e-3).all(), "at levels of their own"
 
@@ -121,39 +115,37 @@ def test_the_talker_learns_to_follow_who_it_hears(tmp_path: Path) -> None:
     """Half of the speakers say other codes for the same texts: who does not listen is right in half of the rows. Those
     held out are followed too.
     """
-    codes, bpe = speech(tmp_path), tokenizer(tmp_path)
-    references = References(shards([tmp_path]), CONFIG.speakers, CPU)
+    codes, made = speech(tmp_path), layout(tmp_path, tmp_path)
     training = replace(
         CONFIG.talker_training, dropout=0.0, code_noise=0.0, own_rows=0.1, cloned_rows=0.75, positions=480
     )
-    buckets = make_buckets(
-        make_rows(codes, CONFIG, bpe, held_out=False, references=references), CONFIG, bpe, CPU, references
-    )
+    buckets = made.buckets(rows(made, codes, held_out=False))
     talker = small().train()
-    step = TalkerStep(talker, training, buckets, Ranks("cpu"), graphs=False)
+    step = TalkerStep(talker, training, Ranks("cpu"))
+    step.begin(buckets)
     step.rate(3e-3)
     for _ in range(130):
         step.run(buckets[0])
     talker.eval()
-    rows = make_rows(codes, CONFIG, bpe, held_out=True, references=references)
-    [bucket] = make_buckets(rows, CONFIG, bpe, CPU, references)
-    batch = bucket.batch(torch.arange(len(rows)), None)
-    given = torch.cat([batch.codec[..., None], batch.rest], -1)
+    [bucket] = made.buckets(rows(made, codes, held_out=True))
+    batch = bucket.batch(torch.arange(bucket.rows), None)
     voices = heard_voices(talker, batch)
     assert voices is not None and voices.shape == (6, CONFIG.talker.hidden_size)
     begin = batch.span[:, 0].long()  # where codebook 0 of the first frame is said: nothing but the voice tells it
-    at = torch.arange(len(rows))
+    at = torch.arange(bucket.rows)
     for shown, right in ((voices, 1.0), (voices.flip(0), 0.0)):
-        logits = talker.codec_head(talker.backbone(embed(talker, batch, given, shown)))
+        logits = talker.codec_head(talker.backbone(embed(talker, batch, batch.codes, shown)))
         assert (logits[at, begin].argmax(-1) == batch.label[at, begin]).float().mean() == right
 
 
 def test_others_own_codes_are_made_where_they_are_heard(tmp_path: Path) -> None:
     codes, bpe = speech(tmp_path), tokenizer(tmp_path)
-    for heard, speakers in (([tmp_path], {*codes.speaker}), ([], {"ada", "ben"})):
-        own = own_codes(small(), codes, CONFIG, bpe, CPU, References(shards(heard), CONFIG.speakers, CPU))
-        changed = {s for i, s in enumerate(codes.speaker) if not np.array_equal(own.of(i), codes.of(i))}
-        assert changed == speakers and np.array_equal(own.codes[:, 0], codes.codes[:, 0])
+    said, given = codes.utterances, codes.arrays["codes"]
+    for heard, speakers in (([tmp_path], {u.speaker for u in said}), ([], {"ada", "ben"})):
+        own = own_codes(small(), codes, CONFIG, bpe, References(shards(heard), CONFIG.speakers, CPU))
+        made = [not np.array_equal(own.of("codes", i), codes.of("codes", i)) for i in range(len(said))]
+        assert {u.speaker for u, changed in zip(said, made, strict=True) if changed} == speakers
+        assert np.array_equal(own.arrays["codes"][:, 0], given[:, 0])
 
 
 @pytest.mark.slow
@@ -162,12 +154,12 @@ def test_a_trained_model_is_exported_and_clones(tmp_path: Path) -> None:
     bpe = tokenizer(tmp_path / "tokenizer")
     speech(tmp_path / "speech").save(tmp_path / "codes.npz")
     run = TalkerRun(
-        (tmp_path / "codes.npz",), tmp_path / "tokenizer/tokenizer.json", tmp_path / "out", 600.0,
-        (tmp_path / "speech",), device="cpu", steps=4,
+        codes=(tmp_path / "codes.npz",), tokenizer=tmp_path / "tokenizer/tokenizer.json", out=tmp_path / "out",
+        speech=(tmp_path / "speech",), seconds=4, device="cpu",
     )  # fmt: skip
-    trainer = TalkerTrainer(CONFIG, run)
+    trainer = by_steps(TalkerTrainer(CONFIG, run))
     trainer.train()
-    assert CLONED in trainer.progress.scores[-1]["scores"] and bpe
+    assert CLONED in trainer.scores[-1]["scores"] and bpe
     save_checkpoint(CONFIG, Codec(CONFIG.codec), trainer.talker, tmp_path / "tokenizer", ("ada",), tmp_path / "made")
     directory = api.run(tmp_path / "made", tmp_path / "model", codec="fp32", decoder="f32")
     manifest = read_tts(directory)

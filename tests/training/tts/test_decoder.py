@@ -11,15 +11,15 @@ pytest.importorskip("torch")
 
 import torch
 
-from tests.training.tts.shapes import CONFIG, random_codes, tokenizer, tone_shard
+from tests.training.tts.shapes import CONFIG, by_steps, random_codes, tokenizer, tone_shard
 from training.ranks import Ranks
 from training.tts.codec import Codec, load_codec, save_codec
-from training.tts.codes import concatenate, encode, load_codes
-from training.tts.crops import CodedStore
-from training.tts.decoder_run import DecoderRun, DecoderStep, DecoderTrainer, read_coded
+from training.tts.codes import encode, own_codes
+from training.tts.crops import Store, stores
+from training.tts.decoder_run import DecoderRun, DecoderStep, DecoderTrainer
 from training.tts.discriminators import Discriminators, verdict
-from training.tts.own_codes import own_codes
-from training.tts.speech import shards
+from training.tts.references import References
+from training.tts.speech import concatenate, load, shards
 from training.tts.talker import Talker
 
 CPU = torch.device("cpu")
@@ -43,31 +43,30 @@ def coded(folder: Path) -> tuple[Path, Path, Path]:
 
 def test_a_crop_s_codes_stand_for_its_samples(tmp_path: Path) -> None:
     codec, speech, codes = coded(tmp_path)
-    trained, held = read_coded((speech,), (codes,), CPU)
+    trained, held = stores((speech,), (codes,), CPU)
     assert (len(trained.wave), len(held.wave)) == (4 * 40 + 2 * 9, 4 * 40)
-    whole = load_codes(codes)
-    assert np.array_equal(trained.codes[0, -9:].numpy(), whole.of(whole.speaker.index("ben") + 1))
-    found, wave = trained.crop(3, 10)
+    whole = load(codes)
+    assert np.array_equal(trained.beside[0, -9:].numpy(), whole.of("codes", 9)) and whole.utterances[9].speaker == "ben"
+    wave, found = trained.crop(3, 10)
     for i in range(3):
         frames = trained.wave.float() / 32768
         at = next(k for k in range(len(frames)) if torch.equal(frames[k : k + 10].flatten(), wave[i, 0]))
-        assert torch.equal(found[i].T, trained.codes[0, at : at + 10].long())
+        assert torch.equal(found[i].T, trained.beside[0, at : at + 10].long())
     with pytest.raises(ValueError, match="not fit"):
         held.crop(1, 160)
-    other = load_codes(codes)
-    replace(other, lengths=np.sort(other.lengths)).save(tmp_path / "other.npz")
+    replace(whole, utterances=whole.utterances[::-1]).save(tmp_path / "other.npz")
     with pytest.raises(ValueError, match="utterance 0 is another"):
-        read_coded((speech,), (codes, tmp_path / "other.npz"), CPU)
-    concatenate([other, other]).save(tmp_path / "more.npz")
+        stores((speech,), (codes, tmp_path / "other.npz"), CPU)
+    concatenate([whole, whole]).save(tmp_path / "more.npz")
     with pytest.raises(ValueError, match="20 utterances, in the shards 10"):
-        read_coded((speech,), (tmp_path / "more.npz",), CPU)
+        stores((speech,), (tmp_path / "more.npz",), CPU)
 
 
 def test_a_step_changes_the_decoder_and_its_judges_and_no_code() -> None:
     codec = small().train()
     wave = torch.rand(30 * 1920).mul(20000).to(torch.int16).numpy()
-    store = CodedStore(wave, np.random.default_rng(1).integers(0, 32, (2, 30, 3)).astype(np.int16), CPU)
-    step = DecoderStep(codec.decoder, CONFIG.decoder_training, store, None, Ranks("cpu"), graphs=False)
+    store = Store(wave, np.random.default_rng(1).integers(0, 32, (2, 30, 3)).astype(np.int16), CPU)
+    step = DecoderStep(codec.decoder, CONFIG.decoder_training, store, None, Ranks("cpu"))
     parts = {"codec": codec, "judges": step.discriminators}
     before = {n: {k: v.clone() for k, v in p.state_dict().items()} for n, p in parts.items()}
     run = step.begin()
@@ -101,25 +100,28 @@ def test_discriminators_learn_to_tell_tones_from_noise() -> None:
 
 def test_a_run_leaves_a_codec_with_the_same_codes_and_goes_on(tmp_path: Path) -> None:
     codec, speech, codes = coded(tmp_path)
-    given = DecoderRun(start=codec, speech=(speech,), codes=(codes,), out=tmp_path / "out", seconds=1e9)
-    run = replace(given, steps=2, device="cpu", report=1)
-    DecoderTrainer(CONFIG, run).train()
+    out = tmp_path / "out"
+    run = DecoderRun(start=codec, speech=(speech,), codes=(codes,), out=out, seconds=2, device="cpu")
+    by_steps(DecoderTrainer(CONFIG, run)).train()
     made = tmp_path / "out/codec.safetensors"
     again = encode(load_codec(made), shards([speech]), CPU)
-    assert np.array_equal(again.codes, load_codes(codes).codes)
+    assert np.array_equal(again.arrays["codes"], load(codes).arrays["codes"])
     assert json.loads((tmp_path / "out/decoder.json").read_text())["scores"][-1]["distance"] > 0
-    on = DecoderTrainer(CONFIG, replace(run, codes=(codes, codes), steps=3))
-    assert on.progress.count == 2 and len(on.speech.codes) == 2 and len(on.held_out.codes) == 1
+    on = by_steps(DecoderTrainer(CONFIG, replace(run, codes=(codes, codes), seconds=3)))
+    assert on.count == 2 and len(on.speech.beside) == 2 and len(on.held_out.beside) == 1
     on.train()
-    assert on.progress.count == 3
+    assert on.count == 3
 
 
 def test_own_codes_keep_the_first_book_and_those_that_do_not_fit(tmp_path: Path) -> None:
     torch.manual_seed(2)
     codes = random_codes(count=6, frames=24)
-    codes.text[2] = " and".join([codes.text[2]] * 20)  # more tokens than frames
+    long = replace(codes.utterances[2], text=" and".join([codes.utterances[2].text] * 20))  # more tokens than frames
+    codes.utterances[2] = long
     talker = Talker(CONFIG.talker, CONFIG.codec, CONFIG.speaker)
-    own = own_codes(talker, codes, CONFIG, tokenizer(tmp_path), CPU)
-    assert np.array_equal(own.codes[:, 0], codes.codes[:, 0]) and own.text == codes.text
-    assert np.array_equal(own.of(2), codes.of(2))
-    assert all(np.mean(own.of(i)[:, 1:] == codes.of(i)[:, 1:]) < 0.3 for i in (0, 1, 3, 4, 5))
+    own = own_codes(talker, codes, CONFIG, tokenizer(tmp_path), References([], CONFIG.speakers, CPU))
+    given, made = codes.arrays["codes"], own.arrays["codes"]
+    assert np.array_equal(made[:, 0], given[:, 0]) and own.utterances == codes.utterances
+    assert np.array_equal(own.of("codes", 2), codes.of("codes", 2))
+    same = [np.mean(own.of("codes", i)[:, 1:] == codes.of("codes", i)[:, 1:]) for i in (0, 1, 3, 4, 5)]
+    assert max(same) < 0.3

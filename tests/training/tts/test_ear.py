@@ -12,13 +12,13 @@ from torch import Tensor
 
 from tests.training.asr.shapes import CONFIG
 from tests.training.tts import shapes
-from training.asr.checkpoint import save_weights
 from training.asr.model import PocketASR
 from training.asr.spectrogram import LogMel
+from training.checkpoint import WEIGHTS, save_weights
 from training.ranks import Ranks
 from training.tts.codec import Codec
 from training.tts.codec_run import CodecStep
-from training.tts.crops import CodedStore, Store
+from training.tts.crops import Store
 from training.tts.decoder_run import DecoderStep
 from training.tts.ear import Ear
 
@@ -27,7 +27,7 @@ from training.tts.ear import Ear
 def ear(tmp_path_factory: pytest.TempPathFactory) -> Ear:
     folder = tmp_path_factory.mktemp("ear")
     torch.manual_seed(4)
-    save_weights(PocketASR(CONFIG.shape).state_dict(), folder)
+    save_weights(PocketASR(CONFIG.shape).state_dict(), folder / WEIGHTS)
     return Ear(folder, CONFIG)
 
 
@@ -75,16 +75,15 @@ def norm(ear: Ear, weight: float, *, fixed: bool) -> float:
     """The gradient's, of a step of the codec, or of its decoder on fixed codes."""
     torch.manual_seed(5)
     config, cpu, shard = shapes.CONFIG, torch.device("cpu"), shapes.tone_shard("ada", frames=30)
-    codec = Codec(config.codec).train()
+    codec, wave = Codec(config.codec).train(), shard.arrays["wave"]
     if fixed:
-        codes = np.random.default_rng(1).integers(0, 32, (1, len(shard.wave) // 1920, 3)).astype(np.int16)
+        codes = np.random.default_rng(1).integers(0, 32, (1, len(wave) // 1920, 3)).astype(np.int16)
         training = replace(config.decoder_training, ear_weight=weight)
-        step = DecoderStep(codec.decoder, training, CodedStore(shard.wave, codes, cpu), ear, Ranks("cpu"), graphs=False)
+        step = DecoderStep(codec.decoder, training, Store(wave, codes, cpu), ear, Ranks("cpu"))
         once = step.begin()
     else:
-        store, training = Store(0.01, cpu), replace(config.codec_training, ear_weight=weight)
-        store.add(shard.wave, shard.labels)
-        step = CodecStep(codec, training, store, ear, Ranks("cpu"), graphs=False)
+        training = replace(config.codec_training, ear_weight=weight)
+        step = CodecStep(codec, training, Store(wave, shard.arrays["labels"][None], cpu), ear, Ranks("cpu"))
         once = step.begin(free=False)
     once()
     assert step.measures[-2] > 0

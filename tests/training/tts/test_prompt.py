@@ -5,8 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.training.tts.shapes import CONFIG, tokenizer
-from training.tts.prompt import IGNORE, codec_ids, lay_out
+pytest.importorskip("torch")
+
+import torch
+
+from tests.training.tts.shapes import CONFIG, layout, tokenizer
+from training.tts.prompt import codec_ids, lay_out
+from training.tts.rows import IGNORE
 from training.tts.tokenizer import text_ids
 
 
@@ -21,29 +26,25 @@ def test_a_text_is_the_tokens_of_its_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("language", "before"), [(True, 9), (False, 8)])
 def test_every_position_of_a_row(tmp_path: Path, language: bool, before: int) -> None:
     """Role, tags, speaker, then one text token and one frame a position; labels are one position ahead of frames."""
-    text, ids = text_ids(tokenizer(tmp_path)), codec_ids(CONFIG)
+    made = layout(tmp_path)
+    text, ids = made.text, made.codec
     codes = np.arange(15, dtype=np.int16).reshape(5, 3)
     row = lay_out(codes, [7, 8, 9], "ben", text, ids, language=language)
-    tags = (
-        [ids.think, ids.think_bos, ids.language, ids.think_eos]
-        if language
-        else [ids.nothink, ids.think_bos, ids.think_eos]
-    )
-    assert row.text.tolist() == [
-        *text.role,
-        *[text.pad] * (before - 4),
-        text.bos,
-        7,
-        8,
-        9,
-        text.eos,
-        text.pad,
-        text.pad,
-    ]
-    assert row.codec.tolist() == [-1, -1, -1, *tags, ids.speakers["ben"], ids.pad, ids.bos, 0, 3, 6, 9, 12]
-    assert row.label.tolist() == [IGNORE] * before + [0, 3, 6, 9, 12, ids.eos]
-    assert row.rest[row.frame].tolist() == codes[:, 1:].tolist()
-    assert row.span == (before, before + 3)
+    named = [ids.think, ids.think_bos, ids.language, ids.think_eos]
+    tags = named if language else [ids.nothink, ids.think_bos, ids.think_eos]
+    said = [*text.role, *[text.pad] * (before - 4), text.bos, 7, 8, 9, text.eos, text.pad, text.pad]
+    control = [-1, -1, -1, *tags, ids.speakers["ben"], ids.pad, ids.bos]
+    assert row.text.tolist() == said and row.codes[:, 0].tolist() == [*control, 0, 3, 6, 9, 12]
+    longer = len(said) + 4
+    batch = made.bucket([row], longer).batch(torch.tensor([0]), None)
+    assert batch.text[0].tolist() == [*said, *[text.pad] * 4]
+    assert batch.codes[0].tolist() == [*([c, 0, 0] for c in control), *codes.tolist(), *[[ids.pad, 0, 0]] * 4]
+    assert batch.frame[0].nonzero()[:, 0].tolist() == list(range(before + 1, before + 6))
+    assert batch.label[0].tolist() == [*[IGNORE] * before, 0, 3, 6, 9, 12, ids.eos, *[IGNORE] * 4]
+    spoken = [before + 3 * n / 5 for n in range(6)]
+    assert batch.text_at[0].tolist() == pytest.approx([*[-1.0] * before, *spoken, *[-1.0] * 4])
+    assert batch.span.tolist() == [[before, before + 3]] and batch.slot.tolist() == [before - 2]
+    assert batch.chosen.tolist() == list(range(before, before + 5))
 
 
 def test_text_that_outlasts_the_speech_is_refused(tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ import torch
 
 from tests.training.tts.shapes import CONFIG, random_codes, tokenizer, tone_shard
 from training.tts.codec import Codec, save_codec
-from training.tts.codec_run import CodecRun, CodecTrainer
+from training.tts.codec_run import CodecTrainer
 from training.tts.codes import encode
 from training.tts.decoder_run import DecoderRun, DecoderTrainer
+from training.tts.run import SliceRun
 from training.tts.speech import shards
 from training.tts.talker_run import TalkerRun, TalkerTrainer
 
@@ -28,14 +29,15 @@ def _trainer(kind: str, folder: Path) -> tuple[Any, str]:
     speech = (folder / "speech",)
     out = folder / kind
     if kind == "codec":
-        run = CodecRun(speech=speech, out=out, seconds=30, hours=0.05, device="cpu", report=2)
+        run = SliceRun(speech=speech, out=out, seconds=30, device="cpu")
         return CodecTrainer(CONFIG, run), "codec"
     if kind == "decoder":
         start, codes = folder / "codec.safetensors", (folder / "codes.npz",)
         return DecoderTrainer(
             CONFIG, DecoderRun(start=start, codes=codes, speech=speech, out=out, seconds=30, device="cpu")
         ), "codec"
-    run = TalkerRun((folder / "random.npz",), folder / "tokenizer.json", out, 30, device="cpu")
+    codes, tokenizer = (folder / "random.npz",), folder / "tokenizer.json"
+    run = TalkerRun(codes=codes, tokenizer=tokenizer, out=out, seconds=30, device="cpu")
     return TalkerTrainer(CONFIG, run), "talker"
 
 
@@ -47,10 +49,10 @@ def _train(number: int, port: int, kind: str, folder: Path) -> None:
     torch.set_num_threads(1)
     trainer, name = _trainer(kind, folder)
     ticks = itertools.count(1000.0, 1.0 + number)  # the second one's clock runs ahead
-    trainer.progress._now = lambda: float(next(ticks))
+    trainer.now = lambda: float(next(ticks))
     trainer.train()
     module, drawn = getattr(trainer, name), torch.rand(3)
-    torch.save((list(module.state_dict().values()), trainer.progress.count, drawn), folder / f"told-{number}")
+    torch.save((list(module.state_dict().values()), trainer.count, drawn), folder / f"told-{number}")
 
 
 @pytest.mark.parametrize("kind", ["codec", "decoder", "talker"])

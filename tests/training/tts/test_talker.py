@@ -11,16 +11,15 @@ pytest.importorskip("torch")
 
 import torch
 
-from tests.training.tts.shapes import CONFIG, random_codes, tokenizer
+from tests.training.tts.shapes import CONFIG, by_steps, layout, random_codes, rows, tokenizer
 from training.ranks import Ranks
 from training.tts.checkpoint import load_talker, save_checkpoint
 from training.tts.codec import Codec
 from training.tts.prompt import codec_ids, lay_out
-from training.tts.rows import Batch, Bucket, make_buckets, make_rows
+from training.tts.rows import Batch
 from training.tts.talker import Talker
 from training.tts.talker_run import TalkerRun, TalkerTrainer
 from training.tts.talker_step import TalkerStep, embed, guide_loss, losses, with_own
-from training.tts.tokenizer import text_ids
 
 CPU = torch.device("cpu")
 
@@ -35,11 +34,12 @@ def test_rows_are_learnt(tmp_path: Path, own: float) -> None:
     """A few hundred positions that follow their text are learnt by heart in a few steps; so they are by a model that
     looks back on its own codes.
     """
-    rows = make_rows(random_codes(), CONFIG, tokenizer(tmp_path), held_out=False)
+    made = layout(tmp_path)
     talker = small().train()
     training = replace(CONFIG.talker_training, dropout=0.0, code_noise=0.0)
-    buckets = make_buckets(rows, CONFIG, tokenizer(tmp_path), CPU)
-    step = TalkerStep(talker, training, buckets, Ranks("cpu"), graphs=False)
+    buckets = made.buckets(rows(made, random_codes(), held_out=False))
+    step = TalkerStep(talker, training, Ranks("cpu"))
+    step.begin(buckets)
     step.rate(5e-3)
     step.own_share.fill_(own)
     seen = []
@@ -50,9 +50,8 @@ def test_rows_are_learnt(tmp_path: Path, own: float) -> None:
 
 
 def drawn(folder: Path) -> Batch:
-    rows = make_rows(random_codes(), CONFIG, tokenizer(folder), held_out=False)
-    bucket = make_buckets(rows, CONFIG, tokenizer(folder), CPU)[0]
-    return bucket.batch(torch.arange(4), None)
+    made = layout(folder)
+    return made.buckets(rows(made, random_codes(), held_out=False))[0].batch(torch.arange(4), None)
 
 
 @torch.inference_mode()
@@ -67,7 +66,7 @@ def test_the_predictors_own_codes_are_what_it_finds_likeliest_book_by_book() -> 
 def test_a_share_of_the_frames_holds_the_models_own_codes(tmp_path: Path) -> None:
     """Only frames of the first rows change, all of them at share 1; books 1 up are then what the predictor says."""
     talker, batch = small().train(), drawn(tmp_path)
-    given = torch.cat([batch.codec[..., None], batch.rest], -1)
+    given = batch.codes
     made = with_own(talker, batch, given, None, torch.tensor([1.0, 0.5]), 0.0)
     assert talker.training
     differs = (made != given).any(-1)
@@ -85,7 +84,7 @@ def test_a_share_of_the_frames_holds_the_models_own_codes(tmp_path: Path) -> Non
 def test_own_codes_are_looked_back_on_and_the_recorded_ones_asked_for(tmp_path: Path) -> None:
     talker, batch = small(), drawn(tmp_path)
     t = CONFIG.talker_training
-    given = torch.cat([batch.codec[..., None], batch.rest], -1)
+    given = batch.codes
     made = with_own(talker, batch, given, None, torch.ones(4), 0.0)
     plain, none = losses(talker, batch, t, noise=False), losses(talker, batch, t, noise=False, own=torch.zeros(4))
     fed = losses(talker, batch, t, noise=False, own=torch.ones(4))
@@ -100,12 +99,11 @@ def test_own_codes_are_looked_back_on_and_the_recorded_ones_asked_for(tmp_path: 
 
 def test_training_looks_back_on_own_codes(tmp_path: Path) -> None:
     """The step's own share reaches the input: without dropout and noise it alone can change the losses."""
-    rows = make_rows(random_codes(), CONFIG, tokenizer(tmp_path), held_out=False)
+    made = layout(tmp_path)
     training = replace(CONFIG.talker_training, dropout=0.0, code_noise=0.0, own_rows=1.0)
-    step = TalkerStep(
-        small().train(), training, make_buckets(rows, CONFIG, tokenizer(tmp_path), CPU), Ranks("cpu"), graphs=False
-    )
-    bucket = make_buckets(rows, CONFIG, tokenizer(tmp_path), CPU)[0]
+    step = TalkerStep(small().train(), training, Ranks("cpu"))
+    [bucket] = made.buckets(rows(made, random_codes(), held_out=False))
+    step.begin([bucket])
     found: list[float] = []
     for own in (0.0, 1.0):
         step.own_share.fill_(own)
@@ -116,11 +114,16 @@ def test_training_looks_back_on_own_codes(tmp_path: Path) -> None:
     assert abs(found[0] - found[1]) > 1e-5
 
 
+def given(folder: Path, steps: int) -> TalkerRun:
+    return TalkerRun(
+        codes=(folder / "a.npz",), tokenizer=folder / "tokenizer.json", out=folder / "out", seconds=steps, device="cpu"
+    )  # fmt: skip
+
+
 def test_a_run_is_scored_on_recorded_and_on_own_codes(tmp_path: Path) -> None:
     tokenizer(tmp_path)
     random_codes().save(tmp_path / "a.npz")
-    run = TalkerRun((tmp_path / "a.npz",), tmp_path / "tokenizer.json", tmp_path / "out", 600.0, device="cpu", steps=6)
-    TalkerTrainer(CONFIG, run).train()
+    by_steps(TalkerTrainer(CONFIG, given(tmp_path, 6))).train()
     about = json.loads((tmp_path / "out/talker.json").read_text())
     assert (
         about["steps"] == 6 and about["history"] and {"ada", "ada on own codes"} <= set(about["scores"][-1]["scores"])
@@ -128,31 +131,29 @@ def test_a_run_is_scored_on_recorded_and_on_own_codes(tmp_path: Path) -> None:
 
 
 def test_held_out_and_foreign_speakers_stay_outside(tmp_path: Path) -> None:
-    codes, bpe = random_codes(), tokenizer(tmp_path)
-    rows, test = (make_rows(codes, CONFIG, bpe, held_out=held_out) for held_out in (False, True))
-    assert (len(rows), len(test)) == (9, 3)
-    codes.speaker[1] = "carl"
-    assert len(make_rows(codes, CONFIG, bpe, held_out=False)) == 8
+    codes, made = random_codes(), layout(tmp_path)
+    assert [len(rows(made, codes, held_out=held_out)) for held_out in (False, True)] == [9, 3]
+    codes.utterances[1] = replace(codes.utterances[1], speaker="carl")
+    assert len(rows(made, codes, held_out=False)) == 8
 
 
 def test_texts_are_read_in_words(tmp_path: Path) -> None:
     """A text with digits is left out."""
-    codes, bpe = replace(random_codes(), held_out=np.zeros(12, bool)), tokenizer(tmp_path)
-    codes.text[3] = "7"
-    assert len(make_rows(codes, CONFIG, bpe, held_out=False)) == 11
+    codes = random_codes()
+    codes.utterances[3] = replace(codes.utterances[3], text="7")
+    assert len(rows(layout(tmp_path), codes, held_out=False)) == 8
 
 
 def test_the_guide_wants_the_diagonal(tmp_path: Path) -> None:
     """Attention on the text that is being spoken costs less than attention on the wrong end of it."""
-    bpe = tokenizer(tmp_path)
-    text, ids = text_ids(bpe), codec_ids(CONFIG)
-    row = lay_out(np.zeros((20, 3), np.int16), list(range(16)), "ada", text, ids, language=False)
+    made = layout(tmp_path)
+    row = lay_out(np.zeros((20, 3), np.int16), list(range(16)), "ada", made.text, made.codec, language=False)
     size = len(row.text)
-    batch = Bucket([row], size, text, ids, CPU).batch(torch.tensor([0]), 4)
+    batch = made.bucket([row], size).batch(torch.tensor([0]), 4)
     right, wrong = torch.zeros(1, size, size), torch.zeros(1, size, size)
-    first, last = row.span
+    first, last = row.begin, row.begin + row.tokens
     for position in range(size):
-        spoken = int(np.clip(row.text_at[position], first, last - 1))
+        spoken = int(np.clip(batch.text_at[0, position].item(), first, last - 1))
         right[0, position, spoken] = wrong[0, position, last - 1 - (spoken - first)] = 1.0
     assert guide_loss(right, batch) < 0.2 < guide_loss(wrong, batch)
 
@@ -190,11 +191,10 @@ def test_a_run_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
     """Steps, seconds and weights of the run before count."""
     tokenizer(tmp_path)
     random_codes().save(tmp_path / "a.npz")
-    run = TalkerRun((tmp_path / "a.npz",), tmp_path / "tokenizer.json", tmp_path / "out", 600.0, device="cpu", steps=3)
-    first = TalkerTrainer(CONFIG, run)
+    first = by_steps(TalkerTrainer(CONFIG, given(tmp_path, 3)))
     first.train()
-    on = TalkerTrainer(CONFIG, replace(run, steps=5))
-    assert on.progress.count == 3 and on.progress.seconds > 0
+    on = by_steps(TalkerTrainer(CONFIG, given(tmp_path, 5)))
+    assert on.count == 3
     assert all(torch.equal(a, b) for a, b in zip(on.talker.parameters(), first.talker.parameters(), strict=True))
     on.train()
     assert json.loads((tmp_path / "out/talker.json").read_text())["steps"] == 5
