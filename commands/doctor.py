@@ -236,7 +236,7 @@ def _extras() -> list[Finding]:
     for extra, modules in EXTRAS.items():
         lack = [name for name in modules if importlib.util.find_spec(name) is None]
         if lack:
-            remedy = f"pip install 'hearsay[{extra}]'"
+            remedy = f"pip install {' '.join(lack)}"  # not by our own name: PyPI's hearsay is another project
             findings.append(Finding("extra", "optional", f"{extra}: {', '.join(lack)} not installed", remedy))
         else:
             findings.append(

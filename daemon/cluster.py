@@ -261,7 +261,7 @@ def deploy(settings: Settings, plan: Plan, ready: Callable[[str], None]) -> None
         serve: Any = importlib.import_module("ray.serve")
         schema: Any = importlib.import_module("ray.serve.config")
     except ImportError as error:
-        raise NoRay(f"Ray Serve is not installed ({error.name}): pip install 'hearsay[cluster]'") from None
+        raise NoRay(f"Ray Serve is not installed ({error.name}): pip install 'ray[serve]==2.60.*'") from None
     handed = {
         name: value for name, value in os.environ.items() if name.startswith("HEARSAY_") or name == "XDG_DATA_HOME"
     }

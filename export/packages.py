@@ -13,4 +13,4 @@ def require(*packages: str) -> None:
     """Raise ExportUnavailable, in one sentence, unless ``packages`` can be imported."""
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
-        raise ExportUnavailable(f"exporting needs {', '.join(missing)}: pip install 'hearsay[export]'")
+        raise ExportUnavailable(f"exporting needs {', '.join(missing)}: pip install {' '.join(missing)}")

@@ -103,7 +103,7 @@ def test_doctor_says_what_is_here_and_what_to_do(hearsay: Run):
     }
     assert all(finding["remedy"] for finding in findings if finding["state"] != "ok")
     lacking = [f["remedy"] for f in findings if f["topic"] == "extra" and f["state"] != "ok"]
-    assert all(remedy == "pip install 'hearsay[export]'" for remedy in lacking)  # in a checkout or not
+    assert all(re.fullmatch(r"pip install [a-z ]+", remedy) for remedy in lacking)
     assert any("pocket-asr-en" in f["found"] and "default" in f["found"] for f in findings if f["topic"] == "model")
     (speed,) = [f["found"] for f in findings if f["topic"] == "speed"]
     assert re.match(r"[1-9]\d*( or more)? live sessions of pocket-asr-en|pocket-asr-en is not live here: .* s,", speed)
