@@ -114,7 +114,7 @@ class Upsampling(nn.Module):
             halves = weight.reshape(*weight.shape[:2], -1, stride)[:, :, ::-1]
             self.product = Taps(halves.transpose(2, 0, 3, 1).reshape(halves.shape[2], len(weight), -1), dtype)
         else:
-            self.weight = constant(weight, dtype).unsqueeze(2)
+            self.weight = constant(weight[:, :, None], dtype)
         self.bias = constant(read(f"{prefix}conv.bias"), dtype)
 
     def forward(self, x: Tensor, tails: Tails) -> Tensor:

@@ -7,16 +7,17 @@ from tokenizers import Tokenizer
 
 from training.stages import asked
 from training.transcript import lines_of
-from training.tts.checkpoint import load_talker, save_checkpoint
-from training.tts.codec import load_codec
-from training.tts.codec_run import CodecTrainer
+from training.tts.checkpoint import load_talker, save_checkpoint, save_talker
+from training.tts.codec import Codec, load_codec, save_codec
+from training.tts.codec_run import CodecRun, CodecTrainer
 from training.tts.codes import encode, own_codes
 from training.tts.config import FRAMES_AN_HOUR, Config
 from training.tts.decoder_run import DecoderRun, DecoderTrainer
 from training.tts.recordings import read_recordings, write_codes
 from training.tts.references import References
-from training.tts.run import SliceRun
+from training.tts.shipped import shipped_decoder, shipped_talker
 from training.tts.speech import load, shards
+from training.tts.talker import Talker
 from training.tts.talker_run import TalkerRun, TalkerTrainer
 from training.tts.text import speakable
 from training.tts.tokenizer import train_tokenizer
@@ -30,12 +31,22 @@ def train_words(*, text: Path, out: Path) -> None:
     train_tokenizer(filter(None, texts), CONFIG.talker.text_vocab_size, out)
 
 
+def take_shipped(folder: Path, /, *, out: Path) -> None:
+    """Weights of a shipped model directory, to begin from: codec.safetensors (its encoder has learnt nothing) and
+    model.safetensors (nor has its speaker encoder)."""
+    codec, talker = Codec(CONFIG.codec), Talker(CONFIG.talker, CONFIG.codec, CONFIG.speaker)
+    codec.decoder.load_state_dict(shipped_decoder(folder, CONFIG.codec), strict=False)
+    talker.load_state_dict(shipped_talker(folder, CONFIG), strict=False)
+    save_codec(codec, out / "codec.safetensors")
+    save_talker(talker, out / "model.safetensors")
+
+
 def save_recordings(tar: Path, /, *, out: Path) -> None:
     """A tar of recordings as a shard, without phone labels."""
     read_recordings(tar).save(out)
 
 
-def train_codec(given: SliceRun) -> None:
+def train_codec(given: CodecRun) -> None:
     """Train the codec for a number of seconds. ear: of `training.asr shipped`, by what it hears slices are compared."""
     CodecTrainer(CONFIG, given).train()
 
@@ -79,9 +90,9 @@ def save_held_out(tars: tuple[Path, ...], /, *, codec: Path, out: Path) -> None:
 
 
 STAGES = {
-    "tokenizer": train_words, "recordings": save_recordings, "codec": train_codec, "encode": save_codes,
-    "talker": train_talker, "own-codes": save_own_codes, "decoder": train_decoder, "checkpoint": checkpoint,
-    "held-out": save_held_out,
+    "tokenizer": train_words, "shipped": take_shipped, "recordings": save_recordings, "codec": train_codec,
+    "encode": save_codes, "talker": train_talker, "own-codes": save_own_codes, "decoder": train_decoder,
+    "checkpoint": checkpoint, "held-out": save_held_out,
 }  # fmt: skip
 
 if __name__ == "__main__":

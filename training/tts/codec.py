@@ -1,6 +1,7 @@
 """Encoder, decoder and phone head together: what codec training optimises. Only the decoder is shipped."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +15,10 @@ from training.tts.config import CodecShape
 from training.tts.decoder import Decoder
 from training.tts.encoder import Encoder
 from training.tts.phones import PHONES
+
+
+ENCODING = re.compile(r"encoder\.|phone_head\.|decoder\.quantizer\.rvq_(first|rest)\.input_proj\.")
+"""How the names of the parameters begin that nothing decodes with: they do not ship."""
 
 
 class Codec(nn.Module):

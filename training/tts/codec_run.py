@@ -1,7 +1,9 @@
 """A run of codec training: a number of seconds, past the codebooks first, then through them."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -9,7 +11,7 @@ from torch.nn import functional as F
 
 from training.learner import autocast
 from training.ranks import Ranks
-from training.tts.codec import Codec
+from training.tts.codec import ENCODING, Codec, load_codec
 from training.tts.config import CodecTraining, Config
 from training.tts.crops import Store, stores
 from training.tts.ear import Ear
@@ -30,18 +32,21 @@ class CodecStep(SliceStep):
     def shared(self) -> list[Tensor]:
         return list(self.decoder.quantizer.buffers())
 
-    def begin(self, *, free: bool) -> Callable[[], None]:
-        """What does one step; `free`: the encoder reaches the decoder past the codebooks."""
+    def begin(self, *, free: bool, still: bool = False) -> Callable[[], None]:
+        """What does one step; `free`: the encoder reaches the decoder past the codebooks; `still`: what decodes does
+        not learn."""
         t = self.training
+        for name, parameter in self.codec.named_parameters():
+            parameter.requires_grad_(not still or ENCODING.match(name) is not None)
         return self.whole(
-            lambda: (*self.speech.crop(t.batch, t.frames, t.gain), self.starts()), partial(self._gradients, free=free)
+            lambda: (*self.speech.crop(t.batch, t.frames, t.gain), self.starts()), partial(self._gradients, free=free, ema=None if still else t.ema)
         )
 
-    def _gradients(self, wave: Tensor, labels: Tensor, start: Tensor, *, free: bool) -> None:
+    def _gradients(self, wave: Tensor, labels: Tensor, start: Tensor, *, free: bool, ema: float | None) -> None:
         t, codec, quantizer = self.training, self.codec, self.decoder.quantizer
         with autocast(self.device):
             z = codec.encoder(wave)
-            quantised = quantizer.bypass(z) if free else quantizer(z.float(), t.ema, t.dead_usage)
+            quantised = quantizer.bypass(z) if free else quantizer(z.float(), ema, t.dead_usage)
             decoded, real = self.slices(quantised.value, wave, start)
             distance, heard = self.distance(decoded, real), self.heard(decoded, real)
             logits = codec.phone_logits(quantised.semantic).float()
@@ -65,29 +70,47 @@ class CodecStep(SliceStep):
         self.codec.train()
 
 
-class CodecTrainer(SliceTrainer):
-    """Owns the codec and its steps. The first `unquantised_steps` are past the codebooks: there the rate does not fall,
-    and after them it rises anew."""
+@dataclass(frozen=True, kw_only=True)
+class CodecRun(SliceRun):
+    """start: codec.safetensors of `training.tts shipped`."""
 
-    def __init__(self, config: Config, run: SliceRun) -> None:
+    start: Path | None = None
+
+
+class CodecTrainer(SliceTrainer):
+    """Owns the codec and its steps. The first `unquantised_steps` are past the codebooks. What `start` decodes with is
+    kept: for as many steps again the encoder alone learns to reach it through the codebooks. Then all learns, and the
+    rate rises anew and falls.
+    """
+
+    def __init__(self, config: Config, run: CodecRun) -> None:
         t = self.training = config.codec_training
         super().__init__("codec", MEASURES, config, t, run)
-        self.codec = Codec(config.codec).to(self.device).train()
-        self.speech, self.held_out = stores(run.speech, (), self.device)
+        self.codec = (load_codec(run.start) if run.start else Codec(config.codec)).to(self.device).train()
+        if self.codec.shape != config.codec:
+            raise ValueError(f"{run.start}: {self.codec.shape}, configured is {config.codec}")
+        self.speech, self.held_out = Store(_HOURS, self.device), Store(_HELD_OUT_HOURS, self.device)
+        for shard in map(load_shard, shards(run.speech)):
+            for utterance, wave, labels in shard.pieces():
+                (self.held_out if utterance.held_out else self.speech).add(wave, labels)
+            if self.speech.full:
+                break
         self.say(f"{self.speech.hours:.2f} h, held out {self.held_out.hours:.2f} h")
         self.steps = CodecStep(self.codec, t, self.speech, self.ear, self.ranks)
+        self._started = run.start is not None
         self._step: Callable[[], None] | None = None
         self.take(self.steps.parts)
 
     def step(self, done: float) -> Tensor:
-        beyond = self.count - self.training.unquantised_steps
-        if beyond == 0:
+        free = self.training.unquantised_steps
+        alone = 2 * free if self._started else free
+        if self.count == free and not self._started:
             self.steps.begin_codebooks()
             self.say("codebooks begun")
-        if self._step is None or beyond == 0:
+        if self._step is None or self.count in (free, alone):
             self._step = None  # its memory is the next one's
-            self._step = self.steps.begin(free=beyond < 0)
-        self.set_rate(*(done, beyond) if beyond >= 0 else (0.0, self.count))
+            self._step = self.steps.begin(free=self.count < free, still=self._started and self.count < alone)
+        self.set_rate(*(done, self.count - alone) if self.count >= alone else (0.0, self.count))
         self._step()
         return self.steps.measures
 

@@ -1,0 +1,64 @@
+"""What is shipped can be trained on."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("onnx")
+pytest.importorskip("gguf")
+
+import torch
+
+from codec.decoder import CodecDecoder
+from engines import manifest as manifests
+from engines.onnx import Graph
+from export.tts.checkpoint import open_tts
+from export.tts.dims import read_tts_dims
+from export.tts.talker import write_predictor, write_tables, write_talker
+from training.tts.__main__ import CONFIG, checkpoint, take_shipped
+from training.tts.codec import load_codec
+from training.tts.config import CodecShape
+from training.tts.shipped import shipped_decoder
+
+SHIPPED = Path(__file__).parents[3] / "models" / "pocket-tts-en"
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("start")
+    take_shipped(SHIPPED, out=folder)
+    return folder
+
+
+@torch.inference_mode()
+def test_the_decoder_sounds_as_what_ships(start: Path) -> None:
+    decoder = load_codec(start / "codec.safetensors").decoder
+    spec = manifests.read_tts(SHIPPED).codec
+    runtime = CodecDecoder(spec, Graph(SHIPPED / spec.file, threads=1, provider="cpu"))
+    codes = np.load(SHIPPED / "held-out.npz")["codes"][:40].astype(np.int64)
+    ours, shipped = decoder(torch.from_numpy(codes.T[None]))[0, 0].numpy(), runtime.step(codes, runtime.start())[0]
+    assert np.abs(ours - shipped).max() < 0.05 * shipped.std() > 0  # float16 between them
+
+
+def test_talker_and_predictor_are_exported_as_they_ship(start: Path, tmp_path: Path) -> None:
+    """To the byte, but for the rows of text, of which only the product with their projection shipped."""
+    shutil.copy(SHIPPED / "tokenizer.json", tmp_path)
+    again = {"codec": start / "codec.safetensors", "talker": start / "model.safetensors", "tokenizer": tmp_path}
+    checkpoint(**again, out=tmp_path / "checkpoint")
+    found = open_tts(tmp_path / "checkpoint")
+    dims = read_tts_dims(found)
+    write_talker(found.model, dims, tmp_path, "q8_0", name=CONFIG.name)
+    write_predictor(found.model, dims, tmp_path, "q8_0", name=CONFIG.name)
+    write_tables(found.model, dims, tmp_path, half=True)
+    for name in ("talker.gguf", "predictor.gguf", "code_rows.npy", *(f"predictor_{n}.npy" for n in ("heads", "bias"))):
+        assert (tmp_path / name).read_bytes() == (SHIPPED / name).read_bytes(), name
+    rows = np.load(tmp_path / "text_rows.npy") - np.load(SHIPPED / "text_rows.npy")
+    assert np.abs(rows).max() < 4e-3
+
+
+def test_another_shape_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"codebooks.table is not \[8192, 128\]"):
+        shipped_decoder(SHIPPED, CodecShape(codebook_dim=256))

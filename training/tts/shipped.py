@@ -1,0 +1,166 @@
+"""Weights back from a shipped model directory, to go on from: the codec's decoder (ONNX), talker and predictor (GGUF
+and tables of rows). What does not ship is not there: the codec's encoder and phone head.
+
+For the next run, where the float16 checkpoint is gone. Needs `onnx` and `gguf`. What comes back is what was shipped:
+every weight within half a quantisation step of the checkpoint's.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import gguf
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from onnx import numpy_helper
+from torch import Tensor
+
+from export.tts.codec import CodecDecoder
+from export.tts.codec_dims import CodecDims
+from training.tts.codec import ENCODING
+from training.tts.config import RATE, CodecShape, Config
+from training.tts.decoder import Decoder
+from training.tts.talker import ENCODER, Talker
+
+Array = NDArray[np.float32]
+
+_CONSTANT = {"cos", "sin", "codebooks.first"}  # of the exported modules: not weights
+
+
+def graph_tensors(path: Path) -> dict[str, Array]:
+    """The constants of an exported graph under the names of the exporter's modules, widened to float32."""
+    values = {t.name: numpy_helper.to_array(t) for t in onnx.load(str(path)).graph.initializer}
+    found: dict[str, Array] = {}
+    for name, value in values.items():
+        scale = values[name.replace("_int8", "_scales")] if name.endswith("_int8") else np.float32(1)
+        found[name.removesuffix("_int8").removesuffix("_half")] = value.astype(np.float32) * scale
+    return found
+
+
+def codec_dims(shape: CodecShape) -> CodecDims:
+    """That shape in the exporter's words."""
+    return CodecDims(
+        codebooks=shape.num_quantizers, entries=shape.codebook_size, entry_width=shape.codebook_dim // 2,
+        code_width=shape.codebook_dim, latent=shape.latent_dim, width=shape.hidden_size,
+        layers=shape.num_hidden_layers, heads=shape.num_attention_heads, kv_heads=shape.num_attention_heads,
+        head_dim=shape.hidden_size // shape.num_attention_heads, ffn=shape.intermediate_size,
+        window=shape.sliding_window, rope_theta=shape.rope_theta, epsilon=shape.rms_norm_eps,
+        ratios=shape.upsampling_ratios, rates=shape.upsample_rates, channels=shape.decoder_dim, sample_rate=RATE,
+    )  # fmt: skip
+
+
+def shipped_decoder(folder: Path, shape: CodecShape) -> dict[str, Tensor]:
+    """The state dict of a codec's `Decoder` of that shape, without the projections into the codebooks, float32.
+
+    The exporter only moves values, but for Snake's exponentials. So it is given the place of each value in the state
+    dict instead of the value, and what it makes of the places tells where each value of the graph belongs.
+
+    Raises:
+        ValueError: the graph is not of that shape.
+    """
+    with torch.device("meta"):
+        state = Decoder(shape).state_dict()
+    wanted = {
+        name: t.shape for name, t in state.items() if not name.startswith("quantizer.") or "input_proj" not in name
+    }
+    # Snake's come first: small places survive an exponential.
+    order = sorted(wanted, key=lambda name: not name.endswith(("alpha", "beta")))
+    places: dict[str, Array] = {}
+    begin = 1
+    for name in order:
+        places[name] = np.arange(begin, begin := begin + wanted[name].numel(), dtype=np.float32).reshape(wanted[name])
+
+    def read(name: str) -> Array:
+        name = name.removeprefix("decoder.")
+        if name.endswith("cluster_usage"):
+            return np.ones(wanted[name], np.float32)
+        if name.endswith(("alpha", "beta")):
+            return np.log(places[name]) * (1 if name.endswith("alpha") else -1)
+        return places[name]
+
+    found = np.full(begin, np.nan, np.float32)
+    graph = graph_tensors(folder / "codec_decoder.onnx")
+    for name, buffer in CodecDecoder(codec_dims(shape), read, torch.float32).named_buffers():
+        if name not in _CONSTANT:
+            if name not in graph or graph[name].shape != tuple(buffer.shape):
+                raise ValueError(f"{folder}: {name} is not {list(buffer.shape)}")
+            found[buffer.numpy().round().astype(np.int64)] = graph[name]
+    weights: dict[str, Tensor] = {}
+    for name, place in places.items():
+        value = found[place.astype(np.int64)]
+        if name.endswith("cluster_usage"):
+            value = np.ones_like(value)
+        elif name.endswith(("alpha", "beta")):
+            value = np.log(value) * (1 if name.endswith("alpha") else -1)
+        weights[name] = torch.from_numpy(value)
+    return weights
+
+
+def shipped_talker(folder: Path, config: Config) -> dict[str, Tensor]:
+    """The state dict of a `Talker` of that shape, without the speaker encoder, float32.
+
+    Raises:
+        ValueError: a file is not of that shape.
+    """
+    t, codec = config.talker, config.codec
+    with torch.device("meta"):
+        wanted = Talker(t, codec, config.speaker).state_dict()
+    predictor = "code_predictor."
+    weights = _stack(folder / "talker.gguf", wanted, "model.", t.num_hidden_layers)
+    weights |= _stack(folder / "predictor.gguf", wanted, f"{predictor}model.", t.predictor_num_hidden_layers)
+    weights["codec_head.weight"] = _stack(folder / "talker.gguf", ["lm_head.weight"], "", 0)["lm_head.weight"]
+    rows = _table(folder / "code_rows.npy").split(
+        [codec.codebook_size + t.control_ids] + [codec.codebook_size] * (codec.num_quantizers - 1)
+    )
+    weights["model.codec_embedding.weight"] = rows[0]
+    for i, (table, head) in enumerate(zip(rows[1:], _table(folder / "predictor_heads.npy"), strict=True)):
+        weights[f"{predictor}model.codec_embedding.{i}.weight"] = table
+        weights[f"{predictor}lm_head.{i}.weight"] = head
+    weights[f"{predictor}small_to_mtp_projection.weight"] = _table(folder / "predictor_weight.npy").T.contiguous()
+    weights[f"{predictor}small_to_mtp_projection.bias"] = _table(folder / "predictor_bias.npy")
+    weights |= _text(_table(folder / "text_rows.npy"), t.text_hidden_size)
+    for name, tensor in wanted.items():
+        if not name.startswith(ENCODER) and (name not in weights or weights[name].shape != tensor.shape):
+            raise ValueError(f"{folder}: {name} is not {list(tensor.shape)}")
+    return weights
+
+
+def _table(path: Path) -> Tensor:
+    return torch.from_numpy(np.load(path).astype(np.float32))
+
+
+def _stack(path: Path, wanted: Iterable[str], prefix: str, layers: int) -> dict[str, Tensor]:
+    """Those of the `wanted` tensors that begin with `prefix` and are in a GGUF, which has them under other names."""
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN3, layers)
+    stored = {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}
+    found: dict[str, Tensor] = {}
+    for name in wanted:
+        theirs = names.get_name(f"model.{name.removeprefix(prefix)}" if prefix else name, (".weight",))
+        if name.startswith(prefix) and theirs in stored:
+            value = gguf.dequantize(stored[theirs].data, stored[theirs].tensor_type)
+            found[name] = torch.from_numpy(np.array(value, np.float32))
+    return found
+
+
+def _text(rows: Tensor, inner: int) -> dict[str, Tensor]:
+    """An embedding and a projection that make `rows` [tokens, hidden]: the exporter keeps the product only, whose rows
+    lie in `inner` dimensions around a point. SiLU is inverted where it is above zero.
+    """
+    middle = rows.mean(0)
+    u, spread, axes = torch.linalg.svd(rows - middle, full_matrices=False)
+    size = spread[:inner].clamp(min=1e-6) / len(rows) ** 0.5
+    y = u[:, :inner] * len(rows) ** 0.5  # variance 1 in each dimension
+    lift = (1 - y.min()).ceil()
+    x = y + lift
+    for _ in range(30):  # Newton on x · sigmoid(x) = y + lift
+        gate = x.sigmoid()
+        x = x - (x * gate - y - lift) / (gate * (1 + x * (1 - gate)))
+    weight = axes[:inner].T * size
+    return {
+        "model.text_embedding.weight": x - lift,
+        "text_projection.linear_fc1.weight": torch.eye(inner),
+        "text_projection.linear_fc1.bias": lift.repeat(inner),
+        "text_projection.linear_fc2.weight": weight,
+        "text_projection.linear_fc2.bias": middle - weight.sum(1) * lift,
+    }
