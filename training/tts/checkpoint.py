@@ -98,9 +98,9 @@ def save_talker(talker: Talker, path: Path) -> None:
     save_weights(official(talker), path)
 
 
-def load_talker(path: Path, config: Config) -> Talker:
+def load_talker(path: Path, config: Config, dropout: float = 0.0) -> Talker:
     """A talker of `config`'s shape with the weights of `path`."""
-    talker = Talker(config.talker, config.codec, config.speaker)
+    talker = Talker(config.talker, config.codec, config.speaker, dropout)
     talker.load_state_dict({k.removeprefix("talker."): v for k, v in load_weights(path).items()})
     return talker.eval()
 

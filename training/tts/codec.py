@@ -16,7 +16,6 @@ from training.tts.decoder import Decoder
 from training.tts.encoder import Encoder
 from training.tts.phones import PHONES
 
-
 ENCODING = re.compile(r"encoder\.|phone_head\.|decoder\.quantizer\.rvq_(first|rest)\.input_proj\.")
 """How the names of the parameters begin that nothing decodes with: they do not ship."""
 

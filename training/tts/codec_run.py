@@ -38,9 +38,8 @@ class CodecStep(SliceStep):
         t = self.training
         for name, parameter in self.codec.named_parameters():
             parameter.requires_grad_(not still or ENCODING.match(name) is not None)
-        return self.whole(
-            lambda: (*self.speech.crop(t.batch, t.frames, t.gain), self.starts()), partial(self._gradients, free=free, ema=None if still else t.ema)
-        )
+        gradients = partial(self._gradients, free=free, ema=None if still else t.ema)
+        return self.whole(lambda: (*self.speech.crop(t.batch, t.frames, t.gain), self.starts()), gradients)
 
     def _gradients(self, wave: Tensor, labels: Tensor, start: Tensor, *, free: bool, ema: float | None) -> None:
         t, codec, quantizer = self.training, self.codec, self.decoder.quantizer
@@ -89,12 +88,7 @@ class CodecTrainer(SliceTrainer):
         self.codec = (load_codec(run.start) if run.start else Codec(config.codec)).to(self.device).train()
         if self.codec.shape != config.codec:
             raise ValueError(f"{run.start}: {self.codec.shape}, configured is {config.codec}")
-        self.speech, self.held_out = Store(_HOURS, self.device), Store(_HELD_OUT_HOURS, self.device)
-        for shard in map(load_shard, shards(run.speech)):
-            for utterance, wave, labels in shard.pieces():
-                (self.held_out if utterance.held_out else self.speech).add(wave, labels)
-            if self.speech.full:
-                break
+        self.speech, self.held_out = stores(run.speech, (), self.device)
         self.say(f"{self.speech.hours:.2f} h, held out {self.held_out.hours:.2f} h")
         self.steps = CodecStep(self.codec, t, self.speech, self.ear, self.ranks)
         self._started = run.start is not None

@@ -61,9 +61,7 @@ def shipped_decoder(folder: Path, shape: CodecShape) -> dict[str, Tensor]:
     """
     with torch.device("meta"):
         state = Decoder(shape).state_dict()
-    wanted = {
-        name: t.shape for name, t in state.items() if not name.startswith("quantizer.") or "input_proj" not in name
-    }
+    wanted = {name: t.shape for name, t in state.items() if not ENCODING.match(f"decoder.{name}")}
     # Snake's come first: small places survive an exponential.
     order = sorted(wanted, key=lambda name: not name.endswith(("alpha", "beta")))
     places: dict[str, Array] = {}

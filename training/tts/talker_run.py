@@ -3,6 +3,7 @@
 What stands in `out` beside what `training.run` names: model.safetensors (newest).
 """
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from torch import Tensor
 from training.checkpoint import WEIGHTS
 from training.learner import autocast
 from training.run import Given, Trainer, rate_at
-from training.tts.checkpoint import save_talker
+from training.tts.checkpoint import load_talker, save_talker
 from training.tts.config import Config
 from training.tts.prompt import Row
 from training.tts.references import References
@@ -32,12 +33,14 @@ CLONED = "cloned"  # the score of those who are heard
 @dataclass(frozen=True, kw_only=True)
 class TalkerRun(Given):
     """What a run is given besides the configuration. speech: folders of the shards that the codes stand for, in which
-    speakers other than our own are heard; without it these are left out.
+    speakers other than our own are heard; without it these are left out. start: model.safetensors of `training.tts
+    shipped`, or of a talker.
     """
 
     codes: tuple[Path, ...]
     tokenizer: Path
     speech: tuple[Path, ...] = ()
+    start: Path | None = None
 
 
 class TalkerTrainer(Trainer):
@@ -62,7 +65,9 @@ class TalkerTrainer(Trainer):
             for i, row in layout.rows(codes, [i for i, held in enumerate(held_out) if held]).items():
                 tests[CLONED if row.place else codes.utterances[i].speaker].append(row)
         self.tests = {name: layout.buckets(found[:_TEST_ROWS]) for name, found in tests.items()}
-        self.talker = Talker(config.talker, config.codec, config.speaker, t.dropout).to(self.device).train()
+        self._started = run.start is not None
+        new = Talker(config.talker, config.codec, config.speaker, t.dropout)
+        self.talker = (load_talker(run.start, config, t.dropout) if run.start else new).to(self.device).train()
         self.say(f"rows by length: { {b.length: b.rows for b in self.buckets} }")
         self.steps = TalkerStep(self.talker, t, self.ranks)
         self.take(self.steps.parts)
@@ -72,8 +77,9 @@ class TalkerTrainer(Trainer):
     def step(self, done: float) -> Tensor:
         t = self.config.talker_training
         self.steps.rate(rate_at(done, self.count, t.rate, t.final_rate, t.warmup_steps))
-        self.steps.guide_weight.fill_(max(0.0, 1 - self.count / t.guide_steps))
-        self.steps.own_share.fill_(min(1.0, self.count / max(t.own_steps, 1)))
+        age = math.inf if self._started else self.count
+        self.steps.guide_weight.fill_(max(0.0, 1 - age / t.guide_steps))
+        self.steps.own_share.fill_(min(1.0, age / max(t.own_steps, 1)))
         weight = np.array([b.rows * b.length for b in self.buckets], float)
         self.steps.run(self.buckets[int(self._rng.choice(len(self.buckets), p=weight / weight.sum()))])
         return self.steps.measures

@@ -16,10 +16,9 @@ import torch
 
 from tests.training.tts.shapes import CONFIG, random_codes, tokenizer, tone_shard
 from training.tts.codec import Codec, save_codec
-from training.tts.codec_run import CodecTrainer
+from training.tts.codec_run import CodecRun, CodecTrainer
 from training.tts.codes import encode
 from training.tts.decoder_run import DecoderRun, DecoderTrainer
-from training.tts.run import SliceRun
 from training.tts.speech import shards
 from training.tts.talker_run import TalkerRun, TalkerTrainer
 
@@ -29,7 +28,7 @@ def _trainer(kind: str, folder: Path) -> tuple[Any, str]:
     speech = (folder / "speech",)
     out = folder / kind
     if kind == "codec":
-        run = SliceRun(speech=speech, out=out, seconds=30, device="cpu")
+        run = CodecRun(speech=speech, out=out, seconds=30, device="cpu")
         return CodecTrainer(CONFIG, run), "codec"
     if kind == "decoder":
         start, codes = folder / "codec.safetensors", (folder / "codes.npz",)

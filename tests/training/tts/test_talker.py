@@ -13,7 +13,7 @@ import torch
 
 from tests.training.tts.shapes import CONFIG, by_steps, layout, random_codes, rows, tokenizer
 from training.ranks import Ranks
-from training.tts.checkpoint import load_talker, save_checkpoint
+from training.tts.checkpoint import load_talker, save_checkpoint, save_talker
 from training.tts.codec import Codec
 from training.tts.prompt import codec_ids, lay_out
 from training.tts.rows import Batch
@@ -185,6 +185,18 @@ def test_a_checkpoint_has_the_official_layout(tmp_path: Path) -> None:
     assert not any(name.startswith("encoder") for name in speech)
     again = load_talker(folder / "model.safetensors", CONFIG)
     assert torch.allclose(again.codec_head.weight, talker.codec_head.weight, atol=1e-3)
+
+
+def test_a_run_begins_from_a_talker_without_its_beginner_s_aids(tmp_path: Path) -> None:
+    tokenizer(tmp_path)
+    random_codes().save(tmp_path / "a.npz")
+    save_talker(small(), tmp_path / "start.safetensors")
+    trainer = by_steps(TalkerTrainer(CONFIG, replace(given(tmp_path, 2), start=tmp_path / "start.safetensors")))
+    for mine, theirs in zip(trainer.talker.parameters(), small().parameters(), strict=True):
+        assert torch.allclose(mine, theirs, atol=2e-3)
+    trainer.step(0.0)
+    assert trainer.steps.guide_weight == 0 and trainer.steps.own_share == 1
+    assert trainer.talker.training and trainer.talker.model.layers[0].drop.p == CONFIG.talker_training.dropout > 0
 
 
 def test_a_run_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
