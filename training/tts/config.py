@@ -77,7 +77,7 @@ class CodecTraining:
     slice_frames: int = 25  # decoded and compared: a slice a crop
     history_frames: int = 4  # decoded before a slice, not compared
     gain: float = 0.15  # crops are played up to so much softer or louder: every utterance has one level
-    unquantised_steps: int = 400  # before the codebooks are made by k-means; 0 keeps those of the weights begun from
+    unquantised_steps: int = 400  # past the codebooks; then k-means makes them, or as many through those begun from
     mel_weight: float = 15.0
     magnitude_weight: float = 1.5  # of square-root magnitudes within the spectral distance: what is loud
     phone_weight: float = 2.0
@@ -120,7 +120,7 @@ class TalkerTraining:
     positions: int = 16384  # a step
     lengths: tuple[int, ...] = (48, 72, 100, 140, 200, 320)  # positions of a row: the buckets
     predictor_frames: int = 6144  # frames a step that the predictor learns from
-    rate: float = 1e-3
+    rate: float = 6e-4  # of a talker that ships; 1e-3 from nothing
     encoder_pace: float = 0.3  # of the rate, for the speaker encoder: nothing in it keeps activations at one size
     warmup_steps: int = 200
     final_rate: float = 0.02
