@@ -3,6 +3,9 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
+
+pytest.importorskip("torch")
 
 from tests.training.tts.shapes import tone_shard
 from training.tts.speech import LEVEL, join, levelled, load, shards
