@@ -118,7 +118,8 @@ async function listen() {
         transcript.add(results)
         recent.push(...lags)
         recent.splice(0, recent.length - 20)
-        $("interim-lag").textContent = seconds([...recent].sort((a, b) => a - b)[recent.length >> 1])
+        // A word may stand there before it has ended.
+        $("interim-lag").textContent = seconds(Math.max(0, [...recent].sort((a, b) => a - b)[recent.length >> 1]))
         if (results.closes && lag !== null) $("final-lag").textContent = seconds(lag)
       }
       showOpen(null)
