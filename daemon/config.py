@@ -6,11 +6,13 @@ A setting comes from, later wins: its default, the TOML file (a flat table, keys
 """
 
 import ipaddress
+import logging
 import os
 import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
@@ -20,11 +22,15 @@ from engines import DEVICES
 
 ENVIRONMENT_PREFIX = "HEARSAY_"
 
+log = logging.getLogger("hearsay.config")
+
 Value = str | int | float | bool | tuple[str, ...]
 
 _KEY = re.compile(r"[A-Za-z0-9._~+-]{8,256}")
 _NO_BOUNDS = ("port", "wyoming_port", "threads")
 """Settings whose numbers bound nothing."""
+_MISTYPED = 0.75
+"""How like a setting's name a variable's must be to be taken for it; 1: the same."""
 _SWITCHES = {"yes": True, "on": True, "no": False, "off": False}
 """Beside true, false, 1 and 0."""
 _KINDS: Mapping[Any, str] = {
@@ -235,11 +241,14 @@ def load(
             raise ConfigError(f"{file}: {error}") from None
         for name, value in document.items():
             values[name] = _value(name, value, f"{file}: ")
-    for name in TYPES:
-        variable = ENVIRONMENT_PREFIX + name.upper()
-        text = (os.environ if environment is None else environment).get(variable)
-        if text is not None and text != "":
+    for variable, text in (os.environ if environment is None else environment).items():
+        name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+        if not variable.startswith(ENVIRONMENT_PREFIX) or not text:
+            continue
+        if name in TYPES and variable.isupper():
             values[name] = _value(name, text, f"{variable}: ")
+        elif near := get_close_matches(name, TYPES, 1, _MISTYPED):  # others belong to clients, or to Kubernetes
+            log.warning("%s is no setting, %s%s is one", variable, ENVIRONMENT_PREFIX, near[0].upper())
     for name, value in (flags or {}).items():
         if value is not None and value != () and value != []:
             values[name] = _value(name, value, f"{flag(name)}: ")

@@ -25,6 +25,22 @@ def test_limits_are_documented_with_their_defaults() -> None:
             assert f"`{getattr(Settings(), name)}`" in text, name
 
 
+def test_a_variable_that_is_nearly_a_setting_s_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    """Whose names are unlike any are somebody else's: a client's key, what Kubernetes sets for a service."""
+    others = {
+        "HEARSAY_KEY": "k",
+        "HEARSAY_MODELS": "m",
+        "HEARSAY_SERVICE_HOST": "10.0.0.1",
+        "HEARSAY_PORT_8750_TCP": "t",
+    }
+    assert load(None, {"HEARSAY_PROT": "1", "HEARSAY_port": "2", "HEARSAY_DRAIN_SECOND": "3", **others}) == Settings()
+    assert [record.getMessage() for record in caplog.records] == [
+        "HEARSAY_PROT is no setting, HEARSAY_PORT is one",
+        "HEARSAY_port is no setting, HEARSAY_PORT is one",
+        "HEARSAY_DRAIN_SECOND is no setting, HEARSAY_DRAIN_SECONDS is one",
+    ]
+
+
 def test_flag_wins_over_environment_over_file(tmp_path: Path) -> None:
     file = tmp_path / "hearsay.toml"
     file.write_text('port = 1\nsessions = 2\nidle_seconds = 3\napi_key = ["from-the-file"]\n')
