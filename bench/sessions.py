@@ -12,7 +12,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -116,6 +116,8 @@ class Session:
     interims: int = 0
     heard: float = 0.0
     """Seconds of audio sent."""
+    ended: bool = False
+    """All of it is."""
     end_lag: float = math.nan
     """From the last audio to the daemon's closing; infinite where it did not."""
     refused: bool = False
@@ -270,7 +272,8 @@ async def _listen(stream: AsyncStream, found: Session, due: _Due) -> None:
         if not isinstance(event, Results):
             continue
         now = time.monotonic()
-        found.meter.received(event, now)
+        # What the end of the stream closes, no endpoint did.
+        found.meter.received(replace(event, speech_final=False) if found.ended else event, now)
         if event.is_final:
             found.answered(due.answered(event), now)
         else:
@@ -290,6 +293,7 @@ async def _speak(
         await stream.send(speech.piece(began + number * PIECE_SECONDS, PIECE_SECONDS))
         found.late.append(time.monotonic() - start - until)
         found.heard = until
+    found.ended = True
     await stream.close_stream()
 
 

@@ -92,10 +92,11 @@ def test_live_sessions_are_counted_and_timed(hearsay: Run):
 
 
 def test_live_sessions_of_recordings_are_timed_by_the_words_heard(hearsay: Run):
-    """Without known word ends the finals' own word times are what lags count from."""
+    """Without known word ends the finals' own word times are what lags count from; the final that the end of the audio
+    brings is none of an endpoint's."""
     found = run_json(hearsay, "sessions", "--count", 1, "--seconds", 10)
-    assert found["words"] > 0 and found["utterances"] > 0
-    assert found["final_beyond_endpointing_ms"]["p50"] is not None
+    assert found["words"] > 0 and found["utterances"] == 1
+    assert found["final_beyond_endpointing_ms"]["p50"] > -200
 
 
 def test_sessions_on_no_daemon_are_all_lost(hearsay: Run):
