@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import sys
+from abc import ABC, abstractmethod
 from typing import Any, Final, cast
 
 import h11
@@ -44,7 +45,7 @@ _OTHERS: Final = 64
 log: Final = logging.getLogger("hearsay.connection")
 
 
-class _SmallReads(asyncio.BufferedProtocol):
+class _SmallReads(asyncio.BufferedProtocol, ABC):
     """Reads little at once, also behind TLS: all of it is worked off before others have their turn, and asyncio's
     256 KiB are 40 000 pings of a WebSocket, or chunks of a body. Windows' loop reads 64 KiB."""
 
@@ -54,13 +55,13 @@ class _SmallReads(asyncio.BufferedProtocol):
     _buffer: memoryview | None = None
 
     @property
+    @abstractmethod
     def waits(self) -> bool:
         """Whether nothing more is to be read for now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def data_received(self, data: bytes) -> None:
         """Work off what was read."""
-        raise NotImplementedError
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go: a view, of which asyncio's TLS takes slices."""

@@ -284,8 +284,12 @@ class Background:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End: sessions that are still open are finalised and closed with 1012."""
-        self._server.drain(0)
+        self.drain(0)
         self._thread.join()
+
+    def drain(self, seconds: float) -> None:
+        """See :meth:`Server.drain`."""
+        self._server.drain(seconds)
 
     def _run(self) -> None:
         try:

@@ -324,7 +324,7 @@ def test_a_daemon_that_goes_says_what_it_heard(
     with session_of_its_own(start) as (background, live):
         live.append(pcm[: -len(QUIET)])
         live.until("input_audio_buffer.speech_started")
-        background._server.drain(0)
+        background.drain(0)
         with pytest.raises(ConnectionClosed) as closed:
             while True:
                 live.next()

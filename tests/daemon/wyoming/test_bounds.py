@@ -302,7 +302,7 @@ async def test_a_drain_hears_what_arrived(door: Door, speech: Speech) -> None:
         async with connected(background) as client, connected(background) as late:
             await client.say(AudioChunk(RATE, 2, 1, speech.pcm), Describe())
             await client.until("info")
-            background._server.drain(1.0)  # type: ignore[reportPrivateUsage]
+            background.drain(1.0)
             await late.say(AudioStart(RATE, 2, 1))
             assert [event.data["code"] for event in await late.rest()] == ["draining"]
             events = await client.rest()
@@ -323,7 +323,7 @@ async def test_a_drain_hears_and_speaks_what_it_had_begun(door: Door, speech: Sp
             await one.say(AudioStop())
             await one.until("transcript-chunk")
             await other.until("audio-chunk")
-            background._server.drain(0)  # type: ignore[reportPrivateUsage]
+            background.drain(0)
             heard, spoken = await one.rest(), await other.rest()
     assert [event.data["text"] for event in heard if event.type == "transcript"] == [alone]
     assert [event.type for event in spoken[-2:]] == ["audio-stop", "error"]
@@ -347,7 +347,7 @@ async def test_a_drain_lets_clients_read_to_the_end(door: Door, monkeypatch: pyt
             while before < now or not now:
                 await asyncio.sleep(0.5)
                 before, now = now, spoken() or 0.0
-            background._server.drain(60)  # type: ignore[reportPrivateUsage]
+            background.drain(60)
             await asyncio.sleep(0.3)  # three looks at whether anybody is left
             said = await asyncio.to_thread(_everything, raw)
     assert b'"audio-stop"' in said[-200:]
@@ -358,7 +358,7 @@ async def test_a_drain_waits_for_nobody_who_does_nothing(door: Door) -> None:
         async with connected(background) as client:
             await client.say(Describe())
             await client.read_event()
-            background._server.drain(60)  # type: ignore[reportPrivateUsage]
+            background.drain(60)
             assert await client.rest() == []
 
 
