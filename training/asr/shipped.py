@@ -8,7 +8,6 @@ every weight within half a quantisation step of the checkpoint's.
 import re
 from pathlib import Path
 
-import gguf
 import numpy as np
 import onnx
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from training.asr.config import Shape
 from training.asr.model import PocketASR
+from training.shipped import stack_weights
 
 Array = NDArray[np.float32]
 # Modules of the exported graphs -> the official names.
@@ -73,10 +73,6 @@ def shipped_weights(folder: Path, shape: Shape) -> dict[str, Tensor]:
             weights[_encoder_name(name)] = torch.from_numpy(np.ascontiguousarray(value))
     with torch.device("meta"):
         wanted = PocketASR(shape).thinker.model.state_dict()
-    theirs = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN3, shape.decoder_layers)
-    found = {tensor.name: tensor for tensor in gguf.GGUFReader(folder / "decoder.gguf").tensors}
-    for name in wanted:
-        tensor = found[theirs.get_name(f"model.{name}", (".weight",))]
-        value = gguf.dequantize(tensor.data, tensor.tensor_type)
-        weights[f"thinker.model.{name}"] = torch.from_numpy(np.array(value, np.float32))
+    names = {f"model.{name}": f"thinker.model.{name}" for name in wanted}
+    weights |= stack_weights(folder / "decoder.gguf", names, shape.decoder_layers)
     return weights

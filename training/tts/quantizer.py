@@ -80,7 +80,7 @@ class ResidualVectorQuantization(nn.Module):
 
     @property
     def books(self) -> list[EuclideanCodebook]:
-        return [layer["_codebook"] for layer in self.layers]  # type: ignore[index]
+        return [layer["_codebook"] for layer in self.layers]  # type: ignore[index]  # typed as plain Modules
 
     def decode(self, codes: Tensor) -> Tensor:
         """codes [B, n, T] -> [B, dim, T]."""

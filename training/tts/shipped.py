@@ -5,10 +5,8 @@ For the next run, where the float16 checkpoint is gone. Needs `onnx` and `gguf`.
 every weight within half a quantisation step of the checkpoint's.
 """
 
-from collections.abc import Iterable
 from pathlib import Path
 
-import gguf
 import numpy as np
 import onnx
 import torch
@@ -18,6 +16,7 @@ from torch import Tensor
 
 from export.tts.codec import CodecDecoder
 from export.tts.codec_dims import CodecDims
+from training.shipped import stack_weights
 from training.tts.codec import ENCODING
 from training.tts.config import RATE, CodecShape, Config
 from training.tts.decoder import Decoder
@@ -105,9 +104,10 @@ def shipped_talker(folder: Path, config: Config) -> dict[str, Tensor]:
     with torch.device("meta"):
         wanted = Talker(t, codec, config.speaker).state_dict()
     predictor = "code_predictor."
-    weights = _stack(folder / "talker.gguf", wanted, "model.", t.num_hidden_layers)
-    weights |= _stack(folder / "predictor.gguf", wanted, f"{predictor}model.", t.predictor_num_hidden_layers)
-    weights["codec_head.weight"] = _stack(folder / "talker.gguf", ["lm_head.weight"], "", 0)["lm_head.weight"]
+    names = {name: name for name in wanted if name.startswith("model.")} | {"lm_head.weight": "codec_head.weight"}
+    weights = stack_weights(folder / "talker.gguf", names, t.num_hidden_layers)
+    names = {name.removeprefix(predictor): name for name in wanted if name.startswith(f"{predictor}model.")}
+    weights |= stack_weights(folder / "predictor.gguf", names, t.predictor_num_hidden_layers)
     rows = _table(folder / "code_rows.npy").split(
         [codec.codebook_size + t.control_ids] + [codec.codebook_size] * (codec.num_quantizers - 1)
     )
@@ -126,19 +126,6 @@ def shipped_talker(folder: Path, config: Config) -> dict[str, Tensor]:
 
 def _table(path: Path) -> Tensor:
     return torch.from_numpy(np.load(path).astype(np.float32))
-
-
-def _stack(path: Path, wanted: Iterable[str], prefix: str, layers: int) -> dict[str, Tensor]:
-    """Those of the `wanted` tensors that begin with `prefix` and are in a GGUF, which has them under other names."""
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN3, layers)
-    stored = {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}
-    found: dict[str, Tensor] = {}
-    for name in wanted:
-        theirs = names.get_name(f"model.{name.removeprefix(prefix)}" if prefix else name, (".weight",))
-        if name.startswith(prefix) and theirs in stored:
-            value = gguf.dequantize(stored[theirs].data, stored[theirs].tensor_type)
-            found[name] = torch.from_numpy(np.array(value, np.float32))
-    return found
 
 
 def _text(rows: Tensor, inner: int) -> dict[str, Tensor]:

@@ -66,8 +66,11 @@ class TalkerTrainer(Trainer):
                 tests[CLONED if row.place else codes.utterances[i].speaker].append(row)
         self.tests = {name: layout.buckets(found[:_TEST_ROWS]) for name, found in tests.items()}
         self._started = run.start is not None
-        new = Talker(config.talker, config.codec, config.speaker, t.dropout)
-        self.talker = (load_talker(run.start, config, t.dropout) if run.start else new).to(self.device).train()
+        if run.start is None:
+            self.talker = Talker(config.talker, config.codec, config.speaker, t.dropout)
+        else:
+            self.talker = load_talker(run.start, config, t.dropout)
+        self.talker.to(self.device).train()
         self.say(f"rows by length: { {b.length: b.rows for b in self.buckets} }")
         self.steps = TalkerStep(self.talker, t, self.ranks)
         self.take(self.steps.parts)
