@@ -125,6 +125,13 @@ def _address(text: str) -> str:
     return " ".join(numbers.digits(run) if run[0].isdecimal() else run for run in runs)
 
 
+def _mixed_number(whole: str, part: str) -> str:
+    """``"3", "1/2"`` → three and a half."""
+    over, _, under = part.partition("/")
+    said = "a half" if (over, under) == ("1", "2") else numbers.fraction(over, under)
+    return f"{numbers.cardinal(whole)} and {said}"
+
+
 def _mixed(m: re.Match[str]) -> str:
     """Letters and digits in turn: "B2B", "mp3"."""
     runs = re.findall(r"\d+|[^\W\d_]+", m.group())
@@ -146,6 +153,10 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"'?(\d{3}0|\d0)'?s", lambda m: numbers.decade(m[1])),
     (r"24/7", lambda _: "twenty four seven"),
     (r"(\d+)/(\d+)", lambda m: numbers.fraction(m[1], m[2])),
+    (r"(\d+)-(\d/\d)", lambda m: _mixed_number(m[1], m[2])),
+    (rf"([-−+]?{_N}(?:\.\d+)?)[×x*]10\^([-−+]?\d+)",
+     lambda m: f"{numbers.quantity(m[1])} times {numbers.power('ten', m[2])}"),
+    (rf"([-−+]?{_N}(?:\.\d+)?|[a-z])\^([-−+]?\d+)", lambda m: numbers.power(say_word(m[1]), m[2])),
     (rf"({_N}(?:\.\d+)?)[-–—]({_N}(?:\.\d+)?)(%?)",
      lambda m: f"{numbers.plain_number(m[1])} to {numbers.plain_number(m[2])}{' percent' if m[3] else ''}"),
     (rf"([-−+]?{_N}(?:\.\d+)?)([a-z°%/]+[23]?)",
@@ -232,9 +243,7 @@ def say_group(words: Sequence[str]) -> str | None:
     if first.lower() == "no." and rest:
         return f"number {numbers.cardinal(rest[0])}"
     if rest and first.isdigit() and re.fullmatch(r"\d/\d", rest[0]):
-        over, _, under = rest[0].partition("/")
-        part = "a half" if (over, under) == ("1", "2") else numbers.fraction(over, under)
-        return f"{numbers.cardinal(first)} and {part}"
+        return _mixed_number(first, rest[0])
     if is_number(first) and rest:
         scale = SCALES.get(rest[0].lower())
         if first[0] in numbers.CURRENCIES:

@@ -82,6 +82,11 @@ def fraction(over: str, under: str) -> str:
     return f"{cardinal(over)} {one if int(over) == 1 else many}"
 
 
+def power(base: str, exponent: str) -> str:
+    """``"ten", "2"`` → ten squared; ``"ten", "-3"`` → ten to the minus three."""
+    return f"{base} {'squared' if exponent == '2' else 'cubed' if exponent == '3' else 'to the ' + quantity(exponent)}"
+
+
 def clock(hour: str, minute: str | None, half: str | None) -> str:
     """``"10", "05", "pm"`` → ten oh five p m."""
     said = cardinal(str(int(hour)))

@@ -4,6 +4,7 @@ A word ends at white space, after the marks of scripts without spaces, or after 
 not depend on what comes later, and memory is bounded. Control characters are white space.
 """
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,10 @@ LONGEST_WORD: Final = 64
 
 BREAKS: Final = frozenset("。！？；，、：")
 """After these a word ends without white space."""
+
+_RAISED: Final = re.compile("(?<=[0-9])(?=[⁺⁻]?[⁰¹²³⁴-⁹])")
+_MIXED: Final = re.compile("(?<=[0-9])(?=[¼-¾⅐-⅞])")
+"""Where NFKC would make another number of it: "10²" is not 102, "3½" not 31/2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,8 @@ class Words:
     """Streaming splitter: :meth:`feed` deltas, :meth:`flush` at the end."""
 
     def __init__(self, *, compatible: bool = True) -> None:
-        """``compatible``: NFKC, which writes "５" and "½" as "5" and "1/2"; else NFC, which changes no sign."""
+        """``compatible``: NFKC, which writes "５" and "½" as "5" and "1/2" ("3½" as "3-1/2", "10²" as "10^2"); else
+        NFC, which changes no sign."""
         self._form: Literal["NFKC", "NFC"] = "NFKC" if compatible else "NFC"
         self._offset = 0
         self._held: list[str] = []
@@ -95,7 +101,10 @@ class Words:
 
     def _end(self, place: int, found: list[Word]) -> None:
         raw = "".join(self._held)
-        text = unicodedata.normalize(self._form, "".join(c for c in raw if unicodedata.category(c) != "Cf"))
+        text = "".join(c for c in raw if unicodedata.category(c) != "Cf")
+        if self._form == "NFKC":
+            text = _MIXED.sub("-", _RAISED.sub("^", text))
+        text = unicodedata.normalize(self._form, text)
         listed = raw in ("-", "*", "•", "–") or (raw[:-1].isdigit() and raw[-1] in ".)")
         paragraph = self._lines > 1 or (self._lines == 1 and listed)
         # NFKC may make white space out of a ligature or a stand-alone accent; a word has none.
