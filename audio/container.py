@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from audio.ffmpeg import TOO_LARGE, opened
 from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, DecodeError, PcmDecoder, Samples
 
 BLOCK_BYTES: Final = 256
@@ -164,6 +165,8 @@ class ContainerDecoder:
             self._fault = error
         except EOFError:
             self._fault = ContainerError("it ends before any audio")
+        except MemoryError:
+            self._fault = ContainerError(TOO_LARGE)
         except Exception as error:  # PyAV's, FFmpeg's
             self._fault = ContainerError(f"it is damaged: {getattr(error, 'strerror', None) or error}")
         finally:
@@ -172,12 +175,10 @@ class ContainerDecoder:
                 self._turn.notify_all()
 
     def _decode(self) -> None:
-        import av
         import av.error
 
-        opened: Any = av.open
         options = {"probesize": "32", "analyzeduration": "0", "max_probe_packets": "1"}
-        with opened(self, "r", format=self._reader, buffer_size=BLOCK_BYTES, options=options) as container:
+        with opened(self, self._reader, buffer_size=BLOCK_BYTES, options=options) as container:
             if not container.streams.audio:
                 raise ContainerError("it holds no audio")
             stream = container.streams.audio[0]

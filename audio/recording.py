@@ -18,6 +18,7 @@ import soundfile
 import soxr
 
 from audio.container import CONTAINERS, MAGIC_BYTES, READERS, recognised
+from audio.ffmpeg import TOO_LARGE, opened
 from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples, Shape, bounded
 
 BLOCK_SECONDS: Final = 1.0
@@ -232,10 +233,9 @@ def _open_av(source: Source) -> Recording:
     import av
     import av.error
 
-    opened: Any = av.open
     reader = READERS[_recognised(source)]  # reads, so before the source is rewound
     try:
-        with opened(_rewound(source), mode="r", format=reader, metadata_errors="ignore") as container:
+        with opened(_rewound(source), reader, metadata_errors="ignore") as container:
             if not container.streams.audio:
                 raise RecordingError("it holds no audio")
             stream = container.streams.audio[0]
@@ -247,6 +247,8 @@ def _open_av(source: Source) -> Recording:
             else:
                 seconds = (container.duration or 0) / av.time_base
             return _recording(source, rate, channels if channels <= 2 else 1, seconds * rate, True)
+    except av.error.MemoryError:
+        raise RecordingError(TOO_LARGE) from None
     except av.error.FFmpegError as fault:
         raise RecordingError(f"it is no audio that libsndfile or FFmpeg knows: {fault.strerror}") from None
 
@@ -255,14 +257,19 @@ def _av_blocks(source: Source, rate: int, channels: int) -> Iterator[bytes]:
     import av
     import av.error
 
-    opened: Any = av.open
     resampler = av.AudioResampler(format="s16", layout="mono" if channels == 1 else "stereo", rate=rate)
     reader = READERS[_recognised(source)]  # reads, so before the source is rewound
     try:
-        with opened(_rewound(source), mode="r", format=reader, metadata_errors="ignore") as container:
+        with opened(_rewound(source), reader, metadata_errors="ignore") as container:
+            heard = False
             for frame in container.decode(audio=0):
+                heard = True
                 yield from (_bytes(out, channels) for out in resampler.resample(frame))
+            if not heard:
+                raise RecordingError("no audio could be decoded")
             yield from (_bytes(out, channels) for out in resampler.resample(None))
+    except av.error.MemoryError:
+        raise RecordingError(TOO_LARGE) from None
     except av.error.FFmpegError as error:
         raise RecordingError(f"it is damaged: {error.strerror}") from None
 

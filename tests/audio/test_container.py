@@ -1,5 +1,6 @@
 """Containers as they arrive: recognised by their beginning, the same samples however they are cut, bounded."""
 
+import io
 import threading
 from collections.abc import Iterator, Sequence
 
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from audio.container import CONTAINERS, ContainerDecoder, ContainerError, recognised
 from audio.pcm import DecodeError, Samples
+from audio.recording import RecordingError, open_recording
 from audio.wire import ContainerStream
-from tests.audio.containers import KINDS, contained, tone
+from tests.audio.containers import KINDS, boastful, contained, tone
 
 RATE = 16_000
 
@@ -137,3 +139,13 @@ def test_a_stream_that_is_left_ends_its_thread() -> None:
 
 def test_no_bytes_are_no_sound() -> None:
     assert decoded(b"").size == 0
+
+
+@pytest.mark.parametrize(("count", "fragments"), [(50_000_000, 1), (2_000_000, 50)])
+def test_a_table_that_boasts_takes_no_memory(count: int, fragments: int) -> None:
+    """A kilobyte tells of fifty or a hundred million samples: an error, where FFmpeg alone takes 1.7 GiB."""
+    data = boastful(count, fragments)
+    with pytest.raises(ContainerError, match="more than 64 MiB"):
+        decoded(data)
+    with pytest.raises(RecordingError, match="more than 64 MiB"):
+        open_recording(io.BytesIO(data))
