@@ -15,7 +15,6 @@ from training.tts.config import FRAMES_AN_HOUR, Config
 from training.tts.decoder_run import DecoderRun, DecoderTrainer
 from training.tts.recordings import read_recordings, write_codes
 from training.tts.references import References
-from training.tts.shipped import shipped_decoder, shipped_talker
 from training.tts.speech import load, shards
 from training.tts.talker import Talker
 from training.tts.talker_run import TalkerRun, TalkerTrainer
@@ -34,6 +33,8 @@ def train_words(*, text: Path, out: Path) -> None:
 def take_shipped(folder: Path, /, *, out: Path) -> None:
     """Weights of a shipped model directory, to begin from: codec.safetensors (its encoder has learnt nothing) and
     model.safetensors (nor has its speaker encoder)."""
+    from training.tts.shipped import shipped_decoder, shipped_talker
+
     codec, talker = Codec(CONFIG.codec), Talker(CONFIG.talker, CONFIG.codec, CONFIG.speaker)
     codec.decoder.load_state_dict(shipped_decoder(folder, CONFIG.codec), strict=False)
     talker.load_state_dict(shipped_talker(folder, CONFIG), strict=False)

@@ -4,9 +4,13 @@ Contract: every block is strictly causal where it is not asked to be symmetric: 
 t. Convolutions take [B, C, T].
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+_FORMS = 32  # of snake that are compiled: by type, strides and who learns, nine in a codec's run (PyTorch: 8)
 
 
 class CausalConvNet(nn.Module):
@@ -87,18 +91,24 @@ class SnakeBeta(nn.Module):
         return (SnakeBeta.function if self.training else snake)(x, frequency, magnitude)
 
 
+def compiled_snake(device: torch.device, backend: str | Callable[..., object] = "inductor") -> Callable[..., Tensor]:
+    """`snake`, compiled in every form in which it is called, and tried on `device`."""
+    torch._dynamo.config.recompile_limit = _FORMS  # pyright: ignore
+    compiled = torch.compile(snake, dynamic=True, backend=backend)
+    for channels in (16, 32):
+        x = torch.randn(2, 64 * channels, channels, device=device, dtype=torch.bfloat16, requires_grad=True)
+        factor = torch.ones(1, channels, 1, device=device, requires_grad=True)
+        compiled(x.transpose(1, 2), factor, factor).float().sum().backward()
+    return compiled
+
+
 def compile_snake(device: torch.device) -> bool:
     """Fuse Snake's element-wise operations on a GPU; False (and the plain function) where that does not work."""
     if device.type != "cuda":
         return False
-    compiled = torch.compile(snake, dynamic=True)
     try:
-        for channels in (16, 32):
-            x = torch.randn(2, 64 * channels, channels, device=device, dtype=torch.bfloat16, requires_grad=True)
-            factor = torch.ones(1, channels, 1, device=device, requires_grad=True)
-            compiled(x.transpose(1, 2), factor, factor).float().sum().backward()
+        SnakeBeta.function = staticmethod(compiled_snake(device))
     except Exception as error:  # a machine without a working compiler still trains
         print(f"snake is not compiled: {error!r}"[:300], flush=True)
         return False
-    SnakeBeta.function = staticmethod(compiled)
     return True

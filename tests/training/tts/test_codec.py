@@ -23,6 +23,7 @@ from training.tts.codec import ENCODING, Codec, load_codec, save_codec
 from training.tts.codec_run import CodecRun, CodecStep, CodecTrainer
 from training.tts.codes import encode
 from training.tts.crops import Store
+from training.tts.layers import SnakeBeta, compiled_snake
 from training.tts.phones import UNKNOWN
 from training.tts.quantizer import SplitResidualVectorQuantizer, nearest
 from training.tts.recordings import read_recordings, write_codes
@@ -129,6 +130,22 @@ def test_a_step_changes_what_it_may_change(free: bool, still: bool) -> None:
     assert any(k.startswith("decoder.decoder.") for k in changed) == (not still)
     assert any("_codebook" in k for k in changed) == (not free and not still)
     assert all(torch.isfinite(v).all() for v in codec.state_dict().values())
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # PyTorch's, of its own look at what is compiled
+def test_snake_is_compiled_in_every_form_in_which_a_run_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a limit PyTorch compiles no more: what comes last, at the full rate of samples, would be the slowest."""
+    from torch._dynamo.utils import counters
+
+    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", torch._dynamo.config.recompile_limit)
+    counters.clear()
+    monkeypatch.setattr(SnakeBeta, "function", staticmethod(compiled_snake(CPU, "eager")))
+    monkeypatch.setattr("training.tts.codec_run.autocast", lambda _: torch.autocast("cpu", torch.bfloat16))
+    codec = Codec(replace(CONFIG.codec, decoder_dim=32)).train()
+    step = made(codec)
+    for phase in ({"free": True, "still": True}, {"free": False, "still": True}, {"free": False}):
+        step.begin(**phase)()
+    assert counters["stats"]["unique_graphs"] > 8 and not counters["unimplemented"]
 
 
 def test_what_a_captured_step_would_read_and_write_stays_where_it_is() -> None:

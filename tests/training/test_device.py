@@ -1,0 +1,90 @@
+"""Steps of all runs read nothing back from their device and take nothing from another: what is captured cannot.
+
+The device here is PyTorch's "meta". Its tensors have no values, so that they cannot be read, nor mixed with others.
+"""
+
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from tests.training.asr import shapes as hearing
+from tests.training.tts.shapes import CONFIG, tokenizer
+from training.asr import plan
+from training.asr.model import PocketASR
+from training.asr.optimizer import Optimizer
+from training.asr.prompt import Prompt
+from training.asr.spectrogram import LogMel
+from training.asr.step import Step
+from training.tts.codec import Codec
+from training.tts.codec_run import CodecStep
+from training.tts.config import FRAME
+from training.tts.crops import Store
+from training.tts.decoder_run import DecoderStep
+from training.tts.references import References
+from training.tts.rows import Layout
+from training.tts.speech import Speech, Utterance, join, shards
+from training.tts.talker import Talker
+from training.tts.talker_step import TalkerStep
+
+META = torch.device("meta")
+RANKS: Any = SimpleNamespace(share=(0, 1), device=META, first=True, mean=lambda _: None, copy=list)
+FRAMES = 60
+WAVE = np.zeros(FRAMES * FRAME, np.int16)
+
+
+@pytest.fixture(autouse=True)
+def of_meta(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What PyTorch has not got for this device: half precision, and an AdamW that keeps its rate there."""
+    for module in ("codec_run", "decoder_run", "talker_step"):
+        monkeypatch.setattr(f"training.tts.{module}.autocast", lambda _: nullcontext())
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda _: False)
+    monkeypatch.setattr(torch.optim.AdamW, "step", lambda _: None)
+
+
+@pytest.mark.parametrize("phase", [{"free": True, "still": True}, {"free": False, "still": True}, {"free": False}])
+def test_a_codecs_step_stays_on_its_device(phase: dict[str, bool]) -> None:
+    codec, labels = Codec(CONFIG.codec).to(META).train(), np.zeros((1, 4 * FRAMES), np.uint8)
+    CodecStep(codec, CONFIG.codec_training, Store(WAVE, labels, META), None, RANKS).begin(**phase)()
+
+
+def test_a_decoders_step_stays_on_its_device() -> None:
+    decoder, codes = Codec(CONFIG.codec).to(META).train().decoder, np.zeros((2, FRAMES, 3), np.int16)
+    DecoderStep(decoder, CONFIG.decoder_training, Store(WAVE, codes, META), None, RANKS).begin()()
+
+
+def test_a_talkers_step_stays_on_its_device(tmp_path: Path) -> None:
+    """Half of its rows are of a speaker who is heard."""
+    said = [Utterance(text, name, 45, False) for name in ("ada", "eve") for text in (" one.", " two.", " three.")]
+    join((one, np.zeros(45 * FRAME, np.int16), np.zeros(4 * 45, np.uint8)) for one in said).save(tmp_path / "x.npz")
+    layout = Layout(CONFIG, tokenizer(tmp_path), References(shards([tmp_path]), CONFIG.speakers, META))
+    rows = layout.rows(Speech(said, {"codes": np.zeros((len(said) * 45, 3), np.int16)}), range(len(said)))
+    [bucket] = layout.buckets(list(rows.values()))
+    talker = Talker(CONFIG.talker, CONFIG.codec, CONFIG.speaker).to(META).train()
+    step = TalkerStep(talker, CONFIG.talker_training, RANKS)
+    step.begin([bucket])
+    step.run(bucket)
+    assert len(step.buffers[-1]) == 1, "of two rows"
+
+
+def test_hearings_step_stays_on_its_device(tmp_path: Path) -> None:
+    """But for CTC, which stands between the graphs and wants its lengths on the processor."""
+    model = PocketASR(hearing.CONFIG.shape)
+    model.add_taught(2)
+    model.to(META).train()
+    known = {"librispeech": [plan.Utterance(0, 32000, "a letter", True, [])]}
+    planner = plan.Planner(hearing.CONFIG, Prompt(hearing.tiny_tokenizer(tmp_path)), {}, known, 1)
+    audio, taught = torch.zeros(32000, dtype=torch.int16, device=META), torch.zeros(25, 2, device=META)
+    optimizer = Optimizer(model, hearing.CONFIG.optimisation, 0.0)
+    step = Step(hearing.CONFIG, model, LogMel().to(META), optimizer, audio, taught)
+    out = step._forward(step._inputs(planner.plan(0.5)))  # pyright: ignore[reportPrivateUsage]
+    step._backward(out, [torch.zeros_like(out.ctc), torch.zeros_like(out.inner)])  # pyright: ignore[reportPrivateUsage]
+    step.update()
