@@ -114,7 +114,7 @@ def test_a_full_replica_is_passed_over(tmp_path: Path, speech: Speech) -> None:
 @nginx
 def test_a_replica_drains_behind_it(tmp_path: Path, speech: Speech) -> None:
     """Whoever is there finishes, whoever comes is served elsewhere; without any replica it is 503."""
-    with replicated(tmp_path) as (url, daemons):
+    with replicated(tmp_path, drain_seconds="600") as (url, daemons):
         client = Client(url)
         with client.open() as one, client.open() as other:
             half = len(speech.pcm) // 4 * 2
