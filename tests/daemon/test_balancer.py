@@ -20,9 +20,8 @@ from clients.options import StreamOptions
 from clients.resume import Reconnected
 from clients.stream import listen
 from commands.samples import sample
-from tests.clients.restarting import free_port
 from tests.daemon.process import Process, ask, process
-from tests.daemon.support import HTTP, PATIENT, Client, Speech, Voice, eventually, finals, send
+from tests.daemon.support import HTTP, PATIENT, Client, Speech, Voice, eventually, finals, free_port, send
 
 ROOT = Path(__file__).parents[2]
 WHOLE = """

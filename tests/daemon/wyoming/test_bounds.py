@@ -21,8 +21,8 @@ from wyoming.tts import Synthesize, SynthesizeChunk, SynthesizeStart, Synthesize
 from daemon.config import ConfigError, Settings
 from daemon.serve import Background, serve
 from daemon.wyoming import connection, wire
-from tests.daemon.support import LONG, LONGEST, RATE, Client, Speech, eventually, finals
-from tests.daemon.wyoming.conftest import connected, free_port, settled
+from tests.daemon.support import LONG, LONGEST, RATE, Client, Speech, eventually, finals, free_port
+from tests.daemon.wyoming.conftest import connected, settled
 
 pytestmark = pytest.mark.anyio
 
