@@ -168,7 +168,7 @@ def test_the_same_clip_in_any_container(nano: AsrModel) -> None:
 
 
 def test_the_first_call_after_warming_costs_what_later_ones_cost() -> None:
-    """A session that was just loaded, its shape warmed: the first call against its own later ones, the best of eight."""
+    """A session that was just loaded, its shape warmed: the first call against its own later ones, best of eight."""
     rows = np.zeros((1, 500, 560), np.float32)
     ratios: list[float] = []
     for _ in range(8):
