@@ -149,19 +149,19 @@ class Listener:
     def seconds(self) -> float:
         """Audio fed so far."""
         with self._lock:
-            return (self._clock + len(self._pending)) / self._rate
+            return self._fed / self._rate
 
     @property
     def behind(self) -> float:
         """Seconds of audio fed since the oldest work that a final needs became due; 0 where none waits."""
         with self._lock:
-            return self._timeline.behind(self._clock)
+            return self._timeline.behind(self._fed)
 
     @property
     def heard(self) -> float:
         """Seconds of audio whose finals are made, as far as they are due."""
         with self._lock:
-            return (self._clock + len(self._pending)) / self._rate - self._timeline.behind(self._clock)
+            return self._fed / self._rate - self._timeline.behind(self._fed)
 
     # ---------------------------------------------------------------- the work
 
@@ -316,6 +316,11 @@ class Listener:
             self._running[2].cancel()
 
     # ---------------------------------------------------------------- the work's side
+
+    @property
+    def _fed(self) -> int:
+        """Samples, those included that are no whole frame yet."""
+        return self._clock + len(self._pending)
 
     @property
     def _late(self) -> bool:

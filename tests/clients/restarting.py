@@ -1,10 +1,7 @@
 """A daemon that is killed again and again under a client that goes on."""
 
 import asyncio
-import random
-import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from urllib.parse import urlsplit
 
 from clients.events import Results
@@ -12,18 +9,10 @@ from clients.options import StreamOptions
 from clients.resume import Reconnected
 from clients.stream import listen
 from tests.daemon.process import Process
+from tests.daemon.support import free_port
 
 RATE = 16_000
 PIECE_SECONDS = 0.1
-
-
-def free_port() -> int:
-    """One that nobody listens on now, and that no outgoing connection gets while the daemon is away: below 32768."""
-    for port in random.sample(range(20_000, 32_000), 100):
-        with socket.socket() as found, suppress(OSError):
-            found.bind(("127.0.0.1", port))
-            return port
-    raise OSError("a hundred ports are taken")
 
 
 async def heard(pcm: bytes, kills: Sequence[float], speed: float = 4.0) -> tuple[list[str], list[Reconnected]]:

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from urllib.parse import urlsplit
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
@@ -16,6 +15,7 @@ from clients.options import StreamOptions
 from clients.resume import Backoff, Disconnected, Reconnected
 from clients.stream import AsyncStream, Stream, listen
 from tests.clients.conftest import Daemon
+from tests.daemon.support import free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -253,13 +253,12 @@ async def test_a_daemon_that_restarts_loses_nothing(daemon: Daemon, speech: byte
             yield piece
 
     events: list[object] = []
-    first = daemon()
+    port = free_port()
+    first = daemon(port=port)
     first.__enter__()
-    port = urlsplit(first.url).port
-    assert port is not None
     second = None
     try:
-        async with aclosing(listen(first.url, spoken(), StreamOptions())) as it:
+        async with aclosing(listen(first.url, spoken(), StreamOptions(), attempts=10_000)) as it:
             async for event in it:
                 events.append(event)
                 if isinstance(event, Results) and event.is_final and second is None:

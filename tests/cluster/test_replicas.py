@@ -22,9 +22,8 @@ from clients.events import Results
 from clients.options import StreamOptions
 from clients.resume import Reconnected
 from clients.stream import listen
-from tests.clients.restarting import free_port
 from tests.clips import Clip
-from tests.daemon.support import HTTP, PATIENT, Client, Speech, Voice, eventually, finals, send
+from tests.daemon.support import HTTP, PATIENT, Client, Speech, Voice, eventually, finals, free_port, send
 
 ROOT = Path(__file__).parents[2]
 TITLE = "ray::ServeReplica:hearsay"

@@ -1,18 +1,13 @@
-"""Settings of the speaking tests."""
+"""What the speaking tests share."""
 
 from collections.abc import Callable
 
 import pytest
-from hypothesis import settings
 
 from codec.model import TtsModel
 from codec.talker import TalkerStep
 from engines.batching import Owner
 from tests.codec.talking import Codes
-
-# Examples run real models on shared cores: their time says nothing about their correctness.
-settings.register_profile("speaking", deadline=None)
-settings.load_profile("speaking")
 
 
 @pytest.fixture

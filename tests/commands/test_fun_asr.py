@@ -13,6 +13,7 @@ from tests.clients.conftest import pcm
 from tests.clips import Clip
 from tests.commands.conftest import Run
 from tests.commands.test_serve import address
+from tests.daemon.support import PATIENT
 
 NANO = Path(__file__).parents[1] / "golden" / "funasr" / "nano"
 
@@ -34,7 +35,7 @@ def test_transcribe_and_serve(
     async def live() -> str:
         texts: list[str] = []
         address = url.replace("http", "ws") + "/v1/listen?encoding=linear16&sample_rate=16000"
-        async with connect(address, max_size=None) as socket:
+        async with connect(address, max_size=None, **PATIENT) as socket:
             audio = pcm(clip.samples)
             for at in range(0, len(audio), 3000):
                 await socket.send(audio[at : at + 3000])

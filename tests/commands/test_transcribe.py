@@ -19,6 +19,7 @@ from websockets.asyncio.client import connect
 from tests.clients.conftest import Daemon, pcm
 from tests.clips import DATA, Clip
 from tests.commands.conftest import Run
+from tests.daemon.support import PATIENT
 from tests.golden_models import aligner
 
 
@@ -63,7 +64,7 @@ def test_the_words_are_those_of_a_live_session(hearsay: Run, url: str, short: li
     async def live(clip: Clip) -> str:
         audio, texts = pcm(clip.samples), list[str]()
         address = url.replace("http", "ws") + "/v1/listen?encoding=linear16&sample_rate=16000"
-        async with connect(address, max_size=None) as socket:
+        async with connect(address, max_size=None, **PATIENT) as socket:
             sizes = np.random.default_rng(len(audio)).integers(1, 9000, 1000)
             position = 0
             for size in sizes:

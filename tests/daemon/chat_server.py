@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from starlette.routing import Route
 class Script:
     """What the next replies are. Changed by tests between requests."""
 
-    parts: Sequence[str] = ("The boats came home ", "at nine. ", "Then it rained.")
+    parts: Iterable[str] = ("The boats came home ", "at nine. ", "Then it rained.")
     pause: float = 0.0
     """Seconds before each part but the first."""
     calls: Sequence[tuple[str, str, str]] = ()

@@ -19,8 +19,19 @@ from websockets.exceptions import InvalidStatus
 from daemon.loading import Models
 from daemon.serve import Background
 from tests.daemon.chat_server import ChatServer
-from tests.daemon.support import LONGEST, RATE, SHORT, Client, Counts, Speech, Voice, eventually, finals, running
-from tests.daemon.wyoming.conftest import free_port
+from tests.daemon.support import (
+    LONGEST,
+    RATE,
+    SHORT,
+    Client,
+    Counts,
+    Speech,
+    Voice,
+    eventually,
+    finals,
+    free_port,
+    running,
+)
 
 _AT_ONCE: Final = 8
 _STORY: Final = tuple(f"This is sentence number {n} of a very long story. " for n in range(60))

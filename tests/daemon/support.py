@@ -5,6 +5,8 @@ import gc
 import io
 import json
 import os
+import random
+import socket
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable
@@ -96,6 +98,15 @@ def running(models: Models, **settings: Any) -> Generator[Background]:
     chosen = Settings(**{"port": 0, "sessions": 16, **settings})
     with Background(chosen, lambda _: models, owns_models=False) as background:
         yield background
+
+
+def free_port() -> int:
+    """One that nobody listens on now, and that no outgoing connection gets meanwhile: below 32768."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as found, suppress(OSError):
+            found.bind(("127.0.0.1", port))
+            return port
+    raise OSError("a hundred ports are taken")
 
 
 class Client:

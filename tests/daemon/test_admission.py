@@ -64,6 +64,7 @@ def test_a_session_that_is_being_opened_counts(background: Background) -> None:
 
     def slowly() -> Iterator[bytes]:
         yield b"--x\r\n"
+        assert eventually(lambda: background.hub.taken == 1)
         with pytest.raises(InvalidStatus) as error, Client(background.url).open():
             pass
         assert error.value.response.status_code == 429

@@ -20,9 +20,8 @@ from clients.options import StreamOptions
 from clients.resume import Reconnected
 from clients.stream import listen
 from commands.samples import sample
-from tests.clients.restarting import free_port
 from tests.daemon.process import Process, ask, process
-from tests.daemon.support import HTTP, PATIENT, Client, Speech, Voice, eventually, finals, send
+from tests.daemon.support import HTTP, PATIENT, Client, Speech, Voice, eventually, finals, free_port, send
 
 ROOT = Path(__file__).parents[2]
 WHOLE = """
@@ -114,7 +113,7 @@ def test_a_full_replica_is_passed_over(tmp_path: Path, speech: Speech) -> None:
 @nginx
 def test_a_replica_drains_behind_it(tmp_path: Path, speech: Speech) -> None:
     """Whoever is there finishes, whoever comes is served elsewhere; without any replica it is 503."""
-    with replicated(tmp_path) as (url, daemons):
+    with replicated(tmp_path, drain_seconds="600") as (url, daemons):
         client = Client(url)
         with client.open() as one, client.open() as other:
             half = len(speech.pcm) // 4 * 2

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 def test_reports_are_of_those_that_live(monkeypatch: pytest.MonkeyPatch) -> None:
     """And metrics of the same name are one family, a series for each replica."""
     now = [0.0]
-    monkeypatch.setattr("daemon.cluster.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("daemon.cluster.time", SimpleNamespace(monotonic=lambda: now[0]))
     board = Board()
     text = "# HELP hearsay_ready Ready.\n# TYPE hearsay_ready gauge\nhearsay_ready 1.0\n"
     one, other = Report(True, False, 3, text), Report(True, True, 4, text)

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,7 +22,7 @@ from tests.daemon.support import HTTP, LONG, RATE, Client, Speech, eventually, f
 
 def test_sigterm_in_mid_sentence_lets_live_sessions_finish(speech: Speech) -> None:
     """New work is refused, the sentence is heard to its end, then the process ends with 0."""
-    with process() as running:
+    with process(drain_seconds="600") as running:
         url = running.url()
         client = Client(url)
         expected = finals(client.transcribe(speech.pcm))
@@ -52,6 +53,7 @@ def test_at_the_drain_deadline_sessions_are_finalised_and_sent_away(speech: Spee
         expected = finals(client.transcribe(speech.pcm))
         with client.open() as socket:
             send(socket, speech.pcm)
+            assert socket.ping().wait(60), "all of it has arrived"
             began = time.monotonic()
             running.process.send_signal(signal.SIGTERM)
             messages: list[dict[str, Any]] = []
@@ -86,8 +88,23 @@ def test_an_idle_daemon_ends_with_the_first_signal() -> None:
         assert running.wait() == 0
 
 
-def test_sigterm_lets_an_upload_finish(speech: Speech) -> None:
-    with process(drain_seconds="600") as running:
+WAITING = """
+import pathlib, time
+from streaming.listener import Listener
+inner = Listener.step
+def step(self):
+    while not pathlib.Path({path!r}).exists():
+        time.sleep(0.01)
+    return inner(self)
+Listener.step = step
+"""
+"""A model whose calls wait for a file."""
+
+
+def test_sigterm_lets_an_upload_finish(speech: Speech, tmp_path: Path) -> None:
+    """The signal comes while it is heard, however fast that goes."""
+    goes_on = tmp_path / "goes on"
+    with process(WAITING.format(path=str(goes_on)), drain_seconds="600") as running:
         url = running.url()
         audio = np.frombuffer(speech.pcm * int(90 / speech.seconds), "<i2")
         file = io.BytesIO()
@@ -103,6 +120,8 @@ def test_sigterm_lets_an_upload_finish(speech: Speech) -> None:
         busy = 'hearsay_sessions{path="/v1/audio/transcriptions"} 1.0'
         assert eventually(lambda: busy in HTTP.get(url + "/metrics", timeout=60).text)
         running.process.send_signal(signal.SIGTERM)
+        assert eventually(lambda: ask(url, "/readyz") == 503)
+        goes_on.touch()
         uploading.join(300)
         assert answers[0].status_code == 200
         assert answers[0].json()["usage"]["seconds"] == pytest.approx(len(audio) / RATE, abs=0.01)

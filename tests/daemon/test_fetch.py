@@ -18,6 +18,7 @@ Start = Callable[..., AbstractContextManager[Background]]
 @pytest.fixture(scope="module")
 def files(speech: Speech) -> Iterator[str]:
     """A server of recordings on loopback, which is no public address."""
+    over = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -37,7 +38,7 @@ def files(speech: Speech) -> Iterator[str]:
                 self.send_header("Location", self.path.removeprefix("/to/"))
                 self.end_headers()
             elif self.path == "/silent":
-                threading.Event().wait(3)
+                over.wait()
             else:
                 self.send_error(404)
 
@@ -48,6 +49,7 @@ def files(speech: Speech) -> Iterator[str]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
+    over.set()
     server.shutdown()
     thread.join()
     server.server_close()
@@ -63,7 +65,7 @@ def ask(daemon: Background, url: str) -> tuple[int, str]:
 
 def test_a_recording_is_fetched_also_by_way_of_redirects(start: Start, files: str) -> None:
     """Where the operator allows private addresses."""
-    with start(fetch_urls="any", idle_seconds=1, max_upload_bytes=1 << 20) as daemon:
+    with start(fetch_urls="any", idle_seconds=4, max_upload_bytes=1 << 20) as daemon:
         status, text = ask(daemon, f"{files}/speech")
         assert status == 200 and text
         assert ask(daemon, f"{files}/to//to//speech") == (200, text)

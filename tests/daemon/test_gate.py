@@ -14,7 +14,7 @@ from websockets.typing import Origin, Subprotocol
 from daemon.config import Settings
 from daemon.loading import Models
 from daemon.serve import Background
-from tests.daemon.support import HTTP, RATE, Client, eventually
+from tests.daemon.support import HTTP, PATIENT, RATE, Client, eventually
 
 Start = Callable[..., AbstractContextManager[Background]]
 
@@ -24,7 +24,7 @@ RAW = f"encoding=linear16&sample_rate={RATE}"
 
 def refusal(url: str, **options: Any) -> tuple[int, dict[str, Any], Any]:
     """Status, body and headers of a WebSocket handshake that must fail."""
-    with pytest.raises(InvalidStatus) as error, connect(url, proxy=None, **options):
+    with pytest.raises(InvalidStatus) as error, connect(url, proxy=None, **PATIENT, **options):
         pass
     response = error.value.response
     return response.status_code, json.loads(response.body or b"null"), response.headers
@@ -64,6 +64,7 @@ def test_the_key_in_the_header(guarded: Background, header: str) -> None:
         f"{Client(guarded.url).socket_url}/v1/listen?{RAW}",
         proxy=None,
         additional_headers={"Authorization": header},
+        **PATIENT,
     ):
         pass
 
@@ -84,7 +85,7 @@ def test_a_wrong_key_in_the_header(guarded: Background, header: str) -> None:
 )
 def test_the_key_in_the_subprotocol_is_never_echoed(guarded: Background, offered: list[str], echoed: str) -> None:
     url = f"{Client(guarded.url).socket_url}/v1/listen?{RAW}"
-    with connect(url, proxy=None, subprotocols=[Subprotocol(name) for name in offered]) as socket:
+    with connect(url, proxy=None, subprotocols=[Subprotocol(name) for name in offered], **PATIENT) as socket:
         assert socket.subprotocol == echoed
         assert KEY not in str(socket.response.headers if socket.response else "")
 
@@ -98,7 +99,7 @@ def test_a_wrong_key_in_the_subprotocol(guarded: Background) -> None:
 def test_the_key_in_the_query_goes_no_further(guarded: Background, name: str) -> None:
     assert HTTP.get(f"{guarded.url}/v1/models?{name}={KEY}").status_code == 200
     assert HTTP.get(f"{guarded.url}/v1/models?{name}=wrong").status_code == 401
-    with connect(f"{Client(guarded.url).socket_url}/v1/listen?{RAW}&{name}={KEY}", proxy=None):
+    with connect(f"{Client(guarded.url).socket_url}/v1/listen?{RAW}&{name}={KEY}", proxy=None, **PATIENT):
         pass  # /v1/listen would refuse it as an unknown parameter
 
 
@@ -135,6 +136,7 @@ def test_an_allowed_origin_may_call_across(guarded: Background) -> None:
         proxy=None,
         origin=Origin(origin),
         additional_headers={"Authorization": f"Bearer {KEY}"},
+        **PATIENT,
     ):
         pass
 
@@ -215,7 +217,7 @@ def test_the_key_in_the_query_goes_no_further_in_capitals(
     with caplog.at_level("INFO"):
         assert HTTP.get(f"{guarded.url}/v1/models?{name}={KEY}").status_code == 200
         assert HTTP.get(f"{guarded.url}/v1/models?{name}=wrong-{KEY}").status_code == 401
-        with connect(f"{Client(guarded.url).socket_url}/v1/listen?{RAW}&{name}={KEY}", proxy=None):
+        with connect(f"{Client(guarded.url).socket_url}/v1/listen?{RAW}&{name}={KEY}", proxy=None, **PATIENT):
             pass
     said = [record.getMessage() for record in caplog.records if record.name.startswith(("hearsay", "uvicorn"))]
     assert any("/v1/models" in line for line in said)

@@ -14,7 +14,7 @@ from websockets.typing import Origin, Subprotocol
 
 from daemon.page.files import FILES, HEADERS
 from daemon.serve import Background
-from tests.daemon.support import HTTP, RATE, Client
+from tests.daemon.support import HTTP, PATIENT, RATE, Client
 
 Start = Callable[..., AbstractContextManager[Background]]
 
@@ -143,6 +143,7 @@ def test_a_call_from_the_page_itself_passes(guarded: Background) -> None:
         proxy=None,
         origin=Origin(guarded.url),
         subprotocols=[Subprotocol("token"), Subprotocol(KEY)],
+        **PATIENT,
     ):
         pass
 
@@ -166,7 +167,9 @@ def test_a_call_from_any_other_page_does_not(guarded: Background) -> None:
     assert status(guarded, "http://evil.example", Host="evil.example") == 403
     with (
         pytest.raises(InvalidStatus) as error,
-        connect(f"{Client(guarded.url).socket_url}/v1/listen", proxy=None, origin=Origin("http://localhost:1")),
+        connect(
+            f"{Client(guarded.url).socket_url}/v1/listen", proxy=None, origin=Origin("http://localhost:1"), **PATIENT
+        ),
     ):
         pass
     assert error.value.response.status_code == 403

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from engines.batching import LATE, SLACK, Cancelled, Lane, Owner, Priority
-from tests.lanes import held, noting, queue, task, until_waiting
+from tests.lanes import Clock, held, noting, queue, task, until_waiting
 
 
 @pytest.fixture
-def lane() -> Iterator[Lane]:
+def lane(clock: Clock) -> Iterator[Lane]:
     """One that ends with the test."""
     lane = Lane("hearsay-test")
     yield lane
@@ -145,11 +145,11 @@ def test_equal_deadlines_are_served_in_turn(lane: Lane) -> None:
     assert done == list("abcdef")
 
 
-def test_what_has_waited_longer_than_its_slack_goes_before_all_that_is_younger(lane: Lane) -> None:
+def test_what_has_waited_longer_than_its_slack_goes_before_all_that_is_younger(lane: Lane, clock: Clock) -> None:
     """Nobody starves."""
     done: list[str] = []
     old, older = task(Priority.INTERIM), task(Priority.EARLY)
-    time.sleep(SLACK[Priority.INTERIM] + 0.05)
+    clock.now += SLACK[Priority.INTERIM] + 0.01
     with queue(lane) as add:
         for name, owner in (("final", task(Priority.FINAL)), ("old", old), ("older", older)):
             add(noting(lane, done, name, owner))
@@ -157,17 +157,18 @@ def test_what_has_waited_longer_than_its_slack_goes_before_all_that_is_younger(l
 
 
 @pytest.mark.parametrize("priority", Priority)
-def test_a_deadline_is_the_moment_of_asking_and_the_slack(priority: Priority) -> None:
-    before = time.monotonic()
+def test_a_deadline_is_the_moment_of_asking_and_the_slack(clock: Clock, priority: Priority) -> None:
     asked = task(priority)
-    assert before <= asked.deadline - SLACK[priority] <= time.monotonic()
+    assert asked.deadline == clock.now + SLACK[priority]
     assert asked.priority is priority
 
 
-def test_jobs_of_one_piece_of_work_share_its_deadline(lane: Lane) -> None:
+def test_jobs_of_one_piece_of_work_share_its_deadline(lane: Lane, clock: Clock) -> None:
     """A final that is half done goes on before one that is asked for later."""
     done: list[str] = []
-    first, second = task(Priority.FINAL), task(Priority.FINAL)
+    first = task(Priority.FINAL)
+    clock.now += 0.01
+    second = task(Priority.FINAL)
     with queue(lane) as add:
         add(noting(lane, done, "second", second))
         add(noting(lane, done, "first", first))
@@ -310,6 +311,7 @@ def test_a_batch_is_as_large_as_it_may_be() -> None:
     assert sizes == [4, 4, 2]
 
 
+@pytest.mark.usefixtures("clock")
 def test_of_more_jobs_than_fit_a_batch_the_most_urgent_go() -> None:
     """Whatever the order they came in."""
     lane, batches = Lane("hearsay-test", most=2), list[list[str]]()
@@ -327,6 +329,7 @@ def test_of_more_jobs_than_fit_a_batch_the_most_urgent_go() -> None:
     assert batches == [["FINAL", "EARLY"], ["INTERIM", "BACKLOG"]]
 
 
+@pytest.mark.usefixtures("clock")
 def test_time_is_booked_to_the_most_urgent_of_a_batch() -> None:
     """By a stopwatch that stands but for what the jobs say: a machine that is busy takes longer. What gave way is not
     booked twice."""
@@ -361,16 +364,17 @@ def test_time_is_booked_to_the_most_urgent_of_a_batch() -> None:
     assert lane.busy == pytest.approx(booked)
 
 
-def test_only_a_final_that_waited_long_shows_a_full_machine(lane: Lane) -> None:
+def test_only_a_final_that_waited_long_shows_a_full_machine(lane: Lane, clock: Clock) -> None:
     """Neither late backlog nor interims, nor a final that had its turn soon."""
-    lane.call(lambda: None)
+    with queue(lane) as add:
+        add(lambda: lane.call(lambda: None))
+        clock.now += LATE
     with queue(lane) as add:
         for priority in (Priority.EARLY, Priority.INTERIM, Priority.BACKLOG):
             add(lambda priority=priority: lane.call(lambda: None, owner=task(priority)))
-        time.sleep(LATE + 0.05)
+        clock.now += SLACK[Priority.BACKLOG] + LATE + 0.01
     assert lane.late_at < 0
-    began = time.monotonic()
     with queue(lane) as add:
         add(lambda: lane.call(lambda: None, owner=task(Priority.FINAL)))
-        time.sleep(LATE + 0.05)
-    assert began < lane.late_at <= time.monotonic()
+        clock.now += LATE + 0.01
+    assert lane.late_at == clock.now

@@ -5,6 +5,8 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
 from engines.batching import ASIDE, Lane, Priority, Task
 from tests.lanes import held, noting, queue, task, until_waiting
 
@@ -26,6 +28,7 @@ class Counted:
         return batch
 
 
+@pytest.mark.usefixtures("clock")
 def test_in_a_flat_lane_what_nobody_shares_goes_first_for_as_long_as_a_shared_call_took() -> None:
     """Then the shared call of an earlier deadline, with all that has come meanwhile."""
     seconds, done = 0.0, list[list[str]]()
@@ -60,6 +63,7 @@ def test_in_a_flat_lane_what_nobody_shares_goes_first_for_as_long_as_a_shared_ca
     assert done == [["first step"], ["before them"], ["one"], ["second step"], ["two"], ["three"]]
 
 
+@pytest.mark.usefixtures("clock")
 def test_in_a_flat_lane_backlog_goes_before_no_live_step() -> None:
     counted = Counted()
     lane = counted.lane
@@ -76,6 +80,7 @@ def test_in_a_flat_lane_backlog_goes_before_no_live_step() -> None:
     assert counted.done == ["step", "next step", "backlog", "step", "backlog", "next step"]
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_flat_lane_saves_up_no_time_for_what_nobody_shares() -> None:
     """However many shared calls found nothing to let go first."""
     counted = Counted()
@@ -94,6 +99,7 @@ def test_a_flat_lane_saves_up_no_time_for_what_nobody_shares() -> None:
     assert counted.done[3:] == ["one", "last step", "two"]
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_flat_lane_lets_nobody_go_first_for_long_after_a_long_shared_call() -> None:
     """A card's first call of a kind takes seconds."""
     counted = Counted()
@@ -118,6 +124,7 @@ def test_a_flat_lane_lets_nobody_go_first_for_long_after_a_long_shared_call() ->
     assert counted.done == [*names[:before], "second step", *names[before:]]
 
 
+@pytest.mark.usefixtures("clock")
 def test_in_a_flat_lane_too_a_job_gives_way_only_to_what_is_more_urgent() -> None:
     """A shared call inside it lets nothing of a later deadline in."""
     done: list[str] = []

@@ -13,8 +13,7 @@ from websockets.sync.client import ClientConnection, connect
 from tests.clips import Clip
 from tests.daemon.chat_server import ChatServer
 from tests.daemon.process import Process, process
-from tests.daemon.support import HTTP, Client, Speech, eventually, finals
-from tests.daemon.wyoming.conftest import free_port
+from tests.daemon.support import HTTP, Client, Speech, eventually, finals, free_port
 from tests.soak.odd import FORMS as FORM_PATHS
 from tests.soak.odd import Odd
 

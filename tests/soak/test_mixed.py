@@ -21,9 +21,8 @@ from tests.clips import Clip
 from tests.daemon.chat_server import ChatServer
 from tests.daemon.process import process
 from tests.daemon.realtime import at_24_khz, session
-from tests.daemon.support import HTTP, PATIENT, RATE, SHORT, Client, Speech, Voice, eventually, finals, tell
+from tests.daemon.support import HTTP, PATIENT, RATE, SHORT, Client, Speech, Voice, eventually, finals, free_port, tell
 from tests.daemon.wyoming.conftest import Client as WyomingClient
-from tests.daemon.wyoming.conftest import free_port
 
 MINUTES = float(os.environ.get("HEARSAY_SOAK_MIXED_MINUTES", "30"))
 LATE_SECONDS = float(os.environ.get("HEARSAY_SOAK_MIXED_LATE_SECONDS", "3"))

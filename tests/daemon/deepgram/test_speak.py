@@ -15,7 +15,7 @@ from audio.encoder import RAW
 from audio.pcm import PcmDecoder
 from daemon.serve import Background
 from daemon.speaking import Playback
-from tests.daemon.support import LONG, SHORT, Voice, same, taken, tell, until
+from tests.daemon.support import LONG, PATIENT, SHORT, Voice, same, taken, tell, until
 
 Start = Callable[..., AbstractContextManager[Background]]
 
@@ -51,7 +51,7 @@ def test_the_seed_that_was_drawn_says_it_again(voice: Voice) -> None:
     """Without a seed one is drawn, small enough for every JSON reader."""
     said: list[tuple[int, bytes]] = []
     for _ in range(2):
-        with connect(voice.socket_url, proxy=None) as socket:
+        with connect(voice.socket_url, proxy=None, **PATIENT) as socket:
             tell(socket, "Speak", text=SHORT)
             tell(socket, "Close")
             audio, messages = taken(socket)

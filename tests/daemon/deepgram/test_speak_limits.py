@@ -4,11 +4,11 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import pytest
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
 from daemon.serve import Background
@@ -18,7 +18,7 @@ Start = Callable[..., AbstractContextManager[Background]]
 
 
 def test_an_idle_stream_is_closed_but_not_while_it_speaks_or_plays(talk: Start) -> None:
-    with talk(idle_seconds=2) as background:
+    with talk(idle_seconds=6) as background:  # much more than a machine stands still
         voice = Voice(background.url)
         with voice.open() as socket:
             began = time.monotonic()
@@ -28,20 +28,21 @@ def test_an_idle_stream_is_closed_but_not_while_it_speaks_or_plays(talk: Start) 
             _, messages = taken(socket)
             assert socket.close_code == 1011
             assert messages[-1]["type"] == "Error"
-            assert messages[-1]["description"].startswith("NET-0001: nothing to say and no KeepAlive for 2 s")
+            assert messages[-1]["description"].startswith("NET-0001: nothing to say and no KeepAlive for 6 s")
             assert time.monotonic() - began > len(audio) / 48_000, "the client was still playing"
-    with talk(idle_seconds=3) as background, Voice(background.url).open() as socket:
-        for _ in range(40):
-            time.sleep(0.1)
-            tell(socket, "KeepAlive")
-        tell(socket, "Close")
-        taken(socket)
-        assert socket.close_code == 1000
+        with voice.open() as socket:
+            for _ in range(70):
+                time.sleep(0.1)
+                tell(socket, "KeepAlive")
+            tell(socket, "Close")
+            taken(socket)
+            assert socket.close_code == 1000
 
 
 def test_a_long_session_ends(talk: Start) -> None:
     with talk(max_session_seconds=1) as background, Voice(background.url).open() as socket:
-        tell(socket, "Speak", text=LONG)
+        with suppress(ConnectionClosed):  # it may be over before there was time to say something
+            tell(socket, "Speak", text=LONG)
         _, messages = taken(socket)
         assert socket.close_code == 1008
         assert "max_session_seconds" in messages[-1]["description"]

@@ -12,7 +12,7 @@ from websockets.sync.client import connect
 from daemon.client_secrets import MOST, ClientSecrets
 from daemon.refusal import Refused
 from daemon.serve import Background
-from tests.daemon.support import HTTP
+from tests.daemon.support import HTTP, PATIENT
 
 KEY = {"authorization": "Bearer correct-horse"}
 TRANSCRIPTION = {"type": "transcription", "audio": {"input": {"transcription": {"language": "en"}}}}
@@ -28,7 +28,7 @@ def issue(background: Background, **body: Any) -> dict[str, Any]:
 def created(background: Background, secret: str, path: str = "/v1/realtime") -> dict[str, Any]:
     """The session that a secret opens."""
     address = background.url.replace("http", "ws", 1) + path
-    with connect(address, proxy=None, additional_headers={"authorization": f"Bearer {secret}"}) as socket:
+    with connect(address, proxy=None, additional_headers={"authorization": f"Bearer {secret}"}, **PATIENT) as socket:
         return json.loads(socket.recv())["session"]
 
 
@@ -43,7 +43,9 @@ def test_a_secret_opens_realtime_and_nothing_else(start: Callable[..., AbstractC
         assert opened["audio"] == issued["session"]["audio"] and opened["type"] == "transcription"
         assert len({opened["id"], again["id"], issued["session"]["id"]}) == 3
         offered: Any = ["realtime", f"openai-insecure-api-key.{secret}"]
-        with connect(locked.url.replace("http", "ws", 1) + "/v1/realtime", proxy=None, subprotocols=offered) as socket:
+        with connect(
+            locked.url.replace("http", "ws", 1) + "/v1/realtime", proxy=None, subprotocols=offered, **PATIENT
+        ) as socket:
             assert json.loads(socket.recv())["session"]["type"] == "transcription"
         ours = {"authorization": f"Bearer {secret}"}
         for path in ("/v1/models", "/metrics", "/v1/realtime", "/v1/audio/voices", "/nothing"):

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from websockets.sync.client import connect
 
 from daemon.serve import Background
 from tests.daemon.realtime import Session, at_24_khz, session
-from tests.daemon.support import HTTP, Client, Counts, Speech, eventually, finals
+from tests.daemon.support import HTTP, PATIENT, Client, Counts, Speech, eventually, finals
 
 DELTA = "conversation.item.input_audio_transcription.delta"
 COMPLETED = "conversation.item.input_audio_transcription.completed"
@@ -136,9 +137,11 @@ def test_what_is_cleared_leaves_nothing_in_the_next_turn(daemon: Background, pcm
     """Deltas that went out before a clear belong to an item of their own."""
     with session(daemon.url, intent="transcription") as live:
         live.update(audio={"input": {"turn_detection": None}})
+        unheard = partial(daemon.hub.metrics.registry.get_sample_value, "hearsay_unheard_seconds")
         for start in range(0, 4 * len(pcm), 4800):
             live.append((pcm * 4)[start : start + 4800])
             time.sleep(0.02)
+            assert eventually(lambda: (unheard() or 0) < 1), "a tick that falls behind is skipped"
             if start > len(pcm) and live.heard_so_far():
                 break
         cleared = {event["item_id"] for event in live.of(DELTA)}
@@ -278,10 +281,10 @@ def test_a_key_is_asked_for_before_the_upgrade(start: Callable[..., AbstractCont
     with start(api_key=("correct-horse",)) as locked:
         address = locked.url.replace("http", "ws", 1) + "/v1/realtime?intent=transcription"
         with pytest.raises(InvalidStatus) as refused:
-            connect(address, proxy=None)
+            connect(address, proxy=None, **PATIENT)
         assert refused.value.response.status_code == 401
         offered: Any = ["realtime", "openai-insecure-api-key.correct-horse"]
-        with connect(address, proxy=None, subprotocols=offered) as socket:
+        with connect(address, proxy=None, subprotocols=offered, **PATIENT) as socket:
             assert socket.subprotocol == "realtime"
             assert json.loads(socket.recv())["type"] == "session.created"
 
@@ -292,7 +295,7 @@ def test_other_ways_in_are_refused_with_a_sentence(daemon: Background) -> None:
     calls = HTTP.post(f"{daemon.url}/v1/realtime/calls", content=b"v=0")
     assert calls.status_code == 501 and "WebSocket" in calls.json()["error"]["message"]
     with pytest.raises(InvalidStatus) as refused:
-        connect(daemon.url.replace("http", "ws", 1) + "/v1/realtime?intent=mischief", proxy=None)
+        connect(daemon.url.replace("http", "ws", 1) + "/v1/realtime?intent=mischief", proxy=None, **PATIENT)
     assert refused.value.response.status_code == 400
 
 

@@ -64,7 +64,7 @@ def test_any_json_is_answered_and_the_session_lives(live: Session, drawn: list[A
         live.socket.send(json.dumps(event))
     mark = str(uuid.uuid4())
     live.tell("session.update", session={"metadata": {"mark": mark}})
-    while live.until("session.updated", timeout=30)["session"].get("metadata") != {"mark": mark}:
+    while live.until("session.updated")["session"].get("metadata") != {"mark": mark}:
         pass
 
 

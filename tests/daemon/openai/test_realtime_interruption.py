@@ -120,7 +120,7 @@ def test_what_the_client_played_says_whether_an_answer_was_heard(
 
 def test_cancel_stops_and_the_next_response_is_whole(partner: Background, chat: ChatServer) -> None:
     """response.cancel, response.create: nothing of the first is heard in the second."""
-    chat.script.parts, chat.script.pause = LONG, 0.05
+    chat.script.parts, chat.script.pause = LONG * 20, 0.2
     with session(partner.url) as live:
         live.tell("conversation.item.create", item=ASKED)
         live.tell("response.create")

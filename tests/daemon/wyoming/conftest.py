@@ -1,7 +1,6 @@
 """Daemons that also speak Wyoming, and the ``wyoming`` package's own client."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from functools import partial
@@ -12,14 +11,7 @@ from wyoming.client import AsyncTcpClient
 from wyoming.event import Event, Eventable
 
 from daemon.serve import Background
-from tests.daemon.support import eventually
-
-
-def free_port() -> int:
-    """One that nobody listens on now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+from tests.daemon.support import eventually, free_port
 
 
 @asynccontextmanager

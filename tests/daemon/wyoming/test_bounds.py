@@ -21,8 +21,8 @@ from wyoming.tts import Synthesize, SynthesizeChunk, SynthesizeStart, Synthesize
 from daemon.config import ConfigError, Settings
 from daemon.serve import Background, serve
 from daemon.wyoming import connection, wire
-from tests.daemon.support import LONG, LONGEST, RATE, Client, Speech, eventually, finals
-from tests.daemon.wyoming.conftest import connected, free_port, settled
+from tests.daemon.support import LONG, LONGEST, RATE, Client, Speech, eventually, finals, free_port
+from tests.daemon.wyoming.conftest import connected, settled
 
 pytestmark = pytest.mark.anyio
 
@@ -84,14 +84,17 @@ async def test_events_nobody_knows_are_ignored(connect: Callable[[], Any]) -> No
 
 async def test_who_brings_nothing_is_idle(door: Door) -> None:
     """Between events and within one; and a slot that is held is given back."""
-    with door(idle_seconds=0.5) as background:
-        async with connected(background) as client:
-            (error,) = await client.rest()
-            assert error.data == {"text": "nothing came for 0.5 s (idle_seconds)", "code": "idle"}
-        assert [event.data["code"] for event in await answered(background, b'{"type": "ping"')] == ["idle"]
-        async with connected(background) as client:
-            await client.say(AudioStart(RATE, 2, 1))
-            assert [event.data["code"] for event in await client.rest()] == ["idle"]
+    begun = wire.encoded(AudioStart(RATE, 2, 1).event())
+    with door(idle_seconds=4.0) as background:  # more than a machine stands still
+        told = await asyncio.gather(*(answered(background, data) for data in (b"", b'{"type": "ping"', begun)))
+        assert (
+            background.hub.metrics.registry.get_sample_value(
+                "hearsay_sessions_opened_total", {"path": "wyoming/transcribe"}
+            )
+            == 1
+        )
+        idle = {"text": "nothing came for 4 s (idle_seconds)", "code": "idle"}
+        assert [[event.data for event in events] for events in told] == 3 * [[idle]]
         await settled(background)
 
 
