@@ -71,10 +71,6 @@ class AudioEncoder:
         # one, and 260 MB more) and makes a job that others wait for long.
         self._most = 1 if body.provider == CPU else body.batches[-1]
 
-    def stem(self, chunk: Floats, owner: Owner | None = None) -> Floats:
-        """As ``stems`` for one chunk."""
-        return self.stems([chunk], owner)[0]
-
     def stems(self, chunks: Sequence[Floats], owner: Owner | None = None) -> list[Floats]:
         """Rows of chunks, each float32 [bins, ≤ chunk_frames] → [rows_of(frames), stem_width].
 

@@ -62,10 +62,9 @@ class Answer:
 class Prompt:
     """Token ids around the audio, and the way back from tokens to text. Stateless after construction."""
 
-    def __init__(self, tokenizer: Tokenizer, *, leading_space: bool, languages: Sequence[str]) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, leading_space: bool) -> None:
         self._tokenizer = tokenizer
         self._leading_space = leading_space
-        self.languages = tuple(languages)
         self.end = self._special("<|im_end|>")
         """What ends an answer that was trained on; ``stop`` holds all that is taken for an end."""
         self.opener: int | None = None
