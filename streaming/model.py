@@ -98,11 +98,6 @@ class AsrModel:
         return self._sessions.live
 
     @property
-    def load(self) -> float:
-        """Share of the busiest lane's time that live work took lately, 0…1."""
-        return self.engine.load.share
-
-    @property
     def headroom(self) -> int:
         """How many more live sessions this machine would keep live, by measured speed; at most the free sessions."""
         live = self.live
