@@ -1,15 +1,9 @@
 """Names of languages, as the checkpoints' configuration writes them, to ISO 639-1 codes (639-3 where there is none)."""
 
 from export.checkpoint import Checkpoint, CheckpointError
+from streaming.prompt import QWEN
 
-CODES = {
-    "Arabic": "ar", "Cantonese": "yue", "Chinese": "zh", "Czech": "cs", "Danish": "da", "Dutch": "nl", "English": "en",
-    "Filipino": "fil", "Finnish": "fi", "French": "fr", "German": "de", "Greek": "el", "Hindi": "hi", "Hungarian": "hu",
-    "Indonesian": "id", "Italian": "it", "Japanese": "ja", "Korean": "ko", "Macedonian": "mk", "Malay": "ms",
-    "Persian": "fa", "Polish": "pl", "Portuguese": "pt", "Romanian": "ro", "Russian": "ru", "Spanish": "es",
-    "Swedish": "sv", "Thai": "th", "Turkish": "tr", "Vietnamese": "vi",
-}  # fmt: skip
-"""The 30 languages of Qwen3-ASR (transformers, processing_qwen3_asr.py: LANGUAGE_CODE_TO_NAME)."""
+CODES = {name: code for code, name in QWEN.items()}
 
 
 def languages(checkpoint: Checkpoint) -> tuple[str, ...]:
