@@ -161,10 +161,10 @@ def open_session(model: onnx.ModelProto, folder: Path, name: str, threads: int) 
     return session, (folder / f"{name}.weights").stat().st_size / 1e6
 
 
-def best(call: Callable[[], object], repeats: int = 15) -> float:
-    """Milliseconds of the fastest of ``repeats`` calls: the least disturbed by whatever else the machine does."""
+def best(call: Callable[[], object]) -> float:
+    """Milliseconds of the fastest of some calls: the least disturbed by whatever else the machine does."""
     times: list[float] = []
-    for _ in range(repeats):
+    for _ in range(15):
         started = time.perf_counter()
         call()
         times.append(time.perf_counter() - started)

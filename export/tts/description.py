@@ -64,7 +64,6 @@ def describe(
     out: Path,
     precision: Precision,
     decoder: Quantization,
-    predictor: Quantization,
     name: str,
     extra: Mapping[str, Any],
 ) -> manifest.TtsManifest:
@@ -90,7 +89,7 @@ def describe(
         licence=licence(model, extra),
         talker=decoder_of(dims.talker, talker.TALKER, decoder, dims.talker.vocabulary),
         predictor=manifest.Predictor(
-            decoder=decoder_of(small, talker.PREDICTOR, predictor, talker.STUB_ROWS),
+            decoder=decoder_of(small, talker.PREDICTOR, decoder, talker.STUB_ROWS),
             rows=predictor_rows(dims),
             heads=talker.HEADS,
             weight=talker.WEIGHT if dims.projected else None,
@@ -170,11 +169,10 @@ def text_rules(extra: Mapping[str, Any]) -> manifest.TextRules:
     text = extra.get("text")
     if not isinstance(text, dict):
         return manifest.TextRules()
-    letters = "abcdefghijklmnopqrstuvwxyz'" if text.get("lower_case") else None
     return manifest.TextRules(
-        alphabet=text.get("alphabet", letters),
+        alphabet=text.get("alphabet"),
         marks=text.get("marks", ""),
-        ends=text.get("ends", text.get("ends_with", "")),
+        ends=text.get("ends", ""),
         longest=text.get("longest", 120),  # small models were trained on up to 190, and skip less in what is shorter
         clause=text.get("clause", 40),
     )
