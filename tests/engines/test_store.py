@@ -184,7 +184,7 @@ def test_only_the_users_models_are_removed(places: dict[str, Path]):
 
 
 @pytest.fixture
-def put(places: dict[str, Path], tmp_path: Path) -> Callable[[], Path]:
+def put(places: dict[str, Path]) -> Callable[[], Path]:
     """Put a model of another licence where "tiny" is, as the end of a pull does; returns that place."""
 
     def put() -> Path:

@@ -96,7 +96,7 @@ def test_every_width_of_padding(stepper: Stepper, theirs: Floats, padding: int) 
         assert np.abs(kept - wanted).max() <= 1e-5 * max(1.0, float(np.abs(wanted).max()))
 
 
-def test_a_batch_of_unequal_streams(stepper: Stepper, theirs: Floats) -> None:
+def test_a_batch_of_unequal_streams(stepper: Stepper) -> None:
     """Four streams of different lengths, one of them all padding: each as alone, the idle one's state kept."""
     lengths = [7, 3, 0, 12]
     codes = np.full((4, 12, 4), -1)
