@@ -192,7 +192,6 @@ class Settings:
                 f"host: {self.host} is reachable from other machines and no api_key is set. "
                 f"Set {ENVIRONMENT_PREFIX}API_KEY, or say --insecure if anyone there may listen in"
             )
-
         if self.wyoming_port and self.wyoming_port == self.port:
             raise ConfigError(f"wyoming_port: {self.wyoming_port} is the port of everything else")
         if self.wyoming_port and not self.loopback and not self.insecure:
