@@ -14,6 +14,7 @@ import typer
 
 from commands.console import (
     FAILED,
+    MISUSED,
     Device,
     Failure,
     Key,
@@ -87,7 +88,8 @@ def transcribe(
 
     if url is not None and (exact_floor or threads is not None or device != "auto" or aligner is not None):
         raise Failure(
-            "--exact-floor, --threads, --device and --aligner are for transcribing in this process, without --url", 2
+            "--exact-floor, --threads, --device and --aligner are for transcribing in this process, without --url",
+            MISUSED,
         )
     hear = (
         _through_daemon(url, key, model, language, keyterm)
