@@ -52,7 +52,7 @@ class Server(uvicorn.Server):
         self.abandon: Callable[[], None] = lambda: None
         """Called where all is to end at once, connections last. It need not return."""
         self.wyoming: Wyoming | None = None
-        """The other door, where there is one."""
+        """The server of that protocol, where there is one."""
         self._deadline: float | None = None
         self._cut_at = 0.0
         self._settling: asyncio.Task[None] | None = None
@@ -187,7 +187,7 @@ def _bind(settings: Settings, port: int) -> tuple[socket.socket, str]:
     return sock, f"{shown}:{sock.getsockname()[1]}"
 
 
-def _doors(hub: Hub) -> tuple[socket.socket, str, Wyoming | None]:
+def _sockets(hub: Hub) -> tuple[socket.socket, str, Wyoming | None]:
     """A listening socket, the URL it is reached at, and Wyoming on a socket of its own where it is asked for.
 
     Raises:
@@ -221,7 +221,7 @@ def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int
     context = server_context(settings)
     hub = Hub(settings)
     try:
-        sock, url, wyoming = _doors(hub)
+        sock, url, wyoming = _sockets(hub)
     except OSError as error:
         _tell(f"hearsay cannot listen on {error.filename}: {error.strerror}")
         return 1
@@ -271,7 +271,7 @@ class Background:
         Raises:
             OSError: the address is taken. Whatever the loader raises.
         """
-        self._sock, self.url, self._server.wyoming = _doors(self.hub)
+        self._sock, self.url, self._server.wyoming = _sockets(self.hub)
         self._thread.start()
         self._ready.wait()
         fault = self.hub.failure or self._fault

@@ -1,4 +1,4 @@
-"""A loaded hearing model: weights once, sessions many. The only public door of this room."""
+"""A loaded hearing model: weights once, sessions many."""
 
 from collections.abc import Iterable
 from functools import partial
