@@ -16,8 +16,8 @@ from engines.integrity import sha256
 from export.checkpoint import Checkpoint, CheckpointError, extras
 from export.decoder import check_quantization, write_decoder
 from export.dims import DecoderDims, Dims
-from export.languages import languages
 from export.tokenizer import ALIGNER_NEEDED, NEEDED, write_tokenizer
+from streaming.prompt import QWEN
 
 Precision = Literal["fp32", "fp16", "int8"]
 Quantization = Literal["f32", "f16", "q8_0", "q6_k", "q4_k_m"]
@@ -181,6 +181,19 @@ def blank(checkpoint: Checkpoint, dims: Dims, extra: Mapping[str, Any]) -> int |
             f"{dims.encoder.ctc} classes"
         )
     return value
+
+
+def languages(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Codes of ``support_languages``, which are names; the transformers layout drops that key: then all thirty.
+
+    Raises:
+        CheckpointError: a name that is not among the thirty.
+    """
+    codes = {name: code for code, name in QWEN.items()}
+    names = checkpoint.config.get("support_languages") or sorted(codes, key=codes.__getitem__)
+    if unknown := [str(name) for name in names if name not in codes]:
+        raise CheckpointError(f"{checkpoint.directory}/config.json: support_languages: unknown {', '.join(unknown)}")
+    return tuple(codes[name] for name in names)
 
 
 def licence(checkpoint: Checkpoint, extra: Mapping[str, Any]) -> str:
