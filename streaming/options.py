@@ -11,6 +11,8 @@ MAX_CONTEXT_CHARACTERS = 4096
 
 MAX_PREROLL = 0.5
 """Seconds."""
+THRESHOLDS = (0.1, 0.95)
+"""Least and most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class ListenOptions:
             ("endpointing", 0.01, 60.0, " s"),
             ("eager", 0.01, 60.0, " s"),
             ("utterance_end", 0.1, 10.0, " s"),
-            ("threshold", 0.1, 0.95, ""),
+            ("threshold", *THRESHOLDS, ""),
             ("preroll", 0.0, MAX_PREROLL, " s"),
         ):
             value: float | None = getattr(self, name)
