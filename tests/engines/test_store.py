@@ -118,8 +118,6 @@ def test_what_is_not_found_is_said(places: dict[str, Path], tmp_path: Path):
         store.find(tmp_path)
     with pytest.raises(store.ModelNotFound, match="no such directory"):
         store.find(str(tmp_path / "nowhere"))
-    with pytest.raises(store.ModelNotFound, match="no default model of kind 'smell'"):
-        store.default("smell")
 
 
 @pytest.mark.parametrize("name", sorted(CONTENTS))
