@@ -206,12 +206,12 @@ def _sockets(hub: Hub) -> tuple[socket.socket, str, Wyoming | None]:
     return sock, url, Wyoming(hub, beside, address)
 
 
-def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int:
+def serve(settings: Settings) -> int:
     """Run a daemon until a signal ends it; the process's exit status.
 
     Two lines on stderr tell its address: ``hearsay listens on URL`` and, with the models loaded, ``hearsay is ready on
-    URL``. ``ready`` is called with the URL at the second. The status is 1 where sessions were lost. Ending at once, it
-    does not return: a call to a model that hangs would keep the process.
+    URL``. The status is 1 where sessions were lost. Ending at once, it does not return: a call to a model that hangs
+    would keep the process.
 
     Raises:
         daemon.config.ConfigError: the certificate or its key cannot be used.
@@ -231,8 +231,6 @@ def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int
     def settled() -> None:
         if hub.models is not None:
             _tell(f"hearsay is ready on {url} with {hub.models.names}")
-            if ready is not None:
-                ready(url)
 
     def listening() -> None:
         _tell(f"hearsay listens on {url}")

@@ -34,9 +34,9 @@ DIMS = EncoderDims(
 )  # fmt: skip
 
 
-def weights(seed: int = 0) -> Callable[[str], Floats]:
+def weights() -> Callable[[str], Floats]:
     """A reader of random tensors: Kaiming convolutions, unit gain elsewhere."""
-    shapes, random = dict(encoder_shapes(DIMS)), np.random.default_rng(seed)
+    shapes, random = dict(encoder_shapes(DIMS)), np.random.default_rng(0)
 
     def read(name: str) -> Floats:
         shape = shapes[name]
