@@ -69,7 +69,6 @@ class ContainerDecoder:
     """
 
     def __init__(self, name: str, target_rate: int) -> None:
-        self.name = name
         self._reader, self._target = READERS[name], target_rate
         self._turn = threading.Condition()
         self._running = False

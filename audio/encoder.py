@@ -92,7 +92,7 @@ def file(name: str, rate: int, bit_rate: int | None = None) -> Encoder:
             given: dict[str, Any] = {} if bit_rate is None else {"compression_level": _level(bit_rate, *_OPUS)}
             return _Streamed(rate, "OGG", "OPUS", **given)
         case "flac":
-            return _Whole(rate, "FLAC", "PCM_16")
+            return _Flac(rate)
         case _:
             return _Aac(rate, bit_rate or _AAC_BITS)
 
@@ -162,12 +162,12 @@ class _Streamed(Encoder):
         self._file.close()
 
 
-class _Whole(Encoder):
+class _Flac(Encoder):
     """libsndfile into a temporary file: for a header that tells the length, which many readers insist on."""
 
-    def __init__(self, rate: int, container: str, subtype: str) -> None:
+    def __init__(self, rate: int) -> None:
         self._spool = SpooledTemporaryFile(_SPOOL_BYTES)
-        self._file: Any = _opened(self._spool, rate, container, subtype)
+        self._file: Any = _opened(self._spool, rate, "FLAC", "PCM_16")
 
     def feed(self, samples: Floats) -> bytes:
         """See :class:`Encoder`."""

@@ -128,7 +128,7 @@ def samples(
 
 
 def raw_samples(
-    source: BinaryIO, shape: Shape, rate: int, most_seconds: float = float("inf"), channel: int | None = None
+    source: BinaryIO, shape: Shape, rate: int, most_seconds: float, channel: int | None
 ) -> Generator[Samples]:
     """The same of a file of raw audio; an incomplete sample at its end is dropped.
 

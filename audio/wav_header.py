@@ -5,10 +5,10 @@ error. Raw audio passes untouched; its first 12 bytes wait for each other, since
 """
 
 import struct
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from audio.container import CONTAINERS, MAGIC_BYTES, recognised
-from audio.pcm import DecodeError
+from audio.pcm import DecodeError, Shape
 
 _OTHERS: Final = {b"caff": "CAF", b"FORM": "AIFF"}
 """Containers that are told apart from raw audio, and not read from a stream."""
@@ -21,17 +21,6 @@ _UNKNOWN_SIZES: Final = frozenset({0, 0xFFFFFFFF, 0x7FFFFFFF})
 
 class NotRaw(DecodeError):
     """The bytes are a container's, or of another format than the request says."""
-
-
-class Wire(Protocol):
-    """What the request says about the audio."""
-
-    @property
-    def encoding(self) -> str: ...
-    @property
-    def sample_rate(self) -> int: ...
-    @property
-    def channels(self) -> int: ...
 
 
 class WavHeader(NamedTuple):
@@ -68,10 +57,11 @@ class WavHeader(NamedTuple):
 
 
 class RawAudio:
-    """The raw audio of one stream. ``strip`` every message, then take ``rest`` at the end."""
+    """The raw audio of one stream, of the shape that the request says. ``strip`` every message, then take ``rest`` at
+    the end."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, asked: Shape) -> None:
+        self._asked = asked
         self._held = b""
         self._begun = False
         self._left: int | None = None
@@ -110,7 +100,7 @@ class RawAudio:
         if name is not None and name != "WAV":
             without = " without encoding and sample_rate" if name in CONTAINERS else ""
             where = f"send it{without}" if without else "files go to POST /v1/listen"
-            raise NotRaw(f"this is {name}, not raw {self._wire.encoding}: {where}")
+            raise NotRaw(f"this is {name}, not raw {self._asked.encoding}: {where}")
         if len(data) < MAGIC_BYTES:
             return None
         if name is None:
@@ -119,9 +109,8 @@ class RawAudio:
         if header is None:
             return None
         says = header[2:]
-        asked = (self._wire.encoding, self._wire.sample_rate, self._wire.channels)
-        if says != asked:
-            raise NotRaw(f"the WAV header says {_shown(says)}, the request {_shown(asked)}")
+        if says != self._asked:
+            raise NotRaw(f"the WAV header says {_shown(says)}, the request {_shown(self._asked)}")
         self._left = header.size
         return header.start
 

@@ -63,7 +63,7 @@ def measure(
     directory = store.find(model or store.default())
     began = time.perf_counter()
     kind = _Forced if force_tokens else Engine
-    asr = kind(directory, sessions=1, threads=threads, device=device, kv="f16", aligner=None)
+    asr = kind(directory, sessions=1, threads=threads, device=device, aligner=None)
     load_seconds = time.perf_counter() - began
     samples = np.concatenate(list(samples_of(*pcm16(audio), asr.sample_rate)))
     if seconds is not None:

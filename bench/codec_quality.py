@@ -121,9 +121,9 @@ def decode(decoder: CodecDecoder, codes: Codes) -> Floats:
     """All frames, int64 [N, Q], in calls as long as live ones: float32 [N · frame_samples]."""
     state, parts, most = decoder.start(), list[Floats](), CALL_FRAMES[-1]
     for start in range(0, len(codes), most):
-        samples, state = decoder.step(codes[start : start + most], state, last=start + most >= len(codes))
+        samples, state = decoder.step(codes[start : start + most], state)
         parts.append(samples)
-    return np.concatenate(parts)
+    return np.concatenate([*parts, state.ahead])
 
 
 def likeness(recorded: Floats, decoded: Floats) -> tuple[float, float]:

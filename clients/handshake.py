@@ -116,7 +116,8 @@ def refusal(url: str, error: Exception) -> Refused:
     place = urlsplit(url).netloc
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
-        reason = f"the daemon at {place} refused the session with HTTP {status}: {_explanation(error)}"
+        told = explanation(bytes(error.response.body or b""), error.response.reason_phrase)
+        reason = f"the daemon at {place} refused the session with HTTP {status}: {told}"
         after = error.response.headers.get("Retry-After", "")
         return Refused(reason, status, float(after) if after.isascii() and after.isdigit() else None)
     if isinstance(error, InvalidURI):
@@ -124,14 +125,15 @@ def refusal(url: str, error: Exception) -> Refused:
     return Refused(f"no daemon answers at {place}: {error or type(error).__name__}")
 
 
-def _explanation(error: InvalidStatus) -> str:
-    """The message of a JSON error body in the shapes of OpenAI and Deepgram, else its first 200 characters."""
-    body = bytes(error.response.body or b"").decode("utf-8", "replace")
+def explanation(body: bytes, otherwise: str) -> str:
+    """The message of a JSON error body in the shapes of OpenAI and Deepgram, else its first 200 characters; of an empty
+    one ``otherwise``."""
+    text = body.decode("utf-8", "replace")
     try:
-        data: Any = json.loads(body)
+        data: Any = json.loads(text)
         detail: Any = data.get("error", data)
         if isinstance(detail, str):
             return detail
-        return str(detail.get("message") or detail.get("err_msg") or detail.get("reason") or body[:200])
+        return str(detail.get("message") or detail.get("err_msg") or detail.get("reason") or text[:200])
     except (ValueError, AttributeError):
-        return body[:200].strip() or error.response.reason_phrase
+        return text[:200].strip() or otherwise

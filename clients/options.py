@@ -42,7 +42,7 @@ class StreamOptions:
             ("encoding", self.encoding),
             ("sample_rate", str(self.sample_rate)),
             ("channels", str(self.channels)),
-            ("interim_results", _flag(self.interim_results)),
+            ("interim_results", "true" if self.interim_results else "false"),
         ]
         if self.model is not None:
             pairs.append(("model", self.model))
@@ -56,7 +56,3 @@ class StreamOptions:
             pairs.append(("vad_events", "true"))
         pairs.extend(("keyterm", term) for term in self.keyterms)
         return urlencode(pairs)
-
-
-def _flag(value: bool) -> str:
-    return "true" if value else "false"

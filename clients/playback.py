@@ -20,8 +20,8 @@ MAX_SECONDS = 10.0
 """Audio that may wait to be played; ``write`` waits beyond."""
 
 
-def playable_rate(wished: int, channels: int = 1, device: int | str | None = None) -> int:
-    """``wished`` Hz where the device plays that, else the device's own rate.
+def playable_rate(wished: int, device: int | str | None) -> int:
+    """``wished`` Hz where the device plays that in mono, else the device's own rate.
 
     Raises:
         SoundError: no PortAudio, or no device that plays.
@@ -32,7 +32,7 @@ def playable_rate(wished: int, channels: int = 1, device: int | str | None = Non
     except (ValueError, sound.PortAudioError) as error:
         raise missing("loudspeaker", device, error) from None
     try:
-        sound.check_output_settings(device=device, channels=channels, dtype="int16", samplerate=wished)
+        sound.check_output_settings(device=device, channels=1, dtype="int16", samplerate=wished)
         return wished
     except (ValueError, sound.PortAudioError):
         return own

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .events import ListenError, ProtocolError
-from .handshake import Refused, user_agent
+from .handshake import Refused, explanation, user_agent
 
 CONNECT_SECONDS = 10.0
 _BLOCK = 1 << 16
@@ -74,7 +74,8 @@ def _exchange(
     except (http.client.HTTPException, ConnectionError) as error:
         raise ListenError(f"the connection broke before the answer: {error or type(error).__name__}") from error
     if not 200 <= answer.status < 300:
-        raise Refused(f"the daemon refused with HTTP {answer.status}: {_explanation(content)}", answer.status)
+        told = explanation(content, "no reason given")
+        raise Refused(f"the daemon refused with HTTP {answer.status}: {told}", answer.status)
     try:
         return json.loads(content)
     except ValueError as error:
@@ -112,11 +113,3 @@ def _body(head: bytes, path: Path, tail: bytes) -> Iterator[bytes]:
         while block := file.read(_BLOCK):
             yield block
     yield tail
-
-
-def _explanation(content: bytes) -> str:
-    try:
-        data: Any = json.loads(content)
-        return str(data["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return content[:200].decode("utf-8", "replace").strip() or "no reason given"

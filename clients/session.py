@@ -1,5 +1,6 @@
-"""One WebSocket session with a daemon: how it opens, reads and fails is the same for every protocol of the daemon; the
-clients of a protocol (``stream``, ``speech``) add its verbs.
+"""One WebSocket session with a daemon: how it opens, reads and fails.
+
+The same for every protocol of the daemon; the clients of a protocol (``stream``, ``speech``) add its verbs.
 """
 
 import json

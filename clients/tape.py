@@ -54,11 +54,6 @@ class Tape:
         return self._end_told
 
     @property
-    def ended(self) -> bool:
-        """Whether nothing more is recorded."""
-        return self._ended
-
-    @property
     def _end(self) -> int:
         return self._begin + len(self._audio)
 

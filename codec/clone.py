@@ -4,6 +4,7 @@ Mel spectrogram as the official code makes it (QwenLM/Qwen3-TTS, modeling_qwen3_
 the manifest.
 """
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
+from audio import recording
 from engines.files import load_floats
 from engines.manifest import TtsManifest
 from engines.onnx import Graph
@@ -44,6 +46,22 @@ def check_reference(samples: Floats, rate: int, longest: float) -> Floats:
     if level < SILENT_RMS:
         raise OptionError("reference", f"is silent: RMS {level:.1e}, at least {SILENT_RMS:g} is needed")
     return samples
+
+
+def beginning(source: recording.Source, rate: int) -> Floats:
+    """A recording at ``rate``, float32 mono; of one that is too long for a voice only so much that this can be told.
+
+    Raises:
+        RecordingError: it is no audio, or damaged.
+    """
+    parts, taken = list[Floats](), 0
+    with closing(recording.samples(source, rate)) as blocks:
+        for block in blocks:
+            parts.append(block)
+            taken += len(block)
+            if taken > (LONGEST_SECONDS + 1) * rate:
+                break
+    return np.concatenate(parts)
 
 
 def _resampled(samples: Floats, rate: int, wanted: int) -> Floats:

@@ -44,16 +44,11 @@ class CodecState:
     ===================  ===========================  =============================================================
 
     float32, all of full size and zero at the start; the size never changes (graphs made elsewhere may grow theirs).
-    ``ahead``: samples beyond ``valid_samples`` of the last call; empty without look-ahead.
+    ``ahead``: samples beyond ``valid_samples`` of the last call, given out at the end; empty without look-ahead.
     """
 
     tensors: tuple[Floats, ...]
     ahead: Floats = field(default_factory=lambda: _NOTHING)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the state."""
-        return sum(tensor.nbytes for tensor in self.tensors) + self.ahead.nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +80,16 @@ class CodecDecoder:
         """The state before the first frame."""
         return CodecState(tuple(np.zeros(state.shape, np.float32) for state in self.spec.states))
 
-    def step(self, codes: Codes, state: CodecState, *, last: bool = False) -> tuple[Floats, CodecState]:
+    def step(self, codes: Codes, state: CodecState) -> tuple[Floats, CodecState]:
         """Decode frames of one stream.
 
         Args:
             codes: int64 [N ≥ 1, Q], each 0 … entries − 1.
-            last: no frame follows; a graph with look-ahead then gives out what it held back.
 
         Returns:
             samples: float32 [n], n = N · frame_samples without look-ahead; and the next state.
         """
-        return self._run([Decode(codes, state)], last=last)[0]
+        return self._run([Decode(codes, state)])[0]
 
     def steps(self, work: Sequence[Decode]) -> list[tuple[Floats, CodecState]]:
         """Decode frames of many streams: one call where the graph's states are of fixed size."""
@@ -113,11 +107,7 @@ class CodecDecoder:
             for frames in CALL_FRAMES:
                 self._run([Decode(np.zeros((frames, self.spec.codebooks), np.int64), self.start())] * batch)
 
-    def finish(self, state: CodecState) -> Floats:
-        """What a look-ahead still holds back: float32 [n]. No call is made for an empty last chunk."""
-        return state.ahead
-
-    def _run(self, work: Sequence[Decode], *, last: bool = False) -> list[tuple[Floats, CodecState]]:
+    def _run(self, work: Sequence[Decode]) -> list[tuple[Floats, CodecState]]:
         spec = self.spec
         frames = max(len(item.codes) for item in work)
         batch = len(work)
@@ -130,7 +120,7 @@ class CodecDecoder:
             row[: len(item.codes)] = item.codes
         feeds: dict[str, npt.NDArray[Any]] = {spec.codes: codes}
         if spec.last is not None:
-            feeds[spec.last] = np.array([1.0 if last else 0.0], np.float32)
+            feeds[spec.last] = np.zeros(1, np.float32)
         for place, state in enumerate(spec.states):
             tensors = [item.state.tensors[place] for item in work]
             tensors += [np.zeros_like(tensors[0])] * (batch - len(work))
@@ -143,8 +133,8 @@ class CodecDecoder:
         for i in range(len(work)):
             # A copy of its own: a view would keep the whole batch alive.
             tensors = tuple(tensor[i].copy() if batch > 1 else tensor[i] for tensor in nexts)
-            count = wave.shape[1] if last else int(valid[i])
-            ahead = wave[i, count:].copy() if spec.lookahead and not last else _NOTHING
+            count = int(valid[i])
+            ahead = wave[i, count:].copy() if spec.lookahead else _NOTHING
             results.append((wave[i, :count].copy(), CodecState(tensors, ahead)))
         return results
 

@@ -165,7 +165,7 @@ class Engine:
         """Samples of ``codes`` int64 [N, codebooks], and the next state."""
         # On a CPU a batch saves next to nothing and rounds differently than one stream alone.
         key = None if self.provider == CPU else ("codec", len(codes))
-        return self.codec_lane.submit(Decode(codes, state), self._decode, key=key, owner=owner)
+        return self.codec_lane.submit(Decode(codes, state), self.codec.steps, key=key, owner=owner)
 
     def warm(self, owner: Owner) -> None:
         """Run the codec in the shapes that will be run later."""
@@ -188,9 +188,6 @@ class Engine:
             if len(self._primed) > PRIMED:
                 self._primed.popitem(last=False)
         return state
-
-    def _decode(self, work: Sequence[Decode]) -> list[tuple[Floats, CodecState]]:
-        return self.codec.steps(work)
 
     def _frames(self, steps: Sequence[TalkerStep]) -> list[list[int] | None]:
         began = time.perf_counter()

@@ -53,7 +53,7 @@ class PieceMark:
     """Where it stood in the text said since the session began: characters, the end exclusive."""
     start: float
     end: float
-    reason: Reason = "end"
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from engines.integrity import check
 from engines.sessions import OptionError, Sessions
 
 Floats = npt.NDArray[np.float32]
-Codes = npt.NDArray[np.int64]
 
 REFERENCE_SECONDS: Final = 15.0
 """Longest recording that goes in with its text."""
@@ -165,11 +164,6 @@ class TtsModel:
     def live(self) -> int:
         """Open speakers."""
         return self._speakers.live
-
-    @property
-    def taken(self) -> int:
-        """Sequences of the talker in use."""
-        return self.engine.taken
 
     @property
     def work(self) -> Work:

@@ -1,6 +1,6 @@
 """What a session may choose: one value, checked once, before any text arrives."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from codec.sampling import Sampling
@@ -33,7 +33,7 @@ class SpeakOptions:
     speed: float = 1.0
     seed: int | None = None
     sample_rate: int | None = None
-    sampling: Sampling | None = field(default=None)
+    sampling: Sampling | None = None
     normalise: bool = True
 
     def __post_init__(self) -> None:

@@ -101,7 +101,7 @@ class Piece:
 
     def rest(self) -> Floats:
         """What the codec still holds back at the end."""
-        return self._engine.codec.finish(self._codec)
+        return self._codec.ahead
 
     def _text(self, token: int | None) -> Floats | None:
         """The text row of the next frame. After the text's end it is padding for ever, before it never."""

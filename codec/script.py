@@ -30,11 +30,11 @@ class Script:
     """The queue between ``say`` and the talker."""
 
     def __init__(self, prompt: Prompt, manifest: TtsManifest, *, english: bool) -> None:
-        self._prompt, self._rules, self._english = prompt, manifest.text, english
+        self._prompt = prompt
         self._raw: deque[str | Mark] = deque()
         self._raw_chars = 0
         self._queue: deque[_Queued] = deque()
-        self._stream = TextStream(self._rules, english=english)
+        self._stream = TextStream(manifest.text, english=english)
         self._tokens: deque[int] = deque()
         self._said: list[Fragment] = []
         """Fragments of the piece being spoken."""

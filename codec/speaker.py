@@ -2,7 +2,7 @@
 
 ``say``, ``flush``, ``clear``, ``finish`` and ``close`` return at once and may come from any thread;
 :meth:`Speaker.step` blocks for model calls and belongs to one thread at a time. A step speaks one group of frames, at
-most twelve (four of a large model), and looks for a ``clear`` after every frame. Late text stalls the talker: it is
+most twelve (three of a large model), and looks for a ``clear`` after every frame. Late text stalls the talker: it is
 never fed padding before the text's end.
 
 The codes of a piece depend on its text, the options and the seed: not on how the text was cut or when it came, nor on
@@ -41,7 +41,7 @@ class Voicing:
     english: bool
     sampling: Sampling
     seed: int
-    reference: Reference | None = None
+    reference: Reference | None
     """Of a cloned voice; its pieces begin once their text is all there."""
 
 
@@ -114,11 +114,6 @@ class Speaker:
                 self._engine.release(self._sequence)
                 self._sequence = None
         self._on_close(self)
-
-    @property
-    def head(self) -> Floats:
-        """The prompt's rows before the text: float32 [n, width]."""
-        return self._voicing.head
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until a step has something to do (True), or ``timeout`` seconds have passed (False)."""

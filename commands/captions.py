@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from commands.console import Failure, Key, Keyterms, Language, Model, Threads, Url, own_daemon, prose
+from commands.console import MISUSED, Failure, Key, Keyterms, Language, Model, Threads, Url, own_daemon, prose
 
 if TYPE_CHECKING:
     from clients.microphone import Microphone
@@ -49,7 +49,7 @@ def captions(
     from clients.options import StreamOptions
 
     if url is not None and threads is not None:
-        raise Failure("--threads is for the daemon that starts without --url", 2)
+        raise Failure("--threads is for the daemon that starts without --url", MISUSED)
     # Before the daemon: a missing PortAudio should not take two seconds to say.
     microphone = Microphone(int(device) if device is not None and device.isdigit() else device)
     options = StreamOptions(

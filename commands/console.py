@@ -129,9 +129,7 @@ def version() -> str:
 
 
 @contextmanager
-def own_daemon(
-    model: str | None, threads: int | None = None, sessions: int = 4, *, tts_model: str | None = "none"
-) -> Generator[str]:
+def own_daemon(model: str | None, threads: int | None, *, tts_model: str | None = "none") -> Generator[str]:
     """A daemon of this process on a free loopback port, for as long as the block lasts; yields its address.
 
     ``tts_model``: None for the default speaking model where it is installed, ``none`` for none.
@@ -147,8 +145,8 @@ def own_daemon(
         asr_model=model or store.default(),
         tts_model=tts_model or "auto",
         threads=threads or 0,
-        sessions=sessions,
-        speakers=sessions,
+        sessions=4,
+        speakers=4,
     )
     with Background(settings) as background:
         yield background.url

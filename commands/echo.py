@@ -31,23 +31,14 @@ _BYTES_PER_SECOND = 2 * RATE
 class Echo:
     """What came of it. Times in seconds."""
 
-    said: str
-    words: int = 0
     heard: list[str] = field(default_factory=list[str])
+    began: float = 0.0
+    """``time.monotonic()`` at which the first word was written."""
     first_audio: float = 0.0
-    """From the first word written to the first audio."""
-    words_before_audio: int = 0
-    """How many words were written by then."""
+    """From then to the first audio."""
     seconds: float = 0.0
     under_runs: int = 0
     warnings: list[str] = field(default_factory=list[str])
-
-    @property
-    def agreement(self) -> float:
-        """Share of the words said that were heard again, in order; errors of all kinds count against it."""
-        from bench.wer import rate
-
-        return max(0.0, 1.0 - rate([(self.said, " ".join(self.heard))]))
 
 
 class _Tape:
@@ -116,16 +107,15 @@ async def echo(
     from clients.speech import AsyncSpeech, SpeechOptions
     from clients.stream import AsyncStream
 
-    found, tape = Echo(text, len(text.split())), _Tape()
+    found, tape = Echo(), _Tape()
     async with (
         loudspeaker or nullcontext(),
         AsyncSpeech(url, SpeechOptions(model=model, sample_rate=RATE, seed=SEED), key=key) as speech,
         AsyncStream(url, StreamOptions(sample_rate=RATE), key=key) as stream,
         asyncio.TaskGroup() as tasks,
     ):
-        written = _Written()
-        tasks.create_task(_write(speech, text, written))
-        tasks.create_task(_receive(speech, tape, found, written, loudspeaker))
+        tasks.create_task(_write(speech, text, found))
+        tasks.create_task(_receive(speech, tape, found, loudspeaker))
         tasks.create_task(_listen(stream, tape))
         with Captions(console) as screen:
             async for event in stream:
@@ -136,34 +126,22 @@ async def echo(
     return found
 
 
-@dataclass(slots=True)
-class _Written:
-    """How far the writer has come."""
-
-    began: float = 0.0
-    words: int = 0
-
-
-async def _write(speech: "AsyncSpeech", text: str, written: _Written) -> None:
+async def _write(speech: "AsyncSpeech", text: str, found: Echo) -> None:
     for word in text.split():
-        written.began = written.began or time.monotonic()
+        found.began = found.began or time.monotonic()
         await speech.speak(f"{word} ")
-        written.words += 1
         await asyncio.sleep(1 / WORDS_PER_SECOND)
     await speech.close_speech()
 
 
-async def _receive(
-    speech: "AsyncSpeech", tape: _Tape, found: Echo, written: _Written, loudspeaker: "Loudspeaker | None"
-) -> None:
+async def _receive(speech: "AsyncSpeech", tape: _Tape, found: Echo, loudspeaker: "Loudspeaker | None") -> None:
     from clients.speech import Audio, SpeechWarning
 
     async for event in speech:
         match event:
             case Audio():
                 if not found.first_audio:
-                    found.first_audio = time.monotonic() - written.began
-                    found.words_before_audio = written.words
+                    found.first_audio = time.monotonic() - found.began
                 found.seconds += len(event.data) / _BYTES_PER_SECOND
                 await tape.put(event.data)
                 if loudspeaker is not None:

@@ -63,7 +63,7 @@ class Aloud:
         from clients.playback import Loudspeaker, playable_rate
 
         try:
-            self.sample_rate = playable_rate(wished_rate, device=device)
+            self.sample_rate = playable_rate(wished_rate, device)
             self._loudspeaker = Loudspeaker(self.sample_rate, device=device)
         except SoundError as error:
             raise Failure(f"{error} (-o FILE.wav writes a file instead)") from None

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from commands.console import (
     FAILED,
+    MISUSED,
     Device,
     Failure,
     Key,
@@ -29,12 +30,13 @@ from commands.console import (
 )
 
 if TYPE_CHECKING:
-    from commands.heard import Heard
     from streaming.model import AsrModel
     from streaming.options import ListenOptions
 
 Progress = Callable[[float], None]
 """Is told how many seconds of the file are heard."""
+Hear = Callable[[Path, Progress], dict[str, Any]]
+"""A recording to OpenAI's ``verbose_json``."""
 
 HELP = prose("""
 Transcribe recordings: WAV, FLAC, Ogg, MP3, AAC, MP4, WebM.
@@ -82,9 +84,12 @@ def transcribe(
     key: Key = None,
 ) -> None:
     """See HELP."""
+    from commands.heard import heard
+
     if url is not None and (exact_floor or threads is not None or device != "auto" or aligner is not None):
         raise Failure(
-            "--exact-floor, --threads, --device and --aligner are for transcribing in this process, without --url", 2
+            "--exact-floor, --threads, --device and --aligner are for transcribing in this process, without --url",
+            MISUSED,
         )
     hear = (
         _through_daemon(url, key, model, language, keyterm)
@@ -95,18 +100,17 @@ def transcribe(
     for file in files:
         try:
             with _by_name(file) as source, _bar(source) as progress:
-                heard = hear(source, progress)
+                answer = hear(source, progress)
         except Exception as error:
             if is_expected(error) is None:
                 raise
             complain(f"{file}: {error.strerror if isinstance(error, OSError) else reason(error)}")
             failed = True
             continue
-        heard.file = str(file)
         if as_json:
-            print(json.dumps(heard.object(), ensure_ascii=False), flush=True)
+            print(json.dumps(heard(str(file), answer), ensure_ascii=False), flush=True)
         else:
-            print(heard.text if len(files) == 1 else f"{file}: {heard.text}", flush=True)
+            print(answer["text"] if len(files) == 1 else f"{file}: {answer['text']}", flush=True)
     if failed:
         raise typer.Exit(FAILED)
 
@@ -130,13 +134,12 @@ def _by_name(file: Path) -> Generator[Path]:
 
 def _through_daemon(
     url: str, key: str | None, model: str | None, language: str | None, keyterms: list[str] | None
-) -> "Callable[[Path, Progress], Heard]":
+) -> Hear:
     from clients.transcription import transcribe as ask
-    from commands.heard import from_answer
 
-    def hear(file: Path, progress: Progress) -> "Heard":
+    def hear(file: Path, progress: Progress) -> dict[str, Any]:
         del progress  # the answer comes as a whole
-        return from_answer(str(file), ask(url, file, key=key, model=model, language=language, keyterms=keyterms or ()))
+        return ask(url, file, key=key, model=model, language=language, keyterms=keyterms or ())
 
     return hear
 
@@ -149,7 +152,7 @@ def _here(
     device: str,
     exact_floor: bool,
     aligner: str | None,
-) -> "Callable[[Path, Progress], Heard]":
+) -> Hear:
     from audio.recording import samples
     from engines import store
     from streaming.model import AsrModel
@@ -161,40 +164,40 @@ def _here(
     model = AsrModel(store.find(name or store.default()), sessions=1, threads=threads, device=device, aligner=beside)
     model.engine.language(language)  # before the first file rather than once a file
 
-    def hear(file: Path, progress: Progress) -> "Heard":
+    def hear(file: Path, progress: Progress) -> dict[str, Any]:
         heard = hear_file(model, file, options, progress)
         if not exact_floor:
             return heard
         exact = replace(options, mel_maximum=model.mel_maximum(samples(file, model.sample_rate)))
         official = hear_file(model, file, exact, progress)
-        _say_difference(file, heard.text.split(), official.text.split())
+        _say_difference(file, heard["text"].split(), official["text"].split())
         return official
 
     return hear
 
 
-def hear_file(model: "AsrModel", file: Path, options: "ListenOptions", progress: Progress) -> "Heard":
-    """One file through one listener.
+def hear_file(model: "AsrModel", file: Path, options: "ListenOptions", progress: Progress) -> dict[str, Any]:
+    """One file through one listener, to the answer that a daemon would give.
 
     Raises:
         RecordingError: the file is no audio or damaged.
     """
     from audio.recording import samples
-    from commands.heard import Heard
+    from daemon.openai.transcript import FileTranscript
 
-    heard = Heard(str(file))
+    transcript = FileTranscript()
     listener = model.listener(options)
     try:
         for block in samples(file, model.sample_rate):
             listener.feed(block)
-            heard.take(listener.drain())
+            transcript.take(listener.drain())
             progress(listener.seconds)
-        heard.duration = round(listener.seconds, 3)
+        transcript.duration = listener.seconds
         listener.finish()
-        heard.take(listener.drain())
+        transcript.take(listener.drain())
     finally:
         listener.close()
-    return heard
+    return transcript.verbose(words=True)
 
 
 def _say_difference(file: Path, live: list[str], exact: list[str]) -> None:

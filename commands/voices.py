@@ -3,16 +3,13 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from commands.console import Failure, Key, TtsModel, Url
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from codec.voices import Voices
 
 app = typer.Typer(
@@ -95,6 +92,8 @@ def _stored(model: str | None) -> "Voices":
 
 
 def _clone(model: str | None, name: str, recording: Path, text: str | None) -> str:
+    from audio.recording import RecordingError
+    from codec.clone import beginning
     from codec.model import TtsModel as Model
     from commands.speech import speaking_model
 
@@ -102,26 +101,9 @@ def _clone(model: str | None, name: str, recording: Path, text: str | None) -> s
     _stored(model).require_cloning(with_text=text is not None)
     speaking = Model(speaking_model(model), sessions=1)
     try:
-        heard = _beginning(recording, speaking.sample_rate)
+        heard = beginning(recording, speaking.sample_rate)
         return speaking.clone(name, heard, speaking.sample_rate, text).id
-    finally:
-        speaking.close()
-
-
-def _beginning(recording: Path, rate: int) -> "npt.NDArray[np.float32]":
-    """A recording at ``rate``; of one that is too long only so much that this can be told."""
-    import numpy as np
-
-    from audio.recording import RecordingError, samples
-    from codec.clone import LONGEST_SECONDS
-
-    blocks, taken = list[Any](), 0
-    try:
-        for block in samples(recording, rate):
-            blocks.append(block)
-            taken += len(block)
-            if taken > (LONGEST_SECONDS + 1) * rate:
-                break
     except RecordingError as error:
         raise Failure(f"{recording}: {error}") from None
-    return np.concatenate(blocks) if blocks else np.empty(0, np.float32)
+    finally:
+        speaking.close()

@@ -51,8 +51,8 @@ class Plan:
 
     least: int
     most: int
-    cpus: float = 1.0
-    downscale_seconds: float = 300.0
+    cpus: float
+    downscale_seconds: float
 
     def __post_init__(self) -> None:
         if not 1 <= self.least <= self.most <= 4096:

@@ -19,6 +19,7 @@ from typing import Any, cast, get_type_hints
 import msgspec
 
 from engines import DEVICES
+from engines.store import DEFAULTS
 
 ENVIRONMENT_PREFIX = "HEARSAY_"
 
@@ -60,7 +61,7 @@ class Settings:
         "it needs `insecure`.", low=0, high=65535,
     )  # fmt: skip
     asr_model: str = _setting(
-        "pocket-asr-en", "Hearing model: a name on the search path HEARSAY_MODELS, or a directory."
+        DEFAULTS["asr"], "Hearing model: a name on the search path HEARSAY_MODELS, or a directory."
     )
     aligner: str = _setting(
         "none", "Qwen3-ForcedAligner that tells the word times of finals: a name or a directory; `none`: the hearing "
@@ -192,7 +193,6 @@ class Settings:
                 f"host: {self.host} is reachable from other machines and no api_key is set. "
                 f"Set {ENVIRONMENT_PREFIX}API_KEY, or say --insecure if anyone there may listen in"
             )
-
         if self.wyoming_port and self.wyoming_port == self.port:
             raise ConfigError(f"wyoming_port: {self.wyoming_port} is the port of everything else")
         if self.wyoming_port and not self.loopback and not self.insecure:

@@ -1,4 +1,4 @@
-"""One WebSocket from accept to close: what ``/v1/listen`` and ``/v1/speak`` share.
+"""One WebSocket from accept to close: what all of them share.
 
 Four tasks: one always reads and never waits for a model, one works, one writes, one watches the clocks. Whatever ends a
 stream in good order goes the same way: the work winds up, an Error where there was one is written after what it still
@@ -150,6 +150,8 @@ class Duplex(ABC):
 
     _commands: ClassVar["msgspec.json.Decoder[Any]"]
     """Of text messages."""
+    _nothing_came = "no audio and no KeepAlive"
+    """What a stream lacked that has been idle for too long."""
 
     @abstractmethod
     def _take_bytes(self, data: bytes) -> None:
@@ -330,8 +332,6 @@ class Duplex(ABC):
                 except TimeoutError:
                     pass
         await asyncio.Event().wait()
-
-    _nothing_came = "no audio and no KeepAlive"
 
 
 async def done_unless_cut(hub: Hub, work: Coroutine[Any, Any, None]) -> bool:

@@ -9,13 +9,13 @@ import hmac
 import ipaddress
 import logging
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from daemon.client_secrets import digest
 from daemon.config import Settings
 from daemon.hub import Hub
 from daemon.paths import Endpoint, endpoint
@@ -34,7 +34,7 @@ class Gate:
 
     def __init__(self, app: ASGIApp, settings: Settings, hub: Hub) -> None:
         self._app, self._settings, self._hub = app, settings, hub
-        self._keys = tuple(sha256(key.encode()).digest() for key in settings.api_key)
+        self._keys = tuple(map(digest, settings.api_key))
         self._names = frozenset({"localhost", settings.host.lower(), *(n.lower() for n in settings.allowed_hosts)})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -174,8 +174,8 @@ class Gate:
             granted = scope["hearsay.grant"] = self._hub.client_secrets.find(given)
         if not self._keys or granted is not None:
             return
-        # Every pair is compared, and digests have one length: the time taken tells nothing of a key.
-        digests = [sha256(key.encode("utf-8", "surrogateescape")).digest() for key in given]
+        # Every pair is compared: the time taken tells nothing of a key.
+        digests = [digest(key) for key in given]
         right = [hmac.compare_digest(mine, theirs) for mine in self._keys for theirs in digests]
         if any(right):
             return

@@ -225,7 +225,7 @@ class Hub:
             raise Refused(503, "draining", "the daemon is shutting down", retry_after=5)
         if self.stalled:
             raise Refused(503, "stalled", "a call to the model hangs (stall_seconds)", retry_after=5)
-        async with self.voice() if endpoint.kind is Kind.SPEAKING else self.ear():
+        async with self.speaking_slot() if endpoint.kind is Kind.SPEAKING else self.hearing_slot():
             self.metrics.sessions.labels(endpoint.path).inc()
             self.metrics.opened.labels(endpoint.path).inc()
             try:
@@ -234,7 +234,7 @@ class Hub:
                 self.metrics.sessions.labels(endpoint.path).dec()
 
     @asynccontextmanager
-    async def ear(self) -> AsyncGenerator[None]:
+    async def hearing_slot(self) -> AsyncGenerator[None]:
         """A slot for hearing; also one more for each further channel of a session.
 
         Raises:
@@ -252,7 +252,7 @@ class Hub:
             self.listeners.give_back()
 
     @asynccontextmanager
-    async def voice(self) -> AsyncGenerator[None]:
+    async def speaking_slot(self) -> AsyncGenerator[None]:
         """A slot for speaking; also for a session that already has one for hearing.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What the WebSockets say alike: messages as JSON, and what went wrong."""
+"""What the sockets say alike: messages as JSON, and what went wrong."""
 
 from typing import Annotated, Final, TypeVar
 
@@ -24,8 +24,8 @@ def encode(message: msgspec.Struct) -> bytes:
     return _encoder.encode(message)
 
 
-def decoded(text: str, decoder: "msgspec.json.Decoder[M]") -> M:
-    """A client's text message.
+def decoded(text: str | bytes, decoder: "msgspec.json.Decoder[M]") -> M:
+    """A client's message.
 
     Raises:
         msgspec.MsgspecError: not JSON, or none of the messages that ``decoder`` knows.

@@ -15,15 +15,6 @@ class Kind(Enum):
     NONE = "none"
 
 
-class Shape(Enum):
-    """How an error's body looks."""
-
-    DEEPGRAM = "deepgram"
-    """``{"err_code", "err_msg", "request_id"}``"""
-    OPENAI = "openai"
-    """``{"error": {"message", "type", "param", "code"}}``"""
-
-
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One path.
@@ -31,7 +22,8 @@ class Endpoint:
     Attributes:
         path: as in the URL, and the label in the metrics.
         kind: what its WebSocket or POST needs a slot for.
-        shape: of its errors.
+        deepgram: its errors have Deepgram's shape (``{"err_code", "err_msg", "request_id"}``), else OpenAI's
+            (``{"error": {"message", "type", "param", "code"}}``).
         open: answers anyone: it tells nothing but whether the daemon lives.
         keyless: answers without a key, after Host and Origin: what it holds is public.
         secrets: a client secret opens its WebSocket too.
@@ -39,7 +31,7 @@ class Endpoint:
 
     path: str
     kind: Kind = Kind.NONE
-    shape: Shape = Shape.OPENAI
+    deepgram: bool = False
     open: bool = False
     keyless: bool = False
     secrets: bool = False
@@ -49,10 +41,10 @@ class Endpoint:
         return self.kind is not Kind.NONE and (scope["type"] == "websocket" or scope["method"] == "POST")
 
 
-LISTEN: Final = Endpoint("/v1/listen", Kind.HEARING, Shape.DEEPGRAM)
-TURNS: Final = Endpoint("/v2/listen", Kind.HEARING, Shape.DEEPGRAM)
-SPEAK: Final = Endpoint("/v1/speak", Kind.SPEAKING, Shape.DEEPGRAM)
-SPEAK_TURNS: Final = Endpoint("/v2/speak", Kind.SPEAKING, Shape.DEEPGRAM)
+LISTEN: Final = Endpoint("/v1/listen", Kind.HEARING, deepgram=True)
+TURNS: Final = Endpoint("/v2/listen", Kind.HEARING, deepgram=True)
+SPEAK: Final = Endpoint("/v1/speak", Kind.SPEAKING, deepgram=True)
+SPEAK_TURNS: Final = Endpoint("/v2/speak", Kind.SPEAKING, deepgram=True)
 TRANSCRIPTIONS: Final = Endpoint("/v1/audio/transcriptions", Kind.HEARING)
 TRANSLATIONS: Final = Endpoint("/v1/audio/translations")
 SPEECH: Final = Endpoint("/v1/audio/speech", Kind.SPEAKING)

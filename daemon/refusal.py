@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from starlette.types import Message, Scope, Send
 
-from daemon.paths import Shape, endpoint
+from daemon.paths import endpoint
 
 _ERR_CODES: Final = {
     400: "Bad Request",
@@ -49,7 +49,7 @@ class Refused(Exception):
 
     def body(self, path: str) -> bytes:
         """The JSON body in the shape that callers of ``path`` know."""
-        if endpoint(path).shape is Shape.DEEPGRAM:
+        if endpoint(path).deepgram:
             shape: dict[str, Any] = {
                 "err_code": _ERR_CODES.get(self.status, self.code.upper()),
                 "err_msg": self.message,

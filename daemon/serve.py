@@ -52,7 +52,7 @@ class Server(uvicorn.Server):
         self.abandon: Callable[[], None] = lambda: None
         """Called where all is to end at once, connections last. It need not return."""
         self.wyoming: Wyoming | None = None
-        """The other door, where there is one."""
+        """The server of that protocol, where there is one."""
         self._deadline: float | None = None
         self._cut_at = 0.0
         self._settling: asyncio.Task[None] | None = None
@@ -187,7 +187,7 @@ def _bind(settings: Settings, port: int) -> tuple[socket.socket, str]:
     return sock, f"{shown}:{sock.getsockname()[1]}"
 
 
-def _doors(hub: Hub) -> tuple[socket.socket, str, Wyoming | None]:
+def _sockets(hub: Hub) -> tuple[socket.socket, str, Wyoming | None]:
     """A listening socket, the URL it is reached at, and Wyoming on a socket of its own where it is asked for.
 
     Raises:
@@ -206,12 +206,12 @@ def _doors(hub: Hub) -> tuple[socket.socket, str, Wyoming | None]:
     return sock, url, Wyoming(hub, beside, address)
 
 
-def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int:
+def serve(settings: Settings) -> int:
     """Run a daemon until a signal ends it; the process's exit status.
 
     Two lines on stderr tell its address: ``hearsay listens on URL`` and, with the models loaded, ``hearsay is ready on
-    URL``. ``ready`` is called with the URL at the second. The status is 1 where sessions were lost. Ending at once, it
-    does not return: a call to a model that hangs would keep the process.
+    URL``. The status is 1 where sessions were lost. Ending at once, it does not return: a call to a model that hangs
+    would keep the process.
 
     Raises:
         daemon.config.ConfigError: the certificate or its key cannot be used.
@@ -221,7 +221,7 @@ def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int
     context = server_context(settings)
     hub = Hub(settings)
     try:
-        sock, url, wyoming = _doors(hub)
+        sock, url, wyoming = _sockets(hub)
     except OSError as error:
         _tell(f"hearsay cannot listen on {error.filename}: {error.strerror}")
         return 1
@@ -231,8 +231,6 @@ def serve(settings: Settings, ready: Callable[[str], None] | None = None) -> int
     def settled() -> None:
         if hub.models is not None:
             _tell(f"hearsay is ready on {url} with {hub.models.names}")
-            if ready is not None:
-                ready(url)
 
     def listening() -> None:
         _tell(f"hearsay listens on {url}")
@@ -271,7 +269,7 @@ class Background:
         Raises:
             OSError: the address is taken. Whatever the loader raises.
         """
-        self._sock, self.url, self._server.wyoming = _doors(self.hub)
+        self._sock, self.url, self._server.wyoming = _sockets(self.hub)
         self._thread.start()
         self._ready.wait()
         fault = self.hub.failure or self._fault

@@ -17,6 +17,10 @@ class SpokenText:
     paces: list[tuple[float, float, int]] = field(default_factory=list[tuple[float, float, int]])
     """Of each sentence: start, end, and the place of its last character in ``text``."""
 
+    def paced(self, last: int) -> None:
+        """A sentence was spoken up to here; ``last``: the place of its last character."""
+        self.paces.append((self.paces[-1][1] if self.paces else 0.0, self.seconds, last))
+
     def heard(self, seconds: float) -> str:
         """The text whose sound is over by ``seconds``; a word that was cut does not count."""
         at, place = 0.0, 0

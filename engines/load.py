@@ -21,8 +21,6 @@ INTERIM_SECONDS: Final = 1.0
 """Audio between two interims of a session that the machine must have time for; more come where there is more."""
 HALF_LIFE_SECONDS: Final = 30.0
 """Time after which what was measured counts half."""
-SHARE_SECONDS: Final = 3.0
-"""The same for the share of its time that a lane is busy."""
 LEAST_AUDIO_SECONDS: Final = 1.0
 """Audio below which nothing is forgotten: an idle machine keeps its figures."""
 LATE_SECONDS: Final = 5.0
@@ -44,7 +42,6 @@ class Load:
         self._recent = np.zeros_like(self._seen)
         """What was added to the totals, the older the less of it."""
         self._at = clock()
-        self._share = 0.0
 
     def heard(self, seconds: float) -> None:
         """Live work for ``seconds`` of audio was done."""
@@ -58,19 +55,15 @@ class Load:
             self._interims += 1
 
     @property
-    def share(self) -> float:
-        """Share of the busiest lane's time that live work took lately, 0…1."""
-        with self._lock:
-            self._update()
-            return min(self._share, 1.0)
-
-    @property
     def cost(self) -> float:
         """Seconds of the busiest lane for a second of a session's speech, an interim a second included; 0 where
         nothing was measured."""
         with self._lock:
             self._update()
-            return self._cost()
+            *spent, (audio, interims) = self._recent.tolist()
+        if not audio:
+            return 0.0
+        return max(final / audio + interim / (max(interims, 1.0) * INTERIM_SECONDS) for final, interim in spent)
 
     def room(self, live: int) -> int:
         """How many live sessions would fit beside ``live`` ones; at least 0. One always fits where there is none."""
@@ -92,12 +85,6 @@ class Load:
             ]
         )
 
-    def _cost(self) -> float:
-        *spent, (audio, interims) = self._recent.tolist()
-        if not audio:
-            return 0.0
-        return max(final / audio + interim / (max(interims, 1.0) * INTERIM_SECONDS) for final, interim in spent)
-
     def _update(self) -> None:
         """Take in what was done since the last time."""
         now, totals = self._clock(), self._totals()
@@ -108,6 +95,4 @@ class Load:
         # Work and what it was for are forgotten alike, so that the cost of a second stays.
         forgets = self._recent[-1, 0] >= LEAST_AUDIO_SECONDS
         self._recent = self._recent * (0.5 ** (passed / HALF_LIFE_SECONDS) if forgets else 1.0) + new
-        busiest = float(new[:-1].sum(axis=1).max()) / passed
-        self._share = busiest + 0.5 ** (passed / SHARE_SECONDS) * (self._share - busiest)
         self._seen, self._at = totals, now

@@ -24,7 +24,7 @@ class CodecDecoder(msgspec.Struct, frozen=True):
     ``codes`` [B, N ≥ 1, codebooks] int64, padded on the right with −1; ``last`` [1] float; ``states`` →
     ``wave`` [B, N · frame_samples], ``samples`` int64 [B] (or [1]) valid samples, and every state's output.
     Float inputs and outputs are float16 where ``precision`` is fp16, else float32. ``lookahead``: frames that the graph
-    holds back until ``last`` is 1; 0 in our graphs, where ``last`` has no effect.
+    holds back until ``last`` is 1, which it never is here: ``wave`` has them already; 0 in our graphs.
     """
 
     file: Member

@@ -100,15 +100,8 @@ def find(name_or_directory: str | Path) -> Path:
 
 
 def default(kind: str = "asr") -> str:
-    """The name of the model that is used when none is named.
-
-    Raises:
-        ModelNotFound: there is no default of that kind.
-    """
-    try:
-        return DEFAULTS[kind]
-    except KeyError:
-        raise ModelNotFound(f"no default model of kind {kind!r}; kinds: {', '.join(DEFAULTS)}") from None
+    """The name of the model of that kind (asr, tts) which is used when none is named."""
+    return DEFAULTS[kind]
 
 
 def pull(repository: str, name: str | None = None, *, revision: str | None = None) -> Path:

@@ -87,7 +87,7 @@ def run(checkpoint: Path, out: Path, *, encoder: str, decoder: str, clip: bool, 
     if is_funasr(checkpoint):
         return whole.run(checkpoint, out, encoder=precision, decoder=quantization, name=name)
     if speaks(checkpoint):
-        return speaking.run(checkpoint, out, codec=encoder, decoder=decoder, name=name)
+        return speaking.run(checkpoint, out, codec=precision, decoder=quantization, name=name)
     opened = open_checkpoint(checkpoint)
     dims = read_dims(opened)
     require(*NEEDED, *(() if quantization in ("f32", "f16") else ("llama_cpp",)))

@@ -102,7 +102,7 @@ class Section:
     """A part of a configuration whose keys must be there; errors name the key."""
 
     def __init__(self, checkpoint: Checkpoint, name: str, parent: Mapping[str, Any], file: str = "config.json") -> None:
-        self.checkpoint, self.name = checkpoint, name
+        self.name = name
         self.path = checkpoint.directory / file
         value = parent.get(name)
         if not isinstance(value, dict):

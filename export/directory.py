@@ -1,23 +1,23 @@
 """A checkpoint → a model directory: graphs, decoder, tokenizer, mel filters, and the manifest that guards them."""
 
-import hashlib
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
 from audio.mel_filters import HOP, N_FFT, SAMPLE_RATE, mel_filters
 from engines import manifest
+from engines.integrity import sha256
 from export.checkpoint import Checkpoint, CheckpointError, extras
 from export.decoder import check_quantization, write_decoder
 from export.dims import DecoderDims, Dims
-from export.languages import languages
 from export.tokenizer import ALIGNER_NEEDED, NEEDED, write_tokenizer
+from streaming.prompt import QWEN
 
 Precision = Literal["fp32", "fp16", "int8"]
 Quantization = Literal["f32", "f16", "q8_0", "q6_k", "q4_k_m"]
@@ -183,6 +183,19 @@ def blank(checkpoint: Checkpoint, dims: Dims, extra: Mapping[str, Any]) -> int |
     return value
 
 
+def languages(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Codes of ``support_languages``, which are names; the transformers layout drops that key: then all thirty.
+
+    Raises:
+        CheckpointError: a name that is not among the thirty.
+    """
+    codes = {name: code for code, name in QWEN.items()}
+    names = checkpoint.config.get("support_languages") or sorted(codes, key=codes.__getitem__)
+    if unknown := [str(name) for name in names if name not in codes]:
+        raise CheckpointError(f"{checkpoint.directory}/config.json: support_languages: unknown {', '.join(unknown)}")
+    return tuple(codes[name] for name in names)
+
+
 def licence(checkpoint: Checkpoint, extra: Mapping[str, Any]) -> str:
     """``hearsay.licence``, else the licence of the model card's front matter, else "unknown"."""
     if isinstance(extra.get("licence"), str):
@@ -202,8 +215,7 @@ def licence(checkpoint: Checkpoint, extra: Mapping[str, Any]) -> str:
 
 def describe_file(path: Path) -> manifest.File:
     """Size and SHA-256."""
-    with path.open("rb") as stream:
-        return manifest.File(path.stat().st_size, hashlib.file_digest(stream, "sha256").hexdigest())
+    return manifest.File(path.stat().st_size, sha256(path))
 
 
 def umask() -> int:
@@ -215,13 +227,13 @@ def umask() -> int:
 
 def precision_of(value: str) -> Precision:
     """Check an ``--encoder`` value."""
-    if value not in ("fp32", "fp16", "int8"):
-        raise CheckpointError(f"encoder: {value!r} is not one of fp32, fp16, int8")
+    if value not in get_args(Precision):
+        raise CheckpointError(f"encoder: {value!r} is not one of {', '.join(get_args(Precision))}")
     return cast(Precision, value)
 
 
 def quantization_of(value: str) -> Quantization:
     """Check a ``--decoder`` value."""
-    if value not in ("f32", "f16", "q8_0", "q6_k", "q4_k_m"):
-        raise CheckpointError(f"decoder: {value!r} is not one of f32, f16, q8_0, q6_k, q4_k_m")
+    if value not in get_args(Quantization):
+        raise CheckpointError(f"decoder: {value!r} is not one of {', '.join(get_args(Quantization))}")
     return cast(Quantization, value)

@@ -181,9 +181,9 @@ class Body(nn.Module):
 class Clip(nn.Module):
     """mel [B, bins, chunk_frames · C], valid_rows [B] int64 → embeddings [B, chunk_rows · C, output], uncut.
 
-    The 3D reconstruction: all chunks through the stem at once, rows padded to whole windows, [B · W, window_rows,
-    width] through the transformer, so that every layer sees one static length, and back. "Back" is a gather whose
-    indices are counted along the stem's own output: a Reshape to two dynamic axes would need a computed target.
+    All chunks go through the stem at once, rows padded to whole windows, [B · W, window_rows, width] through the
+    transformer, so that every layer sees one static length, and back. "Back" is a gather whose indices are counted
+    along the stem's own output: a Reshape to two dynamic axes would need a computed target.
     """
 
     def __init__(self, dims: EncoderDims, stem: Stem, body: Body) -> None:

@@ -34,9 +34,9 @@ DIMS = EncoderDims(
 )  # fmt: skip
 
 
-def weights(seed: int = 0) -> Callable[[str], Floats]:
+def weights() -> Callable[[str], Floats]:
     """A reader of random tensors: Kaiming convolutions, unit gain elsewhere."""
-    shapes, random = dict(encoder_shapes(DIMS)), np.random.default_rng(seed)
+    shapes, random = dict(encoder_shapes(DIMS)), np.random.default_rng(0)
 
     def read(name: str) -> Floats:
         shape = shapes[name]
@@ -161,10 +161,10 @@ def open_session(model: onnx.ModelProto, folder: Path, name: str, threads: int) 
     return session, (folder / f"{name}.weights").stat().st_size / 1e6
 
 
-def best(call: Callable[[], object], repeats: int = 15) -> float:
-    """Milliseconds of the fastest of ``repeats`` calls: the least disturbed by whatever else the machine does."""
+def best(call: Callable[[], object]) -> float:
+    """Milliseconds of the fastest of some calls: the least disturbed by whatever else the machine does."""
     times: list[float] = []
-    for _ in range(repeats):
+    for _ in range(15):
         started = time.perf_counter()
         call()
         times.append(time.perf_counter() - started)

@@ -54,35 +54,33 @@ LOGIT_ERROR = 2e-4
 
 F16_AGREEMENT = 0.995
 DISTINCT = 20
+THREADS = 2
 
 
 class Exported:
     """An exported model directory, driven by the runtime's own parts."""
 
-    def __init__(self, directory: Path, threads: int = 2) -> None:
+    def __init__(self, directory: Path) -> None:
         self.manifest = manifests.read_asr(directory)
         self.directory = directory
         spec = self.manifest.encoder
         self.mel = LogMel(self.manifest.mel, load_filters(directory / self.manifest.mel.filters))
         self.lane = Lane("parity")
-        graphs = [Graph(directory / name, threads=threads, provider="cpu") for name in (spec.stem, spec.body)]
+        graphs = [Graph(directory / name, threads=THREADS, provider="cpu") for name in (spec.stem, spec.body)]
         self.encoder = AudioEncoder(spec, graphs[0], graphs[1], self.lane, self.manifest.mel.bins)
-        self.clip = Graph(directory / spec.clip, threads=threads, provider="cpu") if spec.clip else None
+        self.clip = Graph(directory / spec.clip, threads=THREADS, provider="cpu") if spec.clip else None
         self.tokenizer = directory / self.manifest.tokenizer.file
-        self.prompt = Prompt(load_tokenizer(self.tokenizer), leading_space=False, languages=self.manifest.languages)
-        self.threads = threads
+        self.prompt = Prompt(load_tokenizer(self.tokenizer), leading_space=False)
 
     def decoder(self, rows: int) -> Decoder:
         """The GGUF with room for ``rows``, float32 KV, flash attention off."""
-        return Decoder(
-            self.directory / self.manifest.decoder.file, sequences=1, rows=rows, threads=self.threads, kv="f32"
-        )
+        return Decoder(self.directory / self.manifest.decoder.file, sequences=1, rows=rows, threads=THREADS, kv="f32")
 
     def encode(self, features: Floats) -> Encoded:
         """What the encoder makes of features [bins, frames], chunk by chunk, window by window."""
         spec = self.manifest.encoder
         chunks = [features[:, at : at + spec.chunk_frames] for at in range(0, features.shape[1], spec.chunk_frames)]
-        rows = np.concatenate([self.encoder.stem(chunk) for chunk in chunks])
+        rows = np.concatenate(self.encoder.stems(chunks))
         windows = [self.encoder.body(rows[at : at + spec.window_rows]) for at in range(0, len(rows), spec.window_rows)]
         return Encoded.joined(windows)
 
@@ -142,7 +140,6 @@ def verify(
     against: Path,
     *,
     seconds: Sequence[float] = SECONDS,
-    tokens: int = TOKENS,
     reference: Reference | None = None,
 ) -> Table:
     """The parity table of a model directory against its checkpoint. ``reference``: that checkpoint, loaded already."""
@@ -150,12 +147,12 @@ def verify(
         checkpoint = open_checkpoint(against)
         reference = Reference(checkpoint, read_dims(checkpoint))
     exported = Exported(directory)
-    torch.set_num_threads(exported.threads)
+    torch.set_num_threads(THREADS)
     try:
         rows = [*mel_rows(exported, reference, seconds), *encoder_rows(exported, reference, seconds)]
         rows += prompt_rows(exported, reference)
         if exported.manifest.aligner is None:
-            rows += decoder_rows(exported, reference, tokens)
+            rows += decoder_rows(exported, reference)
         else:
             rows += aligner_rows(directory, reference, LOGIT_ERROR)
         return Table(f"{directory} against {against}", tuple(rows))
@@ -169,7 +166,7 @@ def mel_rows(exported: Exported, reference: Reference, seconds: Sequence[float])
     for index, length in enumerate(seconds):
         samples = sound(length, index)
         padded = np.pad(samples, (0, official_length(len(samples)) - len(samples)))
-        features, mask = reference.features(samples)
+        features, _ = reference.features(samples)
         theirs = features[0].numpy()[:, : len(padded) // exported.manifest.mel.hop_length]
         ours = exported.mel.clip(padded)
         if isinstance(exported.manifest.mel.floor, ClipFloor):
@@ -232,7 +229,7 @@ def prompt_rows(exported: Exported, reference: Reference) -> Iterator[Row]:
             yield Row(what, "ids that differ", float(different), 0.0)
 
 
-def decoder_rows(exported: Exported, reference: Reference, count: int) -> Iterator[Row]:
+def decoder_rows(exported: Exported, reference: Reference) -> Iterator[Row]:
     """Greedy tokens and teacher-forced logits on three clips."""
     kind = exported.manifest.decoder.quantization
     exact, half = kind == "f32", kind == "f16"
@@ -246,18 +243,18 @@ def decoder_rows(exported: Exported, reference: Reference, count: int) -> Iterat
             features, mask = reference.features(samples)
             generated = reference.generate(ids, features, mask, FORCED)
             audio = reference.encode(features, mask)
-            decoded = decode(decoder, ids, placeholder, audio, generated, count)
-            same = decoded.tokens == generated.tokens[:count]
-            first = count if same.all() else int(np.argmin(same))
+            decoded = decode(decoder, ids, placeholder, audio, generated, TOKENS)
+            same = decoded.tokens == generated.tokens[:TOKENS]
+            first = TOKENS if same.all() else int(np.argmin(same))
             stage = f"decoder {length:g} s"
             yield Row(
                 stage,
-                f"greedy tokens until the first other, of {count}",
+                f"greedy tokens until the first other, of {TOKENS}",
                 float(first),
-                count if exact else None,
+                TOKENS if exact else None,
                 at_least=True,
             )
-            if first < count:
+            if first < TOKENS:
                 best = np.sort(generated.logits[first])[-2:]
                 yield Row(
                     stage,
@@ -269,7 +266,7 @@ def decoder_rows(exported: Exported, reference: Reference, count: int) -> Iterat
             yield Row(stage, "largest logit error / deviation", worst, LOGIT_ERROR if exact else None)
             agreed += int((decoded.forced.argmax(1) == generated.tokens).sum())
             total += len(generated.tokens)
-            said.append(tuple(generated.tokens[:count].tolist()))
+            said.append(tuple(generated.tokens[:TOKENS].tolist()))
             yield Row(stage, "distinct tokens", float(len(set(said[-1]))), None)
         yield Row(
             "decoder",

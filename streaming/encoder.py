@@ -1,4 +1,4 @@
-"""The fixed-window 3D encoder: a convolution stem once per chunk, a transformer body once per window.
+"""The fixed-window encoder: a convolution stem once per chunk, a transformer body once per window.
 
 ``stem`` sees one chunk of mel frames (released checkpoints: 100 frames of 10 ms, 13 rows) and ``body`` the rows of one
 window (8 s, 104 rows) with a key mask; it gives the decoder's embeddings. Nothing crosses a chunk in the stem or a
@@ -65,15 +65,12 @@ class AudioEncoder:
         self._stem, self._body, self._lane, self._bins = stem, body, lane, bins
         # Older exports may have further heads.
         self._wanted = ("embeddings",) if spec.ctc_blank is None else ("embeddings", "ctc")
-        # Graphs of older exports, and providers that want fixed shapes, take whole chunks only.
+        # Stems with 8-bit convolutions (export/quantize.py), those of older exports, and providers that want fixed
+        # shapes take whole chunks only.
         self._whole = stem is None or stem.fixed or not stem.is_dynamic("mel", 2)
         # On a CPU a batch only falls out of the cache (at 0.6B dimensions 8 chunks at once take 7 % longer than one by
         # one, and 260 MB more) and makes a job that others wait for long.
         self._most = 1 if body.provider == CPU else body.batches[-1]
-
-    def stem(self, chunk: Floats, owner: Owner | None = None) -> Floats:
-        """As ``stems`` for one chunk."""
-        return self.stems([chunk], owner)[0]
 
     def stems(self, chunks: Sequence[Floats], owner: Owner | None = None) -> list[Floats]:
         """Rows of chunks, each float32 [bins, ≤ chunk_frames] → [rows_of(frames), stem_width].

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from streaming.vad import FRAME, SAMPLE_RATE, Turn, Voice, VoiceActivity
 
-Samples = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float32]
 
 CONFIRM: Final = 3 * FRAME
 """Samples of silence, 96 ms, after which a pause is announced: most stop consonants are shorter."""
@@ -73,7 +73,7 @@ class Endpointer:
         self._needed = None if endpointing is None else round(endpointing * SAMPLE_RATE)
         self._confirm = CONFIRM if self._needed is None else min(CONFIRM, self._needed)
 
-    def feed(self, samples: Samples) -> list[EndpointEvent]:
+    def feed(self, samples: Floats) -> list[EndpointEvent]:
         """What happened in ``samples``, float32 [n] at 16 kHz, in order."""
         return [event for turn in self._activity.feed(samples) for event in self._step(turn)]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +67,6 @@ class Engine:
         sessions: int,
         threads: int | None,
         device: str,
-        kv: Literal["f16", "f32"],
         aligner: Path | None,
     ) -> None:
         """Arguments and errors are those of ``AsrModel``."""
@@ -96,12 +95,12 @@ class Engine:
         audio, whole = rows_of(frames, spec.chunk_frames, spec.chunk_rows), manifest.fun_asr
         rows = HEAD_ROWS + (audio if whole is None else whole.heard(audio)) + TEXT_ROWS
         tokenizer = load_tokenizer(directory / manifest.tokenizer.file)
-        spaced, languages = manifest.tokenizer.leading_space, manifest.languages
+        spaced = manifest.tokenizer.leading_space
         if whole is None:
-            self.prompt = Prompt(tokenizer, leading_space=spaced, languages=languages)
+            self.prompt = Prompt(tokenizer, leading_space=spaced)
             self.log_mel = LogMel(manifest.mel, load_filters(directory / manifest.mel.filters))
         else:
-            self.prompt = FunAsrPrompt(tokenizer, whole, leading_space=spaced, languages=languages)
+            self.prompt = FunAsrPrompt(tokenizer, whole, leading_space=spaced)
             self.log_mel = Fbank(directory, manifest.mel, whole, spec.chunk_frames)
         self.vad = VoiceModel.load()
         stem = None if spec.stem is None else Graph(directory / spec.stem, threads=mine.threads, provider=provider)
@@ -118,7 +117,6 @@ class Engine:
                 sequences=sessions,
                 rows=rows,
                 threads=mine.threads,
-                kv=kv,
                 card=where.card,
             )
             opened.callback(self.decoder.close)

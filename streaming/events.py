@@ -15,6 +15,8 @@ joined by one space, are the session's text. ``speech_final`` marks the one that
 
 from dataclasses import dataclass
 
+from streaming.prompt import bare
+
 
 @dataclass(frozen=True, slots=True)
 class Word:
@@ -54,6 +56,15 @@ class Transcript:
     confidence: float = 0.0
     retracted_words: int = 0
     """Finals only: committed words of the open segment that this final text takes back."""
+
+    def end_of(self, words: int) -> int:
+        """Where the first ``words`` words end in the text, before the mark behind them, which may yet change: not every
+        language has spaces between them."""
+        end = 0
+        for word in self.words[:words]:
+            found = self.text.find(word.text, end)
+            end = end if found < 0 else found + len(bare(word.text))
+        return end
 
 
 @dataclass(frozen=True, slots=True)

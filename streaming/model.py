@@ -1,17 +1,17 @@
-"""A loaded hearing model: weights once, sessions many. The only public door of this room."""
+"""A loaded hearing model: weights once, sessions many."""
 
 from collections.abc import Iterable
 from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from audio.recording import samples
 from engines.batching import Owner, Priority, Task
-from engines.gguf import Rows
+from engines.gguf import SEQUENCES, Rows
 from engines.sessions import OptionError, Sessions
 from streaming.decoding import EMPTY
 from streaming.engine import Engine
@@ -22,8 +22,6 @@ from streaming.work import Work
 
 Floats = npt.NDArray[np.float32]
 
-SESSIONS: Final = 256
-"""Most listeners: llama.cpp has so many sequences."""
 WARM_SECONDS: Final = 4.0
 """Speech that a model hears before the first session does: pages are touched, and its speed is known."""
 
@@ -38,7 +36,6 @@ class AsrModel:
         sessions: int = 32,
         threads: int | None = None,
         device: str = "auto",
-        kv: Literal["f16", "f32"] = "f16",
         aligner: Path | None = None,
     ) -> None:
         """Load the model directory ``directory`` and warm it.
@@ -47,7 +44,6 @@ class AsrModel:
             sessions: most listeners at a time, up to 256; each costs KV rows, no weights.
             threads: the thread budget of all model calls, None for the CPUs this process may use.
             device: auto, cpu, cuda or dml (``engines.device``).
-            kv: type of the KV cache.
             aligner: directory of a Qwen3-ForcedAligner, which then tells the word times of finals.
 
         Raises:
@@ -55,9 +51,9 @@ class AsrModel:
             ManifestError: the directory is no hearing model, or ``aligner`` no aligner.
             GgufError, GraphError, ProviderError: the engines refuse it.
         """
-        if not 1 <= sessions <= SESSIONS:
-            raise OptionError("sessions", f"{sessions} lies outside 1…{SESSIONS}")
-        self.engine = Engine(directory, sessions=sessions, threads=threads, device=device, kv=kv, aligner=aligner)
+        if not 1 <= sessions <= SEQUENCES:
+            raise OptionError("sessions", f"{sessions} lies outside 1…{SEQUENCES}")
+        self.engine = Engine(directory, sessions=sessions, threads=threads, device=device, aligner=aligner)
         self.manifest = self.engine.manifest
         self.directory, self.sessions = directory, sessions
         self.sample_rate = self.engine.sample_rate
@@ -100,11 +96,6 @@ class AsrModel:
     def live(self) -> int:
         """Open listeners."""
         return self._sessions.live
-
-    @property
-    def load(self) -> float:
-        """Share of the busiest lane's time that live work took lately, 0…1."""
-        return self.engine.load.share
 
     @property
     def headroom(self) -> int:

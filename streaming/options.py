@@ -1,16 +1,18 @@
 """What a session may choose: one value, checked once, before any audio arrives."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from engines.sessions import OptionError
 
 MAX_CONTEXT_WORDS = 200
-"""Keyterm words a session may bring. Longer lists leak into the text (users.md of the design, QwenLM/Qwen3-ASR#106)."""
+"""Keyterm words a session may bring. Longer lists leak into the text (QwenLM/Qwen3-ASR#106)."""
 MAX_CONTEXT_CHARACTERS = 4096
 """The same of their characters: what is much longer than the prompt may be is not even counted in tokens."""
 
 MAX_PREROLL = 0.5
 """Seconds."""
+THRESHOLDS = (0.1, 0.95)
+"""Least and most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class ListenOptions:
     """
 
     language: str | None = None
-    keyterms: tuple[str, ...] = field(default=())
+    keyterms: tuple[str, ...] = ()
     interim: bool = True
     endpointing: float | None = 0.6
     eager: float | None = None
@@ -46,7 +48,7 @@ class ListenOptions:
             ("endpointing", 0.01, 60.0, " s"),
             ("eager", 0.01, 60.0, " s"),
             ("utterance_end", 0.1, 10.0, " s"),
-            ("threshold", 0.1, 0.95, ""),
+            ("threshold", *THRESHOLDS, ""),
             ("preroll", 0.0, MAX_PREROLL, " s"),
         ):
             value: float | None = getattr(self, name)

@@ -20,17 +20,19 @@ from tokenizers import Tokenizer
 
 from engines.manifest import ManifestError
 
-LANGUAGES: Final = {
+QWEN: Final = {
     "zh": "Chinese", "en": "English", "yue": "Cantonese", "ar": "Arabic", "de": "German", "fr": "French",
     "es": "Spanish", "pt": "Portuguese", "id": "Indonesian", "it": "Italian", "ko": "Korean", "ru": "Russian",
     "th": "Thai", "vi": "Vietnamese", "ja": "Japanese", "tr": "Turkish", "hi": "Hindi", "ms": "Malay", "nl": "Dutch",
     "sv": "Swedish", "da": "Danish", "fi": "Finnish", "pl": "Polish", "cs": "Czech", "fil": "Filipino", "fa": "Persian",
     "el": "Greek", "ro": "Romanian", "hu": "Hungarian", "mk": "Macedonian",
-    # Of Fun-ASR-MLT-Nano alone:
-    "bg": "Bulgarian", "hr": "Croatian", "et": "Estonian", "ga": "Irish", "lv": "Latvian", "lt": "Lithuanian",
+}  # fmt: skip
+"""The 30 languages of Qwen3-ASR: ISO 639-1 (639-3 where there is none) → the name that it was trained with."""
+LANGUAGES: Final = {
+    **QWEN, "bg": "Bulgarian", "hr": "Croatian", "et": "Estonian", "ga": "Irish", "lv": "Latvian", "lt": "Lithuanian",
     "mt": "Maltese", "sk": "Slovak", "sl": "Slovenian",
 }  # fmt: skip
-"""ISO 639-1 (639-3 where there is none) → the name Qwen3-ASR was trained with."""
+"""Those and Fun-ASR-MLT-Nano's."""
 
 _CODES: Final = {name: code for code, name in LANGUAGES.items()}
 _UNSPACED: Final = frozenset({"zh", "yue", "ja", "th"})
@@ -62,10 +64,9 @@ class Answer:
 class Prompt:
     """Token ids around the audio, and the way back from tokens to text. Stateless after construction."""
 
-    def __init__(self, tokenizer: Tokenizer, *, leading_space: bool, languages: Sequence[str]) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, leading_space: bool) -> None:
         self._tokenizer = tokenizer
         self._leading_space = leading_space
-        self.languages = tuple(languages)
         self.end = self._special("<|im_end|>")
         """What ends an answer that was trained on; ``stop`` holds all that is taken for an end."""
         self.opener: int | None = None

@@ -23,7 +23,7 @@ from streaming.options import ListenOptions
 from streaming.segment import Segment
 from streaming.stability import Rule, Stability
 from streaming.vad import SAMPLE_RATE
-from streaming.windows import Samples, complete_windows, window_end
+from streaming.windows import SampleBuffer, complete_windows, window_end
 
 SPLIT_SECONDS: Final = 4.0
 """A full utterance is split at the quietest point of this stretch at its end."""
@@ -74,7 +74,7 @@ class Early:
     transcript: Transcript
 
 
-class Utterance(Samples):
+class Utterance(SampleBuffer):
     """One that begins at sample ``start`` of the session's clock."""
 
     def __init__(self, manifest: AsrManifest, start: int, rule: Rule, head: Head) -> None:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from engines.onnx import Graph
 
-Samples = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float32]
 
 SAMPLE_RATE: Final = 16_000
 FRAME: Final = 512
@@ -44,8 +44,8 @@ RECENT_FRAMES: Final = 32
 class VoiceState:
     """What the model remembers of a stream, float32: LSTM state [2, 1, 128], the last 64 samples of its last frame."""
 
-    recurrent: Samples = field(default_factory=partial(np.zeros, (2, 1, 128), np.float32))
-    context: Samples = field(default_factory=partial(np.zeros, CONTEXT, np.float32))
+    recurrent: Floats = field(default_factory=partial(np.zeros, (2, 1, 128), np.float32))
+    context: Floats = field(default_factory=partial(np.zeros, CONTEXT, np.float32))
 
 
 class VoiceModel:
@@ -61,7 +61,7 @@ class VoiceModel:
         with as_file(files("models") / "silero-vad" / "silero_vad_16k_op15.onnx") as bundled:
             return cls(Graph(bundled, threads=1, provider="cpu"))
 
-    def probability(self, state: VoiceState, frame: Samples) -> float:
+    def probability(self, state: VoiceState, frame: Floats) -> float:
         """Speech probability of the next frame, float32 [512], of a stream whose ``state`` goes forward in place."""
         samples = np.concatenate([state.context, frame])[None]
         output, state.recurrent = self._graph.run({"input": samples, "state": state.recurrent, "sr": self._rate})
@@ -72,7 +72,7 @@ class VoiceModel:
 class Judge(Protocol):
     """What gives frames their probability: ``VoiceModel``."""
 
-    def probability(self, state: VoiceState, frame: Samples) -> float: ...
+    def probability(self, state: VoiceState, frame: Floats) -> float: ...
 
 
 class Voice(Enum):
@@ -114,12 +114,12 @@ class VoiceActivity:
         self._state = VoiceState()
         self._held = np.zeros(0, np.float32)
         self._clock = 0
-        self._recent: deque[Samples] = deque(maxlen=RECENT_FRAMES)
+        self._recent: deque[Floats] = deque(maxlen=RECENT_FRAMES)
         self._voice = Voice.SILENCE
         self._since = 0
         self._run = 0
 
-    def feed(self, samples: Samples) -> list[Turn]:
+    def feed(self, samples: Floats) -> list[Turn]:
         """The verdicts of the frames that ``samples``, float32 [n] at 16 kHz, completes."""
         audio = np.concatenate([self._held, samples])
         whole = len(audio) - len(audio) % FRAME
@@ -137,7 +137,7 @@ class VoiceActivity:
             self._count(self._probability(frame))
         self._run %= ONSET_FRAMES
 
-    def _probability(self, frame: Samples) -> float:
+    def _probability(self, frame: Floats) -> float:
         self._recent.append(frame)
         return self._model.probability(self._state, frame)
 
@@ -145,7 +145,7 @@ class VoiceActivity:
         """Go on counting the voiced frames in a row."""
         self._run = self._run + 1 if probability >= (self._leave if self._run else self._enter) else 0
 
-    def _judge(self, frame: Samples) -> Turn:
+    def _judge(self, frame: Floats) -> Turn:
         probability = self._probability(frame)
         start, self._clock = self._clock, self._clock + FRAME
         if self._voice is Voice.SPEECH:

@@ -51,7 +51,7 @@ class _Chunk:
     rows: Floats
 
 
-class Samples:
+class SampleBuffer:
     """Samples of a stretch of audio, float32 mono, as they come. What a slice showed never changes."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Samples:
         return self._samples[start : min(stop, self.length)]
 
 
-class Windows(Samples):
+class Windows(SampleBuffer):
     """Audio of one segment. Blocking; one thread at a time.
 
     State: the segment's samples, the mel frames from the first window on that was not taken, the rows of the finished

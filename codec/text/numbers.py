@@ -67,7 +67,7 @@ def quantity(text: str) -> str:
 
 
 def plain_number(text: str) -> str:
-    """A bare number: four digits of the last and this century are read as a year, anything else as a quantity."""
+    """A bare number: 1100 to 1999 and 2010 to 2099 are read as years, anything else as a quantity."""
     if len(text) == 4 and text.isascii() and text.isdigit() and (1100 <= int(text) < 2000 or 2010 <= int(text) < 2100):
         return year(text)
     return quantity(text)

@@ -56,15 +56,14 @@ Item = Fragment | PieceEnd
 class TextStream:
     """Streaming normaliser and splitter of one session."""
 
-    def __init__(self, rules: TextRules, *, english: bool = True, longest: int | None = None) -> None:
+    def __init__(self, rules: TextRules, *, english: bool = True) -> None:
         """
         Args:
             rules: what the model's text may hold.
             english: turn digits, dates, units and abbreviations into words.
-            longest: most characters of a piece; None for the rules' own.
         """
         self._rules, self._english = rules, english
-        self._longest = longest or rules.longest
+        self._longest = rules.longest
         self._clause = rules.clause if rules.clause is not None else CLAUSE_SHARE * self._longest
         self._breaks = english and rules.clause is not None
         """Whether a piece may end at a pause without a mark: models whose rules name a clause's length."""

@@ -41,7 +41,7 @@ async def opened(
         streams: list[HearingStream] = []
         for channel in [None] if channels is None else range(channels):
             if channel:
-                await stack.enter_async_context(hub.ear())
+                await stack.enter_async_context(hub.hearing_slot())
             streams.append(await hearing.opened(hub, endpoint, options, NAMES, shape, stack, channel))
         yield streams
 

@@ -32,9 +32,6 @@ HONOURED: Final = frozenset({
 NOT_HONOURED: Final = frozenset({"bit_rate", "callback", "callback_method", "tag", "expressivity"})
 """Deepgram's parameters that are accepted and change nothing."""
 
-RATES: Final = {"linear16": 24_000, "float32": 24_000, "mulaw": 8_000, "alaw": 8_000}
-"""The default sample rate of each encoding, as in Deepgram's cloud."""
-
 _FILES: Final = "; files come from POST /v1/speak and POST /v1/audio/speech"
 _CLOUD: Final = re.compile(r"(?:aura(?:-\d+)?|flux)-[a-z]+-([a-z]{2})")
 """Deepgram's names of voices, which end in a language."""
@@ -64,7 +61,7 @@ def parse(query_string: bytes, model: str) -> SpeakRequest:
         raise wrong("encoding", f"encoding: {encoding!r} is none of {', '.join(RAW)}{_FILES}")
     if one.get("container", "none").lower() != "none":
         raise wrong("container", f"container: a stream is raw audio (none){_FILES}")
-    rate = whole(one, "sample_rate", RATES[encoding])
+    rate = whole(one, "sample_rate", _SHAPES[encoding].rate)
     return SpeakRequest(_options(one, rate), encoding, rate, flag(one, "marks", False), tuple(warnings))
 
 
@@ -91,10 +88,7 @@ def _options(one: Mapping[str, str], rate: int) -> SpeakOptions:
 
 # ------------------------------------------------------------------------------ one text, one file
 
-FILE_HONOURED: Final = frozenset({
-    "model", "encoding", "container", "sample_rate", "bit_rate", "speed", "mip_opt_out",
-    "voice", "language", "instructions", "seed", "normalise",
-})  # fmt: skip
+FILE_HONOURED: Final = HONOURED - {"marks"} | {"bit_rate"}
 FILE_NOT_HONOURED: Final = frozenset({"tag", "callback_method", "expressivity", "priority"})
 """Deepgram's parameters that are accepted and change nothing."""
 

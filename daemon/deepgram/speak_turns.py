@@ -168,9 +168,7 @@ class SpeakTurnsStream(SpokenStream):
         match event:
             case PieceMark() if self._turns:
                 turn = self._turns[0]
-                paces = turn.spoken.paces
-                begin = paces[-1][1] if paces else 0.0
-                paces.append((begin, turn.spoken.seconds, event.end_char - turn.first))
+                turn.spoken.paced(event.end_char - turn.first)
             case Flushed() if self._turns:
                 self._complete()
             case Cleared():

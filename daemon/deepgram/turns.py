@@ -91,7 +91,7 @@ class TurnsStream(HeardStream):
                 endpointing=changed.silence, eager=changed.eager, keyterms=None if terms == self._terms else terms
             )
         except OptionError as error:
-            self._refuse(f"{'keyterms' if error.field == 'keyterms' else error.field}: {error.reason}")
+            self._refuse(str(error))
         except ValueError as error:
             self._refuse(": ".join(map(str, error.args)))
         else:
@@ -188,10 +188,10 @@ class TurnsStream(HeardStream):
         self._sequence += 1
 
     def _say_next(self, kind: Any, *, revisable: bool = False, **fields: Any) -> None:
-        """Say a message of ``kind`` with its number; an Update that waits gives way to what follows it."""
+        """Say a message of ``kind`` with its number; an Update that waits gives way to the next one."""
         message = kind(request_id=self._id, sequence_id=self._sequence, **fields)
         self._sequence += 1
-        self._say(message, revises=kind is wire.TurnInfo and revisable, revisable=revisable)
+        self._say(message, revises=revisable, revisable=revisable)
 
 
 def _word(word: Word) -> wire.Word:

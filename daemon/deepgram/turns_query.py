@@ -91,9 +91,7 @@ class TurnsRequest:
     @property
     def options(self) -> ListenOptions:
         """For the listener."""
-        return ListenOptions(
-            keyterms=self.terms, interim=True, endpointing=self.thresholds.silence, eager=self.thresholds.eager
-        )
+        return ListenOptions(keyterms=self.terms, endpointing=self.thresholds.silence, eager=self.thresholds.eager)
 
 
 def parse(query_string: bytes, model: str) -> TurnsRequest:

@@ -60,7 +60,7 @@ class FileTranscript:
         """``response_format=verbose_json``. The language is spelled out, as OpenAI does."""
         body: dict[str, Any] = {
             "task": "transcribe",
-            "language": LANGUAGES[self.language].lower() if self.language else "",
+            "language": LANGUAGES.get(self.language, self.language).lower() if self.language else "",
             "duration": round(self.duration, 3),
             "text": self.text,
             "segments": [_segment(i, final) for i, final in enumerate(self.finals)],

@@ -1,17 +1,13 @@
 """``/v1/audio/voices``: presets and cloned voices of the speaking model. GET and POST; GET and DELETE of ``/{id}``."""
 
-from collections.abc import Generator, Iterator
-from contextlib import closing
 from functools import partial
 from typing import Any, BinaryIO, Final
 
-import numpy as np
 from starlette.datastructures import FormData, UploadFile
 from starlette.types import Receive, Scope, Send
 
-from audio.pcm import Samples
-from audio.recording import RecordingError, open_recording, samples
-from codec.clone import LONGEST_SECONDS, SHORTEST_SECONDS
+from audio.recording import RecordingError, open_recording
+from codec.clone import LONGEST_SECONDS, SHORTEST_SECONDS, beginning
 from codec.model import TtsModel
 from codec.voices import CannotClone, VoiceInfo
 from daemon import body
@@ -94,7 +90,7 @@ def _cloned(model: TtsModel, field: str, file: BinaryIO, name: str, text: str | 
         if told > LONGEST_SECONDS:
             limits = f"it must be {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g} s"
             raise Refused(400, "invalid_voice", f"{field}: {told:.1f} s of audio, {limits}", param=field)
-        heard = np.concatenate(list(_beginning(samples(file, rate), int((LONGEST_SECONDS + 1) * rate))))
+        heard = beginning(file, rate)
     except RecordingError as error:
         raise Refused(400, "invalid_file", f"{field}: {error}", param=field) from None
     try:
@@ -102,17 +98,6 @@ def _cloned(model: TtsModel, field: str, file: BinaryIO, name: str, text: str | 
     except OptionError as error:
         wrong = field if error.field == "reference" else error.field
         raise Refused(400, "invalid_voice", f"{wrong}: {error.reason}", param=wrong) from None
-
-
-def _beginning(blocks: Generator[Samples], most: int) -> Iterator[Samples]:
-    """Until there are more than ``most`` samples: not every file tells how long it is."""
-    taken = 0
-    with closing(blocks):
-        for block in blocks:
-            yield block
-            taken += block.size
-            if taken > most:
-                return
 
 
 def _find(model: TtsModel, asked: str) -> VoiceInfo:

@@ -1,4 +1,4 @@
-"""Wyoming's door: a TCP port of its own, its connections counted, and gone with the daemon."""
+"""Wyoming's server: a TCP port of its own, its connections counted, and gone with the daemon."""
 
 import asyncio
 import logging

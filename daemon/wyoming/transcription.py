@@ -23,7 +23,6 @@ from daemon.refusal import Refused
 from engines.sessions import OptionError
 from streaming.events import Transcript
 from streaming.options import ListenOptions
-from streaming.prompt import bare
 
 _NAMES: Final = {"keyterms": "transcript_names, transcript_terms"}
 _PIECE_BYTES: Final = 1 << 14
@@ -148,8 +147,8 @@ class Transcription:
         if words > self._sent_words or (event.is_final and event.text):
             begin = len(self._sent)
             if not event.text.startswith(self._sent):  # a final that takes words back: go on after as many
-                begin = _end_of(event, self._sent_words)
-            text = event.text if event.is_final else event.text[: _end_of(event, words)]
+                begin = event.end_of(self._sent_words)
+            text = event.text if event.is_final else event.text[: event.end_of(words)]
             new = text[begin:] if self._sent else text[begin:].lstrip()
             if new:
                 self._start()
@@ -164,16 +163,6 @@ class Transcription:
         if not self._started:
             self._started = True
             self._say(TranscriptStart(language=self._language))
-
-
-def _end_of(event: Transcript, words: int) -> int:
-    """Where the first ``words`` words end in the text, before the mark behind them, which may yet change: not every
-    language has spaces between them."""
-    end = 0
-    for word in event.words[:words]:
-        found = event.text.find(word.text, end)
-        end = end if found < 0 else found + len(bare(word.text))
-    return end
 
 
 def _wrong(field: str, message: str) -> Refused:

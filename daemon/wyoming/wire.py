@@ -10,6 +10,8 @@ import msgspec
 from wyoming.event import Event
 from wyoming.version import __version__
 
+from daemon.messages import decoded
+
 LINE_BYTES: Final = 1 << 16
 """Longest line."""
 
@@ -96,8 +98,6 @@ def _check(name: str, length: int, most: int) -> None:
 
 def _decoded(decoder: msgspec.json.Decoder[T], text: bytes, what: str) -> T:
     try:
-        return decoder.decode(text)
+        return decoded(text, decoder)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Malformed(f"{what}: {error}") from None
-    except RecursionError:
-        raise Malformed(f"{what}: nested too deeply") from None

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from export.decoder import check_quantization
-from export.directory import precision_of, quantization_of
+from export.directory import Precision, Quantization
 from export.packages import NEEDED, require
 from export.table import titled
 from export.tts.checkpoint import open_tts
@@ -59,27 +59,21 @@ def inspect(checkpoint: Path) -> TtsReport:
     return TtsReport(checkpoint, str(opened.model.config.get("tts_model_type")), len(sizes), sum(sizes), dims)
 
 
-def run(
-    checkpoint: Path, out: Path, *, codec: str, decoder: str, predictor: str | None = None, name: str | None = None
-) -> Path:
+def run(checkpoint: Path, out: Path, *, codec: Precision, decoder: Quantization, name: str | None = None) -> Path:
     """Export ``checkpoint`` into the model directory ``out`` and return it.
 
     Args:
-        codec: precision of the codec's graph: fp32, fp16 or int8.
-        decoder: format of the talker: f32, f16, q8_0, q6_k or q4_k_m. With f32 the tables of rows are float32 too.
-        predictor: format of the code predictor; that of the talker without it.
+        codec: precision of the codec's graph.
+        decoder: format of talker and code predictor. With f32 the tables of rows are float32 too.
         name: the model's name in the manifest; else the checkpoint's own, else that of ``out``.
 
     Raises:
-        CheckpointError: the checkpoint or an argument is unusable; names the field or tensor.
+        CheckpointError: the checkpoint is unusable; names the field or tensor.
         ExportUnavailable: torch, onnx or gguf is not installed.
     """
-    precision, quantization = precision_of(codec), quantization_of(decoder)
-    small = None if predictor is None else quantization_of(predictor)
     opened = open_tts(checkpoint)
     dims = read_tts_dims(opened)
-    check_quantization(dims.talker, quantization)
-    check_quantization(dims.predictor, small or quantization)
-    plain = {quantization, small or quantization} <= {"f32", "f16"}
-    require(*NEEDED, *(() if plain else ("llama_cpp",)))
-    return write_tts(opened, dims, out, codec=precision, decoder=quantization, predictor=small, name=name)
+    check_quantization(dims.talker, decoder)
+    check_quantization(dims.predictor, decoder)
+    require(*NEEDED, *(() if decoder in ("f32", "f16") else ("llama_cpp",)))
+    return write_tts(opened, dims, out, codec=codec, decoder=decoder, name=name)

@@ -23,11 +23,6 @@ class TtsCheckpoint:
     model: Checkpoint
     codec: Checkpoint
 
-    @property
-    def directory(self) -> Path:
-        """The checkpoint's own directory."""
-        return self.model.directory
-
 
 def open_tts(directory: Path) -> TtsCheckpoint:
     """Open a Qwen3-TTS-12Hz checkpoint directory.
@@ -42,15 +37,6 @@ def open_tts(directory: Path) -> TtsCheckpoint:
             f"{directory}/config.json: tokenizer_type is {kind!r}; only {CODEC_TYPE!r} can be exported"
         )
     return TtsCheckpoint(model, open_part(directory / CODEC, CODEC_TYPE))
-
-
-def open_codec(directory: Path) -> Checkpoint:
-    """Open a codec alone (what lies in a checkpoint's ``speech_tokenizer``).
-
-    Raises:
-        CheckpointError: as ``open_tts``.
-    """
-    return open_part(directory, CODEC_TYPE)
 
 
 def open_part(directory: Path, kind: str) -> Checkpoint:

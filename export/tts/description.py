@@ -10,11 +10,11 @@ from engines import manifest
 from export.checkpoint import Checkpoint, CheckpointError, read_json
 from export.dims import DecoderDims
 from export.directory import Precision, Quantization, describe_file, licence
-from export.languages import CODES
 from export.tts import talker
 from export.tts.checkpoint import TtsCheckpoint, section
 from export.tts.dims import TtsDims
 from export.tts.state import states
+from streaming.prompt import QWEN
 
 CODEC, TOKENIZER = "codec_decoder.onnx", "tokenizer.json"
 CODEC_ENCODER, SPEAKER_ENCODER = "codec_encoder.onnx", "speaker_encoder.onnx"
@@ -64,7 +64,6 @@ def describe(
     out: Path,
     precision: Precision,
     decoder: Quantization,
-    predictor: Quantization,
     name: str,
     extra: Mapping[str, Any],
 ) -> manifest.TtsManifest:
@@ -86,11 +85,11 @@ def describe(
         name=name,
         architecture="qwen3-tts",
         variant=variant,
-        languages=tuple(extra.get("languages") or sorted(code for code in language_ids if code in CODES.values())),
+        languages=tuple(extra.get("languages") or sorted(code for code in language_ids if code in QWEN)),
         licence=licence(model, extra),
         talker=decoder_of(dims.talker, talker.TALKER, decoder, dims.talker.vocabulary),
         predictor=manifest.Predictor(
-            decoder=decoder_of(small, talker.PREDICTOR, predictor, talker.STUB_ROWS),
+            decoder=decoder_of(small, talker.PREDICTOR, decoder, talker.STUB_ROWS),
             rows=predictor_rows(dims),
             heads=talker.HEADS,
             weight=talker.WEIGHT if dims.projected else None,
@@ -161,7 +160,7 @@ def decoder_of(dims: DecoderDims, file: str, quantization: Quantization, vocabul
 
 def languages(model: Checkpoint) -> dict[str, int]:
     """``codec_language_id`` by ISO code; what is no language of that list (a dialect) keeps its name."""
-    codes = {name.lower(): code for name, code in CODES.items()}
+    codes = {name.lower(): code for code, name in QWEN.items()}
     return {codes.get(name, name): identity for name, identity in ids(model, "codec_language_id").items()}
 
 
@@ -170,11 +169,10 @@ def text_rules(extra: Mapping[str, Any]) -> manifest.TextRules:
     text = extra.get("text")
     if not isinstance(text, dict):
         return manifest.TextRules()
-    letters = "abcdefghijklmnopqrstuvwxyz'" if text.get("lower_case") else None
     return manifest.TextRules(
-        alphabet=text.get("alphabet", letters),
+        alphabet=text.get("alphabet"),
         marks=text.get("marks", ""),
-        ends=text.get("ends", text.get("ends_with", "")),
+        ends=text.get("ends", ""),
         longest=text.get("longest", 120),  # small models were trained on up to 190, and skip less in what is shorter
         clause=text.get("clause", 40),
     )

@@ -38,22 +38,19 @@ def write_tts(
     *,
     codec: Precision,
     decoder: Quantization,
-    predictor: Quantization | None = None,
-    name: str | None = None,
+    name: str | None,
 ) -> Path:
     """Write the model directory ``out``, whole or not at all: it is built beside and moved into place.
 
     Args:
         codec: precision of the codec graph.
-        decoder: format of the talker's GGUF; with f32 the tables stay float32, else they are float16.
-        predictor: format of the predictor's GGUF, that of the talker if None.
+        decoder: format of both GGUFs; with f32 the tables stay float32, else they are float16.
 
     Raises:
         CheckpointError: ``out`` holds something that is no model directory, or the checkpoint cannot be exported so.
     """
-    small = predictor or decoder
     check_quantization(dims.talker, decoder)
-    check_quantization(dims.predictor, small)
+    check_quantization(dims.predictor, decoder)
     extra = extras(checkpoint.model)
     label = name or extra.get("name") or out.resolve().name
     with building(out) as scratch:
@@ -63,10 +60,10 @@ def write_tts(
             write_cloning(checkpoint, dims, scratch)
         talker.write_tables(checkpoint.model, dims, scratch, half=decoder != "f32")
         talker.write_talker(checkpoint.model, dims, scratch, decoder, name=label)
-        talker.write_predictor(checkpoint.model, dims, scratch, small, name=label)
-        if small == "q4_k_m":
+        talker.write_predictor(checkpoint.model, dims, scratch, decoder, name=label)
+        if decoder == "q4_k_m":
             write_frame_graph(checkpoint.model, dims, scratch, half=decoder != "f32")
-        manifest.write(describe(checkpoint, dims, scratch, codec, decoder, small, label, extra), scratch)
+        manifest.write(describe(checkpoint, dims, scratch, codec, decoder, label, extra), scratch)
     return out
 
 

@@ -16,13 +16,13 @@ from engines.batching import Owner
 from streaming.encoder import Encoded
 from streaming.engine import Engine
 from streaming.fun_asr.fbank import Fbank
-from streaming.windows import Samples
+from streaming.windows import SampleBuffer
 from streaming.work import Work
 
 Floats = npt.NDArray[np.float32]
 
 
-class WholeClip(Samples):
+class WholeClip(SampleBuffer):
     """Audio of one segment, with the methods of :class:`streaming.windows.Windows`. Blocking; one thread at a time."""
 
     def __init__(self, engine: Engine, front: Fbank, work: Work) -> None:

@@ -37,9 +37,9 @@ class FunAsrPrompt(Prompt):
     """As :class:`Prompt`. The model does not say which language it hears: where none is forced, the script of its text
     tells those that are written in one of their own."""
 
-    def __init__(self, tokenizer: Tokenizer, spec: FunAsr, *, leading_space: bool, languages: Sequence[str]) -> None:
+    def __init__(self, tokenizer: Tokenizer, spec: FunAsr, *, leading_space: bool) -> None:
         self._spec = spec
-        super().__init__(tokenizer, leading_space=leading_space, languages=languages)
+        super().__init__(tokenizer, leading_space=leading_space)
 
     def _template(self) -> None:
         system = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n" if self._spec.system else ""

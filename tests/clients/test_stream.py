@@ -94,7 +94,7 @@ async def test_a_wrong_option_is_refused_in_the_daemons_words(url: str):
     assert caught.value.status == 400 and not caught.value.may_retry
 
 
-async def test_the_key_travels_in_the_header(daemon: Daemon, speech: bytes, tmp_path: Path):
+async def test_the_key_travels_in_the_header(daemon: Daemon):
     """A daemon with a key takes the right one and refuses none and a wrong one, on both protocols."""
     with daemon(api_key=("correct-horse",)) as background:
         for key in (None, "wrong-horse"):

@@ -182,7 +182,7 @@ def test_each_file_is_flushed_and_interrupting_is_quiet(start: Callable[..., Pop
     assert json.loads(first)["text"] is not None
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in errors
 

@@ -83,7 +83,7 @@ class Counts:
             tasks=sum(issubclass(type(one), asyncio.Task) and not one.done() for one in gc.get_objects()),
             descriptors=len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0,
             sessions=hearing.live + (speaking.live if speaking is not None else 0),
-            sequences=hearing.engine.decoder.taken + (speaking.taken if speaking is not None else 0),
+            sequences=hearing.engine.decoder.taken + (speaking.engine.taken if speaking is not None else 0),
             places=background.hub.taken,
         )
 

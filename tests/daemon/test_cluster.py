@@ -37,7 +37,7 @@ def test_reports_are_of_those_that_live(monkeypatch: pytest.MonkeyPatch) -> None
 )
 def test_a_plan_has_bounds(least: int, most: int, cpus: float) -> None:
     with pytest.raises(ConfigError, match="replicas|cpus"):
-        Plan(least=least, most=most, cpus=cpus)
+        Plan(least=least, most=most, cpus=cpus, downscale_seconds=300.0)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.paths import ENDPOINTS, LISTEN, SPEAK, TRANSCRIPTIONS, VOICES, Endpoint, Kind, Shape, endpoint
+from daemon.paths import ENDPOINTS, LISTEN, SPEAK, TRANSCRIPTIONS, VOICES, Endpoint, Kind, endpoint
 from daemon.serve import Background
 from tests.daemon.support import HTTP
 
@@ -23,7 +23,7 @@ def test_every_path_is_served_and_documented(daemon: Background, one: Endpoint) 
 def test_errors_have_the_shape_of_the_protocol(daemon: Background, one: Endpoint, key: str) -> None:
     answer = HTTP.delete(daemon.url + one.path)
     assert answer.status_code >= 400
-    assert (key in answer.json()) and (one.shape is Shape.DEEPGRAM) == (key == "err_code")
+    assert (key in answer.json()) and one.deepgram == (key == "err_code")
 
 
 def test_a_slot_is_for_those_who_have_work_done() -> None:

@@ -87,7 +87,7 @@ def test_deepgram_live(guarded: Background, speech: Speech, text: str) -> None:
     assert word.end > word.start and word.punctuated_word
 
 
-def test_deepgram_async_with_an_access_token(guarded: Background, speech: Speech, text: str) -> None:
+def test_deepgram_async_with_an_access_token(guarded: Background, speech: Speech) -> None:
     async def run() -> list[Any]:
         deepgram = AsyncDeepgramClient(access_token=KEY, environment=environment(guarded))
         messages: list[Any] = []
@@ -120,7 +120,7 @@ def client(guarded: Background) -> Any:
         yield opened
 
 
-def test_openai_json(client: openai.OpenAI, speech: Speech, text: str) -> None:
+def test_openai_json(client: openai.OpenAI, speech: Speech) -> None:
     with speech.path.open("rb") as file:
         answer = client.audio.transcriptions.create(model="gpt-4o-transcribe", file=file)
     assert answer.text

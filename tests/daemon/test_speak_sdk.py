@@ -75,7 +75,7 @@ def test_openai_every_format(client: openai.OpenAI, pcm: bytes, name: Any) -> No
     assert samples.size / rate == pytest.approx(len(pcm) / 48_000, abs=0.1)
 
 
-def test_openai_streams_to_a_file(client: openai.OpenAI, pcm: bytes, tmp_path: Path) -> None:
+def test_openai_streams_to_a_file(client: openai.OpenAI, tmp_path: Path) -> None:
     with client.audio.speech.with_streaming_response.create(
         model="tts-1", voice={"id": "slt"}, input=SHORT, response_format="wav", speed=1.0, extra_body={"seed": 1}
     ) as answer:

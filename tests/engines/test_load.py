@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from engines.batching import LATE, Lane, Owner, Priority, Task
-from engines.load import HALF_LIFE_SECONDS, LATE_SECONDS, SHARE_SECONDS, UNKNOWN, USABLE, Load
+from engines.load import HALF_LIFE_SECONDS, LATE_SECONDS, UNKNOWN, USABLE, Load
 from tests.lanes import Clock, queue
 
 
@@ -54,7 +54,6 @@ def work(stopwatch: Stopwatch, clock: Clock) -> Work:
 
 def test_what_was_not_measured_has_room(lanes: list[Lane]) -> None:
     load = Load(lanes)
-    assert load.share == 0
     assert load.room(0) == UNKNOWN and load.room(UNKNOWN + 5) == 0
 
 
@@ -104,31 +103,6 @@ def test_there_is_no_room_beside_a_live_session_while_finals_are_late(lanes: lis
     assert load.room(0) > 0
     clock.now += LATE_SECONDS
     assert load.room(1) > 0
-
-
-def test_the_share_is_that_of_the_busiest_lane_and_fades(lanes: list[Lane], work: Work, clock: Clock) -> None:
-    load = Load(lanes, clock)
-    began = clock()
-    work(lanes[0], 0.02, Priority.FINAL)
-    spent = work(lanes[1], 0.03, Priority.INTERIM) + work(lanes[1], 0.03, Priority.EARLY)
-    work(lanes[1], 0.1, Priority.BACKLOG)
-    clock.now += SHARE_SECONDS
-    share, passed = load.share, clock() - began
-    assert share == pytest.approx((1 - 0.5 ** (passed / SHARE_SECONDS)) * spent / passed)
-    clock.now += SHARE_SECONDS
-    assert load.share == pytest.approx(share / 2)
-    clock.now += 20 * SHARE_SECONDS
-    assert load.share < 1e-3
-
-
-def test_the_share_does_not_depend_on_how_often_it_is_asked(lanes: list[Lane], work: Work, clock: Clock) -> None:
-    often, once = Load(lanes, clock), Load(lanes, clock)
-    for _ in range(8):
-        work(lanes[0], 0.01, Priority.FINAL)
-        clock.now += SHARE_SECONDS / 8
-        assert 0 <= often.share <= 1
-    assert often.share == pytest.approx(once.share, rel=0.2)
-    assert once.share > 0
 
 
 def test_what_was_measured_is_forgotten_in_favour_of_what_is_new(lanes: list[Lane], work: Work, clock: Clock) -> None:

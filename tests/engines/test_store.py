@@ -118,8 +118,6 @@ def test_what_is_not_found_is_said(places: dict[str, Path], tmp_path: Path):
         store.find(tmp_path)
     with pytest.raises(store.ModelNotFound, match="no such directory"):
         store.find(str(tmp_path / "nowhere"))
-    with pytest.raises(store.ModelNotFound, match="no default model of kind 'smell'"):
-        store.default("smell")
 
 
 @pytest.mark.parametrize("name", sorted(CONTENTS))
@@ -184,7 +182,7 @@ def test_only_the_users_models_are_removed(places: dict[str, Path]):
 
 
 @pytest.fixture
-def put(places: dict[str, Path], tmp_path: Path) -> Callable[[], Path]:
+def put(places: dict[str, Path]) -> Callable[[], Path]:
     """Put a model of another licence where "tiny" is, as the end of a pull does; returns that place."""
 
     def put() -> Path:

@@ -55,7 +55,7 @@ def encode(directory: Path, number: int) -> Floats:
         graphs = [Graph(directory / name, threads=1, provider="cpu") for name in (spec.stem, spec.body)]
         encoder = AudioEncoder(spec, graphs[0], graphs[1], lane, manifest.mel.bins)
         mel = features(manifest, number)
-        rows = np.concatenate([encoder.stem(mel[:, at : at + frames]) for at in range(0, mel.shape[1], frames)])
+        rows = np.concatenate(encoder.stems([mel[:, at : at + frames] for at in range(0, mel.shape[1], frames)]))
         return np.concatenate([encoder.body(rows[at : at + window]).embeddings for at in range(0, len(rows), window)])
     finally:
         lane.close()
@@ -142,7 +142,7 @@ def test_a_window_is_bit_equal_alone_padded_and_beside_a_loud_one(name: str) -> 
 def test_prompts(manifest: AsrManifest) -> None:
     """The official template's ids, with and without language and context."""
     tokenizer = GOLDEN / "fp32" / manifest.tokenizer.file
-    prompt = Prompt(load_tokenizer(tokenizer), leading_space=False, languages=manifest.languages)
+    prompt = Prompt(load_tokenizer(tokenizer), leading_space=False)
     placeholder = Tokenizer.from_file(str(tokenizer)).token_to_id("<|audio_pad|>")
     cases = json.loads((GOLDEN / "prompts.json").read_text())
     assert len(cases) == 4

@@ -73,7 +73,7 @@ def test_prompts(case: Any) -> None:
 
 def test_greedy_decoding(case: Any) -> None:
     """64 tokens identical in float32, at least 20 of them distinct, another text for other audio."""
-    rows = hold(parity.decoder_rows(case.exported, case.reference, parity.TOKENS))
+    rows = hold(parity.decoder_rows(case.exported, case.reference))
     assert all(row.value >= parity.DISTINCT for row in rows if row.measure == "distinct tokens")
     assert sum(row.measure.startswith("greedy") for row in rows) == 3
 
@@ -83,7 +83,7 @@ def test_f16_decoder(case: Any, tmp_path: Path) -> None:
     model = api.run(case.checkpoint, tmp_path / "model", encoder="fp32", decoder="f16", clip=False, name=None)
     exported = Exported(model)
     try:
-        hold(parity.decoder_rows(exported, case.reference, parity.TOKENS))
+        hold(parity.decoder_rows(exported, case.reference))
     finally:
         exported.close()
 

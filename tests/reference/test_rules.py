@@ -14,7 +14,7 @@ from export.rules import RULES, RuleError, check, violations
 
 pytestmark = pytest.mark.reference
 
-F, H, I64, I32 = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64, TensorProto.INT32
+F, H, I64 = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64
 
 
 def graph(

@@ -146,7 +146,7 @@ def test_five_hundred_interruptions_leave_nothing_behind(model: TtsModel, begun:
     print(f"calls of the engine begun after a clear: {dict(sorted(calls.items()))}")
     assert max(calls) <= CALLS
     assert sum(client.old_audio for client in clients) == 0
-    assert (model.live, model.taken) == (0, 0)
+    assert (model.live, model.engine.taken) == (0, 0)
     assert (threading.active_count(), len(process.open_files())) == (threads, files)
     assert grown < 100
     assert model.engine.lane.waiting == model.engine.codec_lane.waiting == 0

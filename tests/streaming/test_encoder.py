@@ -42,7 +42,7 @@ def test_an_unfinished_chunk_gives_the_rows_of_its_frames(asr_model: AsrModel) -
     spec = asr_model.manifest.encoder
     for frames in (1, 8, 9, 57, 99, spec.chunk_frames):
         expected = rows_of(frames, spec.chunk_frames, spec.chunk_rows)
-        assert len(asr_model.engine.encoder.stem(chunk(asr_model, frames, 1))) == expected
+        assert len(asr_model.engine.encoder.stems([chunk(asr_model, frames, 1)])[0]) == expected
 
 
 @pytest.mark.parametrize("frames", [100, 200, 400])
@@ -60,11 +60,11 @@ def test_a_cut_chunk_gives_the_rows_of_the_padded_one(frames: int, tmp_path: Pat
         for length in range(1, frames + 1):
             padded = np.pad(values[:, :length], ((0, 0), (0, frames - length)))
             whole = stem.run({"mel": padded[None]})[0][0][: rows_of(length, frames, spec.chunk_rows)]
-            np.testing.assert_array_equal(encoder.stem(values[:, :length]), whole)
+            np.testing.assert_array_equal(encoder.stems([values[:, :length]])[0], whole)
         # The frames are seen: the last of a cut chunk matters to its last row.
         other = values[:, :57].copy()
         other[:, 56] += 1
-        assert not np.array_equal(encoder.stem(other)[-1], encoder.stem(values[:, :57])[-1])
+        assert not np.array_equal(encoder.stems([other])[0][-1], encoder.stems([values[:, :57]])[0][-1])
     finally:
         lane.close()
 
@@ -74,12 +74,12 @@ def test_sessions_do_not_wait_for_each_others_windows_on_a_cpu(asr_model: AsrMod
     encoder, lane = asr_model.engine.encoder, asr_model.engine.encoder_lane
     frames = asr_model.manifest.encoder.chunk_frames
     chunks = [chunk(asr_model, frames, i, 1.0 + i) for i in range(4)]
-    alone = [encoder.stem(each) for each in chunks]
+    alone = [encoder.stems([each])[0] for each in chunks]
     together: dict[int, np.ndarray] = {}
     before = lane.batches, lane.jobs
     with queue(lane) as add:
         for i in range(4):
-            add(lambda i=i: together.update({i: encoder.stem(chunks[i])}))
+            add(lambda i=i: together.update({i: encoder.stems([chunks[i]])[0]}))
     lane.call(lambda: None)
     assert (lane.batches - before[0], lane.jobs - before[1]) == (1 + 4 + 1, 1 + 4 + 1)
     for i in range(4):
@@ -110,6 +110,6 @@ def test_many_at_once_are_what_they_are_alone(asr_model: AsrModel) -> None:
     """Chunks of different lengths, asked for in one call."""
     spec = asr_model.manifest.encoder
     chunks = [chunk(asr_model, frames, i) for i, frames in enumerate((spec.chunk_frames, 17, spec.chunk_frames, 64, 1))]
-    stems = asr_model.engine.encoder.stems(chunks)
-    for alone, together in zip(map(asr_model.engine.encoder.stem, chunks), stems, strict=True):
-        np.testing.assert_array_equal(together, alone)
+    encoder = asr_model.engine.encoder
+    for each, together in zip(chunks, encoder.stems(chunks), strict=True):
+        np.testing.assert_array_equal(together, encoder.stems([each])[0])

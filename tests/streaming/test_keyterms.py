@@ -47,9 +47,7 @@ def test_whether_a_term_s_last_word_goes_on_is_for_the_model_to_say() -> None:
     assert bonus(bias, [3]) == {3: FIRST, 4: NEXT, 5: NEXT, 6: NEXT}
     heard = bias.heard(clip(1, 3, 4, 2))
     assert bonus(heard, [1, 3]) == {3: FIRST_HEARD, 4: NEXT_HEARD, 5: NEXT_HEARD, 6: NEXT_HEARD}
-    prompt = Prompt(
-        Tokenizer.from_file(str(BUNDLED / "pocket-asr-en" / "tokenizer.json")), leading_space=True, languages=["en"]
-    )
+    prompt = Prompt(Tokenizer.from_file(str(BUNDLED / "pocket-asr-en" / "tokenizer.json")), leading_space=True)
     spelled = {prompt.text([token]) for token in prompt.longer(prompt.terms(["the"])[0][0][-1])}
     assert {"they", "their"} <= spelled and all(text.startswith("the") and text != "the" for text in spelled)
 
@@ -136,12 +134,12 @@ def test_a_term_is_listened_for_as_given_and_with_capitals(
     given: str, terms: list[list[str]], tokenizer: Tokenizer
 ) -> None:
     """One with commas is a list; what is too long for a name is none."""
-    prompt = Prompt(tokenizer, leading_space=True, languages=["en"])
+    prompt = Prompt(tokenizer, leading_space=True)
     assert [[prompt.text(form) for form in term] for term in prompt.terms([given])] == terms
 
 
 def test_what_belongs_to_the_model_is_told(tokenizer: Tokenizer) -> None:
-    prompt = Prompt(tokenizer, leading_space=True, languages=["en"])
+    prompt = Prompt(tokenizer, leading_space=True)
     assert prompt.own_mark(["Oslo", "a<asr_text>b"]) == "<asr_text>"
     assert prompt.own_mark(["Oslo", "<b>"]) is None
 

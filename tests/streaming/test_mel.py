@@ -8,26 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from audio.mel_filters import mel_filters
 from engines.manifest import ClipFloor, FixedFloor, Mel
 from streaming.mel import LogMel, MelStream, load_filters, normalise, official_length
 
-
-def slaney_filters(bins: int, n_fft: int = 400, rate: int = 16_000) -> npt.NDArray[np.float32]:
-    """Mel triangles on Slaney's scale with Slaney's area normalisation, 0 to half the rate."""
-
-    def to_hertz(mel: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return np.where(mel < 15, mel * 200 / 3, 1000 * np.exp((mel - 15) * np.log(6.4) / 27))
-
-    top = 15 + 27 * np.log(rate / 2 / 1000) / np.log(6.4)
-    edges = to_hertz(np.linspace(0, top, bins + 2))
-    frequencies = np.arange(n_fft // 2 + 1) * rate / n_fft
-    rising = (frequencies - edges[:-2, None]) / (edges[1:-1] - edges[:-2])[:, None]
-    falling = (edges[2:, None] - frequencies) / (edges[2:] - edges[1:-1])[:, None]
-    triangles = np.maximum(0, np.minimum(rising, falling))
-    return (triangles * (2 / (edges[2:] - edges[:-2]))[:, None]).astype(np.float32)
-
-
-FILTERS = {bins: slaney_filters(bins) for bins in (80, 128)}
+FILTERS = {bins: mel_filters(bins) for bins in (80, 128)}
 
 
 def log_mel(bins: int = 128, floor: FixedFloor | ClipFloor | None = None) -> LogMel:

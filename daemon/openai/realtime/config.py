@@ -14,7 +14,8 @@ import msgspec
 
 from audio.pcm import MAX_RATE, MIN_RATE
 from daemon.openai.realtime.items import new_id
-from daemon.openai.realtime.spec import PADDING_MS, SILENCE_MS, THRESHOLDS, Invalid, Spec
+from daemon.openai.realtime.spec import PADDING_MS, SILENCE_MS, Invalid, Spec
+from streaming.options import THRESHOLDS
 
 Document = dict[str, Any]
 

@@ -65,7 +65,7 @@ class OutputAudio:
             return
         await self.close()
         async with AsyncExitStack() as resources:
-            await resources.enter_async_context(self._hub.voice())
+            await resources.enter_async_context(self._hub.speaking_slot())
             worker = await self._hub.speak(wanted[0])
             resources.push_async_callback(worker.close)
             raw = encoder.raw(wanted[1], output.format.sample_rate)

@@ -193,8 +193,7 @@ class Response:
     def paced(self, last: int) -> None:
         """A sentence of the message was spoken."""
         if not self.over:
-            paces = self._spoken.paces
-            paces.append((paces[-1][1] if paces else 0.0, self._spoken.seconds, last))
+            self._spoken.paced(last)
 
     def _end_message(self, message: Item, status: str) -> None:
         place: dict[str, Any] = {**self._place(message), "content_index": 0}

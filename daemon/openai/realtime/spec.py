@@ -7,11 +7,12 @@ import msgspec
 from codec.options import SpeakOptions
 from daemon.parameters import language
 from engines.sessions import OptionError
-from streaming.options import MAX_PREROLL, ListenOptions
+from streaming.options import MAX_PREROLL, THRESHOLDS, ListenOptions
 
-FORMATS: Final = {"audio/pcm": ("linear16", 24_000), "audio/pcmu": ("mulaw", 8_000), "audio/pcma": ("alaw", 8_000)}
-"""OpenAI's names → encoding and rate."""
-SAMPLE_BYTES: Final = {"linear16": 2, "mulaw": 1, "alaw": 1}
+_FORMATS: Final = {
+    "audio/pcm": ("linear16", 24_000, 2), "audio/pcmu": ("mulaw", 8_000, 1), "audio/pcma": ("alaw", 8_000, 1),
+}  # fmt: skip
+"""OpenAI's names → encoding, rate, bytes of a sample."""
 
 PADDING_MS: Final = 300
 SILENCE_MS: Final = 500
@@ -19,7 +20,6 @@ SILENCE_MS: Final = 500
 _EAGERNESS: Final = {"low": 1200, "medium": 700, "high": 350, "auto": 700}
 """Milliseconds of silence that end a turn in place of a model that reads what was said."""
 _MOST_MILLISECONDS: Final = 10_000
-THRESHOLDS: Final = (0.1, 0.95)
 
 Modality = Literal["text", "audio"]
 
@@ -41,17 +41,17 @@ class Format(msgspec.Struct):
     @property
     def encoding(self) -> str:
         """As ``audio`` calls it."""
-        return FORMATS[self.type][0]
+        return _FORMATS[self.type][0]
 
     @property
     def sample_rate(self) -> int:
         """Hz."""
-        return (self.rate if self.type == "audio/pcm" else None) or FORMATS[self.type][1]
+        return (self.rate if self.type == "audio/pcm" else None) or _FORMATS[self.type][1]
 
     @property
     def bytes_per_second(self) -> int:
         """On the wire, before base64."""
-        return SAMPLE_BYTES[self.encoding] * self.sample_rate
+        return _FORMATS[self.type][2] * self.sample_rate
 
 
 class Transcription(msgspec.Struct):

@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 
 from daemon.openai.realtime import server_events as wire
-from streaming.events import Transcript, Word
-from streaming.prompt import bare
+from streaming.events import Transcript
 
 
 @dataclass(slots=True)
@@ -31,8 +30,8 @@ class Turn:
         whole = words == len(event.words) and event.is_final
         if words < self.told + (not whole):  # a final of no more words still brings the last mark
             return ""
-        begin = _end_of(event.text, event.words[: self.told])
-        end = len(event.text) if whole else _end_of(event.text, event.words[:words])
+        begin = event.end_of(self.told)
+        end = len(event.text) if whole else event.end_of(words)
         space = " " if self.texts and not self.told else ""
         self.told = words
         rest = event.text[begin:end]
@@ -49,13 +48,3 @@ class Turn:
             self.words.append(wire.TimedWord(word.text, round(offset + word.start, 3), round(offset + word.end, 3)))
         if final.language and final.language not in self.languages:
             self.languages.append(final.language)
-
-
-def _end_of(text: str, words: tuple[Word, ...]) -> int:
-    """Place in ``text`` after the last of its first words ``words``, before the mark behind it: that may yet change."""
-    place = 0
-    for word in words:
-        found = text.find(word.text, place)
-        if found >= 0:
-            place = found + len(bare(word.text))
-    return place

@@ -42,7 +42,7 @@ def test_a_client_that_leaves_ends_the_work_at_once(talk: Start, tts_model: TtsM
                 tell(socket, "Speak", text=LONGEST)
                 while not isinstance(socket.recv(120), bytes):
                     pass
-            assert eventually(lambda: tts_model.taken == 0)
+            assert eventually(lambda: tts_model.engine.taken == 0)
         assert tts_model.work.frames - before < whole / 10
 
 
@@ -82,7 +82,7 @@ def test_a_client_that_never_reads_holds_the_model_back_and_is_cut_off(
             if way == "socket":
                 closes = background.hub.metrics.registry.get_sample_value("hearsay_closes_total", {"code": "1013"})
                 assert closes == 1
-        assert eventually(lambda: tts_model.taken == 0)
+        assert eventually(lambda: tts_model.engine.taken == 0)
 
 
 def test_a_client_that_reads_slowly_hears_everything(talk: Start) -> None:

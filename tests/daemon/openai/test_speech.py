@@ -58,7 +58,7 @@ def test_every_format_is_the_same_speech(http: httpx.Client, pcm: bytes, name: s
     assert np.sqrt(np.mean(samples**2)) == pytest.approx(np.sqrt(np.mean(spoken**2)), rel=0.3)
 
 
-def test_it_is_what_the_stream_says(http: httpx.Client, talker: Background, pcm: bytes) -> None:
+def test_it_is_what_the_stream_says(talker: Background, pcm: bytes) -> None:
     assert same(Voice(talker.url).speak(SHORT)[0], pcm)
 
 

@@ -43,7 +43,7 @@ def test_prompts(case: Any, language: str | None, terms: tuple[str, ...]) -> Non
     """The official ids, 0 where the audio lies."""
     manifest = case.manifest
     tokenizer = load_tokenizer(case.model / manifest.tokenizer.file)
-    prompt = FunAsrPrompt(tokenizer, manifest.fun_asr, leading_space=False, languages=manifest.languages)
+    prompt = FunAsrPrompt(tokenizer, manifest.fun_asr, leading_space=False)
     _, ids = case.official.prepared(sound(1.0, 0), NAMES[language] if language else None, list(terms))
     assert [*prompt.head(terms, language), *ids.count(0) * [0], *prompt.suffix(language)] == ids
 

@@ -132,7 +132,7 @@ def tts_model(config: Any, seed: int = 3) -> Any:
     return model
 
 
-def save_tts(model: Any, codec: Qwen3TTSTokenizerV2Model, directory: Path, *, half: bool = False) -> Path:
+def save_tts(model: Any, codec: Qwen3TTSTokenizerV2Model, directory: Path) -> Path:
     """A checkpoint directory in the published layout, its weights in two shards."""
     save_codec(codec, directory / "speech_tokenizer")
     config = model.config.to_dict() | {"model_type": "qwen3_tts"}

@@ -18,7 +18,7 @@ from engines import manifest as manifests
 from engines.integrity import verify
 from export import rules
 from export.directory import Precision
-from export.tts.checkpoint import open_codec
+from export.tts.checkpoint import CODEC_TYPE, open_part
 from export.tts.codec_dims import read_codec_dims
 from export.tts.description import CODEC
 from export.tts.directory import write_codec
@@ -54,7 +54,7 @@ def int8(tiny: Case, tmp_path_factory: pytest.TempPathFactory) -> tuple[Stepper,
 
 
 def write(tiny: Case, out: Path, precision: Precision) -> Path:
-    codec = open_codec(tiny.checkpoint / "speech_tokenizer")
+    codec = open_part(tiny.checkpoint / "speech_tokenizer", CODEC_TYPE)
     dims = read_codec_dims(codec)
     write_codec(codec, dims, out, precision)
     made = manifests.read_tts(tiny.exported)

@@ -88,7 +88,8 @@ def test_prompts_and_greedy_frames_are_the_official_ones(
     )
     speaker = model.speaker(options)
     prompt, ids = model.engine.prompt, model.engine.prompt.encode(TEXT)
-    rows = np.concatenate([speaker.head, prompt.text_rows(ids[:1]) + prompt.codec_bos])
+    head = speaker._voicing.head  # pyright: ignore[reportPrivateUsage]
+    rows = np.concatenate([head, prompt.text_rows(ids[:1]) + prompt.codec_bos])
     speaker.close()
     assert rows.shape == theirs.rows.shape
     assert np.abs(rows - theirs.rows).max() <= 1e-5

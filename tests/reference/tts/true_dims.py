@@ -22,7 +22,7 @@ import torch
 from engines import manifest as manifests
 from engines.gguf import Decoder, Rows
 from export.tts import api
-from export.tts.checkpoint import open_codec, open_tts
+from export.tts.checkpoint import CODEC_TYPE, open_part, open_tts
 from export.tts.codec_dims import CodecDims, read_codec_dims
 from export.tts.dims import read_tts_dims
 from export.tts.directory import write_codec
@@ -66,7 +66,7 @@ def check_codec(root: Path, threads: int) -> bool:
     passed = level >= 0.05
     out = root / "codec"
     out.mkdir(exist_ok=True)
-    opened = open_codec(checkpoint)
+    opened = open_part(checkpoint, CODEC_TYPE)
     dims = read_codec_dims(opened)
     write_codec(opened, dims, out, "fp32")
     stepper = Stepper(out, describe(dims), threads)
