@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from audio.ffmpeg import TOO_LARGE, opened
+from audio.ffmpeg import AHEAD, ID3_BYTES, TOO_LARGE, TOO_SLOW, Patience, Shapes, Unfit, id3_bytes, opened
 from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, DecodeError, PcmDecoder, Samples
 
 BLOCK_BYTES: Final = 256
@@ -82,6 +82,11 @@ class ContainerDecoder:
         self._made_size = 0
         self._done = False
         self._fault: ContainerError | None = None
+        self._patience = Patience(self._reader)
+        """With FFmpeg's thread."""
+        self._ahead = AHEAD if name == "WebM" else 0
+        self._passed_over: int | None = None if name == "MP3" else 0
+        """Bytes of a tag at the beginning that are left; None: it has not begun."""
         self.damaged = 0
         """Packets that could not be decoded and were left out."""
 
@@ -145,21 +150,38 @@ class ContainerDecoder:
     def read(self, size: int) -> bytes:
         """For FFmpeg: the next block, the rest of the last one, or nothing at the end. Waits for bytes."""
         size = min(size, BLOCK_BYTES)
-        while len(self._bytes) < size and not self._last and not self._left:
-            self._pause()
-        if self._left:  # an exception would make some readers of FFmpeg try again
+        if self._passed_over is None:
+            self._wait(ID3_BYTES)
+            self._passed_over = id3_bytes(bytes(self._bytes[:ID3_BYTES]))
+        while self._passed_over:
+            self._wait(min(self._passed_over, size))
+            passed = min(self._passed_over, len(self._bytes))
+            if not passed:
+                break
+            del self._bytes[:passed]
+            self._passed_over -= passed
+        self._wait(size + self._ahead)
+        block = self._patience.shown(bytes(self._bytes[:size]), bytes(self._bytes[size : size + self._ahead]))
+        if self._left or self._patience.over:  # an exception would make some readers of FFmpeg try again
             return b""
-        block = bytes(self._bytes[:size])
         del self._bytes[:size]
         return block
+
+    def _wait(self, size: int) -> None:
+        """Until so many bytes are there, or no more will be."""
+        while len(self._bytes) < size and not self._last and not self._left:
+            self._pause()
 
     def _main(self) -> None:
         with self._turn:
             while not self._running:
                 self._turn.wait()
+        self._patience.renew()
         try:
             if not self._left:
                 self._decode()
+        except Unfit as error:
+            self._fault = ContainerError(str(error))
         except ContainerError as error:
             self._fault = error
         except EOFError:
@@ -169,6 +191,8 @@ class ContainerDecoder:
         except Exception as error:  # PyAV's, FFmpeg's
             self._fault = ContainerError(f"it is damaged: {getattr(error, 'strerror', None) or error}")
         finally:
+            if self._patience.over:
+                self._fault = ContainerError(TOO_SLOW)
             with self._turn:
                 self._done, self._running = True, False
                 self._turn.notify_all()
@@ -202,6 +226,7 @@ class ContainerDecoder:
                 raise ContainerError("no audio could be decoded")
 
     def _put(self, samples: Samples) -> None:
+        self._patience.renew()
         if samples.size:
             self._made.append(samples)
             self._made_size += samples.size
@@ -214,16 +239,15 @@ class _Sink:
 
     def __init__(self, target: int, put: Callable[[Samples], None]) -> None:
         self._target, self._put = target, put
-        self._shape: tuple[str, str, int] | None = None
+        self._shapes = Shapes()
         self._resampler: Any = None
         self._pcm: PcmDecoder | None = None
         self._channels = 1
 
     def feed(self, frame: Any) -> None:
-        shape = (frame.format.name, frame.layout.name, frame.sample_rate)
-        if shape != self._shape:  # chained streams may change it
+        if self._shapes.changed(frame):
             self.flush()
-            self._open(shape, len(frame.layout.channels))
+            self._open(frame.sample_rate, len(frame.layout.channels))
         for out in self._resampler.resample(frame):
             self._take(out)
 
@@ -235,13 +259,13 @@ class _Sink:
             self._put(self._pcm.flush())
             self._pcm = None
 
-    def _open(self, shape: tuple[str, str, int], channels: int) -> None:
+    def _open(self, sample_rate: int, channels: int) -> None:
         import av
 
         if not 0 < channels <= MAX_CHANNELS:
             raise ContainerError(f"it has {channels} channels, the limit is {MAX_CHANNELS}")
-        self._shape, self._channels = shape, channels if channels <= 2 else 1
-        rate = min(max(shape[2], MIN_RATE), MAX_RATE)
+        self._channels = channels if channels <= 2 else 1
+        rate = min(max(sample_rate, MIN_RATE), MAX_RATE)
         layout = "mono" if self._channels == 1 else "stereo"
         self._resampler = av.AudioResampler(format="s16", layout=layout, rate=rate)
         self._pcm = PcmDecoder("linear16", rate, self._channels, self._target)

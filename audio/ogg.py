@@ -19,6 +19,14 @@ def checksum(page: bytes) -> int:
     return int(f"{register:032b}"[::-1], 2)
 
 
+def begins_with(magic: bytes, data: bytes) -> bool:
+    """Whether the first page in `data` is whole and sound, so that every reader takes it, and begins with `magic`."""
+    begin = _HEADER + data[26] if len(data) > _HEADER else _HEADER
+    page = data[: begin + sum(data[_HEADER:begin])]
+    sound = struct.pack("<I", checksum(page[:22] + bytes(4) + page[26:])) == page[22:26]
+    return sound and page.startswith(magic, begin)
+
+
 def mend(data: bytes) -> bytes:
     """The file with the serial number of its first page on every page; `data` itself where that is so already.
 

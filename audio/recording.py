@@ -2,12 +2,14 @@
 
 A file is heard as linear16, whatever it holds: so a file and a live session of the same samples meet the same numbers
 and give the same words. What a file is shows in its first bytes, and nothing else is tried: both libraries also read
-dozens of formats that nobody sends but who looks for their faults. libsndfile reads WAV, FLAC, Ogg (Vorbis, Opus) and
-MP3; what it does not know of them, and webm, MP4 and AAC, go through PyAV. Blocking; for worker threads.
+dozens of formats that nobody sends but who looks for their faults. libsndfile reads WAV, FLAC and Opus in Ogg; what it
+does not know of them, and all others, go through PyAV: 241 bytes of Vorbis make libsndfile's decoder overrun its
+thread's stack, and the tags of an MP3 keep it computing for hours. Blocking; for worker threads.
 """
 
 import os
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -18,18 +20,19 @@ import soundfile
 import soxr
 
 from audio.container import CONTAINERS, MAGIC_BYTES, READERS, recognised
-from audio.ffmpeg import TOO_LARGE, opened
+from audio.ffmpeg import TOO_LARGE, TOO_SLOW, Patience, Patient, Shapes, Unfit, check_rate, opened
+from audio.ogg import begins_with
 from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples, Shape, bounded
 
 BLOCK_SECONDS: Final = 1.0
-MIN_SOURCE_RATE: Final = 4_000
-"""Hz. Below there is no speech, and a small file becomes hours of audio."""
-MAX_SOURCE_RATE: Final = 768_000
-"""Hz. Beyond what any recorder writes stand broken headers, and resamplers that take minutes to design."""
 _UNKNOWN_FRAMES: Final = (1 << 63) - 1
 """libsndfile's word for a length that the file does not tell, as a FLAC from a pipe."""
-_SOUND: Final = ("WAV", "FLAC", "Ogg", "MP3")
-"""What goes to libsndfile first."""
+_SOUND: Final = ("WAV", "FLAC")
+"""What goes to libsndfile first, beside Opus in Ogg."""
+_PAGE_BYTES: Final = 512
+"""The first page of Opus in Ogg is smaller."""
+_LENGTHLESS: Final = ("mp3", "aac")
+"""What FFmpeg would guess the length of, from the bit rate of its beginning."""
 READ_SAMPLES: Final = 1 << 24
 """Most samples, all channels together, decoded at once: a tiny file can hold hours of silence at any rate."""
 READ_SECONDS: Final = 60.0
@@ -88,7 +91,7 @@ def open_recording(source: Source) -> Recording:
     if isinstance(source, Path) and not source.is_file():
         raise RecordingError("it is a directory" if source.is_dir() else "there is no such file")
     name = _recognised(source)
-    if name not in _SOUND:
+    if name not in _SOUND and not (name == "Ogg" and begins_with(b"OpusHead", _first(source, _PAGE_BYTES))):
         return _open_av(source)
     try:
         with soundfile.SoundFile(_sound_source(source)) as info:
@@ -99,8 +102,10 @@ def open_recording(source: Source) -> Recording:
 
 
 def _recording(source: Source, rate: int, channels: int, frames: float, by_av: bool) -> Recording:
-    if not MIN_SOURCE_RATE <= rate <= MAX_SOURCE_RATE:
-        raise RecordingError(f"its sample rate of {rate} Hz lies outside {MIN_SOURCE_RATE}…{MAX_SOURCE_RATE} Hz")
+    try:
+        check_rate(rate)
+    except Unfit as error:
+        raise RecordingError(str(error)) from None
     if not 0 < channels <= MAX_CHANNELS:
         raise RecordingError(f"it has {channels} channels, the limit is {MAX_CHANNELS}")
     near = min(max(rate, MIN_RATE), MAX_RATE)
@@ -162,16 +167,19 @@ def _recognised(source: Source) -> str:
     Raises:
         RecordingError: none.
     """
-    if isinstance(source, Path):
-        with source.open("rb") as file:
-            first = file.read(MAGIC_BYTES)
-    else:
-        source.seek(0)
-        first = source.read(MAGIC_BYTES)
+    first = _first(source, MAGIC_BYTES)
     name = recognised(b"RIFF" + first[4:] if first.startswith(b"RF64") else first)
     if name is None:
         raise RecordingError(f"it is no audio that is known here: {', '.join(CONTAINERS)}")
     return name
+
+
+def _first(source: Source, size: int) -> bytes:
+    if isinstance(source, Path):
+        with source.open("rb") as file:
+            return file.read(size)
+    source.seek(0)
+    return source.read(size)
 
 
 def _rewound(source: Source) -> Any:
@@ -231,47 +239,69 @@ def _resampled(blocks: Iterator[bytes], recording: Recording) -> Iterator[bytes]
 
 def _open_av(source: Source) -> Recording:
     import av
-    import av.error
 
-    reader = READERS[_recognised(source)]  # reads, so before the source is rewound
-    try:
-        with opened(_rewound(source), reader, metadata_errors="ignore") as container:
-            if not container.streams.audio:
-                raise RecordingError("it holds no audio")
-            stream = container.streams.audio[0]
-            # FFmpeg guesses a stream from next to nothing; what it could not find out is None, 0 or not there.
-            rate = int(getattr(stream, "sample_rate", 0) or 0)
-            channels = int(getattr(stream, "channels", 0) or 0)
-            if stream.duration is not None and stream.time_base is not None:
-                seconds = float(stream.duration * stream.time_base)
-            else:
-                seconds = (container.duration or 0) / av.time_base
-            return _recording(source, rate, channels if channels <= 2 else 1, seconds * rate, True)
-    except av.error.MemoryError:
-        raise RecordingError(TOO_LARGE) from None
-    except av.error.FFmpegError as fault:
-        raise RecordingError(f"it is no audio that libsndfile or FFmpeg knows: {fault.strerror}") from None
+    with _av(source, "it is no audio that libsndfile or FFmpeg knows") as (container, patience):
+        stream = container.streams.audio[0]
+        # FFmpeg guesses a stream from next to nothing; what it could not find out is None, 0 or not there.
+        rate = int(getattr(stream, "sample_rate", 0) or 0)
+        channels = int(getattr(stream, "channels", 0) or 0)
+        if container.format.name in _LENGTHLESS:
+            seconds = 0.0
+            for packet in container.demux(stream):
+                seconds += float((packet.duration or 0) * packet.time_base)
+                patience.renew()
+        elif stream.duration is not None and stream.time_base is not None:
+            seconds = float(stream.duration * stream.time_base)
+        else:
+            seconds = (container.duration or 0) / av.time_base
+    return _recording(source, rate, channels if channels <= 2 else 1, seconds * rate, True)
 
 
 def _av_blocks(source: Source, rate: int, channels: int) -> Iterator[bytes]:
     import av
+
+    layout = "mono" if channels == 1 else "stereo"
+    with _av(source, "it is damaged") as (container, patience):
+        shapes = Shapes()
+        resampler: Any = None
+        for frame in container.decode(audio=0):
+            if shapes.changed(frame):
+                if resampler is not None:
+                    yield from (_bytes(out, channels) for out in resampler.resample(None))
+                resampler = av.AudioResampler(format="s16", layout=layout, rate=rate)
+            yield from (_bytes(out, channels) for out in resampler.resample(frame))
+            patience.renew()
+        patience.check()
+        if resampler is None:
+            raise RecordingError("no audio could be decoded")
+        yield from (_bytes(out, channels) for out in resampler.resample(None))
+
+
+@contextmanager
+def _av(source: Source, wrong: str) -> Generator[tuple[Any, Patience]]:
+    """FFmpeg's container of ``source``, which holds audio, and how long it may take to find some.
+
+    Raises:
+        RecordingError: it is none, for which ``wrong`` begins the reason; of FFmpeg's errors inside the block, too.
+    """
     import av.error
 
-    resampler = av.AudioResampler(format="s16", layout="mono" if channels == 1 else "stereo", rate=rate)
     reader = READERS[_recognised(source)]  # reads, so before the source is rewound
-    try:
-        with opened(_rewound(source), reader, metadata_errors="ignore") as container:
-            heard = False
-            for frame in container.decode(audio=0):
-                heard = True
-                yield from (_bytes(out, channels) for out in resampler.resample(frame))
-            if not heard:
-                raise RecordingError("no audio could be decoded")
-            yield from (_bytes(out, channels) for out in resampler.resample(None))
-    except av.error.MemoryError:
-        raise RecordingError(TOO_LARGE) from None
-    except av.error.FFmpegError as error:
-        raise RecordingError(f"it is damaged: {error.strerror}") from None
+    with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
+        patient = Patient(file, reader)
+        patience = patient.patience
+        try:
+            with opened(patient, reader, metadata_errors="ignore") as container:
+                patience.check()
+                if not container.streams.audio:
+                    raise RecordingError("it holds no audio")
+                yield container, patience
+        except av.error.MemoryError:
+            raise RecordingError(TOO_LARGE) from None
+        except av.error.FFmpegError as fault:
+            raise RecordingError(TOO_SLOW if patience.over else f"{wrong}: {fault.strerror}") from None
+        except Unfit as fault:
+            raise RecordingError(str(fault)) from None
 
 
 def _bytes(frame: Any, channels: int) -> bytes:

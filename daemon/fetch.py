@@ -8,6 +8,7 @@ look and the connection leads nowhere. That holds for every redirect alike.
 import asyncio
 import ipaddress
 import socket
+import ssl
 from collections.abc import Iterable
 from tempfile import SpooledTemporaryFile
 from typing import Any, Final
@@ -20,6 +21,8 @@ from daemon.config import Settings
 from daemon.refusal import Refused
 
 _SPOOL_BYTES: Final = 1 << 20
+_READ_BYTES: Final = 1 << 12
+"""Read at once: all of it is worked off before others have their turn, and 64 KiB can be ten thousand chunks."""
 _MOST_REDIRECTS: Final = 3
 _MOST_SECONDS: Final = 300.0
 """For all of it."""
@@ -27,6 +30,38 @@ _MOST_SECONDS: Final = 300.0
 
 class _Forbidden(Exception):
     """An address that is not public."""
+
+
+class _SmallReads(httpcore2.AsyncNetworkStream):
+    """Reads at most ``_READ_BYTES``."""
+
+    def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
+        self._inner = inner
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 (httpcore's)
+        """httpcore's."""
+        return await self._inner.read(min(max_bytes, _READ_BYTES), timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 (httpcore's)
+        """httpcore's."""
+        await self._inner.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        """httpcore's."""
+        await self._inner.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 (httpcore's)
+    ) -> httpcore2.AsyncNetworkStream:
+        """httpcore's."""
+        return _SmallReads(await self._inner.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:
+        """httpcore's."""
+        return self._inner.get_extra_info(info)
 
 
 class _Pinned(httpcore2.AsyncNetworkBackend):
@@ -53,7 +88,8 @@ class _Pinned(httpcore2.AsyncNetworkBackend):
         addresses = [str(entry[4][0]).partition("%")[0] for entry in found]
         if not self._private and not all(public(address) for address in addresses):
             raise _Forbidden(host)
-        return await self._inner.connect_tcp(addresses[0], port, timeout, local_address, socket_options)
+        stream = await self._inner.connect_tcp(addresses[0], port, timeout, local_address, socket_options)
+        return _SmallReads(stream)
 
     async def sleep(self, seconds: float) -> None:
         """httpcore's."""

@@ -145,7 +145,7 @@ def test_no_bytes_are_no_sound() -> None:
 def test_a_table_that_boasts_takes_no_memory(count: int, fragments: int) -> None:
     """A kilobyte tells of fifty or a hundred million samples: an error, where FFmpeg alone takes 1.7 GiB."""
     data = boastful(count, fragments)
-    with pytest.raises(ContainerError, match="more than 64 MiB"):
+    with pytest.raises(ContainerError, match="more than 32 MiB"):
         decoded(data)
-    with pytest.raises(RecordingError, match="more than 64 MiB"):
+    with pytest.raises(RecordingError, match="more than 32 MiB"):
         open_recording(io.BytesIO(data))

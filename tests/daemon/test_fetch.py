@@ -1,5 +1,6 @@
 """Recordings fetched for a client: bounded, and never from where the operator did not allow."""
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -7,8 +8,10 @@ from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from starlette.datastructures import UploadFile
 
-from daemon.fetch import public
+from daemon.config import Settings
+from daemon.fetch import fetched, public
 from daemon.serve import Background
 from tests.daemon.support import HTTP, Speech
 
@@ -33,6 +36,11 @@ def files(speech: Speech) -> Iterator[str]:
                 self.end_headers()
                 for _ in range(64):
                     self.wfile.write(bytes(1 << 16))
+            elif self.path == "/crumbs":
+                self.send_response(200)
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                self.wfile.write(b"1\r\na\r\n" * 50_000 + b"0\r\n\r\n")
             elif self.path.startswith("/to/"):
                 self.send_response(302)
                 self.send_header("Location", self.path.removeprefix("/to/"))
@@ -113,3 +121,32 @@ def test_private_addresses_are_not_asked(start: Start, files: str, monkeypatch: 
 )  # fmt: skip
 def test_what_counts_as_public(address: str, is_public: bool) -> None:
     assert public(address) is is_public
+
+
+def test_a_body_in_crumbs_holds_nobody_up(files: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty thousand chunks of a byte each: others have their turn every few hundred of them."""
+    turns, taken, most = 0, 0, 0
+    write = UploadFile.write
+
+    async def counted(self: UploadFile, data: bytes) -> None:
+        nonlocal taken, most
+        taken += 1
+        most = max(most, taken)
+        await write(self, data)
+
+    async def ticking() -> None:
+        nonlocal turns, taken
+        while True:
+            turns, taken = turns + 1, 0
+            await asyncio.sleep(0)
+
+    async def fetch() -> None:
+        ticks = asyncio.create_task(ticking())
+        file = await fetched(f"{files}/crumbs", Settings(fetch_urls="any"))
+        ticks.cancel()
+        assert file.size == 50_000
+        await file.close()
+
+    monkeypatch.setattr(UploadFile, "write", counted)
+    asyncio.run(fetch())
+    assert turns > 50 and most < 1000

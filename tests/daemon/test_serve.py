@@ -38,6 +38,16 @@ def test_a_taken_port_and_a_missing_model_are_one_line_and_status_1(daemon: Back
         assert "unheard-of" in running.lines[1]
 
 
+def test_what_is_loaded_is_not_looked_through_for_garbage() -> None:
+    """Small messages of a hundred thousand values make Python do that several times."""
+    told = (
+        "import daemon.serve, gc; daemon.serve._tell = lambda line: print(line, gc.get_freeze_count(), file=sys.stderr)"
+    )
+    with process(before=f"import sys; {told}") as running:
+        running.url()
+        assert int(running.lines[-1].split()[-1]) > 10_000
+
+
 @pytest.mark.parametrize("in_query", ["true", "false"])
 def test_a_key_never_reaches_the_log(in_query: str) -> None:
     """Wherever it stands, and whether the request that brought it is served or refused; debug says what info does."""

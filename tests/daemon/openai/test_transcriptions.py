@@ -428,3 +428,10 @@ def test_a_damaged_file_is_heard_or_refused_never_a_fault(
     except RecordingError as error:
         assert str(error)
     assert time.monotonic() - began < 60, "half a second of audio"
+
+
+def test_a_part_of_many_headers_is_refused_before_they_are_kept(daemon: Background) -> None:
+    content = b"--x\r\n" + 10_000 * b"a: b\r\n" + b'Content-Disposition: form-data; name="model"\r\n\r\n\r\n--x--\r\n'
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    answer = HTTP.post(daemon.url + PATH, content=content, headers=headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_form")
