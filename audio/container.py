@@ -189,7 +189,9 @@ class ContainerDecoder:
         except MemoryError:
             self._fault = ContainerError(TOO_LARGE)
         except Exception as error:  # PyAV's, FFmpeg's
-            self._fault = ContainerError(f"it is damaged: {getattr(error, 'strerror', None) or error}")
+            hint = "; an MP4 is heard as it comes if its index stands first, or in fragments"
+            reason = f"it is damaged: {getattr(error, 'strerror', None) or error}"
+            self._fault = ContainerError(reason + (hint if self._reader == READERS["MP4"] else ""))
         finally:
             if self._patience.over:
                 self._fault = ContainerError(TOO_SLOW)

@@ -149,3 +149,11 @@ def test_a_table_that_boasts_takes_no_memory(count: int, fragments: int) -> None
         decoded(data)
     with pytest.raises(RecordingError, match="more than 32 MiB"):
         open_recording(io.BytesIO(data))
+
+
+def test_an_mp4_with_its_index_at_the_end_is_told_what_it_lacks() -> None:
+    """Players write such files; only a whole one can be heard."""
+    data = tone("mp4")
+    index, sound = data.index(b"moov") - 4, data.index(b"moof") - 4
+    with pytest.raises(ContainerError, match="if its index stands first"):
+        decoded(data[:index] + data[sound:] + data[index:sound])
