@@ -1,7 +1,7 @@
 """One live stream between wire bytes and events: bounded, ordered, counted, cancelled as a whole. Knows no socket.
 
-``push``, ``finalize`` and ``end`` never wait. Two tasks move what they took: one feeds the listener, in a thread of its
-own, which never waits for a model; the other steps it in the worker pool, as long as there is work. So audio reaches
+``push``, ``finalize`` and ``end`` never wait. Two tasks move what they took: one feeds the listener, in a thread that
+never waits for a model; the other steps it in the worker pool, as long as there is work. So audio reaches
 voice activity and endpoint at once, however long the model is busy with what came before.
 
 Audio gathers for a few tens of milliseconds, so that small frames do not cost a call each. While the listener is behind
@@ -82,13 +82,13 @@ async def opened(
     """
     rate, settings = hub.hearing_model().model.sample_rate, hub.settings
     if shape is None:
-        decoder = ContainerStream(rate, settings.max_session_seconds)
+        decoder, feeding = ContainerStream(rate, settings.max_session_seconds), hub.decoding
     else:
-        decoder = RawDecoder(shape, rate, channel)
+        decoder, feeding = RawDecoder(shape, rate, channel), hub.feeding
     worker = await hub.hear(options, names)
     held.push_async_callback(hub.run, decoder.close)
     held.push_async_callback(worker.close)
-    return HearingStream(worker, hub.feeding, decoder, settings.max_unheard_seconds, hub.metrics, endpoint.path)
+    return HearingStream(worker, feeding, decoder, settings.max_unheard_seconds, hub.metrics, endpoint.path)
 
 
 class HearingStream:
@@ -96,7 +96,7 @@ class HearingStream:
 
     Args:
         worker: of a listener opened for this stream; the caller closes it.
-        feeding: threads that feed listeners, of all streams.
+        feeding: threads that feed listeners, of many streams.
         decoder: of what arrives; the caller closes it, after the worker.
         limit_seconds: how much unheard audio may wait, and that many times ``UNHEARD_BYTES``.
         metrics, path: what counts it, and under which name.

@@ -108,6 +108,8 @@ class Hub:
         self._pool = ThreadPoolExecutor(2 * (settings.sessions + settings.speakers) + 1, "hearsay-worker")
         self.feeding: Final = ThreadPoolExecutor(1, "hearsay-feeding")
         """Where listeners are fed, which waits for no model."""
+        self.decoding: Final = ThreadPoolExecutor(2, "hearsay-decoding")
+        """Where those of containers are: one that takes FFmpeg long holds up none of raw audio."""
         self._loading: asyncio.Task[None] | None = None
         self._admitted = 0
         """Sessions to be heard that were let in and have not ended."""
@@ -168,6 +170,7 @@ class Hub:
             await self.run(models.close)
         self._pool.shutdown(wait=True)
         self.feeding.shutdown(wait=True)
+        self.decoding.shutdown(wait=True)
 
     async def run(self, call: Callable[[], T]) -> T:
         """``call()`` in a worker thread."""

@@ -35,7 +35,7 @@ LONG = " ".join([SHORT] * 30)
 """Long enough to be interrupted."""
 PATIENT: Final[dict[str, Any]] = {"open_timeout": 120, "ping_timeout": 120, "close_timeout": 120}
 """For a WebSocket client on a machine that is busy or slow."""
-POOLS = ("hearsay-worker", "hearsay-feeding")
+POOLS = ("hearsay-worker", "hearsay-feeding", "hearsay-decoding")
 """Names that a daemon's threads begin with."""
 LONGEST = " ".join([SHORT] * 100)
 """So long that it is not over before somebody vanishes."""

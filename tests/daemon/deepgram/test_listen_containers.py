@@ -2,8 +2,9 @@
 
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import soxr
 from websockets.exceptions import ConnectionClosed
 
+from audio.container import ContainerDecoder
 from audio.pcm import Samples
 from audio.wire import ContainerStream
 from daemon.serve import Background
@@ -134,3 +136,25 @@ def test_junk_keeps_nobody_waiting(client: Client, speech: Speech, monkeypatch: 
 def test_a_sample_rate_without_an_encoding_is_told(client: Client, speech: Speech) -> None:
     messages = client.transcribe(wrapped("webm", speech), raw=False, sample_rate=16_000)
     assert "counts for nothing" in messages[-1]["warnings"][0]
+
+
+def test_containers_that_take_long_hold_up_no_raw_audio(
+    client: Client, speech: Speech, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three that FFmpeg does not come back from: a raw stream beside them is heard to its end."""
+    data, begun, go = wrapped("webm", speech), threading.Semaphore(0), threading.Event()
+    read = ContainerDecoder.read
+
+    def slow(self: ContainerDecoder, size: int) -> bytes:
+        begun.release()
+        assert go.wait(120)
+        return read(self, size)
+
+    expected = finals(client.transcribe(speech.pcm))
+    with monkeypatch.context() as patch, ExitStack() as open_ones:
+        patch.setattr(ContainerDecoder, "read", slow)
+        open_ones.callback(go.set)
+        for _ in range(3):
+            open_ones.enter_context(client.open(raw=False)).send(data)
+        assert begun.acquire(timeout=60)
+        assert finals(client.transcribe(speech.pcm)) == expected
