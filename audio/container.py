@@ -15,7 +15,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from audio.ffmpeg import AHEAD, ID3_BYTES, TOO_LARGE, TOO_SLOW, Patience, Shapes, Unfit, id3_bytes, opened
+from audio.ffmpeg import (
+    AHEAD,
+    ID3_BYTES,
+    TOO_LARGE,
+    TOO_SLOW,
+    Patience,
+    Shapes,
+    Unfit,
+    decoded,
+    id3_bytes,
+    layout_of,
+    opened,
+)
 from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, DecodeError, PcmDecoder, Samples
 
 BLOCK_BYTES: Final = 256
@@ -23,8 +35,8 @@ BLOCK_BYTES: Final = 256
 PIECE_SECONDS: Final = 0.25
 MAGIC_BYTES: Final = 12
 """So many of the first bytes tell what a stream is."""
-DAMAGED_PACKETS: Final = 100
-"""So many packets in a row that cannot be decoded end a stream."""
+_INDEX_BYTES: Final = 1 << 16
+"""An MP4's index stands no further behind its beginning than this, and FFmpeg reads so much of it at once."""
 
 READERS: Final = {
     "WebM": "matroska", "Ogg": "ogg", "MP3": "mp3", "FLAC": "flac", "WAV": "wav", "MP4": "mov", "AAC": "aac",
@@ -69,7 +81,7 @@ class ContainerDecoder:
     """
 
     def __init__(self, name: str, target_rate: int) -> None:
-        self._reader, self._target = READERS[name], target_rate
+        self._name, self._target = name, target_rate
         self._turn = threading.Condition()
         self._running = False
         """Whether it is the thread's turn."""
@@ -82,11 +94,10 @@ class ContainerDecoder:
         self._made_size = 0
         self._done = False
         self._fault: ContainerError | None = None
-        self._patience = Patience(self._reader)
+        self._patience = Patience(READERS[name])
         """With FFmpeg's thread."""
-        self._ahead = AHEAD if name == "WebM" else 0
-        self._passed_over: int | None = None if name == "MP3" else 0
-        """Bytes of a tag at the beginning that are left; None: it has not begun."""
+        self._index = 0
+        """Bytes of an MP4 up to the end of its index, as far as FFmpeg has not read them."""
         self.damaged = 0
         """Packets that could not be decoded and were left out."""
 
@@ -149,22 +160,15 @@ class ContainerDecoder:
 
     def read(self, size: int) -> bytes:
         """For FFmpeg: the next block, the rest of the last one, or nothing at the end. Waits for bytes."""
-        size = min(size, BLOCK_BYTES)
-        if self._passed_over is None:
-            self._wait(ID3_BYTES)
-            self._passed_over = id3_bytes(bytes(self._bytes[:ID3_BYTES]))
-        while self._passed_over:
-            self._wait(min(self._passed_over, size))
-            passed = min(self._passed_over, len(self._bytes))
-            if not passed:
-                break
-            del self._bytes[:passed]
-            self._passed_over -= passed
-        self._wait(size + self._ahead)
-        block = self._patience.shown(bytes(self._bytes[:size]), bytes(self._bytes[size : size + self._ahead]))
+        # FFmpeg steps back in an index, which it cannot behind what it read last.
+        size = min(size, self._index or BLOCK_BYTES)
+        ahead = AHEAD if self._name == "WebM" else 0
+        self._wait(size + ahead)
+        block = self._patience.shown(bytes(self._bytes[:size]), bytes(self._bytes[size : size + ahead]))
         if self._left or self._patience.over:  # an exception would make some readers of FFmpeg try again
             return b""
         del self._bytes[:size]
+        self._index = max(self._index - size, 0)
         return block
 
     def _wait(self, size: int) -> None:
@@ -172,12 +176,42 @@ class ContainerDecoder:
         while len(self._bytes) < size and not self._last and not self._left:
             self._pause()
 
+    def _behind_tags(self) -> str:
+        """Pass over the ID3 tags that it begins with; which of ``CONTAINERS`` stands behind them."""
+        self._wait(MAGIC_BYTES)
+        while (tag := id3_bytes(bytes(self._bytes[:ID3_BYTES]))) and not self._left:
+            while tag and (passed := min(tag, len(self._bytes))):
+                del self._bytes[:passed]
+                tag -= passed
+                self._wait(min(tag, BLOCK_BYTES))
+            self._wait(MAGIC_BYTES)
+        return recognised(bytes(self._bytes[:MAGIC_BYTES])) or self._name
+
+    def _index_bytes(self) -> int:
+        """Of an MP4 up to the end of its index; 0: its sound stands first."""
+        at = 0
+        while at < _INDEX_BYTES:
+            self._wait(at + 8)
+            size, kind = int.from_bytes(self._bytes[at : at + 4]), bytes(self._bytes[at + 4 : at + 8])
+            if kind == b"moov":
+                return at + size
+            if size < 8 or kind in (b"mdat", b"moof"):
+                break
+            at += size
+        return 0
+
     def _main(self) -> None:
         with self._turn:
             while not self._running:
                 self._turn.wait()
         self._patience.renew()
+        indexed = False
         try:
+            self._name = self._behind_tags()
+            self._patience = Patience(READERS[self._name])
+            if self._name == "MP4":
+                self._index = self._index_bytes()
+                indexed = self._index > 0
             if not self._left:
                 self._decode()
         except Unfit as error:
@@ -191,7 +225,7 @@ class ContainerDecoder:
         except Exception as error:  # PyAV's, FFmpeg's
             hint = "; an MP4 is heard as it comes if its index stands first, or in fragments"
             reason = f"it is damaged: {getattr(error, 'strerror', None) or error}"
-            self._fault = ContainerError(reason + (hint if self._reader == READERS["MP4"] else ""))
+            self._fault = ContainerError(reason + (hint if self._name == "MP4" and not indexed else ""))
         finally:
             if self._patience.over:
                 self._fault = ContainerError(TOO_SLOW)
@@ -200,32 +234,26 @@ class ContainerDecoder:
                 self._turn.notify_all()
 
     def _decode(self) -> None:
-        import av.error
-
         options = {"probesize": "32", "analyzeduration": "0", "max_probe_packets": "1"}
-        with opened(self, self._reader, buffer_size=BLOCK_BYTES, options=options) as container:
+        size = _INDEX_BYTES if self._name == "MP4" else BLOCK_BYTES
+        with opened(self, READERS[self._name], buffer_size=size, options=options) as container:
             if not container.streams.audio:
                 raise ContainerError("it holds no audio")
             stream = container.streams.audio[0]
             stream.codec_context.thread_count = 1
             sink = _Sink(self._target, self._put)
-            heard, bad = False, 0
-            for packet in container.demux(stream):
-                try:
-                    frames = packet.decode()
-                except av.error.InvalidDataError:
-                    self.damaged, bad = self.damaged + 1, bad + 1
-                    if bad >= DAMAGED_PACKETS:
-                        raise ContainerError(f"it is damaged: {bad} packets in a row cannot be decoded") from None
-                    continue
+            heard = False
+            for frame in decoded(container, stream, self._leave_out):
                 if self._left:
                     return
-                for frame in frames:
-                    heard, bad = True, 0
-                    sink.feed(frame)
+                heard = True
+                sink.feed(frame)
             sink.flush()
             if not heard:
                 raise ContainerError("no audio could be decoded")
+
+    def _leave_out(self) -> None:
+        self.damaged += 1
 
     def _put(self, samples: Samples) -> None:
         self._patience.renew()
@@ -249,7 +277,7 @@ class _Sink:
     def feed(self, frame: Any) -> None:
         if self._shapes.changed(frame):
             self.flush()
-            self._open(frame.sample_rate, len(frame.layout.channels))
+            self._open(frame, len(frame.layout.channels))
         for out in self._resampler.resample(frame):
             self._take(out)
 
@@ -261,16 +289,15 @@ class _Sink:
             self._put(self._pcm.flush())
             self._pcm = None
 
-    def _open(self, sample_rate: int, channels: int) -> None:
+    def _open(self, frame: Any, channels: int) -> None:
         import av
 
         if not 0 < channels <= MAX_CHANNELS:
             raise ContainerError(f"it has {channels} channels, the limit is {MAX_CHANNELS}")
-        self._channels = channels if channels <= 2 else 1
-        rate = min(max(sample_rate, MIN_RATE), MAX_RATE)
-        layout = "mono" if self._channels == 1 else "stereo"
-        self._resampler = av.AudioResampler(format="s16", layout=layout, rate=rate)
-        self._pcm = PcmDecoder("linear16", rate, self._channels, self._target)
+        self._channels = channels
+        rate = min(max(frame.sample_rate, MIN_RATE), MAX_RATE)
+        self._resampler = av.AudioResampler(format="s16", layout=layout_of(frame, channels), rate=rate)
+        self._pcm = PcmDecoder("linear16", rate, channels, self._target)
 
     def _take(self, frame: Any) -> None:
         assert self._pcm is not None

@@ -10,6 +10,7 @@ import ctypes
 import os
 import re
 import time
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +22,9 @@ _MOST_TRACKS: Final = 12
 TOO_LARGE: Final = f"its tables or its packets take more than {MOST_MIB} MiB, or it has more than {_MOST_TRACKS} tracks"
 MOST_SECONDS: Final = 5.0
 """Of one thread's computing, from one piece of audio to the next."""
-TOO_SLOW: Final = f"it has too many tags, or finding audio in it takes more than {MOST_SECONDS:g} s of computing"
+TOO_SLOW: Final = (
+    f"it has too many tags, too large pictures, or finding audio in it takes more than {MOST_SECONDS:g} s of computing"
+)
 MIN_SOURCE_RATE: Final = 4_000
 """Hz. Below there is no speech, and a small file becomes hours of audio."""
 MAX_SOURCE_RATE: Final = 768_000
@@ -37,6 +40,8 @@ ID3_BYTES: Final = 10
 _UNUSED: Final = re.compile(rb"\x12(?=\x54\xC3\x67)|\x10(?=\x43\xA7\x70)|\x1C(?=\x53\xBB\x6B)|\x19(?=\x41\xA4\x69)")
 """Where tags, chapters, cues and attachments of a Matroska file begin. FFmpeg sorts what is in them one by one, in one
 go, and nobody needs it; with another first byte it passes over them."""
+DAMAGED_PACKETS: Final = 100
+"""So many packets in a row that cannot be decoded end a stream."""
 _MOST_SHAPES: Final = 100
 """Of one file: a frame of twelve bytes can have another rate than the last, and a resampler takes a millisecond."""
 
@@ -60,6 +65,38 @@ def opened(source: Any, reader: str, **arguments: Any) -> Any:
     options = {**arguments.pop("options", {}), "max_streams": str(_MOST_TRACKS), "codec_whitelist": _audio_decoders()}
     opener: Any = av.open
     return opener(source, "r", format=reader, options=options, **arguments)
+
+
+def decoded(container: Any, stream: Any, left_out: Callable[[], None]) -> Iterator[Any]:
+    """The frames of a container's stream.
+
+    Args:
+        left_out: called for each packet that cannot be decoded.
+
+    Raises:
+        av.error.FFmpegError: it is damaged. Unfit: too many packets in a row are.
+    """
+    import av.error
+
+    bad = 0
+    for packet in container.demux(stream):
+        try:
+            frames = packet.decode()
+        except av.error.InvalidDataError:
+            left_out()
+            bad += 1
+            if bad >= DAMAGED_PACKETS:
+                raise Unfit(f"it is damaged: {bad} packets in a row cannot be decoded") from None
+            continue
+        for frame in frames:
+            bad = 0
+            yield frame
+
+
+def layout_of(sound: Any, channels: int) -> Any:
+    """What a resampler is to make of a stream or frame of so many channels: no less. FFmpeg would mix them by rules of
+    its own, which differ from those of files that libsndfile reads."""
+    return {1: "mono", 2: "stereo"}.get(channels, sound.layout)
 
 
 def check_rate(rate: int) -> None:
@@ -129,15 +166,12 @@ class Patience:
 
 
 class Patient:
-    """A file as FFmpeg is to see it: without the ID3 tag before MP3, and as long as :attr:`patience` lasts."""
+    """A file as FFmpeg is to see it: from ``start`` on, and as long as :attr:`patience` lasts."""
 
-    def __init__(self, file: Any, reader: str) -> None:
+    def __init__(self, file: Any, reader: str, start: int) -> None:
         self.patience = Patience(reader)
-        self._file, self._ahead = file, AHEAD if reader == "matroska" else 0
-        file.seek(0)
-        head = file.read(ID3_BYTES)
-        self._start = id3_bytes(head) if reader == "mp3" else 0
-        file.seek(self._start)
+        self._file, self._ahead, self._start = file, AHEAD if reader == "matroska" else 0, start
+        file.seek(start)
 
     def read(self, size: int) -> bytes:
         """For FFmpeg; an exception would make some of its readers try again."""

@@ -20,7 +20,20 @@ import soundfile
 import soxr
 
 from audio.container import CONTAINERS, MAGIC_BYTES, READERS, recognised
-from audio.ffmpeg import TOO_LARGE, TOO_SLOW, Patience, Patient, Shapes, Unfit, check_rate, opened
+from audio.ffmpeg import (
+    ID3_BYTES,
+    TOO_LARGE,
+    TOO_SLOW,
+    Patience,
+    Patient,
+    Shapes,
+    Unfit,
+    check_rate,
+    decoded,
+    id3_bytes,
+    layout_of,
+    opened,
+)
 from audio.ogg import begins_with
 from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples, Shape, bounded
 
@@ -29,10 +42,14 @@ _UNKNOWN_FRAMES: Final = (1 << 63) - 1
 """libsndfile's word for a length that the file does not tell, as a FLAC from a pipe."""
 _SOUND: Final = ("WAV", "FLAC")
 """What goes to libsndfile first, beside Opus in Ogg."""
+_MOST_TAGS: Final = 100
+"""Of ID3 before the sound; joined files have two."""
 _PAGE_BYTES: Final = 512
 """The first page of Opus in Ogg is smaller."""
 _LENGTHLESS: Final = ("mp3", "aac")
 """What FFmpeg would guess the length of, from the bit rate of its beginning."""
+_FILLED: Final = 2 * 1152
+"""Samples of them that an encoder may have added, and a decoder leaves out."""
 READ_SAMPLES: Final = 1 << 24
 """Most samples, all channels together, decoded at once: a tiny file can hold hours of silence at any rate."""
 READ_SECONDS: Final = 60.0
@@ -90,8 +107,8 @@ def open_recording(source: Source) -> Recording:
     """
     if isinstance(source, Path) and not source.is_file():
         raise RecordingError("it is a directory" if source.is_dir() else "there is no such file")
-    name = _recognised(source)
-    if name not in _SOUND and not (name == "Ogg" and begins_with(b"OpusHead", _first(source, _PAGE_BYTES))):
+    name, start = _recognised(source)
+    if name not in _SOUND and not (name == "Ogg" and begins_with(b"OpusHead", _read(source, start, _PAGE_BYTES))):
         return _open_av(source)
     try:
         with soundfile.SoundFile(_sound_source(source)) as info:
@@ -161,25 +178,29 @@ def _heard(
     yield decoder.flush()
 
 
-def _recognised(source: Source) -> str:
-    """Which of ``CONTAINERS`` it is.
+def _recognised(source: Source) -> tuple[str, int]:
+    """Which of ``CONTAINERS`` it is, and the bytes of the ID3 tags before it.
 
     Raises:
         RecordingError: none.
     """
-    first = _first(source, MAGIC_BYTES)
-    name = recognised(b"RIFF" + first[4:] if first.startswith(b"RF64") else first)
+    start, name = 0, None
+    for _ in range(_MOST_TAGS):
+        first = _read(source, start, MAGIC_BYTES)
+        name = recognised(b"RIFF" + first[4:] if first.startswith(b"RF64") else first) or name
+        tag = id3_bytes(first[:ID3_BYTES])
+        if not tag:
+            break
+        start += tag
     if name is None:
         raise RecordingError(f"it is no audio that is known here: {', '.join(CONTAINERS)}")
-    return name
+    return name, start
 
 
-def _first(source: Source, size: int) -> bytes:
-    if isinstance(source, Path):
-        with source.open("rb") as file:
-            return file.read(size)
-    source.seek(0)
-    return source.read(size)
+def _read(source: Source, start: int, size: int) -> bytes:
+    with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
+        file.seek(start)
+        return file.read(size)
 
 
 def _rewound(source: Source) -> Any:
@@ -250,21 +271,22 @@ def _open_av(source: Source) -> Recording:
             for packet in container.demux(stream):
                 seconds += float((packet.duration or 0) * packet.time_base)
                 patience.renew()
+            seconds = max(seconds - _FILLED / rate, 0.0) if rate else 0.0
         elif stream.duration is not None and stream.time_base is not None:
             seconds = float(stream.duration * stream.time_base)
         else:
             seconds = (container.duration or 0) / av.time_base
-    return _recording(source, rate, channels if channels <= 2 else 1, seconds * rate, True)
+    return _recording(source, rate, channels, seconds * rate, True)
 
 
 def _av_blocks(source: Source, rate: int, channels: int) -> Iterator[bytes]:
     import av
 
-    layout = "mono" if channels == 1 else "stereo"
     with _av(source, "it is damaged") as (container, patience):
+        layout = layout_of(container.streams.audio[0], channels)
         shapes = Shapes()
         resampler: Any = None
-        for frame in container.decode(audio=0):
+        for frame in decoded(container, container.streams.audio[0], lambda: None):
             if shapes.changed(frame):
                 if resampler is not None:
                     yield from (_bytes(out, channels) for out in resampler.resample(None))
@@ -286,12 +308,12 @@ def _av(source: Source, wrong: str) -> Generator[tuple[Any, Patience]]:
     """
     import av.error
 
-    reader = READERS[_recognised(source)]  # reads, so before the source is rewound
+    name, start = _recognised(source)
     with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
-        patient = Patient(file, reader)
+        patient = Patient(file, READERS[name], start)
         patience = patient.patience
         try:
-            with opened(patient, reader, metadata_errors="ignore") as container:
+            with opened(patient, READERS[name], metadata_errors="ignore") as container:
                 patience.check()
                 if not container.streams.audio:
                     raise RecordingError("it holds no audio")

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import av
@@ -120,11 +121,48 @@ except RecordingError:
 def test_tags_that_nobody_needs_are_passed_over(kind: str, way: Way) -> None:
     plain = tone(kind)
     at = plain.index(b"\x1fC\xb6u") if kind == "webm" else 0
-    tagged = plain[:at] + (_webm_tags(MANY) if kind == "webm" else _id3(MANY)) + plain[at:]
+    tagged = plain[:at] + (_webm_tags(MANY) if kind == "webm" else _id3(1) + _id3(MANY)) + plain[at:]
     began = time.process_time()
     found = way(tagged)
     assert time.process_time() - began < 3
     np.testing.assert_array_equal(found, way(plain))
+
+
+@both
+@pytest.mark.parametrize("kind", ["flac", "wav", "ogg opus", "aac"])
+def test_tags_of_mp3_may_stand_before_anything(kind: str, way: Way) -> None:
+    """Some taggers write them there. libsndfile does not see Opus behind them, so FFmpeg decodes it."""
+    plain = tone(kind)
+    np.testing.assert_allclose(way(_id3(3) + plain), way(plain), atol=1e-4 if kind == "ogg opus" else 0)
+
+
+@both
+@pytest.mark.parametrize("junk", [b"LYRICSBEGIN" + bytes(range(32, 127)) * 5, _id3(200), b"\xff\xfb\xe0" * 1000])
+def test_what_is_no_sound_in_an_mp3_is_left_out(junk: bytes, way: Way) -> None:
+    """Between joined files, and at the end."""
+    plain = tone("mp3")
+    once, twice = way(plain).size, way(plain + junk + plain + junk).size
+    assert abs(twice - 2 * once) < 0.2 * RATE
+
+
+def test_an_mp4_with_a_film_is_heard_as_it_comes(tmp_path: Path) -> None:
+    """Its index first: FFmpeg steps back in what it tells of the pictures."""
+    path = tmp_path / "a.mp4"
+    noise = np.random.default_rng(0).integers(0, 255, (96, 128, 3), np.uint8)
+    with av.open(path, "w", format="mp4", options={"movflags": "faststart"}) as film:
+        video: Any = film.add_stream("libx264", rate=25)
+        video.width, video.height, video.pix_fmt = 128, 96, "yuv420p"
+        sound: Any = film.add_stream("aac", rate=48_000, layout="mono")
+        for i in range(25):
+            picture = av.VideoFrame.from_ndarray(noise, format="rgb24")
+            picture.pts, picture.time_base = i, Fraction(1, 25)
+            film.mux(video.encode(picture))
+            piece = av.AudioFrame.from_ndarray(np.full((1, 1920), i * 100, np.int16), format="s16", layout="mono")
+            piece.sample_rate, piece.pts, piece.time_base = 48_000, i * 1920, Fraction(1, 48_000)
+            film.mux(sound.encode(piece))
+        film.mux([*video.encode(None), *sound.encode(None)])
+    data = path.read_bytes()
+    np.testing.assert_array_equal(live(data), file(data))
 
 
 @both

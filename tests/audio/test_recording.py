@@ -135,3 +135,13 @@ def test_a_damaged_file_says_so(tmp_path: Path):
         assert "damaged" in str(error)
     else:  # libsndfile may resynchronise; then the rest is there
         assert len(samples) > 0
+
+
+def test_every_channel_of_an_ogg_is_there(tmp_path: Path):
+    """More than two, which FFmpeg would mix."""
+    path = tmp_path / "a.ogg"
+    soundfile.write(path, tone(16000, 6), 16000, format="OGG", subtype="VORBIS")
+    recording = open_recording(path)
+    assert recording.channels == 6
+    loudest = np.abs(np.fft.rfft(heard(recording), axis=0)).argmax(0) * 16000 / len(heard(recording))
+    assert sorted(loudest[loudest > 100].round(-1)) == [220, 440, 660, 880, 1100, 1320]
