@@ -107,6 +107,13 @@ def _unit(amount: str, unit: str) -> str:
     return f"{said} {first} per {rest}" if rest else f"{said} {first}"
 
 
+def _counted(unit: str | None) -> str:
+    """What stands behind a number of more than one: its unit, or another word."""
+    if not unit:
+        return ""
+    return f" {_unit('2', unit).removeprefix('two ')}" if unit.lower() in UNITS else f" {unit}"
+
+
 def _date(year: str, month: str, day: str) -> str:
     if not (1 <= int(month) <= 12 and 1 <= int(day) <= 31):
         return f"{numbers.cardinal(month)} slash {numbers.cardinal(day)} slash {numbers.digits(year)}"
@@ -153,10 +160,10 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"'?(\d{3}0|\d0)'?s", lambda m: numbers.decade(m[1])),
     (r"24/7", lambda _: "twenty four seven"),
     (r"(\d+)/(\d+)", lambda m: numbers.fraction(m[1], m[2])),
-    (r"(\d+)-(\d/\d)", lambda m: _mixed_number(m[1], m[2])),
-    (rf"([-−+]?{_N}(?:\.\d+)?)[×x*]10\^([-−+]?\d+)",
+    (r"(\d+)-(\d/\d)(?:-?([a-z°%]+))?", lambda m: _mixed_number(m[1], m[2]) + _counted(m[3])),
+    (rf"([-−+]?{_N}(?:\.\d+)?)[×x]10\^([-−+]?\d+)",
      lambda m: f"{numbers.quantity(m[1])} times {numbers.power('ten', m[2])}"),
-    (rf"([-−+]?{_N}(?:\.\d+)?|[a-z])\^([-−+]?\d+)", lambda m: numbers.power(say_word(m[1]), m[2])),
+    (rf"([-−+]?{_N}(?:\.\d+)?|[a-z])\^([-−+]?\d+(?:\.\d+)?)", lambda m: numbers.power(say_word(m[1]), m[2])),
     (rf"({_N}(?:\.\d+)?)[-–—]({_N}(?:\.\d+)?)(%?)",
      lambda m: f"{numbers.plain_number(m[1])} to {numbers.plain_number(m[2])}{' percent' if m[3] else ''}"),
     (rf"([-−+]?{_N}(?:\.\d+)?)([a-z°%/]+[23]?)",
@@ -250,7 +257,7 @@ def say_group(words: Sequence[str]) -> str | None:
             return numbers.money(first[0], first[1:], scale) if scale else None
         if scale:
             said = f"{numbers.quantity(first)} {scale}"
-            return f"{said} {_unit('2', rest[1]).removeprefix('two ')}" if len(rest) > 1 else said
+            return said + _counted(rest[1] if len(rest) > 1 else None)
         return _unit(first, rest[0])
     return None
 

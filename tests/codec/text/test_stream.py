@@ -80,6 +80,8 @@ def joined(items: list[Item]) -> list[str]:
         ("12345678901234567", "one two three four five six seven eight nine zero one two three four five six seven"),
         ("half is ½ of it", "half is one half of it"),
         ("3½ cups, 5-1/4 inches", "three and a half cups, five and one quarter inches"),
+        ("3½% of a 2½-inch pipe, 5½km 10^2.5",
+         "three and a half percent of a two and a half inch pipe, five and a half kilometers ten to the two point five"),
         ("10² x^3 2⁻⁷ 1.5^2 5 m²",
          "ten squared x cubed two to the minus seven one point five squared five square meters"),
         ("6.02×10²³ of them", "six point zero two times ten to the twenty three of them"),
