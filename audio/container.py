@@ -27,6 +27,7 @@ from audio.ffmpeg import (
     id3_bytes,
     layout_of,
     opened,
+    reason,
 )
 from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, DecodeError, PcmDecoder, Samples
 
@@ -224,8 +225,8 @@ class ContainerDecoder:
             self._fault = ContainerError(TOO_LARGE)
         except Exception as error:  # PyAV's, FFmpeg's
             hint = "; an MP4 is heard as it comes if its index stands first, or in fragments"
-            reason = f"it is damaged: {getattr(error, 'strerror', None) or error}"
-            self._fault = ContainerError(reason + (hint if self._name == "MP4" and not indexed else ""))
+            told = f"it is damaged: {reason(error)}"
+            self._fault = ContainerError(told + (hint if self._name == "MP4" and not indexed else ""))
         finally:
             if self._patience.over:
                 self._fault = ContainerError(TOO_SLOW)

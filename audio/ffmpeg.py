@@ -93,6 +93,15 @@ def decoded(container: Any, stream: Any, left_out: Callable[[], None]) -> Iterat
             yield frame
 
 
+def reason(error: Exception) -> str:
+    """What FFmpeg says of it, for people."""
+    import av.error
+
+    if isinstance(error, av.error.PatchWelcomeError):
+        return "it goes on in another format than it began with"
+    return getattr(error, "strerror", None) or str(error)
+
+
 def layout_of(sound: Any, channels: int) -> Any:
     """What a resampler is to make of a stream or frame of so many channels: no less. FFmpeg would mix them by rules of
     its own, which differ from those of files that libsndfile reads."""

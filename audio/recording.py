@@ -33,6 +33,7 @@ from audio.ffmpeg import (
     id3_bytes,
     layout_of,
     opened,
+    reason,
 )
 from audio.ogg import begins_with
 from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples, Shape, bounded
@@ -321,7 +322,7 @@ def _av(source: Source, wrong: str) -> Generator[tuple[Any, Patience]]:
         except av.error.MemoryError:
             raise RecordingError(TOO_LARGE) from None
         except av.error.FFmpegError as fault:
-            raise RecordingError(TOO_SLOW if patience.over else f"{wrong}: {fault.strerror}") from None
+            raise RecordingError(TOO_SLOW if patience.over else f"{wrong}: {reason(fault)}") from None
         except Unfit as fault:
             raise RecordingError(str(fault)) from None
 
