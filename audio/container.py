@@ -16,8 +16,6 @@ from typing import Any, Final
 import numpy as np
 
 from audio.ffmpeg import (
-    AHEAD,
-    ID3_BYTES,
     TOO_LARGE,
     TOO_SLOW,
     Patience,
@@ -96,7 +94,7 @@ class ContainerDecoder:
         self._done = False
         self._fault: ContainerError | None = None
         self._patience = Patience(READERS[name])
-        """With FFmpeg's thread."""
+        """With FFmpeg's thread, which begins it anew."""
         self._index = 0
         """Bytes of an MP4 up to the end of its index, as far as FFmpeg has not read them."""
         self.damaged = 0
@@ -163,7 +161,7 @@ class ContainerDecoder:
         """For FFmpeg: the next block, the rest of the last one, or nothing at the end. Waits for bytes."""
         # FFmpeg steps back in an index, which it cannot behind what it read last.
         size = min(size, self._index or BLOCK_BYTES)
-        ahead = AHEAD if self._name == "WebM" else 0
+        ahead = self._patience.ahead
         self._wait(size + ahead)
         block = self._patience.shown(bytes(self._bytes[:size]), bytes(self._bytes[size : size + ahead]))
         if self._left or self._patience.over:  # an exception would make some readers of FFmpeg try again
@@ -180,7 +178,7 @@ class ContainerDecoder:
     def _behind_tags(self) -> str:
         """Pass over the ID3 tags that it begins with; which of ``CONTAINERS`` stands behind them."""
         self._wait(MAGIC_BYTES)
-        while (tag := id3_bytes(bytes(self._bytes[:ID3_BYTES]))) and not self._left:
+        while tag := id3_bytes(bytes(self._bytes[:MAGIC_BYTES])):
             while tag and (passed := min(tag, len(self._bytes))):
                 del self._bytes[:passed]
                 tag -= passed
@@ -205,7 +203,6 @@ class ContainerDecoder:
         with self._turn:
             while not self._running:
                 self._turn.wait()
-        self._patience.renew()
         indexed = False
         try:
             self._name = self._behind_tags()

@@ -33,9 +33,7 @@ _MOST_TAGS: Final = 20_000
 """Each is compared to all before it, in one go. Pictures have as many of the bytes that are counted in 5 MB."""
 _MOST_BYTES: Final = 1 << 17
 """Of AAC, without audio: tags may stand in its middle."""
-AHEAD: Final = 3
-"""Bytes after those that FFmpeg is given, which are to be known in Matroska."""
-ID3_BYTES: Final = 10
+_ID3_BYTES: Final = 10
 """That tell how long the tag is."""
 _UNUSED: Final = re.compile(rb"\x12(?=\x54\xC3\x67)|\x10(?=\x43\xA7\x70)|\x1C(?=\x53\xBB\x6B)|\x19(?=\x41\xA4\x69)")
 """Where tags, chapters, cues and attachments of a Matroska file begin. FFmpeg sorts what is in them one by one, in one
@@ -47,7 +45,7 @@ _MOST_SHAPES: Final = 100
 
 
 class Unfit(ValueError):
-    """Audio that is not heard although it can be decoded; the message says why."""
+    """Audio that is not heard, though FFmpeg could go on; the message says why."""
 
 
 def opened(source: Any, reader: str, **arguments: Any) -> Any:
@@ -145,6 +143,8 @@ class Patience:
 
     def __init__(self, reader: str) -> None:
         self._reader = reader
+        self.ahead = 3 if reader == "matroska" else 0
+        """Bytes after those that FFmpeg is given, which are to be known."""
         self.over = False
         """It was too much: nothing more is to be read."""
         self.renew()
@@ -155,7 +155,7 @@ class Patience:
         self._bytes = self._tags = 0
 
     def shown(self, data: bytes, following: bytes) -> bytes:
-        """What FFmpeg is given in place of ``data``, which the ``AHEAD`` bytes of ``following`` come after."""
+        """What FFmpeg is given in place of ``data``, which the ``ahead`` bytes of ``following`` come after."""
         self._bytes += len(data)
         self._tags += data.count(b"=") if self._reader in ("ogg", "flac") else 0
         late = time.thread_time() - self._since > MOST_SECONDS
@@ -179,13 +179,13 @@ class Patient:
 
     def __init__(self, file: Any, reader: str, start: int) -> None:
         self.patience = Patience(reader)
-        self._file, self._ahead, self._start = file, AHEAD if reader == "matroska" else 0, start
+        self._file, self._start = file, start
         file.seek(start)
 
     def read(self, size: int) -> bytes:
         """For FFmpeg; an exception would make some of its readers try again."""
         data: bytes = self._file.read(size)
-        following: bytes = self._file.read(self._ahead) if self._ahead else b""
+        following: bytes = self._file.read(self.patience.ahead)
         self._file.seek(-len(following), os.SEEK_CUR)
         data = self.patience.shown(data, following)
         return b"" if self.patience.over else data
@@ -200,13 +200,13 @@ class Patient:
 
 
 def id3_bytes(head: bytes) -> int:
-    """The length of the ID3 tag that begins with these ``ID3_BYTES``; 0: there is none."""
-    if len(head) < ID3_BYTES or not head.startswith(b"ID3"):
+    """The length of the ID3 tag that begins with ``head``, of a tag's header or more; 0: none does."""
+    if len(head) < _ID3_BYTES or not head.startswith(b"ID3"):
         return 0
     size = 0
     for byte in head[6:10]:
         size = size << 7 | byte & 0x7F
-    return ID3_BYTES + size + (ID3_BYTES if head[5] & 0x10 else 0)
+    return _ID3_BYTES + size + (_ID3_BYTES if head[5] & 0x10 else 0)
 
 
 def _renamed(first: "re.Match[bytes]") -> bytes:
@@ -214,8 +214,9 @@ def _renamed(first: "re.Match[bytes]") -> bytes:
 
 
 @cache
-def _bound() -> bool:
-    """Whether the bound was set: FFmpeg's library is found through PyAV's or, on Windows, by its name beside it."""
+def _bound() -> None:
+    """Set the bound on allocations. FFmpeg's library is found through PyAV's or, on Windows, by its name beside it; a
+    build of PyAV that hides it stays without."""
     import av.error
 
     module = Path(str(av.error.__file__))
@@ -224,8 +225,7 @@ def _bound() -> bool:
         if limit is not None:
             limit.argtypes, limit.restype = [ctypes.c_size_t], None
             limit(MOST_MIB << 20)
-            return True
-    return False
+            return
 
 
 @cache

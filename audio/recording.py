@@ -21,7 +21,6 @@ import soxr
 
 from audio.container import CONTAINERS, MAGIC_BYTES, READERS, recognised
 from audio.ffmpeg import (
-    ID3_BYTES,
     TOO_LARGE,
     TOO_SLOW,
     Patience,
@@ -43,7 +42,7 @@ _UNKNOWN_FRAMES: Final = (1 << 63) - 1
 """libsndfile's word for a length that the file does not tell, as a FLAC from a pipe."""
 _SOUND: Final = ("WAV", "FLAC")
 """What goes to libsndfile first, beside Opus in Ogg."""
-_MOST_TAGS: Final = 100
+_MOST_ID3: Final = 100
 """Of ID3 before the sound; joined files have two."""
 _PAGE_BYTES: Final = 512
 """The first page of Opus in Ogg is smaller."""
@@ -186,10 +185,10 @@ def _recognised(source: Source) -> tuple[str, int]:
         RecordingError: none.
     """
     start, name = 0, None
-    for _ in range(_MOST_TAGS):
+    for _ in range(_MOST_ID3):
         first = _read(source, start, MAGIC_BYTES)
         name = recognised(b"RIFF" + first[4:] if first.startswith(b"RF64") else first) or name
-        tag = id3_bytes(first[:ID3_BYTES])
+        tag = id3_bytes(first)
         if not tag:
             break
         start += tag
