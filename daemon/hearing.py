@@ -1,8 +1,8 @@
 """One live stream between wire bytes and events: bounded, ordered, counted, cancelled as a whole. Knows no socket.
 
 ``push``, ``finalize`` and ``end`` never wait. Two tasks move what they took: one feeds the listener, in a thread that
-never waits for a model; the other steps it in the worker pool, as long as there is work. So audio reaches
-voice activity and endpoint at once, however long the model is busy with what came before.
+never waits for a model; the other steps it in the worker pool, as long as there is work. So audio reaches voice
+activity and endpoint at once, however long the model is busy with what came before.
 
 Audio gathers for a few tens of milliseconds, so that small frames do not cost a call each. While the listener is behind
 it is fed no more: then audio waits here, as the bytes that came. Compressed audio is decoded as it is fed, not before.

@@ -2,8 +2,8 @@
 
 Provider choice: DirectML on Windows, CUDA or CoreML where the installed build offers them, else the CPU. DirectML
 compiles a graph anew for each shape it meets, so there every graph runs in fixed shapes (:attr:`Graph.fixed`): callers
-pad to the window and to a batch of 1, 2, 4 or 8, each warmed once at load. CUDA looks for
-an algorithm at each new shape, and the fewer shapes there are the more sessions share a call: it is driven likewise.
+pad to the window and to a batch of 1, 2, 4 or 8, each warmed once at load. CUDA looks for an algorithm at each new
+shape, and the fewer shapes there are the more sessions share a call: it is driven likewise.
 """
 
 from collections.abc import Mapping, Sequence
