@@ -4,11 +4,16 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from codec.model import TtsModel
-from codec.options import OptionError
+from codec.options import OptionError, SpeakOptions
 from codec.voices import MAX_STORED, CannotClone, StoredVoice, Voices
+from engines.manifest import read_tts
+from tests.codec.talking import heard, say
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "speaking"
 
 
 @pytest.fixture
@@ -97,7 +102,35 @@ def test_a_vector_that_holds_no_number_is_refused(voices: Voices) -> None:
 def test_a_model_without_encoders_says_so(tts_model: TtsModel) -> None:
     """Cloning names what is missing."""
     with pytest.raises(CannotClone, match="cannot clone voices: it has no speaker encoder"):
-        tts_model.clone("me", np.zeros(48_000, np.float32), 24_000)
+        Voices(read_tts(GOLDEN)).require_cloning()
+    with pytest.raises(CannotClone, match="cannot clone voices with a text: it has no codec encoder"):
+        tts_model.clone("me", np.zeros(48_000, np.float32), 24_000, "What I say.")
+
+
+def pitch(wave: npt.NDArray[np.float32], rate: int) -> float:
+    """Hertz: the median over parts of 40 ms in which something repeats."""
+    size, found = rate // 25, list[float]()
+    for part in wave[: len(wave) // size * size].reshape(-1, size):
+        spectrum = np.fft.rfft(part - part.mean(), 2 * size)
+        alike = np.fft.irfft(np.abs(spectrum) ** 2)[:size]
+        low, high = rate // 400, rate // 60
+        lag = low + int(alike[low:high].argmax())
+        if alike[0] > 0.1 and alike[lag] > 0.5 * alike[0]:
+            found.append(rate / lag)
+    return float(np.median(found))
+
+
+def test_a_clone_speaks_at_the_pitch_of_its_person(tts_model: TtsModel) -> None:
+    """By the shipped model, of two of its own voices in another sentence."""
+    text = "He drew a circle in the sand with a stick, and then he walked along the shore to the harbour."
+    said = dict[str, float]()
+    for name in ("hugo", "clara"):
+        person = heard(say(tts_model, text, SpeakOptions(voice=name, seed=1)))
+        clone = tts_model.clone(f"like-{name}", person, tts_model.sample_rate).id
+        other = heard(say(tts_model, "The river rose quickly after the storm.", SpeakOptions(voice=clone, seed=1)))
+        said[name] = pitch(other, tts_model.sample_rate)
+        tts_model.voices.delete(clone)
+    assert 80 < said["hugo"] < 150 < said["clara"] < 280
 
 
 def test_two_daemons_may_share_a_directory(tts_model: TtsModel, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def make(
     voices, rng = Voices(weights / "voices.safetensors", where), np.random.default_rng([seed, number, 0])
     wanted = hours / count
     # Of few hours, batches are smaller: what waits in them until the end is less.
-    batches = Batches(model, voices, where, _ROWS, min(_BATCH_SECONDS, max(wanted * 3600 / 800, 8.0)))
+    batches = Batches(model, voices, where, _ROWS, min(_BATCH_SECONDS, max(wanted * 3600 / 200, 8.0)))
     spoken_by = any_voice(voices, rng) if hearing else few_and_many(voices, rng, others)
     writer: Writer = HearingWriter(hearing, number) if hearing else SpeakingWriter(speaking or Path(), number)
     writing = Writing(writer)

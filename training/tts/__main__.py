@@ -32,7 +32,7 @@ def train_words(*, text: Path, out: Path) -> None:
 
 def take_shipped(folder: Path, /, *, out: Path) -> None:
     """Weights of a shipped model directory, to begin from: codec.safetensors (its encoder has learnt nothing) and
-    model.safetensors (nor has its speaker encoder)."""
+    model.safetensors."""
     from training.tts.shipped import shipped_decoder, shipped_talker
 
     codec, talker = Codec(CONFIG.codec), Talker(CONFIG.talker, CONFIG.codec, CONFIG.speaker)

@@ -1,5 +1,5 @@
-"""Weights back from a shipped model directory, to go on from: the codec's decoder (ONNX), talker and predictor (GGUF
-and tables of rows). What does not ship is not there: the codec's encoder and phone head.
+"""Weights back from a shipped model directory, to go on from: the codec's decoder and the speaker encoder (ONNX),
+talker and predictor (GGUF and tables of rows). What does not ship is not there: the codec's encoder and phone head.
 
 For the next run, where the float16 checkpoint is gone. Needs `onnx` and `gguf`. What comes back is what was shipped:
 every weight within half a quantisation step of the checkpoint's.
@@ -16,9 +16,10 @@ from torch import Tensor
 
 from export.tts.codec import CodecDecoder
 from export.tts.codec_dims import CodecDims
+from export.tts.speaker_encoder import SpeakerEncoder
 from training.shipped import stack_weights
 from training.tts.codec import ENCODING
-from training.tts.config import RATE, CodecShape, Config
+from training.tts.config import RATE, CodecShape, Config, SpeakerShape
 from training.tts.decoder import Decoder
 from training.tts.talker import ENCODER, Talker
 
@@ -95,7 +96,7 @@ def shipped_decoder(folder: Path, shape: CodecShape) -> dict[str, Tensor]:
 
 
 def shipped_talker(folder: Path, config: Config) -> dict[str, Tensor]:
-    """The state dict of a `Talker` of that shape, without the speaker encoder, float32.
+    """The state dict of a `Talker` of that shape, float32; without the speaker encoder where none ships.
 
     Raises:
         ValueError: a file is not of that shape.
@@ -118,10 +119,22 @@ def shipped_talker(folder: Path, config: Config) -> dict[str, Tensor]:
     weights[f"{predictor}small_to_mtp_projection.weight"] = _table(folder / "predictor_weight.npy").T.contiguous()
     weights[f"{predictor}small_to_mtp_projection.bias"] = _table(folder / "predictor_bias.npy")
     weights |= _text(_table(folder / "text_rows.npy"), t.text_hidden_size)
+    if (graph := folder / "speaker_encoder.onnx").exists():
+        weights |= _speaker_encoder(graph, [name for name in wanted if name.startswith(ENCODER)], config.speaker)
+    else:
+        wanted = {name: tensor for name, tensor in wanted.items() if not name.startswith(ENCODER)}
     for name, tensor in wanted.items():
-        if not name.startswith(ENCODER) and (name not in weights or weights[name].shape != tensor.shape):
+        if name not in weights or weights[name].shape != tensor.shape:
             raise ValueError(f"{folder}: {name} is not {list(tensor.shape)}")
     return weights
+
+
+def _speaker_encoder(path: Path, names: list[str], shape: SpeakerShape) -> dict[str, Tensor]:
+    """What an exported graph holds, under training's names: the exporter is given a name's place for each tensor."""
+    graph = graph_tensors(path)
+    scales = [shape.enc_res2net_scale] * (len(shape.enc_channels) - 2)
+    places = SpeakerEncoder(lambda name: np.full((1, 1, 1), names.index(name), np.float32), scales, shape.enc_dilations)
+    return {names[int(place)]: torch.from_numpy(graph[name]) for name, place in places.named_buffers()}
 
 
 def _table(path: Path) -> Tensor:

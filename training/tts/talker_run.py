@@ -46,6 +46,8 @@ class TalkerRun(Given):
 class TalkerTrainer(Trainer):
     """Owns the talker and its steps."""
 
+    save_every = 180.0  # a score takes 12 s
+
     def __init__(self, config: Config, run: TalkerRun) -> None:
         t = config.talker_training
         super().__init__("talker", run, config, MEASURES, t.seed)
