@@ -3,14 +3,15 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from codec.voices import Voices
 from engines.manifest import read_tts
 from tests.clients.conftest import Daemon
 from tests.clips import DATA
 from tests.commands.conftest import Run
+
+CLIP = min((DATA / "clips").iterdir())
+GOLDEN = Path(__file__).parents[1] / "golden" / "speaking"
 
 
 def test_the_voices_of_a_model_are_listed(hearsay: Run, tts_directory: Path):
@@ -25,11 +26,9 @@ def test_the_voices_of_a_model_are_listed(hearsay: Run, tts_directory: Path):
     assert [entry["id"] for entry in objects] == expected and {entry["kind"] for entry in objects} == {"preset"}
 
 
-def test_a_stored_voice_is_listed_spoken_with_and_removed(hearsay: Run, tts_directory: Path, tmp_path: Path):
-    """What another model's encoder stored for this one; the user's directory is the tests' own."""
-    manifest = read_tts(tts_directory)
-    voices = Voices(manifest, tmp_path / "share" / "hearsay" / "voices")
-    voices.store("grandma", np.full(manifest.talker.width, 0.1, np.float32))
+def test_a_voice_is_added_spoken_with_and_removed(hearsay: Run, tts_directory: Path, tmp_path: Path):
+    """From a recording; the user's directory is the tests' own."""
+    assert hearsay("voices", "add", "grandma", CLIP, "--tts-model", tts_directory).stdout == "added grandma\n"
     listed = hearsay("voices", "--tts-model", tts_directory).stdout.splitlines()
     assert listed[-1].split() == ["grandma", "cloned", "grandma"]
     said = hearsay("say", "Good evening.", "--voice", "grandma", "--tts-model", tts_directory, "-o", tmp_path / "a.wav")
@@ -39,31 +38,33 @@ def test_a_stored_voice_is_listed_spoken_with_and_removed(hearsay: Run, tts_dire
 
 
 def test_what_cannot_be_added_or_removed_is_one_line(hearsay: Run, tts_directory: Path):
-    """A model without an encoder, a preset, a stranger."""
-    manifest = read_tts(tts_directory)
-    preset = next(iter(manifest.voices))
-    clip = next((DATA / "clips").iterdir())
-    calls = [("remove", preset, "cannot be deleted"), ("remove", "nobody", "no stored voice 'nobody'")]
-    if manifest.speaker_encoder is None:
-        calls.append(("add", "me", "cannot clone"))
-    for verb, name, message in calls:
-        done = hearsay("voices", verb, name, *([clip] if verb == "add" else []), "--tts-model", tts_directory)
+    """A preset, a stranger, a model without an encoder."""
+    preset = next(iter(read_tts(tts_directory).voices))
+    for verb, name, model, message in (
+        ("remove", preset, tts_directory, "cannot be deleted"),
+        ("remove", "nobody", tts_directory, "no stored voice 'nobody'"),
+        ("add", preset, tts_directory, "is a preset"),
+        ("add", "me", GOLDEN, "cannot clone"),
+    ):
+        done = hearsay("voices", verb, name, *([CLIP] if verb == "add" else []), "--tts-model", model)
         assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_the_voices_of_a_daemon(hearsay: Run, talking_url: str, tts_directory: Path):
-    """The same list; what it refuses is told in its own words."""
+    """The same list, one more while it is kept there; what it refuses is told in its own words."""
     here = hearsay("voices", "--tts-model", tts_directory, "--json").stdout
-    there = hearsay("voices", "--url", talking_url, "--json").stdout
-    assert there == here
+    assert hearsay("voices", "--url", talking_url, "--json").stdout == here
+    assert hearsay("voices", "add", "me", CLIP, "--url", talking_url).stdout == "added me\n"
+    assert hearsay("voices", "--url", talking_url).stdout.splitlines()[-1].split() == ["me", "cloned", "me"]
+    assert hearsay("voices", "remove", "me", "--url", talking_url).stdout == "removed me\n"
+    assert hearsay("voices", "--url", talking_url, "--json").stdout == here
     preset = json.loads(here.splitlines()[0])["id"]
     for verb, name, message in (
         ("remove", preset, "HTTP 400"),
         ("remove", "a/b", "HTTP 404"),
-        ("add", "me", "HTTP 400"),
+        ("add", preset, "HTTP 400"),
     ):
-        clip = [next((DATA / "clips").iterdir())] if verb == "add" else []
-        done = hearsay("voices", verb, name, *clip, "--url", talking_url)
+        done = hearsay("voices", verb, name, *([CLIP] if verb == "add" else []), "--url", talking_url)
         assert done.returncode == 1 and message in done.stderr, done.stderr
 
 
