@@ -23,6 +23,7 @@ from training.speech.takes import HEARING_RATE, RATE, Checked, hearing, plausibl
 from training.tts.config import FRAME, LABEL
 from training.tts.phones import NUMBER, SILENCE, UNKNOWN
 from training.tts.speech import Utterance, join, levelled
+from training.tts.text import speakable
 
 _FRAME_SECONDS = 0.025  # of a duration
 _SHARD_SECONDS = 600
@@ -173,7 +174,8 @@ class SpeakingWriter(Writer):
         wave = levelled(wave if voice.pitch == 1 else soxr.resample(wave, RATE * voice.pitch, RATE))
         labels = quiet_ends(frame_labels(order, durations, start, len(wave) // LABEL), wave)
         held_out = voice.held_out or zlib.crc32(order.text.encode()) % _HELD_OUT == 0
-        self._pieces.append((Utterance(order.spoken, voice.name, len(wave) // FRAME, held_out), wave, labels))
+        made = Utterance(speakable(order.spoken), voice.name, len(wave) // FRAME, held_out)
+        self._pieces.append((made, wave, labels))
 
     def path(self) -> Path:
         return self._folder / f"speech-{self._share:02d}-{self._shard:04d}.npz"

@@ -16,6 +16,7 @@ from training.tts.codec import Codec
 from training.tts.config import FRAME, LABEL, RATE
 from training.tts.phones import UNKNOWN
 from training.tts.speech import Speech, Utterance, join, levelled
+from training.tts.text import speakable
 
 _EVERY = 27
 
@@ -32,7 +33,7 @@ def read_recordings(tar: Path, every: int = _EVERY) -> Speech:
     pieces: list[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]] = []
     for row, data in rows:
         wave = levelled(decode(data, RATE, "float32"))
-        made = Utterance(row["text"], row["speaker"], len(wave) // FRAME, row["text"] in held)
+        made = Utterance(speakable(row["text"]), row["speaker"], len(wave) // FRAME, row["text"] in held)
         pieces.append((made, wave, np.full(len(wave) // LABEL, UNKNOWN, np.uint8)))
     return join(pieces)
 

@@ -14,7 +14,6 @@ from training.tts.prompt import Row, codec_ids, lay_out
 from training.tts.references import References
 from training.tts.speaker_encoder import like_recordings
 from training.tts.speech import Speech
-from training.tts.text import speakable
 from training.tts.tokenizer import text_ids
 
 IGNORE = -100
@@ -108,7 +107,7 @@ class Layout:
         language.
         """
         said = [codes.utterances[i] for i in wanted]
-        encoded = self._tokenizer.encode_batch([speakable(u.text) for u in said])
+        encoded = self._tokenizer.encode_batch([u.text for u in said])
         rows: dict[int, Row] = {}
         for i, utterance, tokens in zip(wanted, said, (one.ids for one in encoded), strict=True):
             own, place = utterance.speaker in self.codec.speakers, self.references.place(utterance)

@@ -20,7 +20,8 @@ LEVEL = 0.07  # root mean square of every utterance, full scale 1
 
 @dataclass(frozen=True)
 class Utterance:
-    """text: as it is said, no digits; frames: length in codec frames; held_out: never trained on."""
+    """text: as the talker reads it (`text.speakable`), "" where it cannot; frames: length in codec frames; held_out:
+    never trained on."""
 
     text: str
     speaker: str

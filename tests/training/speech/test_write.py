@@ -90,7 +90,7 @@ def test_speaking_shards_are_those_of_the_speaking_model(tmp_path: Path) -> None
     assert sorted(p.name for p in tmp_path.iterdir()) == ["speech-00-0000.npz", "speech-00-0001.npz"]
     shard = load(tmp_path / "speech-00-0000.npz")
     [(made, wave, labels)] = shard.pieces()
-    assert (made.text, made.speaker) == ("I go, yeah.", "clara")
+    assert (made.text, made.speaker) == (" i go, yeah.", "clara")
     assert len(wave) == made.frames * FRAME and len(labels) == made.frames * 4
     assert (labels[:4] == SILENCE).all() and (labels[-8:] == SILENCE).all() and labels[5] == NUMBER["I"]
 

@@ -256,21 +256,22 @@ def test_codes_come_back_as_they_were_saved(tmp_path: Path) -> None:
 
 
 def test_held_out_recordings_become_the_encoder_s_codes(tmp_path: Path) -> None:
-    """Of every second prompt, whatever its rate; whole frames. The shard that is trained on holds the same ones out."""
+    """Of every second prompt, whatever its rate; whole frames. The shard that is trained on holds the same ones out,
+    and has the texts as the talker reads them: none with digits."""
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
         for i, rate in enumerate((24000, 16000, 24000)):
             soundfile.write(tmp_path / f"{i}.wav", 0.1 * np.sin(np.arange(rate) / 9), rate)  # pyright: ignore
             tar.add(tmp_path / f"{i}.wav", f"./{i}.wav")
-        (tmp_path / "index.jsonl").write_text(
-            "".join(f'{{"file": "{i}.wav", "text": "{i}", "speaker": "ada"}}\n' for i in range(3))
-        )
+        rows = [{"file": f"{i}.wav", "text": text, "speaker": "ada"} for i, text in enumerate(("A.", "B 7", "C?"))]
+        (tmp_path / "index.jsonl").write_text("\n".join(map(json.dumps, rows)))
         tar.add(tmp_path / "index.jsonl", "./index.jsonl")
     assert write_codes(small(), [tmp_path / "a.tar"], tmp_path / "held-out.npz", 2) == 2
     found = read_codes(tmp_path / "held-out.npz")
     assert [one.file for one in found] == ["0.wav", "2.wav"] and [one.codes.shape for one in found] == [(13, 3)] * 2
     read_recordings(tmp_path / "a.tar", 2).save(tmp_path / "ada-0.npz")
     pieces = list(load(tmp_path / "ada-0.npz").pieces())
-    assert [u for u, _, _ in pieces] == [Utterance(str(i), "ada", 13, i != 1) for i in range(3)]
+    texts = ((" a.", True), ("", False), (" c?", True))
+    assert [u for u, _, _ in pieces] == [Utterance(text, "ada", 13, held) for text, held in texts]
     assert all(len(w) == 13 * 1920 and (x == UNKNOWN).all() and len(x) == 13 * 4 for _, w, x in pieces)
 
 
