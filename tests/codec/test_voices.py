@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from codec.clone import check_reference
 from codec.model import TtsModel
 from codec.options import OptionError, SpeakOptions
 from codec.voices import MAX_STORED, CannotClone, StoredVoice, Voices
@@ -131,6 +132,29 @@ def test_a_clone_speaks_at_the_pitch_of_its_person(tts_model: TtsModel) -> None:
         said[name] = pitch(other, tts_model.sample_rate)
         tts_model.voices.delete(clone)
     assert 80 < said["hugo"] < 150 < said["clara"] < 280
+
+
+def test_silence_in_a_recording_is_no_part_of_the_voice(tts_model: TtsModel) -> None:
+    """Around the speech and amid it, digital or with hiss; pauses stay. What is left must be long enough."""
+    rate = tts_model.sample_rate
+    person = heard(say(tts_model, "He drew a circle in the sand with a stick.", SpeakOptions(voice="hugo", seed=1)))
+    hiss = np.random.default_rng(3).standard_normal(8 * rate).astype(np.float32) * 3e-4
+    middle = len(person) // 2
+    plain = tts_model.clone("plain", person, rate).embedding
+    for silence in (np.zeros(8 * rate, np.float32), hiss):
+        for parts in ((silence, person, silence), (person[:middle], silence, person[middle:])):
+            found = tts_model.clone("amid", np.concatenate(parts), rate).embedding
+            alike = found @ plain / np.linalg.norm(found) / np.linalg.norm(plain)
+            assert alike > 0.8, alike
+        with pytest.raises(OptionError, match=r"^reference: 0\.6 s of sound, the rest is silence"):
+            tts_model.clone("amid", np.concatenate([silence, person[middle:][: rate * 2 // 5], silence]), rate)
+    soft = np.concatenate([np.zeros(20 * rate, np.float32), person * 0.04])
+    assert 0.5e-3 < np.sqrt(np.mean(soft**2)) < 1e-3
+    tts_model.clone("amid", soft, rate)  # loud enough where there is speech
+    paused = np.concatenate([person, hiss[: rate // 2], person])
+    assert check_reference(paused, rate, 30.0) is paused
+    for name in ("plain", "amid"):
+        tts_model.voices.delete(name)
 
 
 def test_two_daemons_may_share_a_directory(tts_model: TtsModel, tmp_path: Path) -> None:
