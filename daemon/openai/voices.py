@@ -7,7 +7,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.types import Receive, Scope, Send
 
 from audio.recording import RecordingError, open_recording
-from codec.clone import LONGEST_SECONDS, SHORTEST_SECONDS, beginning
+from codec.clone import LONGEST_SECONDS, beginning, check_length
 from codec.model import TtsModel
 from codec.voices import CannotClone, VoiceInfo
 from daemon import body
@@ -88,13 +88,10 @@ def _cloned(model: TtsModel, field: str, file: BinaryIO, name: str, text: str | 
     try:
         told = open_recording(file).seconds
         if told > LONGEST_SECONDS:
-            limits = f"it must be {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g} s"
-            raise Refused(400, "invalid_voice", f"{field}: {told:.1f} s of audio, {limits}", param=field)
-        heard = beginning(file, rate)
+            check_length(told)
+        return _find(model, model.clone(name, beginning(file, rate), rate, text).id)
     except RecordingError as error:
         raise Refused(400, "invalid_file", f"{field}: {error}", param=field) from None
-    try:
-        return _find(model, model.clone(name, heard, rate, text).id)
     except OptionError as error:
         wrong = field if error.field == "reference" else error.field
         raise Refused(400, "invalid_voice", f"{wrong}: {error.reason}", param=wrong) from None

@@ -268,6 +268,13 @@ def test_a_voice_that_cannot_be_made_says_why(
     assert len(cloning.get("/v1/audio/voices").json()["voices"]) == 2
 
 
+def test_a_file_that_is_frames_too_long_is_taken(cloning: httpx.Client) -> None:
+    """Of AAC thirty seconds are 30.02: to a tenth of a second, as the refusal of 30.1 tells it."""
+    assert add(cloning, recording(30.02)).status_code == 201
+    assert cloning.delete("/v1/audio/voices/me").status_code == 200
+    assert "audio_sample: 30.1 s of audio" in add(cloning, recording(30.06)).json()["error"]["message"]
+
+
 def test_a_wav_that_lies_about_its_length_is_bounded(cloning: httpx.Client) -> None:
     """A header that says one second before an hour of audio, and one that says nothing."""
     wav = bytearray(recording(600, rate=8_000))
