@@ -43,13 +43,17 @@ def list_voices(model: TtsModel = None, url: Url = None, key: Key = None, as_jso
             print(f"{voice.id:<24} {voice.kind:<8} {voice.name}")
 
 
-@app.command("add", epilog="Example: hearsay voices add grandma grandma.flac --text 'What she says in it.'")
+@app.command("add", epilog="Example: hearsay voices add grandma grandma.flac")
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its id from then on: a-z, 0-9, _ and -.")],
     recording: Annotated[Path, typer.Argument(metavar="FILE", help="1 to 30 s of one person speaking.")],
     text: Annotated[
         str | None,
-        typer.Option("--text", help="What is said in it (up to 15 s): a closer likeness.", show_default=False),
+        typer.Option(
+            "--text",
+            help="What is said in it (up to 15 s): a closer likeness. Needs a codec encoder.",
+            show_default=False,
+        ),
     ] = None,
     model: TtsModel = None,
     url: Url = None,
