@@ -60,7 +60,8 @@ class SpokenStream(Duplex):
     @property
     def _voice(self) -> str | None:
         """The name of who speaks; None: the model knows but one."""
-        return self._speech.speaker.options.voice or next(iter(self._loaded.model.manifest.voices), None)
+        asked = self._speech.speaker.options.voice
+        return asked.lower() if asked else next(iter(self._loaded.model.manifest.voices), None)
 
     def _warn(self, code: str, description: str) -> None:
         self._say(Warning(description, code))

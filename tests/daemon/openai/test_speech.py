@@ -230,7 +230,7 @@ def test_a_voice_is_added_heard_and_deleted(cloning: httpx.Client) -> None:
     }
     assert len(set(said.values())) == 3
     assert min(map(len, said.values())) > 3840
-    again, messages = Voice(str(cloning.base_url).rstrip("/")).speak(SHORT, voice="aunt-may")
+    again, messages = Voice(str(cloning.base_url).rstrip("/")).speak(SHORT, voice="Aunt-May")
     assert messages[0]["voice"] == "aunt-may"
     assert same(again, said["aunt-may"])
     for voice in ("aunt-may", "bob"):
