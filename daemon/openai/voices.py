@@ -109,7 +109,9 @@ def _delete(model: TtsModel, asked: str) -> None:
     try:
         model.voices.delete(voice.id)
     except OptionError as error:
-        raise Refused(400, "preset_voice", str(error), param=error.field) from None
+        _find(model, asked)  # somebody else may have deleted it meanwhile
+        code = "preset_voice" if voice.kind == "preset" else "invalid_voice"
+        raise Refused(400, code, str(error), param=error.field) from None
 
 
 def _shown(voice: VoiceInfo) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from audio.encoder import MEDIA_TYPES
 from codec.model import TtsModel
 from codec.talker import TalkerStep
+from codec.voices import Voices
 from daemon.loading import Loaded, Models
 from daemon.serve import Background
 from engines.batching import Owner
@@ -301,6 +302,21 @@ def test_a_model_that_cannot_clone_says_so(http: httpx.Client) -> None:
     assert "cannot clone voices: it has no speaker encoder" in answer.json()["error"]["message"]
     kept = http.delete("/v1/audio/voices/slt")
     assert (kept.status_code, kept.json()["error"]["code"]) == (400, "preset_voice")
+
+
+def test_of_two_who_delete_a_voice_the_later_one_is_told_that_it_is_gone(
+    cloning: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert add(cloning, name="bob").status_code == 201
+    delete = Voices.delete
+
+    def second(voices: Voices, name: str) -> None:
+        delete(voices, name)
+        delete(voices, name)
+
+    monkeypatch.setattr(Voices, "delete", second)
+    answer = cloning.delete("/v1/audio/voices/bob")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "voice_not_found")
 
 
 def test_places_are_free_again(talker: Background) -> None:
