@@ -151,6 +151,9 @@ def test_silence_in_a_recording_is_no_part_of_the_voice(tts_model: TtsModel) -> 
     soft = np.concatenate([np.zeros(20 * rate, np.float32), person * 0.04])
     assert 0.5e-3 < np.sqrt(np.mean(soft**2)) < 1e-3
     tts_model.clone("amid", soft, rate)  # loud enough where there is speech
+    knocked = person * 0.05
+    knocked[: rate // 50] = 0.9  # what is much louder for a moment makes no silence of the speech
+    assert check_reference(knocked, rate, 30.0) is knocked
     paused = np.concatenate([person, hiss[: rate // 2], person])
     assert check_reference(paused, rate, 30.0) is paused
     for name in ("plain", "amid"):
