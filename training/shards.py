@@ -20,6 +20,7 @@ import soxr
 from numpy.typing import NDArray
 
 from audio.ogg import mend
+from training.stages import Share
 
 RATE = 16000
 # Beginning of the index's corpus name (lower case) -> short source name; the first that fits wins.
@@ -87,9 +88,10 @@ def entries(path: Path) -> Iterator[tuple[dict[str, str], bytes]]:
             yield row, data.read()
 
 
-def read_shards(paths: Iterable[Path], processes: int = 2, lang: str = "en") -> list[Clip]:
-    """Decode all clips of `paths` in the given language, in shard order."""
-    rows = [entry for path in paths for entry in entries(path) if entry[0]["lang"] == lang]
+def read_shards(paths: Iterable[Path], processes: int = 2, share: Share = (0, 1), lang: str = "en") -> list[Clip]:
+    """Decode the clips of `paths` in the given language, in shard order; share: (K, N), every Nth from the Kth on."""
+    number, count = share
+    rows = [entry for path in paths for entry in entries(path) if entry[0]["lang"] == lang][number::count]
     with ProcessPoolExecutor(processes) as pool:
         decoded = list(pool.map(decode, [data for _, data in rows], chunksize=64))
     return [

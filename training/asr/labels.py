@@ -80,7 +80,7 @@ def write_labels(
     teach: Teach, shards: Sequence[Path], never: Sequence[Path], out: Path, share: tuple[int, int], processes: int
 ) -> None:
     """Label every `share[1]`-th clip from the `share[0]`-th on; clips without a label get the text ""."""
-    clips = read_shards(shards, processes)[share[0] :: share[1]]
+    clips = read_shards(shards, processes, share)
     rows = [json.loads(line) for path in never for line in path.read_text().splitlines()]
     known = frozenset(transcript(row["text"]) for row in rows)
     kept = 0
