@@ -69,6 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
         threads=given.threads,
         limit=given.limit,
         spoken=given.spoken,
+        beside=given.beside,
         sentences=given.sentences,
         peers=peers,
         voice=given.voice,
@@ -117,6 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--sentences", type=Path, help="what the speaking model says instead of the 500: a file, one a line")
     add("--voice", help="who says the sentences (the voice of the recordings, if the model has it)")
     add("--spoken", type=Path, help="folder for the sentences that the speaking model says, as WAV files")
+    add("--beside", type=Path, help="folder of another's WAV files of them, named 000….wav in their order")
     add("--json", type=Path, help="file for all rows with the texts and figures behind them")
     return parser
 

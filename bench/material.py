@@ -32,6 +32,7 @@ class Material:
         threads: thread budget of model calls; None for the CPUs this process may use.
         limit: most clips of a corpus, and most sentences, for quick looks.
         spoken: folder that keeps what the speaking model says.
+        beside: folder of the same sentences as another says them, WAV files whose names begin as those there.
         sentences: file of what the speaking model says, one sentence a line; None for the 500 (bench/sentences.py).
         peers: recognisers that hear beside the model: names of ``bench.peers.PEERS``.
         voice: who speaks; None for the voice of the recordings, where the model has it, else its first.
@@ -46,6 +47,7 @@ class Material:
     threads: int | None = None
     limit: int | None = None
     spoken: Path | None = None
+    beside: Path | None = None
     sentences: Path | None = None
     peers: Sequence[str] = ()
     voice: str | None = None

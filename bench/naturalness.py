@@ -50,12 +50,14 @@ def opinions(waves: Sequence[Floats], progress: Progress) -> tuple[float, float]
     return float(natural), float(overall)
 
 
-def natural_row(spoken: Sequence[Floats], recorded: Sequence[Floats], voice: str, progress: Progress) -> Row:
-    """Naturalness of what the model says, beside that of recordings of a person."""
-    said, other = opinions(spoken, progress)
-    people = opinions(recorded, progress)
+def natural_row(
+    spoken: Sequence[Floats], recorded: Sequence[Floats], other: Sequence[Floats], voice: str, progress: Progress
+) -> Row:
+    """Naturalness of what the model says, beside that of recordings of a person and of what another model says."""
+    said, overall = opinions(spoken, progress)
+    note = f"distillmos; DNSMOS {overall:.2f}"
+    for what, waves in (("recordings of a person", recorded), ("sentences by the other", other)):
+        if waves:
+            note += "; {} {} {:.2f}, {:.2f}".format(len(waves), what, *opinions(waves, progress))
     name = f"naturalness of {len(spoken)} sentences by {voice}"
-    notes = (
-        f"distillmos; DNSMOS {other:.2f}; {len(recorded)} recordings of a person {people[0]:.2f}, {people[1]:.2f}",
-    )
-    return Row(name, f"{said:.2f}", f"≥ {GOAL}", said >= GOAL, notes, {"natural": said, "dnsmos": other})
+    return Row(name, f"{said:.2f}", f"≥ {GOAL}", said >= GOAL, (note,), {"natural": said, "dnsmos": overall})

@@ -2,7 +2,7 @@
 and what it skips."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,14 +13,15 @@ from bench.peers import PEERS, hear
 from bench.recordings import HeldOut, held_out, wave
 from bench.row import NotMeasured, Row, percent
 from bench.slips import slips
-from bench.spoken import RATE, Spoken, odd_lengths, say_all
+from bench.spoken import RATE, Spoken, beside, odd_lengths, say_all
 from bench.wer import rate, read
 
 UNSEEN: Final = "everyday"
 """The kind of sentence that intelligibility is measured on."""
 OURS: Final = 1.3
 THEIRS: Final = 1.2
-"""Most error rate on what the model says, as a multiple of that on the recordings: our ear, and the others."""
+"""Most error rate on what the model says, as a multiple of that on the recordings: our ear, and the others. The latter
+also of that on what another model says (``--beside``)."""
 FAILURES: Final = 2
 
 
@@ -34,6 +35,7 @@ class Both:
 
 def speaking_rows(material: Material) -> list[Row]:
     """Rows of intelligibility, one an ear; one of naturalness, one of failures."""
+    other = beside(material)
     spoken, voice = say_all(material)
     recorded = held_out(material)
     clips = [*recorded.tests, *recorded.takes]
@@ -48,8 +50,8 @@ def speaking_rows(material: Material) -> list[Row]:
         for i in range(len(waves))
         if i >= len(spoken) or spoken[i].sentence.kind == UNSEEN or slips(spoken[i].text, ours[i], ours[i])
     ]
-    natural = natural_of(waves[: len(spoken)], waves[len(spoken) :], voice)
-    judged = judge_rows(material, spoken, recorded, waves)
+    natural = natural_of(waves[: len(spoken)], waves[len(spoken) :], list(other.values()), voice)
+    judged = judge_rows(material, spoken, recorded, waves, other)
     theirs: list[str | None] = [None] * len(waves)
     try:
         with progress("pocketsphinx") as report:
@@ -61,17 +63,28 @@ def speaking_rows(material: Material) -> list[Row]:
     return [*intelligible_rows(spoken, recorded, both, voice), *judged, natural, failure_row(spoken, recorded, both)]
 
 
-def judge_rows(material: Material, spoken: list[Spoken], recorded: HeldOut, waves: Sequence[Floats]) -> list[Row]:
-    """Errors of each peer on unseen sentences against those on all recordings; ``waves`` has both, in that order."""
+def judge_rows(
+    material: Material, spoken: list[Spoken], recorded: HeldOut, waves: Sequence[Floats], other: Mapping[int, Floats]
+) -> list[Row]:
+    """Errors of each peer on unseen sentences against those on all recordings, and on those that another says too
+    against the other's; ``waves``: of all that was spoken, then of the recordings; ``other``: by sentence."""
     unseen = [i for i, one in enumerate(spoken) if one.sentence.kind == UNSEEN]
+    both = [i for i in unseen if i in other]
     clips = [*recorded.tests, *recorded.takes]
     rows = list[Row]()
     for peer in material.present:
+        asked = [*(waves[i] for i in unseen), *waves[len(spoken) :], *(other[i] for i in both)]
         with progress(f"{peer.name} on speech") as report:
-            heard = [one.text for one in hear(peer, [*(waves[i] for i in unseen), *waves[len(spoken) :]], report)]
-        said = rate(zip((spoken[i].text for i in unseen), map(_read, heard), strict=False))
-        base = rate((_read(clip.text), _read(text)) for clip, text in zip(clips, heard[len(unseen) :], strict=True))
-        rows.append(_row(peer.name, said, base, THEIRS, len(unseen), len(clips)))
+            heard = [_read(one.text) for one in hear(peer, asked, report)]
+        mine, people, others = heard[: len(unseen)], heard[len(unseen) : len(unseen) + len(clips)], heard[-len(both) :]
+        base = rate((_read(clip.text), text) for clip, text in zip(clips, people, strict=True))
+        said = dict(zip(unseen, mine, strict=True))
+        wrong = rate((spoken[i].text, said[i]) for i in unseen)
+        rows.append(_row(peer.name, wrong, base, THEIRS, f"{len(unseen)} sentences, {len(clips)} recordings"))
+        if both:
+            wrong = rate((spoken[i].text, said[i]) for i in both)
+            base = rate((spoken[i].text, text) for i, text in zip(both, others, strict=True))
+            rows.append(_row(peer.name, wrong, base, THEIRS, f"{len(both)} sentences beside {material.beside}"))
     return rows
 
 
@@ -79,11 +92,11 @@ def _read(text: str) -> str:
     return " ".join(read(text))
 
 
-def natural_of(spoken: list[Floats], recorded: list[Floats], voice: str) -> Row:
+def natural_of(spoken: list[Floats], recorded: list[Floats], other: list[Floats], voice: str) -> Row:
     """The row of naturalness, or why it is not measured."""
     try:
         with progress("naturalness") as report:
-            return natural_row(spoken, recorded, voice, report)
+            return natural_row(spoken, recorded, other, voice, report)
     except NotMeasured as reason:
         return Row("naturalness", "not measured", "", False, (str(reason),))
 
@@ -107,9 +120,11 @@ def intelligible_rows(spoken: list[Spoken], recorded: HeldOut, both: Both, voice
 
     # Our ear was trained on the voice's own shard, held-out takes included: only the test split is new to both.
     tests = len(recorded.tests)
-    rows = [_row("our ear", *rates(both.ours, tests), OURS, len(unseen), tests, f"said by the voice {voice}")]
+    of = f"{len(unseen)} sentences, {tests} recordings"
+    rows = [_row("our ear", *rates(both.ours, tests), OURS, of, f"said by the voice {voice}")]
     if both.theirs:
-        rows.append(_row("pocketsphinx", *rates(both.theirs, len(clips)), THEIRS, len(unseen), len(clips)))
+        of = f"{len(unseen)} sentences, {len(clips)} recordings"
+        rows.append(_row("pocketsphinx", *rates(both.theirs, len(clips)), THEIRS, of))
     kinds = Counter(one.sentence.kind for one in spoken)
     by_kind = {
         kind: rate((o.text, t) for o, t in zip(spoken, both.ours, strict=False) if o.sentence.kind == kind)
@@ -123,10 +138,10 @@ def intelligible_rows(spoken: list[Spoken], recorded: HeldOut, both: Both, voice
     return rows
 
 
-def _row(ear: str, said: float, base: float, factor: float, count: int, clips: int, *notes: str) -> Row:
+def _row(ear: str, said: float, base: float, factor: float, of: str, *notes: str) -> Row:
     ratio = said / base if base else float("inf")
     reached = f"{percent(said)} = {ratio:.2f} × {percent(base)}"
-    name = f"said, WER by {ear} ({count} sentences, {clips} recordings)"
+    name = f"said, WER by {ear} ({of})"
     return Row(name, reached, f"≤ {factor} ×", ratio <= factor, notes, {"said": said, "recorded": base})
 
 

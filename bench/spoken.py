@@ -13,6 +13,7 @@ import soxr
 
 from bench.material import Material, progress
 from bench.recordings import VOICE
+from bench.row import NotMeasured
 from bench.sentences import Sentence, read, sentences
 from bench.wer import normalize
 from codec.events import AudioChunk, PieceMark
@@ -114,3 +115,23 @@ def _keep(spoken: list[Spoken], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for i, one in enumerate(spoken):
         soundfile.write(str(folder / f"{i:03d}-{one.sentence.kind}.wav"), one.wave, RATE)  # pyright: ignore[reportUnknownMemberType]
+
+
+def beside(material: Material) -> dict[int, Floats]:
+    """The sentences that another says, by their places: float32 [n] at :data:`RATE`.
+
+    Raises:
+        NotMeasured: none is there.
+    """
+    import soundfile
+
+    if material.beside is None:
+        return {}
+    found = dict[int, Floats]()
+    for path in sorted(material.beside.glob("[0-9][0-9][0-9]*.wav")):
+        samples, rate = soundfile.read(str(path), dtype="float32", always_2d=True)  # pyright: ignore[reportUnknownMemberType]
+        wave: Any = samples[:, 0]
+        found[int(path.name[:3])] = wave if rate == RATE else np.asarray(_soxr.resample(wave, rate, RATE), np.float32)
+    if not found:
+        raise NotMeasured(f"--beside {material.beside}: no 000.wav …")
+    return found

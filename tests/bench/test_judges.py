@@ -71,7 +71,7 @@ if find_spec("distillmos"):  # the extra `natural`
     def test_people_sound_natural_and_noise_does_not(voice: Path) -> None:
         waves = [recordings.wave(clip, RATE) for clip in recordings.held_out(Material(voice, [])).tests]
         noise = np.random.default_rng(0).normal(0, 0.1, 2 * RATE).astype(np.float32)
-        row = natural_row([noise], waves, "nobody", no_progress)
+        row = natural_row([noise], waves, [noise], "nobody", no_progress)
         people, _ = opinions(waves, no_progress)
         assert people > row.details["natural"] + 0.5 and not row.met
 
@@ -96,11 +96,14 @@ def test_each_that_is_here_hears_most_words(voice: Path, name: str) -> None:
 
 
 def test_what_is_said_is_judged_against_recordings(voice: Path) -> None:
-    """Recordings of the test split instead of sentences: the judge finds them as good as themselves."""
+    """Recordings of the test split instead of sentences: the judge finds them as good as themselves, and better than
+    another's of which one is silent."""
     tests = recordings.held_out(Material(voice, [])).tests
     waves = [recordings.wave(clip, RATE) for clip in tests]
     spoken = [Spoken(Sentence(c.text, "everyday"), c.text, w, ()) for c, w in zip(tests, waves, strict=True)]
     material = Material(voice, [], peers=["pocketsphinx"])
-    (row,) = judge_rows(material, spoken, recordings.HeldOut(tests, []), [*waves, *waves])
+    other = {1: waves[1], 2: np.zeros(RATE, np.float32)}
+    row, beside = judge_rows(material, spoken, recordings.HeldOut(tests, []), [*waves, *waves], other)
     assert row.details["said"] == row.details["recorded"] > 0 and row.met
     assert "pocketsphinx" in row.name and "3 sentences, 3 recordings" in row.name
+    assert beside.details["said"] < beside.details["recorded"] and beside.met and "2 sentences beside" in beside.name

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 
 from bench import codec_quality, recordings
 from bench import sentences as sentences_module
@@ -12,7 +13,7 @@ from bench.recordings import HeldOut
 from bench.row import NotMeasured
 from bench.sentences import Sentence, read
 from bench.speaking import Both, failure_row, intelligible_rows
-from bench.spoken import RATE, Spoken, odd_lengths, say_all
+from bench.spoken import RATE, Spoken, beside, odd_lengths, say_all
 from bench.wer import normalize
 from tests.bench.conftest import codes_file
 
@@ -140,3 +141,15 @@ def test_the_other_numbers_are_not_the_evaluations_own() -> None:
     """180 different ones, none of the 500."""
     numbers = {one.text for one in read(Path(sentences_module.__file__).parent / "numbers.txt")}
     assert len(numbers) == 180 and not numbers & {one.text for one in sentences_module.sentences()}
+
+
+def test_what_another_says_lies_in_a_folder(tmp_path: Path) -> None:
+    """By its place among the sentences, at any rate, whatever else its name says."""
+    soundfile.write(tmp_path / "007-everyday.wav", np.full((24_000, 2), 0.25), 24_000)
+    soundfile.write(tmp_path / "012.wav", np.zeros(RATE), RATE)
+    found = beside(Material(tmp_path, [], beside=tmp_path))
+    assert sorted(found) == [7, 12] and all(len(w) == RATE and w.dtype == np.float32 for w in found.values())
+    assert found[7][RATE // 2] == pytest.approx(0.25, abs=1e-3)
+    assert beside(Material(tmp_path, [])) == {}
+    with pytest.raises(NotMeasured, match="--beside"):
+        beside(Material(tmp_path, [], beside=tmp_path / "nowhere"))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from training.speech.make import make
 from training.speech.modern import modern
+from training.speech.say import say
 from training.speech.text import write
 from training.stages import asked
 from training.transcript import lines_of
@@ -34,7 +35,7 @@ def prepare(text: tuple[Path, ...], /, *, out: Path) -> None:
     print(f"{len(script.texts)} sentences, {left_out} left out; aligned {aligned}")
 
 
-STAGES = {"modern": modern, "text": write, "convert": convert, "prepare": prepare, "make": make}
+STAGES = {"modern": modern, "text": write, "convert": convert, "prepare": prepare, "make": make, "say": say}
 
 if __name__ == "__main__":
     asked("training.speech", __doc__, STAGES)()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 from safetensors.torch import save_file
 
@@ -13,6 +14,7 @@ from training.checkpoint import save_weights
 from training.speech.batches import STEP, Batches, Order, Said
 from training.speech.kokoro import Kokoro
 from training.speech.make import few_and_many
+from training.speech.say import said
 from training.speech.sound import Source, snaked, styled
 from training.speech.voices import OWN, Voice, Voices
 from training.speech.weights import FILE, load
@@ -82,6 +84,20 @@ def test_weights_come_back(model: Kokoro, tmp_path: Path) -> None:
     again = load(tmp_path).state_dict()
     for name, value in state.items():
         assert (again[name] - value).abs().max() <= value.abs().max() / 1000
+
+
+def test_given_sentences_are_said_into_a_folder(model: Kokoro, voices: Voices, tmp_path: Path) -> None:
+    save_weights(model.state_dict(), tmp_path / FILE)
+    save_file({name: torch.zeros(510, 256).half() for name in voices.names}, tmp_path / "voices.safetensors")
+
+    class Reader:
+        def tokens(self, text: str, accent: str) -> list[int]:
+            assert accent == "en-gb"
+            return [int(n) for n in text.split()]
+
+    said(["50 51", "52 53 54"], tmp_path, "owen", tmp_path / "out", Reader())  # type: ignore[arg-type]  # of its kind
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["000.wav", "001.wav"]
+    assert soundfile.info(tmp_path / "out" / "001.wav").samplerate == 24_000
 
 
 def test_mixtures_are_weighted_means_of_voices(voices: Voices) -> None:
