@@ -32,7 +32,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Regularisation:
-    """What keeps twenty hours of real speech from being learnt by heart."""
+    """What keeps forty hours of real speech from being learnt by heart."""
 
     dropout: float = 0.08
     drop_path: float = 0.08  # a residual branch of a row skipped, encoder only
