@@ -50,7 +50,9 @@ def speaking_rows(material: Material) -> list[Row]:
         for i in range(len(waves))
         if i >= len(spoken) or spoken[i].sentence.kind == UNSEEN or slips(spoken[i].text, ours[i], ours[i])
     ]
-    natural = natural_of(waves[: len(spoken)], waves[len(spoken) :], list(other.values()), voice)
+    natural = natural_of(
+        waves[: len(spoken)], waves[len(spoken) :], [other[i] for i in range(len(spoken)) if i in other], voice
+    )
     judged = judge_rows(material, spoken, recorded, waves, other)
     theirs: list[str | None] = [None] * len(waves)
     try:
@@ -76,15 +78,17 @@ def judge_rows(
         asked = [*(waves[i] for i in unseen), *waves[len(spoken) :], *(other[i] for i in both)]
         with progress(f"{peer.name} on speech") as report:
             heard = [_read(one.text) for one in hear(peer, asked, report)]
-        mine, people, others = heard[: len(unseen)], heard[len(unseen) : len(unseen) + len(clips)], heard[-len(both) :]
-        base = rate((_read(clip.text), text) for clip, text in zip(clips, people, strict=True))
-        said = dict(zip(unseen, mine, strict=True))
-        wrong = rate((spoken[i].text, said[i]) for i in unseen)
+        texts = iter(heard)
+        mine = {i: next(texts) for i in unseen}
+        base = rate([(_read(clip.text), next(texts)) for clip in clips])
+        wrong = rate((spoken[i].text, mine[i]) for i in unseen)
         rows.append(_row(peer.name, wrong, base, THEIRS, f"{len(unseen)} sentences, {len(clips)} recordings"))
-        if both:
-            wrong = rate((spoken[i].text, said[i]) for i in both)
-            base = rate((spoken[i].text, text) for i, text in zip(both, others, strict=True))
-            rows.append(_row(peer.name, wrong, base, THEIRS, f"{len(both)} sentences beside {material.beside}"))
+        if both and material.beside:
+            wrong, base = (
+                rate((spoken[i].text, mine[i]) for i in both),
+                rate([(spoken[i].text, next(texts)) for i in both]),
+            )
+            rows.append(_row(peer.name, wrong, base, THEIRS, f"{len(both)} sentences beside {material.beside.name}"))
     return rows
 
 

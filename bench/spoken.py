@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
+from audio.recording import RecordingError
+from bench.ear import path_sound
 from bench.material import Material, progress
 from bench.recordings import VOICE
 from bench.row import NotMeasured
@@ -121,17 +123,14 @@ def beside(material: Material) -> dict[int, Floats]:
     """The sentences that another says, by their places: float32 [n] at :data:`RATE`.
 
     Raises:
-        NotMeasured: none is there.
+        NotMeasured: none is there, or one cannot be read.
     """
-    import soundfile
-
     if material.beside is None:
         return {}
-    found = dict[int, Floats]()
-    for path in sorted(material.beside.glob("[0-9][0-9][0-9]*.wav")):
-        samples, rate = soundfile.read(str(path), dtype="float32", always_2d=True)  # pyright: ignore[reportUnknownMemberType]
-        wave: Any = samples[:, 0]
-        found[int(path.name[:3])] = wave if rate == RATE else np.asarray(_soxr.resample(wave, rate, RATE), np.float32)
-    if not found:
+    paths = sorted(material.beside.glob("[0-9][0-9][0-9]*.wav"))
+    if not paths:
         raise NotMeasured(f"--beside {material.beside}: no 000.wav …")
-    return found
+    try:
+        return {int(path.name[:3]): np.concatenate([*path_sound(path)(RATE)]) for path in paths}
+    except RecordingError as error:
+        raise NotMeasured(f"--beside {material.beside}: {error}") from error

@@ -101,9 +101,13 @@ def test_what_is_said_is_judged_against_recordings(voice: Path) -> None:
     tests = recordings.held_out(Material(voice, [])).tests
     waves = [recordings.wave(clip, RATE) for clip in tests]
     spoken = [Spoken(Sentence(c.text, "everyday"), c.text, w, ()) for c, w in zip(tests, waves, strict=True)]
-    material = Material(voice, [], peers=["pocketsphinx"])
+    material = Material(voice, [], peers=["pocketsphinx"], beside=voice / "another")
     other = {1: waves[1], 2: np.zeros(RATE, np.float32)}
     row, beside = judge_rows(material, spoken, recordings.HeldOut(tests, []), [*waves, *waves], other)
     assert row.details["said"] == row.details["recorded"] > 0 and row.met
     assert "pocketsphinx" in row.name and "3 sentences, 3 recordings" in row.name
-    assert beside.details["said"] < beside.details["recorded"] and beside.met and "2 sentences beside" in beside.name
+    assert (
+        beside.details["said"] < beside.details["recorded"]
+        and beside.met
+        and "2 sentences beside another" in beside.name
+    )

@@ -153,3 +153,6 @@ def test_what_another_says_lies_in_a_folder(tmp_path: Path) -> None:
     assert beside(Material(tmp_path, [])) == {}
     with pytest.raises(NotMeasured, match="--beside"):
         beside(Material(tmp_path, [], beside=tmp_path / "nowhere"))
+    (tmp_path / "013.wav").write_bytes(b"no sound")
+    with pytest.raises(NotMeasured, match="--beside"):
+        beside(Material(tmp_path, [], beside=tmp_path))

@@ -23,13 +23,10 @@ def convert(packages: Path, out: Path, /) -> None:
 
 def prepare(text: tuple[Path, ...], /, *, out: Path) -> None:
     """Sentences to phonemes (needs espeak-ng). text: `written<TAB>spoken` a line, or just what is written; .xz too."""
-    import espeakng_loader
-
     from training.speech.phonemes import Phonemes
     from training.speech.script import prepared
 
-    phonemes = Phonemes(Path(espeakng_loader.get_library_path()), Path(espeakng_loader.get_data_path()))
-    script, left_out = prepared([line for path in text for line in lines_of(path)], phonemes)
+    script, left_out = prepared([line for path in text for line in lines_of(path)], Phonemes.packaged())
     script.save(out)
     aligned = ", ".join(f"{a.mean():.0%}" for a in script.aligned)
     print(f"{len(script.texts)} sentences, {left_out} left out; aligned {aligned}")

@@ -54,6 +54,13 @@ class Phonemes:
         self._library.espeak_TextToPhonemes.restype = ctypes.c_char_p
         self._accent = ""
 
+    @classmethod
+    def packaged(cls) -> "Phonemes":
+        """By the library that espeakng-loader brings."""
+        import espeakng_loader
+
+        return cls(Path(espeakng_loader.get_library_path()), Path(espeakng_loader.get_data_path()))
+
     def _ipa(self, text: str) -> str:
         rest = ctypes.c_char_p(text.encode())
         parts: list[str] = []
