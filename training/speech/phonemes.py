@@ -5,8 +5,10 @@ parted by SPACE; espeak joins some words ("of the"), so there may be fewer group
 """
 
 import ctypes
+import importlib
 import re
 from pathlib import Path
+from typing import Any
 
 VOCABULARY = {
     ";": 1, ":": 2, ",": 3, ".": 4, "!": 5, "?": 6, "—": 9, "…": 10, '"': 11, "(": 12, ")": 13, "“": 14, "”": 15,
@@ -57,9 +59,8 @@ class Phonemes:
     @classmethod
     def packaged(cls) -> "Phonemes":
         """By the library that espeakng-loader brings."""
-        import espeakng_loader
-
-        return cls(Path(espeakng_loader.get_library_path()), Path(espeakng_loader.get_data_path()))
+        loader: Any = importlib.import_module("espeakng_loader")  # only where speech for training is made
+        return cls(Path(loader.get_library_path()), Path(loader.get_data_path()))
 
     def _ipa(self, text: str) -> str:
         rest = ctypes.c_char_p(text.encode())
