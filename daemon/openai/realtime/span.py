@@ -1,4 +1,4 @@
-"""A stretch of a session's audio that one listener hears, with one set of options."""
+"""A span of a session's audio that one listener hears, with one set of options."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from daemon.hearing import MOST_FINALIZES, HearingStream
 from daemon.openai.realtime.spec import Spec
 
 
-class Stretch:
+class Span:
     """Audio that one listener hears. Until that is open, what comes waits here."""
 
     def __init__(self, spec: Spec, offset: float, *, apart: bool = False) -> None:
