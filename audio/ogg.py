@@ -6,9 +6,11 @@ checksums are sound, but libsndfile takes the change for the end of the stream, 
 
 import struct
 import zlib
-from typing import Final
+from typing import BinaryIO, Final
 
 _HEADER: Final = 27
+_BEGINS: Final = 2
+"""Flag of a stream's first page."""
 _REVERSED: Final = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
@@ -25,6 +27,21 @@ def begins_with(magic: bytes, data: bytes) -> bool:
     page = data[: begin + sum(data[_HEADER:begin])]
     sound = struct.pack("<I", checksum(page[:22] + bytes(4) + page[26:])) == page[22:26]
     return sound and page.startswith(magic, begin)
+
+
+def chained(file: BinaryIO, start: int) -> bool:
+    """Whether another stream begins behind the first one's beginning, at `start`: joined files, of which libsndfile
+    gives the first. Stops where no page is."""
+    first = True
+    while True:
+        file.seek(start)
+        head = file.read(_HEADER + 255)
+        if not head.startswith(b"OggS") or len(head) < _HEADER:
+            return False
+        if not first and head[5] & _BEGINS:
+            return True
+        segments = head[_HEADER : _HEADER + head[26]]
+        start, first = start + _HEADER + len(segments) + sum(segments), False
 
 
 def mend(data: bytes) -> bytes:

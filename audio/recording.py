@@ -3,13 +3,13 @@
 A file is heard as linear16, whatever it holds: so a file and a live session of the same samples meet the same numbers
 and give the same words. What a file is shows in its first bytes, and nothing else is tried: both libraries also read
 dozens of formats that nobody sends but who looks for their faults. libsndfile reads WAV, FLAC and Opus in Ogg; what it
-does not know of them, and all others, go through PyAV: 241 bytes of Vorbis make libsndfile's decoder overrun its
-thread's stack, and the tags of an MP3 keep it computing for hours. Blocking; for worker threads.
+does not know of them or would leave out, and all others, go through PyAV: 241 bytes of Vorbis make libsndfile's
+decoder overrun its thread's stack, and the tags of an MP3 keep it computing for hours. Blocking; for worker threads.
 """
 
 import os
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -34,8 +34,9 @@ from audio.ffmpeg import (
     opened,
     reason,
 )
-from audio.ogg import begins_with
+from audio.ogg import begins_with, chained
 from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples, Shape, bounded
+from audio.wav_header import MAX_HEADER, NotRaw, WavHeader
 
 BLOCK_SECONDS: Final = 1.0
 _UNKNOWN_FRAMES: Final = (1 << 63) - 1
@@ -108,12 +109,20 @@ def open_recording(source: Source) -> Recording:
     if isinstance(source, Path) and not source.is_file():
         raise RecordingError("it is a directory" if source.is_dir() else "there is no such file")
     name, start = _recognised(source)
-    if name not in _SOUND and not (name == "Ogg" and begins_with(b"OpusHead", _read(source, start, _PAGE_BYTES))):
+    if name == "Ogg":
+        with _bytes_of(source) as file:
+            file.seek(start)
+            by_libsndfile = begins_with(b"OpusHead", file.read(_PAGE_BYTES)) and not chained(file, start)
+    else:
+        by_libsndfile = name in _SOUND
+    if not by_libsndfile:
         return _open_av(source)
     try:
         with soundfile.SoundFile(_sound_source(source)) as info:
             rate, channels, frames = info.samplerate, info.channels, info.frames
     except (soundfile.LibsndfileError, RuntimeError, OSError):
+        return _open_av(source)
+    if frames == 0 and _cut_off(source):
         return _open_av(source)
     return _recording(source, rate, channels, 0 if frames == _UNKNOWN_FRAMES else frames, False)
 
@@ -197,8 +206,22 @@ def _recognised(source: Source) -> tuple[str, int]:
     return name, start
 
 
+def _cut_off(source: Source) -> bool:
+    """Whether a WAV's writer never came to tell how much it holds, and something stands there."""
+    first = _read(source, 0, MAX_HEADER)
+    try:
+        header = WavHeader.read(first)
+    except NotRaw:
+        return False
+    return header is not None and header.size is None and len(first) > header.start
+
+
+def _bytes_of(source: Source) -> AbstractContextManager[BinaryIO]:
+    return source.open("rb") if isinstance(source, Path) else nullcontext(source)
+
+
 def _read(source: Source, start: int, size: int) -> bytes:
-    with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
+    with _bytes_of(source) as file:
         file.seek(start)
         return file.read(size)
 
@@ -309,7 +332,7 @@ def _av(source: Source, wrong: str) -> Generator[tuple[Any, Patience]]:
     import av.error
 
     name, start = _recognised(source)
-    with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
+    with _bytes_of(source) as file:
         patient = Patient(file, READERS[name], start)
         patience = patient.patience
         try:

@@ -12,7 +12,7 @@ from audio.pcm import DecodeError, Shape
 
 _OTHERS: Final = {b"caff": "CAF", b"FORM": "AIFF"}
 """Containers that are told apart from raw audio, and not read from a stream."""
-_MAX_HEADER: Final = 1 << 16
+MAX_HEADER: Final = 1 << 16
 _ENCODINGS: Final = {(1, 16): "linear16", (3, 32): "float32", (6, 8): "alaw", (7, 8): "mulaw"}
 _EXTENSIBLE: Final = 0xFFFE
 _UNKNOWN_SIZES: Final = frozenset({0, 0xFFFFFFFF, 0x7FFFFFFF})
@@ -48,8 +48,8 @@ class WavHeader(NamedTuple):
                 if found is None:
                     raise NotRaw("a WAV header without a format chunk")
                 return cls(at, None if size in _UNKNOWN_SIZES else size, *found)
-            if at + size > _MAX_HEADER:
-                raise NotRaw(f"a WAV header of more than {_MAX_HEADER} bytes")
+            if at + size > MAX_HEADER:
+                raise NotRaw(f"a WAV header of more than {MAX_HEADER} bytes")
             if name == b"fmt " and len(data) >= at + size:
                 found = _format(data[at : at + size])
             at += size + size % 2

@@ -122,6 +122,29 @@ def test_a_long_wav_is_one_too(tmp_path: Path):
     assert open_recording(path).seconds == pytest.approx(1.5)
 
 
+def test_a_wav_whose_writer_was_cut_off_is_heard_to_its_end(tmp_path: Path):
+    """It still says that it holds nothing; one that holds nothing is empty."""
+    path = tmp_path / "a.wav"
+    soundfile.write(path, tone(16_000), 16_000)
+    whole = heard(open_recording(path))
+    content = bytearray(path.read_bytes())
+    assert content[36:40] == b"data"
+    content[40:44] = bytes(4)
+    path.write_bytes(content)
+    assert np.array_equal(heard(open_recording(path)), whole)
+    path.write_bytes(content[:44])
+    assert len(heard(open_recording(path))) == 0
+
+
+def test_joined_ogg_files_are_heard_to_the_end(tmp_path: Path):
+    """libsndfile would give the first."""
+    path = tmp_path / "a.ogg"
+    soundfile.write(path, tone(16_000), 16_000, format="OGG", subtype="OPUS")
+    path.write_bytes(2 * path.read_bytes())
+    joined = open_recording(path)
+    assert len(heard(joined)) / joined.sample_rate == pytest.approx(3.0, abs=0.05)
+
+
 def test_a_damaged_file_says_so(tmp_path: Path):
     """A FLAC with its middle overwritten fails while it is read, in words."""
     path = tmp_path / "a.flac"
