@@ -118,10 +118,14 @@ def forced_language(one: Mapping[str, str]) -> str | None:
 
 
 def keyterms(given: Given, warnings: list[str]) -> tuple[str, ...]:
-    """``keyterm`` and ``keywords`` together."""
-    if "keywords" in given:
-        warnings.append("keywords: taken as keyterms, their intensifiers are ignored")
-    return (*given.get("keyterm", ()), *(word.split(":")[0] for word in given.get("keywords", ())))
+    """``keyterm`` and ``keywords`` together; a keyword with a negative intensifier is to be heard less, which nothing
+    here does."""
+    boosted = [word.partition(":") for word in given.get("keywords", ())]
+    kept = [word for word, _, intensifier in boosted if not intensifier.strip().startswith("-")]
+    if boosted:
+        left_out = f", {len(boosted) - len(kept)} with a negative one left out" if len(kept) < len(boosted) else ""
+        warnings.append(f"keywords: taken as keyterms, their intensifiers are ignored{left_out}")
+    return (*given.get("keyterm", ()), *kept)
 
 
 def renamed(error: OptionError) -> Refused:

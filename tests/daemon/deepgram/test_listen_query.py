@@ -40,6 +40,12 @@ def test_everything_honoured() -> None:
     assert request.warnings == ("keywords: taken as keyterms, their intensifiers are ignored",)
 
 
+def test_a_keyword_to_be_heard_less_is_not_heard_more() -> None:
+    request = parse(f"{RAW}&keywords=Oslo:-2&keywords=Kyoto".encode(), "pocket")
+    assert request.options.keyterms == ("Kyoto",)
+    assert "1 with a negative one left out" in request.warnings[0]
+
+
 @pytest.mark.parametrize(
     ("value", "seconds"), [("false", None), ("true", ListenOptions().endpointing), ("300", 0.3), ("0.5", "error")]
 )
