@@ -57,7 +57,7 @@ class Gate:
             origin = self._check_origin(headers)
             if origin is not None and scope["type"] == "http":
                 if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
-                    await _preflight(origin, send)  # carries no key, by the browsers' rules
+                    await _preflight(origin, headers.get("access-control-request-headers", ""), send)  # carries no key, by the browsers' rules
                     return
                 send = _with_origin(origin, send)
             if not asked.keyless:
@@ -222,11 +222,12 @@ def _from_subprotocols(scope: Scope) -> Iterator[str]:
     scope["subprotocols"] = public
 
 
-async def _preflight(origin: str, send: Send) -> None:
+async def _preflight(origin: str, asked: str, send: Send) -> None:
+    """``asked``: the headers that the page's request will have; libraries add some of their own."""
     headers = [
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-allow-methods", b"GET, POST, DELETE"),
-        (b"access-control-allow-headers", b"authorization, content-type"),
+        (b"access-control-allow-headers", (asked or "authorization, content-type").encode("latin-1")),
         (b"access-control-max-age", str(_PREFLIGHT_SECONDS).encode()),
         (b"vary", b"Origin"),
     ]
@@ -239,6 +240,7 @@ def _with_origin(origin: str, send: Send) -> Send:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             headers["access-control-allow-origin"] = origin
+            headers["access-control-expose-headers"] = "*"
             headers.add_vary_header("Origin")
         await send(message)
 
