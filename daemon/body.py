@@ -99,8 +99,10 @@ def text(form: FormData, name: str, default: str = "") -> str:
     """A field of a form.
 
     Raises:
-        Refused: 400, it is a file.
+        Refused: 400, it is a file, or there are two.
     """
+    if len(form.getlist(name)) > 1:
+        raise wrong(name, f"{name}: given more than once")
     value = form.get(name, default)
     if not isinstance(value, str):
         raise wrong(name, f"{name}: a file where a text belongs")

@@ -354,7 +354,7 @@ def _speaker(model: TtsModel, options: SpeakOptions, strict: bool, warnings: lis
             other = voice is not None and matches(voice, OTHER_VOICES)
             if error.field == "voice" and (known or (other and not strict)):
                 if voice != "default":
-                    warnings.append(f"voice: {voice!a} is the first voice here")
+                    warnings.append(f"voice: {voice[:80]!a} is the first voice here")
                 options = replace(options, voice=None)
             elif error.field == "instructions" and options.instructions and not strict:
                 warnings.append(str(error))

@@ -134,8 +134,8 @@ def check_model(asked: str, loaded: str, aliases: tuple[str, ...], *, status: in
     if asked in ("", loaded, "default"):
         return []
     if not matches(asked, aliases):
-        raise Refused(status, "model_not_found", f"model: {asked!r} is not loaded; {loaded!r} is", param="model")
-    return [f"model: {asked!a} is {loaded} here"]
+        raise Refused(status, "model_not_found", f"model: {asked[:80]!r} is not loaded; {loaded!r} is", param="model")
+    return [f"model: {asked[:80]!a} is {loaded} here"]
 
 
 def warning_header(warnings: Collection[str]) -> list[tuple[bytes, bytes]]:
@@ -156,7 +156,7 @@ def named(asked: str, models: Models) -> str:
     if speaking is not None and (asked == speaking or matches(asked, SPEAKING_ALIASES)):
         return speaking
     loaded = f"{models.hearing.name!r}" + (f" and {speaking!r} are" if speaking else " is")
-    raise Refused(404, "model_not_found", f"model: {asked!r} is not loaded; {loaded}", param="model")
+    raise Refused(404, "model_not_found", f"model: {asked[:80]!r} is not loaded; {loaded}", param="model")
 
 
 def matches(asked: str, aliases: tuple[str, ...]) -> bool:

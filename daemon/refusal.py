@@ -20,6 +20,9 @@ _ERR_CODES: Final = {
     429: "TOO_MANY_REQUESTS",
 }
 
+_MOST_MESSAGE: Final = 1000
+"""Characters: a message repeats what was sent."""
+
 
 class Refused(Exception):
     """A request that is not served.
@@ -42,6 +45,7 @@ class Refused(Exception):
         retry_after: int | None = None,
         closes: bool = False,
     ) -> None:
+        message = message if len(message) <= _MOST_MESSAGE else message[:_MOST_MESSAGE] + "…"
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
         self.param, self.retry_after = param, retry_after

@@ -18,8 +18,8 @@ from daemon.hearing import MOST_FINALIZES, UNHEARD_BYTES, opened
 from daemon.hub import Hub
 from daemon.openai.realtime import server_events as wire
 from daemon.openai.realtime.items import new_id
-from daemon.openai.realtime.spec import Invalid, Spec
 from daemon.openai.realtime.span import Span
+from daemon.openai.realtime.spec import Invalid, Spec
 from daemon.openai.realtime.turn import Turn
 from daemon.paths import REALTIME
 from daemon.refusal import Refused

@@ -155,6 +155,7 @@ def test_silence_is_an_empty_text(daemon: Background, silence: bytes) -> None:
         ({"language": "tlh"}, 400, "language", "tlh"),
         ({"timestamp_granularities[]": "hour"}, 400, "timestamp_granularities[]", "each is word or segment"),
         ({"timestamp_granularities[]": "word"}, 400, "timestamp_granularities[]", "needs response_format verbose_json"),
+        ({"language": ["en", "en"]}, 400, "language", "given more than once"),
         ({"colour": "blue"}, 400, "colour", "colour: no such field"),
         ({"prompt": "word " * 201}, 400, "prompt", "prompt: 201 words, the limit is 200"),
         ({"keywords[]": "word " * 201}, 400, "keywords[]", "keywords[]: 201 words, the limit is 200"),
@@ -163,7 +164,7 @@ def test_silence_is_an_empty_text(daemon: Background, silence: bytes) -> None:
     ],
 )
 def test_a_wrong_field_is_named(
-    daemon: Background, wav: bytes, fields: dict[str, str], status: int, param: str, says: str
+    daemon: Background, wav: bytes, fields: dict[str, Any], status: int, param: str, says: str
 ) -> None:
     answer = ask(daemon.url, wav, **fields)
     error = answer.json()["error"]
