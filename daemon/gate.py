@@ -57,7 +57,8 @@ class Gate:
             origin = self._check_origin(headers)
             if origin is not None and scope["type"] == "http":
                 if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
-                    await _preflight(origin, headers.get("access-control-request-headers", ""), send)  # carries no key, by the browsers' rules
+                    # It carries no key, by the browsers' rules.
+                    await _preflight(origin, headers.get("access-control-request-headers", ""), send)
                     return
                 send = _with_origin(origin, send)
             if not asked.keyless:

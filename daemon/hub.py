@@ -349,9 +349,9 @@ def _speaker(model: TtsModel, options: SpeakOptions, strict: bool, warnings: lis
         try:
             return model.speaker(options)
         except OptionError as error:
-            voice = options.voice
-            known = voice is not None and voice.lower() in VOICE_ALIASES
-            other = voice is not None and matches(voice, OTHER_VOICES)
+            voice = options.voice or ""
+            known = voice.lower() in VOICE_ALIASES
+            other = matches(voice, OTHER_VOICES)
             if error.field == "voice" and (known or (other and not strict)):
                 if voice != "default":
                     warnings.append(f"voice: {voice[:80]!a} is the first voice here")
