@@ -31,10 +31,9 @@ from bench.figures import lines
 from bench.material import SEED, Material, progress
 from bench.row import NotMeasured, Row, at_most, percent
 from engines import store
-from streaming.events import Transcript
+from streaming.events import Transcript, bare
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
-from streaming.prompt import bare
 from streaming.stability import Rule
 
 PIECE_SECONDS: Final = 0.1

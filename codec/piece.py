@@ -96,7 +96,7 @@ class Piece:
             return Group(_SILENCE, 0, reason)
         check()
         samples = self._decode(frames)
-        reason = self._guard.audio(samples, self._engine.frame_samples, self._text_ended) or reason
+        reason = reason or self._guard.audio(samples, self._engine.frame_samples, self._text_ended)
         return Group(samples, len(frames), reason)
 
     def rest(self) -> Floats:

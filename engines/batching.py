@@ -78,7 +78,7 @@ class Owner:
     @property
     def priority(self) -> Priority:
         """Of its jobs."""
-        return Priority.FINAL
+        return Priority.EARLY
 
     @property
     def deadline(self) -> float | None:
@@ -141,7 +141,7 @@ class _Job:
 
     @property
     def priority(self) -> Priority:
-        return Priority.FINAL if self.owner is None else self.owner.priority
+        return Priority.EARLY if self.owner is None else self.owner.priority
 
 
 class Lane:

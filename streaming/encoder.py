@@ -37,6 +37,8 @@ class Encoded:
     @classmethod
     def joined(cls, parts: Sequence["Encoded"]) -> "Encoded":
         """The rows of one window or more, in order; all of one model."""
+        if len(parts) == 1:
+            return parts[0]
         ctc = [part.ctc for part in parts if part.ctc is not None]
         return cls(np.concatenate([part.embeddings for part in parts]), np.concatenate(ctc) if ctc else None)
 

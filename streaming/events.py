@@ -14,8 +14,15 @@ joined by one space, are the session's text. ``speech_final`` marks the one that
 """
 
 from dataclasses import dataclass
+from typing import Final
 
-from streaming.prompt import bare
+MARKS: Final = ".,?!;:…。，？！；：、"
+"""What may stand behind a word and is no part of it."""
+
+
+def bare(word: str) -> str:
+    """``word`` without the mark behind it."""
+    return word.rstrip(MARKS) or word
 
 
 @dataclass(frozen=True, slots=True)

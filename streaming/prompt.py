@@ -19,6 +19,7 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from engines.manifest import ManifestError
+from streaming.events import MARKS
 
 QWEN: Final = {
     "zh": "Chinese", "en": "English", "yue": "Cantonese", "ar": "Arabic", "de": "German", "fr": "French",
@@ -44,9 +45,6 @@ _LIST: Final = re.compile("[,;，、；\n]")
 _LISTED: Final = 4
 """Most words of a name in a list."""
 REPLACEMENT: Final = "\ufffd"
-
-MARKS: Final = ".,?!;:…。，？！；：、"
-"""What may stand behind a word and is no part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +170,9 @@ class Prompt:
             starts = unspaced or (self._tokenizer.id_to_token(token) or "").startswith(_WORD_STARTS)
             if i > first and starts:
                 text = self._tokenizer.decode(list(tokens[first:i]))
-                if REPLACEMENT in text:
+                if REPLACEMENT in text or not text.strip():
                     continue
-                if text.strip():
-                    words.append((text.strip(), first, i))
+                words.append((text.strip(), first, i))
                 first = i
         rest = self._tokenizer.decode(list(tokens[first:])).rstrip(REPLACEMENT).strip() if first < len(tokens) else ""
         if rest:
@@ -187,11 +184,6 @@ class Prompt:
         while stop > first + 1 and tokens[stop - 1] in self._marks:
             stop -= 1
         return stop
-
-
-def bare(word: str) -> str:
-    """``word`` without the mark behind it."""
-    return word.rstrip(MARKS) or word
 
 
 def _listed(given: str) -> list[str]:

@@ -24,7 +24,8 @@ from typing import Final
 
 from streaming.ctc import CtcRows
 from streaming.decoding import Hypothesis
-from streaming.prompt import Prompt, bare
+from streaming.events import bare
+from streaming.prompt import Prompt
 
 AGREEMENT: Final = 2
 """Hypotheses in a row that must agree; an interim every 0.25 s makes them."""

@@ -119,9 +119,10 @@ class Utterance(SampleBuffer):
         """Where it ends if it is closed now."""
         return self.length if self.silence_end is None else min(self.silence_end, self.length)
 
-    def pause(self, sample: int) -> None:
-        """A silence began at ``sample`` of the session's clock."""
-        self.silence_end = max(sample + int(HANG_SECONDS * self._rate) - self.start, 1)
+    def pause(self, sample: int, known: int) -> None:
+        """A silence began at ``sample`` of the session's clock; ``known``: when that showed, before which work may have
+        been done."""
+        self.silence_end = max(sample + int(HANG_SECONDS * self._rate), known) - self.start
 
     @property
     def silent(self) -> int:

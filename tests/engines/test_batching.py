@@ -365,7 +365,7 @@ def test_time_is_booked_to_the_most_urgent_of_a_batch() -> None:
 
 
 def test_only_a_final_that_waited_long_shows_a_full_machine(lane: Lane, clock: Clock) -> None:
-    """Neither late backlog nor interims, nor a final that had its turn soon."""
+    """Neither late backlog nor interims, nor what is nobody's work, nor a final that had its turn soon."""
     with queue(lane) as add:
         add(lambda: lane.call(lambda: None))
         clock.now += LATE
@@ -373,6 +373,8 @@ def test_only_a_final_that_waited_long_shows_a_full_machine(lane: Lane, clock: C
         for priority in (Priority.EARLY, Priority.INTERIM, Priority.BACKLOG):
             add(lambda priority=priority: lane.call(lambda: None, owner=task(priority)))
         clock.now += SLACK[Priority.BACKLOG] + LATE + 0.01
+        add(lambda: lane.call(lambda: None))
+        clock.now += LATE + 0.01
     assert lane.late_at < 0
     with queue(lane) as add:
         add(lambda: lane.call(lambda: None, owner=task(Priority.FINAL)))

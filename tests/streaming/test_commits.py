@@ -9,8 +9,8 @@ from engines.batching import Owner
 from engines.gguf import Rows
 from streaming.ctc import CtcRows, align
 from streaming.decoding import EMPTY, Hypothesis
+from streaming.events import bare
 from streaming.model import AsrModel
-from streaming.prompt import bare
 from streaming.segment import Segment
 from streaming.stability import DECODER_ALONE, WITH_CTC, Heard, Stability
 from streaming.work import Work

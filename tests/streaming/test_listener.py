@@ -17,10 +17,10 @@ from engines import manifest as manifests
 from engines.batching import Cancelled
 from engines.gguf import Busy
 from streaming.engine import SEGMENT_SECONDS
-from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
+from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd, bare
 from streaming.model import AsrModel
 from streaming.options import ListenOptions, OptionError
-from streaming.prompt import bare
+from streaming.utterance import Utterance
 from tests.clips import RATE, Clip
 from tests.streaming.listening import LIVE, OFFLINE, OFFLINE_UNBROKEN, continuous, finals, finish, hear, listen
 
@@ -212,6 +212,30 @@ def test_finalize_answers_at_once_and_the_session_goes_on(asr_model: AsrModel, c
     assert [e.from_finalize for e in answered] == [True]
     events = hear(listener, clip.samples) + finish(listener)
     assert finals(events)
+
+
+def test_a_finalize_after_every_packet_keeps_the_clock(asr_model: AsrModel, clips: list[Clip]) -> None:
+    """20 ms each, less than the voice activity's frame: speech still begins where it does."""
+    samples = clips[0].samples
+    listener = asr_model.listener(OFFLINE)
+    events: list[Event] = []
+    for at in range(0, len(samples), 320):
+        listener.feed(samples[at : at + 320])
+        listener.finalize()
+        events += listener.drain()
+    events += finish(listener)
+    usual = next(e for e in listen(asr_model, samples, OFFLINE, [len(samples)]) if isinstance(e, SpeechStarted))
+    begun = next(e for e in events if isinstance(e, SpeechStarted))
+    assert begun.at == pytest.approx(usual.at, abs=0.2)
+    assert any(one.text for one in finals(events))
+
+
+def test_a_pause_ends_no_earlier_than_work_on_it_has_seen(asr_model: AsrModel) -> None:
+    """However late it was announced: else the final would depend on how late the work was."""
+    utterance = Utterance(asr_model.manifest, 1000, asr_model.engine.rule, asr_model.engine.head((), None))
+    utterance.extend(np.zeros(20_000, np.float32))
+    utterance.pause(2000, 2000 + 5 * 512)
+    assert utterance.end == 1000 + 5 * 512
 
 
 def test_a_closed_session_gives_everything_back(asr_model: AsrModel, clips: list[Clip]) -> None:

@@ -3,14 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from math import exp, inf
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.prompt import MARKS, bare
+from engines.files import load_tokenizer
+from streaming.events import MARKS, bare
+from streaming.prompt import Prompt
 from streaming.stability import AFTER, AGREEMENT, DECODER_ALONE, WITH_CTC, Heard, Rule, Stability
 
+PROMPT = Prompt(load_tokenizer(Path(__file__).parents[2] / "models/pocket-asr-en/tokenizer.json"), leading_space=True)
 RULES = pytest.mark.parametrize("rule", [DECODER_ALONE, WITH_CTC])
 
 
@@ -204,3 +208,10 @@ def test_a_word_of_nothing_but_marks_stays() -> None:
     for word, stem in (("so,", "so"), ("so", "so"), ("it's", "it's"), ("why?!", "why"), ("...", "...")):
         assert bare(word) == stem
     assert not set(MARKS) & set("'-%$&")
+
+
+@given(st.lists(st.integers(8, 1500), max_size=20), st.sampled_from(["en", "zh", None]))
+def test_every_token_of_a_text_belongs_to_a_word(tokens: list[int], language: str | None) -> None:
+    """A space alone, too: committed words are the text's first tokens."""
+    ranges = [(first, stop) for _, first, stop in PROMPT.words(tokens, language)]
+    assert [first for first, _ in ranges] == [0, *(stop for _, stop in ranges)][: len(ranges)]
