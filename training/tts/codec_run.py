@@ -1,19 +1,16 @@
 """A run of codec training: a number of seconds, past the codebooks first, then through them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from training.learner import autocast
 from training.ranks import Ranks
-from training.tts.codec import ENCODING, Codec, load_codec
+from training.tts.codec import ENCODING, Codec
 from training.tts.config import CodecTraining, Config
-from training.tts.crops import Store, stores
+from training.tts.crops import Store
 from training.tts.ear import Ear
 from training.tts.phones import UNKNOWN
 from training.tts.run import TEST_CROPS, SliceRun, SliceStep, SliceTrainer, learner
@@ -24,10 +21,12 @@ MEASURES = ("spectral distance", "phone cross-entropy", "commitment", "ear dista
 class CodecStep(SliceStep):
     """Weights, optimiser and buffers of a run."""
 
+    training: CodecTraining
+
     def __init__(self, codec: Codec, training: CodecTraining, speech: Store, ear: Ear | None, ranks: Ranks) -> None:
         parts = {"codec": codec, "optimizer": learner(codec, ranks.device, training.clip)}
         super().__init__(training, codec.decoder, MEASURES, ear, ranks, parts)
-        self.training, self.codec, self.speech = training, codec, speech
+        self.codec, self.speech = codec, speech
 
     def shared(self) -> list[Tensor]:
         return list(self.decoder.quantizer.buffers())
@@ -55,55 +54,27 @@ class CodecStep(SliceStep):
         (loss + t.ear_weight * heard).backward()
         self.measure(distance, phone, quantised.commitment, heard)
 
-    @torch.no_grad()
-    def begin_codebooks(self, batches: int = 32) -> None:
-        """k-means of all books over encoder outputs of a few batches."""
-        t = self.training
-        self.codec.eval()
-        z = torch.cat([self.codec.encoder(self.speech.crop(t.batch, t.frames)[0]).float() for _ in range(batches)])
-        vectors, entries = z.shape[0] * z.shape[2], self.codec.shape.codebook_size
-        if vectors < entries:
-            raise ValueError(f"codec_training.batch × frames: {vectors} vectors do not make {entries} entries")
-        self.codec.decoder.quantizer.cluster(z, t.batch * t.frames / entries)
-        self._ranks.copy(self.shared())
-        self.codec.train()
-
-
-@dataclass(frozen=True, kw_only=True)
-class CodecRun(SliceRun):
-    """start: codec.safetensors of `training.tts shipped`."""
-
-    start: Path | None = None
-
 
 class CodecTrainer(SliceTrainer):
-    """Owns the codec and its steps. The first `unquantised_steps` are past the codebooks. What `start` decodes with is
+    """The first `unquantised_steps` are past the codebooks. What `start` decodes with is
     kept: for as many steps again the encoder alone learns to reach it through the codebooks. Then all learns, and the
     rate rises anew and falls.
     """
 
-    def __init__(self, config: Config, run: CodecRun) -> None:
-        t = self.training = config.codec_training
-        super().__init__("codec", MEASURES, config, t, run)
-        self.codec = (load_codec(run.start) if run.start else Codec(config.codec)).to(self.device).train()
-        if self.codec.shape != config.codec:
-            raise ValueError(f"{run.start}: {self.codec.shape}, configured is {config.codec}")
-        self.speech, self.held_out = stores(run.speech, (), self.device)
-        self.say(f"{self.speech.hours:.2f} h, held out {self.held_out.hours:.2f} h")
-        self.steps = CodecStep(self.codec, t, self.speech, self.ear, self.ranks)
-        self._started = run.start is not None
+    training: CodecTraining
+
+    def __init__(self, config: Config, run: SliceRun) -> None:
+        super().__init__("codec", MEASURES, config, config.codec_training, run)
+        self.steps = CodecStep(self.codec, config.codec_training, self.speech, self.ear, self.ranks)
         self._step: Callable[[], None] | None = None
         self.take(self.steps.parts)
 
     def step(self, done: float) -> Tensor:
         free = self.training.unquantised_steps
-        alone = 2 * free if self._started else free
-        if self.count == free and not self._started:
-            self.steps.begin_codebooks()
-            self.say("codebooks begun")
+        alone = 2 * free
         if self._step is None or self.count in (free, alone):
             self._step = None  # its memory is the next one's
-            self._step = self.steps.begin(free=self.count < free, still=self._started and self.count < alone)
+            self._step = self.steps.begin(free=self.count < free, still=self.count < alone)
         self.set_rate(*(done, self.count - alone) if self.count >= alone else (0.0, self.count))
         self._step()
         return self.steps.measures

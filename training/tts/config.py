@@ -77,7 +77,7 @@ class CodecTraining:
     slice_frames: int = 25  # decoded and compared: a slice a crop
     history_frames: int = 4  # decoded before a slice, not compared
     gain: float = 0.15  # crops are played up to so much softer or louder: every utterance has one level
-    unquantised_steps: int = 400  # past the codebooks; then k-means makes them, or as many through those begun from
+    unquantised_steps: int = 400  # past the codebooks, and then as many through them, of the encoder alone
     mel_weight: float = 15.0
     magnitude_weight: float = 1.5  # of square-root magnitudes within the spectral distance: what is loud
     phone_weight: float = 2.0

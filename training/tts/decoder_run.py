@@ -9,9 +9,8 @@ from torch import Tensor
 
 from training.learner import autocast
 from training.ranks import Ranks
-from training.tts.codec import load_codec
 from training.tts.config import Config, DecoderTraining
-from training.tts.crops import Store, stores
+from training.tts.crops import Store
 from training.tts.decoder import Decoder
 from training.tts.discriminators import Discriminators, verdict
 from training.tts.ear import Ear
@@ -22,6 +21,8 @@ MEASURES = ("spectral distance", "telling", "fooling", "likeness", "ear distance
 
 class DecoderStep(SliceStep):
     """Weights, optimisers and buffers of a run."""
+
+    training: DecoderTraining
 
     def __init__(
         self, decoder: Decoder, training: DecoderTraining, speech: Store, ear: Ear | None, ranks: Ranks
@@ -37,7 +38,7 @@ class DecoderStep(SliceStep):
             "discriminators' optimizer": learner(judges, ranks.device, training.clip),
         }
         super().__init__(training, decoder, MEASURES, ear, ranks, parts)
-        self.training, self.speech, self.discriminators = training, speech, judges
+        self.speech, self.discriminators = speech, judges
 
     def begin(self) -> Callable[[], None]:
         """What does one step."""
@@ -60,24 +61,19 @@ class DecoderStep(SliceStep):
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderRun(SliceRun):
-    """start: the codec.safetensors that made the codes; codes: files of `encode` of the speech, and of `own-codes` of
-    such a file.
+    """start: the codec that made the codes; codes: files of `encode` of the speech, and of `own-codes` of such a
+    file.
     """
 
-    start: Path
     codes: tuple[Path, ...]
 
 
 class DecoderTrainer(SliceTrainer):
-    """Owns the codec and the steps of its decoder."""
+    """A run on fixed codes."""
 
     def __init__(self, config: Config, run: DecoderRun) -> None:
-        t = self.training = config.decoder_training
-        super().__init__("decoder", MEASURES, config, t, run)
-        self.codec = load_codec(run.start).to(self.device).train()
-        self.speech, self.held_out = stores(run.speech, run.codes, self.device)
-        self.say(f"{self.speech.hours:.2f} h, held out {self.held_out.hours:.2f} h")
-        self.steps = DecoderStep(self.codec.decoder, t, self.speech, self.ear, self.ranks)
+        super().__init__("decoder", MEASURES, config, config.decoder_training, run, run.codes)
+        self.steps = DecoderStep(self.codec.decoder, config.decoder_training, self.speech, self.ear, self.ranks)
         self.take(self.steps.parts)
         self._step = self.steps.begin()
 

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from training.learner import Learner, Step, autocast
 from training.ranks import Ranks
 from training.run import Given, Trainer, rate_at
-from training.tts.codec import Codec, save_codec
+from training.tts.codec import load_codec, save_codec
 from training.tts.config import FRAME, CodecTraining, Config, DecoderTraining
+from training.tts.crops import stores
 from training.tts.decoder import Decoder
 from training.tts.ear import Ear
 from training.tts.layers import compile_snake
@@ -44,18 +45,18 @@ class SliceStep(Step):
         ranks: Ranks, parts: Mapping[str, nn.Module | Learner],
     ) -> None:  # fmt: skip
         super().__init__(ranks, measures, parts)
-        self._slices, self.decoder = training, decoder
+        self.training, self.decoder = training, decoder
         self.ear = None if ear is None else ear.to(self.device)
         self.distance = SpectralDistance(training.magnitude_weight).to(self.device)
 
     def starts(self) -> Tensor:
         """Where in the crops of a batch slices begin, with what is decoded before them: frames int64 [B]."""
-        t = self._slices
+        t = self.training
         return torch.randint(0, t.frames - t.slice_frames - t.history_frames + 1, (t.batch,), device=self.device)
 
     def slices(self, quantised: Tensor, wave: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         """A slice of each crop: decoded from [B, codebook_dim, T], and of the waves [B, 1, 1920 · T] themselves."""
-        size, history = self._slices.slice_frames, self._slices.history_frames
+        size, history = self.training.slice_frames, self.training.history_frames
         decoded = self.decoder.vocode(cut(self.decoder.latents(quantised), start, history + size))
         return decoded[..., history * FRAME :], cut(wave, (start + history) * FRAME, size * FRAME)
 
@@ -73,28 +74,38 @@ class SliceStep(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class SliceRun(Given):
-    """What both runs are given. speech: folders of the voices' shards; ear: folder of `training.asr shipped`, by what
-    it hears slices are compared too.
+    """What both runs are given. start: codec.safetensors of `training.tts shipped`, or of a run; speech: folders of the
+    voices' shards; ear: folder of `training.asr shipped`, by what it hears slices are compared too.
     """
 
+    start: Path
     speech: tuple[Path, ...]
     ear: Path | None = None
 
 
 class SliceTrainer(Trainer):
-    """What is derived makes its codec and its steps."""
+    """Owns the codec; what is derived makes its steps.
 
-    codec: Codec
+    Raises:
+        ValueError: the codec is of another shape than the configured one.
+    """
+
     steps: SliceStep
 
     def __init__(
         self, name: str, measures: Sequence[str], config: Config, training: CodecTraining | DecoderTraining,
-        run: SliceRun,
+        run: SliceRun, codes: Sequence[Path] = (),
     ) -> None:  # fmt: skip
+        """codes: files of codes beside the speech, instead of phone labels."""
         super().__init__(name, run, config, measures, training.seed)
-        self._slices = training
+        self.training = training
         self.say(f"snake compiled: {compile_snake(self.device)}")
         self.ear = None if run.ear is None else Ear(run.ear)
+        self.codec = load_codec(run.start).to(self.device).train()
+        if self.codec.shape != config.codec:
+            raise ValueError(f"{run.start}: {self.codec.shape}, configured is {config.codec}")
+        self.speech, self.held_out = stores(run.speech, codes, self.device)
+        self.say(f"{self.speech.hours:.2f} h, held out {self.held_out.hours:.2f} h")
 
     @abstractmethod
     def tests(self) -> tuple[Tensor, Tensor]:
@@ -102,7 +113,7 @@ class SliceTrainer(Trainer):
 
     def set_rate(self, done: float, count: int) -> None:
         """That of a moment of the run."""
-        t = self._slices
+        t = self.training
         self.steps.rate(rate_at(done, count, t.rate, t.final_rate, t.warmup_steps))
 
     def write(self, *, last: bool) -> None:
