@@ -117,9 +117,6 @@ class Layout:
                 rows[i] = replace(row, place=None if own else place)
         return rows
 
-    def bucket(self, rows: Sequence[Row], length: int) -> Bucket:
-        return Bucket(self, rows, length)
-
     def buckets(self, rows: Sequence[Row]) -> list[Bucket]:
         """One bucket a configured length, empty ones left out."""
         within = zip((0, *self._lengths), self._lengths, strict=False)

@@ -16,7 +16,7 @@ from training.ranks import Ranks
 from training.tts.checkpoint import load_talker, save_checkpoint, save_talker
 from training.tts.codec import Codec
 from training.tts.prompt import codec_ids, lay_out
-from training.tts.rows import Batch
+from training.tts.rows import Batch, Bucket
 from training.tts.talker import Talker
 from training.tts.talker_run import TalkerRun, TalkerTrainer
 from training.tts.talker_step import TalkerStep, embed, guide_loss, losses, with_own
@@ -148,7 +148,7 @@ def test_the_guide_wants_the_diagonal(tmp_path: Path) -> None:
     made = layout(tmp_path)
     row = lay_out(np.zeros((20, 3), np.int16), list(range(16)), "ada", made.text, made.codec, language=False)
     size = len(row.text)
-    batch = made.bucket([row], size).batch(torch.tensor([0]), 4)
+    batch = Bucket(made, [row], size).batch(torch.tensor([0]), 4)
     right, wrong = torch.zeros(1, size, size), torch.zeros(1, size, size)
     first, last = row.begin, row.begin + row.tokens
     for position in range(size):
