@@ -9,13 +9,11 @@ from training.stages import asked
 from training.transcript import lines_of
 from training.tts.checkpoint import load_talker, save_checkpoint, save_talker
 from training.tts.codec import Codec, load_codec, save_codec
-from training.tts.codec_run import CodecTrainer
+from training.tts.codec_run import CodecTrainer, DecoderRun, DecoderTrainer, SliceRun
 from training.tts.codes import encode, own_codes
 from training.tts.config import FRAMES_AN_HOUR, Config
-from training.tts.decoder_run import DecoderRun, DecoderTrainer
 from training.tts.recordings import read_recordings, write_codes
 from training.tts.references import References
-from training.tts.run import SliceRun
 from training.tts.speech import load, shards
 from training.tts.talker import Talker
 from training.tts.talker_run import TalkerRun, TalkerTrainer

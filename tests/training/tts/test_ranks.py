@@ -16,10 +16,8 @@ import torch
 
 from tests.training.tts.shapes import CONFIG, random_codes, tokenizer, tone_shard
 from training.tts.codec import Codec, save_codec
-from training.tts.codec_run import CodecTrainer
+from training.tts.codec_run import CodecTrainer, DecoderRun, DecoderTrainer, SliceRun
 from training.tts.codes import encode
-from training.tts.decoder_run import DecoderRun, DecoderTrainer
-from training.tts.run import SliceRun
 from training.tts.speech import shards
 from training.tts.talker_run import TalkerRun, TalkerTrainer
 
