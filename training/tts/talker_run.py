@@ -89,7 +89,7 @@ def with_own(
     rows, (_, size, books) = len(share), given.shape
     trained = talker.training
     talker.eval()
-    hidden = talker.backbone(embed(talker, batch, given, voices)[:rows])[:, :-1]
+    hidden = talker.model(embed(talker, batch, given, voices)[:rows])[:, :-1]
     own = torch.rand(rows, size - 1, device=given.device) < share[:, None]
     own &= batch.frame[:rows, 1:]
     first = given[:rows, 1:, 0]
@@ -118,7 +118,7 @@ def losses(talker: Talker, batch: Batch, training: TalkerTraining, *, noise: boo
         given = with_own(talker, batch, given, voices, own, training.own_first if noise else 0.0)
     x = embed(talker, batch, given, voices)
     probe = Probe()
-    hidden = talker.backbone(F.dropout(x, training.dropout, noise), probe, training.guide_layer)
+    hidden = talker.model(F.dropout(x, training.dropout, noise), probes={training.guide_layer: probe})
     logits = talker.codec_head(hidden).float()
     first = F.cross_entropy(logits.flatten(0, 1), batch.label.flatten(), ignore_index=IGNORE)
     target = codes[:, 1:].flatten(0, 1)[batch.chosen]

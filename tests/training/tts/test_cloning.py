@@ -133,7 +133,7 @@ def test_the_talker_learns_to_follow_who_it_hears(tmp_path: Path) -> None:
     begin = batch.span[:, 0].long()  # where codebook 0 of the first frame is said: nothing but the voice tells it
     at = torch.arange(bucket.rows)
     for shown, right in ((voices, 1.0), (voices.flip(0), 0.0)):
-        logits = talker.codec_head(talker.backbone(embed(talker, batch, batch.codes, shown)))
+        logits = talker.codec_head(talker.model(embed(talker, batch, batch.codes, shown)))
         assert (logits[at, begin].argmax(-1) == batch.label[at, begin]).float().mean() == right
 
 

@@ -72,7 +72,7 @@ def test_a_share_of_the_frames_holds_the_models_own_codes(tmp_path: Path) -> Non
     assert not differs[2:].any() and not differs[~batch.frame].any() and torch.equal(made[..., 0], given[..., 0])
     share = differs[:2].sum(1) / batch.frame[:2].sum(1)
     assert share[0] > 0.9 and 0.2 < share[1] < 0.8
-    hidden = talker.eval().backbone(embed(talker, batch, given, None))
+    hidden = talker.eval().model(embed(talker, batch, given, None))
     at = batch.frame[0, 1:].nonzero()[:, 0]
     assert torch.equal(made[0, at + 1, 1:], talker.likeliest(hidden[0, at], given[0, at + 1, 0]))
     with_first = with_own(talker, batch, given, None, torch.ones(4), 1.0)
@@ -88,7 +88,7 @@ def test_own_codes_are_looked_back_on_and_the_recorded_ones_asked_for(tmp_path: 
     plain, none = losses(talker, batch, t, noise=False), losses(talker, batch, t, noise=False, own=torch.zeros(4))
     fed = losses(talker, batch, t, noise=False, own=torch.ones(4))
     assert torch.allclose(plain.first, none.first) and torch.allclose(plain.rest, none.rest)
-    hidden = talker.backbone(embed(talker, batch, made, None))
+    hidden = talker.model(embed(talker, batch, made, None))
     first = torch.nn.functional.cross_entropy(talker.codec_head(hidden).flatten(0, 1), batch.label.flatten())
     assert torch.allclose(fed.first, first) and abs(fed.first - plain.first) > 1e-4
     target = given[:, 1:].flatten(0, 1)[batch.chosen]
