@@ -20,8 +20,7 @@ from training.speech.batches import Order
 from training.speech.phonemes import SILENT, SPACE, VOCABULARY
 from training.speech.script import groups
 from training.speech.takes import HEARING_RATE, RATE, Checked, hearing, plausible, speaking
-from training.tts.config import FRAME, LABEL
-from training.tts.phones import NUMBER, SILENCE, UNKNOWN
+from training.tts.config import FRAME, LABEL, NUMBER, SILENCE, UNKNOWN
 from training.tts.speech import Utterance, join, levelled
 from training.tts.text import speakable
 

@@ -13,10 +13,9 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from training.checkpoint import load_weights, save_weights
-from training.tts.config import CodecShape
+from training.tts.config import PHONES, CodecShape
 from training.tts.decoder import Decoder
 from training.tts.layers import ConvNeXtBlock
-from training.tts.phones import PHONES
 from training.tts.spectra import Mel, mel_bank
 
 ENCODING = re.compile(r"encoder\.|phone_head\.|decoder\.quantizer\.rvq_(first|rest)\.input_proj\.")

@@ -19,13 +19,12 @@ from training.learner import Learner, Step, autocast
 from training.ranks import Ranks
 from training.run import Given, Trainer, rate_at
 from training.tts.codec import ENCODING, Codec, load_codec, save_codec
-from training.tts.config import FRAME, CodecTraining, Config, DecoderTraining
+from training.tts.config import FRAME, UNKNOWN, CodecTraining, Config, DecoderTraining
 from training.tts.crops import Store, stores
 from training.tts.decoder import Decoder
 from training.tts.discriminators import Discriminators, verdict
 from training.tts.ear import Ear
 from training.tts.layers import compile_snake
-from training.tts.phones import UNKNOWN
 from training.tts.spectra import SpectralDistance
 
 CODEC_MEASURES = ("spectral distance", "phone cross-entropy", "commitment", "ear distance", "gradient norm")

@@ -21,6 +21,7 @@ class TransformerLayer(nn.Module):
         d, heads, eps = shape.hidden_size, shape.num_attention_heads, shape.rms_norm_eps
         self.self_attn, self.mlp = Attention(d, heads, heads, d // heads, None), GatedMlp(d, shape.intermediate_size)
         self.input_layernorm, self.post_attention_layernorm = RMSNorm(d, eps), RMSNorm(d, eps)
+        # By the shape's hidden_size and layer_scale_initial_scale.
         self.self_attn_layer_scale, self.mlp_layer_scale = MimiLayerScale(shape), MimiLayerScale(shape)
 
     def forward(self, x: Tensor, turn: Turn, mask: Tensor) -> Tensor:

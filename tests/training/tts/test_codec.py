@@ -22,9 +22,9 @@ from training.ranks import Ranks
 from training.tts.codec import ENCODING, Codec, load_codec, save_codec
 from training.tts.codec_run import CodecStep, CodecTrainer, SliceRun
 from training.tts.codes import encode
+from training.tts.config import UNKNOWN
 from training.tts.crops import Store
 from training.tts.layers import SnakeBeta, compiled_snake
-from training.tts.phones import UNKNOWN
 from training.tts.quantizer import SplitResidualVectorQuantizer, nearest
 from training.tts.recordings import read_recordings, write_codes
 from training.tts.speech import Speech, Utterance, load
