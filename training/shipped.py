@@ -1,12 +1,29 @@
 """Weights back from the files of a shipped model directory, to train on from: what both recipes read alike."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import gguf
 import numpy as np
+import onnx
 import torch
+from numpy.typing import NDArray
+from onnx import numpy_helper
 from torch import Tensor
+
+Array = NDArray[np.float32]
+
+
+def graph_tensors(path: Path) -> dict[str, Array]:
+    """The constants of an exported graph under the names of the exporter's modules, and as these hold them, float32.
+
+    Columns of int8 have scales beside them, in `NAME/scaleN` divided by the N steps that they are quantised to.
+    """
+    values = {t.name: numpy_helper.to_array(t).astype(np.float32) for t in onnx.load(str(path)).graph.initializer}
+    scales = {m[1]: v * float(m[2] or 1) for n, v in values.items() if (m := re.fullmatch(r"(.+)[/_]scales?(\d*)", n))}
+    plain = {re.sub(r"[/_](int8|half)$", "", name): value for name, value in values.items()}
+    return {name: value * scales.get(name, 1) for name, value in plain.items()}
 
 
 def stack_weights(path: Path, names: Mapping[str, str], layers: int) -> dict[str, Tensor]:

@@ -24,15 +24,14 @@ from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
 from training.asr.step import Step
 from training.tts.codec import Codec
-from training.tts.codec_run import CodecStep
+from training.tts.codec_run import CodecStep, DecoderStep
 from training.tts.config import FRAME
 from training.tts.crops import Store
-from training.tts.decoder_run import DecoderStep
 from training.tts.references import References
 from training.tts.rows import Layout
 from training.tts.speech import Speech, Utterance, join, shards
 from training.tts.talker import Talker
-from training.tts.talker_step import TalkerStep
+from training.tts.talker_run import TalkerStep
 
 META = torch.device("meta")
 RANKS: Any = SimpleNamespace(share=(0, 1), device=META, first=True, mean=lambda _: None, copy=list)
@@ -43,7 +42,7 @@ WAVE = np.zeros(FRAMES * FRAME, np.int16)
 @pytest.fixture(autouse=True)
 def of_meta(monkeypatch: pytest.MonkeyPatch) -> None:
     """What PyTorch has not got for this device: half precision, and an AdamW that keeps its rate there."""
-    for module in ("codec_run", "decoder_run", "talker_step"):
+    for module in ("codec_run", "talker_run"):
         monkeypatch.setattr(f"training.tts.{module}.autocast", lambda _: nullcontext())
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda _: False)

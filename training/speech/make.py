@@ -63,14 +63,12 @@ class Writing:
     @torch.inference_mode()
     def send(self, said: Said) -> None:
         """Check a batch on its device, fetch it beside what the device does next, and let it be written."""
-        checked = self._writer.check(said.wave)
-        columns = [checked.samples, checked.starts, checked.ends, checked.silent, checked.clipped]
-        event = None
+        checked, event = self._writer.check(said.wave), None
         if said.wave.is_cuda:
-            columns = [c.to("cpu", non_blocking=True) for c in columns]
+            checked = Checked(*(column.to("cpu", non_blocking=True) for column in checked))
             event = torch.cuda.Event()
             event.record()
-        self._waiting.append(self._pool.submit(self._write, Checked(*columns), said, event))
+        self._waiting.append(self._pool.submit(self._write, checked, said, event))
         if len(self._waiting) > _AHEAD:
             self._waiting.pop(0).result()
 

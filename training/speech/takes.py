@@ -3,7 +3,7 @@
 Works on float32 [B, N] at 24 kHz, on their device.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,8 +21,7 @@ def to_hearing_rate(wave: Tensor) -> Tensor:
     return torch.fft.irfft(torch.fft.rfft(wave)[:, :kept] * fade, wave.shape[1] // 3 * 2) * (HEARING_RATE / RATE)
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(NamedTuple):
     """int16 samples [B, N], and for every row where its speech begins and ends (with margins) and what is wrong."""
 
     samples: Tensor

@@ -20,8 +20,7 @@ from training.speech.batches import Order
 from training.speech.phonemes import SILENT, SPACE, VOCABULARY
 from training.speech.script import groups
 from training.speech.takes import HEARING_RATE, RATE, Checked, hearing, plausible, speaking
-from training.tts.config import FRAME, LABEL
-from training.tts.phones import NUMBER, SILENCE, UNKNOWN
+from training.tts.config import FRAME, LABEL, NUMBER, SILENCE, UNKNOWN
 from training.tts.speech import Utterance, join, levelled
 from training.tts.text import speakable
 
@@ -79,9 +78,10 @@ def quiet_ends(labels: NDArray[np.uint8], wave: NDArray[np.int16]) -> NDArray[np
 
 
 class Writer(ABC):
-    """Keeps what is right of takes, and writes a shard of every ten minutes. counts: takes by what became of them;
-    seconds: kept."""
+    """Keeps what is right of takes, and writes a shard of every ten minutes. name: of a share's shard, the file that is
+    written last; counts: takes by what became of them; seconds: kept."""
 
+    name: str
     rate: int
     check: Callable[[Tensor], Checked]
 
@@ -94,10 +94,6 @@ class Writer(ABC):
     @abstractmethod
     def keep(self, order: Order, said: NDArray[np.int16], start: int, durations: NDArray[np.int64]) -> None:
         """A take's speech, which begins at sample `start`; durations: with both pads."""
-
-    @abstractmethod
-    def path(self) -> Path:
-        """Of the present shard: what is written last."""
 
     @abstractmethod
     def write(self, path: Path) -> None:
@@ -127,9 +123,9 @@ class Writer(ABC):
     def finish(self) -> None:
         """Write what there is as a shard."""
         if self.seconds > self._written:
-            while self.path().exists():
+            while (path := self._folder / self.name.format(self._share, self._shard)).exists():
                 self._shard += 1
-            self.write(self.path())
+            self.write(path)
             self._written = self.seconds
 
 
@@ -137,6 +133,7 @@ class HearingWriter(Writer):
     """`wNN_KKKK.pcm` (int16, 16 kHz) and, last, `wNN_KKKK.json`: [start, length, text, "kokoro", [[sample, words
     before it], ...]] of every take."""
 
+    name = "w{:02d}_{:04d}.json"
     rate, check = HEARING_RATE, staticmethod(hearing)
 
     def __init__(self, folder: Path, share: int) -> None:
@@ -150,9 +147,6 @@ class HearingWriter(Writer):
         self._items.append((at, len(said), order.text, "kokoro", words))
         self._parts.append(said)
 
-    def path(self) -> Path:
-        return self._folder / f"w{self._share:02d}_{self._shard:04d}.json"
-
     def write(self, path: Path) -> None:
         np.concatenate(self._parts).tofile(path.with_suffix(".pcm"))
         path.with_suffix(".part").write_text(json.dumps(self._items))
@@ -163,6 +157,7 @@ class HearingWriter(Writer):
 class SpeakingWriter(Writer):
     """Shards of training.tts.speech, `speech-SS-KKKK.npz`, all voices in each; a speaker's utterances lie together."""
 
+    name = "speech-{:02d}-{:04d}.npz"
     rate, check = RATE, staticmethod(speaking)
 
     def __init__(self, folder: Path, share: int) -> None:
@@ -176,9 +171,6 @@ class SpeakingWriter(Writer):
         held_out = voice.held_out or zlib.crc32(order.text.encode()) % _HELD_OUT == 0
         made = Utterance(speakable(order.spoken), voice.name, len(wave) // FRAME, held_out)
         self._pieces.append((made, wave, labels))
-
-    def path(self) -> Path:
-        return self._folder / f"speech-{self._share:02d}-{self._shard:04d}.npz"
 
     def write(self, path: Path) -> None:
         join(sorted(self._pieces, key=lambda piece: piece[0].speaker)).save(path)

@@ -9,17 +9,16 @@ from training.stages import asked
 from training.transcript import lines_of
 from training.tts.checkpoint import load_talker, save_checkpoint, save_talker
 from training.tts.codec import Codec, load_codec, save_codec
-from training.tts.codec_run import CodecRun, CodecTrainer
+from training.tts.codec_run import CodecTrainer, DecoderRun, DecoderTrainer, SliceRun
 from training.tts.codes import encode, own_codes
 from training.tts.config import FRAMES_AN_HOUR, Config
-from training.tts.decoder_run import DecoderRun, DecoderTrainer
+from training.tts.prompt import train_tokenizer
 from training.tts.recordings import read_recordings, write_codes
 from training.tts.references import References
 from training.tts.speech import load, shards
 from training.tts.talker import Talker
 from training.tts.talker_run import TalkerRun, TalkerTrainer
 from training.tts.text import speakable
-from training.tts.tokenizer import train_tokenizer
 
 CONFIG = Config()
 
@@ -47,7 +46,7 @@ def save_recordings(tar: Path, /, *, out: Path) -> None:
     read_recordings(tar).save(out)
 
 
-def train_codec(given: CodecRun) -> None:
+def train_codec(given: SliceRun) -> None:
     """Train the codec for a number of seconds. ear: of `training.asr shipped`, by what it hears slices are compared."""
     CodecTrainer(CONFIG, given).train()
 

@@ -12,10 +12,10 @@ from training.lengths import by_length
 from training.tts.codec import Codec
 from training.tts.config import FRAME, Config
 from training.tts.references import References
-from training.tts.rows import Layout
+from training.tts.rows import Bucket, Layout
 from training.tts.speech import Speech, concatenate, load
 from training.tts.talker import Talker
-from training.tts.talker_step import heard_voices, with_own
+from training.tts.talker_run import heard_voices, with_own
 
 _FRAMES, _POSITIONS = 10_000, 32_768  # of a batch: of the codec's encoder, of the talker
 
@@ -61,7 +61,7 @@ def own_codes(talker: Talker, codes: Speech, config: Config, tokenizer: Tokenize
     for places in by_length([len(row.text) for row in rows.values()], _POSITIONS):
         # In a bucket's order.
         group = sorted((numbers[place] for place in places), key=lambda i: rows[i].place is not None)
-        bucket = layout.bucket([rows[i] for i in group], max(len(rows[i].text) for i in group))
+        bucket = Bucket(layout, [rows[i] for i in group], max(len(rows[i].text) for i in group))
         batch = bucket.batch(torch.arange(len(group), device=device), None)
         with autocast(device):
             voices = heard_voices(talker, batch)

@@ -9,6 +9,11 @@ RATE = 24_000  # samples a second of everything in this package
 FRAME = 1920  # samples a codec frame: 12.5 frames a second
 FRAMES_AN_HOUR = 45_000
 LABEL = 480  # samples a phone label: 50 labels a second, four a frame
+# Phone labels: what sounds alike in Kokoro's alphabet of phonemes has one number.
+_SOUNDS = "A I OQo W Y ɑɒ æa ʌ əᵊɐ ɜ ɛe ɪᵻ i ɔ ʊ u ɹ ʤ ʧ ð θ ŋ ʃ ʒ ɡ h j Tɾ tʔ b d f k l m n p s v w z".split()
+NUMBER = {letter: number for number, letters in enumerate(_SOUNDS, 1) for letter in letters}
+SILENCE, UNKNOWN = 0, 255  # the latter is a label that no loss counts
+PHONES = 1 + len(_SOUNDS)
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class CodecTraining:
     slice_frames: int = 25  # decoded and compared: a slice a crop
     history_frames: int = 4  # decoded before a slice, not compared
     gain: float = 0.15  # crops are played up to so much softer or louder: every utterance has one level
-    unquantised_steps: int = 400  # past the codebooks; then k-means makes them, or as many through those begun from
+    unquantised_steps: int = 400  # past the codebooks, and then as many through them, of the encoder alone
     mel_weight: float = 15.0
     magnitude_weight: float = 1.5  # of square-root magnitudes within the spectral distance: what is loud
     phone_weight: float = 2.0

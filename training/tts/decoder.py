@@ -5,11 +5,50 @@ Strictly causal: the first n frames decoded alone equal the first n · 1920 samp
 
 import torch
 from torch import Tensor, nn
+from transformers.models.mimi.modeling_mimi import MimiLayerScale
 
+from training.qwen3 import Attention, GatedMlp, RMSNorm, Turn, narrow, rotary
 from training.tts.config import CodecShape
 from training.tts.layers import CausalConvNet, CausalTransConvNet, ConvNeXtBlock, SnakeBeta
 from training.tts.quantizer import SplitResidualVectorQuantizer
-from training.tts.window import WindowTransformer
+
+
+class TransformerLayer(nn.Module):
+    """Pre-norm attention (no norms of queries and keys) and MLP, both scaled by a learnt factor a channel."""
+
+    def __init__(self, shape: CodecShape) -> None:
+        super().__init__()
+        d, heads, eps = shape.hidden_size, shape.num_attention_heads, shape.rms_norm_eps
+        self.self_attn, self.mlp = Attention(d, heads, heads, d // heads, None), GatedMlp(d, shape.intermediate_size)
+        self.input_layernorm, self.post_attention_layernorm = RMSNorm(d, eps), RMSNorm(d, eps)
+        # By the shape's hidden_size and layer_scale_initial_scale.
+        self.self_attn_layer_scale, self.mlp_layer_scale = MimiLayerScale(shape), MimiLayerScale(shape)
+
+    def forward(self, x: Tensor, turn: Turn, mask: Tensor) -> Tensor:
+        x = x + self.self_attn_layer_scale(self.self_attn(narrow(self.input_layernorm(x)), turn, mask))
+        return x + self.mlp_layer_scale(self.mlp(narrow(self.post_attention_layernorm(x))))
+
+
+class WindowTransformer(nn.Module):
+    """Every frame sees itself and the window before it: [B, T, latent_dim] -> [B, T, latent_dim]."""
+
+    def __init__(self, shape: CodecShape) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(TransformerLayer(shape) for _ in range(shape.num_hidden_layers))
+        self.norm = RMSNorm(shape.hidden_size, shape.rms_norm_eps)
+        self.input_proj = nn.Linear(shape.latent_dim, shape.hidden_size)
+        self.output_proj = nn.Linear(shape.hidden_size, shape.latent_dim)
+        self.window, self.theta = shape.sliding_window, shape.rope_theta
+        self.head_dim = shape.hidden_size // shape.num_attention_heads
+
+    def forward(self, x: Tensor) -> Tensor:
+        at = torch.arange(x.shape[1], device=x.device)
+        seen = (at[None] <= at[:, None]) & (at[None] > at[:, None] - self.window)
+        turn = rotary(at, self.head_dim, self.theta)
+        h = self.input_proj(x)
+        for layer in self.layers:
+            h = layer(h, turn, seen[None, None])
+        return self.output_proj(self.norm(h))
 
 
 class ResidualUnit(nn.Module):
@@ -45,7 +84,7 @@ class Decoder(nn.Module):
     def __init__(self, shape: CodecShape) -> None:
         super().__init__()
         c = shape
-        self.pre_transformer = WindowTransformer(c, c.num_hidden_layers)
+        self.pre_transformer = WindowTransformer(c)
         self.quantizer = SplitResidualVectorQuantizer(c.num_quantizers, c.codebook_dim, c.codebook_size)
         self.pre_conv = CausalConvNet(c.codebook_dim, c.latent_dim, 3)
         self.upsample = nn.ModuleList(

@@ -11,8 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-_LLOYD_ROUNDS = 12
-
 
 class Quantised(NamedTuple):
     """value, semantic [B, D, T]; codes int64 [B, K, T]; commitment: mean squared distance, summed over the books."""
@@ -56,19 +54,6 @@ class EuclideanCodebook(nn.Module):
         self.embedding_sum.copy_(torch.where(restart[:, None], fresh, self.embedding_sum))
         self.cluster_usage.copy_(torch.where(restart, torch.ones_like(self.cluster_usage), self.cluster_usage))
 
-    @torch.no_grad()
-    def cluster(self, x: Tensor, usage: float) -> None:
-        """k-means over x [N, dim], N at least the number of entries; every entry then weighs `usage`."""
-        size = len(self.cluster_usage)
-        table = x[torch.randperm(len(x), device=x.device)[:size]].clone()
-        for _ in range(_LLOYD_ROUNDS):
-            index = nearest(x, table)
-            count = torch.zeros(size, device=x.device).index_add_(0, index, torch.ones(len(x), device=x.device))
-            mean = torch.zeros_like(table).index_add_(0, index, x) / count.clamp(min=1)[:, None]
-            table = torch.where(count[:, None] > 0, mean, x[torch.randint(0, len(x), (size,), device=x.device)])
-        self.cluster_usage.fill_(usage)
-        self.embedding_sum.copy_(table * usage)
-
 
 class ResidualVectorQuantization(nn.Module):
     """Books one after another, each on what the ones before leave."""
@@ -105,13 +90,6 @@ class ResidualVectorQuantization(nn.Module):
             codes.append(index.view(z.shape[0], -1))
         through = x + (value - x).detach()
         return through.view(z.shape[0], -1, z.shape[1]).transpose(1, 2), torch.stack(codes, 1), loss
-
-    @torch.no_grad()
-    def cluster(self, x: Tensor, usage: float) -> None:
-        """k-means of every book on what the ones before leave of x [N, dim]."""
-        for book in self.books:
-            book.cluster(x, usage)
-            x = x - F.embedding(nearest(x, book.table()), book.table())
 
 
 class ResidualVectorQuantizer(nn.Module):
@@ -151,10 +129,3 @@ class SplitResidualVectorQuantizer(nn.Module):
         semantic = first.output_proj(first.input_proj(z))
         codes = torch.zeros(z.shape[0], 0, z.shape[2], dtype=torch.long, device=z.device)
         return Quantised(semantic + rest.output_proj(rest.input_proj(z)), codes, z.new_zeros(()), semantic)
-
-    @torch.no_grad()
-    def cluster(self, z: Tensor, usage: float) -> None:
-        """Begin all books with k-means over encoder outputs z [B, width, T]."""
-        for part in (self.rvq_first, self.rvq_rest):
-            x = part.input_proj(z).transpose(1, 2).reshape(-1, part.input_proj.out_channels).float()
-            part.vq.cluster(x, usage)

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from training.shards import decode, entries
 from training.tts.codec import Codec
-from training.tts.config import FRAME, LABEL, RATE
-from training.tts.phones import UNKNOWN
+from training.tts.config import FRAME, LABEL, RATE, UNKNOWN
 from training.tts.speech import Speech, Utterance, join, levelled
 from training.tts.text import speakable
 

@@ -10,11 +10,10 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from training.tts.config import Config, TalkerTraining
-from training.tts.prompt import Row, codec_ids, lay_out
+from training.tts.prompt import Row, codec_ids, lay_out, text_ids
 from training.tts.references import References
 from training.tts.speaker_encoder import like_recordings
 from training.tts.speech import Speech
-from training.tts.tokenizer import text_ids
 
 IGNORE = -100
 
@@ -116,9 +115,6 @@ class Layout:
                 row = lay_out(codes.of("codes", i), tokens, utterance.speaker, self.text, self.codec, language=language)
                 rows[i] = replace(row, place=None if own else place)
         return rows
-
-    def bucket(self, rows: Sequence[Row], length: int) -> Bucket:
-        return Bucket(self, rows, length)
 
     def buckets(self, rows: Sequence[Row]) -> list[Bucket]:
         """One bucket a configured length, empty ones left out."""

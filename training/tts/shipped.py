@@ -8,34 +8,19 @@ every weight within half a quantisation step of the checkpoint's.
 from pathlib import Path
 
 import numpy as np
-import onnx
 import torch
-from numpy.typing import NDArray
-from onnx import numpy_helper
 from torch import Tensor
 
 from export.tts.codec import CodecDecoder
 from export.tts.codec_dims import CodecDims
 from export.tts.speaker_encoder import SpeakerEncoder
-from training.shipped import stack_weights
+from training.shipped import Array, graph_tensors, stack_weights
 from training.tts.codec import ENCODING
 from training.tts.config import RATE, CodecShape, Config, SpeakerShape
 from training.tts.decoder import Decoder
 from training.tts.talker import ENCODER, Talker
 
-Array = NDArray[np.float32]
-
 _CONSTANT = {"cos", "sin", "codebooks.first"}  # of the exported modules: not weights
-
-
-def graph_tensors(path: Path) -> dict[str, Array]:
-    """The constants of an exported graph under the names of the exporter's modules, widened to float32."""
-    values = {t.name: numpy_helper.to_array(t) for t in onnx.load(str(path)).graph.initializer}
-    found: dict[str, Array] = {}
-    for name, value in values.items():
-        scale = values[name.replace("_int8", "_scales")] if name.endswith("_int8") else np.float32(1)
-        found[name.removesuffix("_int8").removesuffix("_half")] = value.astype(np.float32) * scale
-    return found
 
 
 def codec_dims(shape: CodecShape) -> CodecDims:

@@ -4,7 +4,7 @@
 Source of structure: Qwen3TTSTalkerForConditionalGeneration. Positions are plain (all three mRoPE axes are equal there).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -17,38 +17,44 @@ from training.tts.speaker_encoder import LogMel, SpeakerEncoder, narrowed
 ENCODER = "speaker_encoder."  # what its parameters' names begin with
 
 
-class TalkerModel(nn.Module):
-    """Transformer and both embedding tables."""
+class Stack(nn.Module):
+    """Layers and a norm: [B, T, width] -> [B, T, width]."""
+
+    def __init__(
+        self, shape: TalkerShape, width: int, inner: int, heads: int, kv_heads: int, layers: int, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.head_dim, self.theta, eps = shape.head_dim, shape.rope_theta, shape.rms_norm_eps
+        made = (Layer(width, inner, heads, kv_heads, shape.head_dim, eps, dropout) for _ in range(layers))
+        self.layers, self.norm = nn.ModuleList(made), RMSNorm(width, eps)
+
+    def forward(
+        self, x: Tensor, past: Sequence[Past] = (), start: int = 0, probes: Mapping[int, Probe] | None = None
+    ) -> Tensor:
+        """At the positions from `start`. past: of every layer, or nothing; probes: by the numbers of layers."""
+        turn = rotary(torch.arange(start, start + x.shape[1], device=x.device), self.head_dim, self.theta)
+        for i, layer in enumerate(self.layers):
+            x = layer(x, turn, past=past[i] if past else None, probe=(probes or {}).get(i))
+        return self.norm(x)
+
+
+class TalkerModel(Stack):
+    """With both embedding tables."""
 
     def __init__(self, shape: TalkerShape, codec_vocab: int, dropout: float) -> None:
-        super().__init__()
-        s = shape
-        self.layers = nn.ModuleList(
-            Layer(
-                s.hidden_size, s.intermediate_size, s.num_attention_heads, s.num_key_value_heads, s.head_dim,
-                s.rms_norm_eps, dropout,
-            )
-            for _ in range(s.num_hidden_layers)
-        )  # fmt: skip
-        self.norm = RMSNorm(s.hidden_size, s.rms_norm_eps)
+        s, heads = shape, (shape.num_attention_heads, shape.num_key_value_heads)
+        super().__init__(s, s.hidden_size, s.intermediate_size, *heads, s.num_hidden_layers, dropout)
         self.codec_embedding = nn.Embedding(codec_vocab, s.hidden_size)
         self.text_embedding = nn.Embedding(s.text_vocab_size, s.text_hidden_size)
 
 
-class PredictorModel(nn.Module):
-    """Transformer over the books of one frame; one embedding table (of the talker's width) a book after the first."""
+class PredictorModel(Stack):
+    """Over the books of one frame; one embedding table (of the talker's width) a book after the first."""
 
     def __init__(self, shape: TalkerShape, books: int, size: int) -> None:
-        super().__init__()
         s, heads = shape, shape.predictor_num_attention_heads
-        self.layers = nn.ModuleList(
-            Layer(
-                s.predictor_hidden_size, s.predictor_intermediate_size, heads, heads, s.head_dim,
-                s.rms_norm_eps, 0.0,
-            )
-            for _ in range(s.predictor_num_hidden_layers)
-        )  # fmt: skip
-        self.norm = RMSNorm(s.predictor_hidden_size, s.rms_norm_eps)
+        layers = s.predictor_num_hidden_layers
+        super().__init__(s, s.predictor_hidden_size, s.predictor_intermediate_size, heads, heads, layers)
         self.codec_embedding = nn.ModuleList(nn.Embedding(size, s.hidden_size) for _ in range(books - 1))
 
 
@@ -57,18 +63,13 @@ class Predictor(nn.Module):
 
     def __init__(self, shape: TalkerShape, books: int, size: int) -> None:
         super().__init__()
-        self.shape, self.model = shape, PredictorModel(shape, books, size)
+        self.model = PredictorModel(shape, books, size)
         self.lm_head = nn.ModuleList(nn.Linear(shape.predictor_hidden_size, size, bias=False) for _ in range(books - 1))
         self.small_to_mtp_projection = nn.Linear(shape.hidden_size, shape.predictor_hidden_size)
 
-    def forward(self, x: Tensor, past: Sequence[Past] | None = None, start: int = 0) -> Tensor:
+    def forward(self, x: Tensor, past: Sequence[Past] = (), start: int = 0) -> Tensor:
         """[N, T, talker width] at the positions from `start` -> [N, T, predictor width]."""
-        at = torch.arange(start, start + x.shape[1], device=x.device)
-        turn = rotary(at, self.shape.head_dim, self.shape.rope_theta)
-        x = self.small_to_mtp_projection(x)
-        for i, layer in enumerate(self.model.layers):
-            x = layer(x, turn, past=past[i] if past is not None else None)
-        return self.model.norm(x)
+        return self.model(self.small_to_mtp_projection(x), past, start)
 
 
 class ResizeMlp(nn.Module):
@@ -87,7 +88,7 @@ class Talker(nn.Module):
 
     def __init__(self, shape: TalkerShape, codec: CodecShape, speaker: SpeakerShape, dropout: float = 0.0) -> None:
         super().__init__()
-        self.shape, self.books, self.size = shape, codec.num_quantizers, codec.codebook_size
+        self.books, self.size = codec.num_quantizers, codec.codebook_size
         vocab = codec.codebook_size + shape.control_ids
         self.model = TalkerModel(shape, vocab, dropout)
         self.text_projection = ResizeMlp(shape.text_hidden_size, shape.text_hidden_size, shape.hidden_size)
@@ -114,13 +115,6 @@ class Talker(nn.Module):
         """Codes of books 1..K-1, int64 [..., K - 1] -> the sum of their embeddings [..., hidden]."""
         tables = self.code_predictor.model.codec_embedding
         return sum(table(codes[..., i]) for i, table in enumerate(tables))  # type: ignore[return-value]
-
-    def backbone(self, x: Tensor, probe: Probe | None = None, probe_layer: int = 0) -> Tensor:
-        """[B, T, hidden] -> [B, T, hidden], after the final norm."""
-        turn = rotary(torch.arange(x.shape[1], device=x.device), self.shape.head_dim, self.shape.rope_theta)
-        for i, layer in enumerate(self.model.layers):
-            x = layer(x, turn, probe=probe if i == probe_layer else None)
-        return self.model.norm(x)
 
     @torch.no_grad()
     def likeliest(self, hidden: Tensor, first: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ import torch
 
 from training.asr.config import Shape
 from training.asr.model import PocketASR
-from training.asr.shipped import graph_tensors, shipped_weights
+from training.asr.shipped import shipped_weights
+from training.shipped import graph_tensors
 
 from .shapes import SHIPPED
 
@@ -39,5 +40,5 @@ def test_integer_products_are_multiplied_out(tmp_path: Path) -> None:
         numpy_helper.from_array(scale, "first.weight/scale127"),
     ]
     save(helper.make_model(helper.make_graph([], "g", [], [], tensors)), tmp_path / "g.onnx")
-    found = graph_tensors(tmp_path / "g.onnx")["first.weight"]
+    found = graph_tensors(tmp_path / "g.onnx")["first.weight"].T
     torch.testing.assert_close(torch.tensor(found), torch.tensor([[0.5, 63.5, 1.5], [-0.5, 0.0, 16.0]]))

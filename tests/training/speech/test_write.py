@@ -13,8 +13,7 @@ from training.speech.batches import Order
 from training.speech.phonemes import VOCABULARY
 from training.speech.voices import Voice
 from training.speech.write import HearingWriter, SpeakingWriter, frame_labels, phone_labels
-from training.tts.config import FRAME
-from training.tts.phones import NUMBER, SILENCE, UNKNOWN
+from training.tts.config import FRAME, NUMBER, SILENCE, UNKNOWN
 from training.tts.speech import load
 
 

@@ -27,8 +27,7 @@ from training.tts.codes import own_codes
 from training.tts.references import LONGEST, SHORTEST, References
 from training.tts.speech import Speech, Utterance, join, shards
 from training.tts.talker import Talker
-from training.tts.talker_run import CLONED, TalkerRun, TalkerTrainer
-from training.tts.talker_step import TalkerStep, embed, heard_voices
+from training.tts.talker_run import CLONED, TalkerRun, TalkerStep, TalkerTrainer, embed, heard_voices
 from training.tts.text import speakable
 
 CPU = torch.device("cpu")
@@ -134,7 +133,7 @@ def test_the_talker_learns_to_follow_who_it_hears(tmp_path: Path) -> None:
     begin = batch.span[:, 0].long()  # where codebook 0 of the first frame is said: nothing but the voice tells it
     at = torch.arange(bucket.rows)
     for shown, right in ((voices, 1.0), (voices.flip(0), 0.0)):
-        logits = talker.codec_head(talker.backbone(embed(talker, batch, batch.codes, shown)))
+        logits = talker.codec_head(talker.model(embed(talker, batch, batch.codes, shown)))
         assert (logits[at, begin].argmax(-1) == batch.label[at, begin]).float().mean() == right
 
 

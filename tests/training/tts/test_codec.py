@@ -20,11 +20,11 @@ from tests.training.tts.shapes import CONFIG, by_steps, tone_shard
 from training.learner import Learner, captured
 from training.ranks import Ranks
 from training.tts.codec import ENCODING, Codec, load_codec, save_codec
-from training.tts.codec_run import CodecRun, CodecStep, CodecTrainer
+from training.tts.codec_run import CodecStep, CodecTrainer, SliceRun
 from training.tts.codes import encode
+from training.tts.config import UNKNOWN
 from training.tts.crops import Store
 from training.tts.layers import SnakeBeta, compiled_snake
-from training.tts.phones import UNKNOWN
 from training.tts.quantizer import SplitResidualVectorQuantizer, nearest
 from training.tts.recordings import read_recordings, write_codes
 from training.tts.speech import Speech, Utterance, load
@@ -86,11 +86,12 @@ def metadata(path: Path) -> dict[str, str]:
 
 
 def test_every_codebook_brings_the_value_closer() -> None:
-    """k-means on what is left: the error of clustered data falls with every book and codes decode to the value."""
+    """Each learns what is left: the error falls with every book and codes decode to the value."""
     torch.manual_seed(0)
     quantizer = SplitResidualVectorQuantizer(4, 16, 32)
     z = torch.randn(4, 16, 100)
-    quantizer.cluster(z, 1.0)
+    for _ in range(100):
+        quantizer(z, 0.5, 0.5)
     found = quantizer(z)
     rest = quantizer.rvq_rest
     projected = rest.input_proj(z)
@@ -119,8 +120,6 @@ def test_a_step_changes_what_it_may_change(free: bool, still: bool) -> None:
     """Past the codebooks they stay as they are; where what decodes is kept, all of it does (but for its decay)."""
     codec = small().train()
     step = CodecStep(codec, CONFIG.codec_training, store(tone_shard("ada", frames=30)), None, Ranks("cpu"))
-    if not free:
-        step.begin_codebooks(batches=4)
     before = {k: v.clone() for k, v in codec.state_dict().items()}
     run = step.begin(free=free, still=still)
     step.rate(1e-3)
@@ -174,9 +173,11 @@ def test_what_a_captured_step_would_read_and_write_stays_where_it_is() -> None:
 
 def test_a_run_leaves_a_codec_and_goes_on_from_it(tmp_path: Path) -> None:
     """Past the codebooks, through them, and on from there."""
+    save_codec(small(), tmp_path / "start.safetensors")
     tone_shard("ada", frames=40).save(tmp_path / "speech/ada-0.npz")
     tone_shard("ada", frames=40, held_out=True).save(tmp_path / "speech/ada-1.npz")
-    run = CodecRun(speech=(tmp_path / "speech",), out=tmp_path / "out", seconds=7, device="cpu")
+    start = tmp_path / "start.safetensors"
+    run = SliceRun(start=start, speech=(tmp_path / "speech",), out=tmp_path / "out", seconds=7, device="cpu")
     by_steps(CodecTrainer(CONFIG, run)).train()
     about = json.loads((tmp_path / "out/codec.json").read_text())
     assert about["steps"] == 7 and about["history"] and about["scores"][-1]["distance"] > 0
@@ -195,8 +196,8 @@ def test_a_run_keeps_what_it_begins_from_until_the_encoder_reaches_it(tmp_path: 
     tone_shard("ada", frames=40).save(tmp_path / "speech/ada-0.npz")
     tone_shard("ada", frames=40, held_out=True).save(tmp_path / "speech/ada-1.npz")
     save_codec(small(), tmp_path / "start.safetensors")
-    run = CodecRun(speech=(tmp_path / "speech",), out=tmp_path / "out", seconds=4, device="cpu")
-    run = replace(run, start=tmp_path / "start.safetensors")
+    start = tmp_path / "start.safetensors"
+    run = SliceRun(start=start, speech=(tmp_path / "speech",), out=tmp_path / "out", seconds=4, device="cpu")
     assert CONFIG.codec_training.unquantised_steps == 2
 
     def kept(seconds: int) -> bool:

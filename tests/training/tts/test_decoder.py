@@ -14,9 +14,9 @@ import torch
 from tests.training.tts.shapes import CONFIG, by_steps, random_codes, tokenizer, tone_shard
 from training.ranks import Ranks
 from training.tts.codec import Codec, load_codec, save_codec
+from training.tts.codec_run import DecoderRun, DecoderStep, DecoderTrainer
 from training.tts.codes import encode, own_codes
 from training.tts.crops import Store, stores
-from training.tts.decoder_run import DecoderRun, DecoderStep, DecoderTrainer
 from training.tts.discriminators import Discriminators, verdict
 from training.tts.references import References
 from training.tts.speech import concatenate, load, shards

@@ -17,9 +17,8 @@ from training.asr.spectrogram import LogMel
 from training.checkpoint import WEIGHTS, save_weights
 from training.ranks import Ranks
 from training.tts.codec import Codec
-from training.tts.codec_run import CodecStep
+from training.tts.codec_run import CodecStep, DecoderStep
 from training.tts.crops import Store
-from training.tts.decoder_run import DecoderStep
 from training.tts.ear import Ear
 
 

@@ -10,9 +10,8 @@ pytest.importorskip("torch")
 import torch
 
 from tests.training.tts.shapes import CONFIG, layout, tokenizer
-from training.tts.prompt import codec_ids, lay_out
-from training.tts.rows import IGNORE
-from training.tts.tokenizer import text_ids
+from training.tts.prompt import codec_ids, lay_out, text_ids
+from training.tts.rows import IGNORE, Bucket
 
 
 def test_a_text_is_the_tokens_of_its_words(tmp_path: Path) -> None:
@@ -36,7 +35,7 @@ def test_every_position_of_a_row(tmp_path: Path, language: bool, before: int) ->
     control = [-1, -1, -1, *tags, ids.speakers["ben"], ids.pad, ids.bos]
     assert row.text.tolist() == said and row.codes[:, 0].tolist() == [*control, 0, 3, 6, 9, 12]
     longer = len(said) + 4
-    batch = made.bucket([row], longer).batch(torch.tensor([0]), None)
+    batch = Bucket(made, [row], longer).batch(torch.tensor([0]), None)
     assert batch.text[0].tolist() == [*said, *[text.pad] * 4]
     assert batch.codes[0].tolist() == [*([c, 0, 0] for c in control), *codes.tolist(), *[[ids.pad, 0, 0]] * 4]
     assert batch.frame[0].nonzero()[:, 0].tolist() == list(range(before + 1, before + 6))

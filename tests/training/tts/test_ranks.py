@@ -16,9 +16,8 @@ import torch
 
 from tests.training.tts.shapes import CONFIG, random_codes, tokenizer, tone_shard
 from training.tts.codec import Codec, save_codec
-from training.tts.codec_run import CodecRun, CodecTrainer
+from training.tts.codec_run import CodecTrainer, DecoderRun, DecoderTrainer, SliceRun
 from training.tts.codes import encode
-from training.tts.decoder_run import DecoderRun, DecoderTrainer
 from training.tts.speech import shards
 from training.tts.talker_run import TalkerRun, TalkerTrainer
 
@@ -26,12 +25,12 @@ from training.tts.talker_run import TalkerRun, TalkerTrainer
 def _trainer(kind: str, folder: Path) -> tuple[Any, str]:
     """A trainer and the name of its module."""
     speech = (folder / "speech",)
-    out = folder / kind
+    out, start = folder / kind, folder / "codec.safetensors"
     if kind == "codec":
-        run = CodecRun(speech=speech, out=out, seconds=30, device="cpu")
+        run = SliceRun(start=start, speech=speech, out=out, seconds=30, device="cpu")
         return CodecTrainer(CONFIG, run), "codec"
     if kind == "decoder":
-        start, codes = folder / "codec.safetensors", (folder / "codes.npz",)
+        codes = (folder / "codes.npz",)
         return DecoderTrainer(
             CONFIG, DecoderRun(start=start, codes=codes, speech=speech, out=out, seconds=30, device="cpu")
         ), "codec"

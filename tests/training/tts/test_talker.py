@@ -16,10 +16,9 @@ from training.ranks import Ranks
 from training.tts.checkpoint import load_talker, save_checkpoint, save_talker
 from training.tts.codec import Codec
 from training.tts.prompt import codec_ids, lay_out
-from training.tts.rows import Batch
+from training.tts.rows import Batch, Bucket
 from training.tts.talker import Talker
-from training.tts.talker_run import TalkerRun, TalkerTrainer
-from training.tts.talker_step import TalkerStep, embed, guide_loss, losses, with_own
+from training.tts.talker_run import TalkerRun, TalkerStep, TalkerTrainer, embed, guide_loss, losses, with_own
 
 CPU = torch.device("cpu")
 
@@ -73,7 +72,7 @@ def test_a_share_of_the_frames_holds_the_models_own_codes(tmp_path: Path) -> Non
     assert not differs[2:].any() and not differs[~batch.frame].any() and torch.equal(made[..., 0], given[..., 0])
     share = differs[:2].sum(1) / batch.frame[:2].sum(1)
     assert share[0] > 0.9 and 0.2 < share[1] < 0.8
-    hidden = talker.eval().backbone(embed(talker, batch, given, None))
+    hidden = talker.eval().model(embed(talker, batch, given, None))
     at = batch.frame[0, 1:].nonzero()[:, 0]
     assert torch.equal(made[0, at + 1, 1:], talker.likeliest(hidden[0, at], given[0, at + 1, 0]))
     with_first = with_own(talker, batch, given, None, torch.ones(4), 1.0)
@@ -89,7 +88,7 @@ def test_own_codes_are_looked_back_on_and_the_recorded_ones_asked_for(tmp_path: 
     plain, none = losses(talker, batch, t, noise=False), losses(talker, batch, t, noise=False, own=torch.zeros(4))
     fed = losses(talker, batch, t, noise=False, own=torch.ones(4))
     assert torch.allclose(plain.first, none.first) and torch.allclose(plain.rest, none.rest)
-    hidden = talker.backbone(embed(talker, batch, made, None))
+    hidden = talker.model(embed(talker, batch, made, None))
     first = torch.nn.functional.cross_entropy(talker.codec_head(hidden).flatten(0, 1), batch.label.flatten())
     assert torch.allclose(fed.first, first) and abs(fed.first - plain.first) > 1e-4
     target = given[:, 1:].flatten(0, 1)[batch.chosen]
@@ -148,7 +147,7 @@ def test_the_guide_wants_the_diagonal(tmp_path: Path) -> None:
     made = layout(tmp_path)
     row = lay_out(np.zeros((20, 3), np.int16), list(range(16)), "ada", made.text, made.codec, language=False)
     size = len(row.text)
-    batch = made.bucket([row], size).batch(torch.tensor([0]), 4)
+    batch = Bucket(made, [row], size).batch(torch.tensor([0]), 4)
     right, wrong = torch.zeros(1, size, size), torch.zeros(1, size, size)
     first, last = row.begin, row.begin + row.tokens
     for position in range(size):
