@@ -14,6 +14,7 @@ import numpy.typing as npt
 import soxr
 
 from audio import recording
+from engines.batching import Lane
 from engines.files import load_floats
 from engines.manifest import TtsManifest
 from engines.onnx import Graph
@@ -101,9 +102,9 @@ def _resampled(samples: Floats, rate: int, wanted: int) -> Floats:
 
 
 class VoiceEncoder:
-    """The encoders of a model that can clone. Not thread-safe: the codec's lane calls in."""
+    """The encoders of a model that can clone. Thread-safe: their graphs run in the codec's lane, and nothing else."""
 
-    def __init__(self, manifest: TtsManifest, directory: Path, *, threads: int, provider: str) -> None:
+    def __init__(self, manifest: TtsManifest, directory: Path, lane: Lane, *, threads: int, provider: str) -> None:
         """The manifest must name a speaker encoder.
 
         Raises:
@@ -111,6 +112,7 @@ class VoiceEncoder:
         """
         assert manifest.speaker_encoder is not None
         self.spec, self._codec_spec = manifest.speaker_encoder, manifest.codec_encoder
+        self._lane = lane
         self._filters = load_floats(directory / self.spec.filters)
         self._graph = Graph(directory / self.spec.file, threads=threads, provider=provider)
         self._codec: Graph | None = None
@@ -131,16 +133,17 @@ class VoiceEncoder:
     def embedding(self, samples: Floats, rate: int) -> Floats:
         """The speaker's vector: float32 [talker width]."""
         heard = _resampled(samples, rate, self.spec.sample_rate)
-        outputs = self._graph.run({"mels": self.mels(heard)[None]})
+        mels = self.mels(heard)[None]
+        outputs = self._lane.call(lambda: self._graph.run({"mels": mels}))
         return np.asarray(outputs[self._graph.outputs.index("embedding")][0], dtype=np.float32)
 
     def codes(self, samples: Floats, rate: int) -> npt.NDArray[np.int64]:
         """The recording and half a second of silence as codes: int64 [frames, codebooks]."""
-        assert self._codec is not None and self._codec_spec is not None
-        spec = self._codec_spec
+        codec, spec = self._codec, self._codec_spec
+        assert codec is not None and spec is not None
         heard = _resampled(samples, rate, spec.sample_rate)
         size = len(heard) + int(PAUSE_SECONDS * spec.sample_rate)
         audio = np.zeros((1, -(-size // spec.frame_samples) * spec.frame_samples), np.float32)
         audio[0, : len(heard)] = heard
-        outputs = self._codec.run({"audio": audio})
-        return np.asarray(outputs[self._codec.outputs.index("codes")][0], dtype=np.int64)
+        outputs = self._lane.call(lambda: codec.run({"audio": audio}))
+        return np.asarray(outputs[codec.outputs.index("codes")][0], dtype=np.int64)

@@ -129,20 +129,24 @@ class TtsModel:
         self.voices.require_cloning(with_text=text is not None)
         heard = check_reference(samples, rate, REFERENCE_SECONDS if text is not None else LONGEST_SECONDS)
         encoder = self._encoder()
-        embedding = self.engine.codec_lane.call(lambda: encoder.embedding(heard, rate))
+        embedding = encoder.embedding(heard, rate)
         if text is None:
             return self.voices.store(name, embedding)
         spoken = spoken_text(text, self.manifest.text, english=self.language(None) == "en")
         if not spoken:
             raise OptionError("text", "holds nothing that can be spoken")
-        codes = self.engine.codec_lane.call(lambda: encoder.codes(heard, rate))
-        return self.voices.store(name, embedding, Reference(spoken, codes))
+        return self.voices.store(name, embedding, Reference(spoken, encoder.codes(heard, rate)))
 
     def _encoder(self) -> VoiceEncoder:
         with self._lock:
             if self._voice_encoder is None:
+                engine = self.engine
                 self._voice_encoder = VoiceEncoder(
-                    self.manifest, self.directory, threads=self.engine.threads, provider=self.engine.device.provider
+                    self.manifest,
+                    self.directory,
+                    engine.codec_lane,
+                    threads=engine.threads,
+                    provider=engine.device.provider,
                 )
             return self._voice_encoder
 

@@ -42,22 +42,8 @@ def draw(
     logits: Floats, random: np.random.Generator, *, temperature: float, top_k: int, top_p: float, greedy: bool
 ) -> int:
     """An index into ``logits`` [V]; −inf is never drawn. Not greedy: uses up exactly one number of ``random``."""
-    if greedy:
-        return int(logits.argmax())
-    places: Indices = np.arange(len(logits))
-    if 0 < top_k < len(logits):
-        places = np.argpartition(logits, len(logits) - top_k)[len(logits) - top_k :]
-    # Sorted by likelihood, ties by index: the draw is then a function of the logits alone.
-    order: Indices = np.lexsort((places, -logits[places]))
-    places = places[order]
-    scores: Doubles = logits[places].astype(np.float64) / temperature
-    weights: Doubles = np.exp(scores - scores[0])
-    total: Doubles = weights.cumsum()
-    if top_p < 1.0:
-        # The smallest set whose mass reaches top_p; its first member always stays.
-        total = total[: 1 + _place(total, top_p * float(total[-1]), "left")]
-    place = _place(total, random.random() * float(total[-1]), "right")
-    return int(places[min(place, len(total) - 1)])
+    one = draws(logits[None], [random], temperature=temperature, top_k=top_k, top_p=top_p, greedy=greedy)
+    return one[0]
 
 
 def draws(
@@ -69,13 +55,14 @@ def draws(
     top_p: float,
     greedy: bool,
 ) -> list[int]:
-    """``draw`` for each row of ``logits`` [N, V], most of it in one go."""
+    """``draw`` for each row of ``logits`` [N, V], each with its own generator."""
     if greedy:
         return logits.argmax(1).tolist()
     width = len(logits[0])
     places: Indices = np.tile(np.arange(width), (len(logits), 1))
     if 0 < top_k < width:
         places = np.argpartition(logits, width - top_k, axis=1)[:, width - top_k :]
+    # Sorted by likelihood, ties by index: the draw is then a function of the logits alone.
     order: Indices = np.lexsort((places, -np.take_along_axis(logits, places, 1)), axis=1)
     places = np.take_along_axis(places, order, 1)
     scores: Doubles = np.take_along_axis(logits, places, 1).astype(np.float64) / temperature
@@ -83,6 +70,7 @@ def draws(
     drawn: list[int] = []
     for row, total, random in zip(places, totals, randoms, strict=True):
         if top_p < 1.0:
+            # The smallest set whose mass reaches top_p; its first member always stays.
             total = total[: 1 + _place(total, top_p * float(total[-1]), "left")]
         place = _place(total, random.random() * float(total[-1]), "right")
         drawn.append(int(row[min(place, len(total) - 1)]))

@@ -168,10 +168,17 @@ class Voices:
                 reference = None
                 if "codes" in stored:
                     reference = Reference(str(stored["text"]), np.asarray(stored["codes"], dtype=np.int64))
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile) as error:
             raise OptionError("voice", f"{path.stem} cannot be read ({type(error).__name__}); store it again") from None
         if embedding.shape != (self.width,):
             raise OptionError("voice", f"{path.stem} has {embedding.shape} values, the model takes {self.width}")
         if not np.isfinite(embedding).all():
             raise OptionError("voice", f"{path.stem} holds what is no number; store it again")
+        if reference is not None and not self._are_codes(reference.codes):
+            raise OptionError("voice", f"{path.stem} holds what are no codes of the model; store it again")
         return StoredVoice(path.stem, embedding, reference)
+
+    def _are_codes(self, codes: npt.NDArray[np.int64]) -> bool:
+        codec = self._manifest.codec
+        shaped = codes.ndim == 2 and codes.shape[1] == codec.codebooks
+        return shaped and bool(((codes >= 0) & (codes < codec.entries)).all())

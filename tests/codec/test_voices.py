@@ -10,7 +10,7 @@ import pytest
 from codec.clone import check_reference
 from codec.model import TtsModel
 from codec.options import OptionError, SpeakOptions
-from codec.voices import MAX_STORED, CannotClone, StoredVoice, Voices
+from codec.voices import MAX_STORED, CannotClone, Reference, StoredVoice, Voices
 from engines.manifest import read_tts
 from tests.codec.talking import heard, say
 
@@ -90,6 +90,26 @@ def test_vectors_of_another_width_are_refused(voices: Voices, tmp_path: Path) ->
         file.write_bytes(whole[:kept])
         with pytest.raises(OptionError, match="voice: me cannot be read"):
             voices.find("me")
+
+
+@pytest.mark.parametrize("damage", ["another compression", "encrypted"])
+def test_a_damaged_archive_is_refused(voices: Voices, tmp_path: Path, damage: str) -> None:
+    """zipfile has errors of its own for what one flipped bit makes of it."""
+    voices.store("me", vector(voices))
+    file = next(tmp_path.rglob("me.npz"))
+    archive = bytearray(file.read_bytes())
+    directory = archive.index(b"PK\x01\x02")
+    archive[directory + (10 if damage == "another compression" else 8)] ^= 1
+    file.write_bytes(archive)
+    with pytest.raises(OptionError, match="voice: me cannot be read"):
+        voices.find("me")
+
+
+@pytest.mark.parametrize("codes", [np.zeros((5, 9), np.int64), np.full((5, 8), 99_999)])
+def test_codes_of_another_model_are_refused(voices: Voices, codes: npt.NDArray[np.int64]) -> None:
+    voices.store("me", vector(voices), Reference("Hello.", codes))
+    with pytest.raises(OptionError, match="voice: me holds what are no codes"):
+        voices.find("me")
 
 
 def test_a_vector_that_holds_no_number_is_refused(voices: Voices) -> None:
