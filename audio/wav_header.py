@@ -90,8 +90,14 @@ class RawAudio:
         return data
 
     def rest(self) -> bytes:
-        """At the end: bytes held back because they might have become a header."""
+        """At the end: bytes held back because they might have become a header.
+
+        Raises:
+            NotRaw: they are the beginning of one.
+        """
         held, self._held = self._held, b""
+        if recognised(held, sure=True) == "WAV":
+            raise NotRaw("a WAV that ends within its header")
         return held
 
     def _start(self, data: bytes) -> int | None:

@@ -126,15 +126,18 @@ class Segment:
         zeros behind it; depends on those samples alone."""
         self._hold(self._asked, owner)
         audio = self._tail(end, owner, quiet)
-        decode = partial(self._decode, audio, end, owner)
-        hypothesis = self._engine.chain(decode, owner)
+        hypothesis = self._decoded(audio, end, owner)
         if self._recites(hypothesis):
             self._work.context_redecoded += 1
             self._hold(self._engine.head((), self._language), owner)
-            hypothesis = self._engine.chain(decode, owner)
+            hypothesis = self._decoded(audio, end, owner)
             self._hold(self._asked, owner)
         self._work.finals += 1
         return hypothesis
+
+    def _decoded(self, audio: Floats, end: int, owner: Owner) -> Hypothesis:
+        bias = self._head.bias.heard(self.ctc)  # milliseconds, in which the decoder serves others
+        return self._engine.chain(partial(self._decode, audio, end, owner, bias), owner)
 
     def interim(self, last: Hypothesis, committed: Sequence[int], owner: Owner) -> Hypothesis:
         """What is heard in all audio so far, whose complete windows are in the cache.
@@ -145,11 +148,14 @@ class Segment:
         """
         self._hold(self._asked, owner)
         audio = self._tail(self.length, owner)
-        hypothesis = self._engine.chain(partial(self._revise, audio, last, committed, owner), owner)
+        bias = self._head.bias.heard(self.ctc)
+        hypothesis = self._engine.chain(partial(self._revise, audio, last, committed, owner, bias), owner)
         self._work.ticks += 1
         return hypothesis
 
-    def _revise(self, audio: Floats, last: Hypothesis, committed: Sequence[int], owner: Owner) -> Hypothesis:
+    def _revise(
+        self, audio: Floats, last: Hypothesis, committed: Sequence[int], owner: Owner, bias: KeytermBias
+    ) -> Hypothesis:
         kept = (*last.header, *committed) if committed else ()
         guess = last.tokens[len(kept) :]
         logits, position = self._read(audio, [*kept, *guess], len(kept), owner)
@@ -157,7 +163,6 @@ class Segment:
             # Committed words are whole: what follows begins a word (or ends the text).
             follows = self._engine.prompt.after_word(last.answer.language, logits.shape[1])
             logits[0, ~follows] = -np.inf
-        bias = self._head.bias.heard(self.ctc)
         count = accepted(guess, logits, bias, kept)
         sure = (float(1.0 / inverse(logits[i], guess[i])) for i in range(count))
         draft = Draft([*kept, *guess[:count]], [*last.probabilities[: len(kept)], *sure])
@@ -184,11 +189,10 @@ class Segment:
         self._work.text_rows += len(rows) - len(audio)
         return logits, self._rows + len(rows)
 
-    def _decode(self, audio: Floats, end: int, owner: Owner) -> Hypothesis:
+    def _decode(self, audio: Floats, end: int, owner: Owner, bias: KeytermBias) -> Hypothesis:
         """The text of the closed windows and the tail rows ``audio``, decoded afresh."""
         logits, position = self._read(audio, (), 0, owner)
         draft, rescores = Draft(), self._engine.rescores
-        bias = self._head.bias.heard(self.ctc)
         bias.apply(logits[0], ())
         self._follow(draft, logits[0], position, end, owner, bias, bans=MAX_BANS, choices=rescores)
         rows, blank = self.ctc.log_probs, self.ctc.blank

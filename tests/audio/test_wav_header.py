@@ -57,6 +57,12 @@ def test_what_follows_the_data_is_not_audio() -> None:
     assert through(wav() + b"LIST\x04\0\0\0INFO", [50, 1000]) == AUDIO.tobytes()
 
 
+@pytest.mark.parametrize("kept", [12, 30, 43])
+def test_a_header_that_is_cut_off_is_no_audio(kept: int) -> None:
+    with pytest.raises(NotRaw, match="ends within its header"):
+        through(wav()[:kept], [])
+
+
 def test_a_streamed_header_has_no_length() -> None:
     data = bytearray(wav())
     at = data.index(b"data") + 4
