@@ -36,7 +36,7 @@ class Silence(Moment):
     Known 96 ms later (with a shorter endpointing: that much later)."""
 
 
-class Resumed(Moment):
+class Continued(Moment):
     """The utterance whose ``Silence`` was announced goes on with the voiced frame at ``sample``."""
 
 
@@ -45,13 +45,13 @@ class Endpoint(Moment):
     the silence as long as the endpointing asks."""
 
 
-EndpointEvent = Onset | Silence | Resumed | Endpoint
+EndpointEvent = Onset | Silence | Continued | Endpoint
 
 
 class Endpointer:
     """Utterances of one session::
 
-        Onset → (Silence → Resumed)* → Silence → Endpoint
+        Onset → (Silence → Continued)* → Silence → Endpoint
 
     Every ``Endpoint`` follows its ``Silence``, if need be in the same call. While voiced frames stand that may yet
     become speech (``Voice.PERHAPS``, at most 64 ms) nothing is announced. ``sample`` and ``decided`` never decrease.
@@ -95,7 +95,7 @@ class Endpointer:
             if self._silence is None:
                 return []
             self._silence = None
-            return [Resumed(turn.since, turn.clock)]
+            return [Continued(turn.since, turn.clock)]
         if not self._open:
             return []
         events: list[EndpointEvent] = []

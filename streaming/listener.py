@@ -18,7 +18,7 @@ import numpy.typing as npt
 from audio.pcm import bounded
 from engines.batching import Cancelled, Owner, Priority, Task
 from streaming.decoding import Hypothesis
-from streaming.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence
+from streaming.endpoint import Continued, Endpoint, Endpointer, Onset, Silence
 from streaming.engine import Engine, Head
 from streaming.events import Event, SpeechStarted, Transcript
 from streaming.options import ListenOptions
@@ -237,7 +237,7 @@ class Listener:
             match turn:
                 case Onset(sample=sample):
                     self._begin(sample)
-                case Resumed(sample=sample):
+                case Continued(sample=sample):
                     if self._open is None:
                         self._begin(sample)
                     else:

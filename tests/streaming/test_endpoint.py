@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import models
-from streaming.endpoint import Endpoint, Endpointer, EndpointEvent, Onset, Resumed, Silence
+from streaming.endpoint import Continued, Endpoint, Endpointer, EndpointEvent, Onset, Silence
 from streaming.vad import CONTEXT, FRAME, Turn, Voice, VoiceActivity, VoiceModel, VoiceState
 
 Samples = npt.NDArray[np.float32]
@@ -110,7 +110,7 @@ def test_a_pause_inside_an_utterance() -> None:
     assert events([*[0.9] * 4, *[0.1] * 2, *[0.9] * 5, *[0.1] * 5, *[0.9] * 4], endpointing=0.3) == [
         Onset(sample=0, decided=3 * FRAME),
         Silence(sample=11 * FRAME, decided=14 * FRAME),
-        Resumed(sample=16 * FRAME, decided=19 * FRAME),
+        Continued(sample=16 * FRAME, decided=19 * FRAME),
     ]
 
 
@@ -118,7 +118,7 @@ def test_a_click_does_not_prolong_silence() -> None:
     """Silence counts on through a click, and the endpoint waits while the click may yet be speech."""
     assert events([*[0.9] * 4, *[0.1] * 4, 0.9, 0.9, 0.1], endpointing=0.3)[-1] == Silence(4 * FRAME, 7 * FRAME)
     assert events([*[0.9] * 4, *[0.1] * 8, 0.9, 0.9, 0.1], endpointing=0.3)[-1] == Endpoint(4 * FRAME, 15 * FRAME)
-    assert events([*[0.9] * 4, *[0.1] * 8, 0.9, 0.9, 0.9], endpointing=0.3)[-1] == Resumed(12 * FRAME, 15 * FRAME)
+    assert events([*[0.9] * 4, *[0.1] * 8, 0.9, 0.9, 0.9], endpointing=0.3)[-1] == Continued(12 * FRAME, 15 * FRAME)
 
 
 def test_endpointing_shorter_than_the_confirmation() -> None:
@@ -132,7 +132,7 @@ def test_endpointing_shorter_than_the_confirmation() -> None:
 def test_without_endpointing() -> None:
     """None announces silences but never ends an utterance."""
     heard = events([*[0.9] * 4, *[0.1] * 500, *[0.9] * 4], endpointing=None)
-    assert [type(event) for event in heard] == [Onset, Silence, Resumed]
+    assert [type(event) for event in heard] == [Onset, Silence, Continued]
 
 
 def test_closing_from_outside() -> None:
@@ -153,10 +153,10 @@ def test_closing_from_outside() -> None:
     endpointing=st.sampled_from([None, 0.01, 0.1, 0.3, 0.6]),
 )
 def test_order_of_events(probabilities: list[float], run: int, endpointing: float | None) -> None:
-    """Whatever the script: the order is Onset (Silence Resumed)* Silence Endpoint, and time never goes back."""
+    """Whatever the script: the order is Onset (Silence Continued)* Silence Endpoint, and time never goes back."""
     heard = events([p for p in probabilities for _ in range(run)], endpointing)
     follows: dict[type[EndpointEvent] | None, set[type[EndpointEvent]]] = {
-        None: {Onset}, Onset: {Silence}, Silence: {Resumed, Endpoint}, Resumed: {Silence}, Endpoint: {Onset},
+        None: {Onset}, Onset: {Silence}, Silence: {Continued, Endpoint}, Continued: {Silence}, Endpoint: {Onset},
     }  # fmt: skip
     previous: EndpointEvent | None = None
     for event in heard:
