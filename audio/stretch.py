@@ -53,8 +53,8 @@ class Stretch:
         return self._ready(self._taken)
 
     def flush(self) -> Floats:
-        """The rest of the stream, so that in all ``round(samples / speed)`` came out, above 2.6 of speed up to 5 ms more; then begins
-        anew."""
+        """The rest of the stream, so that in all ``round(samples / speed)`` came out (above 2.6 of speed up to 5 ms
+        more); then begins anew."""
         if self.speed == 1.0:
             return np.empty(0, np.float32)
         total = round(self._taken / self.speed)
