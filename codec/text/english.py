@@ -189,7 +189,7 @@ def month(core: str) -> str | None:
 
 def is_number(core: str) -> bool:
     """Whether a word is a number that a unit or a scale may follow."""
-    return _NUMBER.fullmatch(core.lstrip("$€£¥₹")) is not None
+    return _NUMBER.fullmatch(core[1:] if core[:1] in numbers.CURRENCIES else core) is not None
 
 
 def binds(before: Sequence[str], word: str) -> bool:
@@ -206,11 +206,11 @@ def binds(before: Sequence[str], word: str) -> bool:
             or (low in SCALES and len(low) > 1)
             or _HALF.fullmatch(low) is not None
             or bool(_DAY.fullmatch(last) and month(core))
-            or bool(last.isdigit() and re.fullmatch(r"\d/\d", core))
+            or bool(last.isdecimal() and re.fullmatch(r"\d/\d", core))
         )
     if last.lower() in SCALES:
         return len(before) > 1 and core.lower() in _SPACED_UNITS
-    return bool(re.fullmatch(r"no\.", last, re.I)) and core.isdigit()
+    return bool(re.fullmatch(r"no\.", last, re.I)) and core.isdecimal()  # "❶" is a digit, but no number
 
 
 def _open_date(words: Sequence[str]) -> bool:
@@ -249,7 +249,7 @@ def say_group(words: Sequence[str]) -> str | None:
         return numbers.clock(time[1], time[2], half[1]) if time else None
     if first.lower() == "no." and rest:
         return f"number {numbers.cardinal(rest[0])}"
-    if rest and first.isdigit() and re.fullmatch(r"\d/\d", rest[0]):
+    if rest and first.isdecimal() and re.fullmatch(r"\d/\d", rest[0]):
         return _mixed_number(first, rest[0])
     if is_number(first) and rest:
         scale = SCALES.get(rest[0].lower())
@@ -278,7 +278,7 @@ def _loose(core: str) -> str:
     """What no rule knows: digits as numbers, signs as words, the rest as it stands."""
     parts: list[str] = []
     for run in re.findall(r"\d+|[^\d]+", core):
-        if run[0].isdecimal():  # "❶" is a digit, but no number
+        if run[0].isdecimal():
             parts.append(f" {numbers.cardinal(run)} ")
         else:
             parts.append("".join(f" {SIGNS[c]} " if c in SIGNS else c for c in run))

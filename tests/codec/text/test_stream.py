@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -225,6 +225,31 @@ def test_nothing_beside_a_number_is_too_odd_to_be_read(rules: TextRules) -> None
     for number in NUMBERS:
         for beside in BESIDE:
             pieces(f"{number} {beside} {beside}, {number}", rules)
+
+
+ODD = st.one_of(
+    st.sampled_from(
+        [*"0123456789.,:;-–+±/^*~<>_#%°'\"$€£¥₹¢❶②½²٣ ", "No. ", "May ", " million", " km", " p.m.", "M", "th"]
+    ),
+    st.characters(),
+)
+
+
+@settings(max_examples=2000)
+@given(
+    text=st.lists(ODD, max_size=12).map("".join),
+    cut=st.integers(1, 5),
+    rules=st.sampled_from([ANY, SMALL]),
+)
+@example("It costs $$5 million today.", 5, ANY)
+@example("€$5 million", 5, ANY)
+@example("No. ❶", 5, ANY)
+def test_no_text_raises(text: str, cut: int, rules: TextRules) -> None:
+    """Whatever a client sends is read somehow, in any deltas: an exception here would end its session."""
+    stream = TextStream(rules)
+    for at in range(0, len(text), cut):
+        stream.feed(text[at : at + cut])
+    stream.flush()
 
 
 SAMPLES = (
