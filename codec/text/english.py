@@ -48,6 +48,7 @@ ABBREVIATIONS: Final = {
     "inc": "incorporated", "ltd": "limited", "corp": "corporation", "co": "company", "fig": "figure", "vol": "volume",
     "no": "number", "ave": "avenue", "blvd": "boulevard", "a.m": "a m", "p.m": "p m", "u.s": "u s", "u.k": "u k",
     "mt": "mount", "ft": "fort", "min": "minute", "max": "maximum", "ph.d": "p h d",
+    "lb": "pounds", "lbs": "pounds", "oz": "ounces", "hr": "hour", "hrs": "hours", "sec": "second", "mins": "minutes",
 }  # fmt: skip
 """Read so when a full stop follows."""
 ROADS: Final = {"st": "street", "dr": "drive"}

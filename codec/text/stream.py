@@ -32,7 +32,7 @@ _UNREAD: Final = re.compile(r"(?<=\])\([^()\s]*\)|</?(?:b|i|u|p|br|em|sub|sup|co
 """Where a Markdown link goes to, and HTML."""
 _DOTTED: Final = re.compile(r"(?:[^\W\d_]\.)+[,;:]?")
 """Abbreviations of any language: z.B., p.ej."""
-_INITIAL: Final = re.compile(r"[A-HJ-Z]")
+_INITIAL: Final = re.compile(r"[A-HJ-Z]|(?:[^\W\d_]\.)+[^\W\d_]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +133,10 @@ class TextStream:
         said = self._expression(group)
         if said is not None:
             found = _abbreviation(group[-1].text)
-            if found is not None and said[-1] not in MARKS and _ends_here(found, following):
-                said += "."  # the stop of "10 a.m." ends the sentence as well
+            if found is not None:  # the stop of "10 a.m." or "6 ft." may end the sentence as well
+                said = said.replace(".,", ",").rstrip(".")
+                if said[-1] not in MARKS and _ends_here(found, following):
+                    said += "."
             self._give(said, group[0], group[-1].end, following, items)
             return
         for word, after in zip(group, [*group[1:], following], strict=True):
@@ -162,7 +164,7 @@ class TextStream:
         lead, core, tail = _strip(_UNREAD.sub(lambda m: " " * m[0].startswith("<br"), text).strip())
         found = _abbreviation(text)
         if found is not None and found not in english.ABBREVIATIONS and not _ends_here(found, following):
-            return _read(lead, core, tail[1:], core)  # an initial
+            return _read(lead, core, tail[1:], english.say_word(core))  # an initial, or several: "D.C."
         if found is not None and found in english.ABBREVIATIONS:
             ends = _ends_here(found, following)
             said = english.ABBREVIATIONS[found]

@@ -119,6 +119,8 @@ def joined(items: list[Item]) -> list[str]:
         ("Jan 5-7, 26.11.2026", "january fifth to seventh, november twenty sixth twenty twenty six"),
         ("p. 5, No.5, §5, 5'11", "page five, number five, section five, five foot eleven"),
         ("in km/h or °C", "in kilometers per hour or degrees celsius"),
+        ("6 ft. tall, 5 lb., 3 oz. of it", "six feet tall, five pounds, three ounces of it"),
+        ("in D.C. today, a.k.a. the U.S.A.", "in D C today, a k a the U S A."),
         ("a [link](http://x.y), <b>bold</b>", "a [link], bold"),
     ],
 )  # fmt: skip
@@ -218,6 +220,8 @@ def test_sentences_are_pieces_and_abbreviations_are_not() -> None:
     )
     assert len(pieces(text)) == 4
     assert all(len(piece) >= SHORT for piece in pieces(text))
+    text = "A man of 6 ft. stood there. He was 6 ft. He came to Washington, D.C. It was in D.C. that he left."
+    assert len(pieces(text)) == 4
     assert pieces("Title line\n\nThe first paragraph\n- one thing here\n- another thing") == [
         "Title line",
         "The first paragraph",
@@ -233,7 +237,7 @@ def test_sentences_glued_together_are_told_apart() -> None:
         "The second sentence!",
         "Is it so?",
     ]
-    assert pieces("The U.S.A. and www.Example.com") == ["The U S A. and Example dot com"]
+    assert pieces("The U.S.A. and www.Example.com") == ["The U S A and Example dot com"]
     assert pieces("https://example.org/Some.Page") == ["example dot org slash Some dot Page"]
 
 
