@@ -77,6 +77,21 @@ _LEANING: Final = frozenset(
     " very was were with worth yet".split()
 )
 """Words that belong to what follows, or are one expression with it."""
+_ROMAN: Final = {
+    f"{tens}{ones}": str(10 * ten + one)
+    for ten, tens in enumerate(("", "X", "XX", "XXX"))
+    for one, ones in enumerate(("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"))
+    if ten + one
+}
+_PARTS: Final = frozenset(
+    "act appendix article book chapter class episode fantasy figure grade level part phase section stage title type"
+    " volume war".split()
+)
+_RULERS: Final = frozenset(
+    "alexander benedict catherine charles clement edward elizabeth francis frederick george gregory henry innocent"
+    " james john leo louis mary napoleon nicholas paul peter philip pius richard wilhelm william".split()
+)
+"""After these words letters are a Roman number: "World War II", "Louis XIV"."""
 OPENING: Final = "\"'“‘«([{<*_`~#"
 CLOSING: Final = "\"'”’»)]}>*_`~"
 MARKS: Final = ".,!?;:…。！？；，、："
@@ -97,6 +112,7 @@ _BETWEEN: Final = {
 _OPERATORS: Final = frozenset("*<>~")
 """Those that stand alone between two numbers."""
 _NO_WORDS: Final = str.maketrans("_()[]{}", " " * 7, "*`")
+"""Signs inside a word that are not read."""
 
 _ADDRESS: Final = str.maketrans({
     "@": " at ", ".": " dot ", "/": " slash ", "-": " dash ", "_": " underscore ", ":": " colon ",
@@ -287,7 +303,7 @@ def _bare(words: Sequence[str]) -> list[str]:
 def binds(before: Sequence[str], word: str) -> bool:
     """Whether ``word`` (as written) can only be read together with the words ``before`` it."""
     core = word.rstrip(MARKS + CLOSING)
-    if _PREFIX.fullmatch(before[0]) and _GROUP.fullmatch(core):
+    if _PREFIX.fullmatch(before[0]) and all(map(_GROUP.fullmatch, (*before[1:], core))):
         return True
     before = _bare(before)
     last = before[-1]
@@ -300,7 +316,7 @@ def binds(before: Sequence[str], word: str) -> bool:
         low = core.lower()
         return (
             _spaced_unit(core)
-            or (low in SCALES and len(low) > 2)
+            or (low in SCALES and len(low) > 1)
             or word in _OPERATORS
             or _HALF.fullmatch(low) is not None
             or bool(_DAY.fullmatch(last) and month(core))
@@ -351,10 +367,10 @@ def say_group(words: Sequence[str]) -> str | None:
         year = f", {numbers.year(rest[1])}" if len(rest) > 1 else ""
         return f"the {_days(day)} of {named}{year}"
     for place, word in enumerate(words):
-        if word in _OPERATORS and place < len(words) - 1:
-            sides = [side for side in (words[:place], words[place + 1 :]) if side]
-            said = [(say_group(side) if len(side) > 1 else None) or " ".join(map(say_word, side)) for side in sides]
-            return f" {_BETWEEN[word]} ".join(said) if place else f"{SIGNS[word]} {said[0]}"
+        if word in _OPERATORS and (place < len(words) - 1 or word == "<"):
+            sides = (words[:place], words[place + 1 :])
+            left, right = ((say_group(side) if side[1:] else None) or " ".join(map(say_word, side)) for side in sides)
+            return f"{left} {_BETWEEN[word] if place else SIGNS[word]} {right}".strip()
     if rest and (half := _HALF.fullmatch(rest[0])):
         time = _TIME.fullmatch(first)
         if not time:
@@ -375,6 +391,14 @@ def say_group(words: Sequence[str]) -> str | None:
         name = _unit_name(rest[0])
         return _unit(first, name) if name else None
     return None
+
+
+def roman(before: str, core: str) -> str | None:
+    """What a Roman number says after a word that one follows; "I" is somebody, "class X" need not be the tenth."""
+    word = before.lower()
+    if core in _ROMAN and core != "I" and before[:1].isupper() and word in _RULERS:
+        return f"the {numbers.ordinal(_ROMAN[core])}"
+    return numbers.cardinal(_ROMAN[core]) if core in _ROMAN and len(core) > 1 and word in _PARTS else None
 
 
 def say_word(core: str) -> str:

@@ -98,7 +98,7 @@ class TextStream:
         """Forget what was held back; ``skipped`` characters were never fed. Places go on counting."""
         self._words.clear(skipped)
         self._group.clear()
-        self._length, self._mark = 0, ""
+        self._length, self._mark, self._before = 0, "", ""
 
     # ---------------------------------------------------------------- words → groups
 
@@ -152,7 +152,7 @@ class TextStream:
         _, core, tail = _strip(group[-1].text)
         if group[-1].text.lower().rstrip(",;:!?").endswith(".m."):
             core, tail = group[-1].text.rstrip(",;:!?"), group[-1].text[len(group[-1].text.rstrip(",;:!?")) :]
-        words = [group[0].text[len(lead) :], *(w.text for w in group[1:-1]), core]
+        words = [group[0].text[len(lead) :], *(w.text for w in group[1:-1]), core or group[-1].text]
         said = english.say_group(words)
         return None if said is None else _read(lead, begun, tail, said)
 
@@ -171,6 +171,8 @@ class TextStream:
             if found in english.ROADS and core[0].isupper() and ("," in tail or not _capital(following)):
                 said = english.ROADS[found]
             return _read(lead, core, tail[1:] if "," in tail else tail if ends else "", said)
+        if counted := english.roman(self._before, core):
+            return _read(lead, core, tail, counted)
         if self._rules.alphabet is not None:
             core = english.spelled(core)
         parts = [p for p in re.split(r"[—…]|\.\.\.|--", core) if p] if not core.isalpha() else [core]
