@@ -144,7 +144,7 @@ _AMOUNT: Final = re.compile(
     re.I,
 )
 """What :func:`_loose` looks for: a number with the sign before it and the unit after it."""
-_PHONE: Final = r"\+?\(?\d+\)?(?:-\d+){2,}|\(?\d{3}\)?[-.]\d{3}[-.]\d{4}|\d{3}-\d{4}"
+_PHONE: Final = r"\+?\(?\d+\)?(?:-\d+){2,}|\(?\d{3}\)?[-.]\d{3}[-.]\d{4}|\d{3}-\d{4}|1-\d{3}-[a-z-]+"
 _NUMBERED: Final = {"no.": "number", "p.": "page", "pp.": "pages"}
 """Read so before a number only."""
 _PREFIX: Final = re.compile(r"\+\d{1,3}|\(\d{3}\)")
@@ -255,6 +255,7 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"(\d)(\d[1-9])'?s", lambda m: f"{numbers.cardinal(m[1])} {numbers.plural(numbers.pair(m[2]))}"),
     (r"([a-z]+)-(\d{1,3})s", lambda m: f"{m[1]} {numbers.plural(numbers.cardinal(m[2]))}"),
     (r"(\d)['’](\d{1,2})", lambda m: f"{numbers.cardinal(m[1])} foot {numbers.cardinal(m[2])}"),
+    (r"(\d+)h(\d\d?)(?:m|min)?", lambda m: f"{_unit(m[1], 'hour')} {_unit(m[2], 'minute')}"),
     (r"24/7", lambda _: "twenty four seven"),
     (r"(\d+)/(\d+)", lambda m: numbers.fraction(m[1], m[2])),
     (r"(\d+)-(\d/\d)(?:-?([a-z°%]+))?", lambda m: _mixed_number(m[1], m[2]) + _counted(m[3])),
@@ -269,7 +270,7 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"([a-g])#", lambda m: f"{m[1]} sharp"),
     (r"(?:[a-z]+://|www\.)\S+", lambda m: _address(m[0].split("://", 1)[-1].removeprefix("www.").rstrip("/"))),
     (r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", lambda m: _address(m[0])),
-    (r"[\w.-]*[a-z]\d*\.[a-z]{2,}(?::\d+)?(?:[/?#]\S*)?", lambda m: _address(m[0].rstrip("/"))),
+    (r"[\w.-]*[a-z][\d_]*\.[a-z]{2,}(?::\d+)?(?:[/?#]\S*)?", lambda m: _address(m[0].rstrip("/"))),
     (r"[a-z]+\d[a-z0-9]*|\d+[a-z][a-z0-9]*", _mixed),
     (r"[a-z°]+(?:/[a-z]+)*", lambda m: _counted(m[0]).strip() if _unit_name(m[0]) else m[0].replace("/", " ")),
 )  # fmt: skip
@@ -435,7 +436,7 @@ def _gap(text: str, after: bool, before: bool) -> str:
         text = text.rstrip("-–")
     read = "<>" * (after or before) + "~#" * before
     text = "".join(" " if c in "~#<>" and c not in read else c for c in text.translate(_NO_WORDS))
-    text = re.sub(r"(?<=[^\W\d_])\.(?=[^\W\d_]{2})", " dot ", text).replace(".", " ")
+    text = re.sub(r"\.(?![^\W\d_]{2})", " ", re.sub(r"(?<=[^\W\d_])\.(?=[^\W\d_]{2})", " dot ", text))
     return _SIGNS.sub(lambda m: f" {SIGNS[m[0]]} ", text)
 
 

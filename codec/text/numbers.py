@@ -67,9 +67,9 @@ def pair(text: str) -> str:
 
 
 def phone(text: str) -> str:
-    """Groups of digits, each read digit by digit: four as two pairs, whole hundreds as such."""
-    groups = [half for group in re.findall(r"\d+", text) for half in _halves(group)]
-    said = [cardinal(g) if re.fullmatch("[1-9]00", g) else digits(g) for g in groups]
+    """Groups of digits, each read digit by digit: four as two pairs, whole hundreds as such. Letters stand for some."""
+    groups = [half for group in re.findall(r"\d+|[^\W\d_]+", text) for half in _halves(group)]
+    said = [cardinal(g) if re.fullmatch("[1-9]00", g) else digits(g) or g for g in groups]
     return ("plus " if text[0] == "+" else "") + ", ".join(said)
 
 

@@ -114,6 +114,7 @@ def joined(items: list[Item]) -> list[str]:
          "example dot com slash path, main dot py, john underscore doe at x dot com"),
         ("192.168.0.1", "one nine two dot one six eight dot zero dot one"),
         ("1-800-555-1234", "one, eight hundred, five five five, one two, three four"),
+        ("1-800-FLOWERS in 1h30m", "one, eight hundred, FLOWERS in one hour thirty minutes"),
         ("+1 (555) 123-4567 rings", "plus one, five five five, one two three, four five, six seven rings"),
         ("9/11, 50/50, 10/10, 5/16", "nine eleven, fifty fifty, ten out of ten, five sixteenths"),
         ("the mid-1990s, 20th-century", "the mid nineteen nineties, twentieth century"),
