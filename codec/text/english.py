@@ -19,22 +19,26 @@ MONTHS: Final = (
 _MONTH: Final = {name: name for name in MONTHS} | {
     name[:3]: name for name in MONTHS if name != "may"
 } | {"sept": "september"}  # fmt: skip
-SCALES: Final = {"k": "thousand", "m": "million", "b": "billion", "bn": "billion", "mn": "million"} | {
-    word: word for word in ("hundred", "thousand", "million", "billion", "trillion")
-}
+SCALES: Final = {
+    "k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion", "t": "trillion",
+    "tn": "trillion",
+} | {word: word for word in ("hundred", "thousand", "million", "billion", "trillion")}  # fmt: skip
+_GLUED_SCALES: Final = frozenset(("M", "mn", "bn", "tn"))
+"""Scales right after a number that is no money: "5k", "2B" and "5T" are as often names."""
 UNITS: Final = {
     "km": "kilometer", "m": "meter", "cm": "centimeter", "mm": "millimeter", "mi": "mile", "ft": "foot", "in": "inch",
     "yd": "yard", "kg": "kilogram", "g": "gram", "mg": "milligram", "lb": "pound", "lbs": "pound", "oz": "ounce",
-    "l": "liter", "ml": "milliliter", "h": "hour", "hr": "hour", "hrs": "hour", "min": "minute", "mins": "minute",
-    "s": "second", "sec": "second", "secs": "second", "ms": "millisecond", "hz": "hertz", "khz": "kilohertz",
-    "mhz": "megahertz", "ghz": "gigahertz", "w": "watt", "kw": "kilowatt", "kwh": "kilowatt hour", "v": "volt",
+    "l": "liter", "L": "liter", "ml": "milliliter", "h": "hour", "hr": "hour", "hrs": "hour", "min": "minute",
+    "mins": "minute", "s": "second", "sec": "second", "secs": "second", "ms": "millisecond", "hz": "hertz",
+    "khz": "kilohertz", "v": "volt", "V": "volt", "w": "watt", "W": "watt", "kw": "kilowatt", "kwh": "kilowatt hour",
+    "mhz": "megahertz", "ghz": "gigahertz",
     "kb": "kilobyte", "mb": "megabyte", "gb": "gigabyte", "tb": "terabyte", "mph": "mile per hour",
     "kmh": "kilometer per hour", "km/h": "kilometer per hour", "m/s": "meter per second", "°c": "degree celsius",
     "°f": "degree fahrenheit", "°": "degree", "km2": "square kilometer", "m2": "square meter", "m3": "cubic meter",
-    "%": "percent",
+    "%": "percent", "¢": "cent", "kbps": "kilobit per second", "mbps": "megabit per second",
+    "gbps": "gigabit per second", "fps": "frame per second", "rpm": "revolution per minute",
 }  # fmt: skip
-_SPACED_UNITS: Final = UNITS.keys() - {"in", "m", "s", "h", "l", "v", "w", "g"}
-"""Units after a space: single letters and "in" are more often something else ("5 in the room")."""
+"""A letter counts as it is written ("5G" are no grams), longer ones in any case."""
 
 ABBREVIATIONS: Final = {
     "mr": "mister", "mrs": "missus", "ms": "miz", "dr": "doctor", "prof": "professor", "st": "saint", "jr": "junior",
@@ -44,6 +48,7 @@ ABBREVIATIONS: Final = {
     "inc": "incorporated", "ltd": "limited", "corp": "corporation", "co": "company", "fig": "figure", "vol": "volume",
     "no": "number", "ave": "avenue", "blvd": "boulevard", "a.m": "a m", "p.m": "p m", "u.s": "u s", "u.k": "u k",
     "mt": "mount", "ft": "fort", "min": "minute", "max": "maximum", "ph.d": "p h d",
+    "lb": "pounds", "lbs": "pounds", "oz": "ounces", "hr": "hour", "hrs": "hours", "sec": "second", "mins": "minutes",
 }  # fmt: skip
 """Read so when a full stop follows."""
 ROADS: Final = {"st": "street", "dr": "drive"}
@@ -72,32 +77,99 @@ _LEANING: Final = frozenset(
     " very was were with worth yet".split()
 )
 """Words that belong to what follows, or are one expression with it."""
-_MARKS: Final = "\"'“”‘’()[]*_`~.,!?;:…"
+_ROMAN: Final = {
+    f"{tens}{ones}": str(10 * ten + one)
+    for ten, tens in enumerate(("", "X", "XX", "XXX"))
+    for one, ones in enumerate(("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"))
+    if ten + one
+}
+_PARTS: Final = frozenset(
+    "act appendix article book chapter class episode fantasy figure grade level part phase section stage title type"
+    " volume war".split()
+)
+_RULERS: Final = frozenset(
+    "alexander benedict catherine charles clement edward elizabeth francis frederick george gregory henry innocent"
+    " james john leo louis mary napoleon nicholas paul peter philip pius richard wilhelm william".split()
+)
+"""After these words letters are a Roman number: "World War II", "Louis XIV"."""
+OPENING: Final = "\"'“‘«([{<*_`~#"
+CLOSING: Final = "\"'”’»)]}>*_`~"
+MARKS: Final = ".,!?;:…。！？；，、："
+"""What may stand before a word, after it, and after it with a pause."""
 SIGNS: Final = {
-    "&": "and", "+": "plus", "=": "equals", "@": "at", "%": "percent", "#": "number", "/": "slash", "°": "degrees",
-    "<": "less than", ">": "greater than", "~": "about", "×": "times", "÷": "divided by", "€": "euros", "£": "pounds",
-    "$": "dollars", "©": "copyright", "™": "trademark",
+    "&": "and", "+": "plus", "−": "minus", "×": "times", "÷": "divided by", "=": "equals", "==": "equals",
+    "!=": "is not", "≠": "is not", "<": "less than", ">": "greater than", "<=": "at most", "≤": "at most",
+    ">=": "at least", "≥": "at least", "~": "about", "≈": "about", "@": "at", "%": "percent", "#": "number",
+    "§": "section", "/": "slash", "°": "degrees", "€": "euros", "£": "pounds", "$": "dollars", "¢": "cents",
+    "©": "copyright", "™": "trademark",
 }  # fmt: skip
+_SIGNS: Final = re.compile("|".join(re.escape(sign) for sign in sorted(SIGNS, key=len, reverse=True)))
+_BETWEEN: Final = {
+    "*": "times", "**": "to the", "^": "to the", "<": "less than", ">": "greater than", "-": "to", "–": "to", "—": "to",
+    "~": "to", ":": "to", ".": "point", ",": ",",
+}  # fmt: skip
+"""What signs mean between two amounts; elsewhere most of them are markup."""
+_OPERATORS: Final = frozenset("*<>~")
+"""Those that stand alone between two numbers."""
+_NO_WORDS: Final = str.maketrans("_()[]{}", " " * 7, "*`")
+"""Signs inside a word that are not read."""
 
 _ADDRESS: Final = str.maketrans({
     "@": " at ", ".": " dot ", "/": " slash ", "-": " dash ", "_": " underscore ", ":": " colon ",
     "?": " question mark ", "=": " equals ", "&": " and ", "%": " percent ", "+": " plus ",
+    "~": " tilde ", "#": " hash ",
 })  # fmt: skip
 """Signs of a web or mail address."""
 
-_N: Final = r"\d[\d,]*"
-_DAY: Final = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?,?", re.I)
+_N: Final = r"(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d{2})+,\d{3}|\d+)"
+"""Commas part thousands, in India lakhs; any others are those of a list."""
+_Q: Final = rf"(?:{_N}(?:\.\d+)?|\.\d+)"
+_SIGN: Final = "[-−+±]?"
+_CURRENCY: Final = f"[{''.join(numbers.CURRENCIES)}]"
+_TO: Final = "[-–—~]"
+_DAY: Final = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?(?:[-–](\d{1,2})(?:st|nd|rd|th)?)?,?", re.I)
 _YEAR: Final = re.compile(r"\d{4}")
-_TIME: Final = re.compile(r"(\d{1,2})(?::(\d{2}))?")
+_TIME: Final = re.compile(rf"(?:(\d{{1,2}}(?::\d{{2}})?){_TO})?(\d{{1,2}})(?::(\d{{2}}))?")
 _HALF: Final = re.compile(r"([ap])\.?m\.?", re.I)
-_NUMBER: Final = re.compile(rf"[-−+]?{_N}(?:\.\d+)?")
+_NUMBER: Final = re.compile(rf"{_SIGN}{_Q}(?:{_TO}{_Q})?")
+_MONEY: Final = re.compile(
+    rf"({_SIGN})(?:([a-z]{{1,2}})(?=\$))?{_CURRENCY}*({_CURRENCY})({_SIGN})"
+    rf"(?:({_Q}){_TO}{_CURRENCY}?)?({_Q})(k|mn?|bn?|tn?)?",
+    re.I,
+)
+_AMOUNT: Final = re.compile(
+    rf"(?:(?<![\w%°)¢{''.join(numbers.CURRENCIES)}])[-−+±])?(?:"
+    r"(?<![\d.,/])(?:\d+/\d+(?![\d/])|\d{1,2}(?::\d{2}){1,2}(?![\d:])(?:[ap]\.?m)?)"
+    rf"|(?:{_CURRENCY}+(?:{_Q}{_TO})?|(?<!\w)(?=\.)|(?=\d)){_Q}(?:[a-zμ°%¢]+[23]?)?)",
+    re.I,
+)
+"""What :func:`_loose` looks for: a number with the sign before it and the unit after it."""
+_PHONE: Final = r"\+?\(?\d+\)?(?:-\d+){2,}|\(?\d{3}\)?[-.]\d{3}[-.]\d{4}|\d{3}-\d{4}|1-\d{3}-[a-z-]+"
+_NUMBERED: Final = {"no.": "number", "p.": "page", "pp.": "pages"}
+"""Read so before a number only."""
+_PREFIX: Final = re.compile(r"\+\d{1,3}|\(\d{3}\)")
+_GROUP: Final = re.compile(r"\(?\d[\d)-]*")
+"""First word of a phone number that is written in several, and the others."""
 
 Rule = Callable[[re.Match[str]], str]
 
 
-def _unit(amount: str, unit: str) -> str:
-    name = UNITS[unit.lower()]
-    said = numbers.quantity(amount)
+def _unit_name(unit: str) -> str | None:
+    return UNITS.get(unit) or (UNITS.get(unit.lower()) if len(unit) > 1 else None)
+
+
+def _spaced_unit(word: str) -> bool:
+    """Whether a word is a unit: single letters and "in" are more often something else ("5 in the room")."""
+    return not (word.isalpha() and len(word) == 1) and word.lower() != "in" and _unit_name(word) is not None
+
+
+def _quantities(text: str) -> str:
+    """A number, or two that a range is between."""
+    return " to ".join(numbers.quantity(part) for part in re.split(rf"(?<=\d){_TO}", text))
+
+
+def _unit(amount: str, name: str) -> str:
+    said = _quantities(amount)
     if amount.lstrip("-−+") == "1" or name.endswith(("percent", "hertz")):
         return f"{said} {name}"
     first, _, rest = name.partition(" per ")
@@ -111,7 +183,24 @@ def _counted(unit: str | None) -> str:
     """What stands behind a number of more than one: its unit, or another word."""
     if not unit:
         return ""
-    return f" {_unit('2', unit).removeprefix('two ')}" if unit.lower() in UNITS else f" {unit}"
+    name = _unit_name(unit)
+    return f" {_unit('2', name).removeprefix('two ')}" if name else f" {unit}"
+
+
+def _suffixed(m: re.Match[str]) -> str:
+    """``"5kg"``, ``"1M"``, ``"10x"``."""
+    if name := _unit_name(m[2]):
+        return _unit(m[1], name)
+    return f"{numbers.quantity(m[1])} {SCALES[m[2].lower()] if m[2] in _GLUED_SCALES else _loose(m[2])}"
+
+
+def _money(m: re.Match[str], scale: str | None = None) -> str:
+    """``"-$5"``, ``"$5–$10"``, ``"US$3bn"``; a scale may stand in the next word."""
+    minus, land, sign, inner, low, high, short = m.groups()
+    said = numbers.money(sign, high, scale or SCALES.get((short or "").lower()))
+    if land:
+        said = said.replace(" dollar", f" {' '.join(land)} dollar")
+    return numbers.sign(minus or inner) + (f"{numbers.quantity(low)} to {said}" if low else said)
 
 
 def _date(year: str, month: str, day: str) -> str:
@@ -119,6 +208,10 @@ def _date(year: str, month: str, day: str) -> str:
         return f"{numbers.cardinal(month)} slash {numbers.cardinal(day)} slash {numbers.digits(year)}"
     full = year if len(year) == 4 else ("19" if int(year) > 50 else "20") + year
     return f"{MONTHS[int(month) - 1]} {numbers.ordinal(str(int(day)))} {numbers.year(full)}"
+
+
+def _days(m: re.Match[str]) -> str:
+    return " to ".join(numbers.ordinal(day) for day in m.groups() if day)
 
 
 def _slashed(m: re.Match[str]) -> str:
@@ -146,37 +239,40 @@ def _mixed(m: re.Match[str]) -> str:
 
 
 _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
-    (r"(\d{4})-(\d{2})-(\d{2})", lambda m: _date(m[1], m[2], m[3])),
+    (r"(\d{4})-(\d{1,2})-(\d{1,2})", lambda m: _date(m[1], m[2], m[3])),
+    (r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d(?::\d\d)?)(?:\.\d+)?Z?", lambda m: f"{say_word(m[1])}, {say_word(m[2])}"),
+    (r"(\d{1,2})\.(\d{1,2})\.(\d{4})", lambda m: _date(m[3], *((m[2], m[1]) if int(m[2]) < 13 else (m[1], m[2])))),
     (r"(\d{1,2})/(\d{1,2})/(\d{4}|\d{2})", _slashed),
-    (r"(\d{1,2}):(\d{2})(?::\d{2})?([ap]\.?m\.?)?", lambda m: numbers.clock(m[1], m[2], m[3])),
+    (r"(\d{1,2}):(\d{2})(?::(\d{2}))?([ap]\.?m\.?)?", lambda m: numbers.clock(m[1], m[2], m[4], m[3])),
     (r"(\d{1,2})([ap]\.?m\.?)", lambda m: numbers.clock(m[1], None, m[2])),
     (r"(\d{1,3}):(\d)", lambda m: f"{numbers.cardinal(m[1])} to {numbers.cardinal(m[2])}"),
-    (rf"([$€£¥₹])({_N}(?:\.\d+)?)(k|mn?|bn?)?",
-     lambda m: numbers.money(m[1], m[2], SCALES.get((m[3] or "").lower()))),
-    (rf"({_N}(?:\.\d+)?)([$€£¥₹])", lambda m: numbers.money(m[2], m[1], None)),
-    (r"\(?(\d{3})\)?[-.](\d{3})[-.](\d{2})(\d{2})", lambda m: ", ".join(numbers.digits(g) for g in m.groups())),
-    (r"(\d{3})-(\d{2})(\d{2})", lambda m: ", ".join(numbers.digits(g) for g in m.groups())),
+    (_MONEY.pattern, _money),
+    (rf"({_SIGN})({_Q})({_CURRENCY})", lambda m: numbers.sign(m[1]) + numbers.money(m[3], m[2], None)),
+    (_PHONE, lambda m: numbers.phone(m[0])),
     (rf"({_N})(st|nd|rd|th)", lambda m: numbers.ordinal(m[1])),
-    (r"'?(\d{3}0|\d0)'?s", lambda m: numbers.decade(m[1])),
+    (r"1(00|000)s", lambda m: numbers.plural("hundred" if m[1] == "00" else "thousand")),
+    (r"'?(\d{3}0|\d0)'?s", lambda m: numbers.plural(numbers.year(m[1]) if len(m[1]) == 4 else numbers.cardinal(m[1]))),
+    (r"(\d)(\d[1-9])'?s", lambda m: f"{numbers.cardinal(m[1])} {numbers.plural(numbers.pair(m[2]))}"),
+    (r"([a-z]+)-(\d{1,3})s", lambda m: f"{m[1]} {numbers.plural(numbers.cardinal(m[2]))}"),
+    (r"(\d)['’](\d{1,2})", lambda m: f"{numbers.cardinal(m[1])} foot {numbers.cardinal(m[2])}"),
+    (r"(\d+)h(\d\d?)(?:m|min)?", lambda m: f"{_unit(m[1], 'hour')} {_unit(m[2], 'minute')}"),
     (r"24/7", lambda _: "twenty four seven"),
     (r"(\d+)/(\d+)", lambda m: numbers.fraction(m[1], m[2])),
     (r"(\d+)-(\d/\d)(?:-?([a-z°%]+))?", lambda m: _mixed_number(m[1], m[2]) + _counted(m[3])),
-    (rf"([-−+]?{_N}(?:\.\d+)?)[×x]10\^([-−+]?\d+)",
+    (rf"({_SIGN}{_Q})(?:[×x]10\^|e)([-−+]?\d+)",
      lambda m: f"{numbers.quantity(m[1])} times {numbers.power('ten', m[2])}"),
-    (rf"([-−+]?{_N}(?:\.\d+)?|[a-z])\^([-−+]?\d+(?:\.\d+)?)", lambda m: numbers.power(say_word(m[1]), m[2])),
-    (rf"({_N}(?:\.\d+)?)[-–—]({_N}(?:\.\d+)?)(%?)",
-     lambda m: f"{numbers.plain_number(m[1])} to {numbers.plain_number(m[2])}{' percent' if m[3] else ''}"),
-    (rf"([-−+]?{_N}(?:\.\d+)?)([a-z°%/]+[23]?)",
-     lambda m: _unit(m[1], m[2]) if m[2].lower() in UNITS else f"{numbers.quantity(m[1])} {_loose(m[2])}"),
-    (rf"[-−+]?{_N}(?:\.\d+)?", lambda m: numbers.plain_number(m[0])),
-    (r"v?\d+(?:\.\d+){2,}", lambda m: " point ".join(
-        numbers.cardinal(p) for p in m[0].lower().removeprefix("v").split("."))),
-    (r"#(\d+)", lambda m: f"number {numbers.cardinal(m[1])}"),
-    (r"(?:https?://|www\.)\S+", lambda m: _address(m[0].split("://", 1)[-1].removeprefix("www.").rstrip("/"))),
+    (rf"({_SIGN}{_Q}|[a-z])\^([-−+]?\d+(?:\.\d+)?)", lambda m: numbers.power(say_word(m[1]), m[2])),
+    (rf"({_SIGN}{_Q})([a-zμ°%¢][a-zμ°%¢/]*[23]?)", _suffixed),
+    (rf"{_SIGN}{_Q}", lambda m: numbers.plain_number(m[0])),
+    (r"\d+(?:\.\d+){3}", lambda m: _address(m[0])),
+    (r"(v?)(\d+(?:\.\d+)+)", lambda m: f"{m[1]} {' point '.join(map(numbers.cardinal, m[2].split('.')))}".strip()),
+    (rf"([a-z]+)\.({_N})", lambda m: f"{ABBREVIATIONS.get(m[1].lower(), m[1])} {numbers.cardinal(m[2])}"),
+    (r"([a-g])#", lambda m: f"{m[1]} sharp"),
+    (r"(?:[a-z]+://|www\.)\S+", lambda m: _address(m[0].split("://", 1)[-1].removeprefix("www.").rstrip("/"))),
     (r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", lambda m: _address(m[0])),
-    (r"[a-z0-9-]+\.(?:com|org|net|io|dev|edu|gov|ai)", lambda m: _address(m[0])),
+    (r"[\w.-]*[a-z][\d_]*\.[a-z]{2,}(?::\d+)?(?:[/?#]\S*)?", lambda m: _address(m[0].rstrip("/"))),
     (r"[a-z]+\d[a-z0-9]*|\d+[a-z][a-z0-9]*", _mixed),
-    (r"[a-z]+(?:/[a-z]+)+", lambda m: m[0].replace("/", " ")),
+    (r"[a-z°]+(?:/[a-z]+)*", lambda m: _counted(m[0]).strip() if _unit_name(m[0]) else m[0].replace("/", " ")),
 )  # fmt: skip
 _RULES: Final = tuple((re.compile(pattern, re.I), rule) for pattern, rule in _WRITTEN)
 
@@ -188,29 +284,53 @@ def month(core: str) -> str | None:
 
 
 def is_number(core: str) -> bool:
-    """Whether a word is a number that a unit or a scale may follow."""
-    return _NUMBER.fullmatch(core.lstrip("$€£¥₹")) is not None
+    """Whether a word is a number, a sum or a range that a unit or a scale may follow."""
+    return _NUMBER.fullmatch(core) is not None or _MONEY.fullmatch(core) is not None
+
+
+def opening(marks: str, core: str, closing: str) -> str:
+    """The signs among the marks before a word that are read: "~5", "#1", "<10%"; elsewhere they are markup."""
+    sign = marks[-1:]
+    if sign and sign in "~#<>" and sign not in marks[:-1] and ">" not in closing and _AMOUNT.match(core):
+        return f"{marks[:-1]}{SIGNS[sign]} "
+    return marks
+
+
+def _bare(words: Sequence[str]) -> list[str]:
+    """Words without the marks before them."""
+    return [word.lstrip(OPENING + ">") if len(word) > 1 else word for word in words]
 
 
 def binds(before: Sequence[str], word: str) -> bool:
     """Whether ``word`` (as written) can only be read together with the words ``before`` it."""
+    core = word.rstrip(MARKS + CLOSING)
+    if _PREFIX.fullmatch(before[0]) and all(map(_GROUP.fullmatch, (*before[1:], core))):
+        return True
+    before = _bare(before)
     last = before[-1]
-    core = word.rstrip(".,!?;:)\"'”’")
     if any(month(w.rstrip(".")) for w in before):
         year = _YEAR.fullmatch(core) is not None
         return _open_date(before) and (year or (len(before) == 1 and _DAY.fullmatch(core) is not None))
-    if is_number(last) or (re.fullmatch(r"\d{1,2}:\d{2}", last) is not None):
+    if last in _OPERATORS:
+        return _operates(before) and is_number(core)
+    if is_number(last) or _TIME.fullmatch(last) is not None:
         low = core.lower()
         return (
-            low in _SPACED_UNITS
+            _spaced_unit(core)
             or (low in SCALES and len(low) > 1)
+            or word in _OPERATORS
             or _HALF.fullmatch(low) is not None
             or bool(_DAY.fullmatch(last) and month(core))
-            or bool(last.isdigit() and re.fullmatch(r"\d/\d", core))
+            or bool(last.isdecimal() and re.fullmatch(r"\d/\d", core))
         )
     if last.lower() in SCALES:
-        return len(before) > 1 and core.lower() in _SPACED_UNITS
-    return bool(re.fullmatch(r"no\.", last, re.I)) and core.isdigit()
+        return len(before) > 1 and _spaced_unit(core)
+    return last.lower() in _NUMBERED and re.fullmatch(rf"{_N}(?:{_TO}{_N})?", core) is not None
+
+
+def _operates(words: Sequence[str]) -> bool:
+    """Whether a number must follow: "*" is a list item where none stands before it."""
+    return words[-1] in _OPERATORS and (len(words) > 1 or words[-1] != "*")
 
 
 def _open_date(words: Sequence[str]) -> bool:
@@ -220,14 +340,17 @@ def _open_date(words: Sequence[str]) -> bool:
 
 def may_bind(group: Sequence[str]) -> bool:
     """Whether some next word could bind to ``group``: if not, it can be spoken now."""
+    prefix, group = group[0], _bare(group)
     last = group[-1]
     if any(month(w.rstrip(".")) for w in group):
         return _open_date(group)
     return (
         is_number(last)
-        or re.fullmatch(r"\d{1,2}:\d{2}", last) is not None
+        or _TIME.fullmatch(last) is not None
+        or _PREFIX.fullmatch(prefix) is not None
         or (len(group) > 1 and last.lower() in SCALES)
-        or re.fullmatch(r"no\.", last, re.I) is not None
+        or _operates(group)
+        or last.lower() in _NUMBERED
     )
 
 
@@ -240,49 +363,81 @@ def say_group(words: Sequence[str]) -> str | None:
         if _YEAR.fullmatch(rest[0]):
             return f"{named} {numbers.year(rest[0])}"
         year = f", {numbers.year(rest[1])}" if len(rest) > 1 else ""
-        return f"{named} {numbers.ordinal(day[1])}{year}" if day else None
+        return f"{named} {_days(day)}{year}" if day else None
     if rest and (named := month(rest[0].rstrip("."))) and (day := _DAY.fullmatch(first)):
         year = f", {numbers.year(rest[1])}" if len(rest) > 1 else ""
-        return f"the {numbers.ordinal(day[1])} of {named}{year}"
+        return f"the {_days(day)} of {named}{year}"
+    for place, word in enumerate(words):
+        if word in _OPERATORS and (place < len(words) - 1 or word == "<"):
+            sides = (words[:place], words[place + 1 :])
+            left, right = ((say_group(side) if side[1:] else None) or " ".join(map(say_word, side)) for side in sides)
+            return f"{left} {_BETWEEN[word] if place else SIGNS[word]} {right}".strip()
     if rest and (half := _HALF.fullmatch(rest[0])):
         time = _TIME.fullmatch(first)
-        return numbers.clock(time[1], time[2], half[1]) if time else None
-    if first.lower() == "no." and rest:
-        return f"number {numbers.cardinal(rest[0])}"
-    if rest and first.isdigit() and re.fullmatch(r"\d/\d", rest[0]):
+        if not time:
+            return None
+        return (f"{say_word(time[1])} to " if time[1] else "") + numbers.clock(time[2], time[3], half[1])
+    if first.lower() in _NUMBERED and rest:
+        return f"{_NUMBERED[first.lower()]} {_quantities(rest[0])}"
+    if rest and _PREFIX.fullmatch(first if first[:1] == "+" else f"({first}") and _GROUP.fullmatch(rest[0]):
+        return numbers.phone(" ".join(words))
+    if rest and first.isdecimal() and re.fullmatch(r"\d/\d", rest[0]):
         return _mixed_number(first, rest[0])
     if is_number(first) and rest:
         scale = SCALES.get(rest[0].lower())
-        if first[0] in numbers.CURRENCIES:
-            return numbers.money(first[0], first[1:], scale) if scale else None
+        if money := _MONEY.fullmatch(first):
+            return _money(money, scale) if scale else None
         if scale:
-            said = f"{numbers.quantity(first)} {scale}"
-            return said + _counted(rest[1] if len(rest) > 1 else None)
-        return _unit(first, rest[0])
+            return f"{_quantities(first)} {scale}" + _counted(rest[1] if len(rest) > 1 else None)
+        name = _unit_name(rest[0])
+        return _unit(first, name) if name else None
     return None
+
+
+def roman(before: str, core: str) -> str | None:
+    """What a Roman number says after a word that one follows; "I" is somebody, "class X" need not be the tenth."""
+    word = before.lower()
+    if core in _ROMAN and core != "I" and before[:1].isupper() and word in _RULERS:
+        return f"the {numbers.ordinal(_ROMAN[core])}"
+    return numbers.cardinal(_ROMAN[core]) if core in _ROMAN and len(core) > 1 and word in _PARTS else None
 
 
 def say_word(core: str) -> str:
     """One word without the marks around it."""
     if not core or core.isalpha():
         return core
-    for pattern, rule in _RULES:
-        if match := pattern.fullmatch(core):
-            return rule(match)
-    if core in SIGNS:
-        return SIGNS[core]
-    return _loose(core)
+    return _ruled(core) or SIGNS.get(core) or _loose(core)
+
+
+def _ruled(core: str) -> str | None:
+    return next((rule(match) for pattern, rule in _RULES if (match := pattern.fullmatch(core))), None)
 
 
 def _loose(core: str) -> str:
-    """What no rule knows: digits as numbers, signs as words, the rest as it stands."""
-    parts: list[str] = []
-    for run in re.findall(r"\d+|[^\d]+", core):
-        if run[0].isdecimal():  # "❶" is a digit, but no number
-            parts.append(f" {numbers.cardinal(run)} ")
-        else:
-            parts.append("".join(f" {SIGNS[c]} " if c in SIGNS else c for c in run))
-    return " ".join("".join(parts).split())
+    """What no rule knows: its amounts one by one, signs as words, the rest as it stands."""
+    said, end = "", 0
+    for amount in _AMOUNT.finditer(core):
+        gap = core[end : amount.start()]
+        if gap == "-" and end and "=" in core:
+            gap = "−"
+        said += f"{_gap(gap, bool(end), True)} {_ruled(amount[0]) or numbers.digits(amount[0])} "
+        end = amount.end()
+    said += _gap(core[end:], bool(end), False)
+    return re.sub(r" +([,:;.!?])", r"\1", " ".join(said.split()))
+
+
+def _gap(text: str, after: bool, before: bool) -> str:
+    """What stands in a word after an amount, before one, or between two."""
+    if after and before and text in _BETWEEN:
+        return f" {_BETWEEN[text]}"
+    if after:
+        text = re.sub(r"^/([^\W\d_]+)", lambda m: f" per {_unit_name(m[1]) or m[1]}", text).lstrip("-–")
+    if before:
+        text = text.rstrip("-–")
+    read = "<>" * (after or before) + "~#" * before
+    text = "".join(" " if c in "~#<>" and c not in read else c for c in text.translate(_NO_WORDS))
+    text = re.sub(r"\.(?![^\W\d_]{2})", " ", re.sub(r"(?<=[^\W\d_])\.(?=[^\W\d_]{2})", " dot ", text))
+    return _SIGNS.sub(lambda m: f" {SIGNS[m[0]]} ", text)
 
 
 def spelled(core: str) -> str:
@@ -307,5 +462,5 @@ def begins_clause(before: str, word: str) -> bool:
     these two words are looked at, so text need not wait for what follows. A word that carries a mark begins nothing:
     what would follow is the mark's.
     """
-    last = before.strip(_MARKS).lower()
+    last = before.strip(OPENING + MARKS + CLOSING).lower()
     return word.lower() in CLAUSE_WORDS and bool(last) and last not in _LEANING and last not in CLAUSE_WORDS

@@ -3,6 +3,7 @@
 What has more than 15 digits or a leading zero is read digit by digit: it is a name (a phone, a key), not a quantity.
 """
 
+import re
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -17,6 +18,9 @@ CURRENCIES: Final = {
     "£": ("pound", "pounds", "penny", "pence"),
     "¥": ("yen", "yen", "", ""),
     "₹": ("rupee", "rupees", "paisa", "paise"),
+    "₩": ("won", "won", "", ""),
+    "₽": ("ruble", "rubles", "kopek", "kopeks"),
+    "₿": ("bitcoin", "bitcoins", "", ""),
 }
 """Sign → one, many, hundredth, hundredths."""
 
@@ -52,17 +56,36 @@ def year(text: str) -> str:
     return _words(int(text), "year")
 
 
-def decade(text: str) -> str:
-    """``"1980"`` → nineteen eighties, ``"90"`` → nineties."""
-    said = year(text) if len(text) == 4 else cardinal(text)
-    return said[:-1] + "ies" if said.endswith("y") else said + "s"
+def plural(said: str) -> str:
+    """``"nineteen eighty"`` → nineteen eighties."""
+    return said[:-1] + "ies" if said.endswith("y") else said + ("es" if said.endswith("x") else "s")
+
+
+def pair(text: str) -> str:
+    """Two digits inside a time or a name: ``"05"`` → oh five."""
+    return ("oh " if text[0] == "0" else "") + cardinal(str(int(text)))
+
+
+def phone(text: str) -> str:
+    """Groups of digits, each read digit by digit: four as two pairs, whole hundreds as such. Letters stand for some."""
+    groups = [half for group in re.findall(r"\d+|[^\W\d_]+", text) for half in _halves(group)]
+    said = [cardinal(g) if re.fullmatch("[1-9]00", g) else digits(g) or g for g in groups]
+    return ("plus " if text[0] == "+" else "") + ", ".join(said)
+
+
+def _halves(group: str) -> list[str]:
+    return [group[:2], group[2:]] if len(group) == 4 else [group]
+
+
+def sign(text: str | None) -> str:
+    """The sign before a number, with a space behind it."""
+    return {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus "}.get(text or "", "")
 
 
 def quantity(text: str) -> str:
     """Digits with sign, separators and decimal point, as a quantity: ``"-3.50"`` → minus three point five zero."""
-    sign = "minus " if text[:1] in ("-", "−") else ""
-    whole, _, fraction = text.lstrip("-−+").partition(".")
-    said = sign + (cardinal(whole) if whole else "zero")
+    whole, _, fraction = text.lstrip("-−+±").partition(".")
+    said = sign(text[:1]) + (cardinal(whole) if whole else "zero")
     return f"{said} point {digits(fraction)}" if fraction else said
 
 
@@ -73,11 +96,19 @@ def plain_number(text: str) -> str:
     return quantity(text)
 
 
+_MEASURED: Final = frozenset(("16", "32", "64"))
+"""Parts of an inch."""
+
+
 def fraction(over: str, under: str) -> str:
-    """``"1", "2"`` → one half; ``"3", "4"`` → three quarters; far-fetched ones are "over"."""
+    """``"1", "2"`` → one half; ``"5", "5"`` → five out of five; ``"9", "11"`` → nine eleven; large ones are "over"."""
     names = {"2": ("half", "halves"), "3": ("third", "thirds"), "4": ("quarter", "quarters")}
     if len(over) > 2 or len(under) > 2 or int(under) < 2:
         return f"{cardinal(over)} over {cardinal(under)}"
+    if over == under and len(over) == 1 or over == under == "10":
+        return f"{cardinal(over)} out of {cardinal(under)}"
+    if int(under) > 10 and int(over) > 1 and under not in _MEASURED:
+        return f"{cardinal(over)} {cardinal(under)}"
     one, many = names.get(under, (ordinal(under), ordinal(under) + "s"))
     return f"{cardinal(over)} {one if int(over) == 1 else many}"
 
@@ -87,13 +118,15 @@ def power(base: str, exponent: str) -> str:
     return f"{base} {'squared' if exponent == '2' else 'cubed' if exponent == '3' else 'to the ' + quantity(exponent)}"
 
 
-def clock(hour: str, minute: str | None, half: str | None) -> str:
+def clock(hour: str, minute: str | None, half: str | None, second: str | None = None) -> str:
     """``"10", "05", "pm"`` → ten oh five p m."""
     said = cardinal(str(int(hour)))
     if minute is not None and int(minute):
-        said += f" {'oh ' if int(minute) < 10 else ''}{cardinal(str(int(minute)))}"
+        said += f" {pair(minute)}"
     elif minute is not None and half is None:
         said += " o'clock" if 1 <= int(hour) <= 12 else " hundred"
+    if second is not None and int(second):
+        said += f" and {cardinal(str(int(second)))} second{'s' * (int(second) > 1)}"
     return f"{said} {half[0].lower()} m" if half else said
 
 
@@ -105,6 +138,7 @@ def money(sign: str, amount: str, scale: str | None) -> str:
     whole, _, part = amount.partition(".")
     if part and (len(part) != 2 or not hundredth):
         return f"{quantity(amount)} {many}"
+    whole = whole or "0"
     said = f"{cardinal(whole)} {one if whole == '1' else many}"
     if part and int(part):
         small = f"{cardinal(str(int(part)))} {hundredth if int(part) == 1 else hundredths}"

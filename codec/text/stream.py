@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from codec.text import english
+from codec.text.english import CLOSING, MARKS, OPENING
 from codec.text.words import Word, Words
 from engines.manifest import TextRules
 
@@ -22,17 +23,16 @@ CLAUSE_SHARE: Final = 0.6
 """Of the longest piece; from there on a clause ends it too, where the model's rules name no length of their own."""
 MAX_GROUP: Final = 6
 
-_OPENING: Final = "\"'“‘«([{<*_`~#"
-_CLOSING: Final = "\"'”’»)]}>*_`~"
-_MARKS: Final = ".,!?;:…。！？；，、："
 _ENDS: Final = frozenset(".!?…。！？")
 _CLAUSES: Final = frozenset(",;:，、；：")
 _PLAIN_MARKS: Final = str.maketrans("。！？；，、：…", ".!?;,,:.")
 _DASHES: Final = frozenset(("-", "--", "–", "—"))
 _MARKUP: Final = str.maketrans("_", " ", "*`~#<>")
+_UNREAD: Final = re.compile(r"(?<=\])\([^()\s]*\)|</?(?:b|i|u|p|br|em|sub|sup|code|strong)/?>", re.I)
+"""Where a Markdown link goes to, and HTML."""
 _DOTTED: Final = re.compile(r"(?:[^\W\d_]\.)+[,;:]?")
 """Abbreviations of any language: z.B., p.ej."""
-_INITIAL: Final = re.compile(r"[A-HJ-Z]")
+_INITIAL: Final = re.compile(r"[A-HJ-Z]|(?:[^\W\d_]\.)+[^\W\d_]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class TextStream:
         """Forget what was held back; ``skipped`` characters were never fed. Places go on counting."""
         self._words.clear(skipped)
         self._group.clear()
-        self._length, self._mark = 0, ""
+        self._length, self._mark, self._before = 0, "", ""
 
     # ---------------------------------------------------------------- words → groups
 
@@ -133,8 +133,10 @@ class TextStream:
         said = self._expression(group)
         if said is not None:
             found = _abbreviation(group[-1].text)
-            if found is not None and said[-1] not in _MARKS and _ends_here(found, following):
-                said += "."  # the stop of "10 a.m." ends the sentence as well
+            if found is not None:  # the stop of "10 a.m." or "6 ft." may end the sentence as well
+                said = said.replace(".,", ",").rstrip(".")
+                if said[-1] not in MARKS and _ends_here(found, following):
+                    said += "."
             self._give(said, group[0], group[-1].end, following, items)
             return
         for word, after in zip(group, [*group[1:], following], strict=True):
@@ -145,42 +147,45 @@ class TextStream:
     def _expression(self, group: list[Word]) -> str | None:
         if len(group) == 1:
             return None
-        lead, _, _ = _strip(group[0].text)
+        lead, begun, _ = _strip(group[0].text)
+        lead = lead if begun else ""  # a lone sign
         _, core, tail = _strip(group[-1].text)
         if group[-1].text.lower().rstrip(",;:!?").endswith(".m."):
             core, tail = group[-1].text.rstrip(",;:!?"), group[-1].text[len(group[-1].text.rstrip(",;:!?")) :]
-        words = [group[0].text[len(lead) :], *(w.text for w in group[1:-1]), core]
+        words = [group[0].text[len(lead) :], *(w.text for w in group[1:-1]), core or group[-1].text]
         said = english.say_group(words)
-        return None if said is None else lead + said + tail
+        return None if said is None else _read(lead, begun, tail, said)
 
     def _word(self, text: str, following: Word | None) -> str:
         if not self._english:
             return text
         if text in _DASHES:
             return ","
-        lead, core, tail = (part.translate(_MARKUP) for part in _strip(text))
+        lead, core, tail = _strip(_UNREAD.sub(lambda m: " " * m[0].startswith("<br"), text).strip())
         found = _abbreviation(text)
         if found is not None and found not in english.ABBREVIATIONS and not _ends_here(found, following):
-            return lead + core + tail[1:]  # an initial
+            return _read(lead, core, tail[1:], english.say_word(core))  # an initial, or several: "D.C."
         if found is not None and found in english.ABBREVIATIONS:
             ends = _ends_here(found, following)
             said = english.ABBREVIATIONS[found]
             if found in english.ROADS and core[0].isupper() and ("," in tail or not _capital(following)):
                 said = english.ROADS[found]
-            return lead + said + (tail[1:] if "," in tail else tail if ends else "")
+            return _read(lead, core, tail[1:] if "," in tail else tail if ends else "", said)
+        if counted := english.roman(self._before, core):
+            return _read(lead, core, tail, counted)
         if self._rules.alphabet is not None:
             core = english.spelled(core)
         parts = [p for p in re.split(r"[—…]|\.\.\.|--", core) if p] if not core.isalpha() else [core]
-        return lead + ", ".join(english.say_word(part) for part in parts) + tail
+        return _read(lead, core, tail, ", ".join(english.say_word(part) for part in parts))
 
     def _give(self, said: str, word: Word, end: int, following: Word | None, items: list[Item]) -> None:
         """Give out what one group says, cut where the piece would become too long."""
-        ends = said.rstrip(_CLOSING)[-1:] in _ENDS and not (
+        ends = said.rstrip(CLOSING)[-1:] in _ENDS and not (
             (found := _abbreviation(word.text)) is not None and not _ends_here(found, following)
             if self._english
             else _DOTTED.fullmatch(word.text)
         )
-        clause = said.rstrip(_CLOSING)[-1:] in _CLAUSES
+        clause = said.rstrip(CLOSING)[-1:] in _CLAUSES
         if self._breaks and self._length >= self._clause and english.begins_clause(self._before, word.text):
             self._end(items)
         self._before = word.text
@@ -253,16 +258,21 @@ def spoken_text(text: str, rules: TextRules, *, english: bool) -> str:
     said = ""
     for item in stream.feed(text) + stream.flush():
         if isinstance(item, Fragment):
-            gap = " " if said and not item.text.startswith(" ") and said[-1] in _MARKS else ""
+            gap = " " if said and not item.text.startswith(" ") and said[-1] in MARKS else ""
             said += gap + item.text
     return said
 
 
+def _read(lead: str, core: str, tail: str, said: str) -> str:
+    """What is said of a word with the marks around it: markup is nothing, some signs before a number are words."""
+    return english.opening(lead, core, tail).translate(_MARKUP) + said + tail.translate(_MARKUP)
+
+
 def _strip(text: str) -> tuple[str, str, str]:
     """Marks before the word, the word, marks after it."""
-    rest = text.lstrip(_OPENING)
+    rest = text.lstrip(OPENING)
     lead = text[: len(text) - len(rest)]
-    core = rest.rstrip(_MARKS + _CLOSING)
+    core = rest.rstrip(MARKS + CLOSING)
     if not core and rest:
         return lead, "", rest
     return lead, core, rest[len(core) :]
@@ -290,4 +300,4 @@ def _ends_here(abbreviation: str, following: Word | None) -> bool:
     if following is None:
         return True
     title = _abbreviation(following.text) in english.BEFORE_NAMES
-    return following.text.lstrip(_OPENING)[:1].isupper() and not title
+    return following.text.lstrip(OPENING)[:1].isupper() and not title

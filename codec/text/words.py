@@ -16,9 +16,9 @@ LONGEST_WORD: Final = 64
 BREAKS: Final = frozenset("。！？；，、：")
 """After these a word ends without white space."""
 
-_RAISED: Final = re.compile("(?<=[0-9])(?=[⁺⁻]?[⁰¹²³⁴-⁹])")
+_RAISED: Final = re.compile(r"(?:(?<=[0-9])|(?<=\b[a-ln-zA-Z]))(?=[⁺⁻]?[⁰¹²³⁴-⁹])")
 _MIXED: Final = re.compile("(?<=[0-9])(?=[¼-¾⅐-⅞])")
-"""Where NFKC would make another number of it: "10²" is not 102, "3½" not 31/2."""
+"""Where NFKC would make another number of it: "10²" is not 102, "x²" not x2 ("m²" is a unit), "3½" not 31/2."""
 
 
 @dataclass(frozen=True, slots=True)
