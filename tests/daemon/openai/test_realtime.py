@@ -154,6 +154,50 @@ def test_what_is_cleared_leaves_nothing_in_the_next_turn(daemon: Background, pcm
         assert done["transcript"] and done["item_id"] not in cleared
 
 
+def test_a_turn_goes_on_over_an_update(daemon: Background, pcm: bytes, text: str) -> None:
+    """Audio from before and after it is one turn, though nothing of it was heard when it was committed."""
+    with session(daemon.url, intent="transcription") as live:
+        live.update(audio={"input": {"turn_detection": None}})
+        live.append(pcm)
+        live.tell("session.update", session={"audio": {"input": {"transcription": {"prompt": "boats"}}}})
+        live.append(pcm)
+        live.tell("input_audio_buffer.commit")
+        done = live.until(COMPLETED)
+        assert [event["item_id"] for event in live.of("input_audio_buffer.committed")] == [done["item_id"]]
+        assert len(words(done["transcript"])) > 1.5 * len(words(text))
+
+
+def test_speech_that_is_cleared_makes_no_turn_of_its_own(daemon: Background, pcm: bytes) -> None:
+    """Turn detection: an update has ended the listener that heard it."""
+    speech = pcm[: -len(QUIET)]
+    with session(daemon.url, intent="transcription") as live:
+        live.append(speech)
+        live.tell("session.update", session={"audio": {"input": {"transcription": {"prompt": "boats"}}}})
+        live.tell("input_audio_buffer.clear")
+        live.append(pcm)
+        done = live.until(COMPLETED)
+        assert done["words"][0]["start"] >= len(speech) / 48_000 - 0.3
+        assert live.kinds.count("input_audio_buffer.committed") == 1
+
+
+def test_what_was_not_committed_is_heard_to_its_end_when_the_daemon_goes(
+    start: Callable[..., AbstractContextManager[Background]], pcm: bytes, text: str
+) -> None:
+    """Without turn detection all of it is one turn, an update in its middle or not."""
+    with session_of_its_own(start) as (background, live):
+        live.update(audio={"input": {"turn_detection": None}})
+        live.append(pcm * 3)
+        live.update(audio={"input": {"transcription": {"prompt": "boats"}}})
+        live.append(pcm)
+        live.update()
+        background.drain(0)
+        with pytest.raises(ConnectionClosed):
+            while True:
+                live.next()
+        (done,) = live.of(COMPLETED)
+        assert len(words(done["transcript"])) > 2 * len(words(text))
+
+
 @pytest.mark.parametrize(("kind", "encoding"), [("audio/pcmu", "ULAW"), ("audio/pcma", "ALAW")])
 def test_telephone_sound_is_heard(daemon: Background, speech: Speech, text: str, kind: str, encoding: str) -> None:
     """G.711 at 8 kHz, after an update that comes before any audio."""

@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -185,6 +186,36 @@ def test_a_commit_and_a_response_right_after_it_wait_for_the_text(
         assert live.until("response.done")["response"]["status"] == "completed"
         heard = live.of("conversation.item.input_audio_transcription.completed")[0]["transcript"]
         assert heard and chat.seen.requests[0]["messages"] == [{"role": "user", "content": heard}]
+
+
+@pytest.mark.parametrize("heard", [False, True])
+@pytest.mark.parametrize("by", ["update", "item"])
+def test_what_was_cleared_is_not_answered(
+    partner: Background, chat: ChatServer, pcm: bytes, by: str, heard: bool
+) -> None:
+    """Though an update, or an item of sound, ended the span that held it; and whether it was heard by then or not."""
+    quiet = {**ASKED, "content": [{"type": "input_audio", "audio": base64.b64encode(b"\0" * 24_000).decode()}]}
+    with session(partner.url) as live:
+        live.update(output_modalities=["text"], audio={"input": {"turn_detection": None, "transcription": {}}})
+        live.append(pcm)
+        if by == "update":
+            live.update(audio={"input": {"transcription": {"prompt": "boats"}}})
+        else:
+            live.tell("conversation.item.create", item=quiet)
+        if heard:
+            done = partial(partner.hub.metrics.registry.get_sample_value, "hearsay_unheard_seconds")
+            assert eventually(lambda: not done())
+        live.tell("input_audio_buffer.clear")
+        live.append(b"\0" * 48_000)
+        live.tell("input_audio_buffer.commit")
+        live.tell("response.create")
+        assert live.until("response.done", timeout=30)["response"]["status"] == "completed"
+        (committed,) = live.of("input_audio_buffer.committed")
+        texts = {
+            event["item_id"]: event["transcript"]
+            for event in live.of("conversation.item.input_audio_transcription.completed")
+        }
+        assert texts[committed["item_id"]] == "" and not any(texts.values())
 
 
 def test_sound_in_an_item_is_heard_as_that_item(partner: Background, chat: ChatServer, pcm: bytes) -> None:
