@@ -265,6 +265,32 @@ def test_what_is_not_honoured_is_told(daemon: Background) -> None:
         assert "prefix_padding_ms: taken as 500" in told["warnings"]
 
 
+def test_fields_that_nobody_knows_are_named_and_not_kept(daemon: Background) -> None:
+    """Newer clients send them; a misspelt one is seen."""
+    with session(daemon.url, intent="transcription") as live:
+        before = live.events[0]["session"]
+        told = live.update(novel={"a": "x" * 900_000}, audio={"input": {"langauge": "en", "format": {"bits": 16}}})
+        assert told.pop("warnings") == [
+            "novel: not known here, not honoured",
+            "audio.input.langauge: not known here, not honoured",
+            "audio.input.format.bits: not known here, not honoured",
+        ]
+        assert told == before
+        told = live.update(**{f"{n}{'y' * 5000}": n for n in range(100)})
+        assert len(told["warnings"]) == 16 and max(map(len, told["warnings"])) < 100
+        assert live.update() == before
+
+
+def test_a_session_holds_so_much_and_no_more(daemon: Background) -> None:
+    """What may hold anything does not grow from update to update."""
+    with session(daemon.url, model="gpt-realtime") as live:
+        for n in range(5):
+            live.update(metadata={str(n): "x" * 100_000})
+        error = live.update(metadata={"last": "x" * 100_000})["error"]
+        assert (error["param"], error["code"]) == ("session", "session_limit") and "524288" in error["message"]
+        assert list(live.update()["metadata"]) == [*"01234"]
+
+
 @pytest.mark.parametrize("model", ["gpt-realtime-whisper", "gpt-live-transcribe"])
 def test_models_that_stream_leave_the_turns_to_the_client(daemon: Background, model: str) -> None:
     """Unless the client asks for turn detection."""
@@ -294,7 +320,7 @@ def test_models_that_stream_leave_the_turns_to_the_client(daemon: Background, mo
         '{"type": "conversation.item.truncate", "item_id": "x", "content_index": 0, "audio_end_ms": 1'
         + "0" * 400
         + "}",
-        '{"type": "session.update", "session": ' + '{"audio":' * 400 + "1" + "}" * 401,
+        '{"type": "session.update", "session": ' + '{"metadata":' * 400 + "1" + "}" * 401,
         b"\x00\x01",
     ],
 )
