@@ -315,3 +315,14 @@ def test_too_many_items_let_the_oldest_go(partner: Background, chat: ChatServer)
         while len(live.of("conversation.item.done")) < 505:
             live.next()
         assert [event["item_id"] for event in live.of("conversation.item.deleted")] == [f"i{n}" for n in range(5)]
+
+
+@pytest.mark.parametrize("field", ["name", "call_id", "arguments"])
+def test_the_oldest_go_whatever_makes_items_large(partner: Background, chat: ChatServer, field: str) -> None:
+    """Every field of an item counts."""
+    call = {"type": "function_call", "name": "tide", "call_id": "one", "arguments": "{}"}
+    with session(partner.url) as live:
+        for n in range(5):
+            live.tell("conversation.item.create", item={**call, field: "x" * 300_000, "id": f"i{n}"})
+            live.until("conversation.item.done")
+        assert [event["item_id"] for event in live.of("conversation.item.deleted")] == ["i0", "i1"]
