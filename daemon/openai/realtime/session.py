@@ -107,7 +107,7 @@ class RealtimeStream(Duplex):
 
     def _misunderstood(self, reason: str, text: str) -> None:
         self._cause = said.event_id(text)
-        self._complain(Invalid("type", reason, "invalid_event"))
+        self._complain(Invalid(said.field(reason), reason, "invalid_event"))
 
     def _follow(self, command: said.Command) -> None:
         self._cause = command.event_id

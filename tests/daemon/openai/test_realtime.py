@@ -333,6 +333,26 @@ def test_nonsense_is_an_error_and_the_session_goes_on(daemon: Background, frame:
         assert live.update()["type"] == "transcription"
 
 
+@pytest.mark.parametrize(
+    ("event", "param"),
+    [
+        ({"type": "input_audio_buffer.append", "audio": None}, "audio"),
+        ({"type": "session.update"}, "session"),
+        ({"type": "conversation.item.create", "item": {"type": "message", "content": [{"type": 7}]}},
+         "item.content[0].type"),
+        ({"type": "conversation.item.create", "item": {"role": "user"}}, "item.type"),
+        ({"type": "nonsense"}, "type"),
+        ({"event_id": "e1"}, "type"),
+        ([], None),
+    ],
+)  # fmt: skip
+def test_an_event_that_is_not_understood_names_its_field(daemon: Background, event: Any, param: str | None) -> None:
+    """By its path, as errors of updates do."""
+    with session(daemon.url, intent="transcription") as live:
+        live.socket.send(json.dumps(event))
+        assert live.until("error")["error"]["param"] == param
+
+
 def test_what_arrives_faster_than_it_is_heard_is_bounded(
     start: Callable[..., AbstractContextManager[Background]],
 ) -> None:
