@@ -141,6 +141,8 @@ class InputAudio:
         Raises:
             Invalid: too much audio waits.
         """
+        if self._ended:
+            return
         before = self._leave()
         if before is not None:
             before.end()

@@ -326,3 +326,17 @@ def test_the_oldest_go_whatever_makes_items_large(partner: Background, chat: Cha
             live.tell("conversation.item.create", item={**call, field: "x" * 300_000, "id": f"i{n}"})
             live.until("conversation.item.done")
         assert [event["item_id"] for event in live.of("conversation.item.deleted")] == ["i0", "i1"]
+
+
+@pytest.mark.parametrize("size", [300_000, 1_048_000])
+def test_who_reads_may_send_items_as_large_as_a_frame(partner: Background, chat: ChatServer, size: int) -> None:
+    """Each is told twice, and three come at once: what is not taken yet holds back the reader, and ends nothing."""
+    with session(partner.url, options={"max_size": None}) as live:
+        for n in range(3):
+            picture = {"type": "input_image", "image_url": f"data:image/png;base64,{'A' * (size - 300)}"}
+            live.tell("conversation.item.create", item={**ASKED, "id": f"i{n}", "content": [picture]})
+            live.tell("conversation.item.retrieve", item_id=f"i{n}")
+        live.tell("response.create", response={"output_modalities": ["text"]})
+        assert live.until("response.done")["response"]["status"] == "completed"
+        assert [event["item"]["id"] for event in live.of("conversation.item.retrieved")] == ["i0", "i1", "i2"]
+        assert len(live.of("conversation.item.done")) == 4
