@@ -31,7 +31,7 @@ from daemon.openai.realtime.input_audio import MOST_UPDATES, NAMES, InputAudio
 from daemon.openai.realtime.items import Item, heard
 from daemon.openai.realtime.output_audio import OutputAudio
 from daemon.openai.realtime.response import Response
-from daemon.openai.realtime.spec import Invalid
+from daemon.openai.realtime.spec import Invalid, Spec
 from daemon.openai.realtime.turn import Turn
 from daemon.parameters import HEARING_ALIASES, OTHER_HEARING, matches
 from daemon.paths import REALTIME
@@ -69,6 +69,29 @@ def _asked(hub: Hub, scope: Scope) -> Config:
     if intent == "transcription" or (not intent and model and hears):
         kind = "transcription"
     return Config.initial(kind, model[:256], seconds=hub.settings.max_session_seconds)
+
+
+async def check(hub: Hub, spec: Spec, before: Spec | None = None) -> None:
+    """
+    Raises:
+        Invalid: the loaded models cannot do what ``spec`` asks, other than ``before``.
+        Refused: 503, they are being loaded.
+    """
+    try:
+        hub.hearing_model().model.check(spec.listen_options())
+    except OptionError as error:
+        name = NAMES.get(error.field, error.field)
+        raise Invalid(name, f"{name}: {error.reason}") from None
+    output = spec.audio.output
+    if output is None or hub.loaded().speaking is None:
+        return
+    if before is not None and before.audio.output is not None and before.audio.output.voice == output.voice:
+        return
+    try:
+        await hub.check_voice(spec.speak_options())
+    except OptionError as error:
+        name = f"session.audio.output.{error.field}"
+        raise Invalid(name, f"{name}: {error.reason}") from None
 
 
 class RealtimeStream(Duplex):
@@ -169,11 +192,7 @@ class RealtimeStream(Duplex):
             raise Invalid("session", told, "update_limit")
         fresh = not self._input.touched and not len(self.conversation)
         config = self._config.updated(patch, seconds=seconds, fresh=fresh)
-        try:
-            self._hub.hearing_model().model.check(config.spec.listen_options())
-        except OptionError as error:
-            name = NAMES.get(error.field, error.field)
-            raise Invalid(name, f"{name}: {error.reason}") from None
+        await check(self._hub, config.spec, self._config.spec)
         await self._room(config.document)
         self._config = config
         self._input.change(config.spec)

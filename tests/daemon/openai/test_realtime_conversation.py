@@ -98,6 +98,18 @@ def test_the_voice_speaks_in_the_format_asked_for(
         assert max(len(event["delta"]) for event in live.of("response.output_audio.delta")) < 400_000
 
 
+@pytest.mark.parametrize("voice", ["nobody", {"id": "nobody"}, "../../etc/passwd"])
+def test_a_voice_that_nobody_has_is_refused_with_the_update(partner: Background, chat: ChatServer, voice: Any) -> None:
+    """All of the update; the session speaks as before."""
+    with session(partner.url) as live:
+        error = live.update(instructions="Whisper.", audio={"output": {"voice": voice}})["error"]
+        assert (error["param"], error["type"]) == ("session.audio.output.voice", "invalid_request_error")
+        assert "voices: " in error["message"]
+        told = live.update()
+        assert told["instructions"] == "" and told["audio"]["output"]["voice"] == "default"
+        assert ask(live)["status"] == "completed"
+
+
 def test_text_is_answered_in_text_where_that_is_asked_for(partner: Background, chat: ChatServer) -> None:
     """output_modalities text: no sound, other events."""
     with session(partner.url) as live:
