@@ -1,8 +1,9 @@
 """One WebSocket from accept to close: what all of them share.
 
-Four tasks: one always reads and never waits for a model, one works, one writes, one watches the clocks. Whatever ends a
-stream in good order goes the same way: the work winds up, an Error where there was one is written after what it still
-had to say, then comes the close code. A client that leaves or does not read ends it at once. Work that hangs while the
+Four tasks: one always reads and never waits for a model, one works, one writes, one watches the clocks. The
+reader waits for the client alone, where that sends more than it takes of what answers it. Whatever ends a stream in
+good order goes the same way: the work winds up, an Error where there was one is written after what it still had to say,
+then comes the close code. A client that leaves or does not read ends it at once. Work that hangs while the
 daemon goes is cut; the Error then says what is lost.
 What it is still to be told waits in an outbox: bounded in bytes, interims coalesced, finals never.
 """
@@ -79,8 +80,8 @@ class Outbox:
         self._add(data, _Kind.SPOKEN if text else _Kind.SOUND)
 
     def _add(self, message: bytes, kind: _Kind) -> None:
-        # One message always fits: it may be larger than a very low bound.
-        if self._messages and self.size + len(message) > self._limit:
+        # The next one to go does not count: it may be as large as the bound, or larger than a very low one.
+        if self._messages and self.size - len(self._messages[0][0]) + len(message) > self._limit:
             self.overflow.set()
             return
         self._messages.append((message, kind))
@@ -93,9 +94,13 @@ class Outbox:
         self.size = sum(len(message) for message, _ in self._messages)
         self._taken.set()
 
-    async def room(self, size: int) -> None:
-        """Wait until sound of ``size`` bytes may be put. For one who has much of it and wants no overflow."""
-        while self.size > min(_BACKLOG_BYTES, max(0, self._limit - size)):
+    async def room(self, size: int, beside: int = _BACKLOG_BYTES) -> None:
+        """Wait until ``size`` bytes may be put. For one who has much of it and wants no overflow.
+
+        Args:
+            beside: bytes that may wait before them, where they are no sound.
+        """
+        while self.size > min(beside, max(0, self._limit - size)):
             self._taken.clear()
             await self._taken.wait()
 
@@ -158,8 +163,8 @@ class Duplex(ABC):
         """A binary message came."""
 
     @abstractmethod
-    def _follow(self, command: Any) -> None:
-        """A text message came that :attr:`_commands` knows."""
+    async def _follow(self, command: Any) -> None:
+        """A text message came that :attr:`_commands` knows. The next is read when this is done."""
 
     @abstractmethod
     def _misunderstood(self, reason: str, text: str) -> None:
@@ -249,9 +254,9 @@ class Duplex(ABC):
             if (data := message.get("bytes")) is not None:
                 self._take_bytes(data)
             else:
-                self._take_text(message["text"])
+                await self._take_text(message["text"])
 
-    def _take_text(self, text: str) -> None:
+    async def _take_text(self, text: str) -> None:
         try:
             command = decoded(text, self._commands)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -259,7 +264,7 @@ class Duplex(ABC):
             self._misunderstood(f"text message not understood: {error}; known are {known}", text)
             return
         self._alive_at = time.monotonic()
-        self._follow(command)
+        await self._follow(command)
 
     def _end(self, ending: Ending) -> None:
         """Wind up, then close. The first cause decides."""

@@ -320,7 +320,7 @@ class Hub:
         model = self.speaking_model().model
         try:
             warnings: list[str] = []
-            making = partial(_speaker, model, options, self.settings.strict, warnings)
+            making = partial(_tolerant, model.speaker, options, self.settings.strict, warnings)
             worker = self._worker(await opened(self._pool, making))
         except OptionError as error:
             raise Refused(400, "invalid_option", str(error), param=error.field) from None
@@ -334,6 +334,15 @@ class Hub:
             told += warnings
         return worker
 
+    async def check_voice(self, options: SpeakOptions) -> None:
+        """
+        Raises:
+            Refused: 404 where there is no speaking model.
+            OptionError: :meth:`speak` would not find the voice.
+        """
+        voices = self.speaking_model().model.voices
+        await self.run(partial(_tolerant, lambda asked: voices.find(asked.voice), options, self.settings.strict, []))
+
     def _worker(self, session: S) -> SessionWorker[S]:
         worker = SessionWorker(self._pool, session, self._moved)
         self._live.add(worker)
@@ -343,11 +352,11 @@ class Hub:
         self.moved_at = time.monotonic()
 
 
-def _speaker(model: TtsModel, options: SpeakOptions, strict: bool, warnings: list[str]) -> Speaker:
-    """In a worker thread: voices lie on disk."""
+def _tolerant(make: Callable[[SpeakOptions], T], options: SpeakOptions, strict: bool, warnings: list[str]) -> T:
+    """``make(options)``, with what is here for what others would have. In a worker thread: voices lie on disk."""
     while True:
         try:
-            return model.speaker(options)
+            return make(options)
         except OptionError as error:
             voice = options.voice or ""
             known = voice.lower() in VOICE_ALIASES

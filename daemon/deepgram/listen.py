@@ -73,7 +73,7 @@ class ListenStream(HeardStream):
     def _misunderstood(self, reason: str, text: str) -> None:
         self._say(Error("SchemaError", f"{reason}; audio goes in binary messages", text[:200]))
 
-    def _follow(self, command: wire.Command) -> None:
+    async def _follow(self, command: wire.Command) -> None:
         match command:
             case wire.Finalize():
                 if not self._finalize():

@@ -77,7 +77,7 @@ class SpeakStream(SpokenStream):
 
     # ------------------------------------------------------------------------------------------------- in
 
-    def _follow(self, command: wire.Command) -> None:
+    async def _follow(self, command: wire.Command) -> None:
         match command:
             case wire.Clear():  # also of what is spoken to its end because of a Close
                 self._forget()

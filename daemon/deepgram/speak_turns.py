@@ -88,7 +88,7 @@ class SpeakTurnsStream(SpokenStream):
 
     # ------------------------------------------------------------------------------------------------- in
 
-    def _follow(self, command: wire.Command) -> None:
+    async def _follow(self, command: wire.Command) -> None:
         match command:
             case wire.Interrupt():  # also of what is spoken to its end because of a Close
                 self._interrupt(command.playback_offset)

@@ -61,7 +61,7 @@ class TurnsStream(HeardStream):
         del text
         self._warn("NOT_UNDERSTOOD", f"{reason}; audio goes in binary messages")
 
-    def _follow(self, command: wire.Command) -> None:
+    async def _follow(self, command: wire.Command) -> None:
         match command:
             case wire.ForceEndTurn():
                 if not self._finalize():

@@ -3,6 +3,7 @@
 Names and fields follow the types of OpenAI's SDK 3 (``openai/types/realtime``). Fields nobody here reads are accepted.
 """
 
+import re
 from typing import Any, Final
 
 import msgspec
@@ -111,3 +112,12 @@ def event_id(text: str) -> str | None:
     except (msgspec.MsgspecError, RecursionError):
         return None
     return found[:512] if isinstance(found, str) else None
+
+
+_FIELD: Final = re.compile(r"(?:required field `([^`]*)`)?(?: - at `\$\.?([^`]*)`)?; known are ")
+
+
+def field(reason: str) -> str | None:
+    """The field that an event was not understood for, if it is one."""
+    found = _FIELD.search(reason)
+    return ".".join(filter(None, (found[2], found[1]))) or None if found else None

@@ -1,7 +1,8 @@
 """What a session is set to: its JSON object as it is told, and as it is read.
 
 An update is merged into the object: what is absent stays, null clears, an object of another ``type`` replaces. What is
-accepted and changes nothing, or was brought within its bounds, is told in ``warnings``, a key of ours.
+accepted and changes nothing, or was brought within its bounds, is told in ``warnings``, a key of ours. Fields that
+nobody here knows, as newer clients send them, are named there once and not kept.
 """
 
 import re
@@ -14,7 +15,7 @@ import msgspec
 
 from audio.pcm import MAX_RATE, MIN_RATE
 from daemon.openai.realtime.items import new_id
-from daemon.openai.realtime.spec import PADDING_MS, SILENCE_MS, Invalid, Spec
+from daemon.openai.realtime.spec import OBJECTS, PADDING_MS, SILENCE_MS, Invalid, Spec
 from streaming.options import THRESHOLDS
 
 Document = dict[str, Any]
@@ -31,6 +32,12 @@ _SERVER_VAD: Final = {
 _SIDES: Final = frozenset({"audio", "input", "output"})
 _CONTAINERS: Final = _SIDES | {"format"}
 """Objects that null does not clear."""
+_OURS: Final = ("id", "object", "expires_at", "warnings")
+"""What a client may send back as it was told, and does not set."""
+_MOST_NAMED: Final = 16
+"""Unknown fields in ``warnings``."""
+_MOST_BYTES: Final = 1 << 19
+"""Of the object as JSON: updates add to what is free in it, and each is answered with all of it."""
 _MOST_INSTRUCTIONS: Final = 1 << 17
 _MOST_TOOLS: Final = 128
 _PLACE: Final = re.compile(r" - at `\$\.?(.*?)`$")
@@ -98,7 +105,8 @@ class Config:
                 raise Invalid("session.type", f"session.type: this is a {self.spec.type} session, and it has begun")
             base = Config.initial(kind, self.spec.model or "", seconds=seconds)
             base.document["id"] = self.document["id"]
-        document = merged(base.document, {k: v for k, v in patch.items() if k not in ("id", "object", "expires_at")})
+        unknown: list[str] = []
+        document = merged(base.document, _known({k: v for k, v in patch.items() if k not in _OURS}, Spec, "", unknown))
         document.pop("warnings", None)
         heard = document["audio"]["input"]
         if kind == "transcription" and heard.get("transcription") is None:
@@ -108,7 +116,9 @@ class Config:
             heard["turn_detection"] = _SERVER_VAD | cast(Document, turns)
         spec = _read(document, "session")
         _check(spec)
-        if warnings := _warnings(spec):
+        if (size := len(msgspec.json.encode(document))) > _MOST_BYTES:
+            raise Invalid("session", f"session: {size} bytes of JSON, the limit is {_MOST_BYTES}", "session_limit")
+        if warnings := _warnings(spec) + unknown[:_MOST_NAMED]:
             document["warnings"] = warnings
         chosen = self.chosen_turns or "turn_detection" in _object(_object(patch, "audio"), "input")
         return Config(document, spec, chosen)._with_turns_of_the_model()
@@ -134,6 +144,19 @@ class Config:
             return self
         document = merged(self.document, {"audio": {"input": {"turn_detection": None}}})
         return Config(document, _read(document, "session"))
+
+
+def _known(patch: Document, kind: type[msgspec.Struct], path: str, unknown: list[str]) -> Document:
+    """What ``kind`` knows of ``patch``; ``unknown`` gets a warning for each of the other fields."""
+    found: Document = {}
+    for name, value in patch.items():
+        if name not in kind.__struct_fields__:
+            unknown.append(f"{path}{name[:64]}: not known here, not honoured")
+        elif isinstance(value, dict) and name in OBJECTS:
+            found[name] = _known(cast(Document, value), OBJECTS[name], f"{path}{name}.", unknown)
+        else:
+            found[name] = value
+    return found
 
 
 def merged(old: Document, patch: Mapping[str, Any], path: str = "session") -> Document:
@@ -209,6 +232,10 @@ def _warnings(spec: Spec) -> list[str]:
         found.append("delay: not honoured")
     if spec.include:
         found.append("include: not honoured")
+    if spec.tracing:
+        found.append("tracing: not honoured")
+    if spec.truncation not in (None, "auto"):
+        found.append("truncation: not honoured, the oldest items leave")
     if spec.prompt:
         found.append("prompt: templates are not known here, not honoured")
     return found

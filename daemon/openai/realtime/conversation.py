@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from daemon.messages import encode
 from daemon.openai.realtime.items import Content, Item, new_id
 from daemon.openai.realtime.spec import Invalid
 from daemon.spoken_text import SpokenText
@@ -15,8 +16,8 @@ from daemon.spoken_text import SpokenText
 Message = dict[str, Any]
 
 MOST_ITEMS: Final = 500
-MOST_CHARACTERS: Final = 1 << 20
-"""Of all items; beyond either, the oldest leave."""
+MOST_BYTES: Final = 1 << 20
+"""Of all items as JSON; beyond either, the oldest leave."""
 ROOT: Final = "root"
 """OpenAI's name of the place before the first item."""
 
@@ -127,7 +128,7 @@ class Conversation:
         """Let the oldest go; a function's output goes with its call."""
         gone: list[str] = []
         size = sum(map(_size, self._items))
-        while len(self._items) > 1 and (len(self._items) > MOST_ITEMS or size > MOST_CHARACTERS):
+        while len(self._items) > 1 and (len(self._items) > MOST_ITEMS or size > MOST_BYTES):
             oldest = next(item for item in self._items if item is not newest)
             leaving = [oldest]
             if oldest.type == "function_call":
@@ -204,5 +205,4 @@ def _picture(part: Content) -> Message:
 
 
 def _size(item: Item) -> int:
-    parts = sum(len(p.text or "") + len(p.transcript or "") + len(p.image_url or "") for p in item.content or [])
-    return parts + len(item.arguments or "") + len(item.output or "")
+    return len(encode(item))

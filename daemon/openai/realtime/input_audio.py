@@ -10,7 +10,7 @@ listener of its own; what came before is heard to its end first.
 
 import asyncio
 from collections import deque
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Final, Protocol
 
 from audio.pcm import Shape
@@ -67,11 +67,8 @@ class InputAudio:
         self._newest: Span | None = None
         self._offset = 0.0
         """Seconds of audio before the newest span."""
-        self._turn: Turn | None = None
-        self._next_id = new_id("item")
-        """Of the turn that the next commit makes."""
-        self._commits: deque[str] = deque()
-        """Ids of turns that the client committed and whose text is still to come."""
+        self._next = Turn(new_id("item"))
+        """What the next commit makes: it grows from span to span until then."""
         self._buffered = 0.0
         """Seconds since the last turn was committed."""
         self._came, self._settled = asyncio.Event(), asyncio.Event()
@@ -131,9 +128,10 @@ class InputAudio:
         self._buffered = 0.0
         if self._spec.turns is not None:
             return  # the turn is told of when its text is there, as those are that the listener ends
-        item_id, self._next_id = self._next_id, new_id("item")
-        self._expect(span, item_id)
-        self._turns.committed(item_id)
+        turn, self._next = self._next, Turn(new_id("item"))
+        span.turns.append(self._next)
+        self._settled.clear()
+        self._turns.committed(turn.item_id)
         if span.refused:
             self._fail(span, "nothing is heard until the session is updated")
 
@@ -143,35 +141,37 @@ class InputAudio:
         Raises:
             Invalid: too much audio waits.
         """
+        if self._ended:
+            return
         before = self._leave()
         if before is not None:
             before.end()
-        apart = Span(self._spec.without_turns(), self._offset, apart=True)
+        apart = Span(self._spec.without_turns(), self._offset, Turn(item_id), apart=True)
         seconds = len(data) / self._spec.audio.input.format.bytes_per_second
         if self.unheard + seconds > self._limit or self.updates >= MOST_UPDATES:
             raise Invalid("item.content", self.full)
         apart.push(data)
         apart.finalize()
+        apart.turns.append(Turn(new_id("item")))  # of nothing: all of the sound is the item's
         apart.end()
         self._spans.append(apart)
-        self._expect(apart, item_id)
+        self._settled.clear()
         self._came.set()
 
     def clear(self) -> None:
-        """Forget what is not committed."""
+        """Forget what is not committed, in every span that holds some of it."""
         self._buffered = 0.0
-        self._next_id = new_id("item")  # deltas of the old one may have gone out
-        span = self._leave()
-        if span is None:
-            return
-        if span.commits:
-            span.cleared = True
-            span.end()
-        else:
-            span.dropped = True
-            if span.hearing is not None:
+        self._next = Turn(new_id("item"))  # deltas of the old one may have gone out
+        self._leave()
+        for span in [one for one in reversed(self._spans) if not one.apart]:
+            if span.commits:
+                span.cleared = True
+                span.end()
+                return  # what came before it is committed
+            if span.hearing is None:
+                self._spans.remove(span)
+            else:
                 span.hearing.cancel()
-            self._turn = None
 
     def change(self, spec: Spec) -> None:
         """From here on the session is set to ``spec``."""
@@ -187,21 +187,21 @@ class InputAudio:
             self._leave()
 
     def end(self) -> None:
-        """No more audio: :meth:`run` ends when all of it is heard. Idempotent."""
+        """No more audio: what was not committed is, and :meth:`run` ends when all of it is heard. Idempotent."""
+        if self._spec.turns is None and not self._ended:
+            with suppress(Invalid):  # it is next to nothing
+                self.commit()
         self._ended = True
         if self._newest is not None:
             self._newest.end()
         self._came.set()
 
-    def _expect(self, span: Span, item_id: str) -> None:
-        self._commits.append(item_id)
-        span.commits += 1
-        self._settled.clear()
-
     def _open(self) -> Span:
         if self._newest is None:
-            self._newest = Span(self._spec, self._offset)
+            self._newest = Span(self._spec, self._offset, self._next)
             self._spans.append(self._newest)
+            if self._spec.turns is not None:  # it ends what is open itself, maybe after the next span has begun
+                self._next = Turn(new_id("item"))
             self._came.set()
         return self._newest
 
@@ -223,20 +223,14 @@ class InputAudio:
                 self._came.clear()
                 await self._came.wait()
             span = self._spans[0]
-            open_turn = self._turn
-            if span.apart:
-                self._turn = None
-            if not span.dropped:
-                span.hearing = asyncio.create_task(self._hear(span))
-                try:
-                    await asyncio.wait((span.hearing,))
-                finally:
-                    span.hearing.cancel()  # does nothing to one that is done
-                    outcome = (await asyncio.gather(span.hearing, return_exceptions=True))[0]
-                if isinstance(outcome, Exception):
-                    raise outcome
-            if span.apart:
-                self._turn = open_turn
+            span.hearing = asyncio.create_task(self._hear(span))
+            try:
+                await asyncio.wait((span.hearing,))
+            finally:
+                span.hearing.cancel()  # does nothing to one that is done
+                outcome = (await asyncio.gather(span.hearing, return_exceptions=True))[0]
+            if isinstance(outcome, Exception):
+                raise outcome
             self._spans.popleft()
 
     async def _hear(self, span: Span) -> None:
@@ -255,6 +249,8 @@ class InputAudio:
                     self._take(span, said.event)
                     if span.cleared and not span.commits:
                         return
+            if span.spec.turns is not None and span.turns[0].last is not None:
+                self._complete(span)  # its speech had ended, and no endpoint told so yet
             if stream.fault is not None:
                 self._refuse(span, Refused(400, "not_raw_audio", f"audio: {stream.fault}", param="audio"))
 
@@ -269,60 +265,52 @@ class InputAudio:
     def _fail(self, span: Span, message: str) -> None:
         """The turns that were committed of it have no text."""
         while span.commits:
-            span.commits -= 1
             fault = wire.ItemFault("server_error", "not_heard", message)
-            self._turns.tell(wire.TranscriptionFailed(item_id=self._commits.popleft(), content_index=0, error=fault))
-        self._turn = None
-        if not self._commits:
+            item_id = span.turns.popleft().item_id
+            self._turns.tell(wire.TranscriptionFailed(item_id=item_id, content_index=0, error=fault))
+        self._settle()
+
+    def _settle(self) -> None:
+        if not any(span.commits for span in self._spans):
             self._settled.set()
 
     # ----------------------------------------------------------------------------------------------- turns
 
     def _take(self, span: Span, event: object) -> None:
-        detects = span.spec.turns is not None
+        detects, turn = span.spec.turns is not None, span.turns[0]
         match event:
-            case SpeechStarted() if detects and self._turn is None:
-                turn = self._begin(span)
+            case SpeechStarted() if detects and not turn.announced:
                 turn.announced = True
                 at = max(0, round(1000 * (span.offset + event.at)) - span.spec.padding_ms)
                 self._turns.tell(wire.SpeechStarted(audio_start_ms=at, item_id=turn.item_id))
                 self._turns.began()
             case Transcript(is_final=False):
-                self._delta(span, self._turn or self._begin(span), event, event.stable_words)
+                self._delta(span, turn, event, event.stable_words)
             case Transcript():
-                turn = self._turn or self._begin(span)
                 if not event.retracted_words:
                     self._delta(span, turn, event, len(event.words))
                 turn.extend(event, span.offset)
-                if event.speech_final if detects else (event.from_finalize or self._ended):
-                    self._complete(span, turn, event)
+                if event.speech_final if detects else event.from_finalize:
+                    self._complete(span)
             case _:
                 pass
-
-    def _begin(self, span: Span) -> Turn:
-        if span.spec.turns is not None:
-            item_id = new_id("item")
-        else:
-            item_id = self._commits[0] if span.commits else self._next_id
-        self._turn = Turn(item_id)
-        return self._turn
 
     def _delta(self, span: Span, turn: Turn, event: Transcript, words: int) -> None:
         if span.spec.transcribes and (delta := turn.delta(event, words)):
             self._turns.tell(wire.TranscriptionDelta(item_id=turn.item_id, content_index=0, delta=delta))
 
-    def _complete(self, span: Span, turn: Turn, final: Transcript) -> None:
-        self._turn = None
-        if self._commits and self._commits[0] == turn.item_id:
-            self._commits.popleft()
-            span.commits -= 1
-        else:
+    def _complete(self, span: Span) -> None:
+        turn = span.turns.popleft()
+        final = turn.last
+        assert final is not None
+        detected = not span.turns
+        if detected:
+            span.turns.append(Turn(new_id("item")))
             self._buffered = 0.0
             if turn.announced:
                 silence = 0 if final.from_finalize or self._ended else span.spec.silence_ms
                 at = round(1000 * (span.offset + final.end)) + silence
                 self._turns.tell(wire.SpeechStopped(audio_end_ms=at, item_id=turn.item_id))
             self._turns.committed(turn.item_id)
-        self._turns.heard(turn, detected=span.spec.turns is not None and not final.from_finalize)
-        if not self._commits:
-            self._settled.set()
+        self._turns.heard(turn, detected=detected and not final.from_finalize)
+        self._settle()

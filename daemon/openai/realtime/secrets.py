@@ -11,6 +11,7 @@ from daemon import body
 from daemon.answer import in_time, json
 from daemon.hub import Hub
 from daemon.openai.realtime.config import Config
+from daemon.openai.realtime.session import check
 from daemon.openai.realtime.spec import Invalid
 from daemon.paths import REALTIME
 from daemon.refusal import Refused
@@ -39,7 +40,7 @@ async def client_secrets(hub: Hub, scope: Scope, receive: Receive, send: Send) -
         raise Refused(405, "method", "POST a JSON object, which may hold session and expires_after")
     data = await body.whole(scope, receive, hub.settings, _MOST_BYTES, "what a session may hold")
     asked = body.decoded(data, _decoder) if data else _Body()
-    config = _config(asked.session or {}, hub.settings.max_session_seconds)
+    config = await _config(hub, asked.session or {})
     value, grant = hub.client_secrets.issue(config, _seconds(asked.expires_after or _Expiry()))
     response = json({"value": value, "expires_at": int(grant.expires_at), "session": config.document})
     async with in_time(hub.settings.send_timeout_seconds):
@@ -52,12 +53,14 @@ def calls(hub: Hub, request: Request) -> Response:
     raise Refused(501, "not_implemented", f"WebRTC calls are not answered here; open a WebSocket to {REALTIME.path}")
 
 
-def _config(session: dict[str, Any], seconds: float) -> Config:
-    kind = session.get("type", "realtime")
+async def _config(hub: Hub, session: dict[str, Any]) -> Config:
+    kind, seconds = session.get("type", "realtime"), hub.settings.max_session_seconds
     if kind not in ("realtime", "transcription"):
         raise Refused(400, "invalid_body", "session.type: neither realtime nor transcription", param="session.type")
     try:
-        return Config.initial(kind, seconds=seconds).updated(session, seconds=seconds)
+        config = Config.initial(kind, seconds=seconds).updated(session, seconds=seconds)
+        await check(hub, config.spec)
+        return config
     except Invalid as error:
         raise Refused(400, error.code, str(error), param=error.param) from None
     except RecursionError:

@@ -25,19 +25,21 @@ from daemon.messages import encode
 from daemon.openai.realtime import client_events as said
 from daemon.openai.realtime import server_events as wire
 from daemon.openai.realtime.chat import Chat
-from daemon.openai.realtime.config import Config
+from daemon.openai.realtime.config import Config, Document
 from daemon.openai.realtime.conversation import Conversation, created, sound
 from daemon.openai.realtime.input_audio import MOST_UPDATES, NAMES, InputAudio
 from daemon.openai.realtime.items import Item, heard
 from daemon.openai.realtime.output_audio import OutputAudio
 from daemon.openai.realtime.response import Response
-from daemon.openai.realtime.spec import Invalid
+from daemon.openai.realtime.spec import Invalid, Spec
 from daemon.openai.realtime.turn import Turn
 from daemon.parameters import HEARING_ALIASES, OTHER_HEARING, matches
 from daemon.paths import REALTIME
 from daemon.refusal import Refused
 from engines.sessions import OptionError
 
+_ENVELOPE: Final = 512
+"""Bytes of an event beside the item or session in it."""
 _CODES: Final = {"UnheardAudio": "unheard_audio", "SessionLength": "session_expired", "Fault": "fault"}
 
 
@@ -69,6 +71,29 @@ def _asked(hub: Hub, scope: Scope) -> Config:
     return Config.initial(kind, model[:256], seconds=hub.settings.max_session_seconds)
 
 
+async def check(hub: Hub, spec: Spec, before: Spec | None = None) -> None:
+    """
+    Raises:
+        Invalid: the loaded models cannot do what ``spec`` asks, other than ``before``.
+        Refused: 503, they are being loaded.
+    """
+    try:
+        hub.hearing_model().model.check(spec.listen_options())
+    except OptionError as error:
+        name = NAMES.get(error.field, error.field)
+        raise Invalid(name, f"{name}: {error.reason}") from None
+    output = spec.audio.output
+    if output is None or hub.loaded().speaking is None:
+        return
+    if before is not None and before.audio.output is not None and before.audio.output.voice == output.voice:
+        return
+    try:
+        await hub.check_voice(spec.speak_options())
+    except OptionError as error:
+        name = f"session.audio.output.{error.field}"
+        raise Invalid(name, f"{name}: {error.reason}") from None
+
+
 class RealtimeStream(Duplex):
     """One session."""
 
@@ -88,8 +113,6 @@ class RealtimeStream(Duplex):
         """The last one that was spoken."""
         self._interrupted: Response | None = None
         """The one that somebody spoke over, until the next response."""
-        self._cause: str | None = None
-        """Id of the client's event that is being taken."""
         self.tell(wire.SessionCreated(session=config.document))
 
     @property
@@ -106,23 +129,19 @@ class RealtimeStream(Duplex):
         self._complain(Invalid(None, f"a binary message of {len(data)} bytes: audio goes base64 in JSON", "binary"))
 
     def _misunderstood(self, reason: str, text: str) -> None:
-        self._cause = said.event_id(text)
-        self._complain(Invalid("type", reason, "invalid_event"))
+        self._complain(Invalid(said.field(reason), reason, "invalid_event"), said.event_id(text))
 
-    def _follow(self, command: said.Command) -> None:
-        self._cause = command.event_id
+    async def _follow(self, command: said.Command) -> None:
         if self._ending is not None:
             return
         try:
-            self._act(command)
+            await self._act(command)
         except Invalid as error:
-            self._complain(error)
+            self._complain(error, command.event_id)
         except RecursionError:
-            self._complain(Invalid(None, "nested too deeply"))
-        finally:
-            self._cause = None
+            self._complain(Invalid(None, "nested too deeply"), command.event_id)
 
-    def _act(self, command: said.Command) -> None:
+    async def _act(self, command: said.Command) -> None:
         match command:
             case said.InputAudioBufferAppend():
                 if not self._input.append(_decoded(command.audio)):
@@ -133,21 +152,24 @@ class RealtimeStream(Duplex):
                 self._input.clear()
                 self.tell(wire.Cleared())
             case said.SessionUpdate():
-                self._update(command.session)
+                await self._update(command.session)
             case said.ConversationItemCreate():
                 item = created(command.item)
                 audio = sound(item)
                 data = None if audio is None else _decoded(audio)
+                await self._room(item)
                 self.join(item, command.previous_item_id)
                 if data is not None:
                     self._input.attach(item.id, data)
-                before = self.conversation.before(command.item.id)
-                self.tell(wire.ItemDone(previous_item_id=before, item=command.item))
+                await self._room(item)
+                self.tell(wire.ItemDone(previous_item_id=self.conversation.before(item.id), item=item))
             case said.ConversationItemDelete():
                 self.conversation.delete(command.item_id)
                 self.tell(wire.ItemDeleted(item_id=command.item_id))
             case said.ConversationItemRetrieve():
-                self.tell(wire.ItemRetrieved(item=self.conversation.find(command.item_id)))
+                item = self.conversation.find(command.item_id)
+                await self._room(item)
+                self.tell(wire.ItemRetrieved(item=item))
             case said.ConversationItemTruncate():
                 self.conversation.truncate(command.item_id, command.audio_end_ms / 1000)
                 self.tell(
@@ -163,18 +185,15 @@ class RealtimeStream(Duplex):
                 self._cancel("client_cancelled")
                 self._hush()
 
-    def _update(self, patch: dict[str, Any]) -> None:
+    async def _update(self, patch: dict[str, Any]) -> None:
         seconds = self._settings.max_session_seconds
         if self._input.updates >= MOST_UPDATES:
             told = f"{MOST_UPDATES} updates wait for the audio before them to be heard; this one was not taken"
             raise Invalid("session", told, "update_limit")
         fresh = not self._input.touched and not len(self.conversation)
         config = self._config.updated(patch, seconds=seconds, fresh=fresh)
-        try:
-            self._hub.hearing_model().model.check(config.spec.listen_options())
-        except OptionError as error:
-            name = NAMES.get(error.field, error.field)
-            raise Invalid(name, f"{name}: {error.reason}") from None
+        await check(self._hub, config.spec, self._config.spec)
+        await self._room(config.document)
         self._config = config
         self._input.change(config.spec)
         self.tell(wire.SessionUpdated(session=config.document))
@@ -293,6 +312,10 @@ class RealtimeStream(Duplex):
 
     # ---------------------------------------------------------------------------------------------------- out
 
+    async def _room(self, told: Item | Document) -> None:
+        """Read on when the client has taken so much that there is room for what it is told again."""
+        await self._outbox.room(len(msgspec.json.encode(told)) + _ENVELOPE, self._settings.max_outbound_bytes)
+
     def tell(self, event: wire.Event) -> None:
         """An event for the client."""
         self._outbox.put(encode(event))
@@ -308,9 +331,10 @@ class RealtimeStream(Duplex):
         for identifier in gone:
             self.tell(wire.ItemDeleted(item_id=identifier))
 
-    def _complain(self, error: Invalid) -> None:
+    def _complain(self, error: Invalid, cause: str | None = None) -> None:
+        """``cause``: id of the client's event that is to blame."""
         kind = "server_error" if error.code == "no_llm" else "invalid_request_error"
-        self.tell(wire.Error(error=wire.Fault(kind, error.code, str(error), error.param, self._cause)))
+        self.tell(wire.Error(error=wire.Fault(kind, error.code, str(error), error.param, cause)))
 
     def _say_error(self, ending: Ending) -> None:
         code = _CODES.get(ending.variant, ending.variant.lower())

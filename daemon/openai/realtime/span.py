@@ -1,31 +1,36 @@
 """A span of a session's audio that one listener hears, with one set of options."""
 
 import asyncio
+from collections import deque
 
 from daemon.hearing import MOST_FINALIZES, HearingStream
 from daemon.openai.realtime.spec import Spec
+from daemon.openai.realtime.turn import Turn
 
 
 class Span:
     """Audio that one listener hears. Until that is open, what comes waits here."""
 
-    def __init__(self, spec: Spec, offset: float, *, apart: bool = False) -> None:
+    def __init__(self, spec: Spec, offset: float, turn: Turn, *, apart: bool = False) -> None:
         self.spec, self.offset, self.apart = spec, offset, apart
         """``offset``: where it begins, in seconds of the session's audio; ``apart``: it came in an item of its own."""
         self.stream: HearingStream | None = None
         self.hearing: asyncio.Task[None] | None = None
-        self.dropped = False
-        """Nothing of it is to be told any more."""
         self.refused = False
         """No listener opens for it."""
         self.cleared = False
         """Only what was committed of it is to be told."""
-        self.commits = 0
-        """Turns of the client's whose text is still to come."""
+        self.turns = deque((turn,))
+        """What is heard of it, in order: the last one is open, those before it the client committed here."""
         self.size = 0
         self._backlog = [bytearray()]
         """What waits for the listener, cut at the commits."""
         self._ended = False
+
+    @property
+    def commits(self) -> int:
+        """Turns of the client's whose text is still to come."""
+        return len(self.turns) - 1
 
     @property
     def seconds(self) -> float:

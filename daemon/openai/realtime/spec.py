@@ -1,5 +1,6 @@
 """A session's object, read: one struct for each object in it, and what they mean for listener and speaker."""
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -133,6 +134,8 @@ class Spec(msgspec.Struct):
     metadata: dict[str, str] | None = None
     include: list[str] | None = None
     prompt: Any = None
+    tracing: Any = None
+    truncation: Any = None
 
     @property
     def speaks(self) -> bool:
@@ -211,3 +214,10 @@ class Spec(msgspec.Struct):
             )
         except OptionError as error:
             raise Invalid(f"session.audio.output.{error.field}", str(error)) from None
+
+
+OBJECTS: Final[Mapping[str, type[msgspec.Struct]]] = {
+    "audio": Audio, "input": Input, "output": Output, "format": Format,
+    "transcription": Transcription, "turn_detection": TurnDetection,
+}  # fmt: skip
+"""Those within a session's, by the name that each of them has wherever it stands."""

@@ -19,6 +19,8 @@ class Turn:
     seconds: float = 0.0
     told: int = 0
     """Words of the open segment that went out in deltas."""
+    last: Transcript | None = None
+    """Its newest final."""
 
     @property
     def transcript(self) -> str:
@@ -39,7 +41,7 @@ class Turn:
 
     def extend(self, final: Transcript, offset: float) -> None:
         """A segment of it is final; ``offset``: seconds to add to its times."""
-        self.told = 0
+        self.told, self.last = 0, final
         self.seconds += final.end - final.start
         if not final.text:
             return

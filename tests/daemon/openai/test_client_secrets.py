@@ -83,6 +83,10 @@ def test_secrets_expire_and_are_bounded() -> None:
         ({"session": {"type": "video"}}, "session.type"),
         ({"session": {"type": "realtime", "audio": {"output": {"speed": 99}}}}, "session.audio.output.speed"),
         ({"session": 7}, "session"),
+        (
+            {"session": {"type": "transcription", "audio": {"input": {"transcription": {"language": "xx"}}}}},
+            "session.audio.input.transcription.language",
+        ),
     ],
 )
 def test_a_wrong_request_names_its_field(daemon: Background, body: dict[str, Any], param: str) -> None:
@@ -95,3 +99,17 @@ def test_a_secret_works_where_no_key_is_set(daemon: Background) -> None:
     """Its session is the one it was issued for."""
     answer = HTTP.post(f"{daemon.url}/v1/realtime/client_secrets", json={"session": TRANSCRIPTION})
     assert created(daemon, answer.json()["value"])["audio"]["input"]["transcription"]["language"] == "en"
+
+
+def test_a_secret_is_of_a_voice_that_is_there(talker: Background) -> None:
+    """400 names the field; names of OpenAI's mean the first voice."""
+    address = f"{talker.url}/v1/realtime/client_secrets"
+
+    def asked(voice: Any) -> Any:
+        return HTTP.post(address, json={"session": {"type": "realtime", "audio": {"output": {"voice": voice}}}})
+
+    for voice in ("nobody", {"id": "nobody"}):
+        answer = asked(voice)
+        assert answer.status_code == 400 and answer.json()["error"]["param"] == "session.audio.output.voice"
+    for voice in ("marin", "NOVA", "slt", "af_heart"):
+        assert asked(voice).status_code == 200

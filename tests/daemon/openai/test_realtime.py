@@ -154,6 +154,50 @@ def test_what_is_cleared_leaves_nothing_in_the_next_turn(daemon: Background, pcm
         assert done["transcript"] and done["item_id"] not in cleared
 
 
+def test_a_turn_goes_on_over_an_update(daemon: Background, pcm: bytes, text: str) -> None:
+    """Audio from before and after it is one turn, though nothing of it was heard when it was committed."""
+    with session(daemon.url, intent="transcription") as live:
+        live.update(audio={"input": {"turn_detection": None}})
+        live.append(pcm)
+        live.tell("session.update", session={"audio": {"input": {"transcription": {"prompt": "boats"}}}})
+        live.append(pcm)
+        live.tell("input_audio_buffer.commit")
+        done = live.until(COMPLETED)
+        assert [event["item_id"] for event in live.of("input_audio_buffer.committed")] == [done["item_id"]]
+        assert len(words(done["transcript"])) > 1.5 * len(words(text))
+
+
+def test_speech_that_is_cleared_makes_no_turn_of_its_own(daemon: Background, pcm: bytes) -> None:
+    """Turn detection: an update has ended the listener that heard it."""
+    speech = pcm[: -len(QUIET)]
+    with session(daemon.url, intent="transcription") as live:
+        live.append(speech)
+        live.tell("session.update", session={"audio": {"input": {"transcription": {"prompt": "boats"}}}})
+        live.tell("input_audio_buffer.clear")
+        live.append(pcm)
+        done = live.until(COMPLETED)
+        assert done["words"][0]["start"] >= len(speech) / 48_000 - 0.3
+        assert live.kinds.count("input_audio_buffer.committed") == 1
+
+
+def test_what_was_not_committed_is_heard_to_its_end_when_the_daemon_goes(
+    start: Callable[..., AbstractContextManager[Background]], pcm: bytes, text: str
+) -> None:
+    """Without turn detection all of it is one turn, an update in its middle or not."""
+    with session_of_its_own(start) as (background, live):
+        live.update(audio={"input": {"turn_detection": None}})
+        live.append(pcm * 3)
+        live.update(audio={"input": {"transcription": {"prompt": "boats"}}})
+        live.append(pcm)
+        live.update()
+        background.drain(0)
+        with pytest.raises(ConnectionClosed):
+            while True:
+                live.next()
+        (done,) = live.of(COMPLETED)
+        assert len(words(done["transcript"])) > 2 * len(words(text))
+
+
 @pytest.mark.parametrize(("kind", "encoding"), [("audio/pcmu", "ULAW"), ("audio/pcma", "ALAW")])
 def test_telephone_sound_is_heard(daemon: Background, speech: Speech, text: str, kind: str, encoding: str) -> None:
     """G.711 at 8 kHz, after an update that comes before any audio."""
@@ -221,6 +265,32 @@ def test_what_is_not_honoured_is_told(daemon: Background) -> None:
         assert "prefix_padding_ms: taken as 500" in told["warnings"]
 
 
+def test_fields_that_nobody_knows_are_named_and_not_kept(daemon: Background) -> None:
+    """Newer clients send them; a misspelt one is seen."""
+    with session(daemon.url, intent="transcription") as live:
+        before = live.events[0]["session"]
+        told = live.update(novel={"a": "x" * 900_000}, audio={"input": {"langauge": "en", "format": {"bits": 16}}})
+        assert told.pop("warnings") == [
+            "novel: not known here, not honoured",
+            "audio.input.langauge: not known here, not honoured",
+            "audio.input.format.bits: not known here, not honoured",
+        ]
+        assert told == before
+        told = live.update(**{f"{n}{'y' * 5000}": n for n in range(100)})
+        assert len(told["warnings"]) == 16 and max(map(len, told["warnings"])) < 100
+        assert live.update() == before
+
+
+def test_a_session_holds_so_much_and_no_more(daemon: Background) -> None:
+    """What may hold anything does not grow from update to update."""
+    with session(daemon.url, model="gpt-realtime") as live:
+        for n in range(5):
+            live.update(metadata={str(n): "x" * 100_000})
+        error = live.update(metadata={"last": "x" * 100_000})["error"]
+        assert (error["param"], error["code"]) == ("session", "session_limit") and "524288" in error["message"]
+        assert list(live.update()["metadata"]) == [*"01234"]
+
+
 @pytest.mark.parametrize("model", ["gpt-realtime-whisper", "gpt-live-transcribe"])
 def test_models_that_stream_leave_the_turns_to_the_client(daemon: Background, model: str) -> None:
     """Unless the client asks for turn detection."""
@@ -250,7 +320,7 @@ def test_models_that_stream_leave_the_turns_to_the_client(daemon: Background, mo
         '{"type": "conversation.item.truncate", "item_id": "x", "content_index": 0, "audio_end_ms": 1'
         + "0" * 400
         + "}",
-        '{"type": "session.update", "session": ' + '{"audio":' * 400 + "1" + "}" * 401,
+        '{"type": "session.update", "session": ' + '{"metadata":' * 400 + "1" + "}" * 401,
         b"\x00\x01",
     ],
 )
@@ -261,6 +331,26 @@ def test_nonsense_is_an_error_and_the_session_goes_on(daemon: Background, frame:
         error = live.until("error")["error"]
         assert error["type"] == "invalid_request_error" and error["message"]
         assert live.update()["type"] == "transcription"
+
+
+@pytest.mark.parametrize(
+    ("event", "param"),
+    [
+        ({"type": "input_audio_buffer.append", "audio": None}, "audio"),
+        ({"type": "session.update"}, "session"),
+        ({"type": "conversation.item.create", "item": {"type": "message", "content": [{"type": 7}]}},
+         "item.content[0].type"),
+        ({"type": "conversation.item.create", "item": {"role": "user"}}, "item.type"),
+        ({"type": "nonsense"}, "type"),
+        ({"event_id": "e1"}, "type"),
+        ([], None),
+    ],
+)  # fmt: skip
+def test_an_event_that_is_not_understood_names_its_field(daemon: Background, event: Any, param: str | None) -> None:
+    """By its path, as errors of updates do."""
+    with session(daemon.url, intent="transcription") as live:
+        live.socket.send(json.dumps(event))
+        assert live.until("error")["error"]["param"] == param
 
 
 def test_what_arrives_faster_than_it_is_heard_is_bounded(

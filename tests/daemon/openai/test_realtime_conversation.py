@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -97,6 +98,18 @@ def test_the_voice_speaks_in_the_format_asked_for(
         assert max(len(event["delta"]) for event in live.of("response.output_audio.delta")) < 400_000
 
 
+@pytest.mark.parametrize("voice", ["nobody", {"id": "nobody"}, "../../etc/passwd"])
+def test_a_voice_that_nobody_has_is_refused_with_the_update(partner: Background, chat: ChatServer, voice: Any) -> None:
+    """All of the update; the session speaks as before."""
+    with session(partner.url) as live:
+        error = live.update(instructions="Whisper.", audio={"output": {"voice": voice}})["error"]
+        assert (error["param"], error["type"]) == ("session.audio.output.voice", "invalid_request_error")
+        assert "voices: " in error["message"]
+        told = live.update()
+        assert told["instructions"] == "" and told["audio"]["output"]["voice"] == "default"
+        assert ask(live)["status"] == "completed"
+
+
 def test_text_is_answered_in_text_where_that_is_asked_for(partner: Background, chat: ChatServer) -> None:
     """output_modalities text: no sound, other events."""
     with session(partner.url) as live:
@@ -185,6 +198,36 @@ def test_a_commit_and_a_response_right_after_it_wait_for_the_text(
         assert live.until("response.done")["response"]["status"] == "completed"
         heard = live.of("conversation.item.input_audio_transcription.completed")[0]["transcript"]
         assert heard and chat.seen.requests[0]["messages"] == [{"role": "user", "content": heard}]
+
+
+@pytest.mark.parametrize("heard", [False, True])
+@pytest.mark.parametrize("by", ["update", "item"])
+def test_what_was_cleared_is_not_answered(
+    partner: Background, chat: ChatServer, pcm: bytes, by: str, heard: bool
+) -> None:
+    """Though an update, or an item of sound, ended the span that held it; and whether it was heard by then or not."""
+    quiet = {**ASKED, "content": [{"type": "input_audio", "audio": base64.b64encode(b"\0" * 24_000).decode()}]}
+    with session(partner.url) as live:
+        live.update(output_modalities=["text"], audio={"input": {"turn_detection": None, "transcription": {}}})
+        live.append(pcm)
+        if by == "update":
+            live.update(audio={"input": {"transcription": {"prompt": "boats"}}})
+        else:
+            live.tell("conversation.item.create", item=quiet)
+        if heard:
+            done = partial(partner.hub.metrics.registry.get_sample_value, "hearsay_unheard_seconds")
+            assert eventually(lambda: not done())
+        live.tell("input_audio_buffer.clear")
+        live.append(b"\0" * 48_000)
+        live.tell("input_audio_buffer.commit")
+        live.tell("response.create")
+        assert live.until("response.done", timeout=30)["response"]["status"] == "completed"
+        (committed,) = live.of("input_audio_buffer.committed")
+        texts = {
+            event["item_id"]: event["transcript"]
+            for event in live.of("conversation.item.input_audio_transcription.completed")
+        }
+        assert texts[committed["item_id"]] == "" and not any(texts.values())
 
 
 def test_sound_in_an_item_is_heard_as_that_item(partner: Background, chat: ChatServer, pcm: bytes) -> None:
@@ -284,3 +327,28 @@ def test_too_many_items_let_the_oldest_go(partner: Background, chat: ChatServer)
         while len(live.of("conversation.item.done")) < 505:
             live.next()
         assert [event["item_id"] for event in live.of("conversation.item.deleted")] == [f"i{n}" for n in range(5)]
+
+
+@pytest.mark.parametrize("field", ["name", "call_id", "arguments"])
+def test_the_oldest_go_whatever_makes_items_large(partner: Background, chat: ChatServer, field: str) -> None:
+    """Every field of an item counts."""
+    call = {"type": "function_call", "name": "tide", "call_id": "one", "arguments": "{}"}
+    with session(partner.url) as live:
+        for n in range(5):
+            live.tell("conversation.item.create", item={**call, field: "x" * 300_000, "id": f"i{n}"})
+            live.until("conversation.item.done")
+        assert [event["item_id"] for event in live.of("conversation.item.deleted")] == ["i0", "i1"]
+
+
+@pytest.mark.parametrize("size", [300_000, 1_048_000])
+def test_who_reads_may_send_items_as_large_as_a_frame(partner: Background, chat: ChatServer, size: int) -> None:
+    """Each is told twice, and three come at once: what is not taken yet holds back the reader, and ends nothing."""
+    with session(partner.url, options={"max_size": None}) as live:
+        for n in range(3):
+            picture = {"type": "input_image", "image_url": f"data:image/png;base64,{'A' * (size - 300)}"}
+            live.tell("conversation.item.create", item={**ASKED, "id": f"i{n}", "content": [picture]})
+            live.tell("conversation.item.retrieve", item_id=f"i{n}")
+        live.tell("response.create", response={"output_modalities": ["text"]})
+        assert live.until("response.done")["response"]["status"] == "completed"
+        assert [event["item"]["id"] for event in live.of("conversation.item.retrieved")] == ["i0", "i1", "i2"]
+        assert len(live.of("conversation.item.done")) == 4
