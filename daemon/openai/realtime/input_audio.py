@@ -82,8 +82,8 @@ class InputAudio:
 
     @property
     def unheard(self) -> float:
-        """Seconds of audio that wait to be heard."""
-        return sum(span.unheard for span in self._spans)
+        """Seconds of audio that wait to be heard. From any thread."""
+        return sum(span.unheard for span in tuple(self._spans))
 
     @property
     def updates(self) -> int:
