@@ -4,11 +4,14 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from codec.events import Event
+from codec.speaker import Speaker
 from daemon.serve import Background
 
 FOLDER = Path(__file__).parents[2] / "daemon" / "page"
@@ -51,6 +54,21 @@ const hearing = new Hearing(16000, 0, {
 })
 hearing.push(new Int16Array(16000))
 """
+SAYING = """
+const {Saying} = await import("./saying.js")
+globalThis.WebSocket = class extends WebSocket {
+  constructor(url, protocols) {
+    super(url, protocols)
+    this.addEventListener("close", () => setTimeout(() => process.exit(), 1000))
+  }
+}
+const playback = {rate: 24000, buffered: 0, play: () => [0, 1], clear() {}}
+const saying = new Saying(playback, {
+  sound: () => told("sound"), piece() {}, busy() {}, trouble: (trouble) => told("trouble", trouble?.message),
+})
+saying.speak(process.argv[3])
+"""
+Talk = Callable[..., AbstractContextManager[Background]]
 
 
 @pytest.fixture
@@ -75,3 +93,31 @@ def test_a_recording_goes_on_after_a_refusal_that_has_passed(
 ) -> None:
     """The handshake fails, and the daemon that is asked why has a place again."""
     assert told(RECORDING, daemon.url) == [["connected"], ["lost", None], ["lost", None], ["connected"], ["done", None]]
+
+
+def test_what_is_not_spoken_is_told(talk: Talk, told: Callable[..., list[list[Any]]]) -> None:
+    """That an idle session ends is nobody's business."""
+    with talk(idle_seconds=0.5) as background:
+        wordless, spoken = told(SAYING, background.url, "!!!"), told(SAYING, background.url, "Hello.")
+    assert wordless == [["trouble", "The daemon says: the text holds nothing that can be spoken."]]
+    assert spoken[0] == ["sound"]
+    assert all(" guard." in one[-1] for one in spoken[1:]), "random weights do not always end by themselves"
+
+
+def test_a_fault_while_it_speaks_is_told(
+    talk: Talk, told: Callable[..., list[list[Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the first sound, too."""
+    step, steps = Speaker.step, 0
+
+    def failing(self: Speaker, buffered: float | None = None) -> list[Event]:
+        nonlocal steps
+        steps += 1
+        if steps == 3:
+            raise ArithmeticError
+        return step(self, buffered)
+
+    monkeypatch.setattr(Speaker, "step", failing)
+    with talk() as background:
+        found = told(SAYING, background.url, "Good morning, and a good day to all of you who are listening to us here.")
+    assert found == [["sound"], ["trouble", "The daemon says: the work failed: ArithmeticError."]]
