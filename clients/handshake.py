@@ -81,10 +81,25 @@ def user_agent() -> str:
         return "hearsay"
 
 
+def authorization(scheme: str, key: str | None) -> dict[str, str]:
+    """The header that carries the key, if there is one.
+
+    Raises:
+        Refused: no header can carry it.
+    """
+    if key and not (key.isascii() and key.isprintable()):
+        raise Refused("key: it holds what no key does; letters, digits and . _ ~ + - are what one is made of", 400)
+    return {"Authorization": f"{scheme} {key}"} if key else {}
+
+
 def settings(url: str, key: str | None) -> dict[str, Any]:
-    """Arguments of websockets' ``connect`` for a session at ``url``."""
+    """Arguments of websockets' ``connect`` for a session at ``url``.
+
+    Raises:
+        Refused: as :func:`authorization`.
+    """
     found: dict[str, Any] = {
-        "additional_headers": {"Authorization": f"Token {key}"} if key else {},
+        "additional_headers": authorization("Token", key),
         "user_agent_header": user_agent(),
         "compression": None,  # audio does not compress, and deflate costs memory on both sides
         "max_size": _MAX_MESSAGE,

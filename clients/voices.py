@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from .options import sendable
 from .request import Form, request, unreadable
 
 PATH = "/v1/audio/voices"
@@ -55,7 +56,7 @@ def remove_voice(url: str, voice: str, *, key: str | None = None) -> None:
         Refused: no daemon there, no such voice, or it is a preset.
         ListenError, ProtocolError: as ``clients.request.request``.
     """
-    request(url, "DELETE", f"{PATH}/{quote(voice, safe='')}", key=key)
+    request(url, "DELETE", f"{PATH}/{quote(sendable('voice', voice), safe='')}", key=key)
 
 
 def _voice(entry: Any) -> Voice:
