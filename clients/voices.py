@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from .handshake import Refused
 from .options import sendable
 from .request import Form, request, unreadable
 
@@ -56,6 +57,8 @@ def remove_voice(url: str, voice: str, *, key: str | None = None) -> None:
         Refused: no daemon there, no such voice, or it is a preset.
         ListenError, ProtocolError: as ``clients.request.request``.
     """
+    if not voice:  # the path without it is that of all of them
+        raise Refused("voice: the name is empty", 400)
     request(url, "DELETE", f"{PATH}/{quote(sendable('voice', voice), safe='')}", key=key)
 
 

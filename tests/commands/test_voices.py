@@ -62,6 +62,7 @@ def test_the_voices_of_a_daemon(hearsay: Run, talking_url: str, tts_directory: P
     for verb, name, message in (
         ("remove", preset, "HTTP 400"),
         ("remove", "a/b", "HTTP 404"),
+        ("remove", "", "voice: the name is empty"),
         ("add", preset, "HTTP 400"),
     ):
         done = hearsay("voices", verb, name, *([CLIP] if verb == "add" else []), "--url", talking_url)
