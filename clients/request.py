@@ -75,7 +75,8 @@ def _exchange(
         raise ListenError(f"the connection broke before the answer: {error or type(error).__name__}") from error
     if not 200 <= answer.status < 300:
         told = explanation(content, "no reason given")
-        raise Refused(f"the daemon refused with HTTP {answer.status}: {told}", answer.status)
+        of_file = form is not None and _param(content) == form.field
+        raise Refused(f"the daemon refused with HTTP {answer.status}: {told}", answer.status, of_file=of_file)
     try:
         return json.loads(content)
     except ValueError as error:
@@ -85,6 +86,14 @@ def _exchange(
 def unreadable(content: object) -> ProtocolError:
     """The error for an answer that is not what the protocol says."""
     return ProtocolError(f"unreadable answer from the daemon: {content!r:.200}")
+
+
+def _param(content: bytes) -> object:
+    """The field that a refusal is about, where it says so."""
+    try:
+        return json.loads(content)["error"]["param"]
+    except (ValueError, LookupError, TypeError):
+        return None
 
 
 def _encoded(form: Form) -> tuple[Iterator[bytes], dict[str, str]]:

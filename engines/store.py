@@ -44,6 +44,10 @@ class StoreError(RuntimeError):
     """A model could not be fetched or removed; the message says why."""
 
 
+class IllegalName(StoreError):
+    """A name that no model can have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """A model directory that was found."""
@@ -196,10 +200,10 @@ def legal_name(name: str) -> str:
     """``name``, if it can be a model's: letters, digits, ``.``, ``_`` and ``-``, the first a letter or digit.
 
     Raises:
-        StoreError: otherwise.
+        IllegalName: otherwise.
     """
     if not _LEGAL_NAME.fullmatch(name):
-        raise StoreError(f"model name {name!r}: letters, digits, '.', '_' and '-' only, a letter or digit first")
+        raise IllegalName(f"model name {name!r}: letters, digits, '.', '_' and '-' only, a letter or digit first")
     return name
 
 

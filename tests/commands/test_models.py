@@ -160,8 +160,8 @@ def test_a_damaged_download_is_not_kept(process: Run, hub: Hub, tmp_path: Path):
     ("arguments", "code", "reason"),
     [
         (["someone/none"], 1, "cannot pull someone/none"),
-        (["someone/tiny-asr", "--name", "../out"], 1, "model name"),
-        (["not a repository"], 1, "model name"),
+        (["someone/tiny-asr", "--name", "../out"], 2, "model name"),
+        (["not a repository"], 2, "model name"),
     ],
 )
 def test_what_cannot_be_pulled_is_said(

@@ -66,7 +66,9 @@ def test_the_voices_of_a_daemon(hearsay: Run, talking_url: str, tts_directory: P
         ("add", preset, "HTTP 400"),
     ):
         done = hearsay("voices", verb, name, *([CLIP] if verb == "add" else []), "--url", talking_url)
-        assert done.returncode == 1 and message in done.stderr, done.stderr
+        assert done.returncode == 2 and message in done.stderr, done.stderr
+    done = hearsay("voices", "add", "me", DATA / "index.jsonl", "--url", talking_url)
+    assert done.returncode == 1 and "audio_sample: " in done.stderr, "the recording's fault"
 
 
 def test_a_daemon_that_only_hears_says_so(hearsay: Run, daemon: Daemon):
@@ -74,7 +76,7 @@ def test_a_daemon_that_only_hears_says_so(hearsay: Run, daemon: Daemon):
     with daemon() as background:
         for verb in (["voices"], ["say", "Hello.", "-o", "a.wav"]):
             done = hearsay(*verb, "--url", background.url)
-            assert done.returncode == 1 and "no speaking model" in done.stderr
+            assert done.returncode == 2 and "no speaking model" in done.stderr
 
 
 @pytest.mark.parametrize("verb", [["voices"], ["say", "Hello.", "-o", "a.wav"]])
