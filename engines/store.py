@@ -125,9 +125,10 @@ def pull(repository: str, name: str | None = None, *, revision: str | None = Non
         ManifestError: what came is not a whole model.
     """
     name = legal_name(name if name is not None else repository.rsplit("/", 1)[-1])
-    from huggingface_hub import hf_hub_download, snapshot_download  # pyright: ignore[reportUnknownVariableType]
+    from huggingface_hub import hf_hub_download, logging, snapshot_download  # pyright: ignore[reportUnknownVariableType]
     from huggingface_hub.errors import HFValidationError
 
+    logging.set_verbosity_error()  # not a line for each time it tries again
     root = user_directory()
     try:
         root.mkdir(parents=True, exist_ok=True)
