@@ -146,7 +146,8 @@ def pull(repository: str, name: str | None = None, *, revision: str | None = Non
         except (OSError, HFValidationError) as error:
             # The hub's own errors are OSErrors; their first line says what happened, the rest is advice for its users.
             first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise StoreError(f"cannot pull {repository}: {first}") from error
+            kind = IllegalName if isinstance(error, HFValidationError) else StoreError
+            raise kind(f"cannot pull {repository}: {first}") from error
         shutil.rmtree(staging / ".cache", ignore_errors=True)
         verify(staging)
         staging.chmod(0o755)

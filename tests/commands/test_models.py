@@ -177,6 +177,7 @@ def test_a_damaged_download_is_not_kept(process: Run, hub: Hub, tmp_path: Path):
         (["someone/none"], 1, "cannot pull someone/none"),
         (["someone/tiny-asr", "--name", "../out"], 2, "model name"),
         (["not a repository"], 2, "model name"),
+        (["someone/else/tiny-asr"], 2, "cannot pull someone/else/tiny-asr"),
     ],
 )
 def test_what_cannot_be_pulled_is_said(
