@@ -27,6 +27,10 @@ QUANTISED_LIMIT: Final = 0.003
 """How much the error rate may grow from fp32 to what ships."""
 
 
+class NoSuchCorpus(LookupError):
+    """No corpus of that name is there; the message names those that are."""
+
+
 def error_rows(material: Material) -> list[Row]:
     """A row a corpus; two where clips had to be mended: as the files are, and mended."""
     groups = as_placed(material.clips)
@@ -148,9 +152,14 @@ def measure(
         limit: most clips of a corpus.
 
     Raises:
+        NoSuchCorpus: one of ``corpora`` is not there.
         ModelNotFound, ManifestError: no usable model.
     """
     material = Material(data, shards(data), hearing=model, threads=threads, limit=limit)
+    there = by_corpus(material.clips)
+    for corpus in corpora or ():
+        if corpus not in there:
+            raise NoSuchCorpus(f"no corpus named {corpus!r}; found: {', '.join(sorted(there))}")
     clips = [clip for clip in material.clips if not corpora or clip.corpus in corpora]
     began = time.perf_counter()
     material.heard(clips)

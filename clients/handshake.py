@@ -24,16 +24,23 @@ _MAX_MESSAGE = 16 << 20
 
 class Refused(ListenError):
     """The daemon did not accept the session. ``status`` is the HTTP status, None where there was no HTTP answer;
-    ``retry_after`` the seconds after which it may, where it said so."""
+    ``retry_after`` the seconds after which it may, where it said so; ``of_file`` whether a file is why."""
 
-    def __init__(self, message: str, status: int | None = None, retry_after: float | None = None) -> None:
+    def __init__(
+        self, message: str, status: int | None = None, retry_after: float | None = None, *, of_file: bool = False
+    ) -> None:
         super().__init__(message)
-        self.status, self.retry_after = status, retry_after
+        self.status, self.retry_after, self.of_file = status, retry_after, of_file
 
     @property
     def may_retry(self) -> bool:
         """Whether another attempt may succeed: the daemon is away, full or draining."""
         return self.status is None or self.status in RETRY_STATUS
+
+    @property
+    def asked_wrongly(self) -> bool:
+        """Whether an option or a name is why, or what this daemon does not do."""
+        return self.status in (400, 404) and not self.of_file
 
 
 class Lost(ListenError):
@@ -59,7 +66,7 @@ def session_url(url: str, path: str, query: str) -> str:
     parts = urlsplit(url if "://" in url else f"http://{url}")
     schemes = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
     if parts.scheme not in schemes or not parts.hostname:
-        raise Refused(f"{url!r} is no daemon's address: expected http://HOST:PORT")
+        raise Refused(f"{url!r} is no daemon's address: expected http://HOST:PORT", 400)
     place = parts.path.rstrip("/").removesuffix(path).removesuffix("/v1") + path
     return urlunsplit((schemes[parts.scheme], parts.netloc, place, query, ""))
 
@@ -81,10 +88,25 @@ def user_agent() -> str:
         return "hearsay"
 
 
+def authorization(scheme: str, key: str | None) -> dict[str, str]:
+    """The header that carries the key, if there is one.
+
+    Raises:
+        Refused: no header can carry it.
+    """
+    if key and not (key.isascii() and key.isprintable()):
+        raise Refused("key: it holds what no key does; letters, digits and . _ ~ + - are what one is made of", 400)
+    return {"Authorization": f"{scheme} {key}"} if key else {}
+
+
 def settings(url: str, key: str | None) -> dict[str, Any]:
-    """Arguments of websockets' ``connect`` for a session at ``url``."""
+    """Arguments of websockets' ``connect`` for a session at ``url``.
+
+    Raises:
+        Refused: as :func:`authorization`.
+    """
     found: dict[str, Any] = {
-        "additional_headers": {"Authorization": f"Token {key}"} if key else {},
+        "additional_headers": authorization("Token", key),
         "user_agent_header": user_agent(),
         "compression": None,  # audio does not compress, and deflate costs memory on both sides
         "max_size": _MAX_MESSAGE,

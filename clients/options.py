@@ -1,8 +1,11 @@
 """What a client declares when it opens a session on ``/v1/listen``."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlencode
+
+from .events import ListenError
 
 Encoding = Literal["linear16", "float32", "mulaw", "alaw"]
 
@@ -37,7 +40,11 @@ class StreamOptions:
         return BYTES_PER_SAMPLE[self.encoding] * self.sample_rate * self.channels
 
     def query(self) -> str:
-        """The options as a query string."""
+        """The options as a query string.
+
+        Raises:
+            ListenError: as :func:`sendable`.
+        """
         pairs: list[tuple[str, str]] = [
             ("encoding", self.encoding),
             ("sample_rate", str(self.sample_rate)),
@@ -55,4 +62,27 @@ class StreamOptions:
         if self.vad_events:
             pairs.append(("vad_events", "true"))
         pairs.extend(("keyterm", term) for term in self.keyterms)
-        return urlencode(pairs)
+        return query_string(pairs)
+
+
+def query_string(pairs: Iterable[tuple[str, str]]) -> str:
+    """Options as a query string.
+
+    Raises:
+        ListenError: as :func:`sendable`.
+    """
+    return urlencode([(name, sendable(name, value)) for name, value in pairs])
+
+
+def sendable(name: str, text: str) -> str:
+    """``text``, which can be sent.
+
+    Raises:
+        ListenError: it holds a lone surrogate (what Python makes of bytes that are not UTF-8), which no UTF-8 has;
+            ``name`` says where.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ListenError(f"{name}: {text[error.start : error.end]!a} at {error.start} is no character") from None
+    return text

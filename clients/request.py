@@ -10,7 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .events import ListenError, ProtocolError
-from .handshake import Refused, explanation, user_agent
+from .handshake import Refused, authorization, explanation, user_agent
+from .options import sendable
 
 CONNECT_SECONDS = 10.0
 _BLOCK = 1 << 16
@@ -34,7 +35,7 @@ def request(url: str, method: str, path: str, *, key: str | None = None, form: F
 
     Raises:
         Refused: no daemon there, or it said no (``status``, and its own words in the message).
-        ListenError: the connection broke before the answer.
+        ListenError: the connection broke before the answer, or a field is no text that can be sent.
         ProtocolError: the answer is not JSON.
         OSError: the form's file cannot be read.
     """
@@ -58,8 +59,7 @@ def request(url: str, method: str, path: str, *, key: str | None = None, form: F
 def _exchange(
     connection: http.client.HTTPConnection, method: str, path: str, key: str | None, form: Form | None
 ) -> Any:
-    headers = {"User-Agent": user_agent(), "Accept": "application/json"}
-    headers |= {"Authorization": f"Bearer {key}"} if key else {}
+    headers = {"User-Agent": user_agent(), "Accept": "application/json", **authorization("Bearer", key)}
     body: Iterator[bytes] | None = None
     if form is not None:
         body, described = _encoded(form)
@@ -75,7 +75,8 @@ def _exchange(
         raise ListenError(f"the connection broke before the answer: {error or type(error).__name__}") from error
     if not 200 <= answer.status < 300:
         told = explanation(content, "no reason given")
-        raise Refused(f"the daemon refused with HTTP {answer.status}: {told}", answer.status)
+        of_file = form is not None and _param(content) == form.field
+        raise Refused(f"the daemon refused with HTTP {answer.status}: {told}", answer.status, of_file=of_file)
     try:
         return json.loads(content)
     except ValueError as error:
@@ -85,6 +86,14 @@ def _exchange(
 def unreadable(content: object) -> ProtocolError:
     """The error for an answer that is not what the protocol says."""
     return ProtocolError(f"unreadable answer from the daemon: {content!r:.200}")
+
+
+def _param(content: bytes) -> object:
+    """The field that a refusal is about, where it says so."""
+    try:
+        return json.loads(content)["error"]["param"]
+    except (ValueError, LookupError, TypeError):
+        return None
 
 
 def _encoded(form: Form) -> tuple[Iterator[bytes], dict[str, str]]:
@@ -104,7 +113,8 @@ def _encoded(form: Form) -> tuple[Iterator[bytes], dict[str, str]]:
 
 
 def _field(boundary: str, name: str, value: str) -> bytes:
-    return f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+    head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n'
+    return f"{head}{sendable(name, value)}\r\n".encode()
 
 
 def _body(head: bytes, path: Path, tail: bytes) -> Iterator[bytes]:

@@ -16,12 +16,11 @@ One task may send while another iterates; that is how a language model's words a
 import json
 from dataclasses import dataclass
 from typing import Any, Literal
-from urllib.parse import urlencode
 
 from .blocking import Blocking
 from .events import Fault, ProtocolError
 from .handshake import session_url
-from .options import BYTES_PER_SAMPLE
+from .options import BYTES_PER_SAMPLE, query_string, sendable
 from .session import AsyncSession, control
 
 Encoding = Literal["linear16", "mulaw", "alaw"]
@@ -55,7 +54,11 @@ class SpeechOptions:
         return BYTES_PER_SAMPLE[self.encoding] * self.sample_rate
 
     def query(self) -> str:
-        """The options as a query string."""
+        """The options as a query string.
+
+        Raises:
+            ListenError: one is a text that cannot be sent.
+        """
         chosen: dict[str, object | None] = {
             "encoding": self.encoding,
             "sample_rate": self.sample_rate,
@@ -68,7 +71,7 @@ class SpeechOptions:
             "seed": self.seed,
             "marks": "true" if self.marks else None,
         }
-        return urlencode({name: value for name, value in chosen.items() if value is not None})
+        return query_string((name, str(value)) for name, value in chosen.items() if value is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +145,9 @@ class AsyncSpeech(AsyncSession[SpeechEvent]):
 
         Raises:
             Lost: the daemon has closed the session (iterating says why, too).
+            ListenError: it cannot be sent: a lone surrogate is no character.
         """
-        await self.send_message(control("Speak", text=text))
+        await self.send_message(control("Speak", text=sendable("text", text)))
 
     async def flush(self) -> None:
         """The text sent so far is complete; ``Flushed`` comes after its last audio."""
@@ -177,7 +181,7 @@ class Speech(Blocking[SpeechEvent]):
         """Say ``text`` after what was sent; words need not be complete.
 
         Raises:
-            Lost: the daemon has closed the session (iterating says why, too).
+            Lost, ListenError: as :class:`AsyncSpeech`.
         """
         self._open().call(self._speech.speak(text))
 

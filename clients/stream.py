@@ -39,7 +39,9 @@ ATTEMPTS = 12
 _STEADY_SECONDS = 60.0
 """A session that lived so long got on."""
 _MOST_EVENTS = 1024
-"""That may wait for their reader; then no more is read, and in the end the daemon closes."""
+"""That wait for their reader; beyond, interims are left out."""
+_LOOK_SECONDS = 0.1
+"""How often a sender looks whether time alone has made room."""
 
 
 class AsyncStream:
@@ -62,7 +64,8 @@ class AsyncStream:
             timeout: seconds to wait for a handshake.
             attempts: how often in a row a session may fail before its error is raised; 0: a lost session is an error.
                 The first must open.
-            keep_seconds: audio kept for the next session; more than that does not wait to be sent.
+            keep_seconds: audio kept for the next session, and most of it sent ahead of what is heard: less than the
+                daemon's ``max_unheard_seconds``.
         """
         self.options = options or StreamOptions()
         frame = BYTES_PER_SAMPLE[self.options.encoding] * self.options.channels
@@ -72,7 +75,7 @@ class AsyncStream:
         self._session: AsyncSession[Event] | None = None
         self._news = asyncio.Condition()
         """The tape has changed, or the stream has ended."""
-        self._events: asyncio.Queue[StreamEvent | None] = asyncio.Queue(_MOST_EVENTS)
+        self._events: asyncio.Queue[StreamEvent | None] = asyncio.Queue()
         self._running: asyncio.Task[None] | None = None
         self._error: Exception | None = None
         self._ended = False
@@ -88,7 +91,7 @@ class AsyncStream:
         return self
 
     async def send(self, audio: bytes) -> None:
-        """Send audio, of any length; waits while as much as may be kept waits to be sent.
+        """Send audio, of any length; waits while as much as may be kept waits to be heard.
 
         Raises:
             Lost: the stream is over (iterating says why, too).
@@ -96,8 +99,10 @@ class AsyncStream:
         for start in range(0, max(len(audio), 1), PIECE_BYTES):
             async with self._news:
                 self._check()
-                while self._tape.full:
-                    await self._news.wait()
+                while self._tape.full(time.monotonic()):
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(_LOOK_SECONDS):
+                            await self._news.wait()
                     self._check()
                 self._tape.record(audio[start : start + PIECE_BYTES], time.monotonic())
                 self._news.notify_all()
@@ -175,14 +180,14 @@ class AsyncStream:
                 try:
                     if session is None:
                         session = await self._opened()
-                        await self._events.put(Reconnected(self._tape.seconds, missed))
+                        self._events.put_nowait(Reconnected(self._tape.seconds, missed))
                         missed = 0.0
                     await self._hear(session)
                     return
                 except (Lost, Refused) as error:
                     missed += self._tape.rewind()
                     wait = self._backoff.wait(error)
-                    await self._events.put(Disconnected(str(error), self._backoff.failures, wait))
+                    self._events.put_nowait(Disconnected(str(error), self._backoff.failures, wait))
                 session = None
                 await asyncio.sleep(wait)
         except Exception as error:  # whoever iterates gets it
@@ -191,8 +196,7 @@ class AsyncStream:
             async with self._news:
                 self._ended = True
                 self._news.notify_all()
-            with suppress(asyncio.QueueFull):  # nobody waits for it then
-                self._events.put_nowait(None)
+            self._events.put_nowait(None)
 
     async def _hear(self, session: AsyncSession[Event]) -> None:
         """One session, until everything is heard.
@@ -220,16 +224,18 @@ class AsyncStream:
         match event:
             case Results(is_final=True):
                 async with self._news:
-                    self._tape.release(event.start + event.duration)
+                    self._tape.release(event.start + event.duration, time.monotonic())
                     if event.from_finalize:
                         self._tape.answered()
                     self._news.notify_all()
                 self._backoff.failures = 0
+            case Results() if self._events.qsize() >= _MOST_EVENTS:
+                return  # another replaces it
             case Metadata() if not self._tape.over:
                 return  # of a session that its daemon ends: the last one says it for all
             case _:
                 pass
-        await self._events.put(event)
+        self._events.put_nowait(event)
 
     async def _play(self, session: AsyncSession[Event]) -> None:
         """Send what the tape holds and gets."""
@@ -292,7 +298,7 @@ class Stream(Blocking[StreamEvent]):
         super().__init__(self._stream)
 
     def send(self, audio: bytes) -> None:
-        """Send audio, of any length; waits while as much as may be kept waits to be sent.
+        """Send audio, of any length; waits while as much as may be kept waits to be heard.
 
         Raises:
             Lost: the stream is over.

@@ -1,7 +1,9 @@
 """The audio that a lost session may need again: from the end of the last final on, bounded. No clock, no connection.
 
-Positions count bytes from the first sample of all. What was sent and made no final of for ``keep_seconds`` is silence,
-as far as anybody knows; where audio is sent faster than that, it is counted as missed if the session is lost.
+Positions count bytes from the first sample of all. A daemon tells of words, never of silence: what it has heard is
+reckoned, up to its last final, and from then on at the pace of live audio. Nobody records more than ``keep_seconds``
+ahead of that. What was sent and made no final of for so long is silence, as far as anybody knows; where audio is sent
+faster than that, it is counted as missed if the session is lost.
 """
 
 import math
@@ -23,6 +25,8 @@ class Tape:
         self._limit = max(frame_bytes, int(keep_seconds * bytes_per_second) // frame_bytes * frame_bytes)
         self._audio = bytearray()
         self._begin = self._cursor = 0
+        self._heard = self._reckoned = 0.0
+        """How far the daemon has come, and when."""
         self._taken: deque[tuple[int, float]] = deque()
         """(cursor, time) after each piece taken, as far back as the tape reaches."""
         self._hasty = 0
@@ -44,11 +48,6 @@ class Tape:
         return len(self._audio) / self._rate
 
     @property
-    def full(self) -> bool:
-        """Whether as much waits to be sent as may be kept: whoever records should wait."""
-        return self._end - self._cursor >= self._limit
-
-    @property
     def over(self) -> bool:
         """Whether the end was taken: nothing more will be sent."""
         return self._end_told
@@ -60,9 +59,14 @@ class Tape:
     # ---------------------------------------------------------------------------------------------- recording
 
     def record(self, audio: bytes, now: float) -> None:
-        """Add audio. The oldest that was sent makes room for it."""
+        """Add audio. The oldest that was heard makes room for it."""
         self._audio += audio
-        self._drop(min(self._end - self._limit, self._cursor), now)
+        self._drop(min(self._end - self._limit, int(self._heard)), now)
+
+    def full(self, now: float) -> bool:
+        """Whether as much waits to be heard as may be kept: whoever records should wait."""
+        self._reckon(now)
+        return self._end - self._heard >= self._limit
 
     def finalize(self) -> None:
         """A Finalize stands here. Two at one place are one."""
@@ -77,6 +81,7 @@ class Tape:
 
     def take(self, now: float) -> bytes | str | None:
         """What to send next: audio, ``Finalize``, at the end ``CloseStream``; None while there is nothing."""
+        self._reckon(now)
         mark = self._marks[self._told] if self._told < len(self._marks) else None
         if mark is not None and mark <= self._cursor:
             self._told += 1
@@ -94,13 +99,15 @@ class Tape:
 
     def rewind(self) -> float:
         """All of it, and the Finalizes without an answer, have to be sent again; returns the seconds that cannot be."""
-        self._cursor, self._told, self._end_told = self._begin, 0, False
+        self._cursor = self._heard = self._begin
+        self._told, self._end_told = 0, False
         self._taken.clear()
         missed, self._hasty = self._hasty / self._rate, 0
         return missed
 
-    def release(self, until: float) -> None:
+    def release(self, until: float, now: float) -> None:
         """Everything before ``until`` seconds is final. Only what was taken is forgotten."""
+        self._heard, self._reckoned = min(until * self._rate, self._cursor), now
         on_grid = math.floor(until / GRID_SECONDS + 1e-3) * GRID_SECONDS
         position = round(on_grid * self._rate / self._frame) * self._frame
         if position > self._begin:
@@ -112,6 +119,10 @@ class Tape:
         if self._told:
             self._told -= 1
             self._marks.popleft()
+
+    def _reckon(self, now: float) -> None:
+        passed, self._reckoned = now - self._reckoned, now
+        self._heard = min(self._heard + passed * self._rate, self._cursor)
 
     def _drop(self, position: int, now: float) -> None:
         """Forget what lies before ``position``."""

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from .handshake import Refused
+from .options import sendable
 from .request import Form, request, unreadable
 
 PATH = "/v1/audio/voices"
@@ -55,7 +57,9 @@ def remove_voice(url: str, voice: str, *, key: str | None = None) -> None:
         Refused: no daemon there, no such voice, or it is a preset.
         ListenError, ProtocolError: as ``clients.request.request``.
     """
-    request(url, "DELETE", f"{PATH}/{quote(voice, safe='')}", key=key)
+    if not voice:  # the path without it is that of all of them
+        raise Refused("voice: the name is empty", 400)
+    request(url, "DELETE", f"{PATH}/{quote(sendable('voice', voice), safe='')}", key=key)
 
 
 def _voice(entry: Any) -> Voice:

@@ -16,6 +16,7 @@ FAILED, MISUSED = 1, 2
 
 _EXPECTED = {
     "commands.console.Failure": FAILED,
+    "bench.corpora.NoSuchCorpus": MISUSED,
     "clients.events.ListenError": FAILED,
     "clients.microphone.SoundError": FAILED,
     "audio.recording.RecordingError": FAILED,
@@ -27,6 +28,7 @@ _EXPECTED = {
     "engines.onnx.GraphError": FAILED,
     "engines.onnx.ProviderError": MISUSED,
     "engines.sessions.OptionError": MISUSED,
+    "engines.store.IllegalName": MISUSED,
     "engines.store.ModelNotFound": MISUSED,
     "engines.store.StoreError": FAILED,
     "export.checkpoint.CheckpointError": FAILED,
@@ -91,6 +93,8 @@ def is_expected(error: BaseException) -> int | None:
     """The exit code for an error that is no defect of the program, None for any other."""
     if isinstance(error, Failure):
         return error.code
+    if getattr(error, "asked_wrongly", False):  # clients.handshake.Refused
+        return MISUSED
     if isinstance(error, OSError) and error.strerror:  # no right, no room, a name too long: the system's to say
         return FAILED
     for kind in type(error).__mro__:
@@ -104,7 +108,8 @@ def reason(error: BaseException) -> str:
     """What an expected error says to people."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
-    return f"{error} (--key or HEARSAY_KEY)" if getattr(error, "status", None) == 401 else str(error)
+    told = ": ".join([*getattr(error, "__notes__", ()), str(error)])
+    return f"{told} (--key or HEARSAY_KEY)" if getattr(error, "status", None) == 401 else told
 
 
 def culprit(error: BaseException) -> BaseException:

@@ -6,9 +6,11 @@ model name) or cannot be asked for here; 130 interrupted.
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import typer
+from typer.main import get_command
 
 from commands import bench, captions, cluster, demo, doctor, export, models, say, serve, transcribe, voices
 from commands.console import complain, culprit, is_expected, reason, version
@@ -52,13 +54,34 @@ app.add_typer(export.app, name="export")
 app.add_typer(bench.app, name="bench")
 
 
+def _take_only_texts(command: Any) -> None:
+    """Have every argument that is a text refused where its bytes are not UTF-8; the name of a file may be any bytes."""
+    for parameter in command.params:
+        parameter.callback = parameter.callback or _text
+    for verb in getattr(command, "commands", {}).values():
+        _take_only_texts(verb)
+
+
+def _text(context: Any, parameter: Any, value: Any) -> Any:
+    given: Sequence[Any] = value if type(value) in (list, tuple) else (value,)
+    for text in given:
+        if isinstance(text, str):
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise typer.BadParameter("it is not UTF-8", context, parameter) from None
+    return value
+
+
 def main() -> None:
     """Entry point of the console script."""
     stdout: Any = sys.stdout  # None where it was closed
     if hasattr(stdout, "reconfigure"):
         stdout.reconfigure(errors="backslashreplace")  # not every name of a file is text
+    command = get_command(app)
+    _take_only_texts(command)
     try:
-        app()
+        command()
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from commands.console import Failure
+from commands.console import MISUSED, Failure
 
 MAX_AHEAD = 8_000
 """Characters that are told and not yet spoken; whoever tells more waits."""
@@ -98,5 +98,6 @@ def speaking_model(name: str | None) -> Path:
     except store.ModelNotFound:
         raise Failure(
             f"no speaking model is installed: {store.default('tts')} is not here. Name one (--tts-model NAME|DIR), or "
-            "export or pull one (hearsay export run --help, hearsay models pull --help)"
+            "export or pull one (hearsay export run --help, hearsay models pull --help)",
+            MISUSED,
         ) from None

@@ -102,7 +102,7 @@ def transcribe(
             with _by_name(file) as source, _bar(source) as progress:
                 answer = hear(source, progress)
         except Exception as error:
-            if is_expected(error) is None:
+            if is_expected(error) != FAILED:  # a defect, or an option that is wrong for every file
                 raise
             complain(f"{file}: {error.strerror if isinstance(error, OSError) else reason(error)}")
             failed = True

@@ -100,6 +100,7 @@ def _clone(model: str | None, name: str, recording: Path, text: str | None) -> s
     from codec.clone import beginning
     from codec.model import TtsModel as Model
     from commands.speech import speaking_model
+    from engines.sessions import OptionError
 
     # Before the weights: a model that cannot should not take seconds to say so.
     _stored(model).require_cloning(with_text=text is not None)
@@ -109,5 +110,9 @@ def _clone(model: str | None, name: str, recording: Path, text: str | None) -> s
         return speaking.clone(name, heard, speaking.sample_rate, text).id
     except RecordingError as error:
         raise Failure(f"{recording}: {error}") from None
+    except OptionError as error:
+        if error.field != "reference":
+            raise
+        raise Failure(f"{recording}: {error.reason}") from None
     finally:
         speaking.close()

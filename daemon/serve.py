@@ -216,6 +216,7 @@ def serve(settings: Settings) -> int:
 
     Raises:
         daemon.config.ConfigError: the certificate or its key cannot be used.
+        engines.store.ModelNotFound …: as :func:`daemon.loading.load_models`.
     """
     logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # else anybody's broken form is a line of the log
@@ -245,8 +246,7 @@ def serve(settings: Settings) -> int:
     server.abandon = lambda: os._exit(1 if hub.lost else 0)
     asyncio.run(server.serve(sockets=[sock]))
     if hub.failure is not None:
-        _tell(f"hearsay ends: {': '.join([*getattr(hub.failure, '__notes__', ()), str(hub.failure)])}")
-        return 1
+        raise hub.failure
     return 1 if hub.lost else 0
 
 

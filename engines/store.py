@@ -44,6 +44,10 @@ class StoreError(RuntimeError):
     """A model could not be fetched or removed; the message says why."""
 
 
+class IllegalName(StoreError):
+    """A name that no model can have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """A model directory that was found."""
@@ -121,9 +125,10 @@ def pull(repository: str, name: str | None = None, *, revision: str | None = Non
         ManifestError: what came is not a whole model.
     """
     name = legal_name(name if name is not None else repository.rsplit("/", 1)[-1])
-    from huggingface_hub import hf_hub_download, snapshot_download  # pyright: ignore[reportUnknownVariableType]
+    from huggingface_hub import hf_hub_download, logging, snapshot_download  # pyright: ignore[reportUnknownVariableType]
     from huggingface_hub.errors import HFValidationError
 
+    logging.set_verbosity_error()  # not a line for each time it tries again
     root = user_directory()
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -141,7 +146,8 @@ def pull(repository: str, name: str | None = None, *, revision: str | None = Non
         except (OSError, HFValidationError) as error:
             # The hub's own errors are OSErrors; their first line says what happened, the rest is advice for its users.
             first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise StoreError(f"cannot pull {repository}: {first}") from error
+            kind = IllegalName if isinstance(error, HFValidationError) else StoreError
+            raise kind(f"cannot pull {repository}: {first}") from error
         shutil.rmtree(staging / ".cache", ignore_errors=True)
         verify(staging)
         staging.chmod(0o755)
@@ -196,10 +202,10 @@ def legal_name(name: str) -> str:
     """``name``, if it can be a model's: letters, digits, ``.``, ``_`` and ``-``, the first a letter or digit.
 
     Raises:
-        StoreError: otherwise.
+        IllegalName: otherwise.
     """
     if not _LEGAL_NAME.fullmatch(name):
-        raise StoreError(f"model name {name!r}: letters, digits, '.', '_' and '-' only, a letter or digit first")
+        raise IllegalName(f"model name {name!r}: letters, digits, '.', '_' and '-' only, a letter or digit first")
     return name
 
 

@@ -48,13 +48,13 @@ export class Trouble extends Error {
 
 /**
  * Why a WebSocket was refused, which browsers do not tell: the same question, asked in a way that tells. `path` takes a
- * POST that needs the same slot; it is empty, so that no work is done. Null where nothing is wrong any more.
+ * POST that needs the same slot; it is empty, so that no work is done. Null where nothing else is wrong any more.
  */
 export async function whyRefused(path) {
   try {
     await ask(path, {method: "POST"})
   } catch (error) {
-    return error.status === 400 ? null : error
+    return [400, 415].includes(error.status) ? null : error
   }
   return null
 }

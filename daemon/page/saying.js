@@ -1,8 +1,10 @@
 /* Text that is spoken while it is typed, over one connection that comes and goes with its use. */
 
-import {openSocket, whyRefused} from "./daemon.js"
+import {openSocket, Trouble, whyRefused} from "./daemon.js"
 
 const PAUSE = 1500  // milliseconds without a key after which the last word counts as typed
+
+const says = (reason) => new Trouble(0, `The daemon says: ${reason}.`)
 
 export class Saying {
   #playback
@@ -16,6 +18,8 @@ export class Saying {
   #stale = 0
   #piece = null
   #open = false
+  #due = 0  // Flushes without an answer
+  #fault = ""
 
   /** playback: a Playback. on: sound(milliseconds), piece(text, start, end), trouble(trouble), busy(). */
   constructor(playback, on) {
@@ -50,6 +54,7 @@ export class Saying {
     this.#waiting = []
     this.#asked = this.#piece = null
     this.#open = false
+    this.#due = 0
     if (this.#socket?.readyState === WebSocket.OPEN) {
       this.#stale++
       this.#tell({type: "Clear"})
@@ -72,6 +77,7 @@ export class Saying {
     if (complete && this.#open) {
       this.#tell({type: "Flush"})
       this.#open = false
+      this.#due++
     }
   }
 
@@ -96,7 +102,8 @@ export class Saying {
     const query = {encoding: "linear16", sample_rate: this.#playback.rate, marks: true}
     const socket = this.#socket = openSocket("v1/speak", this.#voice ? {...query, voice: this.#voice} : query)
     let opened = false
-    this.#stale = 0
+    this.#stale = this.#due = 0
+    this.#fault = ""
     socket.onopen = () => {
       opened = true
       for (const message of this.#waiting.splice(0)) socket.send(JSON.stringify(message))
@@ -111,8 +118,8 @@ export class Saying {
         this.#waiting = []
         this.#said = ""
         this.#on.trouble(await whyRefused("v1/speak"))
-      } else if (code !== 1000 && this.#asked) {
-        this.#on.trouble(await whyRefused("v1/speak"))
+      } else if (code !== 1000 && (this.#open || this.#due)) {
+        this.#on.trouble(this.#fault ? says(this.#fault) : await whyRefused("v1/speak"))
       }
     }
   }
@@ -126,10 +133,14 @@ export class Saying {
       this.#piece = [this.#piece?.[0] ?? start, end]
       return
     }
-    const message = JSON.parse(data)
-    if (message.type === "Cleared") this.#stale = Math.max(0, this.#stale - 1)
-    if (message.type === "Piece" && this.#piece && !this.#stale) {
-      this.#on.piece(message.text, ...this.#piece)
+    const {type, text, description} = JSON.parse(data)
+    if (type === "Cleared") this.#stale = Math.max(0, this.#stale - 1)
+    if (type === "Error") this.#fault = description  // a close follows, which matters if something is still to be said
+    if (this.#stale) return
+    if (type === "Flushed") this.#due--
+    if (type === "Warning") this.#on.trouble(says(description))
+    if (type === "Piece" && this.#piece) {
+      this.#on.piece(text, ...this.#piece)
       this.#piece = null
     }
   }

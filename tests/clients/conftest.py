@@ -116,8 +116,13 @@ def speech(clips: list[Clip]) -> bytes:
 @pytest.fixture(scope="session")
 def offline(asr_model: AsrModel, speech: bytes) -> list[str]:
     """The final texts of ``speech``, heard in this process at once."""
-    listener = asr_model.listener(ListenOptions(interim=False))
-    listener.feed(np.frombuffer(speech, "<i2").astype(np.float32) / np.float32(32768))
+    return heard_at_once(asr_model, speech)
+
+
+def heard_at_once(model: AsrModel, audio: bytes) -> list[str]:
+    """The final texts of linear16 at 16 kHz, heard in this process at once."""
+    listener = model.listener(ListenOptions(interim=False))
+    listener.feed(np.frombuffer(audio, "<i2").astype(np.float32) / np.float32(32768))
     listener.finish()
     events = listener.drain()
     listener.close()

@@ -175,7 +175,7 @@ async def test_while_nobody_answers_the_sender_waits(monkeypatch: pytest.MonkeyP
 
 
 async def test_what_is_sent_too_fast_to_be_kept_is_told():
-    """Far ahead of what is final: what was forgotten of it is counted when the session is lost."""
+    """Far ahead of what a daemon tells to have heard: what was forgotten of it is counted when the session is lost."""
     crooked = Crooked([3000])
     crooked.finals = False
     async with serve(crooked, "127.0.0.1", 0) as server:
@@ -185,7 +185,7 @@ async def test_what_is_sent_too_fast_to_be_kept_is_told():
                 await stream.send(bytes(10))
                 await asyncio.sleep(0)
             missed = await anext(event.missed async for event in stream if isinstance(event, Reconnected))
-    assert 1.5 < missed <= 2.0
+    assert 0.5 < missed <= 1.5
 
 
 async def test_a_finalize_without_an_answer_is_asked_again():

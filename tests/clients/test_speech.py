@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clients.events import Fault, ProtocolError
+from clients.events import Fault, ListenError, ProtocolError
 from clients.handshake import Lost, Refused
+from clients.options import StreamOptions
 from clients.speech import (
     AsyncSpeech,
     Audio,
@@ -23,7 +24,11 @@ from clients.speech import (
     SpeechWarning,
     parse,
 )
+from clients.stream import Stream
+from clients.transcription import transcribe
+from clients.voices import remove_voice, voices
 from tests.clients.conftest import Daemon
+from tests.clips import DATA
 
 pytestmark = pytest.mark.anyio
 
@@ -150,6 +155,32 @@ async def test_text_without_words_is_warned_of(talking_url: str):
     events = await say(talking_url, "…!?", SpeechOptions())
     assert not audio(events)
     assert [event.code for event in events if isinstance(event, SpeechWarning)] == ["NOTHING_TO_SPEAK"]
+
+
+async def test_half_a_character_is_refused_by_the_name_of_its_argument(talking_url: str):
+    """A session goes on without it; whatever else takes a text names it too."""
+    async with AsyncSpeech(talking_url) as speech:
+        with pytest.raises(ListenError, match=r"^text: '\\ud83d' at 6 is no character$"):
+            await speech.speak("Hello \ud83d")
+        await speech.speak(TEXT)
+        await speech.close_speech()
+        assert audio([event async for event in speech])
+    for named, call in (
+        ("voice", lambda: AsyncSpeech(talking_url, SpeechOptions(voice="\udce9"))),
+        ("keyterm", lambda: Stream(talking_url, StreamOptions(keyterms=("a", "\udce9")))),
+        ("language", lambda: transcribe(talking_url, DATA / "index.jsonl", language="\udce9")),
+        ("voice", lambda: remove_voice(talking_url, "\udce9")),
+    ):
+        with pytest.raises(ListenError, match=rf"^{named}: '\\udce9' at 0 is no character$"):
+            call()
+
+
+async def test_a_key_that_no_header_carries_is_named(talking_url: str):
+    """It is not shown."""
+    with pytest.raises(Refused, match="^key: it holds"):
+        await AsyncSpeech(talking_url, key="ключ").connect()
+    with pytest.raises(Refused, match="^key: it holds"):
+        voices(talking_url, key="ключ")
 
 
 async def test_a_daemon_that_ends_is_a_loss(talking: Daemon):

@@ -12,7 +12,8 @@ from clients.handshake import Lost, Refused, listen_url
 from clients.options import StreamOptions
 from clients.stream import AsyncStream, Stream
 from clients.transcription import transcribe
-from tests.clients.conftest import Daemon
+from streaming.model import AsrModel
+from tests.clients.conftest import Daemon, heard_at_once
 from tests.clips import DATA, Clip
 
 pytestmark = pytest.mark.anyio
@@ -64,6 +65,23 @@ def test_the_blocking_client_brings_the_same(url: str, speech: bytes, offline: l
         events: list[object] = list(stream)
         sender.join()
     assert texts(events) == offline
+
+
+@pytest.mark.parametrize("most_events", [2, 1024])
+def test_everything_may_be_sent_first(
+    daemon: Daemon, asr_model: AsrModel, speech: bytes, monkeypatch: pytest.MonkeyPatch, most_events: int
+):
+    """More than the daemon lets wait unheard, and more events than may wait unread: sending keeps the pace of hearing,
+    and no final is lost."""
+    monkeypatch.setattr("clients.stream._MOST_EVENTS", most_events)
+    audio = (speech + bytes(64_000)) * 4
+    with daemon(max_unheard_seconds=15.0) as background, Stream(background.url, keep_seconds=3.0) as stream:
+        stream.send(audio)
+        stream.close_stream()
+        events: list[object] = list(stream)
+    assert texts(events) == heard_at_once(asr_model, audio)
+    last = events[-1]
+    assert isinstance(last, Metadata) and last.duration == pytest.approx(len(audio) / 32_000, abs=0.01)
 
 
 async def test_finalize_is_answered(url: str, speech: bytes):

@@ -43,7 +43,7 @@ def test_a_session_gets_the_audio_from_the_last_final_on_in_order(actions: list[
     for action, value in actions:
         now += 0.1
         match action:
-            case "record" if not tape.full:
+            case "record" if not tape.full(now):
                 recorded += bytes((len(recorded) + i) % 251 for i in range(int(value)))
                 tape.record(bytes(recorded[len(recorded) - int(value) :]), now)
             case "take":
@@ -51,7 +51,7 @@ def test_a_session_gets_the_audio_from_the_last_final_on_in_order(actions: list[
                     take()
             case "final":
                 final = max(final, begin + int(value * len(sent)))
-                tape.release(final / RATE)
+                tape.release(final / RATE, now)
             case "finalize":
                 if not unanswered or unanswered[-1] != len(recorded):
                     unanswered.append(len(recorded))
@@ -78,10 +78,37 @@ def test_a_new_session_begins_on_the_grid() -> None:
     tape.record(bytes(320_000), 0.0)
     while tape.take(0.0):
         pass
-    tape.release(4.934)
+    tape.release(4.934, 0.0)
     assert tape.begin == 154 * GRID_SECONDS and tape.begin <= 4.934 < tape.begin + GRID_SECONDS
-    tape.release(5.12)
+    tape.release(5.12, 0.0)
     assert tape.begin == 5.12, "a final that ends on the grid"
+
+
+def test_a_sender_is_no_further_ahead_than_may_be_kept() -> None:
+    """Of the last final, and from then on of live audio; time in which nothing was sent gives no lead."""
+    tape = Tape(RATE, FRAME, KEEP)
+
+    def sent(now: float) -> int:
+        count = 0
+        while not tape.full(now):
+            tape.record(bytes(100), now)
+            count += 100
+            while tape.take(now):
+                pass
+        return count
+
+    assert sent(100.0) == 1000
+    assert sent(100.5) == 500
+    tape.release(1.5, 100.5)
+    assert sent(100.5) == 1000
+    tape.release(2.0, 101.0)
+    assert sent(101.0) == 500, "a daemon slower than live audio"
+    assert sent(200.0) == 1000
+    tape.rewind()
+    assert sent(300.0) == 0, "nothing was sent again yet"
+    while tape.take(300.0):
+        pass
+    assert sent(300.2) == 200
 
 
 def test_an_answer_forgets_its_finalize() -> None:

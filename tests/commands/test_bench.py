@@ -153,6 +153,9 @@ def test_eval_counts_each_corpus(hearsay: Run, tmp_path: Path):
         tar.addfile(info, io.BytesIO(index))
         for row in picked:
             tar.add(DATA / row["file"], row["file"])
+    wrong = hearsay("bench", "eval", tmp_path, "--corpus", "nope")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.startswith("hearsay: no corpus named 'nope'; found: ") and first in wrong.stderr
     found = run_json(hearsay, "eval", tmp_path)
     assert {name: corpus["clips"] for name, corpus in found["corpora"].items()} == {
         first: 2, picked[2]["corpus"]: 1

@@ -24,6 +24,8 @@ VERBS = {
     "bench asr", "bench sessions", "bench tts", "bench voices", "bench eval", "bench words", "bench stability",
     "bench size", "cluster",
 }  # fmt: skip
+NO_TEXT = os.fsdecode(b"caf\xe9")
+"""An argument as Python gets it where its bytes are not UTF-8."""
 
 
 def verbs() -> dict[str, str]:
@@ -110,6 +112,27 @@ def test_wrong_calls_exit_2_and_say_why_on_stderr(hearsay: Run, arguments: list[
     assert done.returncode == 2
     assert done.stdout == "" and done.stderr.strip()
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("url", [[], ["--url", "http://127.0.0.1:9"]], ids=["here", "there"])
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["say", NO_TEXT, "-o", "x.wav"], "TEXT"),
+        (["say", "Hello.", "--voice", NO_TEXT, "-o", "x.wav"], "--voice"),
+        (["transcribe", "x.wav", "--keyterm", "Ayla", "--keyterm", NO_TEXT], "--keyterm"),
+        (["voices", "--tts-model", NO_TEXT], "--tts-model"),
+        (["voices", "add", NO_TEXT, "x.wav"], "NAME"),
+        (["voices", "remove", NO_TEXT], "NAME"),
+    ],
+)
+def test_a_text_that_is_not_utf_8_is_refused_by_its_name(
+    hearsay: Run, arguments: list[str], named: str, url: list[str]
+):
+    """Before anything is loaded or asked."""
+    done = hearsay(*arguments, *url)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == f"Error: Invalid value for '{named}': it is not UTF-8"
 
 
 def test_expected_errors_carry_their_exit_code():

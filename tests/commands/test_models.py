@@ -22,6 +22,8 @@ class Hub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.repository, self.folder = repository, folder
         self.fetched: list[str] = []
+        self.busy = 0
+        """How many requests for a file's size it has no time for yet."""
 
     @property
     def url(self) -> str:
@@ -51,6 +53,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         """A file's size, tag and commit."""
+        if self.server.busy:
+            self.server.busy -= 1
+            self.send_response(503)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         self._file(self.path.partition("?")[0], body=False)
 
     def log_message(self, format: str, *args: object) -> None:
@@ -129,6 +137,13 @@ def test_pull_verify_use_and_remove(hearsay: Run, process: Run, hub: Hub, tmp_pa
     assert hearsay("models", "path", "mine").returncode == 2
 
 
+def test_a_hub_that_is_busy_is_asked_again_in_silence(process: Run, hub: Hub, tmp_path: Path):
+    hub.busy = 2
+    done = process("models", "pull", "someone/tiny-asr", HF_ENDPOINT=hub.url, HF_HOME=str(tmp_path / "cache"))
+    assert (done.returncode, hub.busy) == (0, 0)
+    assert "503" not in done.stderr and "Retrying" not in done.stderr
+
+
 def test_a_link_is_replaced_by_what_is_pulled(process: Run, hub: Hub, tmp_path: Path):
     """Somebody linked a model of their own into the place; it stays where it is."""
     own, place = tmp_path / "own", tmp_path / "share" / "hearsay" / "models" / "tiny-asr"
@@ -160,8 +175,9 @@ def test_a_damaged_download_is_not_kept(process: Run, hub: Hub, tmp_path: Path):
     ("arguments", "code", "reason"),
     [
         (["someone/none"], 1, "cannot pull someone/none"),
-        (["someone/tiny-asr", "--name", "../out"], 1, "model name"),
-        (["not a repository"], 1, "model name"),
+        (["someone/tiny-asr", "--name", "../out"], 2, "model name"),
+        (["not a repository"], 2, "model name"),
+        (["someone/else/tiny-asr"], 2, "cannot pull someone/else/tiny-asr"),
     ],
 )
 def test_what_cannot_be_pulled_is_said(

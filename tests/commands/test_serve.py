@@ -55,10 +55,11 @@ def test_flags_win_over_environment_and_file(start: Callable[..., Popen[str]], e
 
 
 def test_a_model_that_is_not_there_ends_it(process: Run):
-    """Exit code 1 and the reason."""
+    """Exit code 2 and the reason."""
     done = process("serve", "--port", "0", "--asr-model", "no-such-model")
-    assert done.returncode == 1
-    assert "no model named 'no-such-model'" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 2
+    assert "\nhearsay: model no-such-model: no model named 'no-such-model'" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 TLS = Path(__file__).parents[1] / "daemon" / "tls"

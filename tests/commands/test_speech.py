@@ -143,7 +143,7 @@ def test_say_through_a_daemon(hearsay: Run, talking_url: str, tmp_path: Path):
     assert found["seed"] is not None and found["first_audio"] < found["wall"]
     for option, value in (("--voice", "nobody"), ("--tts-model", "no-such"), ("--language", "tlh"), ("--speed", "9")):
         done = hearsay("say", TEXT, "--url", talking_url, "-o", tmp_path / "b.wav", option, value)
-        assert done.returncode == 1 and "HTTP 400" in done.stderr and len(done.stderr.splitlines()) == 1
+        assert done.returncode == 2 and "HTTP 400" in done.stderr and len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "b.wav").exists()
 
 

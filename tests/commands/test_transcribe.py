@@ -165,10 +165,11 @@ def test_silence_is_no_words(hearsay: Run, tmp_path: Path):
         }  # fmt: skip
 
 
-def test_an_unknown_language_is_said_once(hearsay: Run, short: list[Clip]):
-    """Before the first file, naming the option."""
+@pytest.mark.parametrize("there", [False, True])
+def test_an_unknown_language_is_said_once(hearsay: Run, url: str, short: list[Clip], there: bool):
+    """At the first file, naming the option."""
     files = [DATA / "clips" / clip.name for clip in short]
-    done = hearsay("transcribe", "--language", "xx", *files)
+    done = hearsay("transcribe", "--language", "xx", *files, *(["--url", url] if there else []))
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "language" in done.stderr
 
 

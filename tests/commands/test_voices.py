@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 
 from engines.manifest import read_tts
 from tests.clients.conftest import Daemon
@@ -37,8 +39,8 @@ def test_a_voice_is_added_spoken_with_and_removed(hearsay: Run, tts_directory: P
     assert "grandma" not in hearsay("voices", "--tts-model", tts_directory).stdout
 
 
-def test_what_cannot_be_added_or_removed_is_one_line(hearsay: Run, tts_directory: Path):
-    """A preset, a stranger, a model without an encoder."""
+def test_what_cannot_be_added_or_removed_is_one_line(hearsay: Run, tts_directory: Path, tmp_path: Path):
+    """A preset, a stranger, a model without an encoder, and a recording that is too short."""
     preset = next(iter(read_tts(tts_directory).voices))
     for verb, name, model, message in (
         ("remove", preset, tts_directory, "cannot be deleted"),
@@ -48,6 +50,12 @@ def test_what_cannot_be_added_or_removed_is_one_line(hearsay: Run, tts_directory
     ):
         done = hearsay("voices", verb, name, *([CLIP] if verb == "add" else []), "--tts-model", model)
         assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
+    soundfile.write(tmp_path / "short.wav", np.zeros(8000), 16_000)
+    done = hearsay("voices", "add", "me", tmp_path / "short.wav", "--tts-model", tts_directory)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"hearsay: {tmp_path}/short.wav: 0.5 s of audio, it must be 1 to 30 s\n",
+    )
 
 
 def test_the_voices_of_a_daemon(hearsay: Run, talking_url: str, tts_directory: Path):
@@ -62,10 +70,13 @@ def test_the_voices_of_a_daemon(hearsay: Run, talking_url: str, tts_directory: P
     for verb, name, message in (
         ("remove", preset, "HTTP 400"),
         ("remove", "a/b", "HTTP 404"),
+        ("remove", "", "voice: the name is empty"),
         ("add", preset, "HTTP 400"),
     ):
         done = hearsay("voices", verb, name, *([CLIP] if verb == "add" else []), "--url", talking_url)
-        assert done.returncode == 1 and message in done.stderr, done.stderr
+        assert done.returncode == 2 and message in done.stderr, done.stderr
+    done = hearsay("voices", "add", "me", DATA / "index.jsonl", "--url", talking_url)
+    assert done.returncode == 1 and "audio_sample: " in done.stderr, "the recording's fault"
 
 
 def test_a_daemon_that_only_hears_says_so(hearsay: Run, daemon: Daemon):
@@ -73,7 +84,7 @@ def test_a_daemon_that_only_hears_says_so(hearsay: Run, daemon: Daemon):
     with daemon() as background:
         for verb in (["voices"], ["say", "Hello.", "-o", "a.wav"]):
             done = hearsay(*verb, "--url", background.url)
-            assert done.returncode == 1 and "no speaking model" in done.stderr
+            assert done.returncode == 2 and "no speaking model" in done.stderr
 
 
 @pytest.mark.parametrize("verb", [["voices"], ["say", "Hello.", "-o", "a.wav"]])
