@@ -84,10 +84,8 @@ def judge_rows(
         wrong = rate((spoken[i].text, mine[i]) for i in unseen)
         rows.append(_row(peer.name, wrong, base, THEIRS, f"{len(unseen)} sentences, {len(clips)} recordings"))
         if both and material.beside:
-            wrong, base = (
-                rate((spoken[i].text, mine[i]) for i in both),
-                rate([(spoken[i].text, next(texts)) for i in both]),
-            )
+            wrong = rate((spoken[i].text, mine[i]) for i in both)
+            base = rate([(spoken[i].text, next(texts)) for i in both])
             rows.append(_row(peer.name, wrong, base, THEIRS, f"{len(both)} sentences beside {material.beside.name}"))
     return rows
 

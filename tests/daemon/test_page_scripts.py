@@ -20,6 +20,7 @@ WEBSOCKETS = (
     shutil.which("node") is not None
     and subprocess.run([*NODE, "-e", "WebSocket"], capture_output=True, check=False).returncode == 0
 )
+# Node is no part of what `make test` installs; the page itself runs in browsers.
 pytestmark = pytest.mark.skipif(not WEBSOCKETS, reason="needs Node 20 or newer")
 
 BROWSER = """
