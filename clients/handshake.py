@@ -23,8 +23,9 @@ _MAX_MESSAGE = 16 << 20
 
 
 class Refused(ListenError):
-    """The daemon did not accept the session. ``status`` is the HTTP status, None where there was no HTTP answer, 400 too
-    where what is wrong shows before it is asked; ``retry_after`` the seconds after which it may, where it said so; ``of_file`` whether a file is why."""
+    """The daemon did not accept the session. ``status`` is the HTTP status, 400 too where what is wrong shows before it
+    is asked, None where there was no HTTP answer; ``retry_after`` the seconds after which it may, where it said so;
+    ``of_file`` whether a file is why."""
 
     def __init__(
         self, message: str, status: int | None = None, retry_after: float | None = None, *, of_file: bool = False

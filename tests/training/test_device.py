@@ -31,7 +31,7 @@ from training.tts.references import References
 from training.tts.rows import Layout
 from training.tts.speech import Speech, Utterance, join, shards
 from training.tts.talker import Talker
-from training.tts.talker_run import TalkerStep
+from training.tts.talker_step import TalkerStep
 
 META = torch.device("meta")
 RANKS: Any = SimpleNamespace(share=(0, 1), device=META, first=True, mean=lambda _: None, copy=list)

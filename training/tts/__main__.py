@@ -12,13 +12,13 @@ from training.tts.codec import Codec, load_codec, save_codec
 from training.tts.codec_run import CodecTrainer, DecoderRun, DecoderTrainer, SliceRun
 from training.tts.codes import encode, own_codes
 from training.tts.config import FRAMES_AN_HOUR, Config
-from training.tts.prompt import train_tokenizer
 from training.tts.recordings import read_recordings, write_codes
 from training.tts.references import References
 from training.tts.speech import load, shards
 from training.tts.talker import Talker
 from training.tts.talker_run import TalkerRun, TalkerTrainer
 from training.tts.text import speakable
+from training.tts.tokenizer import train_tokenizer
 
 CONFIG = Config()
 

@@ -15,9 +15,10 @@ from tokenizers import Tokenizer
 from training.checkpoint import TOKENIZER, WEIGHTS, load_weights, save_folder, save_weights, write_json
 from training.tts.codec import Codec, stored
 from training.tts.config import FRAME, RATE, CodecShape, Config
-from training.tts.prompt import LANGUAGE, codec_ids, text_ids
+from training.tts.prompt import LANGUAGE, codec_ids
 from training.tts.talker import Talker, official
 from training.tts.text import RULES
+from training.tts.tokenizer import text_ids
 
 TEMPERATURE, TOP_K = 0.2, 50
 """Of codebook 0: at 0.4 a tenth more words were misheard, below 0.2 no fewer. The other codebooks take the likeliest

@@ -15,7 +15,7 @@ from training.tts.references import References
 from training.tts.rows import Bucket, Layout
 from training.tts.speech import Speech, concatenate, load
 from training.tts.talker import Talker
-from training.tts.talker_run import heard_voices, with_own
+from training.tts.talker_step import heard_voices, with_own
 
 _FRAMES, _POSITIONS = 10_000, 32_768  # of a batch: of the codec's encoder, of the talker
 

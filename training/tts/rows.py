@@ -10,10 +10,11 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from training.tts.config import Config, TalkerTraining
-from training.tts.prompt import Row, codec_ids, lay_out, text_ids
+from training.tts.prompt import Row, codec_ids, lay_out
 from training.tts.references import References
 from training.tts.speaker_encoder import like_recordings
 from training.tts.speech import Speech
+from training.tts.tokenizer import text_ids
 
 IGNORE = -100
 

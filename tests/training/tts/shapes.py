@@ -17,9 +17,9 @@ from training.tts.config import (
     TalkerShape,
     TalkerTraining,
 )  # fmt: skip
-from training.tts.prompt import train_tokenizer
 from training.tts.speech import Speech, Utterance, join, levelled, shards
 from training.tts.text import speakable
+from training.tts.tokenizer import train_tokenizer
 
 if TYPE_CHECKING:
     from training.run import Trainer

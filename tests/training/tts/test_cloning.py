@@ -28,7 +28,8 @@ from training.tts.codes import own_codes
 from training.tts.references import LONGEST, SHORTEST, References
 from training.tts.speech import Speech, Utterance, join, shards
 from training.tts.talker import Talker
-from training.tts.talker_run import CLONED, TalkerRun, TalkerStep, TalkerTrainer, embed, heard_voices
+from training.tts.talker_run import CLONED, TalkerRun, TalkerTrainer
+from training.tts.talker_step import TalkerStep, embed, heard_voices
 from training.tts.text import speakable
 
 CPU = torch.device("cpu")

@@ -10,8 +10,9 @@ pytest.importorskip("torch")
 import torch
 
 from tests.training.tts.shapes import CONFIG, layout, tokenizer
-from training.tts.prompt import codec_ids, lay_out, text_ids
+from training.tts.prompt import codec_ids, lay_out
 from training.tts.rows import IGNORE, Bucket
+from training.tts.tokenizer import text_ids
 
 
 def test_a_text_is_the_tokens_of_its_words(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from training.tts.codec import Codec
 from training.tts.prompt import codec_ids, lay_out
 from training.tts.rows import Batch, Bucket
 from training.tts.talker import Talker
-from training.tts.talker_run import TalkerRun, TalkerStep, TalkerTrainer, embed, guide_loss, losses, with_own
+from training.tts.talker_run import TalkerRun, TalkerTrainer
+from training.tts.talker_step import TalkerStep, embed, guide_loss, losses, with_own
 
 CPU = torch.device("cpu")
 
