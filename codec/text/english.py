@@ -11,98 +11,29 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from codec.text import numbers
-
-MONTHS: Final = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-    "december",
-)  # fmt: skip
-_MONTH: Final = {name: name for name in MONTHS} | {
-    name[:3]: name for name in MONTHS if name != "may"
-} | {"sept": "september"}  # fmt: skip
-SCALES: Final = {
-    "k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion", "t": "trillion",
-    "tn": "trillion",
-} | {word: word for word in ("hundred", "thousand", "million", "billion", "trillion")}  # fmt: skip
-_GLUED_SCALES: Final = frozenset(("M", "mn", "bn", "tn"))
-"""Scales right after a number that is no money: "5k", "2B" and "5T" are as often names."""
-UNITS: Final = {
-    "km": "kilometer", "m": "meter", "cm": "centimeter", "mm": "millimeter", "mi": "mile", "ft": "foot", "in": "inch",
-    "yd": "yard", "kg": "kilogram", "g": "gram", "mg": "milligram", "lb": "pound", "lbs": "pound", "oz": "ounce",
-    "l": "liter", "L": "liter", "ml": "milliliter", "h": "hour", "hr": "hour", "hrs": "hour", "min": "minute",
-    "mins": "minute", "s": "second", "sec": "second", "secs": "second", "ms": "millisecond", "hz": "hertz",
-    "khz": "kilohertz", "v": "volt", "V": "volt", "w": "watt", "W": "watt", "kw": "kilowatt", "kwh": "kilowatt hour",
-    "mhz": "megahertz", "ghz": "gigahertz",
-    "kb": "kilobyte", "mb": "megabyte", "gb": "gigabyte", "tb": "terabyte", "mph": "mile per hour",
-    "kmh": "kilometer per hour", "km/h": "kilometer per hour", "m/s": "meter per second", "°c": "degree celsius",
-    "°f": "degree fahrenheit", "°": "degree", "km2": "square kilometer", "m2": "square meter", "m3": "cubic meter",
-    "%": "percent", "¢": "cent", "kbps": "kilobit per second", "mbps": "megabit per second",
-    "gbps": "gigabit per second", "fps": "frame per second", "rpm": "revolution per minute",
-}  # fmt: skip
-"""A letter counts as it is written ("5G" are no grams), longer ones in any case."""
-
-ABBREVIATIONS: Final = {
-    "mr": "mister", "mrs": "missus", "ms": "miz", "dr": "doctor", "prof": "professor", "st": "saint", "jr": "junior",
-    "sr": "senior", "capt": "captain", "col": "colonel", "gen": "general", "sgt": "sergeant", "rev": "reverend",
-    "hon": "honorable", "lt": "lieutenant", "gov": "governor", "pres": "president", "vs": "versus", "etc": "et cetera",
-    "e.g": "for example", "i.e": "that is", "approx": "approximately", "dept": "department", "est": "established",
-    "inc": "incorporated", "ltd": "limited", "corp": "corporation", "co": "company", "fig": "figure", "vol": "volume",
-    "no": "number", "ave": "avenue", "blvd": "boulevard", "a.m": "a m", "p.m": "p m", "u.s": "u s", "u.k": "u k",
-    "mt": "mount", "ft": "fort", "min": "minute", "max": "maximum", "ph.d": "p h d",
-    "lb": "pounds", "lbs": "pounds", "oz": "ounces", "hr": "hour", "hrs": "hours", "sec": "second", "mins": "minutes",
-}  # fmt: skip
-"""Read so when a full stop follows."""
-ROADS: Final = {"st": "street", "dr": "drive"}
-"""What two of them mean where no name follows."""
-BEFORE_NAMES: Final = frozenset(
-    "mr mrs ms dr prof st capt col gen sgt rev hon lt gov pres no fig vol mt e.g i.e vs approx".split()
+from codec.text.vocabulary import (
+    ABBREVIATIONS,
+    CLAUSE_WORDS,
+    CLOSING,
+    GLUED_SCALES,
+    LEANING,
+    MARKS,
+    MONTH,
+    MONTHS,
+    OPENING,
+    PARTS,
+    ROMAN,
+    RULERS,
+    SAID,
+    SCALES,
+    SIGNS,
+    SPELLED,
+    UNITS,
 )
-"""After these the stop never ends a sentence."""
-SPELLED: Final = frozenset(
-    "ai api atm ceo cfo cia cpu diy eeg ekg eta eu ev faq fbi gpu hiv ibm icu iou ip ipo iq irs isbn mit mri nba oecd "
-    "rna sos suv uae ucla ufo ui uk un url usa usb usd vip ymca".split()
-)
-"""Read letter by letter although they have a vowel."""
+
 _LONGEST_SPELLED: Final = 5
 """Letters; longer words in capitals are shouted."""
-_SAID: Final = frozenset("brr dr grr hm hmm jr mm mmm mr mrs ms mt pfft psst pst sh shh sr st tsk zzz".split())
-"""Read as words although they have no vowel."""
 _VOWELS: Final = frozenset("aeiouy")
-CLAUSE_WORDS: Final = frozenset("although because but since though unless until when whereas while".split())
-"""Almost always the first of a clause. Not "if", "so", "that", "where", "and": too often the middle of one."""
-_LEANING: Final = frozenset(
-    "a all and any anybody anyone anything as at by cannot each even ever every everybody everyone everything"
-    " exactly few for from good great half help if in it's just knew know known knows last least less little"
-    " long many mere more most much neither no nobody none nor not nothing of on once one only or other quite"
-    " rather remember same say short simply so some such tell than that the then these this those to too up"
-    " very was were with worth yet".split()
-)
-"""Words that belong to what follows, or are one expression with it."""
-_ROMAN: Final = {
-    f"{tens}{ones}": str(10 * ten + one)
-    for ten, tens in enumerate(("", "X", "XX", "XXX"))
-    for one, ones in enumerate(("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"))
-    if ten + one
-}
-_PARTS: Final = frozenset(
-    "act appendix article book chapter class episode fantasy figure grade level part phase section stage title type"
-    " volume war".split()
-)
-_RULERS: Final = frozenset(
-    "alexander benedict catherine charles clement edward elizabeth francis frederick george gregory henry innocent"
-    " james john leo louis mary napoleon nicholas paul peter philip pius richard wilhelm william".split()
-)
-"""After these words letters are a Roman number: "World War II", "Louis XIV"."""
-OPENING: Final = "\"'“‘«([{<*_`~#"
-CLOSING: Final = "\"'”’»)]}>*_`~"
-MARKS: Final = ".,!?;:…。！？；，、："
-"""What may stand before a word, after it, and after it with a pause."""
-SIGNS: Final = {
-    "&": "and", "+": "plus", "−": "minus", "×": "times", "÷": "divided by", "=": "equals", "==": "equals",
-    "!=": "is not", "≠": "is not", "<": "less than", ">": "greater than", "<=": "at most", "≤": "at most",
-    ">=": "at least", "≥": "at least", "~": "about", "≈": "about", "@": "at", "%": "percent", "#": "number",
-    "§": "section", "/": "slash", "°": "degrees", "€": "euros", "£": "pounds", "$": "dollars", "¢": "cents",
-    "©": "copyright", "™": "trademark",
-}  # fmt: skip
 _SIGNS: Final = re.compile("|".join(re.escape(sign) for sign in sorted(SIGNS, key=len, reverse=True)))
 _BETWEEN: Final = {
     "*": "times", "**": "to the", "^": "to the", "<": "less than", ">": "greater than", "-": "to", "–": "to", "—": "to",
@@ -191,7 +122,7 @@ def _suffixed(m: re.Match[str]) -> str:
     """``"5kg"``, ``"1M"``, ``"10x"``."""
     if name := _unit_name(m[2]):
         return _unit(m[1], name)
-    return f"{numbers.quantity(m[1])} {SCALES[m[2].lower()] if m[2] in _GLUED_SCALES else _loose(m[2])}"
+    return f"{numbers.quantity(m[1])} {SCALES[m[2].lower()] if m[2] in GLUED_SCALES else _loose(m[2])}"
 
 
 def _money(m: re.Match[str], scale: str | None = None) -> str:
@@ -279,7 +210,7 @@ _RULES: Final = tuple((re.compile(pattern, re.I), rule) for pattern, rule in _WR
 
 def month(core: str) -> str | None:
     """The month a word names, whole or shortened; "may" and "march" need a capital: they are verbs too."""
-    found = _MONTH.get(core.lower())
+    found = MONTH.get(core.lower())
     return None if found in ("may", "march") and core[:1].islower() else found
 
 
@@ -397,9 +328,9 @@ def say_group(words: Sequence[str]) -> str | None:
 def roman(before: str, core: str) -> str | None:
     """What a Roman number says after a word that one follows; "I" is somebody, "class X" need not be the tenth."""
     word = before.lower()
-    if core in _ROMAN and core != "I" and before[:1].isupper() and word in _RULERS:
-        return f"the {numbers.ordinal(_ROMAN[core])}"
-    return numbers.cardinal(_ROMAN[core]) if core in _ROMAN and len(core) > 1 and word in _PARTS else None
+    if core in ROMAN and core != "I" and before[:1].isupper() and word in RULERS:
+        return f"the {numbers.ordinal(ROMAN[core])}"
+    return numbers.cardinal(ROMAN[core]) if core in ROMAN and len(core) > 1 and word in PARTS else None
 
 
 def say_word(core: str) -> str:
@@ -450,7 +381,7 @@ def spelled(core: str) -> str:
     if not (2 <= len(stem) <= _LONGEST_SPELLED and stem.isascii() and stem.isalpha() and stem.isupper()):
         return core
     low = stem.lower()
-    letters = low in SPELLED or (_VOWELS.isdisjoint(low) and low not in _SAID)
+    letters = low in SPELLED or (_VOWELS.isdisjoint(low) and low not in SAID)
     return " ".join(stem) + core[len(stem) :] if letters else core
 
 
@@ -463,4 +394,4 @@ def begins_clause(before: str, word: str) -> bool:
     what would follow is the mark's.
     """
     last = before.strip(OPENING + MARKS + CLOSING).lower()
-    return word.lower() in CLAUSE_WORDS and bool(last) and last not in _LEANING and last not in CLAUSE_WORDS
+    return word.lower() in CLAUSE_WORDS and bool(last) and last not in LEANING and last not in CLAUSE_WORDS

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from codec.text import english
-from codec.text.english import CLOSING, MARKS, OPENING
+from codec.text.vocabulary import ABBREVIATIONS, BEFORE_NAMES, CLOSING, MARKS, OPENING, ROADS
 from codec.text.words import Word, Words
 from engines.manifest import TextRules
 
@@ -163,13 +163,13 @@ class TextStream:
             return ","
         lead, core, tail = _strip(_UNREAD.sub(lambda m: " " * m[0].startswith("<br"), text).strip())
         found = _abbreviation(text)
-        if found is not None and found not in english.ABBREVIATIONS and not _ends_here(found, following):
+        if found is not None and found not in ABBREVIATIONS and not _ends_here(found, following):
             return _read(lead, core, tail[1:], english.say_word(core))  # an initial, or several: "D.C."
-        if found is not None and found in english.ABBREVIATIONS:
+        if found is not None and found in ABBREVIATIONS:
             ends = _ends_here(found, following)
-            said = english.ABBREVIATIONS[found]
-            if found in english.ROADS and core[0].isupper() and ("," in tail or not _capital(following)):
-                said = english.ROADS[found]
+            said = ABBREVIATIONS[found]
+            if found in ROADS and core[0].isupper() and ("," in tail or not _capital(following)):
+                said = ROADS[found]
             return _read(lead, core, tail[1:] if "," in tail else tail if ends else "", said)
         if counted := english.roman(self._before, core):
             return _read(lead, core, tail, counted)
@@ -284,7 +284,7 @@ def _abbreviation(text: str) -> str | None:
     del lead
     if not tail.startswith("."):
         return None
-    if core.lower() in english.ABBREVIATIONS or _INITIAL.fullmatch(core):
+    if core.lower() in ABBREVIATIONS or _INITIAL.fullmatch(core):
         return core.lower()
     return None
 
@@ -295,9 +295,9 @@ def _capital(following: Word | None) -> bool:
 
 def _ends_here(abbreviation: str, following: Word | None) -> bool:
     """Whether the stop of an abbreviation ends the sentence as well."""
-    if abbreviation in english.BEFORE_NAMES or len(abbreviation) == 1:
+    if abbreviation in BEFORE_NAMES or len(abbreviation) == 1:
         return following is None
     if following is None:
         return True
-    title = _abbreviation(following.text) in english.BEFORE_NAMES
+    title = _abbreviation(following.text) in BEFORE_NAMES
     return following.text.lstrip(OPENING)[:1].isupper() and not title

@@ -11,12 +11,14 @@ from typing import Any, Final
 
 import num2words as _num2words
 
-from codec.text import english
+from codec.text import vocabulary
 from training.speech.said import LABELS, ROADS
 
 _library: Any = _num2words  # ships no types
-MONTHS: Final = "|".join(month.capitalize() for month in english.MONTHS)
-UNITS: Final = {short: english.UNITS[short.lower()] for short in "km kg cm mm mg ml GB MB TB GHz MHz mph kWh".split()}
+MONTHS: Final = "|".join(month.capitalize() for month in vocabulary.MONTHS)
+UNITS: Final = {
+    short: vocabulary.UNITS[short.lower()] for short in "km kg cm mm mg ml GB MB TB GHz MHz mph kWh".split()
+}
 
 
 def in_words(number: int, to: str = "cardinal") -> str:

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from codec.text.english import CLAUSE_WORDS
 from codec.text.stream import SHORT, Fragment, Item, PieceEnd, TextStream, spoken_text
+from codec.text.vocabulary import CLAUSE_WORDS
 from engines.manifest import TextRules
 
 ANY = TextRules()
