@@ -160,7 +160,8 @@ async def _unknown(scope: Scope, receive: Receive, send: Send) -> None:
 def _http(request: Request, error: Exception) -> Response:
     """What starlette refuses itself: wrong methods."""
     assert isinstance(error, HTTPException)
-    return _rendered(request, Refused(error.status_code, "http", error.detail))
+    allow = (error.headers or {}).get("Allow")
+    return _rendered(request, Refused(error.status_code, "http", error.detail, allow=allow))
 
 
 def _fault(request: Request, error: Exception) -> Response:

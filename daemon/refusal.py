@@ -33,6 +33,7 @@ class Refused(Exception):
         param: the field that is wrong, if one is.
         retry_after: seconds after which the same request may succeed.
         closes: the connection cannot be used again.
+        allow: methods that the path has, of a request with another one.
     """
 
     def __init__(
@@ -44,11 +45,12 @@ class Refused(Exception):
         param: str | None = None,
         retry_after: int | None = None,
         closes: bool = False,
+        allow: str | None = None,
     ) -> None:
         message = message if len(message) <= _MOST_MESSAGE else message[:_MOST_MESSAGE] + "…"
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
-        self.param, self.retry_after = param, retry_after
+        self.param, self.retry_after, self.allow = param, retry_after, allow
         self.closes = closes or status in (408, 413)  # the rest of the body is not read
 
     def body(self, path: str) -> bytes:
@@ -71,6 +73,8 @@ class Refused(Exception):
             found.append((b"retry-after", str(self.retry_after).encode()))
         if self.status == 401:
             found.append((b"www-authenticate", b"Bearer"))
+        if self.allow is not None:
+            found.append((b"allow", self.allow.encode()))
         if self.closes:
             found.append((b"connection", b"close"))
         return found

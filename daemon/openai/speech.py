@@ -25,7 +25,7 @@ _RATE: Final = 24_000
 async def speech(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
     """Read the request, speak, send what is made."""
     if scope["method"] != "POST":
-        raise Refused(405, "method", "POST a JSON object with input")
+        raise Refused(405, "method", "POST a JSON object with input", allow="POST")
     request = await _read(scope, receive, hub.settings, hub.speaking_model().name)
     await speak_file(hub, SPEECH.path, request, receive, send)
 

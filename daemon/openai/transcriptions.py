@@ -55,7 +55,7 @@ class Upload:
 async def transcriptions(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
     """Read the form, hear the file, answer."""
     if scope["method"] != "POST":
-        raise Refused(405, "method", "POST a multipart form with a file")
+        raise Refused(405, "method", "POST a multipart form with a file", allow="POST")
     loaded = hub.hearing_model()
     async with _uploaded(scope, receive, hub.settings, loaded.name) as upload:
         worker = await hub.hear(upload.options, upload.names)

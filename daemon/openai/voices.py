@@ -40,8 +40,8 @@ async def voices(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
             await hub.run(partial(_delete, model, asked))
             answer = json({"id": asked.lower(), "object": "audio.voice.deleted", "deleted": True})
         case _:
-            allowed = "GET or POST" if asked is None else "GET or DELETE"
-            raise Refused(405, "method", f"{allowed} {scope['path']}")
+            allowed = "GET", "POST" if asked is None else "DELETE"
+            raise Refused(405, "method", f"{' or '.join(allowed)} {scope['path']}", allow=", ".join(allowed))
     async with in_time(hub.settings.send_timeout_seconds):
         await answer(scope, receive, send)
 

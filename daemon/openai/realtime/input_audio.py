@@ -127,6 +127,7 @@ class InputAudio:
             )
         self._buffered = 0.0
         if self._spec.turns is not None:
+            span.closes += 1
             return  # the turn is told of when its text is there, as those are that the listener ends
         turn, self._next = self._next, Turn(new_id("item"))
         span.turns.append(self._next)
@@ -164,7 +165,7 @@ class InputAudio:
         self._next = Turn(new_id("item"))  # deltas of the old one may have gone out
         self._leave()
         for span in [one for one in reversed(self._spans) if not one.apart]:
-            if span.commits:
+            if not span.drained:
                 span.cleared = True
                 span.end()
                 return  # what came before it is committed
@@ -247,7 +248,7 @@ class InputAudio:
             async for batch in batches:
                 for said in batch:
                     self._take(span, said.event)
-                    if span.cleared and not span.commits:
+                    if span.cleared and span.drained:
                         return
             if span.spec.turns is not None and span.turns[0].last is not None:
                 self._complete(span)  # its speech had ended, and no endpoint told so yet
@@ -290,6 +291,7 @@ class InputAudio:
                 if not event.retracted_words:
                     self._delta(span, turn, event, len(event.words))
                 turn.extend(event, span.offset)
+                span.closes -= detects and event.from_finalize
                 if event.speech_final if detects else event.from_finalize:
                     self._complete(span)
             case _:

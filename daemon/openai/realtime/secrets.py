@@ -37,7 +37,7 @@ _decoder: Final = msgspec.json.Decoder(_Body)
 async def client_secrets(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
     """Read the request, answer with a secret."""
     if scope["method"] != "POST":
-        raise Refused(405, "method", "POST a JSON object, which may hold session and expires_after")
+        raise Refused(405, "method", "POST a JSON object, which may hold session and expires_after", allow="POST")
     data = await body.whole(scope, receive, hub.settings, _MOST_BYTES, "what a session may hold")
     asked = body.decoded(data, _decoder) if data else _Body()
     config = await _config(hub, asked.session or {})

@@ -82,6 +82,10 @@ async def check(hub: Hub, spec: Spec, before: Spec | None = None) -> None:
     except OptionError as error:
         name = NAMES.get(error.field, error.field)
         raise Invalid(name, f"{name}: {error.reason}") from None
+    await _check_voice(hub, spec, before, "session")
+
+
+async def _check_voice(hub: Hub, spec: Spec, before: Spec | None, whose: str) -> None:
     output = spec.audio.output
     if output is None or hub.loaded().speaking is None:
         return
@@ -90,7 +94,7 @@ async def check(hub: Hub, spec: Spec, before: Spec | None = None) -> None:
     try:
         await hub.check_voice(spec.speak_options())
     except OptionError as error:
-        name = f"session.audio.output.{error.field}"
+        name = f"{whose}.audio.output.{error.field}"
         raise Invalid(name, f"{name}: {error.reason}") from None
 
 
@@ -176,7 +180,9 @@ class RealtimeStream(Duplex):
                     wire.ItemTruncated(item_id=command.item_id, content_index=0, audio_end_ms=command.audio_end_ms)
                 )
             case said.ResponseCreate():
-                self._create(command.response or {})
+                patch = command.response or {}
+                await _check_voice(self._hub, self._answer_spec(patch), self._config.spec, "response")
+                self._create(patch)
             case said.ResponseCancel():
                 if self._response is None or command.response_id not in (None, self._response.id):
                     raise Invalid("response_id", "there is no such response in progress", "response_cancel_not_active")
@@ -251,7 +257,12 @@ class RealtimeStream(Duplex):
 
     # ------------------------------------------------------------------------------------------------ answers
 
-    def _create(self, patch: Mapping[str, Any]) -> None:
+    def _answer_spec(self, patch: Mapping[str, Any]) -> Spec:
+        """Of a response that can begin now.
+
+        Raises:
+            Invalid: none can, or not so.
+        """
         if self._config.spec.type != "realtime":
             raise Invalid("type", "response.create: this is a transcription session; it does not answer")
         if not self._settings.llm_url:
@@ -264,6 +275,10 @@ class RealtimeStream(Duplex):
         if spec.speaks and self._hub.loaded().speaking is None:
             told = "no speaking model is loaded (tts_model); ask for output_modalities ['text']"
             raise Invalid("output_modalities", told, "no_speaking_model")
+        return spec
+
+    def _create(self, patch: Mapping[str, Any]) -> None:
+        spec = self._answer_spec(patch)
         items = self._items(patch.get("input"))
         response = Response(self, spec, patch, items)
         self._response, self._interrupted = response, None

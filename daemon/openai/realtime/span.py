@@ -22,6 +22,8 @@ class Span:
         """Only what was committed of it is to be told."""
         self.turns = deque((turn,))
         """What is heard of it, in order: the last one is open, those before it the client committed here."""
+        self.closes = 0
+        """Commits of the client's where the listener ends turns, whose text is still to come."""
         self.size = 0
         self._backlog = [bytearray()]
         """What waits for the listener, cut at the commits."""
@@ -31,6 +33,11 @@ class Span:
     def commits(self) -> int:
         """Turns of the client's whose text is still to come."""
         return len(self.turns) - 1
+
+    @property
+    def drained(self) -> bool:
+        """Whether nothing that was committed is still to be told."""
+        return not self.commits and not self.closes
 
     @property
     def seconds(self) -> float:

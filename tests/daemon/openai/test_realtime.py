@@ -133,6 +133,19 @@ def test_clear_forgets_what_is_not_committed_and_keeps_what_is(daemon: Backgroun
         assert live.kinds.count("input_audio_buffer.cleared") == 1
 
 
+def test_a_commit_outlives_a_clear_where_turns_are_detected(daemon: Background, pcm: bytes, text: str) -> None:
+    """As it does without."""
+    with session(daemon.url, intent="transcription") as live:
+        live.append(pcm[: -len(QUIET)])
+        live.tell("input_audio_buffer.commit")
+        live.append(pcm)
+        live.tell("input_audio_buffer.clear")
+        live.append(pcm)
+        one, two = live.until(COMPLETED), live.until(COMPLETED)
+        assert alike(one["transcript"], text) and alike(two["transcript"], text)
+        assert live.kinds.count("input_audio_buffer.committed") == 2
+
+
 def test_what_is_cleared_leaves_nothing_in_the_next_turn(daemon: Background, pcm: bytes) -> None:
     """Deltas that went out before a clear belong to an item of their own."""
     with session(daemon.url, intent="transcription") as live:

@@ -99,14 +99,18 @@ def test_the_voice_speaks_in_the_format_asked_for(
 
 
 @pytest.mark.parametrize("voice", ["nobody", {"id": "nobody"}, "../../etc/passwd"])
-def test_a_voice_that_nobody_has_is_refused_with_the_update(partner: Background, chat: ChatServer, voice: Any) -> None:
-    """All of the update; the session speaks as before."""
+def test_a_voice_that_nobody_has_is_refused_where_it_is_asked_for(
+    partner: Background, chat: ChatServer, voice: Any
+) -> None:
+    """All of the update, or the response; the session speaks as before."""
     with session(partner.url) as live:
         error = live.update(instructions="Whisper.", audio={"output": {"voice": voice}})["error"]
         assert (error["param"], error["type"]) == ("session.audio.output.voice", "invalid_request_error")
         assert "voices: " in error["message"]
         told = live.update()
         assert told["instructions"] == "" and told["audio"]["output"]["voice"] == "default"
+        live.tell("response.create", response={"audio": {"output": {"voice": voice}}})
+        assert live.until("error")["error"]["param"] == "response.audio.output.voice"
         assert ask(live)["status"] == "completed"
 
 
