@@ -10,8 +10,8 @@ from starlette.types import Receive, Scope, Send
 from daemon import body
 from daemon.answer import in_time, json
 from daemon.hub import Hub
+from daemon.openai.realtime.capability import check
 from daemon.openai.realtime.config import Config
-from daemon.openai.realtime.session import check
 from daemon.openai.realtime.spec import Invalid
 from daemon.paths import REALTIME
 from daemon.refusal import Refused

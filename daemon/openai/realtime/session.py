@@ -24,10 +24,11 @@ from daemon.hub import Hub
 from daemon.messages import encode
 from daemon.openai.realtime import client_events as said
 from daemon.openai.realtime import server_events as wire
+from daemon.openai.realtime.capability import check
 from daemon.openai.realtime.chat import Chat
 from daemon.openai.realtime.config import Config, Document
 from daemon.openai.realtime.conversation import Conversation, created, sound
-from daemon.openai.realtime.input_audio import MOST_UPDATES, NAMES, InputAudio
+from daemon.openai.realtime.input_audio import MOST_UPDATES, InputAudio
 from daemon.openai.realtime.items import Item, heard
 from daemon.openai.realtime.output_audio import OutputAudio
 from daemon.openai.realtime.response import Response
@@ -36,7 +37,6 @@ from daemon.openai.realtime.turn import Turn
 from daemon.parameters import HEARING_ALIASES, OTHER_HEARING, matches
 from daemon.paths import REALTIME
 from daemon.refusal import Refused
-from engines.sessions import OptionError
 
 _ENVELOPE: Final = 512
 """Bytes of an event beside the item or session in it."""
@@ -69,33 +69,6 @@ def _asked(hub: Hub, scope: Scope) -> Config:
     if intent == "transcription" or (not intent and model and hears):
         kind = "transcription"
     return Config.initial(kind, model[:256], seconds=hub.settings.max_session_seconds)
-
-
-async def check(hub: Hub, spec: Spec, before: Spec | None = None) -> None:
-    """
-    Raises:
-        Invalid: the loaded models cannot do what ``spec`` asks, other than ``before``.
-        Refused: 503, they are being loaded.
-    """
-    try:
-        hub.hearing_model().model.check(spec.listen_options())
-    except OptionError as error:
-        name = NAMES.get(error.field, error.field)
-        raise Invalid(name, f"{name}: {error.reason}") from None
-    await _check_voice(hub, spec, before, "session")
-
-
-async def _check_voice(hub: Hub, spec: Spec, before: Spec | None, whose: str) -> None:
-    output = spec.audio.output
-    if output is None or hub.loaded().speaking is None:
-        return
-    if before is not None and before.audio.output is not None and before.audio.output.voice == output.voice:
-        return
-    try:
-        await hub.check_voice(spec.speak_options())
-    except OptionError as error:
-        name = f"{whose}.audio.output.{error.field}"
-        raise Invalid(name, f"{name}: {error.reason}") from None
 
 
 class RealtimeStream(Duplex):
@@ -181,7 +154,7 @@ class RealtimeStream(Duplex):
                 )
             case said.ResponseCreate():
                 patch = command.response or {}
-                await _check_voice(self._hub, self._answer_spec(patch), self._config.spec, "response")
+                await check(self._hub, self._answer_spec(patch), self._config.spec, root="response")
                 self._create(patch)
             case said.ResponseCancel():
                 if self._response is None or command.response_id not in (None, self._response.id):

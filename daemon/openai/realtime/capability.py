@@ -1,0 +1,31 @@
+"""Whether the loaded models can do what a session's object asks."""
+
+from daemon.hub import Hub
+from daemon.openai.realtime.input_audio import NAMES
+from daemon.openai.realtime.spec import Invalid, Spec
+from engines.sessions import OptionError
+
+
+async def check(hub: Hub, spec: Spec, before: Spec | None = None, *, root: str = "session") -> None:
+    """Refuse what the models cannot do. A voice that ``before`` had already is not looked for; ``root`` is the field
+    that ``spec`` came in.
+
+    Raises:
+        Invalid: naming the field.
+        Refused: 503, the models are being loaded.
+    """
+    try:
+        hub.hearing_model().model.check(spec.listen_options())
+    except OptionError as error:
+        name = NAMES.get(error.field, error.field)
+        raise Invalid(name, f"{name}: {error.reason}") from None
+    output = spec.audio.output
+    if output is None or hub.loaded().speaking is None:
+        return
+    if before is not None and before.audio.output is not None and before.audio.output.voice == output.voice:
+        return
+    try:
+        await hub.check_voice(spec.speak_options())
+    except OptionError as error:
+        name = f"{root}.audio.output.{error.field}"
+        raise Invalid(name, f"{name}: {error.reason}") from None
