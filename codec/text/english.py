@@ -15,6 +15,7 @@ from codec.text.vocabulary import (
     ABBREVIATIONS,
     CLAUSE_WORDS,
     CLOSING,
+    DAYS,
     GLUED_SCALES,
     LEANING,
     MARKS,
@@ -27,6 +28,7 @@ from codec.text.vocabulary import (
     SAID,
     SCALES,
     SIGNS,
+    SPACED_LETTERS,
     SPELLED,
     UNITS,
 )
@@ -37,11 +39,17 @@ _VOWELS: Final = frozenset("aeiouy")
 _SIGNS: Final = re.compile("|".join(re.escape(sign) for sign in sorted(SIGNS, key=len, reverse=True)))
 _BETWEEN: Final = {
     "*": "times", "**": "to the", "^": "to the", "<": "less than", ">": "greater than", "-": "to", "–": "to", "—": "to",
-    "~": "to", ":": "to", ".": "point", ",": ",",
+    "~": "to", ":": "to", ".": "point", ",": ",", "=": "equals", "−": "minus", "×": "times", "÷": "divided by",
+    "x": "by", "/": "slash",
 }  # fmt: skip
 """What signs mean between two amounts; elsewhere most of them are markup."""
-_OPERATORS: Final = frozenset("*<>~")
+_DASHES: Final = frozenset("-–")
+_OPERATORS: Final = frozenset("*<>~=-–/x")
 """Those that stand alone between two numbers."""
+_EQUATION: Final = {"-": "−", "–": "−", "x": "×", "/": "÷"}
+"""What some of them are where an equals sign stands too."""
+_ALONE: Final = frozenset("<>~")
+"""Those that are read before a number with none before them."""
 _NO_WORDS: Final = str.maketrans("_()[]{}", " " * 7, "*`")
 """Signs inside a word that are not read."""
 
@@ -57,6 +65,7 @@ _N: Final = r"(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d{2})+,\d{3}|\d+)"
 _Q: Final = rf"(?:{_N}(?:\.\d+)?|\.\d+)"
 _SIGN: Final = "[-−+±]?"
 _CURRENCY: Final = f"[{''.join(numbers.CURRENCIES)}]"
+_LAND: Final = re.compile(r"[A-Z]{1,3}\$")
 _TO: Final = "[-–—~]"
 _DAY: Final = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?(?:[-–](\d{1,2})(?:st|nd|rd|th)?)?,?", re.I)
 _YEAR: Final = re.compile(r"\d{4}")
@@ -76,11 +85,17 @@ _AMOUNT: Final = re.compile(
 )
 """What :func:`_loose` looks for: a number with the sign before it and the unit after it."""
 _PHONE: Final = r"\+?\(?\d+\)?(?:-\d+){2,}|\(?\d{3}\)?[-.]\d{3}[-.]\d{4}|\d{3}-\d{4}|1-\d{3}-[a-z-]+"
-_NUMBERED: Final = {"no.": "number", "p.": "page", "pp.": "pages"}
+_NUMBERED: Final = {
+    "no.": "number", "nos.": "numbers", "p.": "page", "pp.": "pages", "ch.": "chapter", "sec.": "section",
+}  # fmt: skip
 """Read so before a number only."""
 _PREFIX: Final = re.compile(r"\+\d{1,3}|\(\d{3}\)")
 _GROUP: Final = re.compile(r"\(?\d[\d)-]*")
 """First word of a phone number that is written in several, and the others."""
+
+_COUNTED: Final = re.compile(rf"{_N}(?:\.\d+)?(?:{_TO}{_N})?")
+_NAMED: Final = "|".join(sorted({*DAYS, *MONTH}, key=len, reverse=True))
+"""Days and months, whole or shortened."""
 
 Rule = Callable[[re.Match[str]], str]
 
@@ -91,7 +106,16 @@ def _unit_name(unit: str) -> str | None:
 
 def _spaced_unit(word: str) -> bool:
     """Whether a word is a unit: single letters and "in" are more often something else ("5 in the room")."""
-    return not (word.isalpha() and len(word) == 1) and word.lower() != "in" and _unit_name(word) is not None
+    letter = len(word) == 1 and word.isalpha() and word not in SPACED_LETTERS
+    return not letter and word.lower() != "in" and _unit_name(word) is not None
+
+
+_SINGULAR: Final = {
+    **{many: one for one, many, *_ in numbers.CURRENCIES.values()},
+    **{f"{name}s": name for name in UNITS.values() if name.isalpha()},
+    "feet": "foot", "inches": "inch",
+}  # fmt: skip
+"""Plurals of what is counted."""
 
 
 def _quantities(text: str) -> str:
@@ -163,6 +187,15 @@ def _mixed_number(whole: str, part: str) -> str:
     return f"{numbers.cardinal(whole)} and {said}"
 
 
+def _shortened(word: str) -> str:
+    """Before the stop that a number stands right after."""
+    return _NUMBERED.get(f"{word.lower()}.") or ABBREVIATIONS.get(word.lower(), word)
+
+
+def _named(text: str) -> str:
+    return DAYS.get(text.lower()) or MONTH[text.lower()]
+
+
 def _mixed(m: re.Match[str]) -> str:
     """Letters and digits in turn: "B2B", "mp3"."""
     runs = re.findall(r"\d+|[^\W\d_]+", m.group())
@@ -170,7 +203,7 @@ def _mixed(m: re.Match[str]) -> str:
 
 
 _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
-    (r"(\d{4})-(\d{1,2})-(\d{1,2})", lambda m: _date(m[1], m[2], m[3])),
+    (r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})", lambda m: _date(m[1], m[2], m[3])),
     (r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d(?::\d\d)?)(?:\.\d+)?Z?", lambda m: f"{say_word(m[1])}, {say_word(m[2])}"),
     (r"(\d{1,2})\.(\d{1,2})\.(\d{4})", lambda m: _date(m[3], *((m[2], m[1]) if int(m[2]) < 13 else (m[1], m[2])))),
     (r"(\d{1,2})/(\d{1,2})/(\d{4}|\d{2})", _slashed),
@@ -187,6 +220,8 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"([a-z]+)-(\d{1,3})s", lambda m: f"{m[1]} {numbers.plural(numbers.cardinal(m[2]))}"),
     (r"(\d)['’](\d{1,2})", lambda m: f"{numbers.cardinal(m[1])} foot {numbers.cardinal(m[2])}"),
     (r"(\d+)h(\d\d?)(?:m|min)?", lambda m: f"{_unit(m[1], 'hour')} {_unit(m[2], 'minute')}"),
+    (rf"({_NAMED})[-–]({_NAMED})", lambda m: f"{_named(m[1])} to {_named(m[2])}"),
+    (r"([2-9]\d\d)(?!000)(\d{3})(\d{4})", lambda m: numbers.phone("-".join(m.groups()))),
     (r"24/7", lambda _: "twenty four seven"),
     (r"(\d+)/(\d+)", lambda m: numbers.fraction(m[1], m[2])),
     (r"(\d+)-(\d/\d)(?:-?([a-z°%]+))?", lambda m: _mixed_number(m[1], m[2]) + _counted(m[3])),
@@ -197,7 +232,7 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (rf"{_SIGN}{_Q}", lambda m: numbers.plain_number(m[0])),
     (r"\d+(?:\.\d+){3}", lambda m: _address(m[0])),
     (r"(v?)(\d+(?:\.\d+)+)", lambda m: f"{m[1]} {' point '.join(map(numbers.cardinal, m[2].split('.')))}".strip()),
-    (rf"([a-z]+)\.({_N})", lambda m: f"{ABBREVIATIONS.get(m[1].lower(), m[1])} {numbers.cardinal(m[2])}"),
+    (rf"([a-z]+)\.({_N})", lambda m: f"{_shortened(m[1])} {numbers.cardinal(m[2])}"),
     (r"([a-g])#", lambda m: f"{m[1]} sharp"),
     (r"(?:[a-z]+://|www\.)\S+", lambda m: _address(m[0].split("://", 1)[-1].removeprefix("www.").rstrip("/"))),
     (r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", lambda m: _address(m[0])),
@@ -243,7 +278,7 @@ def binds(before: Sequence[str], word: str) -> bool:
         year = _YEAR.fullmatch(core) is not None
         return _open_date(before) and (year or (len(before) == 1 and _DAY.fullmatch(core) is not None))
     if last in _OPERATORS:
-        return _operates(before) and is_number(core)
+        return _operates(before) and (is_number(core) or (last in _DASHES and _TIME.fullmatch(core) is not None))
     if is_number(last) or _TIME.fullmatch(last) is not None:
         low = core.lower()
         return (
@@ -256,12 +291,14 @@ def binds(before: Sequence[str], word: str) -> bool:
         )
     if last.lower() in SCALES:
         return len(before) > 1 and _spaced_unit(core)
-    return last.lower() in _NUMBERED and re.fullmatch(rf"{_N}(?:{_TO}{_N})?", core) is not None
+    if _HALF.fullmatch(last):
+        return len(before) > 1 and word in _DASHES
+    return len(before) == 1 and last.lower() in _NUMBERED and _COUNTED.fullmatch(core) is not None
 
 
 def _operates(words: Sequence[str]) -> bool:
     """Whether a number must follow: "*" is a list item where none stands before it."""
-    return words[-1] in _OPERATORS and (len(words) > 1 or words[-1] != "*")
+    return words[-1] in _OPERATORS and (len(words) > 1 or words[-1] in _ALONE)
 
 
 def _open_date(words: Sequence[str]) -> bool:
@@ -281,7 +318,8 @@ def may_bind(group: Sequence[str]) -> bool:
         or _PREFIX.fullmatch(prefix) is not None
         or (len(group) > 1 and last.lower() in SCALES)
         or _operates(group)
-        or last.lower() in _NUMBERED
+        or (len(group) > 1 and _HALF.fullmatch(last) is not None)
+        or (len(group) == 1 and last.lower() in _NUMBERED)
     )
 
 
@@ -298,8 +336,10 @@ def say_group(words: Sequence[str]) -> str | None:
     if rest and (named := month(rest[0].rstrip("."))) and (day := _DAY.fullmatch(first)):
         year = f", {numbers.year(rest[1])}" if len(rest) > 1 else ""
         return f"the {_days(day)} of {named}{year}"
+    if "=" in words:
+        words = [_EQUATION.get(word, word) for word in words]
     for place, word in enumerate(words):
-        if word in _OPERATORS and (place < len(words) - 1 or word == "<"):
+        if word in _BETWEEN and (place < len(words) - 1 or word == "<"):
             sides = (words[:place], words[place + 1 :])
             left, right = ((say_group(side) if side[1:] else None) or " ".join(map(say_word, side)) for side in sides)
             return f"{left} {_BETWEEN[word] if place else SIGNS[word]} {right}".strip()
@@ -318,7 +358,7 @@ def say_group(words: Sequence[str]) -> str | None:
         scale = SCALES.get(rest[0].lower())
         if money := _MONEY.fullmatch(first):
             return _money(money, scale) if scale else None
-        if scale:
+        if scale and len(rest[0]) > 1:
             return f"{_quantities(first)} {scale}" + _counted(rest[1] if len(rest) > 1 else None)
         name = _unit_name(rest[0])
         return _unit(first, name) if name else None
@@ -331,6 +371,12 @@ def roman(before: str, core: str) -> str | None:
     if core in ROMAN and core != "I" and before[:1].isupper() and word in RULERS:
         return f"the {numbers.ordinal(ROMAN[core])}"
     return numbers.cardinal(ROMAN[core]) if core in ROMAN and len(core) > 1 and word in PARTS else None
+
+
+def singular(said: str) -> str:
+    """``"five kilometers"`` → five kilometer, as before what it measures; other words stay."""
+    words, _, last = said.rpartition(" ")
+    return f"{words} {_SINGULAR[last]}" if last in _SINGULAR else said
 
 
 def say_word(core: str) -> str:
@@ -359,6 +405,8 @@ def _loose(core: str) -> str:
 
 def _gap(text: str, after: bool, before: bool) -> str:
     """What stands in a word after an amount, before one, or between two."""
+    if not after and not before and not _LAND.fullmatch(text):
+        text = text.strip("$")  # of a formula or a variable
     if after and before and text in _BETWEEN:
         return f" {_BETWEEN[text]}"
     if after:

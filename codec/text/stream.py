@@ -13,7 +13,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from codec.text import english
-from codec.text.vocabulary import ABBREVIATIONS, BEFORE_NAMES, CLOSING, MARKS, OPENING, ROADS
+from codec.text.vocabulary import (
+    ABBREVIATIONS,
+    ARROWS,
+    BEFORE_NAMES,
+    CLOSING,
+    DAYS,
+    MARKS,
+    MONTH,
+    OPENERS,
+    OPENING,
+    ROADS,
+    SIGNS,
+    ZONES,
+)
 from codec.text.words import Word, Words
 from engines.manifest import TextRules
 
@@ -26,12 +39,19 @@ MAX_GROUP: Final = 6
 _ENDS: Final = frozenset(".!?…。！？")
 _CLAUSES: Final = frozenset(",;:，、；：")
 _PLAIN_MARKS: Final = str.maketrans("。！？；，、：…", ".!?;,,:.")
-_DASHES: Final = frozenset(("-", "--", "–", "—"))
+_PAUSES: Final = ARROWS | {"-", "--", "---", "–", "—", "|"}
+"""Words that are read as a comma."""
+_RULED: Final = re.compile(r"[|:=*_-]{4,}|[|:*_-]{3}")
+"""Lines under headings and between the rows of tables."""
 _MARKUP: Final = str.maketrans("_", " ", "*`~#<>")
-_UNREAD: Final = re.compile(r"(?<=\])\([^()\s]*\)|</?(?:b|i|u|p|br|em|sub|sup|code|strong)/?>", re.I)
-"""Where a Markdown link goes to, and HTML."""
+_UNREAD: Final = re.compile(r"(?<=\])\([^()\s]*\)|</?(?:b|i|u|p|br|em|sub|sup|code|strong)/?>|\\[()\[\]]", re.I)
+"""Where a Markdown link goes to, HTML, and brackets of formulas."""
 _DOTTED: Final = re.compile(r"(?:[^\W\d_]\.)+[,;:]?")
 """Abbreviations of any language: z.B., p.ej."""
+_ARTICLES: Final = frozenset(("a", "an", "A", "An"))
+"""After these a measure is not many: "a $20 bill", "a 5 km run"."""
+_AFTER_TIMES: Final = ZONES | DAYS.keys() | MONTH.keys()
+"""What may follow "a.m." in the same sentence although it has a capital."""
 _INITIAL: Final = re.compile(r"[A-HJ-Z]|(?:[^\W\d_]\.)+[^\W\d_]")
 
 
@@ -129,9 +149,15 @@ class TextStream:
         if not self._group:
             return
         group, self._group = self._group, []
+        if len(group) > 2 and group[-1].text in _PAUSES:  # nothing followed that a dash is between
+            *self._group, dash = group
+            self._close(dash, items)
+            group = [dash]
         # A group that was not read as one falls apart into its words.
         said = self._expression(group)
         if said is not None:
+            if self._before in _ARTICLES:
+                said = english.singular(said)
             found = _abbreviation(group[-1].text)
             if found is not None:  # the stop of "10 a.m." or "6 ft." may end the sentence as well
                 said = said.replace(".,", ",").rstrip(".")
@@ -159,8 +185,12 @@ class TextStream:
     def _word(self, text: str, following: Word | None) -> str:
         if not self._english:
             return text
-        if text in _DASHES:
+        if text in _PAUSES:
             return ","
+        if text in SIGNS and len(text) > 1:
+            return SIGNS[text]
+        if _RULED.fullmatch(text):
+            return ""
         lead, core, tail = _strip(_UNREAD.sub(lambda m: " " * m[0].startswith("<br"), text).strip())
         found = _abbreviation(text)
         if found is not None and found not in ABBREVIATIONS and not _ends_here(found, following):
@@ -176,7 +206,10 @@ class TextStream:
         if self._rules.alphabet is not None:
             core = english.spelled(core)
         parts = [p for p in re.split(r"[—…]|\.\.\.|--", core) if p] if not core.isalpha() else [core]
-        return _read(lead, core, tail, ", ".join(english.say_word(part) for part in parts))
+        said = ", ".join(english.say_word(part) for part in parts)
+        if self._before in _ARTICLES and any(c.isdecimal() for c in core):
+            said = english.singular(said)
+        return _read(lead, core, tail, said)
 
     def _give(self, said: str, word: Word, end: int, following: Word | None, items: list[Item]) -> None:
         """Give out what one group says, cut where the piece would become too long."""
@@ -255,11 +288,14 @@ class TextStream:
 def spoken_text(text: str, rules: TextRules, *, english: bool) -> str:
     """All of ``text`` as it is read, in one string; "" where there is nothing to read."""
     stream = TextStream(rules, english=english)
-    said = ""
+    said, ended = "", False
     for item in stream.feed(text) + stream.flush():
         if isinstance(item, Fragment):
-            gap = " " if said and not item.text.startswith(" ") and said[-1] in MARKS else ""
+            gap = " " if said and not item.text.startswith(" ") and (ended or said[-1] in MARKS) else ""
             said += gap + item.text
+            ended = False
+        else:
+            ended = True
     return said
 
 
@@ -280,9 +316,8 @@ def _strip(text: str) -> tuple[str, str, str]:
 
 def _abbreviation(text: str) -> str | None:
     """The abbreviation or initial that ``text`` is, in lower case without its last stop; None if it is none."""
-    lead, core, tail = _strip(text)
-    del lead
-    if not tail.startswith("."):
+    _, core, tail = _strip(text)
+    if not tail.startswith(".") or core == "EST":
         return None
     if core.lower() in ABBREVIATIONS or _INITIAL.fullmatch(core):
         return core.lower()
@@ -300,4 +335,9 @@ def _ends_here(abbreviation: str, following: Word | None) -> bool:
     if following is None:
         return True
     title = _abbreviation(following.text) in BEFORE_NAMES
-    return following.text.lstrip(OPENING)[:1].isupper() and not title
+    word = following.text.strip(OPENING + CLOSING + MARKS)
+    if abbreviation in ("a.m", "p.m"):
+        return word[:1].isupper() and word.lower() not in _AFTER_TIMES
+    if "." in abbreviation or abbreviation in ("jr", "sr"):
+        return word[:1].isupper() and word.lower() in OPENERS
+    return word[:1].isupper() and not title

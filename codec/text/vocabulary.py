@@ -27,33 +27,53 @@ UNITS: Final = {
     "°f": "degree fahrenheit", "°": "degree", "km2": "square kilometer", "m2": "square meter", "m3": "cubic meter",
     "%": "percent", "¢": "cent", "kbps": "kilobit per second", "mbps": "megabit per second",
     "gbps": "gigabit per second", "fps": "frame per second", "rpm": "revolution per minute",
+    "tsp": "teaspoon", "tbsp": "tablespoon", "mcg": "microgram", "kcal": "kilocalorie", "db": "decibel",
+    "mah": "milliamp hour", "mpg": "mile per gallon",
+    "psi": "pound per square inch", "sqft": "square foot", "ft2": "square foot",
+    "kb/s": "kilobyte per second", "mb/s": "megabyte per second", "gb/s": "gigabyte per second",
 }  # fmt: skip
 """A letter counts as it is written ("5G" are no grams), longer ones in any case."""
+SPACED_LETTERS: Final = frozenset("gmLVW")
+"""Units of one letter that are one after a space as well: "3 s" and "5 h" are as often something else."""
 
 ABBREVIATIONS: Final = {
     "mr": "mister", "mrs": "missus", "ms": "miz", "dr": "doctor", "prof": "professor", "st": "saint", "jr": "junior",
     "sr": "senior", "capt": "captain", "col": "colonel", "gen": "general", "sgt": "sergeant", "rev": "reverend",
-    "hon": "honorable", "lt": "lieutenant", "gov": "governor", "pres": "president", "vs": "versus", "etc": "et cetera",
+    "lt": "lieutenant", "gov": "governor", "pres": "president", "vs": "versus", "etc": "et cetera",
     "e.g": "for example", "i.e": "that is", "approx": "approximately", "dept": "department", "est": "established",
     "inc": "incorporated", "ltd": "limited", "corp": "corporation", "co": "company", "fig": "figure", "vol": "volume",
-    "no": "number", "ave": "avenue", "blvd": "boulevard", "a.m": "a m", "p.m": "p m", "u.s": "u s", "u.k": "u k",
+    "sen": "senator", "rd": "road", "hwy": "highway", "apt": "apartment", "tsp": "teaspoons", "tbsp": "tablespoons",
+    "ave": "avenue", "blvd": "boulevard", "a.m": "a m", "p.m": "p m", "u.s": "u s", "u.k": "u k",
     "mt": "mount", "ft": "fort", "min": "minute", "max": "maximum", "ph.d": "p h d",
     "lb": "pounds", "lbs": "pounds", "oz": "ounces", "hr": "hour", "hrs": "hours", "sec": "second", "mins": "minutes",
-}  # fmt: skip
+} | {name: full for name, full in MONTH.items() if len(name) < len(full) and name != "mar"}  # fmt: skip
 """Read so when a full stop follows."""
 ROADS: Final = {"st": "street", "dr": "drive"}
 """What two of them mean where no name follows."""
 BEFORE_NAMES: Final = frozenset(
-    "mr mrs ms dr prof st capt col gen sgt rev hon lt gov pres no fig vol mt e.g i.e vs approx".split()
+    "mr mrs ms dr prof st capt col gen sgt sen rev lt gov pres fig vol mt apt hwy e.g i.e vs approx".split()
 )
 """After these the stop never ends a sentence."""
 SPELLED: Final = frozenset(
-    "ai api atm ceo cfo cia cpu diy eeg ekg eta eu ev faq fbi gpu hiv ibm icu iou ip ipo iq irs isbn mit mri nba oecd "
-    "rna sos suv uae ucla ufo ui uk un url usa usb usd vip ymca".split()
+    "ai api atm ceo cfo cia cpu diy edt eeg ekg est eta eu ev faq fbi gpu hiv ibm icu iou ip ipo iq irs isbn mit mri "
+    "nba oecd rna sos suv uae ucla ufo ui uk un url usa usb usd vip ymca".split()
 )
 """Read letter by letter although they have a vowel."""
 SAID: Final = frozenset("brr dr grr hm hmm jr mm mmm mr mrs ms mt pfft psst pst sh shh sr st tsk zzz".split())
 """Read as words although they have no vowel."""
+ZONES: Final = frozenset("et est edt ct cst cdt mt mst mdt pt pst pdt gmt utc bst cet cest".split())
+DAYS: Final = {
+    name: full
+    for full in ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+    for name in (full, full[:3])
+} | {"tues": "tuesday", "thur": "thursday", "thurs": "thursday"}
+OPENERS: Final = frozenset(
+    "a after all also although an and another as at because before but by during each even every finally first for from"
+    " he her here his how however i if in instead it it's its many meanwhile most my next no not now of on once one our"
+    " she since so some still such that that's the their then there there's these they this those though to under until"
+    " we well what when where while who why with yes yet you your".split()
+)
+"""Words that sentences begin with far more often than names do."""
 CLAUSE_WORDS: Final = frozenset("although because but since though unless until when whereas while".split())
 """Almost always the first of a clause. Not "if", "so", "that", "where", "and": too often the middle of one."""
 LEANING: Final = frozenset(
@@ -83,10 +103,12 @@ OPENING: Final = "\"'“‘«([{<*_`~#"
 CLOSING: Final = "\"'”’»)]}>*_`~"
 MARKS: Final = ".,!?;:…。！？；，、："
 """What may stand before a word, after it, and after it with a pause."""
+ARROWS: Final = frozenset(("->", "=>", "-->", "==>", "→", "➜", "➔", "⇒", "➡"))
 SIGNS: Final = {
     "&": "and", "+": "plus", "−": "minus", "×": "times", "÷": "divided by", "=": "equals", "==": "equals",
-    "!=": "is not", "≠": "is not", "<": "less than", ">": "greater than", "<=": "at most", "≤": "at most",
-    ">=": "at least", "≥": "at least", "~": "about", "≈": "about", "@": "at", "%": "percent", "#": "number",
+    "===": "equals", "!=": "is not", "≠": "is not", "<": "less than", ">": "greater than", "<=": "at most",
+    "≤": "at most", ">=": "at least", "≥": "at least", "~": "about", "≈": "about", "@": "at", "%": "percent",
+    "#": "number",
     "§": "section", "/": "slash", "°": "degrees", "€": "euros", "£": "pounds", "$": "dollars", "¢": "cents",
     "©": "copyright", "™": "trademark",
 }  # fmt: skip

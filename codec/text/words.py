@@ -21,6 +21,10 @@ _MIXED: Final = re.compile("(?<=[0-9])(?=[¼-¾⅐-⅞])")
 """Where NFKC would make another number of it: "10²" is not 102, "x²" not x2 ("m²" is a unit), "3½" not 31/2."""
 
 
+_PLAIN: Final = str.maketrans({"\u2044": "/", "\u2010": "-"})
+"""NFKC's fraction slash and hyphen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """A word as it was written, marks included, in the splitter's normal form, without invisible characters."""
@@ -32,7 +36,7 @@ class Word:
     spaced: bool
     """White space or nothing stands before it."""
     paragraph: bool
-    """A blank line, or a line break before a list item, stands before it."""
+    """A blank line stands before it, or a line break that ends a heading or begins a list item or a row of a table."""
 
 
 def _glued(held: Sequence[str], c: str) -> bool:
@@ -41,6 +45,7 @@ def _glued(held: Sequence[str], c: str) -> bool:
         c.isupper()
         and len(held) >= 3
         and held[-1] in ".!?"
+        and held[0] != "`"
         and held[-2].islower()
         and held[-3].isalpha()
         and not {"/", "@", "_"}.intersection(held)
@@ -62,6 +67,8 @@ class Words:
         self._spaced = True
         self._lines = 0
         """Line breaks in the white space before it."""
+        self._headed = False
+        """Whether the line is a heading."""
 
     def feed(self, text: str) -> list[Word]:
         """The words that ``text`` completes."""
@@ -101,14 +108,16 @@ class Words:
 
     def _end(self, place: int, found: list[Word]) -> None:
         raw = "".join(self._held)
-        text = "".join(c for c in raw if unicodedata.category(c) != "Cf")
+        text = "".join(c for c in raw if unicodedata.category(c) not in ("Cf", "Me") and c != "\ufe0f")
         if self._form == "NFKC":
             text = _MIXED.sub("-", _RAISED.sub("^", text))
         text = unicodedata.normalize(self._form, text)
-        listed = raw in ("-", "*", "•", "–") or (raw[:-1].isdigit() and raw[-1] in ".)")
-        paragraph = self._lines > 1 or (self._lines == 1 and listed)
+        listed = raw in ("-", "*", "•", "–") or raw[0] in "|#" or (raw[:-1].isdigit() and raw[-1] in ".)")
+        paragraph = self._lines > 1 or (self._lines == 1 and (listed or self._headed))
+        if self._lines or self._start == 0:
+            self._headed = raw.strip("#") == ""
         # NFKC may make white space out of a ligature or a stand-alone accent; a word has none.
-        text = "".join(text.split()).replace("\u2044", "/")
+        text = "".join(text.split()).translate(_PLAIN)
         if text:
             found.append(Word(text, self._start, place, self._spaced, paragraph))
         self._held.clear()

@@ -127,6 +127,29 @@ def joined(items: list[Item]) -> list[str]:
          "If part I saw Henry the fifth"),
         ("the IV drip, Xi and MIX", "the IV drip, Xi and MIX"),
         ("a [link](http://x.y), <b>bold</b>", "a [link], bold"),
+        ("Ready? No. It is not. Just say no.", "Ready? No. It is not. Just say no."),
+        ("Nos. 4 and 5, Sec. 4.2, ch. 3", "numbers four and five, section four point two, chapter three"),
+        ("10‑15 minutes, 555‑123‑4567", "ten to fifteen minutes, five five five, one two three, four five, six seven"),
+        ("10 - 3 = 7, 8 / 2 = 4, 5 x 3 = 15, 10 x 12",
+         "ten minus three equals seven, eight divided by two equals four, "
+         "five times three equals fifteen, ten by twelve"),
+        ("5 – 10 minutes, 9 AM - 5 PM, $100 - $200",
+         "five to ten minutes, nine a m to five p m, one hundred dollars to "
+         "two hundred dollars"),
+        ("At 9 AM - we start - I have 5 - all", "At nine a m, we start, I have five, all"),
+        ("The U.S. Senate sits in the U.S. The end", "The u s Senate sits in the u s. The end"),
+        ("At 5 p.m. ET J.K. Rowling left. At 6 p.m. Bob did", "At five p m ET J K Rowling left. At six p m. Bob did"),
+        ("Sen. Ames, Maple Rd. near Apt. 3, in Jan. and at 5 EST.", "senator Ames, Maple road near apartment three, "
+         "in january and at five EST."),
+        ("1 tsp. salt, 2 tbsp oil, 100 g sugar, 8,849 m, 60 W, $5 m", "one teaspoon salt, two tablespoons oil, "
+         "one hundred grams sugar, eight thousand eight hundred and forty nine meters, sixty watts, "
+         "five million dollars"),
+        ("x <= 5, File → Save, f(a) -> b", "x at most five, File, Save, f a), b"),
+        ("a $5 million deal, a $20 bill, a 16GB disk, a 5 km run, $5 million", "a five million dollar deal, "
+         "a twenty dollar bill, a sixteen gigabyte disk, a five kilometer run, five million dollars"),
+        ("Mon–Fri, Jan-Mar 2024", "monday to friday, january to march twenty twenty four"),
+        ("`Console.WriteLine` of $HOME and $$x$$", "Console dot WriteLine of HOME and x"),
+        ("Call 5551234567, 1️⃣", "Call five five five, one two three, four five, six seven, one"),
     ],
 )  # fmt: skip
 def test_what_is_written_is_read_as_it_is_said(written: str, spoken: str) -> None:
@@ -232,6 +255,17 @@ def test_sentences_are_pieces_and_abbreviations_are_not() -> None:
         "The first paragraph",
         "one thing here",
         "another thing",
+    ]
+
+
+def test_headings_and_rows_of_tables_are_pieces() -> None:
+    """Also without a blank line; the lines under them are not read."""
+    assert pieces("| Plan | Price |\n|---|---|\n| Free | $0 |\n| Pro | $20 |\nDone.") == [
+        "Plan, Price,", "Free, zero dollars,", "Pro, twenty dollars, Done.",
+    ]  # fmt: skip
+    assert pieces("## Overview of all\nThis is it.\nTitle\n=====\nText") == [
+        "Overview of all",
+        "This is it. Title Text",
     ]
 
 
