@@ -2,9 +2,10 @@
 
 A file is heard as linear16, whatever it holds: so a file and a live session of the same samples meet the same numbers
 and give the same words. What a file is shows in its first bytes, and nothing else is tried: both libraries also read
-dozens of formats that nobody sends but who looks for their faults. libsndfile reads WAV, FLAC and Opus in Ogg; what it
-does not know of them or would leave out, and all others, go through PyAV: 241 bytes of Vorbis make libsndfile's
-decoder overrun its thread's stack, and the tags of an MP3 keep it computing for hours. Blocking; for worker threads.
+dozens of formats that nobody sends but who looks for their faults. libsndfile reads WAV and Opus in Ogg; what it does
+not know of them or would leave out, and all others, go through PyAV: libsndfile gives up at a hole in a FLAC, 241 bytes
+of Vorbis make its decoder overrun the stack, and the tags of an MP3 keep it computing for hours. Blocking; for worker
+threads.
 """
 
 import os
@@ -39,10 +40,6 @@ from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples, Sha
 from audio.wav_header import MAX_HEADER, NotRaw, WavHeader
 
 BLOCK_SECONDS: Final = 1.0
-_UNKNOWN_FRAMES: Final = (1 << 63) - 1
-"""libsndfile's word for a length that the file does not tell, as a FLAC from a pipe."""
-_SOUND: Final = ("WAV", "FLAC")
-"""What goes to libsndfile first, beside Opus in Ogg."""
 _MOST_ID3: Final = 100
 """Of ID3 before the sound; joined files have two."""
 _PAGE_BYTES: Final = 512
@@ -114,7 +111,7 @@ def open_recording(source: Source) -> Recording:
             file.seek(start)
             by_libsndfile = begins_with(b"OpusHead", file.read(_PAGE_BYTES)) and not chained(file, start)
     else:
-        by_libsndfile = name in _SOUND
+        by_libsndfile = name == "WAV"
     if not by_libsndfile:
         return _open_av(source)
     try:
@@ -124,7 +121,7 @@ def open_recording(source: Source) -> Recording:
         return _open_av(source)
     if frames == 0 and _cut_off(source):
         return _open_av(source)
-    return _recording(source, rate, channels, 0 if frames == _UNKNOWN_FRAMES else frames, False)
+    return _recording(source, rate, channels, frames, False)
 
 
 def _recording(source: Source, rate: int, channels: int, frames: float, by_av: bool) -> Recording:
@@ -240,17 +237,9 @@ def _sound_source(source: Source) -> Any:
     return os.fsencode(named) if isinstance(named, str) and os.name == "posix" else named
 
 
-class _SoundFile(soundfile.SoundFile):
-    """Read from its beginning to its end; soundfile seeks after each read, which libsndfile cannot without a length."""
-
-    def seekable(self) -> bool:
-        """Whether it tells its length, and can be sought in."""
-        return self.frames != _UNKNOWN_FRAMES and bool(super().seekable())
-
-
 def _sound_blocks(source: Source) -> Iterator[bytes]:
     try:
-        with _SoundFile(_sound_source(source)) as file:
+        with soundfile.SoundFile(_sound_source(source)) as file:
             # libsndfile does not scale float files to integers: ±1 would become ±1 of 32768.
             is_float = file.subtype in ("FLOAT", "DOUBLE")
             size = max(1, round(file.samplerate * BLOCK_SECONDS))

@@ -9,7 +9,7 @@ from .request import Form, request, unreadable
 
 def transcribe(
     url: str,
-    path: Path,
+    path: Path | str,
     *,
     key: str | None = None,
     model: str | None = None,
@@ -25,7 +25,7 @@ def transcribe(
     fields += [("timestamp_granularities[]", "segment")]
     fields += [("language", language)] if language is not None else []
     fields += [("keywords[]", term) for term in keyterms]
-    answer = request(url, "POST", "/v1/audio/transcriptions", key=key, form=Form(fields, "file", path))
+    answer = request(url, "POST", "/v1/audio/transcriptions", key=key, form=Form(fields, "file", Path(path)))
     if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):  # pyright: ignore[reportUnknownMemberType]
         raise unreadable(answer)  # pyright: ignore[reportUnknownArgumentType]
     return answer  # pyright: ignore[reportUnknownVariableType]

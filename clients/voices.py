@@ -35,7 +35,7 @@ def voices(url: str, *, key: str | None = None) -> list[Voice]:
         raise unreadable(answer) from error
 
 
-def add_voice(url: str, name: str, recording: Path, text: str | None = None, *, key: str | None = None) -> Voice:
+def add_voice(url: str, name: str, recording: Path | str, text: str | None = None, *, key: str | None = None) -> Voice:
     """Have the daemon make a voice from ``recording``; with ``text``, what is said in it, it follows it more closely.
 
     Raises:
@@ -43,7 +43,7 @@ def add_voice(url: str, name: str, recording: Path, text: str | None = None, *, 
         ListenError, ProtocolError, OSError: as ``clients.request.request``.
     """
     fields = [("name", name), *([("text", text)] if text is not None else [])]
-    answer = request(url, "POST", PATH, key=key, form=Form(fields, "audio_sample", recording))
+    answer = request(url, "POST", PATH, key=key, form=Form(fields, "audio_sample", Path(recording)))
     try:
         return _voice(answer)
     except (KeyError, TypeError) as error:

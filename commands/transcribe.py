@@ -125,6 +125,8 @@ def _by_name(file: Path) -> Generator[Path]:
         copy = Path(folder) / ("standard input" if file == Path("-") else file.name)
         with copy.open("wb") as written:
             if file == Path("-"):
+                if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
+                    raise Failure("standard input is closed")
                 shutil.copyfileobj(sys.stdin.buffer, written)
             else:
                 with file.open("rb") as pipe:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from commands.console import Failure, Key, TtsModel, Url
+from commands.console import MISUSED, Failure, Key, TtsModel, Url
 
 if TYPE_CHECKING:
     from codec.voices import Voices
@@ -26,8 +26,17 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object a voice.")]
 def _without_a_verb(
     context: typer.Context, model: TtsModel = None, url: Url = None, key: Key = None, as_json: Json = False
 ) -> None:
-    if context.invoked_subcommand is None:
+    verb = context.invoked_subcommand
+    if verb is None:
         list_voices(model, url, key, as_json)
+    elif any(_given(context, name) for name in context.params):
+        raise Failure(f"options belong behind the verb: hearsay voices {verb} …", MISUSED)
+
+
+def _given(context: typer.Context, name: str) -> bool:
+    """Whether a parameter stands on the command line, and not in the environment alone."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 @app.command("list", epilog="Example: hearsay voices list --tts-model pocket-tts-en")

@@ -27,7 +27,7 @@ from streaming.fun_asr.fbank import Fbank
 from streaming.fun_asr.prompt import FunAsrPrompt
 from streaming.keyterms import KeytermBias
 from streaming.mel import CLAMP, LogMel, MelStream, load_filters
-from streaming.options import OptionError
+from streaming.options import OptionError, TooLong
 from streaming.prompt import Prompt
 from streaming.stability import DECODER_ALONE, WITH_CTC
 from streaming.vad import VoiceModel
@@ -196,7 +196,7 @@ class Engine:
             raise OptionError("keyterms", f"{mark} belongs to the model")
         tokens = self.prompt.head(keyterms, language)
         if len(tokens) > HEAD_ROWS:
-            raise OptionError("keyterms", f"{len(tokens)} tokens with the model's own, the limit is {HEAD_ROWS}")
+            raise TooLong("keyterms", f"{len(tokens)} tokens with the model's own, the limit is {HEAD_ROWS}")
         opener = self.prompt.opener if language is None else None
         return Head(self.embed(tokens), keyterms, KeytermBias(self.prompt.terms(keyterms), opener, self.prompt.longer))
 

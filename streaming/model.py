@@ -1,6 +1,7 @@
 """A loaded hearing model: weights once, sessions many."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -16,7 +17,7 @@ from engines.sessions import OptionError, Sessions
 from streaming.decoding import EMPTY
 from streaming.engine import Engine
 from streaming.listener import Listener
-from streaming.options import ListenOptions
+from streaming.options import MAX_CONTEXT_WORDS, ListenOptions, TooLong
 from streaming.segment import Segment
 from streaming.work import Work
 
@@ -87,6 +88,21 @@ class AsrModel:
             OptionError: the model cannot do what the options ask; names the option.
         """
         self.engine.head(options.keyterms, self.engine.language(options.language))
+
+    def fitting(self, text: str, options: ListenOptions) -> str:
+        """The end of ``text``, from a word on, that is not too long as one more keyterm of ``options``."""
+        words = text.split()[-MAX_CONTEXT_WORDS:]
+        while words:
+            end = " ".join(words)
+            try:
+                self.check(replace(options, keyterms=(end, *options.keyterms)))
+            except TooLong:
+                words = words[max(1, len(words) // 8) :]
+            except OptionError:  # something else is wrong, which another length does not mend
+                return end
+            else:
+                return end
+        return ""
 
     def mel_maximum(self, blocks: Iterable[Floats]) -> float:
         """Greatest log10 mel energy of a clip given in ``blocks`` of samples, for ``ListenOptions.mel_maximum``."""

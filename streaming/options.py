@@ -15,6 +15,10 @@ THRESHOLDS = (0.1, 0.95)
 """Least and most."""
 
 
+class TooLong(OptionError):
+    """More keyterms than the prompt may hold."""
+
+
 @dataclass(frozen=True, slots=True)
 class ListenOptions:
     """Options of one listening session.
@@ -60,4 +64,4 @@ class ListenOptions:
             (len(context), MAX_CONTEXT_CHARACTERS, "characters"),
         ):
             if size > most:
-                raise OptionError("keyterms", f"{size} {unit}, the limit is {most}")
+                raise TooLong("keyterms", f"{size} {unit}, the limit is {most}")

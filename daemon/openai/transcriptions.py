@@ -5,7 +5,7 @@ A file is heard by a listener like a stream's, block after block in a worker thr
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Final
 
 import msgspec
@@ -20,6 +20,7 @@ from daemon.answer import in_time, json, unless_gone
 from daemon.config import Settings
 from daemon.heard_file import heard
 from daemon.hub import Hub
+from daemon.loading import Loaded
 from daemon.openai.transcript import FORMATS, FileTranscript
 from daemon.parameters import HEARING_ALIASES, OTHER_HEARING, check_model, language, warning_header
 from daemon.paths import TRANSCRIPTIONS
@@ -28,6 +29,7 @@ from daemon.workers import SessionWorker
 from engines.sessions import OptionError
 from streaming.events import Transcript
 from streaming.listener import Listener
+from streaming.model import AsrModel
 from streaming.options import ListenOptions
 
 _KNOWN: Final = frozenset({
@@ -57,7 +59,7 @@ async def transcriptions(hub: Hub, scope: Scope, receive: Receive, send: Send) -
     if scope["method"] != "POST":
         raise Refused(405, "method", "POST a multipart form with a file", allow="POST")
     loaded = hub.hearing_model()
-    async with _uploaded(scope, receive, hub.settings, loaded.name) as upload:
+    async with _uploaded(scope, receive, hub.settings, loaded) as upload:
         worker = await hub.hear(upload.options, upload.names)
         try:
             await unless_gone(receive, _Answer(hub, upload, worker, scope, receive, send).give())
@@ -154,7 +156,9 @@ class _Answer:
 
 
 @asynccontextmanager
-async def _uploaded(scope: Scope, receive: Receive, settings: Settings, model: str) -> AsyncGenerator[Upload]:
+async def _uploaded(
+    scope: Scope, receive: Receive, settings: Settings, loaded: Loaded[AsrModel]
+) -> AsyncGenerator[Upload]:
     """Read and check the form; its file is deleted when the block ends.
 
     Raises:
@@ -163,12 +167,12 @@ async def _uploaded(scope: Scope, receive: Receive, settings: Settings, model: s
     """
     form = await body.form(scope, receive, settings, settings.max_upload_bytes, "max_upload_bytes")
     try:
-        yield _checked(form, model, strict=settings.strict)
+        yield _checked(form, loaded, strict=settings.strict)
     finally:
         await form.close()
 
 
-def _checked(form: FormData, model: str, *, strict: bool) -> Upload:
+def _checked(form: FormData, loaded: Loaded[AsrModel], *, strict: bool) -> Upload:
     for name in form:
         if name not in _KNOWN and not name.startswith("chunking_strategy["):
             raise body.wrong(name, f"{name}: no such field")
@@ -178,7 +182,7 @@ def _checked(form: FormData, model: str, *, strict: bool) -> Upload:
     if not file.size:
         raise body.wrong("file", "file: empty")
     aliases = HEARING_ALIASES if strict else HEARING_ALIASES + OTHER_HEARING
-    warnings = check_model(body.text(form, "model"), model, aliases, status=404)
+    warnings = check_model(body.text(form, "model"), loaded.name, aliases, status=404)
     response_format = body.text(form, "response_format", "json")
     if response_format == "diarized_json":
         told = f"response_format: speakers are not told apart here; {', '.join(FORMATS)} are written"
@@ -198,13 +202,17 @@ def _checked(form: FormData, model: str, *, strict: bool) -> Upload:
     candidates = [str(value) for value in form.getlist("languages[]")] or [body.text(form, "language")]
     # One language is forced; of several the model tells which it hears.
     forced = language(candidates[0]) if len(candidates) == 1 else None
-    prompt = body.text(form, "prompt")
-    terms = (*([prompt] if prompt else []), *(str(value) for value in form.getlist("keywords[]")))
-    terms_field = "prompt" if prompt else "keywords[]"
     try:
-        options = ListenOptions(language=forced, keyterms=terms, interim=False)
+        keywords = tuple(str(value) for value in form.getlist("keywords[]"))
+        options = ListenOptions(language=forced, keyterms=keywords, interim=False)
     except OptionError as error:
-        raise body.wrong(terms_field, f"{terms_field}: {error.reason}") from None
-    names = {"keyterms": terms_field}
+        raise body.wrong("keywords[]", f"keywords[]: {error.reason}") from None
+    names = {"keyterms": "keywords[]"}
+    if prompt := body.text(form, "prompt"):  # often all that was heard before, of which OpenAI takes the end as well
+        end = loaded.model.fitting(prompt, options)
+        if len(end.split()) < len(prompt.split()):
+            warnings.append(f"prompt: its last {len(end.split())} words are listened for, the others do not fit")
+        options = replace(options, keyterms=(end, *keywords))
+        names = {"keyterms": "prompt"}
     words = "word" in granularities
     return Upload(file.file, options, names, response_format, words, stream == "true", tuple(warnings))

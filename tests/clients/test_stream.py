@@ -198,7 +198,7 @@ def test_options_become_deepgrams_parameters():
 def test_a_file_through_the_daemon(url: str, clips: list[Clip]):
     """POST /v1/audio/transcriptions: text, duration and words of a recording."""
     clip = next(clip for clip in clips if 2 < clip.seconds < 6)
-    answer = transcribe(url, DATA / "clips" / clip.name)
+    answer = transcribe(url, str(DATA / "clips" / clip.name))
     assert answer["duration"] == pytest.approx(clip.seconds, abs=0.02)
     assert " ".join(word["word"] for word in answer["words"]) == answer["text"]
 

@@ -136,6 +136,14 @@ def test_what_comes_through_a_pipe_is_heard(
         assert found["file"] == name and found["text"] == text.strip()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
+def test_a_closed_standard_input_is_one_line(environment: dict[str, str]):
+    """No traceback."""
+    command = f"{sys.executable} -m commands.main transcribe - <&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, env=environment, timeout=600)
+    assert (done.returncode, done.stderr.decode()) == (1, "hearsay: -: standard input is closed\n")
+
+
 def test_plain_text_names_the_file_only_among_several(hearsay: Run, short: list[Clip]):
     """One file: its text alone; several: `file: text`, a line each."""
     files = [DATA / "clips" / clip.name for clip in short[:2]]

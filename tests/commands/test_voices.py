@@ -87,6 +87,13 @@ def test_a_daemon_that_only_hears_says_so(hearsay: Run, daemon: Daemon):
             assert done.returncode == 2 and "no speaking model" in done.stderr
 
 
+@pytest.mark.parametrize("option", [["--url", "http://127.0.0.1:9"], ["--json"], ["--tts-model", "none"]])
+def test_options_before_a_verb_are_refused(hearsay: Run, option: list[str]):
+    """They would not hold for it."""
+    done = hearsay("voices", *option, "list")
+    assert (done.returncode, done.stdout) == (2, "") and "behind the verb: hearsay voices list" in done.stderr
+
+
 @pytest.mark.parametrize("verb", [["voices"], ["say", "Hello.", "-o", "a.wav"]])
 def test_no_daemon_is_one_line(hearsay: Run, verb: list[str]):
     """Nobody answers."""
