@@ -123,7 +123,7 @@ class AsyncStream:
         await self._tell(self._tape.end)
 
     async def events(self) -> AsyncIterator[StreamEvent]:
-        """Every event until the end.
+        """Every event until the end; where several iterate, each gets some of them.
 
         Raises:
             Lost, Refused: the daemon said no, or the attempts are used up.
@@ -135,6 +135,7 @@ class AsyncStream:
             event = await self._events.get()
             if event is not None:
                 yield event
+        self._events.put_nowait(None)  # another iterator may wait
         if self._error is not None:
             raise self._error
 

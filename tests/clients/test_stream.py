@@ -84,6 +84,23 @@ def test_everything_may_be_sent_first(
     assert isinstance(last, Metadata) and last.duration == pytest.approx(len(audio) / 32_000, abs=0.01)
 
 
+async def test_two_iterators_share_the_events_and_both_end(url: str, speech: bytes, offline: list[str]):
+    """Neither waits for what the other got."""
+    found: list[object] = []
+    async with AsyncStream(url, StreamOptions(interim_results=False)) as stream:
+
+        async def take() -> None:
+            async for event in stream:
+                found.append(event)
+
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+            tasks.create_task(take())
+            tasks.create_task(take())
+            await stream.send(speech)
+            await stream.close_stream()
+    assert texts(found) == offline and len([event for event in found if isinstance(event, Metadata)]) == 1
+
+
 async def test_finalize_is_answered(url: str, speech: bytes):
     """Everything sent so far becomes final, marked from_finalize, and the session goes on."""
     async with AsyncStream(url, StreamOptions(interim_results=False, endpointing=False)) as stream:
