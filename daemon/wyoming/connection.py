@@ -8,6 +8,7 @@ clients like Home Assistant wait for a transcript and would wait for ever. Event
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from typing import Final
 
 from wyoming.asr import Transcribe
@@ -60,12 +61,14 @@ class Connection:
         going = asyncio.create_task(self._gone.wait())
         overflow = asyncio.create_task(self._outbox.overflow.wait())
         tasks = (serving, writing, going, overflow)
+        told = False
         try:
             with self._hub.metrics.watch(self._unheard, lambda: self._outbox.size):
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 if serving in done and going not in done:  # what was said last is still to be sent
                     self._outbox.close()
-                    await asyncio.wait((writing, going, overflow), return_when=asyncio.FIRST_COMPLETED)
+                    done, _ = await asyncio.wait((writing, going, overflow), return_when=asyncio.FIRST_COMPLETED)
+                    told = writing in done and not self._hub.leave.is_set()
         finally:
             for task in tasks:
                 task.cancel()
@@ -73,8 +76,20 @@ class Connection:
             for session in (self._hearing, self._speaking):
                 if session is not None:
                     await session.close()
-            self._writer.close()
-            asyncio.get_running_loop().call_later(_CLOSE_SECONDS, self._writer.transport.abort)
+            try:
+                if told:
+                    await self._linger()
+            finally:
+                self._writer.close()
+                asyncio.get_running_loop().call_later(_CLOSE_SECONDS, self._writer.transport.abort)
+
+    async def _linger(self) -> None:
+        """Read on for a while, for nothing: who still writes when the connection closes never sees what it was told."""
+        with suppress(OSError, TimeoutError):
+            self._writer.write_eof()
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                while await self._reader.read(wire.LINE_BYTES):
+                    pass
 
     def _unheard(self) -> float:
         return self._hearing.unheard if self._hearing is not None else 0.0

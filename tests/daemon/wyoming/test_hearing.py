@@ -1,5 +1,6 @@
 """Hearing over Wyoming, with the package's own client."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -167,6 +168,21 @@ async def test_what_cannot_be_heard_is_told_and_ends(
         await client.say(*events)
         (error,) = [Error.from_event(event) for event in await client.rest()]
         assert error.code == code and text in error.text
+    await settled(wyoming)
+
+
+async def test_who_reads_after_all_is_written_is_told_as_well(
+    wyoming: Background, connect: Callable[[], Any], speech: Speech
+) -> None:
+    """The audio that comes after a refusal is read for nothing."""
+    async with connect() as client:
+        await client.say(Transcribe(language="xx"), AudioStart(RATE, 2, 1))
+        for start in range(0, 20 * 3200, 3200):
+            await client.say(AudioChunk(RATE, 2, 1, speech.pcm[start : start + 3200]))
+            await asyncio.sleep(0.02)
+        await client.say(AudioStop())
+        (error,) = await client.rest()
+        assert error.data["code"] == "invalid_option"
     await settled(wyoming)
 
 
