@@ -104,7 +104,8 @@ def open_recording(source: Source) -> Recording:
         RecordingError: it does not exist, or is no audio.
     """
     if isinstance(source, Path) and not source.is_file():
-        raise RecordingError("it is a directory" if source.is_dir() else "there is no such file")
+        kind = "it is no regular file" if source.exists() else "there is no such file"
+        raise RecordingError("it is a directory" if source.is_dir() else kind)
     name, start = _recognised(source)
     if name == "Ogg":
         with _bytes_of(source) as file:

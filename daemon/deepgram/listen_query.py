@@ -4,6 +4,7 @@ Those we honour become a ``ListenRequest``. Any other is accepted, and named in 
 something: what Deepgram's clients send must not keep them out.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +20,7 @@ CONTAINED: Final = ("opus", "ogg-opus", "flac", "mp3", "aac")
 """Encodings that come in a container, which tells itself what it is."""
 OTHER_NAMES: Final = {"linear32": "float32"}
 
-MANY: Final = frozenset({"keyterm", "keywords"})
+MANY: Final = frozenset({"keyterm", "keywords", "detect_language"})
 """May be given several times."""
 IGNORED: Final = frozenset({"version", "mip_opt_out", "no_delay"})
 """Change nothing here, which is as it should be."""
@@ -34,6 +35,8 @@ HONOURED: Final = COMMON | IGNORED | {
 
 NAMES: Final = {"keyterms": "keyterm"}
 """What options of the listener are called here, where that is something else."""
+
+_CODE: Final = re.compile("[a-z]{2,3}(-[A-Za-z0-9]+)*")
 
 SHORTEST_ENDPOINT: Final = 300
 """Milliseconds. A shorter silence is often one within a sentence, whose halves are heard worse than the whole."""
@@ -114,7 +117,12 @@ def audio_shape(one: Mapping[str, str], warnings: list[str]) -> Shape | None:
 
 def forced_language(one: Mapping[str, str]) -> str | None:
     """The language to force; None: the model tells."""
-    return None if flag(one, "detect_language", False) else language(one.get("language", ""))
+    return None if detects(one) else language(one.get("language", ""))
+
+
+def detects(one: Mapping[str, str]) -> bool:
+    """Whether the model is to tell the language, of all or of those that are listed, which it may go beyond."""
+    return _CODE.fullmatch(one.get("detect_language", "")) is not None or flag(one, "detect_language", False)
 
 
 def keyterms(given: Given, warnings: list[str]) -> tuple[str, ...]:

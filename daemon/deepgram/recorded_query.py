@@ -9,6 +9,7 @@ from daemon.deepgram.listen_query import (
     IGNORED,
     MANY,
     audio_shape,
+    detects,
     forced_language,
     keyterms,
     renamed,
@@ -68,6 +69,6 @@ def parse(query_string: bytes, model: str) -> RecordedRequest:
         utterances=flag(one, "utterances", False),
         utt_split=utt_split,
         multichannel=flag(one, "multichannel", False),
-        detected=flag(one, "detect_language", False),
+        detected=detects(one),
         warnings=tuple(warnings),
     )

@@ -57,6 +57,8 @@ def test_a_recording_is_heard_as_a_stream_is(daemon: Background, client: Client,
     words = [word for m in streamed if m["type"] == "Results" for word in m["channel"]["alternatives"][0]["words"]]
     assert alternative["words"] == words
     assert body["results"]["channels"][0]["detected_language"] == "en"
+    listed = post(daemon, data, "detect_language=en&detect_language=es").json()["results"]["channels"][0]
+    assert (listed["detected_language"], listed["alternatives"][0]["words"]) == ("en", words)
     assert " ".join(one["transcript"] for one in body["results"]["utterances"]) == transcript(answer)
     paragraphs = alternative["paragraphs"]
     assert paragraphs["transcript"].split() == transcript(answer).split()
