@@ -44,6 +44,7 @@ _BETWEEN: Final = {
 }  # fmt: skip
 """What signs mean between two amounts; elsewhere most of them are markup."""
 _DASHES: Final = frozenset("-–")
+"""Between two amounts, spaces around them or not, these are a range."""
 _OPERATORS: Final = frozenset("*<>~=-–/x")
 """Those that stand alone between two numbers."""
 _EQUATION: Final = {"-": "−", "–": "−", "x": "×", "/": "÷"}
@@ -66,6 +67,7 @@ _Q: Final = rf"(?:{_N}(?:\.\d+)?|\.\d+)"
 _SIGN: Final = "[-−+±]?"
 _CURRENCY: Final = f"[{''.join(numbers.CURRENCIES)}]"
 _LAND: Final = re.compile(r"[A-Z]{1,3}\$")
+"""Whose dollars they are: "US$"."""
 _TO: Final = "[-–—~]"
 _DAY: Final = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?(?:[-–](\d{1,2})(?:st|nd|rd|th)?)?,?", re.I)
 _YEAR: Final = re.compile(r"\d{4}")

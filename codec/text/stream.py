@@ -317,7 +317,7 @@ def _strip(text: str) -> tuple[str, str, str]:
 def _abbreviation(text: str) -> str | None:
     """The abbreviation or initial that ``text`` is, in lower case without its last stop; None if it is none."""
     _, core, tail = _strip(text)
-    if not tail.startswith(".") or core == "EST":
+    if not tail.startswith(".") or core == "EST":  # the time zone
         return None
     if core.lower() in ABBREVIATIONS or _INITIAL.fullmatch(core):
         return core.lower()

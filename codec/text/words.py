@@ -65,8 +65,8 @@ class Words:
         """Characters of the unfinished word."""
         self._start = 0
         self._spaced = True
-        self._lines = 0
-        """Line breaks in the white space before it."""
+        self._lines = 1
+        """Line breaks in the white space before it; the beginning of the text counts as one."""
         self._headed = False
         """Whether the line is a heading."""
 
@@ -97,14 +97,14 @@ class Words:
         found: list[Word] = []
         if self._held:
             self._end(self._offset, found)
-        self._spaced, self._lines = True, 0
+        self._spaced, self._lines, self._headed = True, 1, False
         return found
 
     def clear(self, skipped: int) -> None:
         """Forget the unfinished word; ``skipped`` characters that were never fed count for the places."""
         self._held.clear()
         self._offset += skipped
-        self._spaced, self._lines = True, 0
+        self._spaced, self._lines, self._headed = True, 1, False
 
     def _end(self, place: int, found: list[Word]) -> None:
         raw = "".join(self._held)
@@ -114,7 +114,7 @@ class Words:
         text = unicodedata.normalize(self._form, text)
         listed = raw in ("-", "*", "•", "–") or raw[0] in "|#" or (raw[:-1].isdigit() and raw[-1] in ".)")
         paragraph = self._lines > 1 or (self._lines == 1 and (listed or self._headed))
-        if self._lines or self._start == 0:
+        if self._lines:
             self._headed = raw.strip("#") == ""
         # NFKC may make white space out of a ligature or a stand-alone accent; a word has none.
         text = "".join(text.split()).translate(_PLAIN)

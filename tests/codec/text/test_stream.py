@@ -269,6 +269,14 @@ def test_headings_and_rows_of_tables_are_pieces() -> None:
     ]
 
 
+def test_a_heading_ends_with_the_text_that_was_flushed() -> None:
+    """What comes after a flush begins anew."""
+    stream = TextStream(ANY)
+    assert joined(stream.feed("# Of headings and lists") + stream.flush()) == ["Of headings and lists"]
+    assert joined(stream.feed("So it goes on,\nand on") + stream.flush()) == ["So it goes on, and on"]
+    assert joined(stream.feed("## Another one\nFrom here") + stream.flush()) == ["Another one", "From here"]
+
+
 def test_sentences_glued_together_are_told_apart() -> None:
     """Messages of whole sentences often come without white space between them; names and addresses stay whole."""
     assert pieces("The first sentence.The second sentence!Is it so?") == [
