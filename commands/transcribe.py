@@ -125,7 +125,7 @@ def _by_name(file: Path) -> Generator[Path]:
         copy = Path(folder) / ("standard input" if file == Path("-") else file.name)
         with copy.open("wb") as written:
             if file == Path("-"):
-                if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
+                if sys.stdin is None:  # closed  # pyright: ignore[reportUnnecessaryComparison]
                     raise Failure("standard input is closed")
                 shutil.copyfileobj(sys.stdin.buffer, written)
             else:

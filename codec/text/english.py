@@ -99,6 +99,13 @@ _COUNTED: Final = re.compile(rf"{_N}(?:\.\d+)?(?:{_TO}{_N})?")
 _NAMED: Final = "|".join(sorted({*DAYS, *MONTH}, key=len, reverse=True))
 """Days and months, whole or shortened."""
 
+_SINGULAR: Final = {
+    **{many: one for one, many, *_ in numbers.CURRENCIES.values()},
+    **{f"{name}s": name for name in UNITS.values() if name.isalpha()},
+    "feet": "foot", "inches": "inch",
+}  # fmt: skip
+"""Plurals of what is counted."""
+
 Rule = Callable[[re.Match[str]], str]
 
 
@@ -110,14 +117,6 @@ def _spaced_unit(word: str) -> bool:
     """Whether a word is a unit: single letters and "in" are more often something else ("5 in the room")."""
     letter = len(word) == 1 and word.isalpha() and word not in SPACED_LETTERS
     return not letter and word.lower() != "in" and _unit_name(word) is not None
-
-
-_SINGULAR: Final = {
-    **{many: one for one, many, *_ in numbers.CURRENCIES.values()},
-    **{f"{name}s": name for name in UNITS.values() if name.isalpha()},
-    "feet": "foot", "inches": "inch",
-}  # fmt: skip
-"""Plurals of what is counted."""
 
 
 def _quantities(text: str) -> str:

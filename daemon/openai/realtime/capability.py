@@ -7,18 +7,20 @@ from engines.sessions import OptionError
 
 
 async def check(hub: Hub, spec: Spec, before: Spec | None = None, *, root: str = "session") -> None:
-    """Refuse what the models cannot do. A voice that ``before`` had already is not looked for; ``root`` is the field
+    """Refuse what the models cannot do. What ``before`` asked for already is not checked again; ``root`` is the field
     that ``spec`` came in.
 
     Raises:
         Invalid: naming the field.
         Refused: 503, the models are being loaded.
     """
-    try:
-        hub.hearing_model().model.check(spec.listen_options())
-    except OptionError as error:
-        name = NAMES.get(error.field, error.field)
-        raise Invalid(name, f"{name}: {error.reason}") from None
+    heard = spec.listen_options()
+    if before is None or before.listen_options() != heard:
+        try:
+            hub.hearing_model().model.check(heard)
+        except OptionError as error:
+            name = NAMES.get(error.field, error.field)
+            raise Invalid(name, f"{name}: {error.reason}") from None
     output = spec.audio.output
     if output is None or hub.loaded().speaking is None:
         return
