@@ -1,14 +1,15 @@
-"""What the command line calls: inspect, run, verify. Importable without torch, onnx or gguf."""
+"""What the command line calls: inspect, run and verify. The module can be imported without torch, onnx or gguf."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from export import fill, progress
 from export.checkpoint import CheckpointError, open_checkpoint, read_json
 from export.dims import Dims, read_dims
-from export.directory import precision_of, quantization_of, write_directory
 from export.funasr import api as whole
 from export.funasr.checkpoint import is_funasr
-from export.packages import NEEDED, ExportUnavailable, require
+from export.names import precision_of, quantization_of
+from export.packages import ExportUnavailable, require
 from export.table import Table, titled
 from export.tts import api as speaking
 
@@ -55,10 +56,10 @@ def speaks(checkpoint: Path) -> bool:
 
 
 def inspect(checkpoint: Path) -> Report | whole.FunAsrReport | speaking.TtsReport:
-    """Every dimension, head, window and state of a checkpoint, hearing or speaking. Needs no torch.
+    """Read every dimension, head, window and state of a checkpoint, hearing or speaking, without torch.
 
     Raises:
-        CheckpointError: neither kind of checkpoint, or a tensor missing or of another shape than configured.
+        CheckpointError: it is no such checkpoint, or a tensor is missing or has another shape than configured.
     """
     if is_funasr(checkpoint):
         return whole.inspect(checkpoint)
@@ -70,28 +71,43 @@ def inspect(checkpoint: Path) -> Report | whole.FunAsrReport | speaking.TtsRepor
     return Report(checkpoint, opened.layout, len(sizes), sum(sizes), dims)
 
 
-def run(checkpoint: Path, out: Path, *, encoder: str, decoder: str, clip: bool, name: str | None) -> Path:
+def run(
+    checkpoint: Path,
+    out: Path,
+    *,
+    encoder: str,
+    decoder: str,
+    clip: bool,
+    name: str | None,
+    report: progress.Report | None = None,
+) -> Path:
     """Export ``checkpoint`` into the model directory ``out`` and return it.
 
     Args:
-        encoder: fp32, fp16 or int8; of a speaking checkpoint, its codec's precision.
-        decoder: f32, f16, q8_0, q6_k or q4_k_m; of a speaking checkpoint, talker and code predictor.
-        clip: also write the whole-clip graph (of a hearing checkpoint).
-        name: the model's name in the manifest; else the checkpoint's own, else that of ``out``.
+        encoder: fp32, fp16 or int8, for the encoder of a hearing checkpoint or the codec of a speaking one.
+        decoder: f32, f16, q8_0, q6_k or q4_k_m, for the decoder of a hearing checkpoint or the talker and code
+            predictor of a speaking one.
+        clip: whether to write the whole-clip graph too (hearing checkpoints only).
+        name: the model's name in the manifest; by default the checkpoint's own, else that of ``out``.
+        report: a function that is called after every tensor.
 
     Raises:
-        CheckpointError: the checkpoint or an argument is unusable; names the field or tensor.
-        ExportUnavailable: torch, onnx or gguf is not installed.
+        CheckpointError: the checkpoint or an argument is unusable; the message names the field or tensor.
+        ExportUnavailable: the dimensions are no released model's, and torch is not installed.
     """
     precision, quantization = precision_of(encoder), quantization_of(decoder)
-    if is_funasr(checkpoint):
-        return whole.run(checkpoint, out, encoder=precision, decoder=quantization, name=name)
-    if speaks(checkpoint):
-        return speaking.run(checkpoint, out, codec=precision, decoder=quantization, name=name)
-    opened = open_checkpoint(checkpoint)
-    dims = read_dims(opened)
-    require(*NEEDED, *(() if quantization in ("f32", "f16") else ("llama_cpp",)))
-    return write_directory(opened, dims, out, encoder=precision, decoder=quantization, clip=clip, name=name)
+    fill.convert(checkpoint, out, precision=precision, quantization=quantization, clip=clip, name=name, report=report)
+    return out
+
+
+def traces(checkpoint: Path, *, encoder: str, decoder: str) -> bool:
+    """Whether this export needs torch, since the checkpoint's dimensions are those of no released model.
+
+    Raises:
+        CheckpointError: the checkpoint or an argument is unusable.
+    """
+    precision, quantization = precision_of(encoder), quantization_of(decoder)
+    return fill.estimate(checkpoint, precision=precision, quantization=quantization).torch
 
 
 def verify(model: Path, against: Path) -> Table:
@@ -105,6 +121,6 @@ def verify(model: Path, against: Path) -> Table:
     if is_funasr(against) or speaks(against):
         raise CheckpointError(f"{against}: such models are compared with the official code by `make reference`")
     require("torch", "transformers")
-    from export import parity
+    from export.verify import parity
 
     return parity.verify(model, against)

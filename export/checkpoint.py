@@ -1,21 +1,22 @@
 """A Qwen3-ASR checkpoint directory, read without torch.
 
 Two layouts are published: the original one (``thinker.*`` tensors, ``thinker_config`` in config.json) and that of
-transformers (``model.audio_tower.*``, ``model.language_model.*``, ``model.multi_modal_projector.*``). Both are read
-under the original names without the ``thinker.`` prefix. Weights lie in one ``model.safetensors`` or in the shards that
-``model.safetensors.index.json`` names. Tensors stay on disk until asked for.
+transformers (``model.audio_tower.*``, ``model.language_model.*``, ``model.multi_modal_projector.*``). Here tensors of
+both have the original names without the prefix ``thinker.``. Weights lie in one ``model.safetensors`` or in the shards
+that ``model.safetensors.index.json`` names. A tensor is read from disk only when it is asked for.
 """
 
-import json
-import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+from export.mlx import unpacked
+from export.stored import WIDTHS, CheckpointError, Stored, read_header, read_json
 
 RENAMED = (
     ("model.language_model.", "model."),
@@ -24,61 +25,34 @@ RENAMED = (
     ("model.multi_modal_projector.linear_2.", "audio_tower.proj2."),
     ("score.", "lm_head."),
 )
-"""transformers' prefixes → the original ones (transformers, convert_qwen3_asr_to_hf.py)."""
+"""The prefixes of transformers' layout, each with the original one (transformers, convert_qwen3_asr_to_hf.py)."""
 
 HEADS = ("ctc.",)
-"""Prefix of our own small models' head, the same in both layouts; no official model has it."""
+"""The prefix of the CTC head of our own small models, which has the same name in both layouts. No official model has
+such a head."""
 
 TRAINING = ("phones.",)
-"""Prefix of what serves our own models' training alone and is no part of what is exported."""
-
-
-class CheckpointError(ValueError):
-    """A checkpoint cannot be exported; the message names the file, the config key or the tensor."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """Where one tensor lies: file, offset of its first byte, dtype name of the safetensors format, shape."""
-
-    file: Path
-    offset: int
-    dtype: str
-    shape: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        """How many values."""
-        return math.prod(self.shape)
-
-    def read(self) -> NDArray[np.float32]:
-        """The values as float32 (exact for the three formats that checkpoints use)."""
-        raw = np.memmap(self.file, WIDTHS[self.dtype], "r", self.offset, (self.size,))
-        if self.dtype == "BF16":
-            values = (raw.astype(np.uint32) << 16).view(np.float32)
-        else:
-            values = np.asarray(raw, np.float32)
-        return values.reshape(self.shape)
-
-
-WIDTHS: Mapping[str, type[np.generic]] = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+"""The prefix of tensors that only the training of our own models uses; they are not exported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """An opened checkpoint: its raw configuration and where its tensors lie, under the original names."""
+    """An opened checkpoint: its configuration as it stands, and where its tensors lie, under the original names."""
 
     directory: Path
     layout: str
-    """``original`` or ``transformers``."""
+    """The layout of the files: ``original``, ``transformers``, ``mlx``, ``gguf``, ``funasr`` or ``tts``. Messages use
+    its names of tensors."""
     config: Mapping[str, Any]
     tensors: Mapping[str, Stored]
+    tokenizer: Mapping[str, Any] | None = None
+    """The contents of a tokenizer.json if the directory has no such file (a GGUF holds its own), else None."""
 
     def tensor(self, name: str, *shape: int) -> NDArray[np.float32]:
-        """Read a tensor and hold it to the shape that the configuration asks for.
+        """Read a tensor as float32.
 
         Raises:
-            CheckpointError: no such tensor, or another shape.
+            CheckpointError: there is no such tensor, or it does not have ``shape``, which the configuration asks for.
         """
         self.require(name, *shape)
         return self.tensors[name].read()
@@ -100,9 +74,11 @@ class Checkpoint:
             )
 
     def published(self, name: str) -> str:
-        """The name as it stands in this checkpoint's own layout."""
+        """The name of a tensor in this checkpoint's own layout."""
         if self.layout == "original":
             return name if name.startswith(HEADS) else f"thinker.{name}"
+        if self.layout in ("mlx", "gguf"):
+            return name
         if self.layout == "funasr":
             return f"llm.{name}" if name.startswith(("model.", "lm_head.")) else name
         for theirs, ours in RENAMED[2:4] + RENAMED[:2]:
@@ -115,17 +91,19 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     """Open a checkpoint directory of either layout.
 
     Raises:
-        CheckpointError: no config.json or weights, or not a Qwen3-ASR checkpoint.
+        CheckpointError: there is no config.json or there are no weights, or it is no Qwen3-ASR checkpoint.
     """
     config = read_json(directory / "config.json")
     if config.get("model_type") != "qwen3_asr":
         raise CheckpointError(f"{directory}/config.json: model_type is {config.get('model_type')!r}, not 'qwen3_asr'")
-    layout = "original" if "thinker_config" in config else "transformers"
-    return Checkpoint(directory, layout, config, read_headers(directory))
+    tensors = unpacked(found := read_headers(directory), config)
+    official = "original" if "thinker_config" in config else "transformers"
+    return Checkpoint(directory, official if tensors == found else "mlx", config, tensors)
 
 
 def extras(checkpoint: Checkpoint) -> Mapping[str, Any]:
-    """The key ``hearsay`` of config.json, by which our own small models say what is not official about them.
+    """The object ``hearsay`` in config.json, in which our own small models tell how they differ from official ones;
+    empty for other checkpoints.
 
     Raises:
         CheckpointError: it is no object.
@@ -133,24 +111,11 @@ def extras(checkpoint: Checkpoint) -> Mapping[str, Any]:
     value = checkpoint.config.get("hearsay", {})
     if not isinstance(value, dict):
         raise CheckpointError(f"{checkpoint.directory}/config.json: hearsay: not an object")
-    return value
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file of the checkpoint."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"{path.parent} holds no {path.name}") from None
-    except ValueError as error:
-        raise CheckpointError(f"{path}: {error}") from None
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path}: not a JSON object")
-    return value
+    return cast("Mapping[str, Any]", value)
 
 
 def read_headers(directory: Path) -> dict[str, Stored]:
-    """Every tensor of the checkpoint under its original name, without those of ``TRAINING``."""
+    """Every tensor of the checkpoint under its original name, but for those that only training uses."""
     index = directory / "model.safetensors.index.json"
     if index.exists():
         files = sorted({directory / name for name in read_json(index).get("weight_map", {}).values()})
@@ -162,33 +127,16 @@ def read_headers(directory: Path) -> dict[str, Stored]:
             found = read_header(file).items()
             tensors.update({canonical(name): stored for name, stored in found if not name.startswith(TRAINING)})
         except FileNotFoundError:
-            raise CheckpointError(f"{directory} holds no {file.name}") from None
+            raise CheckpointError(f"{directory} holds no {file.name}: download it from where the others came") from None
+        except CheckpointError:
+            raise
         except (ValueError, KeyError, struct.error) as error:
-            raise CheckpointError(f"{file}: not a safetensors file ({error})") from None
+            raise CheckpointError(f"{file} is damaged ({error}): download it again") from None
     return tensors
 
 
-def read_header(file: Path) -> dict[str, Stored]:
-    """The tensors of one safetensors file under the names it gives them."""
-    with file.open("rb") as stream:
-        (length,) = struct.unpack("<Q", stream.read(8))
-        size = file.stat().st_size
-        if length > size - 8:
-            raise ValueError("the header is longer than the file")
-        header = json.loads(stream.read(length))
-    stored: dict[str, Stored] = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        begin, end = entry["data_offsets"]
-        if 8 + length + end > size:
-            raise ValueError(f"tensor {name} ends beyond the file: it is cut off")
-        stored[name] = Stored(file, 8 + length + begin, entry["dtype"], tuple(entry["shape"]))
-    return stored
-
-
 def canonical(name: str) -> str:
-    """A published tensor name → the original one without ``thinker.``."""
+    """The original name, without ``thinker.``, of a tensor whose published name is ``name``."""
     if name.startswith("thinker."):
         return name.removeprefix("thinker.")
     for theirs, ours in RENAMED:

@@ -1,28 +1,30 @@
-"""The text decoder as a GGUF of llama.cpp's arch ``qwen3`` without a vocabulary.
+"""The text decoder, written as a GGUF of llama.cpp's architecture ``qwen3`` without a vocabulary.
 
-Not ``qwen3vl``: its positions have four planes, and llama.cpp then refuses to shift a sequence in the KV cache. All
-planes are equal in Qwen3-ASR, so the plain RoPE is the same function. f32 and f16 are written directly; the block
-formats by llama.cpp's own quantiser.
+llama.cpp's own converter writes ``qwen3vl``, whose positions have four planes; llama.cpp refuses to shift a sequence of
+such a model in the KV cache. In Qwen3-ASR all planes are equal, so the plain RoPE of ``qwen3`` computes the same.
+Tensors stream through, a block of rows at a time (export/blocks.py).
 """
 
-import ctypes
-import os
-import tempfile
-from collections import deque
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from export.blocks import Block, mixture, packed, packed_size
 from export.checkpoint import Checkpoint, CheckpointError
-from export.dims import DecoderDims
+from export.dims import DecoderDims, decoder_shapes
+from export.progress import SILENT, Meter
+from export.stored import Stored
+
+if TYPE_CHECKING:
+    import gguf
 
 QUANTIZATIONS = ("f32", "f16", "q8_0", "q6_k", "q4_k_m")
+"""All formats of a decoder, the largest first."""
 BLOCK = {"q8_0": 32, "q6_k": 256, "q4_k_m": 256}
-"""Inputs that share a scale; every row of a quantised matrix must be a multiple of it."""
+"""How many values of a row share scales in llama.cpp's blocks; a row's length must be a multiple of it."""
 
 LAYER_TENSORS = (
     ("input_layernorm", "attn_norm"),
@@ -37,13 +39,14 @@ LAYER_TENSORS = (
     ("mlp.up_proj", "ffn_up"),
     ("mlp.down_proj", "ffn_down"),
 )
+"""The names of a layer's tensors in the checkpoint and in the GGUF."""
 
 
 def check_quantization(dims: DecoderDims, quantization: str) -> None:
     """Refuse a format whose blocks do not fit the decoder's row lengths.
 
     Raises:
-        CheckpointError: names the dimensions that do not divide.
+        CheckpointError: a dimension is no multiple of the block; the message names it and the formats that fit.
     """
     block = BLOCK.get(quantization, 1)
     lengths = {
@@ -63,26 +66,85 @@ def check_quantization(dims: DecoderDims, quantization: str) -> None:
 
 
 def write_decoder(
-    checkpoint: Checkpoint, dims: DecoderDims, path: Path, quantization: str, *, name: str, head: bool
+    checkpoint: Checkpoint,
+    dims: DecoderDims,
+    path: Path,
+    quantization: str,
+    *,
+    name: str,
+    head: bool,
+    meter: Meter = SILENT,
 ) -> None:
-    """Write ``path``. ``head``: whether an untied ``lm_head`` of the vocabulary's size is part of the model.
+    """Write the decoder to the GGUF ``path``, a block of rows at a time.
+
+    ``head`` tells whether the model has an ``lm_head`` of its own, not tied to the embeddings.
 
     Raises:
-        CheckpointError: the format does not fit the dimensions, or llama.cpp's quantiser failed.
+        CheckpointError: the format does not fit the dimensions, or a value does not fit the format.
     """
+    import gguf
+
     check_quantization(dims, quantization)
-    if quantization in ("f32", "f16"):
-        write_plain(checkpoint, dims, path, half=quantization == "f16", name=name, head=head)
-        return
-    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-        # From float32, so that a weight is rounded once.
-        plain = Path(scratch) / "plain.gguf"
-        write_plain(checkpoint, dims, plain, half=False, name=name, head=head)
-        quantize(plain, path, quantization)
+    sources = dict(tensors(dims, head))
+    stored = {target: checkpoint.tensors[source] for target, source in sources.items()}
+    shapes = {target: each.shape for target, each in stored.items()}
+    types = native_types(stored) or types_of(shapes, dims, quantization)
+    writer = begin(path, dims, name, file_type(quantization))
+    if quantization in BLOCK:
+        writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
+    for target, kind in types.items():
+        shape = stored[target].shape
+        writer.add_tensor_info(target, shape, np.dtype(np.float32), packed_size(shape, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    writer.close()
+    with path.open("ab") as file:
+        for target, kind in types.items():
+            file.write(b"\0" * (-file.tell() % gguf.GGUF_DEFAULT_ALIGNMENT))
+            for piece in packed(stored[target], kind, sources[target]):
+                file.write(piece)
+                meter.wrote(len(piece))
+        file.write(b"\0" * (-file.tell() % gguf.GGUF_DEFAULT_ALIGNMENT))
 
 
-def write_plain(checkpoint: Checkpoint, dims: DecoderDims, path: Path, *, half: bool, name: str, head: bool) -> None:
-    """Matrices in float16 or float32, norms always in float32, as llama.cpp has them."""
+def native_types(stored: Mapping[str, Stored]) -> "dict[str, gguf.GGMLQuantizationType]":
+    """The formats of tensors that come from a quantised GGUF, which keep them; empty for another checkpoint."""
+    if not any(isinstance(each, Block) and each.quantized for each in stored.values()):
+        return {}
+    return {target: each.kind for target, each in stored.items() if isinstance(each, Block)}
+
+
+def decoder_size(dims: DecoderDims, quantization: str, *, head: bool) -> int:
+    """About how many bytes ``write_decoder`` writes."""
+    shapes = dict(decoder_shapes(replace(dims, tied=not head), None))
+    sizes = {target: shapes[source] for target, source in tensors(dims, head)}
+    return sum(packed_size(sizes[target], kind) for target, kind in types_of(sizes, dims, quantization).items())
+
+
+def file_type(quantization: str) -> "gguf.LlamaFileType":
+    """llama.cpp's number of a format."""
+    import gguf
+
+    names = {"f32": "ALL_F32"} | {name: f"MOSTLY_{name.upper()}" for name in QUANTIZATIONS[1:]}
+    return gguf.LlamaFileType[names[quantization]]
+
+
+def types_of(
+    shapes: Mapping[str, tuple[int, ...]], dims: DecoderDims, quantization: str
+) -> "dict[str, gguf.GGMLQuantizationType]":
+    """The format of each tensor, in the order of the file. Norms are always float32, as in llama.cpp's own files."""
+    import gguf
+
+    if quantization not in BLOCK:
+        plain, matrix = gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType[quantization.upper()]
+        return {name: matrix if len(shape) > 1 else plain for name, shape in shapes.items()}
+    axes = {name: len(shape) for name, shape in shapes.items()}
+    return mixture(axes, quantization, lambda path: begin(path, dims, "twin", file_type("f32")))
+
+
+def begin(path: Path, dims: DecoderDims, name: str, kind: "gguf.LlamaFileType") -> "gguf.GGUFWriter":
+    """A writer of the GGUF ``path`` that already has the decoder's description, but no tensors."""
     import gguf
 
     writer = gguf.GGUFWriter(path, "qwen3")
@@ -97,20 +159,14 @@ def write_plain(checkpoint: Checkpoint, dims: DecoderDims, path: Path, *, half: 
     writer.add_value_length(dims.head_dim)
     writer.add_layer_norm_rms_eps(dims.epsilon)
     writer.add_rope_freq_base(dims.rope_theta)
-    writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16 if half else gguf.LlamaFileType.ALL_F32)
+    writer.add_file_type(kind)
     writer.add_tokenizer_model("no_vocab")
     writer.add_vocab_size(dims.vocabulary)
-    for target, source in tensors(dims, head):
-        values = checkpoint.tensors[source].read()
-        writer.add_tensor(target, as_half(values, source) if half and values.ndim > 1 else values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    return writer
 
 
 def tensors(dims: DecoderDims, head: bool) -> Iterator[tuple[str, str]]:
-    """GGUF names and the checkpoint's."""
+    """The decoder's tensors: each name in the GGUF with that in the checkpoint."""
     yield "token_embd.weight", "model.embed_tokens.weight"
     for layer in range(dims.layers):
         for theirs, ours in LAYER_TENSORS:
@@ -118,47 +174,3 @@ def tensors(dims: DecoderDims, head: bool) -> Iterator[tuple[str, str]]:
     yield "output_norm.weight", "model.norm.weight"
     if head:
         yield "output.weight", "lm_head.weight"
-
-
-def as_half(values: NDArray[np.float32], name: str) -> NDArray[np.float16]:
-    """float16, refusing what it cannot hold instead of writing infinities."""
-    peak = float(np.abs(values).max(initial=0.0))
-    if peak > float(np.finfo(np.float16).max):
-        raise CheckpointError(f"tensor {name} reaches {peak:g}, beyond float16: choose another format")
-    return values.astype(np.float16)
-
-
-def quantize(source: Path, target: Path, quantization: str) -> None:
-    """llama.cpp's ``llama_model_quantize`` on ``source``."""
-    import llama_cpp
-
-    types = {
-        "q8_0": llama_cpp.LLAMA_FTYPE_MOSTLY_Q8_0,
-        "q6_k": llama_cpp.LLAMA_FTYPE_MOSTLY_Q6_K,
-        "q4_k_m": llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_K_M,
-    }
-    LOG.clear()
-    llama_cpp.llama_log_set(keep_log(), ctypes.c_void_p(0))
-    parameters = llama_cpp.llama_model_quantize_default_params()
-    parameters.ftype = types[quantization]
-    parameters.nthread = os.cpu_count() or 1
-    status = llama_cpp.llama_model_quantize(os.fsencode(source), os.fsencode(target), ctypes.byref(parameters))
-    if status:
-        tail = b"".join(LOG).decode(errors="replace").strip().splitlines()[-3:]
-        raise CheckpointError(f"llama.cpp's quantiser failed with {status}: {' / '.join(tail)}")
-
-
-LOG: deque[bytes] = deque(maxlen=200)
-"""The end of llama.cpp's log, for error messages."""
-
-
-@cache
-def keep_log() -> Any:
-    """A callback that keeps llama.cpp's log off the terminal. llama.cpp holds it for good, so it must live as long."""
-    import llama_cpp
-
-    @llama_cpp.llama_log_callback
-    def keep(_level: int, text: bytes, _data: ctypes.c_void_p) -> None:
-        LOG.append(text)
-
-    return keep

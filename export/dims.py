@@ -1,4 +1,4 @@
-"""Every dimension of a checkpoint, read from its configuration and checked against its tensors; none assumed."""
+"""The dimensions of a checkpoint, read from its configuration and checked against its tensors; none is assumed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,17 +7,18 @@ from typing import Any
 from export.checkpoint import Checkpoint, CheckpointError, read_json
 
 CONVOLUTIONS = ("conv2d1", "conv2d2", "conv2d3")
-"""Three 3 × 3 convolutions of stride 2 and padding 1 (QwenLM/Qwen3-ASR, modeling_qwen3_asr.py:610-629)."""
+"""The stem's three convolutions, 3 × 3 with stride 2 and padding 1 (QwenLM/Qwen3-ASR,
+modeling_qwen3_asr.py:610-629)."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderDims:
-    """Audio encoder. ``*_rows`` count encoder rows, ``*_frames`` mel frames."""
+    """The audio encoder's dimensions. ``*_rows`` count encoder rows, ``*_frames`` mel frames."""
 
     bins: int
     channels: int
     bands: int
-    """Mel bands left after the convolutions."""
+    """How many mel bands are left after the convolutions."""
     width: int
     layers: int
     heads: int
@@ -28,12 +29,12 @@ class EncoderDims:
     chunk_rows: int
     window_rows: int
     ctc: int | None
-    """Classes of the CTC head, blank included."""
+    """How many classes the CTC head has, its blank included; None without such a head."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecoderDims:
-    """Text decoder (Qwen3)."""
+    """The dimensions of a text decoder, a Qwen3 language model. ``tied``: the head is the embedding matrix."""
 
     width: int
     layers: int
@@ -50,7 +51,7 @@ class DecoderDims:
 
 @dataclass(frozen=True, slots=True)
 class AlignerDims:
-    """Qwen3-ForcedAligner: classes of the time head, seconds a class."""
+    """The dimensions of a Qwen3-ForcedAligner's head: how many classes of time it has, and the seconds of each."""
 
     classes: int
     step: float
@@ -87,10 +88,10 @@ def read_dims(checkpoint: Checkpoint) -> Dims:
 
 
 def hold_tensors(checkpoint: Checkpoint, expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise CheckpointError unless the checkpoint has just the tensors ``expected``, of these shapes."""
+    """Raise CheckpointError unless the checkpoint has exactly the tensors ``expected``, of these shapes."""
     for name, shape in expected.items():
         checkpoint.require(name, *shape)
-    # A layer too many would otherwise be left out in silence. A head that is tied may be stored all the same.
+    # Without this check a layer too many would be left out unnoticed. A head that is tied may be stored nevertheless.
     for name in sorted(checkpoint.tensors.keys() - expected.keys() - {"lm_head.weight"}):
         raise CheckpointError(
             f"{checkpoint.directory}: tensor {checkpoint.published(name)} has no place in the model that the "
@@ -99,7 +100,7 @@ def hold_tensors(checkpoint: Checkpoint, expected: Mapping[str, tuple[int, ...]]
 
 
 class Section:
-    """A part of a configuration whose keys must be there; errors name the key."""
+    """An object in a configuration file, whose keys are read with errors that name them."""
 
     def __init__(self, checkpoint: Checkpoint, name: str, parent: Mapping[str, Any], file: str = "config.json") -> None:
         self.name = name
@@ -110,7 +111,7 @@ class Section:
         self.values: Mapping[str, Any] = value
 
     def integer(self, *names: str) -> int:
-        """The first of ``names`` that is there, a positive integer."""
+        """The value of the first key of ``names`` that is there, which must be a positive integer."""
         for name in names:
             value = self.values.get(name)
             if value is not None:
@@ -157,7 +158,7 @@ def read_encoder(checkpoint: Checkpoint, audio: Section) -> EncoderDims:
 
 
 def halved_thrice(frames: int) -> int:
-    """Length after three convolutions of kernel 3, stride 2, padding 1."""
+    """The length that is left of ``frames`` after three convolutions of kernel 3, stride 2 and padding 1."""
     for _ in CONVOLUTIONS:
         frames = (frames - 1) // 2 + 1
     return frames
@@ -166,7 +167,7 @@ def halved_thrice(frames: int) -> int:
 def read_decoder(checkpoint: Checkpoint, text: Section, config: Mapping[str, Any]) -> DecoderDims:
     heads = text.integer("num_attention_heads")
     norm = checkpoint.tensors.get("model.layers.0.self_attn.q_norm.weight")
-    # Never hidden_size / heads: the published ones have 1024 / 16 ≠ 128.
+    # hidden_size / heads would be wrong: published models have 1024 / 16 and heads of 128.
     head_dim = text.values.get("head_dim") or (norm.shape[0] if norm is not None else text.integer("head_dim"))
     if text.values.get("hidden_act", "silu") != "silu":
         raise text.error("hidden_act", f"{text.values['hidden_act']!r} is not 'silu'")
@@ -175,7 +176,7 @@ def read_decoder(checkpoint: Checkpoint, text: Section, config: Mapping[str, Any
     if text.values.get("use_sliding_window", False):
         raise text.error("use_sliding_window", "true is not supported by llama.cpp's arch qwen3")
     rope: Mapping[str, Any] = text.values.get("rope_parameters") or text.values.get("rope_scaling") or {}
-    # All three planes of the multimodal RoPE are equal in this model: it is the plain one.
+    # In this model all three planes of the multimodal RoPE are equal, which makes it the plain one.
     if rope.get("rope_type", rope.get("type", "default")) not in ("default", "mrope"):
         raise text.error("rope_scaling", f"{rope.get('rope_type', rope.get('type'))!r} is not supported")
     theta = text.values.get("rope_theta", rope.get("rope_theta"))
@@ -202,13 +203,14 @@ def read_decoder(checkpoint: Checkpoint, text: Section, config: Mapping[str, Any
         context=text.integer("max_position_embeddings"),
         rope_theta=float(theta),
         epsilon=float(epsilon),
-        # A head that is stored although it is tied is the same matrix a second time.
+        # If the configuration says that the head is tied, a head that is stored is the embedding matrix again.
         tied=tied or bool(claims),
     )
 
 
 def read_aligner(checkpoint: Checkpoint, config: Mapping[str, Any]) -> AlignerDims | None:
-    """The time head of a ForcedAligner: ``classify_num`` in the original layout, a token classifier in the other."""
+    """The dimensions of a ForcedAligner's head, or None for a hearing model. The original layout has them in
+    ``classify_num``, transformers' in the labels of a token classifier."""
     architectures = checkpoint.config.get("architectures") or []
     classes = config.get("classify_num")
     if classes is None and "Qwen3ASRForTokenClassification" in architectures:
@@ -221,7 +223,7 @@ def read_aligner(checkpoint: Checkpoint, config: Mapping[str, Any]) -> AlignerDi
     step = checkpoint.config.get("timestamp_segment_time", config.get("timestamp_segment_time"))
     if step is None and (path := checkpoint.directory / "processor_config.json").exists():
         step = read_json(path).get("timestamp_segment_time")
-    # 80 ms is the default of transformers' Qwen3ASRProcessor, which the file then leaves out.
+    # A file without the key means 80 ms, the default of transformers' Qwen3ASRProcessor.
     return AlignerDims(int(classes), float(step if step is not None else 80) / 1000)
 
 

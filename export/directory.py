@@ -1,4 +1,4 @@
-"""A checkpoint → a model directory: graphs, decoder, tokenizer, mel filters, and the manifest that guards them."""
+"""Writing the model directory of a Qwen3-ASR checkpoint: graphs, decoder, tokenizer, mel filters and manifest."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any
 
 import numpy as np
 
@@ -15,15 +15,12 @@ from engines import manifest
 from engines.integrity import sha256
 from export.checkpoint import Checkpoint, CheckpointError, extras
 from export.decoder import check_quantization, write_decoder
-from export.dims import DecoderDims, Dims
+from export.dims import DecoderDims, Dims, EncoderDims
+from export.known import Part, part, write_part
+from export.names import BODY, CLIP, DECODER, HEAD, MEL, STEM, TOKENIZER, WEIGHTS, Precision, Quantization
+from export.progress import SILENT, Meter
 from export.tokenizer import ALIGNER_NEEDED, NEEDED, write_tokenizer
 from streaming.prompt import QWEN
-
-Precision = Literal["fp32", "fp16", "int8"]
-Quantization = Literal["f32", "f16", "q8_0", "q6_k", "q4_k_m"]
-
-STEM, BODY, CLIP, WEIGHTS = "stem.onnx", "body.onnx", "clip.onnx", "encoder.weights"
-DECODER, TOKENIZER, MEL, HEAD = "decoder.gguf", "tokenizer.json", "mel.npy", "aligner.npy"
 
 
 def write_directory(
@@ -35,11 +32,13 @@ def write_directory(
     decoder: Quantization,
     clip: bool,
     name: str | None,
+    meter: Meter = SILENT,
 ) -> Path:
-    """Write the model directory ``out``, whole or not at all: it is built beside and moved into place.
+    """Write the model directory ``out``, whole or not at all: it is built beside it and moved into place.
 
     Raises:
-        CheckpointError: ``out`` holds something that is no model directory, or the checkpoint cannot be exported so.
+        CheckpointError: ``out`` holds something that is no model directory, or the checkpoint cannot be exported with
+            these options.
     """
     check_quantization(dims.decoder, decoder)
     extra = extras(checkpoint)
@@ -51,16 +50,19 @@ def write_directory(
         if dims.aligner is not None:
             head = checkpoint.tensor("lm_head.weight", dims.aligner.classes, dims.decoder.width)
             np.save(scratch / HEAD, head.astype(np.float16 if encoder != "fp32" else np.float32))
-        write_encoder(checkpoint, dims, scratch, encoder, clip)
+        meter.begin("audio encoder")
+        write_encoder(checkpoint, dims, scratch, encoder, clip=clip, meter=meter)
+        meter.begin("text decoder")
         own_head = not dims.decoder.tied and dims.aligner is None
-        write_decoder(checkpoint, dims.decoder, scratch / DECODER, decoder, name=label, head=own_head)
+        write_decoder(checkpoint, dims.decoder, scratch / DECODER, decoder, name=label, head=own_head, meter=meter)
+        meter.begin("checksums")
         manifest.write(describe(checkpoint, dims, scratch, encoder, decoder, clip, label, extra), scratch)
     return out
 
 
 @contextmanager
 def building(out: Path) -> Iterator[Path]:
-    """An empty directory beside ``out``, which takes its place if nothing is raised.
+    """Give the caller an empty directory beside ``out``, which replaces ``out`` if nothing is raised.
 
     Raises:
         CheckpointError: ``out`` holds something that is no model directory.
@@ -79,29 +81,23 @@ def building(out: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def write_encoder(checkpoint: Checkpoint, dims: Dims, out: Path, precision: Precision, clip: bool) -> None:
-    """Write the graphs and their one weight file; every graph must pass the rules."""
-    import torch
+def encoder_part(dims: EncoderDims, precision: Precision) -> Part:
+    """The part (export/known.py) that an encoder's graphs are: all that their structure depends on."""
+    return part("encoder", dims=dims, precision=precision)
 
-    from export import graphs, rules
-    from export.encoder import Clip, build
-    from export.quantize import WIDE, quantize_graph
 
-    stem, body = build(checkpoint, dims.encoder, half=precision == "fp16")
-    dtype = torch.float16 if precision == "fp16" else torch.float32
-    whole = precision == "int8" and dims.encoder.channels >= WIDE
-    models = {
-        STEM: graphs.stem_graph(stem, dims.encoder, dtype, whole=whole),
-        BODY: graphs.body_graph(body, dims.encoder, dtype),
-    }
-    if clip:
-        models[CLIP] = graphs.clip_graph(Clip(dims.encoder, stem, body), dims.encoder, dtype)
-    with graphs.WeightFile(out / WEIGHTS) as weights:
-        for file, model in models.items():
-            if precision == "int8":
-                quantize_graph(model)
-            rules.check(model, file, window_rows=dims.encoder.window_rows if file == CLIP else None)
-            weights.save(model, out / file)
+def write_encoder(
+    checkpoint: Checkpoint, dims: Dims, out: Path, precision: Precision, *, clip: bool, meter: Meter = SILENT
+) -> None:
+    """Write the encoder's graphs and their common weight file."""
+
+    def trace() -> None:
+        from export.trace import parts
+
+        parts.write(parts.encoder_graphs(checkpoint, dims.encoder, [precision], clip=clip), out, WEIGHTS)
+
+    without = () if clip else (CLIP,)
+    write_part(encoder_part(dims.encoder, precision), checkpoint, out, trace, without=without, meter=meter)
 
 
 def describe(
@@ -114,7 +110,7 @@ def describe(
     name: str,
     extra: Mapping[str, Any],
 ) -> manifest.AsrManifest:
-    """The manifest of what lies in ``out``."""
+    """The manifest of the files in ``out``."""
     encoder, decoder, aligner = dims.encoder, dims.decoder, dims.aligner
     return manifest.AsrManifest(
         format=manifest.FORMAT,
@@ -144,7 +140,7 @@ def describe(
 
 
 def describe_decoder(decoder: DecoderDims, quantization: Quantization) -> manifest.Decoder:
-    """What the manifest says of a decoder."""
+    """The decoder's part of the manifest."""
     return manifest.Decoder(
         file=DECODER,
         quantization=quantization,
@@ -159,7 +155,7 @@ def describe_decoder(decoder: DecoderDims, quantization: Quantization) -> manife
 
 
 def floor(checkpoint: Checkpoint, extra: Mapping[str, Any]) -> manifest.FixedFloor | manifest.ClipFloor:
-    """The mel floor: the official one unless the checkpoint says that it was trained with another."""
+    """The mel floor: the official one, unless the checkpoint says that it was trained with another."""
     value = extra.get("mel_floor")
     if value is None or value.get("kind") == "clip_max":
         return manifest.ClipFloor() if value is None else manifest.ClipFloor(float(value.get("range", 8.0)))
@@ -184,10 +180,11 @@ def blank(checkpoint: Checkpoint, dims: Dims, extra: Mapping[str, Any]) -> int |
 
 
 def languages(checkpoint: Checkpoint) -> tuple[str, ...]:
-    """Codes of ``support_languages``, which are names; the transformers layout drops that key: then all thirty.
+    """The ISO codes of the languages that ``support_languages`` names. The transformers layout lacks that key; all
+    thirty languages of Qwen3-ASR are meant then.
 
     Raises:
-        CheckpointError: a name that is not among the thirty.
+        CheckpointError: a name is not among the thirty.
     """
     codes = {name: code for code, name in QWEN.items()}
     names = checkpoint.config.get("support_languages") or sorted(codes, key=codes.__getitem__)
@@ -197,7 +194,7 @@ def languages(checkpoint: Checkpoint) -> tuple[str, ...]:
 
 
 def licence(checkpoint: Checkpoint, extra: Mapping[str, Any]) -> str:
-    """``hearsay.licence``, else the licence of the model card's front matter, else "unknown"."""
+    """The licence by config.json's ``hearsay.licence``, else by the model card's front matter, else "unknown"."""
     if isinstance(extra.get("licence"), str):
         return extra["licence"]
     card = checkpoint.directory / "README.md"
@@ -214,7 +211,7 @@ def licence(checkpoint: Checkpoint, extra: Mapping[str, Any]) -> str:
 
 
 def describe_file(path: Path) -> manifest.File:
-    """Size and SHA-256."""
+    """The size and SHA-256 of a file, as the manifest lists them."""
     return manifest.File(path.stat().st_size, sha256(path))
 
 
@@ -223,17 +220,3 @@ def umask() -> int:
     current = os.umask(0)
     os.umask(current)
     return current
-
-
-def precision_of(value: str) -> Precision:
-    """Check an ``--encoder`` value."""
-    if value not in get_args(Precision):
-        raise CheckpointError(f"encoder: {value!r} is not one of {', '.join(get_args(Precision))}")
-    return cast(Precision, value)
-
-
-def quantization_of(value: str) -> Quantization:
-    """Check a ``--decoder`` value."""
-    if value not in get_args(Quantization):
-        raise CheckpointError(f"decoder: {value!r} is not one of {', '.join(get_args(Quantization))}")
-    return cast(Quantization, value)

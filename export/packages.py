@@ -1,8 +1,9 @@
-"""The packages that exporting needs, and what is said where they are not installed."""
+"""The packages that exporting needs, and the error where they are not installed."""
 
 import importlib.util
 
-NEEDED = ("torch", "onnx", "onnxscript", "gguf")
+NEEDED = ("torch", "onnx", "onnxscript")
+"""The packages that trace graphs of sizes that were not released."""
 
 
 class ExportUnavailable(RuntimeError):

@@ -1,4 +1,4 @@
-"""The parity table: one row a measurement, with the limit it is held to; and what reports are made of. Printable."""
+"""The parity table, which has a row for each measurement and its limit; and the blocks that reports are made of."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measurement. ``limit`` None: printed only."""
+    """One measurement. A row whose ``limit`` is None is only shown."""
 
     stage: str
     measure: str
@@ -17,7 +17,7 @@ class Row:
 
     @property
     def passed(self) -> bool:
-        """Whether the limit is kept; NaN never keeps one."""
+        """Whether the value keeps the limit. NaN never does."""
         if self.limit is None:
             return True
         return self.value >= self.limit if self.at_least else self.value <= self.limit

@@ -6,4 +6,6 @@ lock() { uv pip compile pyproject.toml --universal --python-version 3.11 --gener
 lock -o requirements/runtime.txt
 lock --extra dev -c requirements/runtime.txt -o requirements/dev.txt
 lock --extra eval -c requirements/runtime.txt -o requirements/eval.txt
-uv pip compile requirements/outside.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate -q -o requirements/outside.txt
+for others in outside home-assistant; do
+  uv pip compile "requirements/$others.in" --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate -q -o "requirements/$others.txt"
+done

@@ -1,1 +1,1 @@
-"""Fun-ASR-Nano checkpoints."""
+"""Exporting Fun-ASR-Nano checkpoints."""

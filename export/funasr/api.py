@@ -1,13 +1,10 @@
-"""What export/api.py calls: importable without torch, onnx or gguf."""
+"""What export/api.py calls for a Fun-ASR-Nano checkpoint. The module can be imported without torch, onnx or gguf."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from export.directory import Precision, Quantization
 from export.funasr.checkpoint import open_funasr
-from export.funasr.dims import FunAsrDims, read_funasr_dims
-from export.funasr.directory import longest_rows, write_funasr
-from export.packages import NEEDED, require
+from export.funasr.dims import FunAsrDims, longest_rows, read_funasr_dims
 from export.table import titled
 
 
@@ -41,24 +38,11 @@ class FunAsrReport:
 
 
 def inspect(checkpoint: Path) -> FunAsrReport:
-    """Every dimension. Needs no torch.
+    """Read every dimension of a checkpoint, without torch.
 
     Raises:
-        CheckpointError: it cannot be read, or its tensors are not what its configuration says.
+        CheckpointError: it cannot be read, or a tensor is missing or has another shape than configured.
     """
     opened = open_funasr(checkpoint)
     sizes = [stored.size for stored in opened.whole.tensors.values()]
     return FunAsrReport(checkpoint, len(sizes), sum(sizes), read_funasr_dims(opened))
-
-
-def run(checkpoint: Path, out: Path, *, encoder: Precision, decoder: Quantization, name: str | None) -> Path:
-    """Export ``checkpoint`` into the model directory ``out`` and return it.
-
-    Raises:
-        CheckpointError: the checkpoint is unusable.
-        ExportUnavailable: torch, onnx or gguf is not installed.
-    """
-    opened = open_funasr(checkpoint)
-    dims = read_funasr_dims(opened)
-    require(*NEEDED, *(() if decoder in ("f32", "f16") else ("llama_cpp",)))
-    return write_funasr(opened, dims, out, encoder=encoder, decoder=decoder, name=name)

@@ -1,7 +1,7 @@
-"""A checkpoint directory, read without torch: config.yaml, model.pt, and the decoder's own directory.
+"""A Fun-ASR-Nano checkpoint directory, read without torch: config.yaml, model.pt, and a directory for the decoder.
 
-Tensors keep their published names, but those of the decoder: ``llm.model.*`` → ``model.*``, ``llm.lm_head.weight`` →
-``lm_head.weight``, as the Qwen3-ASR exporter has them.
+Tensors keep their published names, except that the decoder's lose the prefix ``llm.``, so that they have the same names
+as in a Qwen3-ASR checkpoint.
 """
 
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ LAYOUT = "funasr"
 
 @dataclass(frozen=True, slots=True)
 class FunAsrCheckpoint:
-    """``whole`` is opened at the checkpoint's directory, ``llm`` at that of its decoder's configuration and tokenizer;
-    both hold all tensors."""
+    """An opened checkpoint. ``whole`` has the configuration of the whole model, ``llm`` that of the decoder, in whose
+    directory the tokenizer lies too; both have all tensors."""
 
     whole: Checkpoint
     llm: Checkpoint
 
 
 def is_funasr(directory: Path) -> bool:
-    """Whether the checkpoint is one of FunASR."""
+    """Whether ``directory`` holds a checkpoint of FunASR, which has a config.yaml and no config.json."""
     return (directory / CONFIG).exists() and not (directory / "config.json").exists()
 
 
@@ -55,7 +55,7 @@ def open_funasr(directory: Path) -> FunAsrCheckpoint:
 
 
 def llm_folder(directory: Path, config: dict[str, Any]) -> Path:
-    """Where ``llm_conf.init_param_path`` lies, inside the checkpoint.
+    """The decoder's directory inside the checkpoint, which ``llm_conf.init_param_path`` names.
 
     Raises:
         CheckpointError: the key is missing, or there is no such directory.

@@ -1,4 +1,4 @@
-"""Every dimension, read from the configuration and checked against the tensors."""
+"""The dimensions of a Fun-ASR-Nano checkpoint, read from its configuration and checked against its tensors."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,12 +15,18 @@ SUPPORTED: Mapping[str, str] = {
     "audio_adaptor": "Transformer",
     "frontend": "WavFrontend",
 }
-"""The classes of the published checkpoints."""
+"""The classes of the published checkpoints' parts, the only ones that can be exported."""
+
+
+LONGEST_SECONDS = 30
+"""How long a clip may be: the published code cuts speech into parts of so many seconds before it encodes it (Fun-ASR,
+README: max_single_segment_time)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrontDims:
-    """Kaldi's filter bank, ``stacked`` frames a row, a row each ``step`` frames. ``cmvn``: a file of the checkpoint."""
+    """The front end: Kaldi's filter bank. ``frame_length`` and ``hop`` are in samples; ``stacked`` frames make a row,
+    and a row begins every ``step`` frames. ``cmvn`` is the file of mean and variance, if there is one."""
 
     sample_rate: int
     frame_length: int
@@ -33,8 +39,8 @@ class FrontDims:
 
 @dataclass(frozen=True, slots=True)
 class SenseVoiceDims:
-    """The encoder: ``layers`` blocks, a norm, ``second`` blocks more, a norm. ``kernel``: of the memory block, whose
-    window lies ``shift`` rows to the left of the middle."""
+    """The encoder: ``layers`` blocks and a norm, then ``second`` blocks and a norm. ``kernel`` is the length of the
+    memory block's convolution, whose window is moved ``shift`` rows to the left of the middle."""
 
     inputs: int
     width: int
@@ -48,7 +54,7 @@ class SenseVoiceDims:
 
 @dataclass(frozen=True, slots=True)
 class AdaptorDims:
-    """Two products, ``inner`` wide between them, and ``layers`` blocks of ``width``."""
+    """An adaptor: two linear layers with ``inner`` values between them, then ``layers`` blocks of ``width``."""
 
     inner: int
     width: int
@@ -58,7 +64,8 @@ class AdaptorDims:
 
 @dataclass(frozen=True, slots=True)
 class CtcDims:
-    """The CTC head: an adaptor of its own on the encoder's rows, then ``classes``, of which one is ``blank``."""
+    """The CTC head: an adaptor of its own on the encoder's rows, then a linear layer with ``classes`` outputs, of which
+    ``blank`` is the blank."""
 
     adaptor: AdaptorDims
     classes: int
@@ -69,8 +76,9 @@ class CtcDims:
 class FunAsrDims:
     """All of a checkpoint's dimensions.
 
-    ``halvings``: only the first ⌈rows / 2^halvings⌉ of the adaptor's rows go into the decoder. ``system``, ``think``:
-    the prompt has a system turn; the answer may begin with thoughts, so no empty ones are put before it.
+    Only the first ⌈rows / 2^halvings⌉ of the adaptor's rows go into the decoder. ``system`` tells whether the prompt
+    has a system turn. ``think`` tells whether the answer may begin with thoughts; if not, the prompt ends with empty
+    ones.
     """
 
     front: FrontDims
@@ -96,7 +104,7 @@ def read_funasr_dims(checkpoint: FunAsrCheckpoint) -> FunAsrDims:
     front = read_front(Section(whole, "frontend_conf", config, CONFIG))
     encoder = read_encoder(Section(whole, "audio_encoder_conf", config, CONFIG), front)
     section = Section(whole, "audio_adaptor_conf", config, CONFIG)
-    # The published base has everything in one object without a name.
+    # The decoder's config.json is one object, so its section has no name.
     decoder = read_decoder(checkpoint.llm, Section(checkpoint.llm, "", checkpoint.llm.config), {})
     adaptor = replace(read_adaptor(section), width=decoder.width)
     data: Any = config.get("dataset_conf") or {}
@@ -113,7 +121,7 @@ def read_funasr_dims(checkpoint: FunAsrCheckpoint) -> FunAsrDims:
     expected = dict(encoder_shapes(dims)) | dict(decoder_shapes(decoder, None))
     held = whole
     if dims.ctc is None:
-        # A head that is not whole is left out, as the official code leaves it out.
+        # A head of which tensors are missing is left out, as in the official code.
         kept = {name: stored for name, stored in whole.tensors.items() if not name.startswith(("ctc_decoder.", "ctc."))}
         held = replace(whole, tensors=kept)
     hold_tensors(held, expected)
@@ -174,7 +182,7 @@ def read_adaptor(section: Section) -> AdaptorDims:
 
 
 def read_ctc(checkpoint: FunAsrCheckpoint, encoder: SenseVoiceDims) -> CtcDims | None:
-    """The CTC head, None where the configuration or the weights have none, or not all of it."""
+    """The CTC head's dimensions, or None if the configuration names none or tensors of it are missing."""
     whole, config = checkpoint.whole, checkpoint.whole.config
     if str(config.get("ctc_decoder")) != "Transformer":
         return None
@@ -190,7 +198,7 @@ def read_ctc(checkpoint: FunAsrCheckpoint, encoder: SenseVoiceDims) -> CtcDims |
 
 
 def whole_number(section: Section, name: str, default: int) -> int:
-    """A key that may be missing or 0."""
+    """The value of a key that may be missing or 0."""
     value = section.values.get(name, default)
     if value == 0 and not isinstance(value, bool):
         return 0
@@ -208,7 +216,7 @@ def norm(name: str, width: int) -> Shapes:
 
 
 def blocks(dims: SenseVoiceDims) -> Iterator[tuple[str, int]]:
-    """Prefix and input width of every block of the encoder, in order."""
+    """The prefix of its tensors' names and the input width of every block of the encoder, in order."""
     yield "audio_encoder.encoders0.0.", dims.inputs
     yield from ((f"audio_encoder.encoders.{index}.", dims.width) for index in range(dims.layers - 1))
     yield from ((f"audio_encoder.tp_encoders.{index}.", dims.width) for index in range(dims.second))
@@ -248,3 +256,9 @@ def adaptor_shapes(prefix: str, dims: AdaptorDims, inputs: int) -> Shapes:
 def ctc_shapes(dims: CtcDims, inputs: int) -> Shapes:
     yield from adaptor_shapes("ctc_decoder.", dims.adaptor, inputs)
     yield from linear("ctc.ctc_lo", dims.classes, dims.adaptor.width)
+
+
+def longest_rows(dims: FunAsrDims) -> int:
+    """How many rows the longest clip has."""
+    front = dims.front
+    return LONGEST_SECONDS * front.sample_rate // (front.hop * front.step)

@@ -1,4 +1,4 @@
-"""Fun-ASR-Nano → a model directory."""
+"""Writing the model directory of a Fun-ASR-Nano checkpoint."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,37 +9,25 @@ import numpy as np
 from engines import manifest
 from export.checkpoint import Checkpoint, CheckpointError, extras
 from export.decoder import check_quantization, write_decoder
-from export.directory import (
-    BODY,
-    DECODER,
-    MEL,
-    TOKENIZER,
-    WEIGHTS,
-    Precision,
-    Quantization,
-    building,
-    describe_decoder,
-    describe_file,
-    licence,
-)
+from export.directory import building, describe_decoder, describe_file, licence
 from export.funasr.checkpoint import CONFIG, FunAsrCheckpoint
-from export.funasr.dims import FunAsrDims
+from export.funasr.dims import FunAsrDims, longest_rows
 from export.funasr.front import kaldi_filters, n_fft, read_cmvn
+from export.known import Part, part, write_part
+from export.names import BODY, DECODER, MEL, TOKENIZER, WEIGHTS, Precision, Quantization
+from export.progress import SILENT, Meter
 from export.tokenizer import write_tokenizer
 
 CMVN = "cmvn.npy"
 NEEDED = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
-"""Tokens without which no prompt can be written."""
-
-LONGEST_SECONDS = 30
-"""What the published code cuts speech into before it is encoded (Fun-ASR, README: max_single_segment_time)."""
+"""The special tokens of the prompt."""
 
 NANO = ("zh", "en", "ja")
 MULTILINGUAL = (
     "zh", "en", "yue", "ja", "ko", "vi", "id", "th", "ms", "fil", "ar", "hi", "bg", "hr", "cs", "da", "nl", "et", "fi",
     "el", "hu", "ga", "lv", "lt", "mt", "pl", "pt", "ro", "sk", "sl", "sv",
 )  # fmt: skip
-"""What Fun-ASR-Nano and Fun-ASR-MLT-Nano hear (Fun-ASR, README); their configurations do not say."""
+"""The languages of Fun-ASR-Nano and of Fun-ASR-MLT-Nano (Fun-ASR, README), which their configurations do not name."""
 
 
 def write_funasr(
@@ -50,6 +38,7 @@ def write_funasr(
     encoder: Precision,
     decoder: Quantization,
     name: str | None,
+    meter: Meter = SILENT,
 ) -> Path:
     """Write the model directory ``out``, whole or not at all.
 
@@ -66,39 +55,33 @@ def write_funasr(
         if dims.front.cmvn is not None:
             path = whole.directory / Path(dims.front.cmvn).name
             np.save(scratch / CMVN, read_cmvn(path, dims.encoder.inputs))
-        write_encoder(checkpoint, dims, scratch, encoder)
-        write_decoder(whole, dims.decoder, scratch / DECODER, decoder, name=label, head=not dims.decoder.tied)
+        meter.begin("audio encoder")
+        write_encoder(checkpoint, dims, scratch, encoder, meter)
+        meter.begin("text decoder")
+        own_head = not dims.decoder.tied
+        write_decoder(whole, dims.decoder, scratch / DECODER, decoder, name=label, head=own_head, meter=meter)
+        meter.begin("checksums")
         manifest.write(describe(whole, dims, scratch, encoder, decoder, label, extra), scratch)
     return out
 
 
-def write_encoder(checkpoint: FunAsrCheckpoint, dims: FunAsrDims, out: Path, precision: Precision) -> None:
-    """Write the graph and its weights; it must pass the rules."""
-    import torch
-
-    from export import graphs, rules
-    from export.funasr.encoder import build
-    from export.quantize import quantize_graph
-
-    half = precision == "fp16"
-    model = graphs.whole_graph(
-        build(checkpoint, dims, half),
-        dims.encoder.inputs,
-        longest_rows(dims),
-        torch.float16 if half else torch.float32,
-        ctc=dims.ctc is not None,
-    )
-    if precision == "int8":
-        quantize_graph(model)
-    rules.check(model, BODY)
-    with graphs.WeightFile(out / WEIGHTS) as weights:
-        weights.save(model, out / BODY)
+def encoder_part(dims: FunAsrDims, precision: Precision) -> Part:
+    """The part (export/known.py) that the encoder's graph is: all that its structure depends on."""
+    values = {"encoder": dims.encoder, "adaptor": dims.adaptor, "ctc": dims.ctc, "longest": longest_rows(dims)}
+    return part("fun-asr", precision=precision, **values)
 
 
-def longest_rows(dims: FunAsrDims) -> int:
-    """Rows of the longest clip."""
-    front = dims.front
-    return LONGEST_SECONDS * front.sample_rate // (front.hop * front.step)
+def write_encoder(
+    checkpoint: FunAsrCheckpoint, dims: FunAsrDims, out: Path, precision: Precision, meter: Meter = SILENT
+) -> None:
+    """Write the encoder's graph and its weights."""
+
+    def trace() -> None:
+        from export.trace import parts
+
+        parts.write(parts.funasr_graphs(checkpoint, dims, [precision]), out, WEIGHTS)
+
+    write_part(encoder_part(dims, precision), checkpoint.whole, out, trace, meter=meter)
 
 
 def describe(
@@ -110,7 +93,7 @@ def describe(
     name: str,
     extra: Mapping[str, Any],
 ) -> manifest.AsrManifest:
-    """The manifest of what lies in ``out``."""
+    """The manifest of the files in ``out``."""
     front, encoder = dims.front, dims.encoder
     blank = own_blank(checkpoint, dims, extra)
     energy_floor = manifest.FixedFloor(float(np.log10(np.finfo(np.float32).eps)))
@@ -150,8 +133,8 @@ def describe(
 
 
 def own_blank(checkpoint: Checkpoint, dims: FunAsrDims, extra: Mapping[str, Any]) -> int | None:
-    """The blank of a CTC head whose other classes are the decoder's tokens, which ``hearsay.ctc.blank`` says of our own
-    models; the published configuration has another tokenizer for that head."""
+    """The blank of a CTC head whose other classes are the decoder's tokens. Only our own models have such a head, and
+    name its blank in ``hearsay.ctc.blank``; published ones have another tokenizer for it, and the result is None."""
     value = extra.get("ctc", {}).get("blank")
     if value is None or dims.ctc is None:
         return None
@@ -164,7 +147,8 @@ def own_blank(checkpoint: Checkpoint, dims: FunAsrDims, extra: Mapping[str, Any]
 
 
 def languages(checkpoint: Checkpoint, extra: Mapping[str, Any]) -> tuple[str, ...]:
-    """``hearsay.languages``, else those of the published model that the directory's name tells."""
+    """The languages that ``hearsay.languages`` names, else those of the published model that the directory is named
+    after."""
     if isinstance(found := extra.get("languages"), list):
         return tuple(map(str, found))
     return MULTILINGUAL if "mlt" in checkpoint.directory.resolve().name.lower() else NANO

@@ -1,4 +1,4 @@
-"""Kaldi's mel filters. And the mean and variance that some checkpoints bring."""
+"""Kaldi's mel filters, and the mean and variance that some checkpoints have."""
 
 from pathlib import Path
 
@@ -9,16 +9,18 @@ from export.checkpoint import CheckpointError
 from export.funasr.dims import FrontDims
 
 LOW_HZ = 20.0
-"""The lowest edge; the highest is the Nyquist frequency (Kaldi's defaults, which funasr's WavFrontend keeps)."""
+"""The lowest frequency of the filters. The highest is the Nyquist frequency. Both are Kaldi's defaults, which funasr's
+WavFrontend keeps."""
 
 
 def n_fft(front: FrontDims) -> int:
-    """The least power of two that holds a frame."""
+    """The length of the Fourier transform: the least power of two that is not shorter than a frame."""
     return 1 << (front.frame_length - 1).bit_length()
 
 
 def kaldi_filters(front: FrontDims) -> NDArray[np.float32]:
-    """Filters float32 [bins, n_fft // 2 + 1], triangular in mel = 1127 · ln(1 + Hz / 700); the last column is 0."""
+    """The filters, float32 [bins, n_fft // 2 + 1], which are triangles on the scale mel = 1127 · ln(1 + Hz / 700). The
+    last column, the Nyquist frequency, is 0, as in Kaldi."""
     count = n_fft(front)
 
     def mel(hertz: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -33,10 +35,10 @@ def kaldi_filters(front: FrontDims) -> NDArray[np.float32]:
 
 
 def read_cmvn(file: Path, width: int) -> NDArray[np.float32]:
-    """Shift and scale float32 [2, width] of a file of Kaldi's nnet1 (``am.mvn``).
+    """Read shift and scale, float32 [2, width], from a file of Kaldi's nnet1 (``am.mvn``).
 
     Raises:
-        CheckpointError: no such file, or not of that shape.
+        CheckpointError: there is no such file, or its values have another shape.
     """
     try:
         lines = [line.split() for line in file.read_text(encoding="utf-8").splitlines()]

@@ -1,8 +1,8 @@
-"""The tensors of a ``model.pt``, found without torch.
+"""Finding the tensors in a ``model.pt`` without torch.
 
-A file of ``torch.save`` is a zip archive of stored members: ``data.pkl`` describes the tensors, each storage is a
-member of its own. A pickle may call anything, so this one is given nothing but the few names that tensors are made of;
-whatever else it asks for is refused.
+A file of ``torch.save`` is a zip archive whose members are not compressed: ``data.pkl`` describes the tensors, and each
+storage is a member of its own. Since loading a pickle can call any function, the reader here knows only the few names
+that tensors are made of, and refuses a pickle that asks for another.
 """
 
 import pickle
@@ -15,18 +15,20 @@ from typing import Any
 from export.checkpoint import CheckpointError, Stored
 
 DTYPES = {"FloatStorage": "F32", "HalfStorage": "F16", "BFloat16Storage": "BF16", "LongStorage": "I64"}
+"""torch's storage classes, with the names of their dtypes in the safetensors format."""
 SIZES = {"F32": 4, "F16": 2, "BF16": 2, "I64": 8}
+"""How many bytes a value has in each dtype."""
 WRAPPERS = ("state_dict", "model_state_dict", "model")
-"""Keys under which training writes the tensors (funasr, models/fun_asr_nano/checkpoint_utils.py)."""
+"""The keys under which training programs store the tensors (funasr, models/fun_asr_nano/checkpoint_utils.py)."""
 MALFORMED = (AttributeError, TypeError, ValueError)
-"""What a pickle of other shapes than torch's leads to."""
+"""The errors that a pickle with another structure than torch's leads to."""
 LOCAL_HEADER = 30
-"""Bytes of a zip member's own header before its name."""
+"""How many bytes the local header of a zip member has before the member's name (the ZIP format, 4.3.7)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A storage: its member's key and the dtype name of the safetensors format."""
+    """A storage: the key of its member in the archive, and its dtype by the name of the safetensors format."""
 
     key: str
     dtype: str
@@ -34,7 +36,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor as the pickle describes it, ``offset`` in values."""
+    """A tensor as the pickle describes it; ``offset`` and ``strides`` count values."""
 
     storage: Storage
     offset: int
@@ -43,17 +45,17 @@ class Tensor:
 
 
 def tensor(storage: Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> Tensor:
-    """What ``torch._utils._rebuild_tensor_v2`` is called with."""
+    """Stands in for ``torch._utils._rebuild_tensor_v2``, which the pickle calls with these arguments."""
     return Tensor(storage, offset, tuple(shape), tuple(strides))
 
 
 def parameter(value: Tensor, *_: Any) -> Tensor:
-    """What ``torch._utils._rebuild_parameter`` is called with."""
+    """Stands in for ``torch._utils._rebuild_parameter``, which the pickle calls with a tensor."""
     return value
 
 
 class Reader(pickle.Unpickler):
-    """Reads descriptions of tensors and containers of them, nothing else."""
+    """A reader of pickles that accepts descriptions of tensors and containers of them, and nothing else."""
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
         known: dict[tuple[str, str], Any] = {
@@ -75,10 +77,10 @@ class Reader(pickle.Unpickler):
 
 
 def read_tensors(file: Path) -> dict[str, Stored]:
-    """Where every tensor of ``file`` lies, under the names it gives them (without ``module.``).
+    """Where every tensor of ``file`` lies, under its own names without the prefix ``module.``.
 
     Raises:
-        CheckpointError: no such file, not one of ``torch.save``, or it holds more than tensors.
+        CheckpointError: there is no such file, ``torch.save`` did not write it, or it holds more than tensors.
     """
     try:
         with zipfile.ZipFile(file) as archive:
@@ -99,7 +101,7 @@ def read_tensors(file: Path) -> dict[str, Stored]:
 
 
 def stored(file: Path, raw: Any, name: str, value: Tensor, members: dict[str, zipfile.ZipInfo]) -> Stored:
-    """Where ``value`` lies.
+    """Where the tensor ``value`` lies in ``file``.
 
     Raises:
         CheckpointError: it is compressed, cut off or not contiguous.

@@ -1,11 +1,10 @@
-"""What the command line calls for a speaking model: inspect, run. Importable without torch, onnx or gguf."""
+"""What the command line calls for a speaking model: inspect and run. The module can be imported without torch, onnx or
+gguf."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from export.decoder import check_quantization
-from export.directory import Precision, Quantization
-from export.packages import NEEDED, require
+from export.names import Precision, Quantization
 from export.table import titled
 from export.tts.checkpoint import open_tts
 from export.tts.dims import TtsDims, read_tts_dims
@@ -48,10 +47,11 @@ def _product(shape: tuple[int, ...]) -> int:
 
 
 def inspect(checkpoint: Path) -> TtsReport:
-    """Every dimension and state of a checkpoint. Needs no torch.
+    """Read every dimension and state of a checkpoint, without torch.
 
     Raises:
-        CheckpointError: not a Qwen3-TTS-12Hz checkpoint, or a tensor missing or of another shape than configured.
+        CheckpointError: it is no Qwen3-TTS-12Hz checkpoint, or a tensor is missing or has another shape than
+            configured.
     """
     opened = open_tts(checkpoint)
     dims = read_tts_dims(opened)
@@ -63,17 +63,13 @@ def run(checkpoint: Path, out: Path, *, codec: Precision, decoder: Quantization,
     """Export ``checkpoint`` into the model directory ``out`` and return it.
 
     Args:
-        codec: precision of the codec's graph.
-        decoder: format of talker and code predictor. With f32 the tables of rows are float32 too.
-        name: the model's name in the manifest; else the checkpoint's own, else that of ``out``.
+        codec: the precision of the codec's graph.
+        decoder: the format of talker and code predictor. With f32 the tables of rows are float32 too, else float16.
+        name: the model's name in the manifest; by default the checkpoint's own, else that of ``out``.
 
     Raises:
-        CheckpointError: the checkpoint is unusable; names the field or tensor.
-        ExportUnavailable: torch, onnx or gguf is not installed.
+        CheckpointError: the checkpoint is unusable; the message names the field or tensor.
+        ExportUnavailable: the dimensions are no released model's, and torch is not installed.
     """
     opened = open_tts(checkpoint)
-    dims = read_tts_dims(opened)
-    check_quantization(dims.talker, decoder)
-    check_quantization(dims.predictor, decoder)
-    require(*NEEDED, *(() if decoder in ("f32", "f16") else ("llama_cpp",)))
-    return write_tts(opened, dims, out, codec=codec, decoder=decoder, name=name)
+    return write_tts(opened, read_tts_dims(opened), out, codec=codec, decoder=decoder, name=name)

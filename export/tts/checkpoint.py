@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from export.checkpoint import Checkpoint, CheckpointError, read_headers, read_json
+from export.mlx import unpacked
 
 CODEC = "speech_tokenizer"
 MODEL_TYPE, CODEC_TYPE = "qwen3_tts", "qwen3_tts_tokenizer_12hz"
@@ -18,7 +19,7 @@ MODEL_TYPE, CODEC_TYPE = "qwen3_tts", "qwen3_tts_tokenizer_12hz"
 
 @dataclass(frozen=True, slots=True)
 class TtsCheckpoint:
-    """An opened checkpoint: ``model`` (talker, predictor, speaker encoder) and ``codec``."""
+    """An opened checkpoint: ``model`` has talker, code predictor and speaker encoder, ``codec`` the codec."""
 
     model: Checkpoint
     codec: Checkpoint
@@ -28,7 +29,8 @@ def open_tts(directory: Path) -> TtsCheckpoint:
     """Open a Qwen3-TTS-12Hz checkpoint directory.
 
     Raises:
-        CheckpointError: no config.json or weights in it or in ``speech_tokenizer``, or another kind of model.
+        CheckpointError: ``directory`` or its ``speech_tokenizer`` has no config.json or no weights, or it is another
+            kind of model.
     """
     model = open_part(directory, MODEL_TYPE)
     kind = model.config.get("tokenizer_type", CODEC_TYPE)
@@ -40,17 +42,18 @@ def open_tts(directory: Path) -> TtsCheckpoint:
 
 
 def open_part(directory: Path, kind: str) -> Checkpoint:
-    """A config.json of model type ``kind`` and the tensors beside it, names as published."""
+    """Open the part of a checkpoint in ``directory``, whose config.json must have the model type ``kind``. Its tensors
+    keep their published names."""
     config = read_json(directory / "config.json")
     if config.get("model_type") != kind:
         raise CheckpointError(f"{directory}/config.json: model_type is {config.get('model_type')!r}, not {kind!r}")
-    return Checkpoint(directory, "tts", config, read_headers(directory))
+    return Checkpoint(directory, "tts", config, unpacked(read_headers(directory), config))
 
 
 def view(checkpoint: Checkpoint, names: Mapping[str, str]) -> Checkpoint:
-    """``checkpoint`` with some tensors under other names: ``names`` maps published prefixes to those of the view.
+    """``checkpoint`` with tensors under other names: ``names`` maps published prefixes to those of the view.
 
-    The longest prefix counts; what none of them covers is left out.
+    Of several prefixes that fit, the longest counts. Tensors with no such prefix are left out.
     """
     order = sorted(names, key=len, reverse=True)
     tensors = {

@@ -1,4 +1,4 @@
-"""Every dimension of the codec's decoder, read from its configuration and checked against its tensors."""
+"""The dimensions of the codec's decoder, read from its configuration and checked against its tensors."""
 
 import math
 from collections.abc import Iterator
@@ -8,23 +8,24 @@ from export.checkpoint import Checkpoint
 from export.dims import Section
 
 PRE_KERNEL, KERNEL = 3, 7
-"""Kernels of the convolution after the codebooks and of all later ones (modeling_qwen3_tts_tokenizer_v2.py:846-877)."""
+"""The lengths of the convolution's kernel after the codebooks and of all later ones
+(modeling_qwen3_tts_tokenizer_v2.py:846-877)."""
 DILATIONS = (1, 3, 9)
-"""Of the three residual units of an upsampling block (modeling_qwen3_tts_tokenizer_v2.py:655)."""
+"""The dilations of the three residual units of an upsampling block (modeling_qwen3_tts_tokenizer_v2.py:655)."""
 
 Shapes = Iterator[tuple[str, tuple[int, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
 class CodecDims:
-    """The codec's decoder."""
+    """The dimensions of the codec's decoder."""
 
     codebooks: int
     entries: int
-    """Per codebook."""
+    """How many entries each codebook has."""
     entry_width: int
     code_width: int
-    """Rows out of the codebooks, both groups projected and added."""
+    """The width of the rows that come out of the codebooks, semantic and acoustic ones projected and added."""
     latent: int
     width: int
     layers: int
@@ -33,25 +34,25 @@ class CodecDims:
     head_dim: int
     ffn: int
     window: int
-    """Frames a query sees, itself included; the KV state keeps one less."""
+    """How many frames a query of the transformer sees, its own included. The KV state keeps one less."""
     rope_theta: float
     epsilon: float
     ratios: tuple[int, ...]
-    """Factors of the upsampling between transformer and wave decoder."""
+    """The factors of the upsampling between transformer and wave decoder."""
     rates: tuple[int, ...]
-    """Factors of the wave decoder's blocks."""
+    """The factors by which the wave decoder's blocks upsample."""
     channels: int
-    """At the head of the wave decoder; halved by every block."""
+    """How many channels the wave decoder begins with; every block halves them."""
     sample_rate: int
 
     @property
     def frame_samples(self) -> int:
-        """Samples a frame."""
+        """How many samples a frame becomes."""
         return math.prod(self.ratios) * math.prod(self.rates)
 
 
 def number(part: Section, name: str) -> float:
-    """A positive number of ``part``."""
+    """The value of key ``name`` of ``part``, which must be a positive number."""
     value = part.values.get(name)
     if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
         raise part.error(name, "missing" if value is None else f"{value!r} is no positive number")
@@ -59,7 +60,7 @@ def number(part: Section, name: str) -> float:
 
 
 def read_codec_dims(codec: Checkpoint) -> CodecDims:
-    """The codec decoder's dimensions, every tensor of it checked.
+    """Read the dimensions of the codec's decoder and check every tensor of it.
 
     Raises:
         CheckpointError: as ``read_tts_dims``.
@@ -67,7 +68,7 @@ def read_codec_dims(codec: Checkpoint) -> CodecDims:
     part = Section(codec, "decoder_config", codec.config)
     heads, width = part.integer("num_attention_heads"), part.integer("hidden_size")
     query = codec.tensors.get("decoder.pre_transformer.layers.0.self_attn.q_proj.weight")
-    # 512 / 16 is not the published 64: the weight decides.
+    # hidden_size / heads would be wrong: published models have 512 / 16 and heads of 64.
     head_dim = query.shape[0] // heads if query is not None else part.integer("head_dim")
     for key, supported in (("hidden_act", "silu"), ("attention_bias", False)):
         if part.values.get(key, supported) != supported:
@@ -108,7 +109,7 @@ def read_codec_dims(codec: Checkpoint) -> CodecDims:
 
 
 def factors(part: Section, name: str) -> tuple[int, ...]:
-    """A list of positive integers of ``part``."""
+    """The value of key ``name`` of ``part``, which must be a list of positive integers."""
     value = part.values.get(name)
     if not isinstance(value, list) or not value or not all(isinstance(item, int) and item > 0 for item in value):
         raise part.error(name, "missing" if value is None else f"{value!r} is no list of positive integers")
@@ -164,7 +165,7 @@ def snake(prefix: str, channels: int) -> Shapes:
 
 
 def transformer_shapes(dims: CodecDims) -> Shapes:
-    """The transformer between the codebooks and the upsampling."""
+    """The tensors of the transformer between the codebooks and the upsampling."""
     prefix = "decoder.pre_transformer."
     queries, keys = dims.heads * dims.head_dim, dims.kv_heads * dims.head_dim
     for name, out, inputs in (("input_proj", dims.width, dims.latent), ("output_proj", dims.latent, dims.width)):

@@ -1,4 +1,4 @@
-"""The manifest of an exported speaking model, out of the checkpoint's configuration and what was written."""
+"""The manifest of an exported speaking model, made from the checkpoint's configuration and the files written."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,22 +9,22 @@ import msgspec
 from engines import manifest
 from export.checkpoint import Checkpoint, CheckpointError, read_json
 from export.dims import DecoderDims
-from export.directory import Precision, Quantization, describe_file, licence
+from export.directory import describe_file, licence
+from export.names import CODEC, CODEC_ENCODER, FRAME, SPEAKER_ENCODER, SPEAKER_MEL, TOKENIZER, Precision, Quantization
 from export.tts import talker
 from export.tts.checkpoint import TtsCheckpoint, section
+from export.tts.cloning_dims import HOP, N_FFT
 from export.tts.dims import TtsDims
+from export.tts.sounds import pronunciation
 from export.tts.state import states
 from streaming.prompt import QWEN
 
-CODEC, TOKENIZER = "codec_decoder.onnx", "tokenizer.json"
-CODEC_ENCODER, SPEAKER_ENCODER = "codec_encoder.onnx", "speaker_encoder.onnx"
-SPEAKER_MEL = "speaker_mel.npy"
-NEEDED = ("<|im_start|>", "<|im_end|>")
-"""Tokens without which no prompt can be written."""
 ROLE = "<|im_start|>assistant\n"
-"""What every prompt begins with; the official code takes it for three tokens (modeling_qwen3_tts.py:2157)."""
+"""The text that every prompt begins with. The official code relies on it being three tokens
+(modeling_qwen3_tts.py:2157)."""
 
 VARIANTS = ("base", "custom_voice", "voice_design")
+"""The kinds of checkpoints: for cloning voices, with preset voices, and with voices by description."""
 SAMPLING = {
     "temperature": "temperature",
     "top_k": "top_k",
@@ -35,26 +35,26 @@ SAMPLING = {
     "subtalker_top_p": "predictor_top_p",
     "max_new_tokens": "max_frames",
 }
-"""Keys of generation_config.json → fields of the manifest."""
+"""The keys of generation_config.json, with the manifest's fields for them."""
 
 
 def clones(checkpoint: TtsCheckpoint) -> bool:
-    """Whether the checkpoint has what cloning a voice needs (Base has)."""
+    """Whether the checkpoint can clone a voice, for which it needs a speaker encoder. Base checkpoints have one."""
     return "speaker_encoder.fc.weight" in checkpoint.model.tensors
 
 
 def encodes(checkpoint: TtsCheckpoint) -> bool:
-    """Whether the codec has its encoder, which cloning by a recording with its text needs (Base has)."""
+    """Whether the codec has an encoder, which cloning by a recording and its text needs. Base checkpoints have one."""
     return any(name.startswith("encoder.") for name in checkpoint.codec.tensors)
 
 
 def speaker_bins(model: Checkpoint) -> int:
-    """Mel bins that the speaker encoder takes."""
+    """How many mel bins the speaker encoder takes."""
     return model.tensors["speaker_encoder.blocks.0.conv.weight"].shape[1]
 
 
 def speaker_rate(model: Checkpoint) -> int:
-    """The sample rate of its audio; 24 kHz is the class's default."""
+    """The sample rate in Hz of the speaker encoder's audio; 24 kHz is the default of the official class."""
     return int((model.config.get("speaker_encoder_config") or {}).get("sample_rate", 24000))
 
 
@@ -67,7 +67,7 @@ def describe(
     name: str,
     extra: Mapping[str, Any],
 ) -> manifest.TtsManifest:
-    """The manifest of what lies in ``out``."""
+    """The manifest of the files in ``out``."""
     model = checkpoint.model
     variant = model.config.get("tts_model_type")
     if variant not in VARIANTS:
@@ -94,7 +94,7 @@ def describe(
             heads=talker.HEADS,
             weight=talker.WEIGHT if dims.projected else None,
             bias=talker.BIAS if dims.projected else None,
-            graph=talker.FRAME if (out / talker.FRAME).exists() else None,
+            graph=FRAME if (out / FRAME).exists() else None,
         ),
         text_rows=talker.TEXT_ROWS,
         code_rows=talker.CODE_ROWS,
@@ -113,7 +113,7 @@ def describe(
         language_ids=language_ids,
         layouts=tuple(extra.get("layouts", ("stream",) if extra else ("stream", "whole"))),
         instructions=bool(extra.get("instructions", instructions and not extra)),
-        text=text_rules(extra),
+        text=text_rules(model, extra),
         **cloning_of(checkpoint, dims),
         sampling=sampling(model),
         files={path.name: describe_file(path) for path in sorted(out.iterdir())},
@@ -122,11 +122,9 @@ def describe(
 
 
 def cloning_of(checkpoint: TtsCheckpoint, dims: TtsDims) -> dict[str, Any]:
-    """The manifest's fields for cloning; none where the checkpoint cannot."""
+    """The manifest's fields for cloning; empty if the checkpoint cannot clone."""
     if not clones(checkpoint):
         return {}
-    from export.tts.speaker_encoder import HOP, N_FFT
-
     rate, bins = speaker_rate(checkpoint.model), speaker_bins(checkpoint.model)
     found: dict[str, Any] = {
         "speaker_encoder": manifest.SpeakerEncoder(SPEAKER_ENCODER, SPEAKER_MEL, rate, N_FFT, HOP, bins)
@@ -138,7 +136,7 @@ def cloning_of(checkpoint: TtsCheckpoint, dims: TtsDims) -> dict[str, Any]:
 
 
 def predictor_rows(dims: TtsDims) -> str | None:
-    """The file of the rows that go into the predictor."""
+    """The file of the rows that go into the predictor; None if the runtime projects them itself."""
     if not dims.projected:
         return talker.CODE_ROWS
     return talker.PREDICTOR_ROWS if talker.projects(dims) else None
@@ -159,13 +157,14 @@ def decoder_of(dims: DecoderDims, file: str, quantization: Quantization, vocabul
 
 
 def languages(model: Checkpoint) -> dict[str, int]:
-    """``codec_language_id`` by ISO code; what is no language of that list (a dialect) keeps its name."""
+    """The ids in ``codec_language_id`` by the languages' ISO codes; a dialect keeps its name."""
     codes = {name.lower(): code for code, name in QWEN.items()}
     return {codes.get(name, name): identity for name, identity in ids(model, "codec_language_id").items()}
 
 
-def text_rules(extra: Mapping[str, Any]) -> manifest.TextRules:
-    """``hearsay.text``: the characters that a small model was trained on; official checkpoints take any text."""
+def text_rules(model: Checkpoint, extra: Mapping[str, Any]) -> manifest.TextRules:
+    """The rules for text in ``hearsay.text``, by which our own small models tell what they were trained on. Official
+    checkpoints take any text."""
     text = extra.get("text")
     if not isinstance(text, dict):
         return manifest.TextRules()
@@ -173,13 +172,14 @@ def text_rules(extra: Mapping[str, Any]) -> manifest.TextRules:
         alphabet=text.get("alphabet"),
         marks=text.get("marks", ""),
         ends=text.get("ends", ""),
-        longest=text.get("longest", 120),  # small models were trained on up to 190, and skip less in what is shorter
+        longest=text.get("longest", 120),  # Small models were trained on up to 190, and skip fewer words in less.
         clause=text.get("clause", 40),
+        sounds=pronunciation(model, extra),
     )
 
 
 def ids(model: Checkpoint, key: str) -> Mapping[str, Any]:
-    """An object of ``talker_config``, empty if it is not there."""
+    """The object ``key`` of ``talker_config``; empty if it is not there."""
     value = section(model, "talker_config").get(key) or {}
     if not isinstance(value, dict):
         raise CheckpointError(f"{model.directory}/config.json: talker_config.{key}: no object")
@@ -187,7 +187,7 @@ def ids(model: Checkpoint, key: str) -> Mapping[str, Any]:
 
 
 def voices(model: Checkpoint, dims: TtsDims, language_ids: Mapping[str, int]) -> dict[str, manifest.Voice]:
-    """The preset speakers."""
+    """The preset voices."""
     dialects = ids(model, "spk_is_dialect")
     found: dict[str, manifest.Voice] = {}
     for name, identity in ids(model, "spk_id").items():
@@ -205,10 +205,10 @@ def voices(model: Checkpoint, dims: TtsDims, language_ids: Mapping[str, int]) ->
 
 
 def tokens(model: Checkpoint, dims: TtsDims, tokenizer: Path) -> manifest.TtsTokens:
-    """Special ids, each within its table.
+    """The special ids, each checked against the size of its table.
 
     Raises:
-        CheckpointError: an id is missing or outside, or the tokenizer does not make three tokens of the role.
+        CheckpointError: an id is missing or outside its table, or the role is not three tokens.
     """
     from tokenizers import Tokenizer
 
@@ -252,10 +252,11 @@ def tokens(model: Checkpoint, dims: TtsDims, tokenizer: Path) -> manifest.TtsTok
 
 
 def sampling(model: Checkpoint) -> manifest.TtsSampling:
-    """generation_config.json over the official code's defaults (qwen3_tts_model.py:319-330).
+    """How codes are drawn: by generation_config.json, else by the official code's defaults
+    (qwen3_tts_model.py:319-330).
 
     Raises:
-        CheckpointError: a number is none, or outside its range; names it as the manifest does.
+        CheckpointError: a value is no number, or outside its range; the message names the manifest's field.
     """
     path = model.directory / "generation_config.json"
     values = read_json(path) if path.exists() else {}

@@ -1,7 +1,7 @@
-"""Every dimension of a Qwen3-TTS checkpoint, read from its configuration and checked against its tensors; none assumed.
+"""The dimensions of a Qwen3-TTS checkpoint, read from its configuration and checked against its tensors.
 
-The configuration classes' defaults are not the released values (20 layers, 32 code groups, other ids): a missing key is
-an error unless the tensors tell it.
+None is assumed. The defaults of the official configuration classes differ from the released values (20 layers, 32 code
+groups, other ids), so a missing key is an error unless the tensors tell its value.
 """
 
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ def read_tts_dims(checkpoint: TtsCheckpoint) -> TtsDims:
 
 
 def talker_view(model: Checkpoint) -> Checkpoint:
-    """The talker's stack under the names of a Qwen3 language model."""
+    """The talker's layers, with the tensors' names of a Qwen3 language model."""
     names = {
         "talker.model.layers.": "model.layers.",
         "talker.model.norm.": "model.norm.",
@@ -77,20 +77,21 @@ def talker_view(model: Checkpoint) -> Checkpoint:
 
 
 def predictor_view(model: Checkpoint) -> Checkpoint:
-    """The predictor's stack under the names of a Qwen3 language model; it has neither one table nor one head."""
+    """The predictor's layers, with the tensors' names of a Qwen3 language model. It has a table and a head for each
+    codebook, which the view leaves out."""
     prefix = "talker.code_predictor.model."
     return view(model, {f"{prefix}layers.": "model.layers.", f"{prefix}norm.": "model.norm."})
 
 
 def read_stack(stack: Section, tensors: Checkpoint) -> DecoderDims:
-    """Talker or predictor: a Qwen3 stack with norms on queries and keys.
+    """Read the dimensions of talker or predictor, each a Qwen3 decoder with norms on queries and keys.
 
-    All three planes of the talker's multimodal RoPE are always equal (modeling_qwen3_tts.py:1794-1800): it is the plain
-    one.
+    All three planes of the talker's multimodal RoPE are always equal (modeling_qwen3_tts.py:1794-1800), which makes it
+    the plain one.
     """
     heads = stack.integer("num_attention_heads")
     norm = tensors.tensors.get("model.layers.0.self_attn.q_norm.weight")
-    # Never hidden_size / heads: 1024 / 16 is not the published 128.
+    # hidden_size / heads would be wrong: published models have 1024 / 16 and heads of 128.
     head_dim = norm.shape[0] if norm is not None else stack.integer("head_dim")
     for key, supported in (("hidden_act", "silu"), ("attention_bias", False), ("use_sliding_window", False)):
         if stack.values.get(key, supported) != supported:
@@ -133,7 +134,7 @@ def model_shapes(dims: TtsDims) -> Shapes:
 
 
 def stack_shapes(prefix: str, dims: DecoderDims) -> Shapes:
-    """The tensors of a Qwen3 stack."""
+    """The layers' tensors of a Qwen3 decoder, and their shapes."""
     queries, keys = dims.heads * dims.head_dim, dims.kv_heads * dims.head_dim
     for layer in range(dims.layers):
         inner = f"{prefix}layers.{layer}."

@@ -1,5 +1,6 @@
-"""A Qwen3-TTS checkpoint → a model directory: codec graph, talker, predictor, tables, tokenizer, manifest."""
+"""Writing the model directory of a Qwen3-TTS checkpoint: codec, talker, predictor, tables, tokenizer and manifest."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -8,27 +9,34 @@ from audio.mel_filters import mel_filters
 from engines import manifest
 from export.checkpoint import Checkpoint
 from export.decoder import check_quantization
-from export.directory import Precision, Quantization, building, extras
-from export.tokenizer import write_tokenizer
+from export.directory import building, extras
+from export.known import Part, part, write_part
+from export.names import (
+    CODEC_ENCODER_WEIGHTS,
+    CODEC_WEIGHTS,
+    FRAME_WEIGHTS,
+    SPEAKER_ENCODER,
+    SPEAKER_ENCODER_WEIGHTS,
+    TOKENIZER,
+    Precision,
+    Quantization,
+)
+from export.progress import SILENT, Meter
+from export.tokenizer import SPEAKING_NEEDED, write_tokenizer
 from export.tts import talker
 from export.tts.checkpoint import TtsCheckpoint
+from export.tts.cloning_dims import N_FFT, read_codec_encoder, read_speaker_encoder
 from export.tts.codec_dims import CodecDims
 from export.tts.description import (
-    CODEC,
     CODEC_ENCODER,
-    NEEDED,
-    SPEAKER_ENCODER,
     SPEAKER_MEL,
-    TOKENIZER,
     clones,
     describe,
     encodes,
-    speaker_bins,
     speaker_rate,
 )
 from export.tts.dims import TtsDims
-
-CODEC_WEIGHTS, CLONING_WEIGHTS, FRAME_WEIGHTS = "codec.weights", "cloning.weights", "predictor.weights"
+from export.tts.sounds import pronunciation, write_sounds
 
 
 def write_tts(
@@ -39,82 +47,111 @@ def write_tts(
     codec: Precision,
     decoder: Quantization,
     name: str | None,
+    meter: Meter = SILENT,
 ) -> Path:
-    """Write the model directory ``out``, whole or not at all: it is built beside and moved into place.
+    """Write the model directory ``out``, whole or not at all: it is built beside it and moved into place.
 
     Args:
-        codec: precision of the codec graph.
-        decoder: format of both GGUFs; with f32 the tables stay float32, else they are float16.
+        codec: the precision of the codec's graph.
+        decoder: the format of both GGUFs; with f32 the tables stay float32, else they are float16.
 
     Raises:
-        CheckpointError: ``out`` holds something that is no model directory, or the checkpoint cannot be exported so.
+        CheckpointError: ``out`` holds something that is no model directory, or the checkpoint cannot be exported with
+            these options.
     """
     check_quantization(dims.talker, decoder)
     check_quantization(dims.predictor, decoder)
     extra = extras(checkpoint.model)
     label = name or extra.get("name") or out.resolve().name
     with building(out) as scratch:
-        write_tokenizer(checkpoint.model, dims.text_vocabulary, scratch / TOKENIZER, NEEDED)
-        write_codec(checkpoint.codec, dims.codec, scratch, codec)
+        write_tokenizer(checkpoint.model, dims.text_vocabulary, scratch / TOKENIZER, SPEAKING_NEEDED)
+        if (sounds := pronunciation(checkpoint.model, extra)) is not None:
+            write_sounds(checkpoint.model, sounds, scratch)
+        meter.begin("codec")
+        write_codec(checkpoint.codec, dims.codec, scratch, codec, meter)
         if clones(checkpoint):
-            write_cloning(checkpoint, dims, scratch)
-        talker.write_tables(checkpoint.model, dims, scratch, half=decoder != "f32")
-        talker.write_talker(checkpoint.model, dims, scratch, decoder, name=label)
-        talker.write_predictor(checkpoint.model, dims, scratch, decoder, name=label)
+            meter.begin("cloning")
+            write_cloning(checkpoint, dims, scratch, meter)
+        meter.begin("tables")
+        talker.write_tables(checkpoint.model, dims, scratch, half=decoder != "f32", meter=meter)
+        meter.begin("talker")
+        talker.write_talker(checkpoint.model, dims, scratch, decoder, name=label, meter=meter)
+        meter.begin("code predictor")
+        talker.write_predictor(checkpoint.model, dims, scratch, decoder, name=label, meter=meter)
         if decoder == "q4_k_m":
-            write_frame_graph(checkpoint.model, dims, scratch, half=decoder != "f32")
+            write_frame_graph(checkpoint.model, dims, scratch, half=True, meter=meter)
+        meter.begin("checksums")
         manifest.write(describe(checkpoint, dims, scratch, codec, decoder, label, extra), scratch)
     return out
 
 
-def write_codec(codec: Checkpoint, dims: CodecDims, out: Path, precision: Precision) -> None:
-    """Write the codec decoder's graph and weights; it must pass the rules."""
-    import torch
-
-    from export import rules
-    from export.graphs import WeightFile
-    from export.tts.codec import build_codec
-    from export.tts.graph import codec_graph
-    from export.tts.storage import store_half, store_int8
-
-    half = precision == "fp16"
-    model = codec_graph(build_codec(codec, dims, half=half), torch.float16 if half else torch.float32)
-    if precision == "int8":
-        store_int8(model)
-        store_half(model)
-    rules.check(model, CODEC)
-    with WeightFile(out / CODEC_WEIGHTS) as weights:
-        weights.save(model, out / CODEC)
+def codec_part(dims: CodecDims, precision: Precision) -> Part:
+    """The part (export/known.py) that the codec decoder's graph is: all that its structure depends on."""
+    return part("codec", dims=dims, precision=precision)
 
 
-def write_frame_graph(model: Checkpoint, dims: TtsDims, out: Path, *, half: bool) -> None:
-    """Write the predictor's frame graph beside its GGUF; ``half``: tables of rows are float16."""
-    from export.graphs import WeightFile
-    from export.tts.frame_graph import frame_graph
+def write_codec(codec: Checkpoint, dims: CodecDims, out: Path, precision: Precision, meter: Meter = SILENT) -> None:
+    """Write the codec decoder's graph and weights."""
 
-    read = talker.projects(dims) or not dims.projected  # a small projected table is float32, made by who reads it
-    with WeightFile(out / FRAME_WEIGHTS) as weights:
-        weights.save(frame_graph(model, dims, half=half and read), out / talker.FRAME)
+    def trace() -> None:
+        from export.trace import parts
+
+        parts.write(parts.codec_graphs(codec, dims, [precision]), out, CODEC_WEIGHTS)
+
+    write_part(codec_part(dims, precision), codec, out, trace, meter=meter)
 
 
-def write_cloning(checkpoint: TtsCheckpoint, dims: TtsDims, out: Path) -> None:
-    """Write the speaker encoder and its mel filters, and the codec's encoder where the checkpoint has it; float32."""
-    from export import rules
-    from export.graphs import WeightFile
-    from export.tts import graph
-    from export.tts.codec_encoder import build_codec_encoder
-    from export.tts.speaker_encoder import N_FFT, build_speaker_encoder
+def frame_part(dims: TtsDims, *, half: bool) -> Part:
+    """The part (export/known.py) that the frame graph is: all that its structure depends on."""
+    small = {name: value for name, value in asdict(dims.predictor).items() if name not in ("context", "tied")}
+    codec = {"books": dims.codec.codebooks, "entries": dims.codec.entries}
+    return part("frame", dims=small, vocabulary=dims.talker.vocabulary, half=half, **codec)
 
-    bins = speaker_bins(checkpoint.model)
-    speaker = graph.speaker_encoder_graph(build_speaker_encoder(checkpoint.model), bins)
-    # Its softmax pools over the whole clip, which holds no padding: there is no mask to add (rule 5).
-    if found := [each for each in rules.violations(speaker) if each.rule != 5]:
-        raise rules.RuleError(SPEAKER_ENCODER, found)
-    with WeightFile(out / CLONING_WEIGHTS) as weights:
-        if encodes(checkpoint):
-            built = build_codec_encoder(checkpoint.codec, dims.codec)
-            codec = graph.codec_encoder_graph(built, dims.codec.frame_samples)
-            rules.check(codec, CODEC_ENCODER)
-            weights.save(codec, out / CODEC_ENCODER)
-        weights.save(speaker, out / SPEAKER_ENCODER)
-    np.save(out / SPEAKER_MEL, mel_filters(bins, speaker_rate(checkpoint.model), N_FFT))
+
+def write_frame_graph(model: Checkpoint, dims: TtsDims, out: Path, *, half: bool, meter: Meter = SILENT) -> None:
+    """Write the predictor's frame graph beside its GGUF; ``half`` tells whether the tables of rows are float16."""
+    # A small table is projected by the runtime, in float32, whatever ``half`` says.
+    read = talker.projects(dims) or not dims.projected
+
+    def trace() -> None:
+        from export.trace import parts
+
+        parts.write(parts.frame_graphs(model, dims, half=half and read), out, FRAME_WEIGHTS)
+
+    write_part(frame_part(dims, half=half and read), model, out, trace, meter=meter)
+
+
+def cloning_parts(checkpoint: TtsCheckpoint, dims: TtsDims) -> dict[str, Part]:
+    """The parts (export/known.py) of the graphs for cloning, by file; empty if the checkpoint cannot clone."""
+    if not clones(checkpoint):
+        return {}
+    found = {SPEAKER_ENCODER: part("speaker-encoder", dims=read_speaker_encoder(checkpoint.model))}
+    if encodes(checkpoint):
+        read = read_codec_encoder(checkpoint.codec, dims.codec)
+        found[CODEC_ENCODER] = part("codec-encoder", dims=read, samples=dims.codec.frame_samples)
+    return found
+
+
+def write_cloning(checkpoint: TtsCheckpoint, dims: TtsDims, out: Path, meter: Meter = SILENT) -> None:
+    """Write the speaker encoder and its mel filters, and the codec's encoder if the checkpoint has one, all in
+    float32."""
+    model, codec = checkpoint.model, checkpoint.codec
+    speaker = read_speaker_encoder(model)
+
+    def trace_speaker() -> None:
+        from export.trace import parts
+
+        parts.write(parts.speaker_graphs(model, speaker), out, SPEAKER_ENCODER_WEIGHTS)
+
+    def trace_codec() -> None:
+        from export.trace import parts
+
+        read = read_codec_encoder(codec, dims.codec)
+        made = parts.codec_encoder_graphs(codec, read, dims.codec.frame_samples)
+        parts.write(made, out, CODEC_ENCODER_WEIGHTS)
+
+    found = cloning_parts(checkpoint, dims)
+    write_part(found[SPEAKER_ENCODER], model, out, trace_speaker, meter=meter)
+    if CODEC_ENCODER in found:
+        write_part(found[CODEC_ENCODER], codec, out, trace_codec, meter=meter)
+    np.save(out / SPEAKER_MEL, mel_filters(speaker.bins, speaker_rate(model), N_FFT))

@@ -1,7 +1,7 @@
-"""The state that the codec decoder hands from one call to the next: names, shapes, order.
+"""The tensors of state that the codec decoder hands from one call to the next: their names, shapes and order.
 
-Everything is at full size from the first call and zero-filled at the start; ``past_valid`` says which of the kept
-frames are real. A convolution's tail is what precedes its next input: zeros there are its causal padding.
+Each has its full size from the first call on and is all zeros before it; ``past_valid`` tells which of the kept frames
+are real. A convolution's tail holds the inputs before its next one, and zeros there are its causal padding.
 """
 
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ PAST = "past_"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One tensor of the state; ``shape`` without the batch."""
+    """One tensor of the state, with its ``shape`` without the batch."""
 
     name: str
     shape: tuple[int, ...]
 
     @property
     def next(self) -> str:
-        """The output that holds it after the call."""
+        """The name of the output that holds the tensor after a call."""
         return f"next_{self.name.removeprefix(PAST)}"
 
 
 def tails(dims: CodecDims) -> list[tuple[int, int]]:
-    """Channels and length of every convolution's tail after the first, in the order of evaluation."""
+    """The channels and the length of the tail of every convolution but the first, in the order of evaluation."""
     found = [(dims.latent, KERNEL - 1) for _ in dims.ratios]
     found.append((dims.latent, KERNEL - 1))
     channels = dims.channels
@@ -38,7 +38,7 @@ def tails(dims: CodecDims) -> list[tuple[int, int]]:
 
 
 def states(dims: CodecDims) -> list[State]:
-    """Every state, in the order of the graph's inputs and outputs."""
+    """All tensors of the state, in the order of the graph's inputs and outputs."""
     kept = dims.window - 1
     rows = (dims.kv_heads, kept, dims.head_dim)
     return [

@@ -1,20 +1,20 @@
-"""8-bit encoder graphs whose rows never look at each other.
+"""Rewriting encoder graphs to 8 bits so that rows stay independent of each other.
 
-``DynamicQuantizeLinear`` takes one range over a whole tensor, so a window's result would depend on the windows beside
-it and on its padding. Here every row has its own scale, found and applied by standard operators::
+ONNX's ``DynamicQuantizeLinear`` takes one range for a whole tensor, so a window's result would depend on the windows
+beside it and on its padding. Here every row has its own scale, found and applied by standard operators::
 
     x ─ Abs ─ ReduceMax(row) ─ Max(tiny) ─ peak
     x / peak ─ QuantizeLinear(1/127, 128) ─ MatMulInteger ─ × column scale × peak
 
-Weights are int8, one scale per output channel, such that the products are the same on every processor
-(export/columns.py). The output of a GELU is never below −0.17, so there the shifted row ``x + 0.17`` takes all 256
-steps from 0 up, and the shift's share, a constant, is taken off the result: half the step for the same cost. Products
-of two activations (attention) stay in float32.
+Weights are int8 with a scale for each output channel, chosen so that the products are the same on every processor
+(export/columns.py). The output of a GELU is never below −0.17. So the row ``x + 0.17`` after one can use all 256 steps
+from 0 up, which halves the step at the same cost; what the 0.17 adds to the result is a constant and is subtracted.
+Products of two activations, in the attention, stay in float32.
 
-Wide convolutions become such products too, of patches that are gathered in 8 bits: ONNX Runtime's own integer
-convolution is slower than the float one, its integer product four times as fast (docs/export.md has the measurements).
-A patch spans rows, so their scale is the chunk's; a chunk that is cut short has another, so graphs with such
-convolutions take whole chunks only.
+Wide convolutions become such products too, of patches that are gathered in 8 bits. ONNX Runtime's own integer
+convolution is slower than the float one, its integer product four times as fast (notes/2026-11-export.md). A patch
+spans several rows, so all rows of a chunk have one scale. A chunk that is cut short would have another, so graphs with
+such convolutions take whole chunks only.
 """
 
 from dataclasses import dataclass, field
@@ -25,26 +25,25 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from export.columns import quantize_columns
-from export.graphs import drop_dead
-
-GELU_MINIMUM = 0.17
-"""The smallest value of GELU is −0.16997."""
+from export.trace.graphs import Traced, drop_dead
+from export.transforms import GELU_MINIMUM, Recipe, Weight, apply
 
 WIDE = 256
-"""Channels from which a convolution is worth it: at 480 the stem takes 46 % of its float time, at 96 89 %."""
+"""From how many channels on a convolution is rewritten: with 480 the stem takes 46 % of its time in float, with 96
+89 %."""
 
 TINY = 1e-10
-"""A row of zeros is divided by this instead of by zero."""
+"""A row of zeros is divided by this instead of by zero; no other row's peak is smaller."""
 
 
 @dataclass
 class Rewriter:
-    """State of one graph's rewriting: which rows are quantised already, which weights."""
+    """Rewrites one graph. It remembers which rows and weights are quantised already."""
 
     graph: onnx.GraphProto
     weights: dict[str, onnx.TensorProto]
     producers: dict[str, onnx.NodeProto]
+    recipes: dict[str, Recipe]
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
 
@@ -52,8 +51,16 @@ class Rewriter:
         """Add an initializer unless it is there."""
         if name not in self.known:
             self.known.add(name)
-            self.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
+            self.graph.initializer.append(numpy_helper.from_array(np.array(values, order="C"), name))
+            if (recipe := getattr(values, "recipe", None)) is not None:
+                self.recipes[name] = recipe
         return name
+
+    def weight(self, name: str) -> NDArray[np.float32]:
+        """The values of an initializer, with their recipe."""
+        values = numpy_helper.to_array(self.weights[name]).astype(np.float32).view(Weight)
+        values.recipe = self.recipes.get(name)
+        return values
 
     def node(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> str:
         """Add a node with one output unless that output is there."""
@@ -63,22 +70,29 @@ class Rewriter:
         return output
 
     def follows_gelu(self, name: str) -> bool:
-        """Whether tensor ``name`` is a GELU's output, however permuted: ``x · (½ · (1 + erf))``."""
+        """Whether tensor ``name`` is the output ``x · (½ · (1 + erf(x / √2)))`` of a GELU, or a permutation of it."""
         node = self.producers.get(name)
         while node is not None and node.op_type in ("Reshape", "Transpose"):
             node = self.producers.get(node.input[0])
-        for operator in ("Mul", "Mul", "Add", "Erf"):
+        if node is None or node.op_type != "Mul":
+            return False
+        first, second = node.input
+        return self.is_gate(first, second) or self.is_gate(second, first)
+
+    def is_gate(self, name: str, x: str) -> bool:
+        """Whether ``name`` is ``½ · (1 + erf(x / √2))``, the factor by which a GELU multiplies ``x``."""
+        for operator in ("Mul", "Add", "Erf"):
+            node = self.producers.get(name)
             if node is None or node.op_type != operator:
                 return False
-            if operator == "Erf":
-                return True
-            wanted = {"Mul": ("Mul", "Add"), "Add": ("Erf",)}[operator]
-            inner = [self.producers[value] for value in node.input if value in self.producers]
-            node = next((each for each in inner if each.op_type in wanted), None)
-        return False
+            # The other input of the first two is a constant.
+            name = next((each for each in node.input if each in self.producers), "")
+        node = self.producers.get(name)
+        return node is not None and node.op_type == "Div" and node.input[0] == x
 
     def quantized(self, name: str, shifted: bool) -> tuple[str, str]:
-        """8-bit rows of activation ``name`` and the factor of each row."""
+        """Quantise the activation ``name``: the names of its 8-bit rows and of each row's factor. ``shifted`` rows are
+        raised by GELU's minimum and use the steps from 0 up."""
         prefix = f"{name}/rows"
         last = self.constant("int8/last", np.array([-1], np.int64))
         if shifted:
@@ -102,30 +116,25 @@ class Rewriter:
     def product(self, node: onnx.NodeProto) -> None:
         """Replace ``activation @ weight`` by its 8-bit form."""
         name, weight, output = node.input[0], node.input[1], node.output[0]
-        values, scales = quantize_columns(
-            numpy_helper.to_array(self.weights[weight]).astype(np.float32), multiplied=True
-        )
+        quantized = apply("columns", self.weight(weight))
         shifted = self.follows_gelu(name)
         rows, peak = self.quantized(name, shifted)
         zero = "int8/zero0" if shifted else "int8/zero128"
-        step = np.float32(1 / 255 if shifted else 1 / 127)
-        integers = self.constant(f"{weight}/int8", values)
-        columns = self.constant(f"{weight}/{'scale255' if shifted else 'scale127'}", scales * step)
+        integers = self.constant(f"{weight}/int8", apply("item", quantized, 0))
+        step = 255 if shifted else 127
+        columns = self.constant(f"{weight}/scale{step}", apply("steps", quantized, step))
         total = self.node("MatMulInteger", [rows, integers, zero], f"{output}/integer")
         real = self.node("Cast", [total], f"{output}/float", to=TensorProto.FLOAT)
         scaled = self.node("Mul", [real, columns], f"{output}/scaled")
         if not shifted:
             self.node("Mul", [scaled, peak], output)
             return
-        excess = (-GELU_MINIMUM * (values.astype(np.float64) * scales).sum(0)).astype(np.float32)
         whole = self.node("Mul", [scaled, peak], f"{output}/whole")
-        self.node("Add", [whole, self.constant(f"{weight}/excess", excess)], output)
+        self.node("Add", [whole, self.constant(f"{weight}/excess", apply("excess", quantized))], output)
 
     def convolution(self, node: onnx.NodeProto) -> None:
         """Replace a 3 × 3 convolution of stride 2 and padding 1 after a GELU by a product of 8-bit patches."""
         name, output = node.input[0], node.output[0]
-        kernel = numpy_helper.to_array(self.weights[node.input[1]]).astype(np.float32)
-        bias = numpy_helper.to_array(self.weights[node.input[2]]).astype(np.float64)
         prefix = f"{output}/patches"
         last = self.node("Transpose", [name], f"{prefix}/channels_last", perm=[0, 2, 3, 1])
         edges = self.constant("int8/edges", np.array([0, 1, 1, 0, 0, 1, 1, 0]))
@@ -146,14 +155,14 @@ class Rewriter:
         ]
         patches = self.node("Concat", taps, f"{prefix}/all", axis=3)
         # [outputs, inputs, 3, 3] → [3 · 3 · inputs, outputs], the patches' order.
-        values, scales = quantize_columns(kernel.transpose(2, 3, 1, 0).reshape(-1, len(kernel)), multiplied=True)
-        weight = self.constant(f"{node.input[1]}/int8", values)
+        quantized = apply("columns", apply("patches", self.weight(node.input[1])))
+        weight = self.constant(f"{node.input[1]}/int8", apply("item", quantized, 0))
         total = self.node("MatMulInteger", [patches, weight, zero], f"{prefix}/integer")
         real = self.node("Cast", [total], f"{prefix}/float", to=TensorProto.FLOAT)
-        columns = self.constant(f"{node.input[1]}/scale255", scales * np.float32(1 / 255))
+        columns = self.constant(f"{node.input[1]}/scale255", apply("steps", quantized, 255))
         scaled = self.node("Mul", [real, columns], f"{prefix}/scaled")
         whole = self.node("Mul", [scaled, peak], f"{prefix}/whole")
-        rest = (bias - GELU_MINIMUM * (values.astype(np.float64) * scales).sum(0)).astype(np.float32)
+        rest = apply("rest", self.weight(node.input[2]), quantized)
         result = self.node("Add", [whole, self.constant(f"{node.input[2]}/rest", rest)], f"{prefix}/result")
         self.node("Transpose", [result], output, perm=[0, 3, 1, 2])
 
@@ -173,12 +182,12 @@ class Rewriter:
         )
 
 
-def quantize_graph(model: onnx.ModelProto) -> None:
+def quantize_graph(traced: Traced) -> None:
     """Bring every product with a weight of a float32 graph into 8 bits, in place."""
-    graph = model.graph
+    graph, recipes = traced.model.graph, traced.recipes
     weights = {tensor.name: tensor for tensor in graph.initializer}
     producers = {output: node for node in graph.node for output in node.output}
-    rewriter = Rewriter(graph, weights, producers)
+    rewriter = Rewriter(graph, weights, producers, recipes)
     for node in graph.node:
         if node.op_type == "MatMul" and node.input[1] in weights and len(weights[node.input[1]].dims) == 2:
             rewriter.product(node)

@@ -1,10 +1,12 @@
-"""How fast and how exact the encoder's precisions are at Qwen3-ASR-0.6B's dimensions: the table of docs/export.md.
+"""Measuring how fast and how exact the encoder's precisions are at Qwen3-ASR-0.6B's dimensions
+(notes/2026-11-export.md).
 
-Random weights, scaled as in the parity checks. Beside what ``--encoder`` offers stand the ways that were not taken:
-``MatMulNBits`` with 8-bit weights in blocks (ORT's contrib operator; rows are independent too) and
-``DynamicQuantizeLinear`` (one range over the whole tensor: fastest, and wrong for windows that share a call).
+The weights are random, scaled as in the parity checks. Besides what ``--encoder`` offers, two ways are measured that
+were not taken: ``MatMulNBits`` with 8-bit weights in blocks, an operator of ONNX Runtime's own whose rows are
+independent too; and ``DynamicQuantizeLinear``, which is fastest but has one range for the whole tensor, so that windows
+in the same call change each other.
 
-usage: python -m export.measure [--threads 2] [--rows 13 52 104]
+usage: python -m export.trace.measure [--threads 2] [--rows 13 52 104]
 """
 
 import argparse
@@ -20,11 +22,11 @@ import torch
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from export import graphs
 from export.columns import quantize_columns
 from export.dims import EncoderDims, encoder_shapes
-from export.encoder import Body, Stem
-from export.quantize import quantize_graph
+from export.trace import graphs
+from export.trace.encoder import Body, Stem
+from export.trace.quantize import quantize_graph
 
 Floats = NDArray[np.float32]
 
@@ -35,7 +37,7 @@ DIMS = EncoderDims(
 
 
 def weights() -> Callable[[str], Floats]:
-    """A reader of random tensors: Kaiming convolutions, unit gain elsewhere."""
+    """A reader of random tensors: convolutions are scaled as by Kaiming, other matrices to a gain of one."""
     shapes, random = dict(encoder_shapes(DIMS)), np.random.default_rng(0)
 
     def read(name: str) -> Floats:
@@ -64,8 +66,9 @@ def each_product(model: onnx.ModelProto, replace: Callable[[str, str, Floats, st
     graphs.drop_dead(graph)
 
 
-def blocks(model: onnx.ModelProto, size: int) -> None:
-    """8-bit ``MatMulNBits`` in blocks of ``size`` inputs."""
+def blocks(traced: graphs.Traced, size: int) -> None:
+    """Rewrite products to 8-bit ``MatMulNBits`` in blocks of ``size`` inputs."""
+    model = traced.model
     model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
 
     def replace(source: str, name: str, values: Floats, output: str) -> list[onnx.NodeProto]:
@@ -89,8 +92,9 @@ def blocks(model: onnx.ModelProto, size: int) -> None:
     each_product(model, replace)
 
 
-def whole_tensor(model: onnx.ModelProto) -> None:
-    """``DynamicQuantizeLinear`` over whole activations."""
+def whole_tensor(traced: graphs.Traced) -> None:
+    """Rewrite products to those of 8-bit integers, with ``DynamicQuantizeLinear`` over whole activations."""
+    model = traced.model
     done: set[str] = set()
 
     def replace(source: str, name: str, values: Floats, output: str) -> list[onnx.NodeProto]:
@@ -111,9 +115,9 @@ def whole_tensor(model: onnx.ModelProto) -> None:
     each_product(model, replace)
 
 
-def integer_convolutions(model: onnx.ModelProto) -> None:
-    """``ConvInteger`` with a scale per chunk in place of the second and third convolution."""
-    graph = model.graph
+def integer_convolutions(traced: graphs.Traced) -> None:
+    """Rewrite the second and third convolution to ``ConvInteger`` with a scale for each chunk."""
+    graph = traced.model.graph
     initializers = {tensor.name: tensor for tensor in graph.initializer}
     constants = {"axes": np.array([1, 2, 3]), "step": np.float32(1 / 127), "zero": np.uint8(128)}
     graph.initializer.extend(numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items())
@@ -149,8 +153,8 @@ def integer_convolutions(model: onnx.ModelProto) -> None:
     graphs.drop_dead(graph)
 
 
-def open_session(model: onnx.ModelProto, folder: Path, name: str, threads: int) -> tuple[ort.InferenceSession, float]:
-    """A session of ``model`` and the megabytes of its weights."""
+def open_session(model: graphs.Traced, folder: Path, name: str, threads: int) -> tuple[ort.InferenceSession, float]:
+    """A session of ``model``, and how many megabytes its weights have."""
     with graphs.WeightFile(folder / f"{name}.weights") as file:
         file.save(model, folder / f"{name}.onnx")
     options = ort.SessionOptions()
@@ -162,7 +166,7 @@ def open_session(model: onnx.ModelProto, folder: Path, name: str, threads: int) 
 
 
 def best(call: Callable[[], object]) -> float:
-    """Milliseconds of the fastest of some calls: the least disturbed by whatever else the machine does."""
+    """How many milliseconds the fastest of 15 calls takes, which is the one least disturbed by other programs."""
     times: list[float] = []
     for _ in range(15):
         started = time.perf_counter()
@@ -171,18 +175,19 @@ def best(call: Callable[[], object]) -> float:
     return min(times) * 1e3
 
 
-def copied(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy to rewrite."""
+def copied(traced: graphs.Traced) -> graphs.Traced:
+    """A copy of a graph, which can be rewritten."""
     other = onnx.ModelProto()
-    other.CopyFrom(model)
-    return other
+    other.CopyFrom(traced.model)
+    return graphs.Traced(other, dict(traced.recipes))
 
 
 def measure_body(folder: Path, threads: int, lengths: Sequence[int]) -> None:
-    """Times, distance from float32, and whether a window stays what it is beside a loud one."""
+    """Print for each variant of the body the times, the distance from float32, and by how much a window changes beside
+    a loud one."""
     body = graphs.body_graph(Body(DIMS, weights(), torch.float32).eval(), DIMS, torch.float32)
     rows = np.random.default_rng(1).standard_normal((1, DIMS.window_rows, DIMS.width), np.float32)
-    variants: dict[str, Callable[[onnx.ModelProto], None]] = {
+    variants: dict[str, Callable[[graphs.Traced], None]] = {
         "fp32": lambda model: None,
         "int8 (a scale per row)": quantize_graph,
         "MatMulNBits, blocks of 32": lambda model: blocks(model, 32),
@@ -217,7 +222,7 @@ def measure_body(folder: Path, threads: int, lengths: Sequence[int]) -> None:
 
 
 def measure_stem(folder: Path, threads: int) -> None:
-    """The same for one chunk and for four."""
+    """Print for each variant of the stem the times of one chunk and of four."""
     stem = graphs.stem_graph(Stem(DIMS, weights(), torch.float32).eval(), DIMS, torch.float32, whole=True)
     mel = np.random.default_rng(2).standard_normal((4, DIMS.bins, DIMS.chunk_frames), np.float32)
     print(f"stem, {threads} threads: milliseconds for 1 / 4 chunks of 1 s")

@@ -1,6 +1,7 @@
-"""Qwen3-ForcedAligner against the official code: the time head on the decoder's last hidden state.
+"""Comparing an exported Qwen3-ForcedAligner with the official code.
 
-One call evaluates the whole text; at each ``<timestamp>`` the head says in which step of the clip that moment lies.
+One call evaluates the whole text. At each ``<timestamp>`` the head, applied to the decoder's last hidden state, tells
+in which step of the clip a word begins or ends.
 """
 
 import ctypes
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 from engines.embeddings import EmbeddingTable
 from engines.files import load_floats, load_tokenizer
 from engines.manifest import read_asr
-from export.decoder import keep_log
-from export.reference import Reference
+from export.blocks import keep_log
 from export.sound import sound
 from export.table import Row
+from export.verify.reference import Reference
 
 Floats = NDArray[np.float32]
 
@@ -25,7 +26,8 @@ WORDS = ("the", "quick", "brown", "fox", "jumps")
 
 
 def aligner_rows(directory: Path, reference: Reference, limit: float) -> Iterator[Row]:
-    """Logits and classes at every ``<timestamp>`` of two clips. ``limit``: largest error of an exact model's logits."""
+    """Compare logits and classes at every ``<timestamp>`` of two clips. ``limit`` is the largest error that the logits
+    of a model in float32 may have."""
     manifest = read_asr(directory)
     assert manifest.aligner is not None
     head = load_floats(directory / manifest.aligner.head)
@@ -37,7 +39,7 @@ def aligner_rows(directory: Path, reference: Reference, limit: float) -> Iterato
     for index, seconds in enumerate((2.0, 9.5)):
         features, mask = reference.features(sound(seconds, index))
         audio = reference.encode(features, mask)
-        # The published template: the audio, then the words, two marks after each.
+        # The published template has the audio, then the words with two timestamps after each.
         text = "<timestamp><timestamp>".join((*WORDS, ""))
         prompt = f"<|audio_start|>{'<|audio_pad|>' * len(audio)}<|audio_end|>{text}"
         ids = np.array(tokenizer.encode(prompt, add_special_tokens=False).ids)
@@ -53,7 +55,8 @@ def aligner_rows(directory: Path, reference: Reference, limit: float) -> Iterato
 
 
 def hidden(path: Path, rows: Floats) -> Floats:
-    """The decoder's hidden states after its last norm [n, width] for ``rows`` [n, width], float32 KV."""
+    """The decoder's hidden states after its last norm, [n, width], for ``rows`` [n, width], with a KV cache in
+    float32."""
     llama.llama_log_set(keep_log(), ctypes.c_void_p(0))
     llama.llama_backend_init()
     loaded = llama.llama_model_default_params()

@@ -1,13 +1,13 @@
-"""The code predictor as one ONNX graph that makes a whole frame: all its passes, heads and draws in one call.
+"""The code predictor as one ONNX graph that makes a whole frame: all passes, heads and draws in one call.
 
-A pass of the predictor is short, and a llama.cpp call a pass pays for meeting threads after every operator, for Python
-between the passes and for float32 heads. Here the passes are written out one after another, sharing the weights: 4-bit
-matrices in blocks of 32 (``MatMulNBits``), heads in 8 bits, everything else in float32. It uses ONNX Runtime's own
-operators, so it is for CPUs only, as the GGUF is; codec/frame_graph.py runs it.
+A pass of the predictor is short. With a call of llama.cpp for each pass much of the time goes into joining threads
+after every operator, into Python between passes, and into heads in float32. In this graph the passes follow each other
+and share the weights: matrices in 4 bits with blocks of 32 (``MatMulNBits``), heads in 8 bits, everything else in
+float32. It uses ONNX Runtime's own operators and so runs on CPUs only. codec/frame_graph.py runs it.
 
-inputs: ``hidden`` float [B, width], the talker's state as it goes in; ``first`` float [B, width], the row of code 0;
-``rows`` the table of rows, as wide; ``uniform`` float [B, G] in [0, 1), one draw each, 0 for the likeliest;
-``temperature`` and ``top_p`` float [B, 1]; ``top_k`` int64 [1]. Output: ``codes`` int64 [B, G].
+Inputs: ``hidden`` float [B, width], the talker's state, projected; ``first`` float [B, width], the row of code 0;
+``rows`` [table, width], the table of rows; ``uniform`` float [B, G] in [0, 1), a number for each draw, 0 for the
+likeliest code; ``temperature`` and ``top_p`` float [B, 1]; ``top_k`` int64 [1]. Output: ``codes`` int64 [B, G].
 """
 
 from collections.abc import Callable, Collection
@@ -20,51 +20,24 @@ from onnx import TensorProto, helper, numpy_helper
 
 from export.checkpoint import Checkpoint
 from export.dims import DecoderDims
-from export.rules import IR_VERSION, OPSET
-from export.tts.dims import TtsDims, predictor_view
+from export.trace.graphs import Traced
+from export.trace.rules import IR_VERSION, OPSET
+from export.trace.weights import Read, reader
+from export.transforms import BLOCK, Recipe, apply
+from export.tts.dims import TtsDims
 
 Floats = NDArray[np.float32]
 
-BLOCK = 32
-"""Values that share a scale."""
-CANDIDATES = np.linspace(0.80, 1.05, 11, dtype=np.float32)
-"""Scales tried for a block of 4-bit values, as parts of the one that reaches its largest value."""
-WHOLE = np.ones(1, np.float32)
-"""With 8 bits that one is good enough."""
+STACK = "talker.code_predictor.model."
+"""The prefix of the names of the predictor's layers."""
 CONTRIB = "com.microsoft"
+"""The domain of ONNX Runtime's own operators."""
 ACCURACY = 4
-"""Products of 8-bit integers: a row's values are rounded in the same blocks."""
-
-
-def rounded(weight: Floats, bits: int) -> tuple[NDArray[np.uint8], Floats]:
-    """A matrix [n, k] in blocks along k: codes [n, k / BLOCK, BLOCK · bits / 8], low bits first, and scales.
-
-    The scale of a block is the one of ``CANDIDATES`` that loses least. The zero point is in the middle.
-
-    Args:
-        weight: k is a multiple of ``BLOCK``, as llama.cpp's q4_k wants it to be anyway.
-    """
-    n, k = weight.shape
-    middle = 1 << bits - 1
-    blocks = weight.reshape(n, k // BLOCK, BLOCK)
-    place = np.abs(blocks).argmax(-1, keepdims=True)
-    full = np.take_along_axis(blocks, place, -1) / np.float32(-middle)
-    best_error = np.full(full.shape, np.inf, np.float32)
-    best = np.zeros_like(full)
-    for part in CANDIDATES if bits < 8 else WHOLE:
-        scale = np.where(full == 0, np.float32(1), full * part)
-        codes = np.clip(np.rint(blocks / scale), -middle, middle - 1)
-        error = ((codes * scale - blocks) ** 2).sum(-1, keepdims=True)
-        best = np.where(error < best_error, scale, best)
-        best_error = np.minimum(error, best_error)
-    codes = (np.clip(np.rint(blocks / best), -middle, middle - 1) + middle).astype(np.uint8)
-    if bits == 4:
-        codes = codes[..., 0::2] | (codes[..., 1::2] << 4)
-    return np.ascontiguousarray(codes), best[..., 0]
+"""The level of MatMulNBits at which products are those of 8-bit integers, with rows rounded in the same blocks."""
 
 
 Matrix = Callable[[str], str]
-"""``rows @ weight.T``: takes the name of the rows, gives that of the product."""
+"""Adds the product ``rows @ weight.T`` to the graph: it takes the name of the rows and returns that of the product."""
 
 
 class Writer:
@@ -74,14 +47,17 @@ class Writer:
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[TensorProto] = []
         self._count = 0
+        self.recipes: dict[str, Recipe] = {}
         self._kept: set[str] = set()
 
     def weight(self, name: str, value: NDArray[np.generic]) -> str:
-        """Keep a tensor; one of that name only once."""
+        """Keep a tensor under ``name``, unless there is one, and return the name."""
         if name in self._kept:
             return name
         self._kept.add(name)
         self.weights.append(numpy_helper.from_array(np.array(value, order="C"), name))
+        if (recipe := getattr(value, "recipe", None)) is not None:
+            self.recipes[name] = recipe
         return name
 
     def op(
@@ -93,40 +69,42 @@ class Writer:
         domain: str = "",
         **attributes: Any,
     ) -> list[str]:
-        """Add a node; the names of its outputs, empty for those in ``unused``."""
+        """Add a node and return the names of its outputs, empty for those in ``unused``."""
         self._count += 1
         names = [f"{kind.lower()}_{self._count}_{i}" if i not in unused else "" for i in range(outputs)]
         self.nodes.append(helper.make_node(kind, list(inputs), names, domain=domain, **attributes))
         return names
 
     def one(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        """Add a node with one output; its name."""
+        """Add a node with one output and return its name."""
         return self.op(kind, *inputs, domain=domain, **attributes)[0]
 
     def matrix(self, name: str, weight: Floats, bits: int) -> Matrix:
-        """Keep a matrix [n, k], rounded to 4 or 8 ``bits``, or as it is with 32."""
+        """Keep a matrix [n, k], rounded to 4 or 8 ``bits``, or unchanged with 32."""
         if bits == 32:
-            plain = self.weight(name, weight.T)
+            plain = self.weight(name, apply("transpose", weight))
             return lambda rows: self.one("MatMul", rows, plain)
-        codes, scales = rounded(weight, bits)
-        names = self.weight(f"{name}.codes", codes), self.weight(f"{name}.scales", scales)
+        made = apply("rounded", weight, bits)
+        names = tuple(
+            self.weight(f"{name}.{part}", apply("item", made, place)) for place, part in enumerate(("codes", "scales"))
+        )
         shape = {"N": weight.shape[0], "K": weight.shape[1], "bits": bits, "block_size": BLOCK}
         return lambda rows: self.one("MatMulNBits", rows, *names, domain=CONTRIB, accuracy_level=ACCURACY, **shape)
 
 
 class Layer:
-    """A layer of the stack, written once for every pass."""
+    """A layer of the predictor. Each call adds its nodes for one pass."""
 
-    def __init__(self, writer: Writer, index: int, model: Checkpoint, dims: DecoderDims, bits: int) -> None:
+    def __init__(self, writer: Writer, index: int, tensors: Read, dims: DecoderDims, bits: int) -> None:
         self._writer, self._dims = writer, dims
 
         def read(name: str) -> Floats:
-            return model.tensors[f"model.layers.{index}.{name}.weight"].read()
+            return tensors(f"{STACK}layers.{index}.{name}.weight")
 
         projections = [read(f"self_attn.{each}_proj") for each in ("q", "k", "v")]
-        self._entry = writer.matrix(f"{index}.qkv", np.concatenate(projections), bits)
+        self._entry = writer.matrix(f"{index}.qkv", apply("join", *projections), bits)
         self._exit = writer.matrix(f"{index}.o", read("self_attn.o_proj"), bits)
-        self._rise = writer.matrix(f"{index}.up", np.concatenate([read("mlp.gate_proj"), read("mlp.up_proj")]), bits)
+        self._rise = writer.matrix(f"{index}.up", apply("join", read("mlp.gate_proj"), read("mlp.up_proj")), bits)
         self._fall = writer.matrix(f"{index}.down", read("mlp.down_proj"), bits)
         self._norms = {
             name: writer.weight(f"{index}.{name}", read(name))
@@ -147,7 +125,7 @@ class Layer:
 
     @property
     def first_norm(self) -> str:
-        """Weight of the norm before it."""
+        """The weight of the norm at the layer's beginning."""
         return self._norms["input_layernorm"]
 
     def __call__(self, state: str, normal: str, lengths: tuple[str, str], tables: tuple[str, str]) -> tuple[str, str]:
@@ -168,7 +146,7 @@ class Layer:
         return state, self._fall(w.one("Mul", w.one("QuickGelu", gate, domain=CONTRIB, alpha=1.0), up))
 
     def _per_head(self, rows: str, name: str) -> str:
-        """Queries or keys, normed head by head."""
+        """Normalise queries or keys head by head."""
         heads = self._writer.one("Reshape", rows, self._shapes[name])
         return self._writer.one("Reshape", self._norm(heads, f"self_attn.{name}_norm"), self._shapes[f"flat {name}"])
 
@@ -179,7 +157,8 @@ class Layer:
 
 
 class Draw:
-    """A code of each row's logits, as ``codec.sampling.draw`` takes it: temperature, top-k, top-p, a uniform number."""
+    """Draws a code from each row's logits as ``codec.sampling.draw`` does: by temperature, top-k, top-p and a uniform
+    number."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -194,7 +173,7 @@ class Draw:
         best, places = w.op("TopK", w.one("Div", logits, "temperature"), "top_k", outputs=2, axis=1)
         mass = w.one("CumSum", w.one("Softmax", best, axis=1), self._axis)
         whole = w.one("ReduceMax", mass, self._axes, keepdims=1)
-        # The smallest set whose mass reaches top_p: nothing is drawn beyond its last member.
+        # Nothing is drawn beyond the last member of the smallest set whose mass reaches top_p.
         beyond = w.one("GreaterOrEqual", mass, w.one("Mul", whole, "top_p"))
         kept = w.one("ReduceMin", w.one("Where", beyond, mass, self._none), self._axes, keepdims=1)
         below = w.one("LessOrEqual", mass, w.one("Mul", uniform, w.one("Min", kept, whole)))
@@ -203,21 +182,21 @@ class Draw:
         return w.one("GatherElements", places, w.one("Min", place, last), axis=1)
 
 
-def frame_graph(model: Checkpoint, dims: TtsDims, *, half: bool, exact: bool = False) -> onnx.ModelProto:
+def frame_graph(model: Checkpoint, dims: TtsDims, *, half: bool, exact: bool = False) -> Traced:
     """The graph of a checkpoint's predictor.
 
     Args:
-        half: the table of rows is float16.
-        exact: leave all weights in float32, for tests.
+        half: whether the table of rows is float16.
+        exact: whether all weights stay in float32, for tests.
     """
     small, groups = dims.predictor, dims.codec.codebooks - 1
-    w, view = Writer(), predictor_view(model)
-    layers = [Layer(w, index, view, small, 32 if exact else 4) for index in range(small.layers)]
+    w, read = Writer(), reader(model)
+    layers = [Layer(w, index, read, small, 32 if exact else 4) for index in range(small.layers)]
     heads = [
-        w.matrix(f"head.{g}", model.tensors[f"talker.code_predictor.lm_head.{g}.weight"].read(), 32 if exact else 8)
+        w.matrix(f"head.{g}", read(f"talker.code_predictor.lm_head.{g}.weight"), 32 if exact else 8)
         for g in range(groups)
     ]
-    final = w.weight("norm", view.tensors["model.norm.weight"].read())
+    final = w.weight("norm", read(f"{STACK}norm.weight"))
     tables = rotations(w, small, groups + 1)
     draw, middle = Draw(w), w.weight("middle", np.array([1], np.int64))
     batch = w.one("Shape", "hidden", start=0, end=1)
@@ -225,7 +204,7 @@ def frame_graph(model: Checkpoint, dims: TtsDims, *, half: bool, exact: bool = F
     last = w.weight("last", np.array(-1, np.int64))
     codes: list[str] = []
     for g in range(groups):
-        count = g + 2  # positions so far, these included
+        count = g + 2  # How many positions there are, those of this pass included.
         seen = w.one("Expand", w.weight(f"seen.{g}", np.array([count - 1], np.int32)), batch)
         lengths = seen, w.weight(f"count.{g}", np.array(count, np.int32))
         normal = w.one("SimplifiedLayerNormalization", state, layers[0].first_norm, axis=-1, epsilon=small.epsilon)
@@ -262,11 +241,11 @@ def frame_graph(model: Checkpoint, dims: TtsDims, *, half: bool, exact: bool = F
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)]
     made = helper.make_model(graph, opset_imports=opsets)
     made.ir_version = IR_VERSION
-    return made
+    return Traced(made, w.recipes)
 
 
 def rotations(writer: Writer, dims: DecoderDims, positions: int) -> tuple[str, str]:
-    """Cosines and sines of the rotary embedding: [positions, head_dim / 2] each."""
+    """The cosines and the sines of the rotary embedding, each [positions, head_dim / 2]."""
     steps = dims.rope_theta ** (-np.arange(0, dims.head_dim, 2, dtype=np.float64) / dims.head_dim)
     angles = np.arange(positions)[:, None] * steps
     return (

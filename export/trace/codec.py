@@ -1,44 +1,42 @@
-"""The codec's decoder as one module made to be exported: codes and states in, samples and the next states out.
+"""The codec's decoder as one module for export: it takes codes and states and gives samples and the next states.
 
-The mathematics is that of qwen-tts 0.1.1, modeling_qwen3_tts_tokenizer_v2.py:824-884, which is strictly causal; so
-frames can be decoded in any partition if every convolution gets the inputs before its own and every layer the keys of
+The mathematics is that of qwen-tts 0.1.1, modeling_qwen3_tts_tokenizer_v2.py:824-884. It is strictly causal, so frames
+can be decoded in calls of any length if every convolution gets the inputs before its own and every layer the keys of
 the window.
 
-- Keys are kept un-rotated. Every query gets the rows of its own window, rotated by their distance to it: RoPE sees
-  differences only.
-- Whatever the cut, each sum has the same terms, and in one thread of ONNX Runtime on a CPU the same order: the samples
-  are the same to the bit.
-- Padding frames (codes −1) follow the valid ones. Nothing valid sees them, and every next state is taken by a gather at
+- Keys are kept un-rotated. Every query gets the rows of its own window, rotated by their distance to it, since RoPE
+  depends on differences of positions only.
+- However frames are split into calls, each sum has the same terms, and in one thread of ONNX Runtime on a CPU the same
+  order, so the samples are the same to the bit.
+- Padding frames (codes −1) follow the valid ones. No valid frame depends on them, and every next state is gathered at
   the last valid frame.
-- The form is what DirectML accepts (docs/export.md): positions by cumsum, masks added, ConvTranspose in two
-  dimensions, cut by its own padding.
+- The form is what DirectML accepts (rules.py): positions come from cumsum, masks are added, and ConvTranspose has two
+  dimensions and is cut by its own padding.
 
-In float16 the norms, the softmax, the sine and the positions run in float32.
+In float16 graphs the norms, the softmax, the sine and the positions are computed in float32.
 """
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from export.checkpoint import Checkpoint
-from export.encoder import MASKED, Linear
-from export.tts.codec_dims import DILATIONS, CodecDims
-from export.tts.codec_layers import (
+from export.trace.codec_layers import (
     ConvNeXt,
     Convolution,
-    Read,
     RmsNorm,
     Snake,
     Tails,
     Unit,
     Upsampling,
-    constant,
     windows,
 )
+from export.trace.encoder import MASKED, Linear
+from export.trace.weights import Read, constant, reader
+from export.transforms import apply
+from export.tts.codec_dims import DILATIONS, CodecDims
 
 
 class Codebooks(nn.Module):
@@ -49,11 +47,12 @@ class Codebooks(nn.Module):
         prefix = "decoder.quantizer."
         books = [f"{prefix}rvq_first.vq.layers.0._codebook."]
         books += [f"{prefix}rvq_rest.vq.layers.{index}._codebook." for index in range(dims.codebooks - 1)]
-        table = np.concatenate([entries(read, book) for book in books])
-        self.table = constant(table, dtype)
+        # A codebook's vectors are running sums divided by running counts (:676-679).
+        parts = [(read(f"{book}embedding_sum"), read(f"{book}cluster_usage")) for book in books]
+        self.table = constant(apply("join", *(apply("quotient", *part) for part in parts)), dtype)
         self.first = nn.Buffer(torch.arange(dims.codebooks) * dims.entries)
         self.semantic, self.acoustic = (
-            Linear(read(f"{prefix}{group}.output_proj.weight")[:, :, 0], None, dtype)
+            Linear(apply("matrix", read(f"{prefix}{group}.output_proj.weight")), None, dtype)
             for group in ("rvq_first", "rvq_rest")
         )
 
@@ -63,14 +62,9 @@ class Codebooks(nn.Module):
         return (self.semantic(semantic) + self.acoustic(acoustic)).transpose(1, 2)
 
 
-def entries(read: Read, book: str) -> NDArray[np.float32]:
-    """A codebook's vectors: running sums over running counts (:676-679)."""
-    return read(f"{book}embedding_sum") / np.maximum(read(f"{book}cluster_usage"), np.float32(1e-5))[:, None]
-
-
 class Window:
-    """What all layers share in one call: which rows each query sees, their rotation and mask, and where the kept ones
-    lie.
+    """What all layers share in one call: which rows each query sees, the rows' rotation and mask, and which rows are
+    kept.
 
     ``past_valid`` [B, window − 1] float, ``valid`` [B, N] bool (a prefix of each row), ``cos`` and ``sin`` [window,
     head_dim / 2] of the rows' distances to their query.
@@ -108,17 +102,17 @@ class Window:
 
 
 class Layer(nn.Module):
-    """Pre-norm transformer layer, both branches scaled channel by channel."""
+    """A pre-norm transformer layer whose branches are both scaled channel by channel."""
 
     def __init__(self, dims: CodecDims, read: Read, prefix: str, dtype: torch.dtype) -> None:
         super().__init__()
         attention, mlp = f"{prefix}self_attn.", f"{prefix}mlp."
         inputs = [read(f"{attention}{name}.weight") for name in ("q_proj", "k_proj", "v_proj")]
         self.split = [weight.shape[0] for weight in inputs]
-        self.inputs = Linear(np.concatenate(inputs), None, dtype)
+        self.inputs = Linear(apply("join", *inputs), None, dtype)
         self.out = Linear(read(f"{attention}o_proj.weight"), None, dtype)
         self.gate_up = Linear(
-            np.concatenate([read(f"{mlp}{name}.weight") for name in ("gate_proj", "up_proj")]), None, dtype
+            apply("join", *(read(f"{mlp}{name}.weight") for name in ("gate_proj", "up_proj"))), None, dtype
         )
         self.down = Linear(read(f"{mlp}down_proj.weight"), None, dtype)
         self.attention_norm, self.mlp_norm = (
@@ -145,17 +139,18 @@ class Layer(nn.Module):
         return x + self.down(functional.silu(gate) * up) * self.mlp_scale, window.keep(key), window.keep(value)
 
     def spread(self, x: Tensor) -> Tensor:
-        """Key or value heads repeated for their query heads."""
+        """Repeat key or value heads for each of their query heads."""
         if self.groups == 1:
             return x
         return x.unsqueeze(2).expand(-1, -1, self.groups, -1, -1).flatten(1, 2)
 
 
 class CodecDecoder(nn.Module):
-    """audio_codes [B, N, Q] int64 (−1 pads on the right), is_last [1] (no effect), states → final_wav
-    [B, N · frame_samples], valid_samples [B] int64, next states.
+    """audio_codes [B, N, Q] int64 (−1 pads on the right), is_last [1], states → final_wav [B, N · frame_samples],
+    valid_samples [B] int64, next states.
 
-    The states come and go in the order of ``export.tts.state.states``.
+    ``is_last`` has no effect; other exporters' graphs have it. The states have the order of
+    ``export.tts.state.states``.
     """
 
     def __init__(self, dims: CodecDims, read: Read, dtype: torch.dtype) -> None:
@@ -214,7 +209,8 @@ class CodecDecoder(nn.Module):
         return wave, samples, *history.next, *kept, window.valid
 
     def transform(self, x: Tensor, window: Window, past: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Rows [B, N, latent] through the transformer; next keys, then next values."""
+        """Pass rows [B, N, latent] through the transformer. Returns the rows, and all next keys followed by all next
+        values."""
         x = self.enter(x)
         keys: list[Tensor] = []
         values: list[Tensor] = []
@@ -238,5 +234,5 @@ class CodecDecoder(nn.Module):
 
 
 def build_codec(codec: Checkpoint, dims: CodecDims, *, half: bool = False) -> CodecDecoder:
-    """The decoder with the checkpoint's weights. ``half``: float16 weights and activations."""
-    return CodecDecoder(dims, lambda name: codec.tensors[name].read(), torch.float16 if half else torch.float32).eval()
+    """The decoder with the checkpoint's weights; if ``half``, weights and activations are float16."""
+    return CodecDecoder(dims, reader(codec), torch.float16 if half else torch.float32).eval()

@@ -1,8 +1,8 @@
-"""The official code on a checkpoint: what exports are measured against.
+"""The official code on a checkpoint, with which exports are compared.
 
-transformers' ``Qwen3ASRForConditionalGeneration`` (5.13 and later) attends within windows, as the released models were
-trained; the original package attends over the whole clip unless FlashAttention is there, so it is no reference. Weights
-are float32 whatever the checkpoint holds.
+It is transformers' ``Qwen3ASRForConditionalGeneration`` (5.13 and later), which attends within windows, as the released
+models were trained. The original package attends over the whole clip unless FlashAttention is installed, so it cannot
+serve as reference. Weights are widened to float32.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from export.dims import Dims
 Floats = NDArray[np.float32]
 
 PUBLISHED_ROWS = 13
-"""Rows of a chunk of the published checkpoints, which transformers has as a literal where it counts rows."""
+"""How many rows a chunk has in the published checkpoints; transformers counts rows with this number as a literal."""
 
 CHAT_TEMPLATE = """\
 {%- set turn = namespace(context='', audio='') -%}
@@ -48,8 +48,8 @@ CHAT_TEMPLATE = """\
   {{- '<|im_start|>assistant\\n' + message.content[0].text + '<|im_end|>\\n' -}}
 {%- endfor -%}
 """
-"""The published chat template's text (QwenLM/Qwen3-ASR, inference/qwen3_asr.py:446-465); checkpoints that bring a
-chat template of their own are held to that one."""
+"""The published chat template (QwenLM/Qwen3-ASR, inference/qwen3_asr.py:446-465). A checkpoint with a template of its
+own is compared with that one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Reference:
             self.config = config_of(checkpoint, dims)
         kind = Qwen3ASRForTokenClassification if dims.aligner else Qwen3ASRForConditionalGeneration
         if checkpoint.layout == "transformers":
-            # The official loader, so that our own renaming is not tested against itself.
+            # The official loader renames the tensors, so that our own renaming is not compared with itself.
             self.model: Any = kind.from_pretrained(checkpoint.directory, dtype=torch.float32)
         else:
             self.model = kind(self.config).float()
@@ -82,7 +82,7 @@ class Reference:
             count_rows_of_any_chunk()
 
     def features(self, samples: Floats) -> tuple[torch.Tensor, torch.Tensor]:
-        """Official features [1, bins, frames padded to chunks] and their mask [1, frames]."""
+        """The official features [1, bins, frames padded to chunks] and their mask [1, frames]."""
         batch = self.extractor(
             samples, sampling_rate=SAMPLE_RATE, padding=True, truncation=False, return_attention_mask=True,
             n_window=self.dims.encoder.chunk_frames // 2,
@@ -90,12 +90,13 @@ class Reference:
         return batch["input_features"], batch["attention_mask"]
 
     def encode(self, features: torch.Tensor, mask: torch.Tensor) -> Floats:
-        """Encoder rows [n, width] of features."""
+        """The encoder's rows [n, width] for features."""
         with torch.no_grad():
             return self.model.model.get_audio_features(features, mask).pooler_output.numpy()
 
     def ctc(self, features: torch.Tensor, mask: torch.Tensor) -> Floats:
-        """Log-probabilities [n, classes] of a small model's CTC head on the official encoder's last hidden state."""
+        """The log-probabilities [n, classes] of one of our own models' CTC head, applied to the official encoder's last
+        hidden state."""
         assert self.dims.encoder.ctc is not None
         classes, width = self.dims.encoder.ctc, self.dims.encoder.width
         weight = torch.from_numpy(self.checkpoint.tensor("ctc.weight", classes, width).copy())
@@ -105,7 +106,8 @@ class Reference:
             return torch.log_softmax(hidden @ weight.T + bias, -1).numpy()
 
     def generate(self, ids: list[int], features: torch.Tensor, mask: torch.Tensor, count: int) -> Generated:
-        """``count`` greedy tokens after ``ids``, whose audio placeholders take the features. Ignores stop tokens."""
+        """Decode ``count`` tokens greedily after ``ids``, with the features in place of audio placeholders. Tokens that
+        end a text do not end this."""
         tokens: list[int] = []
         logits: list[Floats] = []
         cache = None
@@ -122,7 +124,7 @@ class Reference:
         return Generated(np.array(tokens), np.stack(logits))
 
     def classify(self, ids: list[int], features: torch.Tensor, mask: torch.Tensor) -> Floats:
-        """Time classes' logits [len(ids), classes] of a ForcedAligner."""
+        """The logits [len(ids), classes] of a ForcedAligner's head."""
         with torch.no_grad():
             hidden = self.model.model(
                 input_ids=torch.tensor([ids]), input_features=features, input_features_mask=mask
@@ -153,16 +155,17 @@ class Reference:
 
 
 def rows_after_convolutions(lengths: torch.Tensor, n_window: int = 50) -> torch.Tensor:
-    """Encoder rows of clips of ``lengths`` frames, a chunk's by the official encoder's own count."""
+    """How many encoder rows clips of ``lengths`` frames give, with a chunk's rows as the official encoder's
+    convolutions make them."""
     chunk, count = 2 * n_window, official_code.Qwen3ASREncoder._post_cnn_length
     return lengths // chunk * count(torch.tensor(chunk)) + count(lengths % chunk)
 
 
 def count_rows_of_any_chunk() -> None:
-    """Have the official encoder divide windows by the rows its convolutions give, not by 13 a chunk.
+    """Make the official encoder count the rows that its convolutions give, instead of 13 a chunk.
 
-    With another ``n_window`` the literal makes windows that end in mid-chunk and fewer placeholders than rows. The same
-    function, chunks of 100 frames included.
+    With another ``n_window`` the literal 13 would make windows that end inside a chunk, and fewer placeholders than
+    rows. For chunks of 100 frames the new function gives the same as the old one.
     """
     replaced: dict[str, Callable[..., torch.Tensor]] = {"_get_feat_extract_output_lengths": rows_after_convolutions}
     for name, function in replaced.items():
@@ -172,7 +175,7 @@ def count_rows_of_any_chunk() -> None:
 
 
 class AnyChunkProcessor(Qwen3ASRProcessor):
-    """The official processor; placeholders are counted for any chunk."""
+    """The official processor, with placeholders counted right for chunks of any length."""
 
     def _get_audio_token_length(self, audio_lengths: torch.Tensor, n_window: int = 50) -> NDArray[np.int64]:
         own = super()._get_audio_token_length(audio_lengths, n_window)
@@ -183,7 +186,7 @@ class AnyChunkProcessor(Qwen3ASRProcessor):
 
 
 def template_of(directory: Path) -> str:
-    """The checkpoint's own chat template where it brings one."""
+    """The checkpoint's own chat template if it has one, else the published one."""
     path = directory / "chat_template.jinja"
     if path.exists():
         return path.read_text(encoding="utf-8")
@@ -217,7 +220,7 @@ def config_of(checkpoint: Checkpoint, dims: Dims) -> Qwen3ASRConfig:
 
 
 def state_of(checkpoint: Checkpoint, dims: Dims) -> dict[str, torch.Tensor]:
-    """A checkpoint of the original layout under transformers' names, float32."""
+    """The tensors of a checkpoint in the original layout, under transformers' names, as float32."""
     state: dict[str, torch.Tensor] = {}
     for name, stored in checkpoint.tensors.items():
         if name.startswith(HEADS):
@@ -229,7 +232,7 @@ def state_of(checkpoint: Checkpoint, dims: Dims) -> dict[str, torch.Tensor]:
 
 
 def official(name: str, dims: Dims) -> str:
-    """Our name of a tensor → transformers'."""
+    """transformers' name of the tensor that is called ``name`` here."""
     if name.startswith("audio_tower.proj"):
         return name.replace("audio_tower.proj", "model.multi_modal_projector.linear_")
     if name.startswith("lm_head."):

@@ -1,14 +1,14 @@
-"""Modules of a speaking model → ONNX graphs."""
+"""Exporting the modules of a speaking model as ONNX graphs."""
 
-import onnx
 import torch
 from torch import Tensor
 from torch.export import Dim
 
-from export.graphs import OPSET, quiet, tidy, trace
-from export.tts.codec import CodecDecoder
-from export.tts.codec_encoder import CodecEncoder
-from export.tts.speaker_encoder import SpeakerEncoder
+from export.trace.codec import CodecDecoder
+from export.trace.codec_encoder import CodecEncoder
+from export.trace.graphs import OPSET, Traced, quiet, tidy, trace
+from export.trace.speaker_encoder import SpeakerEncoder
+from export.trace.weights import recipes
 from export.tts.state import State, states
 
 CODES, LAST, WAVE, SAMPLES = "audio_codes", "is_last", "final_wav", "valid_samples"
@@ -19,8 +19,8 @@ def zeros(kept: list[State], batch: int, dtype: torch.dtype) -> tuple[Tensor, ..
     return tuple(torch.zeros(batch, *state.shape, dtype=dtype) for state in kept)
 
 
-def codec_graph(decoder: CodecDecoder, dtype: torch.dtype) -> onnx.ModelProto:
-    """Export with dynamic batch and frames; every state has a full, static size."""
+def codec_graph(decoder: CodecDecoder, dtype: torch.dtype) -> Traced:
+    """The graph of the codec's decoder, with any batch and any number of frames; states have their full size."""
     dims = decoder.dims
     kept = states(dims)
     codes = torch.zeros(2, 3, dims.codebooks, dtype=torch.int64)
@@ -37,17 +37,17 @@ def codec_graph(decoder: CodecDecoder, dtype: torch.dtype) -> onnx.ModelProto:
             verbose=False,
         )
     assert program is not None
-    return tidy(program.model_proto)
+    return Traced(tidy(program.model_proto), recipes(decoder))
 
 
-def codec_encoder_graph(encoder: CodecEncoder, frame_samples: int) -> onnx.ModelProto:
-    """``audio [B, frames · frame_samples] → codes [B, frames, Q]``."""
+def codec_encoder_graph(encoder: CodecEncoder, frame_samples: int) -> Traced:
+    """The graph of the codec's encoder: ``audio [B, frames · frame_samples] → codes [B, frames, Q]``."""
     audio = torch.zeros(2, 5 * frame_samples)
     axes = {0: Dim("clips", min=1, max=64), 1: frame_samples * Dim("frames", min=1, max=4096)}
     return trace(encoder, {"audio": audio}, {"audio": axes}, ("codes",))
 
 
-def speaker_encoder_graph(encoder: SpeakerEncoder, bins: int) -> onnx.ModelProto:
-    """``mels [B, T, bins] → embedding [B, width]``."""
+def speaker_encoder_graph(encoder: SpeakerEncoder, bins: int) -> Traced:
+    """The graph of the speaker encoder: ``mels [B, T, bins] → embedding [B, width]``."""
     axes = {0: Dim("clips", min=1, max=64), 1: Dim("steps", min=8, max=65536)}
     return trace(encoder, {"mels": torch.zeros(2, 100, bins)}, {"mels": axes}, ("embedding",))

@@ -1,30 +1,21 @@
-"""The speaker encoder, for cloning a voice: mels of reference audio → speaker embedding.
+"""The speaker encoder as a module for export. It turns the mels of a recording into a voice's embedding, for cloning.
 
-An ECAPA-TDNN (qwen-tts 0.1.1, modeling_qwen3_tts.py:96-397). A whole-clip graph in float32.
+It is an ECAPA-TDNN (qwen-tts 0.1.1, modeling_qwen3_tts.py:96-397). Its graph takes whole clips, in float32.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from export.checkpoint import Checkpoint, CheckpointError
-
-Read = Callable[[str], NDArray[np.float32]]
-
-N_FFT, HOP = 1024, 256
-"""Of the speaker encoder's mels (modeling_qwen3_tts.py:1944-1951)."""
-
-
-def constant(values: NDArray[np.float32]) -> Tensor:
-    return nn.Buffer(torch.from_numpy(values.copy()))
+from export.checkpoint import Checkpoint
+from export.trace.weights import Read, constant, reader
+from export.tts.cloning_dims import SpeakerEncoderDims
 
 
 class Tdnn(nn.Module):
-    """Convolution of the same length, reflected at both ends, then ReLU."""
+    """A convolution that keeps the length, with reflection at both ends, then ReLU."""
 
     def __init__(self, read: Read, name: str, dilation: int = 1) -> None:
         super().__init__()
@@ -40,7 +31,7 @@ class Tdnn(nn.Module):
 
 
 class SqueezeExcitation(nn.Module):
-    """Channels weighted by what the clip's mean says."""
+    """Weighs the channels by a small net on the clip's mean."""
 
     def __init__(self, read: Read, name: str) -> None:
         super().__init__()
@@ -51,7 +42,7 @@ class SqueezeExcitation(nn.Module):
 
 
 class Point(nn.Module):
-    """Convolution of kernel 1."""
+    """A convolution with a kernel of 1."""
 
     def __init__(self, read: Read, name: str) -> None:
         super().__init__()
@@ -62,7 +53,8 @@ class Point(nn.Module):
 
 
 class Res2(nn.Module):
-    """TDNN, a chain of convolutions over groups of channels, TDNN, squeeze and excitation, added to the input."""
+    """A Res2Net block: TDNN, a chain of convolutions over groups of channels, TDNN, and squeeze and excitation, added
+    to the input."""
 
     def __init__(self, read: Read, name: str, scale: int, dilation: int) -> None:
         super().__init__()
@@ -82,7 +74,8 @@ class Res2(nn.Module):
 
 
 class SpeakerEncoder(nn.Module):
-    """mels [B, T, bins] → embedding [B, talker width]. The clip is pooled as a whole: a batch holds equal lengths."""
+    """mels [B, T, bins] → embedding [B, talker width]. The whole clip is pooled, so the clips of a batch must be
+    equally long."""
 
     def __init__(self, read: Read, scales: Sequence[int], dilations: Sequence[int]) -> None:
         super().__init__()
@@ -111,19 +104,6 @@ class SpeakerEncoder(nn.Module):
         return self.out(torch.cat((mean, deviation), 1)).squeeze(2)
 
 
-def build_speaker_encoder(model: Checkpoint) -> SpeakerEncoder:
-    """The speaker encoder with the checkpoint's weights: groups and blocks as the tensors have them.
-
-    Raises:
-        CheckpointError: there is none, or its dilations do not fit its blocks.
-    """
-    prefix = "speaker_encoder.blocks."
-    scales: list[int] = []
-    while f"{prefix}{len(scales) + 1}.tdnn1.conv.weight" in model.tensors:
-        chain = f"{prefix}{len(scales) + 1}.res2net_block.blocks."
-        scales.append(1 + sum(name.startswith(chain) and name.endswith(".weight") for name in model.tensors))
-    # The class's own default; no released configuration writes another.
-    dilations = (model.config.get("speaker_encoder_config") or {}).get("enc_dilations", [1, 2, 3, 4, 1])
-    if not scales or len(dilations) != len(scales) + 2:
-        raise CheckpointError(f"{model.directory}: speaker encoder of {len(scales)} blocks, {len(dilations)} dilations")
-    return SpeakerEncoder(lambda name: model.tensors[name].read(), scales, dilations).eval()
+def build_speaker_encoder(model: Checkpoint, dims: SpeakerEncoderDims) -> SpeakerEncoder:
+    """The speaker encoder with the checkpoint's weights."""
+    return SpeakerEncoder(reader(model), dims.scales, dims.dilations).eval()

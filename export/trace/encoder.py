@@ -1,14 +1,15 @@
-"""The audio encoder as three modules made to be exported: Stem, Body, Clip.
+"""The audio encoder as three modules for export: Stem, Body and Clip.
 
-The mathematics is that of QwenLM/Qwen3-ASR, modeling_qwen3_asr.py:676-740, attention within windows; the form is what
-DirectML accepts (docs/export.md): no branch on a tensor, sizes by ``unflatten`` / ``flatten``, masks added, positions a
-constant, nothing cut on the right. Weights are kept ``[inputs, outputs]`` so that every product is one MatMul.
+The mathematics is that of QwenLM/Qwen3-ASR, modeling_qwen3_asr.py:676-740, with attention within windows. The form is
+what DirectML accepts (rules.py): no branch depends on a tensor, sizes come from ``unflatten`` and ``flatten``, masks
+are added, positions are a constant, and nothing is cut on the right. Weights are ``[inputs, outputs]``, so that every
+product is one MatMul.
 
-In float16 the LayerNorms and the softmax run in float32, and the residual is clamped as the official code clamps it.
+In float16 graphs the LayerNorms and the softmax are computed in float32, and the residual is clamped as in the official
+code.
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -18,14 +19,16 @@ from torch.nn import functional
 
 from export.checkpoint import Checkpoint
 from export.dims import CONVOLUTIONS, EncoderDims
-
-Read = Callable[..., NDArray[np.float32]]
+from export.trace.weights import Read, constant, reader
+from export.transforms import apply
 
 MASKED = 10000.0
-"""What a padding row's score is lowered by: exp underflows to 0 in float32, and the number exists in float16."""
+"""By how much the score of a padding row is lowered. It is so much that exp underflows to 0 in float32, and not more
+than float16 can hold."""
 
 MAX_TIMESCALE = 10000.0
-"""Of the sinusoids (QwenLM/Qwen3-ASR, modeling_qwen3_asr.py:579-594)."""
+"""The ratio of the longest to the shortest wavelength of the positions' sines (QwenLM/Qwen3-ASR,
+modeling_qwen3_asr.py:579-594)."""
 
 
 class Linear(nn.Module):
@@ -33,8 +36,8 @@ class Linear(nn.Module):
 
     def __init__(self, weight: NDArray[np.float32], bias: NDArray[np.float32] | None, dtype: torch.dtype) -> None:
         super().__init__()
-        self.weight = nn.Buffer(torch.from_numpy(np.ascontiguousarray(weight.T)).to(dtype))
-        self.bias = None if bias is None else nn.Buffer(torch.from_numpy(bias.copy()).to(dtype))
+        self.weight = constant(apply("transpose", weight), dtype)
+        self.bias = None if bias is None else constant(bias, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
         y = torch.matmul(x, self.weight)
@@ -46,8 +49,7 @@ class Norm(nn.Module):
 
     def __init__(self, weight: NDArray[np.float32], bias: NDArray[np.float32], epsilon: float = 1e-5) -> None:
         super().__init__()
-        self.weight = nn.Buffer(torch.from_numpy(weight.copy()))
-        self.bias = nn.Buffer(torch.from_numpy(bias.copy()))
+        self.weight, self.bias = constant(weight), constant(bias)
         self.epsilon = epsilon
 
     def forward(self, x: Tensor) -> Tensor:
@@ -55,12 +57,11 @@ class Norm(nn.Module):
 
 
 class Convolution(nn.Module):
-    """3 × 3, stride 2, padding 1, then GELU (erf)."""
+    """A 3 × 3 convolution with stride 2 and padding 1, then GELU by erf."""
 
     def __init__(self, weight: NDArray[np.float32], bias: NDArray[np.float32], dtype: torch.dtype) -> None:
         super().__init__()
-        self.weight = nn.Buffer(torch.from_numpy(weight.copy()).to(dtype))
-        self.bias = nn.Buffer(torch.from_numpy(bias.copy()).to(dtype))
+        self.weight, self.bias = constant(weight, dtype), constant(bias, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.gelu(functional.conv2d(x, self.weight, self.bias, stride=2, padding=1))
@@ -69,8 +70,8 @@ class Convolution(nn.Module):
 class Stem(nn.Module):
     """mel [N, bins, T ≤ chunk_frames] → rows [N, ⌈T / 8⌉, width], the chunk's own positions added.
 
-    A chunk that is cut after T frames, T a multiple of 8, gives the rows that it gives uncut: row r sees the frames up
-    to 8 r + 7 and so nothing of the padding at a right edge.
+    A chunk that is cut after T frames, T a multiple of 8, gives the same rows as uncut: row r depends on frames up to
+    8 r + 7, and so never on the padding at a right edge.
     """
 
     def __init__(self, dims: EncoderDims, read: Read, dtype: torch.dtype) -> None:
@@ -86,15 +87,16 @@ class Stem(nn.Module):
         x = mel.unsqueeze(1)
         for convolution in self.convolutions:
             x = convolution(x)
-        # [N, channels, bands, rows] → [N, rows, channels · bands]: the feature index is channel-major (:710).
+        # [N, channels, bands, rows] → [N, rows, channels · bands]: of the features the channel comes first (:710).
         x = x.permute(0, 3, 1, 2).flatten(2)
         x = self.out(x)
-        # As many positions as there are rows, counted along them: a cut by a computed end is what DirectML refuses.
+        # The positions are gathered by an index counted along the rows, as DirectML refuses a slice with computed end.
         return x + self.positions[count_along(x[:, :, 0]) - 1]
 
 
 def sinusoids(rows: int, width: int) -> Tensor:
-    """Positions [rows, width]: sines in the first half, cosines in the second; restarting in each chunk."""
+    """The positions [rows, width], with sines in the first half of the width and cosines in the second. They are those
+    of one chunk, and begin anew in each."""
     step = math.log(MAX_TIMESCALE) / (width // 2 - 1)
     angles = torch.arange(rows).float()[:, None] * torch.exp(-step * torch.arange(width // 2).float())[None]
     return torch.cat((angles.sin(), angles.cos()), 1)
@@ -122,7 +124,7 @@ class Attention(nn.Module):
 
 
 class Layer(nn.Module):
-    """Pre-LN transformer layer."""
+    """A pre-norm transformer layer."""
 
     def __init__(self, dims: EncoderDims, read: Read, prefix: str, dtype: torch.dtype) -> None:
         super().__init__()
@@ -209,12 +211,13 @@ class Clip(nn.Module):
 
 
 def count_along(like: Tensor) -> Tensor:
-    """1, 2, 3 … along the last axis in the shape of ``like`` [B, N]: the shape is inherited, no range is built."""
+    """1, 2, 3 … along the last axis, in the shape of ``like`` [B, N]. The shape is taken from a tensor, since DirectML
+    cannot build a range of a computed length."""
     return torch.ones_like(like, dtype=torch.int64).cumsum(1)
 
 
 def places(like: Tensor) -> Tensor:
-    """0, 1, 2 … through all of ``like`` [B, N], row after row: where its elements lie once B and N are one axis."""
+    """0, 1, 2 … through all of ``like`` [B, N], row after row: the index of each element once B and N are one axis."""
     ordinal = count_along(like)
     row = torch.ones_like(like, dtype=torch.int64).cumsum(0) - 1
     return ordinal - 1 + row * ordinal.select(1, -1).unsqueeze(1)
@@ -222,10 +225,6 @@ def places(like: Tensor) -> Tensor:
 
 def build(checkpoint: Checkpoint, dims: EncoderDims, half: bool) -> tuple[Stem, Body]:
     """Stem and body with the checkpoint's weights, in float16 if ``half``."""
-    dtype = torch.float16 if half else torch.float32
-
-    def read(name: str) -> NDArray[np.float32]:
-        return checkpoint.tensors[name].read()
-
+    dtype, read = torch.float16 if half else torch.float32, reader(checkpoint)
     with torch.no_grad():
         return Stem(dims, read, dtype).eval(), Body(dims, read, dtype).eval()

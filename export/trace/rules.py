@@ -1,18 +1,22 @@
-"""The rules that a graph must keep to run on DirectML, to quantise, and to stay fast on a CPU.
+"""The rules that a graph must keep so that it runs on DirectML, can be quantised, and is fast on a CPU.
 
-No DirectML device is at hand where graphs are made, so every exported graph is read node by node. The numbers are
-those of the table in docs/export.md. A broken rule is an error that names the rule, the node and what is wrong with it.
+Graphs are made on machines without DirectML, so instead of being run there every exported graph is read node by node.
+Each rule is a function whose docstring begins with its number. A broken rule is an error that names the rule, the node
+and what is wrong with it.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import onnx
 from onnx import TensorProto, numpy_helper, shape_inference
 
+from export.trace.graphs import without
+
 OPSET = 18
 IR_VERSION = 10
-"""What onnxruntime 1.24, the newest DirectML build, is sure to read."""
+"""The versions of operators and file format that ONNX Runtime 1.24, its newest DirectML build, is sure to read."""
 
 CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap", "SequenceConstruct", "SplitToSequence", "SequenceInsert"})
 COUNTING = frozenset({"Range", "Mod"})
@@ -40,6 +44,10 @@ GATHERS = ("Gather", "GatherND", "GatherElements")
 HALF, FLOAT = TensorProto.FLOAT16, TensorProto.FLOAT
 
 
+LARGEST_SHAPE = 64
+"""How many values a constant may have to be taken for a shape or indices."""
+
+
 class RuleError(ValueError):
     """A graph breaks rules; ``violations`` lists them all."""
 
@@ -50,7 +58,7 @@ class RuleError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken rule: its number, the node or value, what is wrong."""
+    """A broken rule: its number, the node or value that breaks it, and what is wrong."""
 
     rule: int
     place: str
@@ -62,7 +70,7 @@ class Violation:
 
 @dataclass
 class Graph:
-    """A graph prepared for reading: constants, producers, inferred types and shapes."""
+    """A graph prepared for reading, with its constants, producers, and inferred types and shapes."""
 
     model: onnx.ModelProto
     window_rows: int | None
@@ -82,7 +90,10 @@ class Graph:
         self.types = {tensor.name: tensor.data_type for tensor in graph.initializer}
         self.shapes = {tensor.name: list(tensor.dims) for tensor in graph.initializer}
         try:
-            inferred = shape_inference.infer_shapes(self.model, strict_mode=False, data_prop=True).graph
+            # Weights are left out, since shapes do not depend on them and inference copies the model several times.
+            weights = {tensor.name for tensor in graph.initializer if math.prod(tensor.dims) > LARGEST_SHAPE}
+            light = without(self.model, weights)
+            inferred = shape_inference.infer_shapes(light, strict_mode=False, data_prop=True).graph
         except (onnx.shape_inference.InferenceError, ValueError):
             inferred = graph
         for value in (*graph.input, *graph.output, *inferred.value_info, *inferred.output):
@@ -102,7 +113,7 @@ class Graph:
         tensor = self.constants.get(name)
         if tensor is None:
             return None
-        # The weights themselves may lie elsewhere; indices and sizes never do.
+        # Indices and sizes always lie in the graph itself, even if its weights lie in another file.
         return [int(value) for value in numpy_helper.to_array(tensor).reshape(-1)]
 
     def from_shapes(self, name: str) -> bool:
@@ -119,7 +130,7 @@ Rule = Callable[[Graph], Iterator[Violation]]
 
 
 def no_control_flow(graph: Graph) -> Iterator[Violation]:
-    """1: no branch, no loop: they come from Python deciding on a tensor while the graph was traced."""
+    """1: there is no branch and no loop. They come from Python code that decided by a tensor while it was traced."""
     for node in graph.nodes:
         if node.op_type in CONTROL:
             yield Violation(1, label(node), "control flow")
@@ -128,7 +139,7 @@ def no_control_flow(graph: Graph) -> Iterator[Violation]:
 
 
 def no_counting(graph: Graph) -> Iterator[Violation]:
-    """2: positions are inherited (ones, cumulated), never built by Range; no Mod."""
+    """2: positions are cumulated from ones in the shape of another tensor, and never come from Range or Mod."""
     for node in graph.nodes:
         if node.op_type in COUNTING:
             yield Violation(2, label(node), "indices must be inherited: ones_like(x).cumsum(dim) - 1")
@@ -169,7 +180,7 @@ def added_masks(graph: Graph) -> Iterator[Violation]:
 
 
 def no_data_dependent_cuts(graph: Graph) -> Iterator[Violation]:
-    """6: nothing is cut by a value; a cut by a shape is on the left only."""
+    """6: no slice depends on values, and one that depends on a shape cuts on the left only."""
     for node in graph.nodes:
         if node.op_type in DATA_DEPENDENT:
             yield Violation(6, label(node), "the size of the result depends on values")
@@ -182,7 +193,7 @@ def no_data_dependent_cuts(graph: Graph) -> Iterator[Violation]:
 
 
 def bounded_state(graph: Graph) -> Iterator[Violation]:
-    """7: what goes out as a state is cut by constant negative slices, or gathered by clamped indices."""
+    """7: an output that is a state is cut by a constant negative slice, or gathered by clamped indices."""
     for value in graph.model.graph.output:
         node = graph.producers.get(value.name)
         if node is None or not value.name.startswith("next_"):
@@ -226,7 +237,7 @@ def long_indices(graph: Graph) -> Iterator[Violation]:
 
 
 def opset_and_dynamic_axes(graph: Graph) -> Iterator[Violation]:
-    """11: opset 18 exactly, an IR version the newest DirectML build reads, batch axes left dynamic."""
+    """11: the opset is 18, the IR version is one that the newest DirectML build reads, and batch axes are dynamic."""
     domains = {each.domain: each.version for each in graph.model.opset_import}
     if domains.get("", domains.get("ai.onnx")) != OPSET:
         yield Violation(11, "the model", f"opset {domains.get('', domains.get('ai.onnx'))}, not {OPSET}")
@@ -236,13 +247,13 @@ def opset_and_dynamic_axes(graph: Graph) -> Iterator[Violation]:
         yield Violation(11, "the model", f"IR version {graph.model.ir_version}, beyond {IR_VERSION}")
     for value in graph.model.graph.input:
         axes = value.type.tensor_type.shape.dim
-        # A single value (a flag) has no batch.
+        # An input with a single value is a flag, which has no batch.
         if axes and not axes[0].dim_param and [axis.dim_value for axis in axes] != [1]:
             yield Violation(11, value.name, "the batch axis is frozen (onnxsim does that)")
 
 
 def one_precision(graph: Graph) -> Iterator[Violation]:
-    """12: float16 graphs take and give float16; their norms and softmaxes still compute in float32."""
+    """12: float16 graphs take and give float16, and compute norms and softmax in float32."""
     ports = (*graph.model.graph.input, *graph.model.graph.output)
     kinds = {value.type.tensor_type.elem_type for value in ports} & {HALF, FLOAT}
     if len(kinds) > 1:
@@ -269,7 +280,8 @@ RULES: Mapping[int, Rule] = {
 
 
 def violations(model: onnx.ModelProto, *, window_rows: int | None = None) -> list[Violation]:
-    """Every broken rule of ``model``. ``window_rows``: the static window of a whole-clip graph, None for others."""
+    """All violations of rules in ``model``. ``window_rows`` is the window's length in a whole-clip graph, None for
+    others."""
     graph = Graph(model, window_rows)
     return [violation for rule in RULES.values() for violation in rule(graph)]
 
@@ -281,5 +293,5 @@ def check(model: onnx.ModelProto, name: str, *, window_rows: int | None = None) 
 
 
 def label(node: onnx.NodeProto) -> str:
-    """A node for a message."""
+    """How messages call a node."""
     return f"{node.op_type} {node.name or '→ ' + node.output[0]}"

@@ -1,16 +1,17 @@
-"""Modules → ONNX graphs in the form that DirectML accepts, their weights in one file on disk.
+"""Exporting modules as ONNX graphs in the form that DirectML accepts, with their weights in one file.
 
-``trace`` exports with dynamo and dynamic shapes at opset 18; ``tidy`` makes every Reshape target a constant and drops
-what the exporter notes about its own machine; ``WeightFile`` holds each distinct tensor once, whichever graphs refer
-to it.
+``trace`` exports with dynamo and dynamic shapes at opset 18. ``tidy`` makes every Reshape target a constant and drops
+what the exporter notes about the machine it ran on. ``WeightFile`` stores each distinct tensor once for all graphs.
 """
 
 import contextlib
 import hashlib
 import io
 import logging
+import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -22,14 +23,22 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from export.dims import EncoderDims
-from export.encoder import Body, Clip, Stem
+from export.trace.encoder import Body, Clip, Stem
+from export.trace.weights import recipes
+from export.transforms import Recipe
 
 OPSET = 18
+"""The version of ONNX's operators: the one that torch's exporter writes without converting."""
 IR_VERSION = 10
-"""Read by onnxruntime 1.18 and later; the newest DirectML build is 1.24."""
+"""The version of ONNX's file format, which ONNX Runtime reads from 1.18 on; its newest DirectML build is 1.24."""
 
 EXTERNAL_BYTES = 1024
-"""Tensors from this size on lie in the weight file; smaller ones (shapes, scalars) stay in the graph."""
+"""From how many bytes on a constant lies in the weight file; smaller ones, shapes and scalars, stay in the graph. What
+comes from a checkpoint lies in the file whatever its size, so that the graph is the same for all checkpoints."""
+
+EXPORTERS = re.compile(r"val_\d+|constant_\d+|c_lifted_tensor_\d+|_?lifted_\w+|[a-z_]*_\d+")
+"""The names that the exporter gives to constants. Names of modules have dots or no number, and those that are given
+here begin with ``shape_``."""
 
 Axes = Mapping[int, Dim]
 
@@ -38,8 +47,16 @@ class GraphError(RuntimeError):
     """A graph could not be brought into the form that the rules ask for."""
 
 
-def stem_graph(stem: Stem, dims: EncoderDims, dtype: torch.dtype, *, whole: bool = False) -> onnx.ModelProto:
-    """The chunk graph: ``mel [N, bins, T ≤ chunk_frames] → rows``; ``whole``: T is chunk_frames."""
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A graph, and by name the recipes of those weights that come from a checkpoint."""
+
+    model: onnx.ModelProto
+    recipes: dict[str, Recipe]
+
+
+def stem_graph(stem: Stem, dims: EncoderDims, dtype: torch.dtype, *, whole: bool = False) -> Traced:
+    """The graph of the stem: ``mel [N, bins, T ≤ chunk_frames] → rows``. If ``whole``, T is always chunk_frames."""
     mel = torch.zeros(2, dims.bins, dims.chunk_frames - (not whole), dtype=dtype)
     axes: dict[int, Dim] = {0: Dim("chunks")}
     if not whole:
@@ -47,8 +64,8 @@ def stem_graph(stem: Stem, dims: EncoderDims, dtype: torch.dtype, *, whole: bool
     return trace(stem, {"mel": mel}, {"mel": axes}, ("rows",))
 
 
-def body_graph(body: Body, dims: EncoderDims, dtype: torch.dtype) -> onnx.ModelProto:
-    """The window graph: ``rows [W, T, width], mask [W, T] → embeddings (, ctc)``."""
+def body_graph(body: Body, dims: EncoderDims, dtype: torch.dtype) -> Traced:
+    """The graph of the body: ``rows [W, T, width], mask [W, T] → embeddings (, ctc)``."""
     length = dims.window_rows // 2
     inputs = {"rows": torch.zeros(2, length, dims.width, dtype=dtype), "mask": torch.ones(2, length, dtype=dtype)}
     axes = {0: Dim("windows"), 1: Dim("length", min=1, max=dims.window_rows)}
@@ -56,7 +73,7 @@ def body_graph(body: Body, dims: EncoderDims, dtype: torch.dtype) -> onnx.ModelP
     return trace(body, inputs, {"rows": axes, "mask": axes}, outputs)
 
 
-def clip_graph(clip: Clip, dims: EncoderDims, dtype: torch.dtype) -> onnx.ModelProto:
+def clip_graph(clip: Clip, dims: EncoderDims, dtype: torch.dtype) -> Traced:
     """The whole-clip graph: ``mel [B, bins, chunk_frames · C], valid_rows [B] → embeddings``."""
     chunks = dims.window_rows // dims.chunk_rows + 2
     inputs = {
@@ -68,10 +85,10 @@ def clip_graph(clip: Clip, dims: EncoderDims, dtype: torch.dtype) -> onnx.ModelP
     return trace(clip, inputs, {"mel": {0: batch, 2: frames}, "valid_rows": {0: batch}}, ("embeddings",))
 
 
-def whole_graph(encoder: nn.Module, inputs: int, longest: int, dtype: torch.dtype, *, ctc: bool) -> onnx.ModelProto:
+def whole_graph(encoder: nn.Module, inputs: int, longest: int, dtype: torch.dtype, *, ctc: bool) -> Traced:
     """The graph of an encoder that sees whole clips: ``rows [B, T, inputs], valid_rows [B] → embeddings (, ctc)``.
 
-    ``longest``: rows of the longest clip that the runtime gives it.
+    ``longest`` is how many rows the longest clip has.
     """
     length = longest // 2
     feeds = {"rows": torch.zeros(2, length, inputs, dtype=dtype), "valid_rows": torch.full((2,), length)}
@@ -80,9 +97,7 @@ def whole_graph(encoder: nn.Module, inputs: int, longest: int, dtype: torch.dtyp
     return trace(encoder, feeds, axes, ("embeddings", "ctc") if ctc else ("embeddings",))
 
 
-def trace(
-    module: nn.Module, inputs: Mapping[str, Tensor], axes: Mapping[str, Axes], outputs: Sequence[str]
-) -> onnx.ModelProto:
+def trace(module: nn.Module, inputs: Mapping[str, Tensor], axes: Mapping[str, Axes], outputs: Sequence[str]) -> Traced:
     """Export ``module`` with dynamo and tidy the graph."""
     with quiet(), torch.no_grad():
         program = torch.onnx.export(
@@ -96,12 +111,12 @@ def trace(
             verbose=False,
         )
     assert program is not None
-    return tidy(program.model_proto)
+    return Traced(tidy(program.model_proto), recipes(module))
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """The exporter's progress and its deprecation notes to itself; errors still raise."""
+    """Keep the exporter's progress and warnings off the terminal; errors are still raised."""
     level = logging.getLogger("torch.onnx").level
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     try:
@@ -113,24 +128,73 @@ def quiet() -> Iterator[None]:
 
 
 def tidy(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Constant Reshape targets, no dead nodes, no traces of the exporting machine."""
+    """Make Reshape targets constant, and remove dead nodes and what tells of the exporting machine."""
     graph = model.graph
     freeze_reshapes(graph)
     drop_dead(graph)
     model.ir_version = IR_VERSION
     model.producer_name, model.producer_version, model.doc_string = "hearsay", "", ""
     del model.metadata_props[:], graph.metadata_props[:], graph.value_info[:], model.functions[:]
+    renumber(graph)
     for part in (*graph.node, *graph.initializer, *graph.input, *graph.output):
-        part.doc_string = ""
+        part.ClearField("doc_string")
         del part.metadata_props[:]
     return model
 
 
+def without(model: onnx.ModelProto, weights: Container[str]) -> onnx.ModelProto:
+    """A copy of ``model`` in which ``weights`` have a type and a shape, but no values."""
+    copy = onnx.ModelProto(ir_version=model.ir_version, producer_name=model.producer_name)
+    copy.opset_import.extend(model.opset_import)
+    copy.functions.extend(model.functions)
+    graph = model.graph
+    copy.graph.name = graph.name
+    copy.graph.node.extend(graph.node)
+    copy.graph.input.extend(graph.input)
+    copy.graph.output.extend(graph.output)
+    copy.graph.value_info.extend(graph.value_info)
+    for tensor in graph.initializer:
+        if tensor.name in weights:
+            copy.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+        else:
+            copy.graph.initializer.append(tensor)
+    return copy
+
+
+def renumber(graph: onnx.GraphProto) -> None:
+    """Name values and the exporter's own constants by their order, and put initializers in the order of their use.
+
+    The exporter's own numbers depend on what it exported before. After this a graph's names, and the order of its
+    weights in the file, depend on its structure alone.
+    """
+    names: dict[str, str] = {}
+    fixed = {value.name for value in (*graph.input, *graph.output)}
+    held = {tensor.name: tensor for tensor in graph.initializer}
+    order: dict[str, onnx.TensorProto] = {}
+    for node in graph.node:
+        node.ClearField("name")
+        for place, name in enumerate(node.input):
+            if name in held and name not in order:
+                order[name] = held[name]
+                if EXPORTERS.fullmatch(name):
+                    names[name] = f"constant_{len(names)}"
+            node.input[place] = names.get(name, name)
+        for place, name in enumerate(node.output):
+            if name and name not in fixed:
+                names[name] = f"value_{len(names)}"
+            node.output[place] = names.get(name, name)
+    for name, tensor in order.items():
+        tensor.name = names.get(name, name)
+    ordered = list(order.values())
+    del graph.initializer[:]
+    graph.initializer.extend(ordered)
+
+
 def freeze_reshapes(graph: onnx.GraphProto) -> None:
-    """Replace computed Reshape targets by constants: 0 for one axis inherited from the input, −1 for one other.
+    """Replace computed Reshape targets by constants, with 0 for an axis that is that of the input and −1 for another.
 
     Raises:
-        GraphError: more than two axes of the result are dynamic, or none of two is inherited.
+        GraphError: more than two axes of the result are dynamic, or neither of two is an axis of the input.
     """
     shapes = {
         value.name: [axis.dim_param or axis.dim_value for axis in value.type.tensor_type.shape.dim]
@@ -155,7 +219,7 @@ def freeze_reshapes(graph: onnx.GraphProto) -> None:
 
 
 def reshape_target(node: onnx.NodeProto, shapes: Mapping[str, Sequence[int | str]]) -> tuple[int, ...]:
-    """A constant target for ``node`` out of the symbolic shapes that the exporter knows."""
+    """A constant target for ``node``, from the symbolic shapes that the exporter knows."""
     try:
         before, after = shapes[node.input[0]], shapes[node.output[0]]
     except KeyError as error:
@@ -189,9 +253,9 @@ def drop_dead(graph: onnx.GraphProto) -> None:
 
 
 class WeightFile:
-    """One file of weights for several graphs of a directory; equal tensors are stored once.
+    """The common weight file of several graphs in a directory, in which equal tensors are stored once.
 
-    Use as a context manager; ``save`` each graph while it is open.
+    It is a context manager; ``save`` each graph while it is open.
     """
 
     def __init__(self, path: Path) -> None:
@@ -206,27 +270,27 @@ class WeightFile:
     def __exit__(self, *_: object) -> None:
         self.stream.close()
 
-    def save(self, model: onnx.ModelProto, path: Path) -> None:
-        """Write ``model`` beside the weight file; its large tensors go into the latter."""
-        slim = onnx.ModelProto()
-        slim.CopyFrom(model)
+    def save(self, traced: Traced, path: Path) -> None:
+        """Write a graph beside the weight file, and its weights and large constants into that file."""
+        outside = {
+            tensor.name: tensor
+            for tensor in traced.model.graph.initializer
+            if tensor.name in traced.recipes or numpy_helper.to_array(tensor).nbytes >= EXTERNAL_BYTES
+        }
+        slim = without(traced.model, outside)
         for tensor in slim.graph.initializer:
-            raw = numpy_helper.to_array(tensor).tobytes()
-            if len(raw) < EXTERNAL_BYTES:
-                continue
-            offset, length = self.place(raw)
-            for field in ("raw_data", "float_data", "int32_data", "int64_data"):
-                tensor.ClearField(field)
-            tensor.data_location = onnx.TensorProto.EXTERNAL
-            for key, value in (("location", self.path.name), ("offset", offset), ("length", length)):
-                tensor.external_data.add(key=key, value=str(value))
+            if tensor.name in outside:
+                offset, length = self.place(numpy_helper.to_array(outside[tensor.name]).tobytes())
+                tensor.data_location = onnx.TensorProto.EXTERNAL
+                for key, value in (("location", self.path.name), ("offset", offset), ("length", length)):
+                    tensor.external_data.add(key=key, value=str(value))
         path.write_bytes(slim.SerializeToString())
 
     def place(self, raw: bytes) -> tuple[int, int]:
-        """Offset and length of ``raw`` in the file, written unless it is there."""
+        """Write ``raw`` into the file unless it is there. Returns its offset and length."""
         key = hashlib.sha256(raw).digest()
         if key not in self.places:
-            # Large tensors begin on a page so that they can be mapped into memory.
+            # A large tensor begins on a page, so that it can be mapped into memory.
             alignment = 4096 if len(raw) >= 65536 else 64
             self.stream.write(b"\0" * (-self.stream.tell() % alignment))
             self.places[key] = (self.stream.tell(), len(raw))

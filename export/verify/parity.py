@@ -1,8 +1,8 @@
-"""An exported model against the official code, stage by stage.
+"""Comparing an exported model with the official code, stage by stage.
 
-The runtime's own parts do the exported side: ``streaming.mel``, ``streaming.encoder``, ``streaming.prompt``,
-``engines.gguf``. What is exact in float32 (encoder, f32 decoder) is held to limits; what was rounded on purpose (fp16,
-int8, block formats) is printed, and held only to what rounding can explain.
+The exported model is run by the runtime's own parts: ``streaming.mel``, ``streaming.encoder``, ``streaming.prompt`` and
+``engines.gguf``. Stages in float32 (encoder, f32 decoder) must keep limits. Those that were rounded on purpose (fp16,
+int8, block formats) are shown, and must keep only limits that rounding explains.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from engines import manifest as manifests
-from engines.batching import Lane
 from engines.files import load_tokenizer
 from engines.gguf import Decoder, Rows
+from engines.lane import Lane
 from engines.manifest import ClipFloor
 from engines.onnx import Graph
-from export.alignment import aligner_rows
 from export.checkpoint import open_checkpoint
 from export.dims import read_dims
-from export.reference import Generated, Reference
 from export.sound import sound
 from export.table import Row, Table
+from export.verify.alignment import aligner_rows
+from export.verify.reference import Generated, Reference
 from streaming.encoder import AudioEncoder, Encoded, rows_of
 from streaming.mel import LogMel, load_filters, official_length
 from streaming.prompt import LANGUAGES, Prompt
@@ -33,32 +33,38 @@ from streaming.prompt import LANGUAGES, Prompt
 Floats = NDArray[np.float32]
 
 SECONDS = (0.1, 0.3, 1.0, 7.99, 8.0, 8.01, 30.0, 61.3)
-"""Clips on both sides of every edge: shortest official length, chunk, window; and several windows."""
+"""The lengths of the clips, on both sides of every edge (the shortest official length, a chunk, a window), and with
+several windows."""
 
 ENCODER_ERROR, ENCODER_COSINE = 1e-4, 0.999999
-"""Largest error over the reference's RMS, and least cosine of a row, of a float32 encoder."""
+"""The largest error divided by the reference's RMS, and the least cosine of a row, that a float32 encoder may have.
+They are a choice, well above what sums in another order make."""
 
 HEAD_ERROR = 1e-3
-"""Largest difference of the CTC head's log-probabilities, float32 against float32."""
+"""The largest difference that the CTC head's log-probabilities may have in float32. Logarithms of small probabilities
+make differences larger than those of the embeddings."""
 
 MEL_ERROR = 1e-4
-"""Largest difference of normalised mel features where neither floor holds: the official transform is in float32."""
+"""The largest difference that normalised mel features may have where no floor applies: the official transform is in
+float32, ours in float64."""
 
 TOKENS, FORCED = 64, 256
-"""Tokens decoded greedily, and tokens of the official text on which teacher-forced logits are compared: of fewer, one
-near-tie that rounding decides would be more than half a per cent."""
+"""How many tokens are decoded greedily, and on how many tokens of the official text teacher-forced logits are compared.
+With fewer, a single near-tie that rounding decides would be more than half a per cent."""
 
 LOGIT_ERROR = 2e-4
-"""Largest error over the standard deviation of the logits, float32 against float32. Two runs of the official code are
-6.6e-5 apart at 0.6B dimensions; 1 % on one tensor makes 7e-3 and more (tests/reference/noise.py)."""
+"""The largest error that logits may have in float32, divided by their standard deviation. Two runs of the official code
+are 6.6e-5 apart at 0.6B dimensions; an error of 1 % in one tensor makes 7e-3 and more (tests/reference/noise.py)."""
 
 F16_AGREEMENT = 0.995
+"""On what share of the tokens a decoder in float16 must agree: all but one near-tie in 200."""
 DISTINCT = 20
+"""How many different tokens a decoder of random weights should write, so that agreeing on them proves something."""
 THREADS = 2
 
 
 class Exported:
-    """An exported model directory, driven by the runtime's own parts."""
+    """An exported model, run by the runtime's own parts."""
 
     def __init__(self, directory: Path) -> None:
         self.manifest = manifests.read_asr(directory)
@@ -67,25 +73,26 @@ class Exported:
         self.mel = LogMel(self.manifest.mel, load_filters(directory / self.manifest.mel.filters))
         self.lane = Lane("parity")
         graphs = [Graph(directory / name, threads=THREADS, provider="cpu") for name in (spec.stem, spec.body)]
-        self.encoder = AudioEncoder(spec, graphs[0], graphs[1], self.lane, self.manifest.mel.bins)
+        self.encoder = AudioEncoder(spec, graphs[0], graphs[1], self.manifest.mel.bins)
         self.clip = Graph(directory / spec.clip, threads=THREADS, provider="cpu") if spec.clip else None
         self.tokenizer = directory / self.manifest.tokenizer.file
         self.prompt = Prompt(load_tokenizer(self.tokenizer), leading_space=False)
 
     def decoder(self, rows: int) -> Decoder:
-        """The GGUF with room for ``rows``, float32 KV, flash attention off."""
+        """The decoder, with a KV cache of ``rows`` rows in float32."""
         return Decoder(self.directory / self.manifest.decoder.file, sequences=1, rows=rows, threads=THREADS, kv="f32")
 
     def encode(self, features: Floats) -> Encoded:
-        """What the encoder makes of features [bins, frames], chunk by chunk, window by window."""
+        """Encode features [bins, frames], chunk by chunk and window by window."""
         spec = self.manifest.encoder
         chunks = [features[:, at : at + spec.chunk_frames] for at in range(0, features.shape[1], spec.chunk_frames)]
-        rows = np.concatenate(self.encoder.stems(chunks))
-        windows = [self.encoder.body(rows[at : at + spec.window_rows]) for at in range(0, len(rows), spec.window_rows)]
+        rows = np.concatenate(self.lane.run(self.encoder.stems(chunks)))
+        parts = (rows[at : at + spec.window_rows] for at in range(0, len(rows), spec.window_rows))
+        windows = [self.lane.run(self.encoder.body(part)) for part in parts]
         return Encoded.joined(windows)
 
     def encode_clip(self, features: Floats) -> Floats:
-        """The same by the whole-clip graph."""
+        """Encode features [bins, frames] by the whole-clip graph."""
         assert self.clip is not None
         spec = self.manifest.encoder
         frames = features.shape[1]
@@ -100,7 +107,8 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What the exported decoder does after the same rows: its own greedy tokens, and its logits on the reference's."""
+    """What the exported decoder gives after the reference's prompt: its own greedy tokens, and its logits on the
+    reference's tokens."""
 
     tokens: NDArray[np.int64]
     forced: Floats
@@ -109,7 +117,8 @@ class Decoded:
 def decode(
     decoder: Decoder, ids: Sequence[int], placeholder: int, audio: Floats, reference: Generated, count: int
 ) -> Decoded:
-    """After a prompt whose placeholders take ``audio``: ``count`` greedy tokens, and logits on all the reference's."""
+    """Evaluate a prompt, with ``audio`` in place of its placeholders. Decode ``count`` tokens greedily after it, and
+    evaluate all of the reference's tokens after it."""
     rows = decoder.embed(ids)
     rows[np.asarray(ids) == placeholder] = audio
     own: list[int] = []
@@ -128,7 +137,7 @@ def decode(
 
 
 def error(values: Floats, reference: Floats) -> tuple[float, float]:
-    """Largest error over the reference's RMS; least cosine of a row."""
+    """The largest error divided by the reference's RMS, and the least cosine of a row."""
     ours, theirs = values.astype(np.float64), reference.astype(np.float64)
     worst = float(np.abs(ours - theirs).max() / np.sqrt((theirs**2).mean()))
     norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
@@ -142,7 +151,8 @@ def verify(
     seconds: Sequence[float] = SECONDS,
     reference: Reference | None = None,
 ) -> Table:
-    """The parity table of a model directory against its checkpoint. ``reference``: that checkpoint, loaded already."""
+    """Compare a model directory with its checkpoint. ``reference`` is that checkpoint's official model if it is loaded
+    already."""
     if reference is None:
         checkpoint = open_checkpoint(against)
         reference = Reference(checkpoint, read_dims(checkpoint))
@@ -161,7 +171,7 @@ def verify(
 
 
 def mel_rows(exported: Exported, reference: Reference, seconds: Sequence[float]) -> Iterator[Row]:
-    """The runtime's log-mel against the official extractor's, where neither's floor holds."""
+    """Compare the runtime's log-mel with the official extractor's, where neither is at its floor."""
     worst = 0.0
     for index, length in enumerate(seconds):
         samples = sound(length, index)
@@ -178,7 +188,7 @@ def mel_rows(exported: Exported, reference: Reference, seconds: Sequence[float])
 
 
 def encoder_rows(exported: Exported, reference: Reference, seconds: Sequence[float]) -> Iterator[Row]:
-    """Both encoder forms on the official features."""
+    """Compare both forms of the encoder, on the official features."""
     exact = exported.manifest.encoder.precision == "fp32"
     limit, least = (ENCODER_ERROR, ENCODER_COSINE) if exact else (None, None)
     for index, length in enumerate(seconds):
@@ -195,7 +205,7 @@ def encoder_rows(exported: Exported, reference: Reference, seconds: Sequence[flo
 
 
 def head_row(stage: str, ours: Floats | None, theirs: Floats | None, exact: bool) -> Row:
-    """The CTC head's log-probabilities against the reference's; a head that only one side has is an error by itself."""
+    """Compare the CTC head's log-probabilities. It is an error if only one side has such a head."""
     if ours is None or theirs is None or ours.shape != theirs.shape:
         shapes = [None if each is None else list(each.shape) for each in (ours, theirs)]
         return Row(stage, f"shape {shapes[0]}, not {shapes[1]}", float("inf"), 0.0)
@@ -203,7 +213,7 @@ def head_row(stage: str, ours: Floats | None, theirs: Floats | None, exact: bool
 
 
 def compared(stage: str, ours: Floats, theirs: Floats, limit: float | None, least: float | None) -> Iterator[Row]:
-    """Rows of one comparison; another number of rows is an error by itself."""
+    """The rows of one comparison. It is an error if the shapes differ."""
     if ours.shape != theirs.shape:
         yield Row(stage, f"shape {list(ours.shape)}, not {list(theirs.shape)}", float("inf"), 0.0)
         return
@@ -213,7 +223,7 @@ def compared(stage: str, ours: Floats, theirs: Floats, limit: float | None, leas
 
 
 def prompt_rows(exported: Exported, reference: Reference) -> Iterator[Row]:
-    """Prompt ids with and without language and context."""
+    """Compare the ids of prompts with and without language and context."""
     if exported.manifest.aligner is not None:
         return
     samples = sound(2.0, 1)
@@ -230,7 +240,7 @@ def prompt_rows(exported: Exported, reference: Reference) -> Iterator[Row]:
 
 
 def decoder_rows(exported: Exported, reference: Reference) -> Iterator[Row]:
-    """Greedy tokens and teacher-forced logits on three clips."""
+    """Compare greedy tokens and teacher-forced logits on three clips."""
     kind = exported.manifest.decoder.quantization
     exact, half = kind == "f32", kind == "f16"
     placeholder = Tokenizer.from_file(str(exported.tokenizer)).token_to_id("<|audio_pad|>")

@@ -1,14 +1,12 @@
-"""SenseVoice, adaptor and CTC head as one module.
+"""SenseVoice, adaptor and CTC head as one module for export.
 
-The mathematics is that of funasr, models/sense_voice/model.py and models/llm_asr/adaptor.py; the form is what DirectML
-accepts (docs/export.md). The graph knows how many of its rows are valid, and the others change nothing of them: keys
-beyond are masked by what is added to their scores, the memory block's convolution sees zeros there, as it does at a
-clip's own end, and every block leaves zeros there. So a clip gives the same rows in a container of any length.
+The mathematics is that of funasr, models/sense_voice/model.py and models/llm_asr/adaptor.py. The form is what DirectML
+accepts (rules.py). The graph is told how many of its rows are valid, and padding rows change nothing of them: a mask is
+added to the scores of their keys, the memory block's convolution sees zeros in their place, as after a clip's end, and
+every block leaves zeros there. So a clip gives the same rows however long its padding is.
 
-In float16 norms, softmax and positions are computed in float32.
+In float16 graphs norms, softmax and positions are computed in float32.
 """
-
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -16,14 +14,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from export.encoder import MASKED, MAX_TIMESCALE, Linear, Norm, count_along
 from export.funasr.checkpoint import FunAsrCheckpoint
 from export.funasr.dims import AdaptorDims, FunAsrDims, SenseVoiceDims, blocks
-
-Read = Callable[[str], NDArray[np.float32]]
+from export.trace.encoder import MASKED, MAX_TIMESCALE, Linear, Norm, count_along
+from export.trace.weights import Read, constant, reader
 
 ADAPTOR_EPSILON = 1e-12
-"""Of the adaptor's norms (funasr, models/transformer/layer_norm.py); those of the encoder have the usual 1e-5."""
+"""The epsilon of the adaptor's norms (funasr, models/transformer/layer_norm.py). The encoder's norms have the usual
+1e-5."""
 
 
 def linear(read: Read, name: str, dtype: torch.dtype) -> Linear:
@@ -35,11 +33,12 @@ def norm(read: Read, name: str, epsilon: float = 1e-5) -> Norm:
 
 
 class Memory(nn.Module):
-    """The memory block: a convolution along the rows of every channel by itself, and the rows. Gives zeros beyond."""
+    """The memory block: a depthwise convolution along the rows, to which the rows are added. Padding rows become
+    zeros."""
 
     def __init__(self, dims: SenseVoiceDims, weight: NDArray[np.float32], dtype: torch.dtype) -> None:
         super().__init__()
-        self.weight = nn.Buffer(torch.from_numpy(weight.copy()).to(dtype))
+        self.weight = constant(weight, dtype)
         left = (dims.kernel - 1) // 2 + dims.shift
         self.edges = (left, dims.kernel - 1 - left)
 
@@ -50,7 +49,7 @@ class Memory(nn.Module):
 
 
 class Attention(nn.Module):
-    """What both kinds of block attend with; ``bias`` [B, 1, 1, T] float32 is added to the scores."""
+    """The attention of both kinds of blocks; ``bias`` [B, 1, 1, T] float32 is added to the scores."""
 
     def __init__(self, width: int, heads: int, out: Linear) -> None:
         super().__init__()
@@ -66,8 +65,8 @@ class Attention(nn.Module):
 
 
 class SanmBlock(nn.Module):
-    """A block of the encoder: attention and memory side by side, then the feed-forward net. The first of all is wider
-    at its input and has nothing to add the attention to."""
+    """A block of the encoder: attention and memory side by side, then the feed-forward net. The encoder's first block
+    has another width at its input, and so no residual connection around its attention."""
 
     def __init__(self, dims: SenseVoiceDims, read: Read, prefix: str, inputs: int, dtype: torch.dtype) -> None:
         super().__init__()
@@ -81,8 +80,8 @@ class SanmBlock(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor, bias: Tensor) -> Tensor:
         query, key, value = torch.split(self.inputs(self.first_norm(x)), self.width, -1)
-        heard = self.attention(query, key, value, bias) + self.memory(value, mask)
-        x = x + heard if self.residual else heard
+        mixed = self.attention(query, key, value, bias) + self.memory(value, mask)
+        x = x + mixed if self.residual else mixed
         return (x + self.down(torch.relu(self.up(self.second_norm(x))))) * mask
 
 
@@ -133,7 +132,9 @@ class WholeEncoder(nn.Module):
         super().__init__()
         encoder = dims.encoder
         made = [SanmBlock(encoder, read, prefix, inputs, dtype) for prefix, inputs in blocks(encoder)]
-        self.blocks, self.second = nn.ModuleList(made[: encoder.layers]), nn.ModuleList(made[encoder.layers :])
+        # The first is kept apart from the others, which are equal, so that stack.py can copy them.
+        self.first = made[0]
+        self.blocks, self.second = nn.ModuleList(made[1 : encoder.layers]), nn.ModuleList(made[encoder.layers :])
         self.norm, self.second_norm = norm(read, "audio_encoder.after_norm"), norm(read, "audio_encoder.tp_norm")
         self.scale = encoder.width**0.5
         half = encoder.inputs / 2
@@ -150,6 +151,7 @@ class WholeEncoder(nn.Module):
         # Positions count from 1, as wide as the input (sense_voice/model.py: SinusoidalPositionEncoder).
         angles = ordinal.float().unsqueeze(2) * self.rates
         x = (rows * self.scale + torch.cat((angles.sin(), angles.cos()), 2).to(rows.dtype)) * mask
+        x = self.first(x, mask, bias)
         for block in self.blocks:
             x = block(x, mask, bias)
         x = self.norm(x) * mask
@@ -164,9 +166,5 @@ class WholeEncoder(nn.Module):
 
 def build(checkpoint: FunAsrCheckpoint, dims: FunAsrDims, half: bool) -> WholeEncoder:
     """The module with the checkpoint's weights, in float16 if ``half``."""
-
-    def read(name: str) -> NDArray[np.float32]:
-        return checkpoint.whole.tensors[name].read()
-
     with torch.no_grad():
-        return WholeEncoder(dims, read, torch.float16 if half else torch.float32).eval()
+        return WholeEncoder(dims, reader(checkpoint.whole), torch.float16 if half else torch.float32).eval()

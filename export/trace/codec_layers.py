@@ -1,13 +1,13 @@
 """The codec decoder's layers: convolutions that carry their past, activations, norms.
 
-A convolution's left context is a tail of the state, handed out by Tails in the order of evaluation.
+A convolution's left context is a tail of the state, which Tails hands out in the order of evaluation.
 
-ONNX Runtime cuts a convolution's sums to pieces whose length follows from the number of outputs while these are few, so
-calls of another length would sum in another order. A product with a constant matrix sums every row alike: convolutions
-of few steps a frame are such products.
+ONNX Runtime splits the sums of a convolution with few outputs into parts, whose length depends on the number of
+outputs, so calls of another length would sum in another order. A product with a constant matrix sums every row alike.
+So convolutions with few steps a frame are written as such products.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -15,19 +15,21 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from export.encoder import Linear
+from export.trace.encoder import Linear
+from export.trace.weights import Read, constant
+from export.transforms import apply
 from export.tts.codec_dims import CodecDims
 
 FEW = 64
-"""Steps a frame up to which a convolution is a product; beyond them its sums are cut alike whatever the call."""
-
-Read = Callable[[str], NDArray[np.float32]]
+"""Up to how many steps a frame a convolution is written as a product. With more, its sums are split alike whatever the
+length of the call."""
 
 
 class Tails:
-    """The convolutions' tails of one call: handed out in the order of evaluation, the next ones collected.
+    """The convolutions' tails in one call. It hands out those of the last call in the order of evaluation and collects
+    the next ones.
 
-    ``frames`` [B] int64: valid frames of this call.
+    ``frames`` [B] int64 tells how many frames of this call are valid.
     """
 
     def __init__(self, past: Sequence[Tensor], frames: Tensor) -> None:
@@ -36,7 +38,7 @@ class Tails:
         self.next: list[Tensor] = []
 
     def prepend(self, x: Tensor, steps: int) -> Tensor:
-        """x [B, C, N · steps] after its tail; the next tail ends with the last valid frame."""
+        """Prepend its tail to x [B, C, N · steps] and collect the next tail, which ends with the last valid frame."""
         past = next(self.past)
         joined = torch.cat((past, x), 2)
         length = past.shape[2]
@@ -46,21 +48,22 @@ class Tails:
 
 
 def windows(x: Tensor, offsets: Tensor) -> Tensor:
-    """Places [T · offsets]: for each of the T places of x [B, T] those that lie ``offsets`` further."""
+    """Indices [T · offsets]: for each of the T places of x [B, T], those that lie ``offsets`` further."""
     place = torch.ones_like(x[0], dtype=torch.int64).cumsum(0) - 1
     return (place.unsqueeze(1) + offsets).flatten()
 
 
 class Taps(nn.Module):
-    """x [B, C, past + T] → [B, T, outputs]: inputs ``dilation`` apart, side by side, times [kernel · C, outputs].
+    """x [B, C, past + T] → [B, T, outputs]: a convolution as a product. The inputs of a kernel, ``dilation`` apart, are
+    laid side by side and multiplied by ``weight`` [kernel · C, outputs].
 
-    ``weight`` [kernel, C, outputs]. Its name tells the exporter that it was a convolution's.
+    The buffer's name, ``taps``, tells export/trace/storage.py that the matrix was a convolution.
     """
 
-    def __init__(self, weight: NDArray[np.float32], dtype: torch.dtype, dilation: int = 1) -> None:
+    def __init__(self, weight: NDArray[np.float32], kernel: int, dtype: torch.dtype, dilation: int = 1) -> None:
         super().__init__()
-        self.kernel, _, outputs = weight.shape
-        self.taps = constant(weight.reshape(-1, outputs), dtype)
+        self.kernel = kernel
+        self.taps = constant(weight, dtype)
         self.offsets = torch.arange(self.kernel) * dilation
         self.past = (self.kernel - 1) * dilation
 
@@ -73,7 +76,8 @@ class Taps(nn.Module):
 
 
 class Convolution(nn.Module):
-    """Causal convolution at ``steps`` a frame whose left context is a tail of the state (none for kernel 1)."""
+    """A causal convolution with ``steps`` outputs a frame. Its left context is a tail of the state, of which a kernel
+    of 1 needs none."""
 
     def __init__(
         self, read: Read, prefix: str, dtype: torch.dtype, steps: int, dilation: int = 1, groups: int = 1
@@ -83,7 +87,7 @@ class Convolution(nn.Module):
         self.kernel, self.steps, self.dilation, self.groups = weight.shape[2], steps, dilation, groups
         self.product: Taps | None = None
         if steps <= FEW and groups == 1:
-            self.product = Taps(weight.transpose(2, 1, 0), dtype, dilation)
+            self.product = Taps(apply("taps", weight), self.kernel, dtype, dilation)
         else:
             self.weight = constant(weight, dtype)
         self.bias = constant(read(f"{prefix}conv.bias"), dtype)
@@ -97,11 +101,11 @@ class Convolution(nn.Module):
 
 
 class Upsampling(nn.Module):
-    """Causal transposed convolution from ``steps`` a frame, kernel = stride or 2 · stride; as two-dimensional with
-    height 1.
+    """A causal transposed convolution with ``steps`` inputs a frame and a kernel of ``stride`` or 2 · ``stride``,
+    written with a second dimension of height 1.
 
-    With kernel 2 · stride one input is prepended; its first half and the last input's second half (which belongs to the
-    next frame) are what the padding cuts on either side.
+    With a kernel of 2 · stride one input is prepended. The padding then cuts off the first half of what that input
+    gives, and the second half of what the last one gives, which belongs to the next frame.
     """
 
     def __init__(self, read: Read, prefix: str, dtype: torch.dtype, steps: int, stride: int) -> None:
@@ -110,11 +114,9 @@ class Upsampling(nn.Module):
         self.steps, self.stride, self.padding = steps, stride, weight.shape[2] - stride
         self.product: Taps | None = None
         if steps <= FEW:
-            # An output takes its own input by the kernel's first half, the one before it by the second.
-            halves = weight.reshape(*weight.shape[:2], -1, stride)[:, :, ::-1]
-            self.product = Taps(halves.transpose(2, 0, 3, 1).reshape(halves.shape[2], len(weight), -1), dtype)
+            self.product = Taps(apply("rising_taps", weight, stride), weight.shape[2] // stride, dtype)
         else:
-            self.weight = constant(weight[:, :, None], dtype)
+            self.weight = constant(apply("flat", weight), dtype)
         self.bias = constant(read(f"{prefix}conv.bias"), dtype)
 
     def forward(self, x: Tensor, tails: Tails) -> Tensor:
@@ -126,18 +128,13 @@ class Upsampling(nn.Module):
         return functional.conv_transpose2d(x.unsqueeze(2), self.weight, self.bias, stride, padding).squeeze(2)
 
 
-def constant(values: NDArray[np.float32], dtype: torch.dtype) -> Tensor:
-    return nn.Buffer(torch.from_numpy(values.copy()).to(dtype))
-
-
 class Snake(nn.Module):
     """x + sin²(x · e^alpha) / (e^beta + 1e-9), channel by channel (:602-616)."""
 
     def __init__(self, read: Read, prefix: str) -> None:
         super().__init__()
-        alpha, beta = (torch.from_numpy(read(f"{prefix}{name}").copy()).exp() for name in ("alpha", "beta"))
-        self.frequency = nn.Buffer(alpha.unsqueeze(1))
-        self.scale = nn.Buffer((1.0 / (beta + 1e-9)).unsqueeze(1))
+        self.frequency = constant(apply("column", apply("frequency", read(f"{prefix}alpha"))))
+        self.scale = constant(apply("column", apply("amplitude", read(f"{prefix}beta"))))
 
     def forward(self, x: Tensor) -> Tensor:
         wide = x.float()
@@ -146,11 +143,11 @@ class Snake(nn.Module):
 
 
 class RmsNorm(nn.Module):
-    """In float32 whatever the input is."""
+    """RMSNorm over the last axis, computed in float32 whatever the input is."""
 
     def __init__(self, weight: NDArray[np.float32], epsilon: float) -> None:
         super().__init__()
-        self.weight, self.epsilon = constant(weight, torch.float32), epsilon
+        self.weight, self.epsilon = constant(weight), epsilon
 
     def forward(self, x: Tensor) -> Tensor:
         wide = x.float()
@@ -158,12 +155,12 @@ class RmsNorm(nn.Module):
 
 
 class ConvNeXt(nn.Module):
-    """Depthwise convolution, LayerNorm, two linear layers, scaled and added to the input."""
+    """A ConvNeXt block: depthwise convolution, LayerNorm and two linear layers, scaled and added to the input."""
 
     def __init__(self, dims: CodecDims, read: Read, prefix: str, dtype: torch.dtype, steps: int) -> None:
         super().__init__()
         self.depthwise = Convolution(read, f"{prefix}dwconv.", dtype, steps, groups=dims.latent)
-        self.weight, self.bias = (constant(read(f"{prefix}norm.{name}"), torch.float32) for name in ("weight", "bias"))
+        self.weight, self.bias = (constant(read(f"{prefix}norm.{name}")) for name in ("weight", "bias"))
         self.up, self.down = (
             Linear(read(f"{prefix}{name}.weight"), read(f"{prefix}{name}.bias"), dtype)
             for name in ("pwconv1", "pwconv2")
@@ -177,7 +174,7 @@ class ConvNeXt(nn.Module):
 
 
 class Unit(nn.Module):
-    """Residual unit of an upsampling block."""
+    """A residual unit of an upsampling block: two convolutions, each after Snake, added to the input."""
 
     def __init__(self, read: Read, prefix: str, dtype: torch.dtype, steps: int, dilation: int) -> None:
         super().__init__()

@@ -1,104 +1,25 @@
-"""The codec's encoder, for cloning a voice: reference audio → codes.
+"""The codec's encoder as a module for export. It turns a recording into codes, for cloning a voice.
 
 It is Mimi's (transformers 4.57, models/mimi/modeling_mimi.py): causal convolutions, a causal transformer over the whole
-clip, one more convolution of stride 2, residual vector quantisation. A whole-clip graph in float32.
+clip, one more convolution of stride 2, and residual vector quantisation. Its graph takes whole clips, in float32.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from export.checkpoint import Checkpoint, CheckpointError
-from export.dims import Section
-from export.encoder import MASKED, Linear
-from export.tts.codec_dims import CodecDims, factors, number
-
-Read = Callable[[str], NDArray[np.float32]]
-
-
-@dataclass(frozen=True, slots=True)
-class CodecEncoderDims:
-    """The codec's encoder."""
-
-    width: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    rope_theta: float
-    epsilon: float
-    strides: tuple[int, ...]
-    """Of the convolutions, in the order of evaluation, without the last one of 2."""
-    residual: int
-    """Residual blocks before each of them."""
-    dilation_growth: int
-    books: int
-    """Codebooks that are used: one semantic, the rest acoustic."""
-    semantic: int
-
-
-def read_codec_encoder(codec: Checkpoint, dims: CodecDims) -> CodecEncoderDims:
-    """Dimensions of the codec's encoder.
-
-    Raises:
-        CheckpointError: a key is missing or asks for what is not built here.
-    """
-    part = Section(codec, "encoder_config", codec.config)
-    for key, supported in (
-        ("use_causal_conv", True),
-        ("use_conv_shortcut", False),
-        ("pad_mode", "constant"),
-        ("hidden_act", "gelu"),
-        ("attention_bias", False),
-        ("audio_channels", 1),
-    ):
-        if part.values.get(key, supported) != supported:
-            raise part.error(key, f"{part.values[key]!r} is not supported, only {supported!r}")
-    strides = tuple(reversed(factors(part, "upsampling_ratios")))
-    if 2 * int(np.prod(strides)) != dims.frame_samples:
-        raise part.error(
-            "upsampling_ratios", f"make {2 * int(np.prod(strides))} samples a frame, not {dims.frame_samples}"
-        )
-    query = codec.tensors.get("encoder.encoder_transformer.layers.0.self_attn.q_proj.weight")
-    if query is None:
-        raise CheckpointError(f"{codec.directory}: the codec's encoder is missing")
-    heads = part.integer("num_attention_heads")
-    books = codec.config.get("encoder_valid_num_quantizers", dims.codebooks)
-    if books != dims.codebooks:
-        raise CheckpointError(
-            f"{codec.directory}/config.json: encoder_valid_num_quantizers {books} differs from "
-            f"the decoder's {dims.codebooks}"
-        )
-    return CodecEncoderDims(
-        width=part.integer("hidden_size"),
-        layers=part.integer("num_hidden_layers"),
-        heads=heads,
-        kv_heads=part.integer("num_key_value_heads"),
-        head_dim=query.shape[0] // heads,
-        rope_theta=number(part, "rope_theta"),
-        epsilon=number(part, "norm_eps"),
-        strides=strides,
-        residual=part.integer("num_residual_layers"),
-        dilation_growth=part.integer("dilation_growth_rate"),
-        books=dims.codebooks,
-        semantic=part.integer("num_semantic_quantizers"),
-    )
-
-
-def constant(values: NDArray[np.float32]) -> Tensor:
-    return nn.Buffer(torch.from_numpy(values.copy()))
+from export.checkpoint import Checkpoint
+from export.trace.encoder import MASKED, Linear
+from export.trace.weights import Read, constant, reader
+from export.transforms import apply
+from export.tts.cloning_dims import CodecEncoderDims
 
 
 class Causal(nn.Module):
-    """Convolution over the whole clip, padded on the left so that nothing later is seen.
+    """A convolution over the whole clip that is padded on the left, so that no output depends on later inputs.
 
-    The clip's length is a multiple of every stride: no padding on the right. ``hold``: the padding repeats the first
-    value.
+    The clip's length is a multiple of every stride, so nothing is padded on the right. If ``hold``, the padding repeats
+    the first value instead of zeros.
     """
 
     def __init__(self, read: Read, name: str, stride: int = 1, dilation: int = 1, *, hold: bool = False) -> None:
@@ -128,8 +49,20 @@ class Residual(nn.Module):
         return x + self.point(functional.elu(self.wide(functional.elu(x))))
 
 
+class LayerNorm(nn.Module):
+    """LayerNorm over the last axis."""
+
+    def __init__(self, read: Read, name: str, epsilon: float) -> None:
+        super().__init__()
+        self.weight, self.bias = constant(read(f"{name}.weight")), constant(read(f"{name}.bias"))
+        self.epsilon = epsilon
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.layer_norm(x, self.weight.shape, self.weight, self.bias, self.epsilon)
+
+
 class MimiLayer(nn.Module):
-    """Pre-norm transformer layer with LayerNorm, GELU and scaled branches."""
+    """A pre-norm transformer layer with LayerNorm, GELU and scaled branches."""
 
     def __init__(self, dims: CodecEncoderDims, read: Read, name: str) -> None:
         super().__init__()
@@ -138,8 +71,7 @@ class MimiLayer(nn.Module):
         )
         self.up, self.down = (Linear(read(f"{name}.mlp.{part}.weight"), None, torch.float32) for part in ("fc1", "fc2"))
         norms = [f"{name}.{part}" for part in ("input_layernorm", "post_attention_layernorm")]
-        self.norm_weights = nn.ParameterList(torch.from_numpy(read(f"{norm}.weight").copy()) for norm in norms)
-        self.norm_biases = nn.ParameterList(torch.from_numpy(read(f"{norm}.bias").copy()) for norm in norms)
+        self.norms = nn.ModuleList(LayerNorm(read, norm, dims.epsilon) for norm in norms)
         self.attention_scale, self.mlp_scale = (
             constant(read(f"{name}.{part}.scale")) for part in ("self_attn_layer_scale", "mlp_layer_scale")
         )
@@ -147,7 +79,7 @@ class MimiLayer(nn.Module):
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, bias: Tensor) -> Tensor:
         dims = self.dims
-        normed = self.norm(x, 0)
+        normed = self.norms[0](x)
         query, key, value = (
             part(normed).unflatten(-1, (-1, dims.head_dim)).transpose(1, 2)
             for part in (self.query, self.key, self.value)
@@ -158,41 +90,50 @@ class MimiLayer(nn.Module):
             key, value = (each.unsqueeze(2).expand(-1, -1, groups, -1, -1).flatten(1, 2) for each in (key, value))
         shares = torch.softmax(torch.matmul(query, key.transpose(2, 3)) + bias, -1)
         x = x + self.out(torch.matmul(shares, value).transpose(1, 2).flatten(2)) * self.attention_scale
-        return x + self.down(functional.gelu(self.up(self.norm(x, 1)))) * self.mlp_scale
-
-    def norm(self, x: Tensor, place: int) -> Tensor:
-        weight, bias = self.norm_weights[place], self.norm_biases[place]
-        return functional.layer_norm(x, weight.shape, weight, bias, self.dims.epsilon)
+        return x + self.down(functional.gelu(self.up(self.norms[1](x)))) * self.mlp_scale
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """RoPE in split halves."""
+    """RoPE on x [B, H, T, D], whose pairs are the halves of D."""
     low, high = x.chunk(2, -1)
     return torch.cat((low * cos - high * sin, high * cos + low * sin), -1)
 
 
 class Quantizer(nn.Module):
-    """rows [B, T, width] → codes [B, T, books]: each the entry nearest to what the ones before leave."""
+    """rows [B, T, width] → codes [B, T, books]: each is the entry nearest to what the previous codes leave over."""
 
     def __init__(self, read: Read, name: str, books: int) -> None:
         super().__init__()
-        self.project = Linear(read(f"{name}.input_proj.weight")[:, :, 0], None, torch.float32)
-        tables = [
-            read(f"{name}.layers.{book}.codebook.embed_sum")
-            / np.maximum(read(f"{name}.layers.{book}.codebook.cluster_usage"), np.float32(1e-5))[:, None]
-            for book in range(books)
-        ]
-        self.tables = nn.ParameterList(torch.from_numpy(table) for table in tables)
+        self.project = Linear(apply("matrix", read(f"{name}.input_proj.weight")), None, torch.float32)
+        self.books = nn.ModuleList(Book(read, f"{name}.layers.{book}.codebook.") for book in range(books))
 
     def forward(self, rows: Tensor) -> Tensor:
         left = self.project(rows)
         codes: list[Tensor] = []
-        for table in self.tables:
-            # The square of the row itself is the same for every entry.
-            code = ((table * table).sum(1) - 2.0 * torch.matmul(left, table.T)).argmin(-1)
-            left = left - functional.embedding(code, table)
+        for book in self.books:
+            code, entry = book(left)
+            left = left - entry
             codes.append(code)
         return torch.stack(codes, -1)
+
+
+class Book(nn.Module):
+    """rows [B, T, width] → the index of the nearest entry [B, T] and the entry itself.
+
+    The table is kept a second time transposed, and its squares beside it, so that the exporter does not compute them
+    itself without a recipe.
+    """
+
+    def __init__(self, read: Read, prefix: str) -> None:
+        super().__init__()
+        table = apply("quotient", read(f"{prefix}embed_sum"), read(f"{prefix}cluster_usage"))
+        self.table, self.turned = constant(table), constant(apply("transpose", table))
+        self.squares = constant(apply("squares", table))
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        # The squared distance less the square of the row, which is the same for every entry.
+        code = (self.squares - 2.0 * torch.matmul(rows, self.turned)).argmin(-1)
+        return code, functional.embedding(code, self.table)
 
 
 class CodecEncoder(nn.Module):
@@ -231,6 +172,6 @@ class CodecEncoder(nn.Module):
         return torch.cat((self.semantic(rows), self.acoustic(rows)), -1)
 
 
-def build_codec_encoder(codec: Checkpoint, dims: CodecDims) -> CodecEncoder:
+def build_codec_encoder(codec: Checkpoint, dims: CodecEncoderDims) -> CodecEncoder:
     """The codec's encoder with the checkpoint's weights."""
-    return CodecEncoder(read_codec_encoder(codec, dims), lambda name: codec.tensors[name].read()).eval()
+    return CodecEncoder(dims, reader(codec)).eval()

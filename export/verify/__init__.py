@@ -1,0 +1,1 @@
+"""Comparing exported models with the official code on their checkpoints. Needs torch and transformers."""
