@@ -14,8 +14,8 @@ import numpy.typing as npt
 import soxr
 
 from audio import recording
-from engines.batching import Lane
 from engines.files import load_floats
+from engines.lane import Lane
 from engines.manifest import TtsManifest
 from engines.onnx import Graph
 from engines.sessions import OptionError
@@ -26,16 +26,17 @@ SHORTEST_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 30.0
 """Shorter references carry too little of a voice; longer ones add nothing and cost memory."""
 SILENT_RMS: Final = 1e-3
-"""−60 dBFS."""
+"""The RMS, −60 dBFS, below which a recording counts as silent: microphones' own noise lies there."""
 LONGEST_SILENCE, KEPT_SILENCE = 1.0, 0.1
 """Seconds: of a longer silence in a reference so much stays at either side. Encoders hear silence as a way to speak:
 a clone of 8 s of speech amid 16 s of silence spoke 36 % slower."""
 HUSH: Final = 10 ** (-35 / 20)
-"""Of the level that a reference's loudest 0.2 s have at least; what is below is silence. A knock is shorter."""
+"""A frame of a reference is silent below this share of the level that its ten loudest frames of 20 ms reach. A knock on
+the microphone is shorter than those, and so changes nothing."""
 PAUSE_SECONDS: Final = 0.5
-"""Of silence after a reference that goes before the text: it may end in the middle of a sound."""
+"""How much silence is put after a reference that goes before the text: it may end in the middle of a sound."""
 
-_soxr: Any = soxr  # incompletely typed
+_soxr: Any = soxr  # soxr's types are incomplete.
 
 
 def check_reference(samples: Floats, rate: int, longest: float) -> Floats:
@@ -132,8 +133,8 @@ class VoiceEncoder:
 
     def embedding(self, samples: Floats, rate: int) -> Floats:
         """The speaker's vector: float32 [talker width]."""
-        heard = _resampled(samples, rate, self.spec.sample_rate)
-        mels = self.mels(heard)[None]
+        sound = _resampled(samples, rate, self.spec.sample_rate)
+        mels = self.mels(sound)[None]
         outputs = self._lane.call(lambda: self._graph.run({"mels": mels}))
         return np.asarray(outputs[self._graph.outputs.index("embedding")][0], dtype=np.float32)
 
@@ -141,9 +142,9 @@ class VoiceEncoder:
         """The recording and half a second of silence as codes: int64 [frames, codebooks]."""
         codec, spec = self._codec, self._codec_spec
         assert codec is not None and spec is not None
-        heard = _resampled(samples, rate, spec.sample_rate)
-        size = len(heard) + int(PAUSE_SECONDS * spec.sample_rate)
+        sound = _resampled(samples, rate, spec.sample_rate)
+        size = len(sound) + int(PAUSE_SECONDS * spec.sample_rate)
         audio = np.zeros((1, -(-size // spec.frame_samples) * spec.frame_samples), np.float32)
-        audio[0, : len(heard)] = heard
+        audio[0, : len(sound)] = sound
         outputs = self._lane.call(lambda: codec.run({"audio": audio}))
         return np.asarray(outputs[codec.outputs.index("codes")][0], dtype=np.int64)

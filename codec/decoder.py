@@ -1,6 +1,6 @@
 """The codec decoder: codes in, samples out, and everything that must pass between two calls in one value.
 
-The graph's contract (docs/speaking.md): ``codes`` int64 [B, N, Q] padded on the right with −1, ``last`` [1] and every
+The graph's contract (docs/export.md): ``codes`` int64 [B, N, Q] padded on the right with −1, ``last`` [1] and every
 state in; ``wave`` [B, N · frame_samples], ``valid_samples`` [B] and every next state out. Output is cut by
 ``valid_samples``. Names and shapes come from the manifest, so a graph made elsewhere is driven the same way, also one
 whose states grow from length 0 and which holds frames back (``lookahead``): what it returns beyond ``valid_samples``

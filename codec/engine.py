@@ -9,6 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Literal
@@ -22,11 +23,12 @@ from codec.output import MOST_FRAMES, MOST_FRAMES_LARGE
 from codec.predictor import Entry, FrameMaker, FrameStart, Predictor
 from codec.prompt import HEAD_ROWS, Prompt
 from codec.rows import CodeTable
+from codec.sounds.reader import Reader
 from codec.talker import Talker, TalkerStep
 from codec.voices import Reference
-from engines.batching import Cancelled, Lane, Owner
 from engines.device import CARD_THREADS, choose
 from engines.gguf import Decoder
+from engines.lane import Cancelled, Lane, Owner
 from engines.manifest import ManifestError, TtsManifest
 from engines.onnx import CPU, Graph
 from engines.threads import SMALL_BYTES, budget, share
@@ -35,12 +37,12 @@ Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
 
 FRAME_ROWS: Final = 512
-"""Frames of one piece that a sequence has room for: 41 s."""
+"""How many frames of one piece a sequence of the cache has room for: 41 s, longer than any sentence is read."""
 SEQUENCE_ROWS: Final = HEAD_ROWS + FRAME_ROWS
 BODY_ROWS: Final = 256
-"""More rows where a piece's text, or a reference, goes in before its first frame."""
+"""How many more rows a sequence has where a piece's text, or a reference, goes in before the first frame."""
 PRIMED: Final = 8
-"""Codec states after references that are kept."""
+"""How many codec states after references are kept, the last used: a voice is mostly used many times in a row."""
 PREDICTOR_BATCH: Final = 8
 PREDICTOR_CARD_BATCH: Final = 64
 
@@ -67,9 +69,12 @@ class Engine:
         provider, card = self.device.provider, self.device.card
         mine = share(weights, budget(threads), CARD_THREADS if card else None)
         self.most_frames = MOST_FRAMES if weights < SMALL_BYTES else MOST_FRAMES_LARGE
-        """Of a group: what cannot be broken off must be short."""
+        """How many frames a group may have: a codec call cannot be broken off, so it must be short."""
         self.threads = mine.threads
-        graph = Graph(directory / spec.file, threads=mine.threads, provider=provider)
+        with ThreadPoolExecutor(1) as beside:  # Either graph of a large model takes a second or two to load.
+            of_frame = manifest.predictor.graph
+            frame = of_frame and beside.submit(Graph, directory / of_frame, threads=mine.threads, provider="cpu")
+            graph = Graph(directory / spec.file, threads=mine.threads, provider=provider)
         self.provider = graph.provider
         self.codec = CodecDecoder(spec, graph)
         self._primed: OrderedDict[str, CodecState] = OrderedDict()
@@ -85,9 +90,12 @@ class Engine:
             path = directory / manifest.code_rows
             raise ManifestError(f"{path}: rows {self.codes.width} wide, the talker is {manifest.talker.width}")
         self.prompt = Prompt.load(manifest, directory, self.codes)
+        sounds = manifest.text.sounds
+        self.reader = None if sounds is None else Reader.load(sounds, directory)
+        """It tells the sounds of English words; None where the model reads text."""
         entry = Entry(manifest.predictor, directory, self.codes)
         self.talker_seconds = self.predictor_seconds = 0.0
-        """Wall time of all their calls for frames so far; the lane adds to them."""
+        """Seconds by the clock that all calls for frames took so far in talker and predictor; the lane adds to them."""
         self._lock = threading.Lock()
         with ExitStack() as resources:  # of a load that fails nothing stays
             self._decoder = Decoder(
@@ -100,9 +108,8 @@ class Engine:
                 card=card,
             )
             resources.callback(self._decoder.close)
-            if manifest.predictor.graph is not None:
-                frame = Graph(directory / manifest.predictor.graph, threads=mine.threads, provider="cpu")
-                self._predictor: FrameMaker = FrameGraph(frame, entry)
+            if frame:
+                self._predictor: FrameMaker = FrameGraph(frame.result(), entry)
             else:
                 small = Decoder(
                     directory / manifest.predictor.decoder.file,
@@ -130,12 +137,12 @@ class Engine:
 
     @property
     def max_frames(self) -> int:
-        """Most frames of one piece."""
+        """How many frames a piece may have."""
         return min(self.manifest.sampling.max_frames, FRAME_ROWS - 1)
 
     @property
     def taken(self) -> int:
-        """Sequences of the talker in use."""
+        """How many sequences of the talker are in use."""
         return self._decoder.taken
 
     def close(self) -> None:
@@ -143,7 +150,7 @@ class Engine:
         self._resources.close()
 
     def acquire(self, owner: Owner) -> int:
-        """An empty sequence of the talker."""
+        """Take an empty sequence of the talker."""
         return self.lane.call(self._decoder.acquire, owner=owner)
 
     def release(self, sequence: int) -> None:
@@ -162,7 +169,7 @@ class Engine:
         return self.lane.submit(step, self._frames, key="frame", owner=owner)
 
     def decode(self, codes: Codes, state: CodecState, owner: Owner) -> tuple[Floats, CodecState]:
-        """Samples of ``codes`` int64 [N, codebooks], and the next state."""
+        """Decode ``codes``, int64 [N, codebooks]: their samples, float32, and the next state."""
         # On a CPU a batch saves next to nothing and rounds differently than one stream alone.
         key = None if self.provider == CPU else ("codec", len(codes))
         return self.codec_lane.submit(Decode(codes, state), self.codec.steps, key=key, owner=owner)
@@ -195,12 +202,12 @@ class Engine:
         drew = time.perf_counter()
         going = [i for i, d in enumerate(drawn) if d.code is not None]
         starts = [
-            FrameStart(drawn[i].hidden, drawn[i].code or 0, steps[i].utterance.sampling, steps[i].utterance.random)
+            FrameStart(drawn[i].hidden, drawn[i].code or 0, steps[i].talker.sampling, steps[i].talker.random)
             for i in going
         ]
         frames: list[list[int] | None] = [None] * len(steps)
         for i, codes in zip(going, self._predictor.run(starts), strict=True):
-            steps[i].utterance.row = self.codes.frame(codes)
+            steps[i].talker.row = self.codes.frame(codes)
             frames[i] = codes
         self.talker_seconds += drew - began
         self.predictor_seconds += time.perf_counter() - drew

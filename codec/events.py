@@ -42,6 +42,18 @@ class PieceStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class SpokenWord:
+    """One written word, or an expression such as "5 km", as it was spoken."""
+
+    text: str
+    start_char: int
+    end_char: int
+    """Where it stood in the text said since the session began: characters, the end exclusive."""
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
 class PieceMark:
     """A piece is complete: which text was spoken when."""
 
@@ -54,6 +66,8 @@ class PieceMark:
     start: float
     end: float
     reason: Reason
+    words: tuple[SpokenWord, ...] = ()
+    """Its words in order, where the session asked for them (``SpeakOptions.word_times``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +85,11 @@ class Cleared:
 
 
 @dataclass(frozen=True, slots=True)
-class Warning:
-    """Something the listener may hear: a guard ended a piece, or text had nothing in it that can be spoken."""
+class SpeechWarning:
+    """Something the listener may hear, or miss: a guard ended a piece, or text had nothing in it that can be spoken, or
+    letters that were left out."""
 
-    code: Literal["piece_ended_by_guard", "nothing_to_speak"]
+    code: Literal["piece_ended_by_guard", "nothing_to_speak", "letters_left_out"]
     description: str
 
 
@@ -83,4 +98,4 @@ class Finished:
     """Nothing follows."""
 
 
-Event = AudioChunk | PieceStarted | PieceMark | Flushed | Cleared | Warning | Finished
+Event = AudioChunk | PieceStarted | PieceMark | Flushed | Cleared | SpeechWarning | Finished

@@ -1,4 +1,5 @@
-"""The code predictor as one graph: a call makes the later codes of a frame, draws included (export/tts/frame_graph.py).
+"""The code predictor as one graph: a call makes the later codes of a frame, draws included
+(export/trace/frame_graph.py).
 
 Frames that wait at the same moment share a call; each is what it would be alone, because the graph rounds row by row. A
 draw is that of ``codec.sampling.draw``, in float32: the same numbers are used up, one a code.
@@ -17,7 +18,7 @@ from engines.onnx import Graph
 Floats = npt.NDArray[np.float32]
 
 _MOST: Final = 8
-"""Frames of one call."""
+"""How many frames share one call: a batch of eight costs a processor about as much as eight calls."""
 _BELOW_ONE: Final = np.nextafter(np.float32(1), np.float32(0))
 
 

@@ -23,7 +23,7 @@ characters a second); digits, where the model reads them itself, are words."""
 SILENT_FRAMES: Final = 25
 """2 s of silence once the text has been read: the longest pause that is still speech is shorter."""
 SILENT_RMS: Final = 2e-3
-"""−54 dBFS."""
+"""The RMS, −54 dBFS, below which a frame counts as silent: the models' own noise lies lower."""
 LOOP_PERIOD: Final = 12
 LOOP_TURNS: Final = 4
 LOOP_FRAMES: Final = 25
@@ -32,11 +32,11 @@ LOOP_FRAMES: Final = 25
 
 @dataclass(slots=True)
 class Guard:
-    """Watches one piece. ``cap``: most frames, whatever the text."""
+    """It watches one piece. ``cap``: how many frames the piece may have, whatever its text."""
 
     cap: int
     budget: float = FRAMES_BASE
-    """Frames that the text read so far may take."""
+    """How many frames the text that was read so far may take."""
     frames: int = 0
     _silent: int = 0
 

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import Final
 
 from codec.script import Script
-from engines.batching import Cancelled
+from engines.lane import Cancelled
 from engines.sessions import OptionError
 
 MAX_PENDING: Final = 65_536
-"""Characters said and not yet handed to the talker; an hour of speech."""
+"""How many characters may wait for the talker: about an hour of speech, and 256 KiB at most."""
 
 
 class Overtaken(Exception):
@@ -101,7 +101,7 @@ class Inbox:
 
     @property
     def pending(self) -> int:
-        """Characters said and not yet handed to the talker."""
+        """How many characters were said and have not been handed to the talker."""
         with self._changed:
             return self._script.pending
 
@@ -121,7 +121,7 @@ class Inbox:
         """Numbers of the clears that came, and the epoch that has begun with the last of them."""
         with self._changed:
             numbers, self._clears = self._clears, []
-            self._idle = not numbers  # say() and the like unset it
+            self._idle = not numbers  # Methods such as say() unset it.
             return numbers, self._epoch
 
     @contextmanager

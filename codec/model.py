@@ -2,6 +2,7 @@
 
 import secrets
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Final, Literal
@@ -12,8 +13,12 @@ import numpy.typing as npt
 
 from codec.clone import LONGEST_SECONDS, VoiceEncoder, check_reference
 from codec.engine import Engine
+from codec.languages import language_of
 from codec.options import SpeakOptions
+from codec.readings import readings
 from codec.sampling import Sampling
+from codec.sounds.lexicon import Lexicon, takes_none
+from codec.sounds.speller import Speller
 from codec.speaker import Speaker, Voicing
 from codec.text.stream import spoken_text
 from codec.voices import Reference, StoredVoice, Voices
@@ -25,13 +30,10 @@ from engines.sessions import OptionError, Sessions
 Floats = npt.NDArray[np.float32]
 
 REFERENCE_SECONDS: Final = 15.0
-"""Longest recording that goes in with its text."""
+"""The longest recording whose codes go before the text: with them and the text a sequence of the talker is full."""
 
-LANGUAGES: Final = {
-    "chinese": "zh", "english": "en", "japanese": "ja", "korean": "ko", "german": "de", "french": "fr",
-    "russian": "ru", "portuguese": "pt", "spanish": "es", "italian": "it",
-}  # fmt: skip
-"""The model family's own names of its languages."""
+WARM_FRAMES: Final = 12
+"""How many frames are made and timed when the model warms up: about a second of speech."""
 
 
 class TtsModel:
@@ -46,6 +48,8 @@ class TtsModel:
         device: str = "auto",
         kv: Literal["f16", "f32"] = "f16",
         voices: Path | None = None,
+        lexicon: Lexicon | None = None,
+        warm: bool = True,
     ) -> None:
         """Load the model directory ``directory`` and warm it.
 
@@ -55,35 +59,43 @@ class TtsModel:
             device: auto, cpu, cuda or dml (``engines.device``).
             kv: type of the KV cache.
             voices: directory of stored voices, None for the user's own.
+            lexicon: pronunciations of all sessions, before the model's dictionary and after a session's own.
+            warm: False leaves that to :meth:`warm`, which a large model takes seconds for.
 
         Raises:
             ManifestError: the directory is no speaking model, or one of its files is missing, damaged or another's.
             GgufError, GraphError, ProviderError: the engines refuse it.
+            OptionError: a lexicon for a model that reads letters.
         """
         manifest = manifests.read_tts(directory)
+        if lexicon is not None and manifest.text.sounds is None:
+            raise takes_none(manifest.name)
         check(directory, manifest)
         self.manifest, self.directory, self.sessions = manifest, directory, sessions
         self.engine = Engine(manifest, directory, sessions=sessions, threads=threads, device=device, kv=kv)
+        self.sampling = msgspec.convert(manifest.sampling, Sampling, from_attributes=True)
+        """The model's own sampling."""
         self.sample_rate, self.frame_samples = manifest.codec.sample_rate, manifest.codec.frame_samples
         self.voices = Voices(manifest, voices)
+        self._lexicon = lexicon
         self._voice_encoder: VoiceEncoder | None = None
         self._lock = threading.Lock()
         self._speakers = Sessions[Speaker, Work](sessions, Work)
-        try:
-            self._warm()
-        except BaseException:
-            self.close()
-            raise
+        self.cost = 0.0
+        """Seconds of this machine for a second of a voice, as it was when the model warmed up; 0 before."""
+        self.warmed = False
+        """Whether its pages are touched and its speed is known."""
+        if warm:
+            try:
+                self.warm()
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def name(self) -> str:
         """The manifest's name."""
         return self.manifest.name
-
-    @property
-    def sampling(self) -> Sampling:
-        """The model's own sampling."""
-        return msgspec.convert(self.manifest.sampling, Sampling, from_attributes=True)
 
     def speaker(self, options: SpeakOptions | None = None) -> Speaker:
         """A new session.
@@ -111,7 +123,27 @@ class TtsModel:
             sampling=options.sampling or self.sampling,
             seed=options.seed if options.seed is not None else secrets.randbits(63),
             reference=voice.reference if isinstance(voice, StoredVoice) else None,
+            speller=self._speller(options.lexicon),
+            gain=self._gain(voice),
         )
+
+    def _gain(self, voice: str | StoredVoice | None) -> float:
+        """Decibels. A clone's are those of the presets in the mean: a model speaks about as loudly as anybody, however
+        loud the recording was (notes/2026-11-speaking-runs.md)."""
+        presets = self.manifest.voices
+        if isinstance(voice, str):
+            return presets[voice].gain
+        return sum(preset.gain for preset in presets.values()) / len(presets) if presets else 0.0
+
+    def _speller(self, lexicon: Lexicon | None) -> Speller | None:
+        """A new session's, with its own pronunciations."""
+        reader = self.engine.reader
+        if reader is None:
+            if lexicon is not None:
+                raise takes_none(self.name)
+            return None
+        both = self._lexicon | lexicon if self._lexicon and lexicon else lexicon or self._lexicon
+        return Speller(reader, self.manifest.text.marks, both)
 
     def clone(self, name: str, samples: Floats, rate: int, text: str | None = None) -> StoredVoice:
         """Store a voice made from a recording. Blocking: encodes.
@@ -125,17 +157,23 @@ class TtsModel:
         Raises:
             CannotClone: the model lacks the encoder.
             OptionError: an unusable name or recording; names the field.
+            OSError: the disk takes no voice.
         """
         self.voices.require_cloning(with_text=text is not None)
-        heard = check_reference(samples, rate, REFERENCE_SECONDS if text is not None else LONGEST_SECONDS)
+        sound = check_reference(samples, rate, REFERENCE_SECONDS if text is not None else LONGEST_SECONDS)
         encoder = self._encoder()
-        embedding = encoder.embedding(heard, rate)
+        embedding = encoder.embedding(sound, rate)
         if text is None:
             return self.voices.store(name, embedding)
-        spoken = spoken_text(text, self.manifest.text, english=self.language(None) == "en")
+        english, speller = self.language(None) == "en", self._speller(None)
+        if speller is None:
+            spoken = spoken_text(text, self.manifest.text, english=english)
+        else:
+            pieces = readings(text, self.manifest.text, english=english, speller=speller).pieces
+            spoken = "".join(f" {piece.sounds}" for piece in pieces if piece.sounds)
         if not spoken:
             raise OptionError("text", "holds nothing that can be spoken")
-        return self.voices.store(name, embedding, Reference(spoken, encoder.codes(heard, rate)))
+        return self.voices.store(name, embedding, Reference(spoken, encoder.codes(sound, rate)))
 
     def _encoder(self) -> VoiceEncoder:
         with self._lock:
@@ -156,13 +194,7 @@ class TtsModel:
         Raises:
             OptionError: the model does not have it.
         """
-        offered = self.manifest.languages
-        if asked is None or asked.lower() == "auto":
-            return offered[0] if len(offered) == 1 else None
-        code = LANGUAGES.get(asked.lower(), asked.replace("_", "-").split("-")[0].lower())
-        if code not in offered:
-            raise OptionError("language", f"{self.name} speaks {', '.join(offered)}, not {asked[:80]!r}")
-        return code
+        return language_of(self.manifest, asked)
 
     @property
     def live(self) -> int:
@@ -179,8 +211,25 @@ class TtsModel:
         self._speakers.close()
         self.engine.close()
 
-    def _warm(self) -> None:
-        """Touch every page and shape that the first session would otherwise wait for. Counts as nobody's work."""
+    def warm(self) -> None:
+        """Touch every page and shape that the first session would otherwise wait for, and see what a voice costs.
+        Counts as nobody's work.
+
+        Raises:
+            Cancelled: the model is closed meanwhile.
+        """
         options = SpeakOptions(seed=0)
         with closing(Speaker(self.engine, options, self._voicing(options), lambda _: None)) as speaker:
             speaker.warm()
+            before, began = speaker.work.frames, self._spent()
+            while speaker.work.frames < WARM_FRAMES and speaker.wait(0):
+                speaker.step(buffered=float(WARM_FRAMES))
+            frames = speaker.work.frames - before
+            seconds = frames * self.engine.frame_samples / self.engine.sample_rate
+            self.cost = (self._spent() - began) / seconds if frames else 0.0
+        self.warmed = True
+
+    def _spent(self) -> float:
+        """For how many seconds the lanes' threads, which take part in every call, had a processor. Unlike time by the
+        clock this does not depend on what else the machine does."""
+        return sum(lane.call(time.thread_time) for lane in {self.engine.lane, self.engine.codec_lane})

@@ -1,4 +1,4 @@
-"""From the codec's samples to those given out: a soft beginning, speed, then sample rate; one piece at a time."""
+"""Making the samples that are given out of the codec's: a soft beginning, then speed, then sample rate."""
 
 from typing import Any, Final
 
@@ -12,30 +12,45 @@ Floats = npt.NDArray[np.float32]
 
 FIRST_FRAMES: Final = 1
 MOST_FRAMES: Final = 12
-"""Frames of one codec call: the first call one, so that sound starts; then more, because a call costs less a frame."""
+"""How many frames the first codec call of a piece has, so that sound starts soon, and how many later ones have at most,
+since a frame costs less in a larger call."""
 MOST_FRAMES_LARGE: Final = 3
-"""The same of a large model: a call cannot be broken off, and a clear waits at most for one (12 frames of the released
-codec would be 200 ms on two cores; a frame in a call of 4 costs 8 % more than in one of 12)."""
+"""How many frames a codec call of a large model has at most. A call cannot be interrupted, so a clear waits for one: 12
+frames of the released codec take 200 ms on two cores. A frame in a call of 4 costs 8 % more than in one of 12."""
 BUFFER_SHARE: Final = 0.5
-"""Of what the client has buffered, a group may take at most this long to play: it is made before the rest runs out."""
+"""The share of what the client has buffered that a group may last: it is then made before the rest has been played."""
 FADE_SECONDS: Final = 0.02
-"""A piece becomes loud over so long: a codec that begins without a past ticks, and speech begins later."""
+"""The first so many seconds of a piece become louder from nothing. A codec that begins without a past gives a tick
+there, and speech itself begins later."""
 
-_soxr: Any = soxr  # incompletely typed
+KNEE: Final = 0.7
+"""Amplitude from which on louder voices are bent: −3 dBFS, which one peak in some sentences passes."""
+
+_soxr: Any = soxr  # soxr's types are incomplete.
 
 
 class Output:
     """The chain of one session; :meth:`flush` ends a piece and makes it ready for the next."""
 
-    def __init__(self, speed: float, rate: int, wanted: int) -> None:
+    def __init__(self, speed: float, rate: int, wanted: int, gain: float = 0.0) -> None:
+        """
+        Args:
+            speed: how much faster the sound goes out than it comes in.
+            rate, wanted: the sample rates in Hz of what comes in and of what goes out.
+            gain: decibels that what goes out is louder.
+        """
+        self.gain = np.float32(10 ** (gain / 20))
+        """What samples are multiplied by."""
         self.speed = speed
-        """Of the pieces that begin from now on."""
+        """The speed of the pieces that begin from now on."""
         self._rates = rate, wanted
         self._fade = np.sin(np.linspace(0, np.pi / 2, round(FADE_SECONDS * rate), dtype=np.float32)) ** 2
         self.reset()
 
     def feed(self, samples: Floats) -> Floats:
         """What ``samples`` (the codec's rate) make ready at the wanted rate."""
+        if self.gain != 1:
+            samples = _limited(samples * self.gain)
         gains = self._fade[self._fed : self._fed + len(samples)]
         self._fed += len(gains)
         if len(gains):
@@ -43,13 +58,13 @@ class Output:
         return self._resample(self._stretch.feed(samples), last=False)
 
     def flush(self) -> Floats:
-        """The rest of the piece."""
+        """What was held back of the piece, which ends here."""
         rest = self._resample(self._stretch.flush(), last=True)
         self.reset()
         return rest
 
     def reset(self) -> None:
-        """Forget the piece."""
+        """Forget the open piece."""
         self._fed = 0
         self._stretch = Stretch(self.speed, self._rates[0])
         self._resampler = self._fresh()
@@ -62,6 +77,17 @@ class Output:
         if self._resampler is None:
             return samples
         return np.asarray(self._resampler.resample_chunk(samples, last=last), dtype=np.float32)
+
+
+def _limited(samples: Floats) -> Floats:
+    """``samples`` with what is louder than ``KNEE`` bent, so that nothing passes full scale and no edge is heard."""
+    over = np.abs(samples) > KNEE
+    if not over.any():
+        return samples
+    bent = samples.copy()
+    room = np.float32(1 - KNEE)
+    bent[over] = np.sign(bent[over]) * (KNEE + room * np.tanh((np.abs(bent[over]) - KNEE) / room))
+    return bent
 
 
 def group_frames(made: int, buffered: float | None, frame_seconds: float, most: int = MOST_FRAMES) -> int:

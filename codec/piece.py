@@ -18,9 +18,9 @@ from codec.engine import Engine
 from codec.events import Reason
 from codec.guards import Guard
 from codec.script import END
-from codec.talker import TalkerStep, Utterance
+from codec.talker import TalkerState, TalkerStep
 from codec.work import Work
-from engines.batching import Owner
+from engines.lane import Owner
 
 Floats = npt.NDArray[np.float32]
 
@@ -42,7 +42,7 @@ class Piece:
     def __init__(
         self,
         engine: Engine,
-        utterance: Utterance,
+        talker: TalkerState,
         owner: Owner,
         work: Work,
         *,
@@ -60,8 +60,8 @@ class Piece:
             rest: text rows of that text which did not go in before the first frame.
         """
         self.index, self.start = index, start
-        self._engine, self._utterance, self._owner, self._work = engine, utterance, owner, work
-        self._guard = Guard(cap=min(engine.max_frames, engine.rows - utterance.position - 1))
+        self._engine, self._talker, self._owner, self._work = engine, talker, owner, work
+        self._guard = Guard(cap=min(engine.max_frames, engine.rows - talker.position - 1))
         for token in prompt_tokens or ():
             self._guard.read(engine.prompt.spelling(token))
         self._codec = state
@@ -82,13 +82,13 @@ class Piece:
                 if text is None:
                     self._work.stalls += 1
                     break
-                step = TalkerStep(self._utterance, text, may_end=self._text_ended)
+                step = TalkerStep(self._talker, text, may_end=self._text_ended)
                 codes = self._engine.frame(step, self._owner)
                 if codes is None:
                     reason = "end"
                 else:
                     frames.append(codes)
-                    reason = self._guard.frame(self._utterance.first_codes, self._text_ended)
+                    reason = self._guard.frame(self._talker.first_codes, self._text_ended)
         finally:
             self._work.frames += len(frames)
             self._work.frame_seconds += time.perf_counter() - began

@@ -48,7 +48,7 @@ class Body:
 
 
 HEAD_ROWS: Final = 256
-"""Most rows before the text; a longer instruction is refused."""
+"""How many rows may stand before the text; a longer instruction is refused."""
 
 
 class Prompt:
@@ -69,7 +69,7 @@ class Prompt:
             ManifestError: one of them cannot be read, or they do not belong together.
         """
         tokenizer = load_tokenizer(directory / manifest.tokenizer.file)
-        tokenizer.encode_special_tokens = True  # "<|im_end|>" in somebody's text is text
+        tokenizer.encode_special_tokens = True  # "<|im_end|>" in a user's text is just text.
         path = directory / manifest.text_rows
         text, ids = Table(path), tokenizer.get_vocab_size()
         if text.width != codes.width:

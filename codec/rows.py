@@ -5,7 +5,7 @@ The files are mapped, not read: a model with 152 000 text rows touches only thos
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from engines.files import load_array
 from engines.manifest import ManifestError
 
 Floats = npt.NDArray[np.float32]
+
+_BLOCK: Final = 1024
+"""Rows that are computed at once: all at once would need twice the memory of the table for a moment, and keep it."""
 
 
 class Table:
@@ -60,9 +63,14 @@ class CodeTable(Table):
 
     def through(self, weight: Floats, bias: Floats | None) -> "CodeTable":
         """``rows @ weight + bias``, in memory."""
-        rows: Floats = self._rows.astype(np.float32) @ weight
+        rows = np.empty((self.size, weight.shape[1]), np.float32)
+        for first in range(0, self.size, _BLOCK):
+            part = rows[first : first + _BLOCK]
+            np.matmul(self._rows[first : first + _BLOCK].astype(np.float32), weight, out=part)
+            if bias is not None:
+                part += bias
         return CodeTable(
-            rows if bias is None else rows + bias,
+            rows,
             vocabulary=self.vocabulary,
             entries=self.entries,
             codebooks=self.codebooks,

@@ -9,17 +9,19 @@ from collections.abc import Callable
 from typing import Final
 
 from codec.prompt import Prompt
-from codec.text.stream import Fragment, Item, PieceEnd, TextStream
+from codec.sounds.speller import Speller
+from codec.text.pieces import Fragment, Item, PieceEnd
+from codec.text.stream import TextStream
 from engines.manifest import TtsManifest
 
 SLICE: Final = 256
-"""Characters normalised at a time."""
+"""How many characters are normalised at a time: some fifteen seconds of speech, and less than a millisecond of work."""
 END: Final = -1
-"""In place of a token: the piece's text has ended."""
+"""It stands in place of a token where the piece's text has ended."""
 
 
 class FinishMark:
-    """After it nothing is said."""
+    """The mark after which nothing is spoken."""
 
 
 Mark = int | FinishMark
@@ -29,16 +31,19 @@ _Queued = Item | Mark
 class Script:
     """The queue between ``say`` and the talker."""
 
-    def __init__(self, prompt: Prompt, manifest: TtsManifest, *, english: bool) -> None:
-        self._prompt = prompt
+    def __init__(self, prompt: Prompt, manifest: TtsManifest, *, english: bool, speller: Speller | None = None) -> None:
+        """``speller`` turns fragments into sounds, for a model that reads sounds."""
+        self._prompt, self._speller = prompt, speller
         self._raw: deque[str | Mark] = deque()
         self._raw_chars = 0
         self._queue: deque[_Queued] = deque()
         self._stream = TextStream(manifest.text, english=english)
         self._tokens: deque[int] = deque()
         self._said: list[Fragment] = []
-        """Fragments of the piece being spoken."""
-        self._heard = self._voiced = self._behind = False
+        """The fragments of the piece being spoken."""
+        self._ends: list[PieceEnd] = []
+        """The ends of pieces that were found between the last piece and the next."""
+        self._drew = self._voiced = self._behind = False
         self.in_vain = False
         """Whether the last mark closed text in which there was nothing to speak."""
 
@@ -71,7 +76,11 @@ class Script:
         self._queue.clear()
         self._tokens.clear()
         self._said.clear()
-        self._heard = self._voiced = self._behind = False
+        self._stream.unread()
+        if self._speller is not None:
+            self._speller.end()
+        self._ends.clear()
+        self._drew = self._voiced = self._behind = False
 
     # ---------------------------------------------------------------- out
 
@@ -88,16 +97,25 @@ class Script:
         if self._drop_ends() and isinstance(self._queue[0], int | FinishMark):
             mark = self._queue.popleft()
             assert isinstance(mark, int | FinishMark)
-            self.in_vain = self._heard and not self._voiced
-            self._heard = self._voiced = False
+            self.in_vain = self._drew and not self._voiced
+            self._drew = self._voiced = False
             return mark
         return None
+
+    def unread(self) -> str:
+        """Letters and signs that no sound was found for since the last call, each once."""
+        return self._stream.unread()
 
     def has_text(self, *, whole: bool) -> bool:
         """Whether a piece can begin; ``whole``: whether all of its text is there."""
         if not self._drop_ends() or not isinstance(self._queue[0], Fragment):
             return False
         return not whole or self._draw_until(lambda: any(isinstance(item, PieceEnd) for item in self._queue))
+
+    def take_ends(self) -> list[PieceEnd]:
+        """What stands between the last piece and the next one, which can begin: it says how long the pause is."""
+        ends, self._ends = self._ends, []
+        return ends
 
     def next_token(self) -> int | None:
         """The next token of the piece being spoken, END after its last, None where the text is late."""
@@ -110,7 +128,8 @@ class Script:
             self._queue.popleft()
             self._voiced = True
             self._said.append(item)
-            self._tokens.extend(self._prompt.encode(item.text))
+            text = item.text if self._speller is None else self._speller.spell(item.text, marked=item.marked)
+            self._tokens.extend(self._prompt.encode(text))
         return self._tokens.popleft()
 
     def whole(self) -> list[int]:
@@ -120,18 +139,19 @@ class Script:
             ids.append(token)
         return ids
 
-    def end_piece(self) -> tuple[str, int, int]:
-        """The piece has been spoken: its text, and its first and last character's places."""
+    def end_piece(self) -> list[Fragment]:
+        """The piece has been spoken: what it was made of."""
         said, self._said = self._said, []
+        if self._speller is not None:
+            self._speller.end()
         # Tokens that were not read go with the piece; unread fragments become the next one.
         self._tokens.clear()
-        text = "".join(fragment.text for fragment in said).strip()
-        return text, (said[0].start if said else 0), max((fragment.end for fragment in said), default=0)
+        return said
 
     # ---------------------------------------------------------------- raw text → queue
 
     def _fill(self) -> bool:
-        """Whether the queue has an item, after normalising what that takes."""
+        """Normalise text until the queue has an item. Returns whether it has one."""
         return self._draw_until(lambda: bool(self._queue))
 
     def _draw_until(self, enough: Callable[[], bool]) -> bool:
@@ -159,14 +179,16 @@ class Script:
             self._raw.appendleft(first[SLICE:])
             first = first[:SLICE]
         self._raw_chars -= len(first)
-        self._heard = True
+        self._drew = True
         self._queue.extend(self._stream.feed(first))
         return True
 
     def _drop_ends(self) -> bool:
         """Whether the queue has an item, without the ends of pieces, which say nothing between pieces."""
         while self._fill():
-            if not isinstance(self._queue[0], PieceEnd):
+            item = self._queue[0]
+            if not isinstance(item, PieceEnd):
                 return True
+            self._ends.append(item)
             self._queue.popleft()
         return False

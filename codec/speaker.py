@@ -18,17 +18,32 @@ import numpy as np
 import numpy.typing as npt
 
 from codec.engine import Engine
-from codec.events import AudioChunk, Cleared, Event, Finished, Flushed, PieceMark, PieceStarted, Reason, Warning
+from codec.events import (
+    AudioChunk,
+    Cleared,
+    Event,
+    Finished,
+    Flushed,
+    PieceMark,
+    PieceStarted,
+    Reason,
+    SpeechWarning,
+    SpokenWord,
+)
 from codec.inbox import Inbox, Overtaken
 from codec.options import SpeakOptions
 from codec.output import MOST_FRAMES, Output, group_frames
+from codec.pauses import Tail, silence
 from codec.piece import Piece
 from codec.sampling import Sampling, generator
 from codec.script import Script
-from codec.talker import Utterance
+from codec.sounds.speller import Speller
+from codec.talker import TalkerState
+from codec.text.pieces import Fragment, PieceEnd
 from codec.voices import Reference
+from codec.word_times import Loudness, place_words
 from codec.work import Work
-from engines.batching import Cancelled, Owner
+from engines.lane import Cancelled, Owner
 
 Floats = npt.NDArray[np.float32]
 
@@ -42,7 +57,11 @@ class Voicing:
     sampling: Sampling
     seed: int
     reference: Reference | None
-    """Of a cloned voice; its pieces begin once their text is all there."""
+    """The recording of a cloned voice that goes before each piece; a piece then begins once its text is all there."""
+    speller: Speller | None = None
+    """It makes sounds of words, for a model that reads sounds."""
+    gain: float = 0.0
+    """By how many decibels the voice is made louder."""
 
 
 class Speaker:
@@ -56,14 +75,20 @@ class Speaker:
         self.sample_rate = options.sample_rate or engine.sample_rate
         self._engine, self._voicing, self._on_close = engine, voicing, on_close
         self._owner = Owner()
-        self._output = Output(options.speed, engine.sample_rate, self.sample_rate)
-        self._inbox = Inbox(Script(engine.prompt, engine.manifest, english=voicing.english))
+        self._output = Output(options.speed, engine.sample_rate, self.sample_rate, voicing.gain)
+        speller = voicing.speller
+        self._inbox = Inbox(Script(engine.prompt, engine.manifest, english=voicing.english, speller=speller))
+        self._tail: Tail | None = None
+        """The quiet at the end of the last piece; None where no piece was spoken since the last clear."""
+        self._piece_speed = options.speed
+        self._loudness: Loudness | None = None
+        """The loudness of the piece being spoken, where the times of its words are asked for."""
         self._whole = voicing.reference is not None or "stream" not in engine.manifest.layouts
         self._stepping = threading.Lock()
         self._piece: Piece | None = None
         self._pieces = 0
         self._takes = 0
-        """Pieces since the last clear: a piece's random numbers depend on the seed and this."""
+        """How many pieces began since the last clear: a piece's random numbers depend on the seed and on this."""
         self._sequence: int | None = None
         self._groups = 0
         self._given = 0
@@ -121,7 +146,7 @@ class Speaker:
 
     @property
     def pending(self) -> int:
-        """Characters said and not yet handed to the talker."""
+        """How many characters were said and have not been handed to the talker."""
         return self._inbox.pending
 
     @property
@@ -131,12 +156,13 @@ class Speaker:
 
     # ---------------------------------------------------------------- the stepping thread
 
-    def step(self, buffered: float | None = None) -> list[Event]:
+    def step(self, buffered: float | None = None, *, hold: bool = False) -> list[Event]:
         """Speak one group of frames, or do what else is due; no events when text is awaited, or where long text held
         nothing to say so far, or where speed and rate hold a group's few samples back (:meth:`wait` tells).
 
         Args:
             buffered: seconds of audio that the client holds unplayed; the group is made to fit. None: groups grow.
+            hold: begin a piece only when all of its text is there.
 
         Raises:
             Cancelled: the session is closed.
@@ -148,7 +174,7 @@ class Speaker:
             made: list[Event] = []
             given, frames = self._given, self.work.frames
             try:
-                self._advance(made, buffered, epoch)
+                self._advance(made, buffered, epoch, whole=self._whole or hold)
                 finished = bool(made) and isinstance(made[-1], Finished)
                 # Of a frame that was made there may be nothing to give out yet: the next is due all the same.
                 busy = bool(made) or self.work.frames > frames
@@ -179,18 +205,24 @@ class Speaker:
         if numbers:
             self._piece = None
             self._output.reset()
+            self._tail = None
             self._groups = self._takes = 0
             self.work.clears += len(numbers)
         return [Cleared(number) for number in numbers], epoch
 
-    def _advance(self, events: list[Event], buffered: float | None, epoch: int) -> None:
+    def _advance(self, events: list[Event], buffered: float | None, epoch: int, *, whole: bool) -> None:
         while self._piece is None:
             with self._inbox.current(epoch) as script:
                 mark = script.next_mark()
-                begin = mark is None and not script.behind and script.has_text(whole=self._whole)
+                begin = mark is None and not script.behind and script.has_text(whole=whole)
+                ends = script.take_ends() if begin or mark is not None else []
                 in_vain = mark is not None and script.in_vain
+                unread = script.unread() if mark is not None else ""
+            if unread:
+                events.append(_left_out(unread))
             if in_vain:
-                events.append(Warning("nothing_to_speak", "the text holds nothing that can be spoken"))
+                events.append(SpeechWarning("nothing_to_speak", "the text holds nothing that can be spoken"))
+            self._pause(ends, events, last=mark is not None)
             if isinstance(mark, int):
                 events.append(Flushed(mark))
             elif mark is not None:
@@ -202,6 +234,17 @@ class Speaker:
                 self._prepare()
                 return
         self._speak(self._piece, events, buffered, epoch)
+
+    def _pause(self, ends: list[PieceEnd], events: list[Event], *, last: bool) -> None:
+        """The silence between two pieces. After the ``last`` one of a flush only what the author asked for: when the
+        next text comes is the caller's, and it should be heard at once."""
+        if self._tail is None or not ends:
+            return
+        asked = self.options.pauses
+        scale = 0.0 if last else 1.0 if asked is None else asked
+        seconds = silence(ends, scale, self._tail.quiet / self._engine.sample_rate)
+        self._give(np.zeros(round(seconds / self._output.speed * self.sample_rate), np.float32), events)
+        self._tail = None
 
     def _prepare(self) -> int:
         """Take a sequence and evaluate the prompt's head, once a session: its rows stay in the cache."""
@@ -221,8 +264,11 @@ class Speaker:
         """Start the next piece after the prompt's head."""
         engine, voicing, sequence = self._engine, self._voicing, self._prepare()
         self._output.reset()
+        self._tail = Tail()
+        self._piece_speed = self._output.speed
+        self._loudness = Loudness(engine.sample_rate) if self.options.word_times else None
         start = self._given / self.sample_rate
-        utterance = Utterance(
+        talker = TalkerState(
             sequence,
             position=len(voicing.head),
             row=engine.prompt.codec_bos,
@@ -235,13 +281,13 @@ class Speaker:
             with self._inbox.current(epoch) as script:
                 ids = script.whole()
             body = engine.prompt.cloned(ids, voicing.reference) if voicing.reference else engine.prompt.whole(ids)
-            self._prefill(sequence, utterance.position, body.rows)
-            utterance.position += len(body.rows)
-            utterance.row, rest = body.row, list(body.rest)
+            self._prefill(sequence, talker.position, body.rows)
+            talker.position += len(body.rows)
+            talker.row, rest = body.row, list(body.rest)
             self.work.text_tokens += len(ids)
         piece = Piece(
             engine,
-            utterance,
+            talker,
             self._owner,
             self.work,
             index=self._pieces,
@@ -257,7 +303,7 @@ class Speaker:
         return piece
 
     def _speak(self, piece: Piece, events: list[Event], buffered: float | None, epoch: int) -> None:
-        """One group of frames of ``piece``."""
+        """Speak one group of frames of ``piece``."""
 
         def next_token() -> int | None:
             with self._inbox.current(epoch) as script:
@@ -273,9 +319,17 @@ class Speaker:
         group = piece.speak(wanted, next_token, check)
         if group.frames:
             self._groups += 1
-            self._give(self._output.feed(group.samples), events)
+            self._speak_samples(group.samples, events)
         if group.reason is not None:
             self._end(piece, group.reason, events, epoch)
+
+    def _speak_samples(self, samples: Floats, events: list[Event]) -> None:
+        """Give out samples of the open piece, which come at the codec's rate."""
+        if self._tail is not None:
+            self._tail.feed(samples * self._output.gain)
+        if self._loudness is not None:
+            self._loudness.feed(samples)
+        self._give(self._output.feed(samples), events)
 
     def _give(self, samples: Floats, events: list[Event]) -> None:
         if len(samples):
@@ -283,13 +337,36 @@ class Speaker:
             self._given += len(samples)
 
     def _end(self, piece: Piece, reason: Reason, events: list[Event], epoch: int) -> None:
-        self._give(self._output.feed(piece.rest()), events)
+        self._speak_samples(piece.rest(), events)
         self._give(self._output.flush(), events)
         with self._inbox.current(epoch) as script:
-            text, first, last = script.end_piece()
-        events.append(PieceMark(piece.index, text, first, last, piece.start, self._given / self.sample_rate, reason))
+            said = script.end_piece()
+            unread = script.unread()
+        if unread:
+            events.append(_left_out(unread))
+        events.append(
+            PieceMark(
+                piece.index,
+                text="".join(fragment.text for fragment in said).strip(),
+                start_char=said[0].start if said else 0,
+                end_char=max((fragment.end for fragment in said), default=0),
+                start=piece.start,
+                end=self._given / self.sample_rate,
+                reason=reason,
+                words=self._words(said, piece.start),
+            )
+        )
         if reason != "end":
             name = f"{reason}_stops"
             setattr(self.work, name, getattr(self.work, name) + 1)
-            events.append(Warning("piece_ended_by_guard", f"piece {piece.index} was ended by the {reason} guard"))
+            events.append(SpeechWarning("piece_ended_by_guard", f"piece {piece.index} was ended by the {reason} guard"))
         self._piece = None
+
+    def _words(self, said: list[Fragment], start: float) -> tuple[SpokenWord, ...]:
+        if self._loudness is None:
+            return ()
+        return place_words(said, self._loudness.levels, start, self._piece_speed)
+
+
+def _left_out(unread: str) -> SpeechWarning:
+    return SpeechWarning("letters_left_out", f"the model has no sounds for {' '.join(unread)}: they are left out")

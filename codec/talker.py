@@ -18,25 +18,25 @@ Floats = npt.NDArray[np.float32]
 
 
 @dataclass(slots=True)
-class Utterance:
-    """The state of one piece while it is spoken: everything that passes from frame to frame but the KV cache."""
+class TalkerState:
+    """What the talker keeps of one piece from frame to frame, but for the KV cache."""
 
     sequence: int
     position: int
-    """Rows of it in the cache."""
+    """How many rows of the piece stand in the cache."""
     row: Floats
-    """Row of the frame before the next step, float32 [width]: C(bos) at first."""
+    """The row of the last frame, float32 [width], which the next step starts from; C(bos) before the first."""
     sampling: Sampling
     random: np.random.Generator
     first_codes: list[int] = field(default_factory=list[int])
-    """Code 0 of every frame so far."""
+    """Code 0 of each frame so far, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class TalkerStep:
-    """One step: ``text`` float32 [width] is added to the utterance's row; the end may be drawn only if ``may_end``."""
+    """One step: ``text`` float32 [width] is added to the talker's row; the end may be drawn only if ``may_end``."""
 
-    utterance: Utterance
+    talker: TalkerState
     text: Floats
     may_end: bool
 
@@ -60,24 +60,24 @@ class Talker:
         self._decoder.outputs([Rows(sequence, start, rows, len(rows))])
 
     def step(self, steps: Sequence[TalkerStep]) -> list[TalkerCode]:
-        """Advance every utterance by one row and draw its next code."""
-        items = [Rows(s.utterance.sequence, s.utterance.position, (s.utterance.row + s.text)[None], 0) for s in steps]
+        """Advance every talker by one row and draw its next code."""
+        items = [Rows(s.talker.sequence, s.talker.position, (s.talker.row + s.text)[None], 0) for s in steps]
         outputs = self._decoder.outputs(items)
         return [self._choose(s, o.logits[0], o.hidden[0]) for s, o in zip(steps, outputs, strict=True)]
 
     def _choose(self, step: TalkerStep, logits: Floats, hidden: Floats) -> TalkerCode:
-        utterance, sampling = step.utterance, step.utterance.sampling
-        utterance.position += 1
-        seen = np.array(sorted(set(utterance.first_codes)), dtype=np.int64)
+        talker, sampling = step.talker, step.talker.sampling
+        talker.position += 1
+        seen = np.array(sorted(set(talker.first_codes)), dtype=np.int64)
         scores = penalise(logits, seen, sampling.repetition_penalty)
         end = scores[self._end]
         # Control ids are never spoken; the end only where the official code allows it.
         scores[self._entries :] = -np.inf
-        if step.may_end and len(utterance.first_codes) >= self._min_frames:
+        if step.may_end and len(talker.first_codes) >= self._min_frames:
             scores[self._end] = end
         code = draw(
             scores,
-            utterance.random,
+            talker.random,
             temperature=sampling.temperature,
             top_k=sampling.top_k,
             top_p=sampling.top_p,
@@ -85,5 +85,5 @@ class Talker:
         )
         if code == self._end:
             return TalkerCode(None, hidden)
-        utterance.first_codes.append(code)
+        talker.first_codes.append(code)
         return TalkerCode(code, hidden)

@@ -65,6 +65,11 @@ class Voices:
         root = directory if directory is not None else user_directory().parent / "voices"
         self._directory = root / manifest.name
 
+    @property
+    def presets(self) -> tuple[str, ...]:
+        """Names of the model's own voices, the default first."""
+        return tuple(self._manifest.voices)
+
     def listed(self) -> list[VoiceInfo]:
         """Presets in the manifest's order, then stored voices by id."""
         presets = [VoiceInfo(name, name.replace("_", " ").title(), "preset") for name in self._manifest.voices]
@@ -106,7 +111,8 @@ class Voices:
         """Keep a cloned voice under ``name``; one of that name is replaced.
 
         Raises:
-            OptionError: an illegal or taken name, too many voices, or the disk takes none.
+            OptionError: an illegal or taken name, or too many voices.
+            OSError: the disk takes none.
             ValueError: not a vector of the talker's width.
         """
         name = name.lower()
@@ -119,10 +125,7 @@ class Voices:
         path = self._directory / f"{name}.npz"
         if not path.exists() and len(list(self._directory.glob("*.npz"))) >= MAX_STORED:
             raise OptionError("name", f"{MAX_STORED} voices are stored, which is the limit; delete one first")
-        try:
-            self._write(path, embedding, reference)
-        except OSError as error:
-            raise OptionError("voice", f"{self._directory} takes no voice: {error.strerror or error}") from None
+        self._write(path, embedding, reference)
         return StoredVoice(name, embedding, reference)
 
     def delete(self, name: str) -> None:
@@ -138,7 +141,7 @@ class Voices:
             raise OptionError("voice", f"no stored voice {name[:80]!r}")
         try:
             path.unlink(missing_ok=True)
-        except OSError as error:  # on Windows also: another daemon reads it
+        except OSError as error:  # On Windows this also happens if another daemon reads it.
             raise OptionError("voice", f"{name.lower()} cannot be deleted: {error.strerror or error}") from None
 
     @property

@@ -7,7 +7,7 @@ from engines.sessions import Counts
 
 @dataclass(slots=True)
 class Work(Counts):
-    """Counts since the session began, and seconds spent in each phase (waiting for the lane included)."""
+    """Counts since the session began, and the seconds spent in each phase; waiting for the lane counts too."""
 
     pieces: int = 0
     frames: int = 0
@@ -16,9 +16,9 @@ class Work(Counts):
     codec_calls: int = 0
     codec_frames: int = 0
     stalls: int = 0
-    """Times the talker stood because text was late."""
+    """How often the talker stood because text was late."""
     frames_dropped: int = 0
-    """Made, then never given out because of a clear."""
+    """How many frames were made and never given out, because of a clear."""
     clears: int = 0
     budget_stops: int = 0
     silence_stops: int = 0

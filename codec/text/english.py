@@ -1,187 +1,133 @@
-"""Written English → spoken English, a few words at a time.
+"""Written English → spoken English, a word at a time.
 
-The caller (codec/text/stream.py) hands over a *group*: words that can only be read together ("March 3, 2024", "5 km").
-Every word is at most 64 characters and every pattern here is matched against a whole word or group and has no nested
-repetition, so time is linear in the text whatever it holds. The rules are written ones over num2words; why not a
+Every word is at most 64 characters and every pattern here is matched against a whole word and has no nested repetition,
+so time is linear in the text whatever it holds. Words that can only be read together are in codec/text/groups.py, and
+what the words before a number make of it in codec/text/context.py. The rules are written ones over num2words; why not a
 grammar library is said in docs/speaking.md.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from codec.text import numbers
+from codec.text.addresses import say_address, say_dot_name, say_network
+from codec.text.dates import say_date
+from codec.text.formula import FUNCTIONS, say_formula
+from codec.text.notation import characters, say_notation
+from codec.text.units import BEARINGS, DEGREES, counted, measure, singular, unit_name
 from codec.text.vocabulary import (
     ABBREVIATIONS,
     CLAUSE_WORDS,
     CLOSING,
-    DAYS,
+    DOLLARS,
     GLUED_SCALES,
+    GREEK,
     LEANING,
     MARKS,
-    MONTH,
-    MONTHS,
     OPENING,
-    PARTS,
-    ROMAN,
-    RULERS,
-    SAID,
     SCALES,
     SIGNS,
-    SPACED_LETTERS,
-    SPELLED,
-    UNITS,
+    WORDS,
 )
 
-_LONGEST_SPELLED: Final = 5
-"""Letters; longer words in capitals are shouted."""
-_VOWELS: Final = frozenset("aeiouy")
 _SIGNS: Final = re.compile("|".join(re.escape(sign) for sign in sorted(SIGNS, key=len, reverse=True)))
 _BETWEEN: Final = {
-    "*": "times", "**": "to the", "^": "to the", "<": "less than", ">": "greater than", "-": "to", "–": "to", "—": "to",
-    "~": "to", ":": "to", ".": "point", ",": ",", "=": "equals", "−": "minus", "×": "times", "÷": "divided by",
-    "x": "by", "/": "slash",
+    "*": "times", "**": "to the", "^": "to the", "<": "less than", ">": "greater than", "-": "to", "–": "to",
+    "—": "to", "~": "to", ":": "to", ".": "point", ",": ",", "=": "equals", "−": "minus", "×": "times",
+    "÷": "divided by", "x": "by", "/": "slash", "±": "plus or minus",
 }  # fmt: skip
 """What signs mean between two amounts; elsewhere most of them are markup."""
-_DASHES: Final = frozenset("-–")
-"""Between two amounts, spaces around them or not, these are a range."""
-_OPERATORS: Final = frozenset("*<>~=-–/x")
-"""Those that stand alone between two numbers."""
-_EQUATION: Final = {"-": "−", "–": "−", "x": "×", "/": "÷"}
-"""What some of them are where an equals sign stands too."""
-_ALONE: Final = frozenset("<>~")
-"""Those that are read before a number with none before them."""
 _NO_WORDS: Final = str.maketrans("_()[]{}", " " * 7, "*`")
 """Signs inside a word that are not read."""
 
-_ADDRESS: Final = str.maketrans({
-    "@": " at ", ".": " dot ", "/": " slash ", "-": " dash ", "_": " underscore ", ":": " colon ",
-    "?": " question mark ", "=": " equals ", "&": " and ", "%": " percent ", "+": " plus ",
-    "~": " tilde ", "#": " hash ",
-})  # fmt: skip
-"""Signs of a web or mail address."""
-
-_N: Final = r"(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d{2})+,\d{3}|\d+)"
+WHOLE: Final = r"(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d{2})+,\d{3}|\d+)"
 """Commas part thousands, in India lakhs; any others are those of a list."""
-_Q: Final = rf"(?:{_N}(?:\.\d+)?|\.\d+)"
-_SIGN: Final = "[-−+±]?"
-_CURRENCY: Final = f"[{''.join(numbers.CURRENCIES)}]"
+QUANTITY: Final = rf"(?:{WHOLE}(?:\.\d+)?|\.\d+)"
+SIGN: Final = "[-−+±]?"
+CURRENCY: Final = f"[{''.join(numbers.CURRENCIES)}]"
 _LAND: Final = re.compile(r"[A-Z]{1,3}\$")
-"""Whose dollars they are: "US$"."""
-_TO: Final = "[-–—~]"
-_DAY: Final = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?(?:[-–](\d{1,2})(?:st|nd|rd|th)?)?,?", re.I)
-_YEAR: Final = re.compile(r"\d{4}")
-_TIME: Final = re.compile(rf"(?:(\d{{1,2}}(?::\d{{2}})?){_TO})?(\d{{1,2}})(?::(\d{{2}}))?")
-_HALF: Final = re.compile(r"([ap])\.?m\.?", re.I)
-_NUMBER: Final = re.compile(rf"{_SIGN}{_Q}(?:{_TO}{_Q})?")
-_MONEY: Final = re.compile(
-    rf"({_SIGN})(?:([a-z]{{1,2}})(?=\$))?{_CURRENCY}*({_CURRENCY})({_SIGN})"
-    rf"(?:({_Q}){_TO}{_CURRENCY}?)?({_Q})(k|mn?|bn?|tn?)?",
+"""Letters before a dollar sign that tell the country: "US$"."""
+RANGE: Final = "[-–—~]"
+MONEY: Final = re.compile(
+    rf"({SIGN})(?:([a-z]{{1,2}})(?=\$))?{CURRENCY}*({CURRENCY})({SIGN})"
+    rf"(?:({QUANTITY}){RANGE}{CURRENCY}?)?({QUANTITY})(k|mn?|bn?|tn?)?",
     re.I,
 )
 _AMOUNT: Final = re.compile(
     rf"(?:(?<![\w%°)¢{''.join(numbers.CURRENCIES)}])[-−+±])?(?:"
     r"(?<![\d.,/])(?:\d+/\d+(?![\d/])|\d{1,2}(?::\d{2}){1,2}(?![\d:])(?:[ap]\.?m)?)"
-    rf"|(?:{_CURRENCY}+(?:{_Q}{_TO})?|(?<!\w)(?=\.)|(?=\d)){_Q}(?:[a-zμ°%¢]+[23]?)?)",
+    rf"|(?:{CURRENCY}+(?:{QUANTITY}{RANGE})?|(?<!\w)(?=\.)|(?=\d)){QUANTITY}(?:[a-zμ°%¢]+[23]?)?)",
     re.I,
 )
 """What :func:`_loose` looks for: a number with the sign before it and the unit after it."""
-_PHONE: Final = r"\+?\(?\d+\)?(?:-\d+){2,}|\(?\d{3}\)?[-.]\d{3}[-.]\d{4}|\d{3}-\d{4}|1-\d{3}-[a-z-]+"
-_NUMBERED: Final = {
-    "no.": "number", "nos.": "numbers", "p.": "page", "pp.": "pages", "ch.": "chapter", "sec.": "section",
-}  # fmt: skip
-"""Read so before a number only."""
-_PREFIX: Final = re.compile(r"\+\d{1,3}|\(\d{3}\)")
-_GROUP: Final = re.compile(r"\(?\d[\d)-]*")
-"""First word of a phone number that is written in several, and the others."""
-
-_COUNTED: Final = re.compile(rf"{_N}(?:\.\d+)?(?:{_TO}{_N})?")
-_NAMED: Final = "|".join(sorted({*DAYS, *MONTH}, key=len, reverse=True))
-"""Days and months, whole or shortened."""
-
-_SINGULAR: Final = {
-    **{many: one for one, many, *_ in numbers.CURRENCIES.values()},
-    **{f"{name}s": name for name in UNITS.values() if name.isalpha()},
-    "feet": "foot", "inches": "inch",
-}  # fmt: skip
-"""Plurals of what is counted."""
+_FORMULA: Final = (
+    rf"\\(?:frac|sqrt)\{{.*|\\[a-z]+|(?:[a-zα-ωΘ]|{'|'.join(FUNCTIONS)})\([^()]+\)?"
+    r"|(?=.*[\^*=<>≤≥×+−])\(*(?:[a-zπ]{1,2}|\d+(?:\.\d+)?|\d[a-zπ])(?:\)*(?:\^[-−+]?|[-+−*/=<>≤≥×])\(*"
+    r"(?:\d?[a-zπ]|\d+(?:\.\d+)?))+\)*"
+)
+"""A command, a function with its bracket, or letters and numbers with the signs between them: "x^2+1", "a*b"."""
+_PHONE: Final = r"\+?\(?\d+\)?(?:-\d+){2,}|\(?\d{3}\)?[-.]\d{3}[-.]\d{4}|\d{3}-\d{4}|1-\d{3}-(?=.*[a-z])[a-z\d-]+"
+_SCALED: Final = "thousand|million|billion|trillion"
+_UNIT: Final = "[a-zμ°%¢‰Ω′][a-zμ°%¢Ω/^′]*[23]?"
+_LETTERS: Final = str.maketrans({letter: f" {name} " for letter, name in GREEK.items()})
+CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_NAMES_OF_CODE: Final = re.compile(r"[a-z]{2,}(?:[A-Z]+[a-z]*)+|[A-Z][a-z]{2,}[A-Z]{2,}s?")
+"""Words that programmers put together, "getUserName", and product names that end in capitals, "ChatGPT"."""
+_ASPECTS: Final = frozenset(("16:9", "16:10", "21:9", "4:3", "9:16"))
 
 Rule = Callable[[re.Match[str]], str]
 
 
-def _unit_name(unit: str) -> str | None:
-    return UNITS.get(unit) or (UNITS.get(unit.lower()) if len(unit) > 1 else None)
-
-
-def _spaced_unit(word: str) -> bool:
-    """Whether a word is a unit: single letters and "in" are more often something else ("5 in the room")."""
-    letter = len(word) == 1 and word.isalpha() and word not in SPACED_LETTERS
-    return not letter and word.lower() != "in" and _unit_name(word) is not None
-
-
-def _quantities(text: str) -> str:
-    """A number, or two that a range is between."""
-    return " to ".join(numbers.quantity(part) for part in re.split(rf"(?<=\d){_TO}", text))
-
-
-def _unit(amount: str, name: str) -> str:
-    said = _quantities(amount)
-    if amount.lstrip("-−+") == "1" or name.endswith(("percent", "hertz")):
-        return f"{said} {name}"
-    first, _, rest = name.partition(" per ")
-    first = "feet" if first == "foot" else first + "es" if first == "inch" else first + "s"
-    if name.startswith("degree "):
-        first = "degrees" + name.removeprefix("degree")
-    return f"{said} {first} per {rest}" if rest else f"{said} {first}"
-
-
-def _counted(unit: str | None) -> str:
-    """What stands behind a number of more than one: its unit, or another word."""
-    if not unit:
-        return ""
-    name = _unit_name(unit)
-    return f" {_unit('2', name).removeprefix('two ')}" if name else f" {unit}"
-
-
 def _suffixed(m: re.Match[str]) -> str:
     """``"5kg"``, ``"1M"``, ``"10x"``."""
-    if name := _unit_name(m[2]):
-        return _unit(m[1], name)
-    return f"{numbers.quantity(m[1])} {SCALES[m[2].lower()] if m[2] in GLUED_SCALES else _loose(m[2])}"
+    if m[2].lower() == "x":
+        return f"{numbers.quantity(m[1])} times"
+    if m[2] in DEGREES and re.fullmatch(r"[-−+]?\d{2,3}", m[1]):
+        return measure(m[1], DEGREES[m[2]])
+    if m[2] in "ABD" and re.fullmatch(r"\d{3}", m[1]):
+        return f"{numbers.pairs(m[1])} {m[2]}"
+    if name := unit_name(m[2]) or {"′": "foot", "′′": "inch"}.get(m[2]):
+        return measure(m[1], name)
+    return f"{numbers.quantity(m[1])} {SCALES[m[2].lower()] if m[2] in GLUED_SCALES else _rest(m[2])}"
 
 
-def _money(m: re.Match[str], scale: str | None = None) -> str:
-    """``"-$5"``, ``"$5–$10"``, ``"US$3bn"``; a scale may stand in the next word."""
+def _rest(text: str) -> str:
+    """What is no unit after a number: up to three capitals are letters."""
+    return " ".join(text) if text.isalpha() and text.isupper() and len(text) <= 3 else _loose(text)
+
+
+def _bearing(m: re.Match[str]) -> str:
+    """``"37°46′N"``: degrees, minutes, seconds, and where to."""
+    parts = ((m[1], "degree"), (m[2], "minute"), (m[3], "second"))
+    said = " ".join(measure(amount, name) for amount, name in parts if amount)
+    return f"{said} {BEARINGS[m[4].upper()]}" if m[4] else said
+
+
+def _money(text: str) -> re.Match[str]:
+    """A match of :data:`MONEY`, which ``text`` is."""
+    found = MONEY.fullmatch(text)
+    assert found is not None
+    return found
+
+
+def say_money(m: re.Match[str], scale: str | None = None, code: str | None = None) -> str:
+    """``"-$5"``, ``"$5–$10"``, ``"US$3bn"``. A scale may stand in the next word. A code beside the sum, "CAD", says
+    which currency it is, so that the sign is not read."""
     minus, land, sign, inner, low, high, short = m.groups()
-    said = numbers.money(sign, high, scale or SCALES.get((short or "").lower()))
-    if land:
-        said = said.replace(" dollar", f" {' '.join(land)} dollar")
+    said = numbers.money(code or sign, high, scale or SCALES.get((short or "").lower()))
+    if land and land.upper() == "R":  # R$ is the sign of Brazil's real.
+        said = said.replace("dollars", "reais").replace("dollar", "real")
+    elif land:
+        said = said.replace(" dollar", f" {DOLLARS.get(land.upper()) or ' '.join(land)} dollar")
     return numbers.sign(minus or inner) + (f"{numbers.quantity(low)} to {said}" if low else said)
 
 
-def _date(year: str, month: str, day: str) -> str:
-    if not (1 <= int(month) <= 12 and 1 <= int(day) <= 31):
-        return f"{numbers.cardinal(month)} slash {numbers.cardinal(day)} slash {numbers.digits(year)}"
-    full = year if len(year) == 4 else ("19" if int(year) > 50 else "20") + year
-    return f"{MONTHS[int(month) - 1]} {numbers.ordinal(str(int(day)))} {numbers.year(full)}"
+def _cardinals(text: str) -> str:
+    return " ".join(map(numbers.cardinal, re.findall(r"\d+", text)))
 
 
-def _days(m: re.Match[str]) -> str:
-    return " to ".join(numbers.ordinal(day) for day in m.groups() if day)
-
-
-def _slashed(m: re.Match[str]) -> str:
-    first, second, year = m.groups()
-    return _date(year, second, first) if int(first) > 12 else _date(year, first, second)
-
-
-def _address(text: str) -> str:
-    """A web or mail address, read by its parts: names, signs and every digit."""
-    runs = re.findall(r"\d+|[^\d\s]+", text.translate(_ADDRESS))
-    return " ".join(numbers.digits(run) if run[0].isdecimal() else run for run in runs)
-
-
-def _mixed_number(whole: str, part: str) -> str:
+def say_mixed_number(whole: str, part: str) -> str:
     """``"3", "1/2"`` → three and a half."""
     over, _, under = part.partition("/")
     said = "a half" if (over, under) == ("1", "2") else numbers.fraction(over, under)
@@ -189,70 +135,93 @@ def _mixed_number(whole: str, part: str) -> str:
 
 
 def _shortened(word: str) -> str:
-    """Before the stop that a number stands right after."""
-    return _NUMBERED.get(f"{word.lower()}.") or ABBREVIATIONS.get(word.lower(), word)
-
-
-def _named(text: str) -> str:
-    return DAYS.get(text.lower()) or MONTH[text.lower()]
+    """What an abbreviation means whose full stop has a number right after it: "No.5"."""
+    return {"no": "number", "nos": "numbers", "p": "page", "pp": "pages", "ch": "chapter", "sec": "section"}.get(
+        word.lower()
+    ) or ABBREVIATIONS.get(word.lower(), word)
 
 
 def _mixed(m: re.Match[str]) -> str:
-    """Letters and digits in turn: "B2B", "mp3"."""
-    runs = re.findall(r"\d+|[^\W\d_]+", m.group())
-    return " ".join(numbers.cardinal(run) if run[0].isdecimal() else run for run in runs)
+    """Letters and digits in turn: "B2B", "mp3"; up to three capitals are read one by one, long numbers in pairs."""
+    said: list[str] = []
+    for run in re.findall(r"\d+|[^\W\d_]+", m.group()):
+        if run[0].isdecimal():
+            said.append(numbers.pairs(run) if said and 3 <= len(run) <= 4 else numbers.cardinal(run))
+        else:
+            said.append(" ".join(run) if run.isupper() and len(run) <= 3 else run)
+    return " ".join(said)
+
+
+def _sides(m: re.Match[str]) -> str:
+    """``"1920x1080"``, ``"2x4"``."""
+    sides = [side for side in m.groups() if side]
+    return " by ".join(numbers.pairs(side) if len(side) > 2 else numbers.cardinal(side) for side in sides)
 
 
 _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
-    (r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})", lambda m: _date(m[1], m[2], m[3])),
-    (r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d(?::\d\d)?)(?:\.\d+)?Z?", lambda m: f"{say_word(m[1])}, {say_word(m[2])}"),
-    (r"(\d{1,2})\.(\d{1,2})\.(\d{4})", lambda m: _date(m[3], *((m[2], m[1]) if int(m[2]) < 13 else (m[1], m[2])))),
-    (r"(\d{1,2})/(\d{1,2})/(\d{4}|\d{2})", _slashed),
+    (r"(\d{4})/(\d\d)", lambda m: f"{numbers.year(m[1])} {numbers.pair(m[2])}"),
     (r"(\d{1,2}):(\d{2})(?::(\d{2}))?([ap]\.?m\.?)?", lambda m: numbers.clock(m[1], m[2], m[4], m[3])),
     (r"(\d{1,2})([ap]\.?m\.?)", lambda m: numbers.clock(m[1], None, m[2])),
-    (r"(\d{1,3}):(\d)", lambda m: f"{numbers.cardinal(m[1])} to {numbers.cardinal(m[2])}"),
-    (_MONEY.pattern, _money),
-    (rf"({_SIGN})({_Q})({_CURRENCY})", lambda m: numbers.sign(m[1]) + numbers.money(m[3], m[2], None)),
+    (r"(\d{1,3}):(\d)", lambda m: f"{_cardinals(m[1])} {'by' if m[0] in _ASPECTS else 'to'} {_cardinals(m[2])}"),
+    (r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}", lambda m: ", ".join(map(characters, m[0].split(":")))),
+    (rf"({MONEY.pattern})-({_SCALED})", lambda m: singular(say_money(_money(m[1]), m[m.lastindex or 0].lower()))),
+    (MONEY.pattern, say_money),
+    (rf"({CURRENCY}?)(\d{{1,3}}),(\d\d)({CURRENCY}?)", lambda m: numbers.money(m[1] or m[4], f"{m[2]}.{m[3]}", None)
+     if (m[1] or m[4]) in ("€", "£") else ", ".join(map(numbers.plain_number, (m[2], m[3])))),
+    (rf"({SIGN})({QUANTITY})({CURRENCY})", lambda m: numbers.sign(m[1]) + numbers.money(m[3], m[2], None)),
     (_PHONE, lambda m: numbers.phone(m[0])),
-    (rf"({_N})(st|nd|rd|th)", lambda m: numbers.ordinal(m[1])),
+    (rf"({WHOLE})(st|nd|rd|th)", lambda m: numbers.ordinal(m[1])),
+    (r"(\d{1,2})(?:st|nd|rd|th)[-–](\d{1,2})(?:st|nd|rd|th)",
+     lambda m: f"{numbers.ordinal(m[1])} to {numbers.ordinal(m[2])}"),
+    (r"(\d{2,3})-\1", lambda m: f"{_cardinals(m[1])} {_cardinals(m[1])}"),
+    (r"(?-i:A-Z)|([a-z])–([a-z])", lambda m: f"{m[0][0]} to {m[0][-1]}"),
     (r"1(00|000)s", lambda m: numbers.plural("hundred" if m[1] == "00" else "thousand")),
     (r"'?(\d{3}0|\d0)'?s", lambda m: numbers.plural(numbers.year(m[1]) if len(m[1]) == 4 else numbers.cardinal(m[1]))),
     (r"(\d)(\d[1-9])'?s", lambda m: f"{numbers.cardinal(m[1])} {numbers.plural(numbers.pair(m[2]))}"),
     (r"([a-z]+)-(\d{1,3})s", lambda m: f"{m[1]} {numbers.plural(numbers.cardinal(m[2]))}"),
-    (r"(\d)['’](\d{1,2})", lambda m: f"{numbers.cardinal(m[1])} foot {numbers.cardinal(m[2])}"),
-    (r"(\d+)h(\d\d?)(?:m|min)?", lambda m: f"{_unit(m[1], 'hour')} {_unit(m[2], 'minute')}"),
-    (rf"({_NAMED})[-–]({_NAMED})", lambda m: f"{_named(m[1])} to {_named(m[2])}"),
+    (r"(\d)['’′](\d{1,2})(?:′′)?", lambda m: f"{numbers.cardinal(m[1])} foot {numbers.cardinal(m[2])}"),
+    (r"(\d+)h(\d\d?)(?:m|min)?", lambda m: f"{measure(m[1], 'hour')} {measure(m[2], 'minute')}"),
+    (rf"({QUANTITY})°(?:(\d+)′)?(?:(\d+)′′)?([NSEW])?", _bearing),
+    (rf"({QUANTITY})′′", lambda m: measure(m[1], "inch")),
+    (r"(\d+/\d+)′′", lambda m: f"{say_word(m[1])} inch"),
     (r"([2-9]\d\d)(?!000)(\d{3})(\d{4})", lambda m: numbers.phone("-".join(m.groups()))),
     (r"24/7", lambda _: "twenty four seven"),
     (r"(\d+)/(\d+)", lambda m: numbers.fraction(m[1], m[2])),
-    (r"(\d+)-(\d/\d)(?:-?([a-z°%]+))?", lambda m: _mixed_number(m[1], m[2]) + _counted(m[3])),
-    (rf"({_SIGN}{_Q})(?:[×x]10\^|e)([-−+]?\d+)",
+    (r"(\d+)-(\d/\d)(?:-?([a-z°%]+))?", lambda m: say_mixed_number(m[1], m[2]) + counted(m[3])),
+    (r"(\d+/\d+)-([a-z]+)", lambda m: f"{singular(say_word(m[1]))} {unit_name(m[2]) or m[2]}"),
+    (r"(\d)/([xyzn])", lambda m: f"{numbers.cardinal(m[1])} over {m[2]}"),
+    (r"0b([01]+)", lambda m: f"zero b {numbers.digits(m[1])}"),
+    (r"0x([0-9a-f]+)", lambda m: f"zero x {characters(m[1])}"),
+    (r"(\d{1,4})[x×](\d{1,4})(?:[x×](\d{1,4}))?", _sides),
+    (r"(\d{3,4})p", lambda m: f"{numbers.pairs(m[1])} p"),
+    (r"(\d{3})\(([a-z])\)?(?:\((\d)\)?)?", lambda m: " ".join(
+        (numbers.pairs(m[1]), m[2], *([numbers.cardinal(m[3])] if m[3] else [])))),
+    (rf"({SIGN}{QUANTITY})(?:[×x]10\^|e)([-−+]?\d+)",
      lambda m: f"{numbers.quantity(m[1])} times {numbers.power('ten', m[2])}"),
-    (rf"({_SIGN}{_Q}|[a-z])\^([-−+]?\d+(?:\.\d+)?)", lambda m: numbers.power(say_word(m[1]), m[2])),
-    (rf"({_SIGN}{_Q})([a-zμ°%¢][a-zμ°%¢/]*[23]?)", _suffixed),
-    (rf"{_SIGN}{_Q}", lambda m: numbers.plain_number(m[0])),
-    (r"\d+(?:\.\d+){3}", lambda m: _address(m[0])),
+    (rf"({SIGN}{QUANTITY}|[a-z])\^([-−+]?\d+(?:\.\d+)?)", lambda m: numbers.power(say_word(m[1]), m[2])),
+    (rf"({QUANTITY})-({_UNIT})", lambda m: f"{numbers.quantity(m[1])} {unit_name(m[2]) or say_word(m[2])}"),
+    (rf"({SIGN}{QUANTITY})({_UNIT})", _suffixed),
+    (rf"{SIGN}{QUANTITY}", lambda m: numbers.plain_number(m[0])),
     (r"(v?)(\d+(?:\.\d+)+)", lambda m: f"{m[1]} {' point '.join(map(numbers.cardinal, m[2].split('.')))}".strip()),
-    (rf"([a-z]+)\.({_N})", lambda m: f"{_shortened(m[1])} {numbers.cardinal(m[2])}"),
+    (rf"([a-z]+)\.({WHOLE})", lambda m: f"{_shortened(m[1])} {numbers.cardinal(m[2])}"),
+    (r"(?-i:([A-Z]{1,3})&([A-Z]{1,3})(['’]?s)?)",
+     lambda m: f"{' '.join(m[1])} and {' '.join(m[2])}" + ("'s" if m[3] else "")),
+    (r"(?-i:([A-Z]{2,5})(?:/|(v))(\d)(\d?))",
+     lambda m: " ".join((*m[1], *(m[2] or ""), numbers.cardinal(m[3] + m[4])))),
     (r"([a-g])#", lambda m: f"{m[1]} sharp"),
-    (r"(?:[a-z]+://|www\.)\S+", lambda m: _address(m[0].split("://", 1)[-1].removeprefix("www.").rstrip("/"))),
-    (r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", lambda m: _address(m[0])),
-    (r"[\w.-]*[a-z][\d_]*\.[a-z]{2,}(?::\d+)?(?:[/?#]\S*)?", lambda m: _address(m[0].rstrip("/"))),
-    (r"[a-z]+\d[a-z0-9]*|\d+[a-z][a-z0-9]*", _mixed),
-    (r"[a-z°]+(?:/[a-z]+)*", lambda m: _counted(m[0]).strip() if _unit_name(m[0]) else m[0].replace("/", " ")),
+    (r"(?:[a-z]+|(?-i:[A-Z]{1,5})-)\d[a-z0-9]*|\d+[a-z][a-z0-9]*", _mixed),
+    (_FORMULA, lambda m: say_formula(m[0])),
+    (r"[a-zΩ°μ]+(?:/[a-z]+)*", lambda m: counted(m[0]).strip() if unit_name(m[0]) else m[0].replace("/", " ")),
 )  # fmt: skip
 _RULES: Final = tuple((re.compile(pattern, re.I), rule) for pattern, rule in _WRITTEN)
+_HYPHENED: Final = re.compile(r"[A-Za-z][\w.]*(?:-[\w.]+){2,}")
 
 
-def month(core: str) -> str | None:
-    """The month a word names, whole or shortened; "may" and "march" need a capital: they are verbs too."""
-    found = MONTH.get(core.lower())
-    return None if found in ("may", "march") and core[:1].islower() else found
-
-
-def is_number(core: str) -> bool:
-    """Whether a word is a number, a sum or a range that a unit or a scale may follow."""
-    return _NUMBER.fullmatch(core) is not None or _MONEY.fullmatch(core) is not None
+def _named_by_parts(core: str) -> str | None:
+    """A name of several parts with a number among them, "gpt-4o-mini": its hyphens are no ranges."""
+    if not _HYPHENED.fullmatch(core) or core.replace("-", "").isalpha():
+        return None
+    return " ".join(say_word(part) for part in core.split("-"))
 
 
 def opening(marks: str, core: str, closing: str) -> str:
@@ -263,128 +232,36 @@ def opening(marks: str, core: str, closing: str) -> str:
     return marks
 
 
-def _bare(words: Sequence[str]) -> list[str]:
-    """Words without the marks before them."""
-    return [word.lstrip(OPENING + ">") if len(word) > 1 else word for word in words]
-
-
-def binds(before: Sequence[str], word: str) -> bool:
-    """Whether ``word`` (as written) can only be read together with the words ``before`` it."""
-    core = word.rstrip(MARKS + CLOSING)
-    if _PREFIX.fullmatch(before[0]) and all(map(_GROUP.fullmatch, (*before[1:], core))):
-        return True
-    before = _bare(before)
-    last = before[-1]
-    if any(month(w.rstrip(".")) for w in before):
-        year = _YEAR.fullmatch(core) is not None
-        return _open_date(before) and (year or (len(before) == 1 and _DAY.fullmatch(core) is not None))
-    if last in _OPERATORS:
-        return _operates(before) and (is_number(core) or (last in _DASHES and _TIME.fullmatch(core) is not None))
-    if is_number(last) or _TIME.fullmatch(last) is not None:
-        low = core.lower()
-        return (
-            _spaced_unit(core)
-            or (low in SCALES and len(low) > 1)
-            or word in _OPERATORS
-            or _HALF.fullmatch(low) is not None
-            or bool(_DAY.fullmatch(last) and month(core))
-            or bool(last.isdecimal() and re.fullmatch(r"\d/\d", core))
-        )
-    if last.lower() in SCALES:
-        return len(before) > 1 and _spaced_unit(core)
-    if _HALF.fullmatch(last):
-        return len(before) > 1 and word in _DASHES
-    return len(before) == 1 and last.lower() in _NUMBERED and _COUNTED.fullmatch(core) is not None
-
-
-def _operates(words: Sequence[str]) -> bool:
-    """Whether a number must follow: "*" is a list item where none stands before it."""
-    return words[-1] in _OPERATORS and (len(words) > 1 or words[-1] in _ALONE)
-
-
-def _open_date(words: Sequence[str]) -> bool:
-    """Whether a year, or after a lone month a day, may follow."""
-    return bool(len(words) < 3 and (month(words[-1].rstrip(".")) or _DAY.fullmatch(words[-1])))
-
-
-def may_bind(group: Sequence[str]) -> bool:
-    """Whether some next word could bind to ``group``: if not, it can be spoken now."""
-    prefix, group = group[0], _bare(group)
-    last = group[-1]
-    if any(month(w.rstrip(".")) for w in group):
-        return _open_date(group)
-    return (
-        is_number(last)
-        or _TIME.fullmatch(last) is not None
-        or _PREFIX.fullmatch(prefix) is not None
-        or (len(group) > 1 and last.lower() in SCALES)
-        or _operates(group)
-        or (len(group) > 1 and _HALF.fullmatch(last) is not None)
-        or (len(group) == 1 and last.lower() in _NUMBERED)
-    )
-
-
-def say_group(words: Sequence[str]) -> str | None:
-    """Several words that are read as one expression (without closing marks); None where they are not one."""
-    first, rest = words[0], words[1:]
-    named = month(first.rstrip("."))
-    if named and rest:
-        day = _DAY.fullmatch(rest[0])
-        if _YEAR.fullmatch(rest[0]):
-            return f"{named} {numbers.year(rest[0])}"
-        year = f", {numbers.year(rest[1])}" if len(rest) > 1 else ""
-        return f"{named} {_days(day)}{year}" if day else None
-    if rest and (named := month(rest[0].rstrip("."))) and (day := _DAY.fullmatch(first)):
-        year = f", {numbers.year(rest[1])}" if len(rest) > 1 else ""
-        return f"the {_days(day)} of {named}{year}"
-    if "=" in words:
-        words = [_EQUATION.get(word, word) for word in words]
-    for place, word in enumerate(words):
-        if word in _BETWEEN and (place < len(words) - 1 or word == "<"):
-            sides = (words[:place], words[place + 1 :])
-            left, right = ((say_group(side) if side[1:] else None) or " ".join(map(say_word, side)) for side in sides)
-            return f"{left} {_BETWEEN[word] if place else SIGNS[word]} {right}".strip()
-    if rest and (half := _HALF.fullmatch(rest[0])):
-        time = _TIME.fullmatch(first)
-        if not time:
-            return None
-        return (f"{say_word(time[1])} to " if time[1] else "") + numbers.clock(time[2], time[3], half[1])
-    if first.lower() in _NUMBERED and rest:
-        return f"{_NUMBERED[first.lower()]} {_quantities(rest[0])}"
-    if rest and _PREFIX.fullmatch(first if first[:1] == "+" else f"({first}") and _GROUP.fullmatch(rest[0]):
-        return numbers.phone(" ".join(words))
-    if rest and first.isdecimal() and re.fullmatch(r"\d/\d", rest[0]):
-        return _mixed_number(first, rest[0])
-    if is_number(first) and rest:
-        scale = SCALES.get(rest[0].lower())
-        if money := _MONEY.fullmatch(first):
-            return _money(money, scale) if scale else None
-        if scale and len(rest[0]) > 1:
-            return f"{_quantities(first)} {scale}" + _counted(rest[1] if len(rest) > 1 else None)
-        name = _unit_name(rest[0])
-        return _unit(first, name) if name else None
-    return None
-
-
-def roman(before: str, core: str) -> str | None:
-    """What a Roman number says after a word that one follows; "I" is somebody, "class X" need not be the tenth."""
-    word = before.lower()
-    if core in ROMAN and core != "I" and before[:1].isupper() and word in RULERS:
-        return f"the {numbers.ordinal(ROMAN[core])}"
-    return numbers.cardinal(ROMAN[core]) if core in ROMAN and len(core) > 1 and word in PARTS else None
-
-
-def singular(said: str) -> str:
-    """``"five kilometers"`` → five kilometer, as before what it measures; other words stay."""
-    words, _, last = said.rpartition(" ")
-    return f"{words} {_SINGULAR[last]}" if last in _SINGULAR else said
-
-
 def say_word(core: str) -> str:
-    """One word without the marks around it."""
-    if not core or core.isalpha():
+    """Read one word, which comes without the marks around it."""
+    if not core:
         return core
-    return _ruled(core) or SIGNS.get(core) or _loose(core)
+    if core.isdecimal() and core.isascii() and len(core) < 10:
+        return numbers.plain_number(core)
+    if core in WORDS:
+        return WORDS[core]
+    if core.isalpha():
+        if _NAMES_OF_CODE.fullmatch(core):
+            return CAMEL.sub(" ", core)
+        greek = [c in GREEK for c in core]
+        return core if not any(greek) or (all(greek) and len(core) > 1) else core.translate(_LETTERS).strip()
+    if said := say_notation(core):
+        return said
+    if core[0] == "$" == core[-1] and len(core) > 2 and not any(c in CURRENCY for c in core[1:-1]):
+        core = core[1:-1]  # Dollar signs on both sides make a formula.
+    elif core[0] == "$" and len(core) > 1 and core[1].isalpha():
+        core = core[1:]  # One dollar sign begins a formula, or a variable.
+    if core[0] == "." and (name := say_dot_name(core)):
+        return name
+    return (
+        say_network(core)
+        or say_date(core)
+        or _ruled(core)
+        or say_address(core)
+        or _named_by_parts(core)
+        or SIGNS.get(core)
+        or _loose(core)
+    )
 
 
 def _ruled(core: str) -> str | None:
@@ -396,6 +273,8 @@ def _loose(core: str) -> str:
     said, end = "", 0
     for amount in _AMOUNT.finditer(core):
         gap = core[end : amount.start()]
+        if gap == "/" and end and not core[end - 1].isdecimal():
+            gap = ","  # Between two measures there is a short pause.
         if gap == "-" and end and "=" in core:
             gap = "−"
         said += f"{_gap(gap, bool(end), True)} {_ruled(amount[0]) or numbers.digits(amount[0])} "
@@ -407,31 +286,17 @@ def _loose(core: str) -> str:
 def _gap(text: str, after: bool, before: bool) -> str:
     """What stands in a word after an amount, before one, or between two."""
     if not after and not before and not _LAND.fullmatch(text):
-        text = text.strip("$")  # of a formula or a variable
+        text = text.strip("$")  # The signs belong to a formula or a variable.
     if after and before and text in _BETWEEN:
         return f" {_BETWEEN[text]}"
     if after:
-        text = re.sub(r"^/([^\W\d_]+)", lambda m: f" per {_unit_name(m[1]) or m[1]}", text).lstrip("-–")
+        text = re.sub(r"^/([^\W\d_]+)", lambda m: f" per {unit_name(m[1]) or m[1]}", text).lstrip("-–")
     if before:
         text = text.rstrip("-–")
     read = "<>" * (after or before) + "~#" * before
     text = "".join(" " if c in "~#<>" and c not in read else c for c in text.translate(_NO_WORDS))
     text = re.sub(r"\.(?![^\W\d_]{2})", " ", re.sub(r"(?<=[^\W\d_])\.(?=[^\W\d_]{2})", " dot ", text))
-    return _SIGNS.sub(lambda m: f" {SIGNS[m[0]]} ", text)
-
-
-def spelled(core: str) -> str:
-    """``core``, a word without marks, with spaces between its letters if it is read by them; "'s" may follow.
-
-    A model that knows small letters only would try to say "bbc" as a word. Letters are what is written in capitals and
-    either has no vowel or is known to be spelled; whatever is shouted has vowels.
-    """
-    stem = core[:-2] if core[-2:] in ("'s", "’s") else core
-    if not (2 <= len(stem) <= _LONGEST_SPELLED and stem.isascii() and stem.isalpha() and stem.isupper()):
-        return core
-    low = stem.lower()
-    letters = low in SPELLED or (_VOWELS.isdisjoint(low) and low not in SAID)
-    return " ".join(stem) + core[len(stem) :] if letters else core
+    return _SIGNS.sub(lambda m: f" {SIGNS[m[0]]} ", text.translate(_LETTERS))
 
 
 def begins_clause(before: str, word: str) -> bool:

@@ -9,8 +9,10 @@ from typing import Any, Final, Literal
 
 import num2words as _num2words
 
+from codec.text.vocabulary import CURRENCY_CODES
+
 LONGEST: Final = 15
-"""Digits up to which a number is a quantity."""
+"""How many digits a quantity has at most: beyond hundreds of trillions nobody follows the words."""
 
 CURRENCIES: Final = {
     "$": ("dollar", "dollars", "cent", "cents"),
@@ -22,14 +24,18 @@ CURRENCIES: Final = {
     "₽": ("ruble", "rubles", "kopek", "kopeks"),
     "₿": ("bitcoin", "bitcoins", "", ""),
 }
-"""Sign → one, many, hundredth, hundredths."""
+"""For each sign of a currency what one and many of it are called, and its hundredths (empty where there are none)."""
 
-_library: Any = _num2words  # ships no types
+_library: Any = _num2words  # The package ships no types.
 
 
 @lru_cache(maxsize=4096)
 def _words(number: int, to: Literal["cardinal", "ordinal", "year"]) -> str:
     return _library.num2words(number, to=to).replace(",", "").replace("-", " ")
+
+
+class NoNumber(ValueError):
+    """A text was taken for a number that is none."""
 
 
 def digits(text: str) -> str:
@@ -38,8 +44,14 @@ def digits(text: str) -> str:
 
 
 def cardinal(text: str) -> str:
-    """``"1,234"`` → one thousand two hundred and thirty four."""
+    """``"1,234"`` → one thousand two hundred and thirty four.
+
+    Raises:
+        NoNumber: ``text`` holds something other than digits and commas.
+    """
     plain = text.replace(",", "")
+    if not plain.isdecimal():
+        raise NoNumber(text)
     if len(plain) > LONGEST or (len(plain) > 1 and plain[0] == "0"):
         return digits(plain)
     return _words(int(plain), "cardinal")
@@ -66,15 +78,29 @@ def pair(text: str) -> str:
     return ("oh " if text[0] == "0" else "") + cardinal(str(int(text)))
 
 
+def pairs(text: str) -> str:
+    """Digits of a room, a road, a flight, a product: ``"305"`` → three oh five, ``"4090"`` → forty ninety."""
+    if len(text) == 3 and text[0] != "0":
+        return cardinal(text) if text[1:] == "00" else f"{cardinal(text[0])} {pair(text[1:])}"
+    if len(text) != 4 or text[0] == "0":
+        return cardinal(text)
+    if text[1:3] == "00":
+        return cardinal(text)
+    if text[2:] == "00":
+        return f"{cardinal(text[:2])} hundred"
+    return f"{cardinal(text[:2])} {pair(text[2:])}"
+
+
 def phone(text: str) -> str:
     """Groups of digits, each read digit by digit: four as two pairs, whole hundreds as such. Letters stand for some."""
+    text = re.sub(r"\A0([1-9]00)(?!\d)", r"0 \1", text)
     groups = [half for group in re.findall(r"\d+|[^\W\d_]+", text) for half in _halves(group)]
     said = [cardinal(g) if re.fullmatch("[1-9]00", g) else digits(g) or g for g in groups]
     return ("plus " if text[0] == "+" else "") + ", ".join(said)
 
 
 def _halves(group: str) -> list[str]:
-    return [group[:2], group[2:]] if len(group) == 4 else [group]
+    return [group[:2], group[2:]] if len(group) == 4 and group.isdecimal() else [group]
 
 
 def sign(text: str | None) -> str:
@@ -130,9 +156,10 @@ def clock(hour: str, minute: str | None, half: str | None, second: str | None = 
     return f"{said} {half[0].lower()} m" if half else said
 
 
-def money(sign: str, amount: str, scale: str | None) -> str:
-    """``"$", "1.50", None`` → one dollar and fifty cents; with a scale the unit comes after it."""
-    one, many, hundredth, hundredths = CURRENCIES[sign]
+def money(currency: str, amount: str, scale: str | None) -> str:
+    """A sum in a currency, which is given by its sign or its code: ``"$", "1.50", None`` is one dollar and fifty cents.
+    With a scale, "million", the currency comes after it. Codes have no hundredths."""
+    one, many, hundredth, hundredths = CURRENCIES.get(currency) or (*CURRENCY_CODES[currency], "", "")
     if scale:
         return f"{quantity(amount)} {scale} {many}"
     whole, _, part = amount.partition(".")

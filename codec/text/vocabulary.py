@@ -12,30 +12,9 @@ MONTH: Final = {name: name for name in MONTHS} | {
 SCALES: Final = {
     "k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion", "t": "trillion",
     "tn": "trillion",
-} | {word: word for word in ("hundred", "thousand", "million", "billion", "trillion")}  # fmt: skip
+} | {word: word for word in ("hundred", "thousand", "million", "billion", "trillion", "lakh", "crore")}  # fmt: skip
 GLUED_SCALES: Final = frozenset(("M", "mn", "bn", "tn"))
 """Scales right after a number that is no money: "5k", "2B" and "5T" are as often names."""
-UNITS: Final = {
-    "km": "kilometer", "m": "meter", "cm": "centimeter", "mm": "millimeter", "mi": "mile", "ft": "foot", "in": "inch",
-    "yd": "yard", "kg": "kilogram", "g": "gram", "mg": "milligram", "lb": "pound", "lbs": "pound", "oz": "ounce",
-    "l": "liter", "L": "liter", "ml": "milliliter", "h": "hour", "hr": "hour", "hrs": "hour", "min": "minute",
-    "mins": "minute", "s": "second", "sec": "second", "secs": "second", "ms": "millisecond", "hz": "hertz",
-    "khz": "kilohertz", "v": "volt", "V": "volt", "w": "watt", "W": "watt", "kw": "kilowatt", "kwh": "kilowatt hour",
-    "mhz": "megahertz", "ghz": "gigahertz",
-    "kb": "kilobyte", "mb": "megabyte", "gb": "gigabyte", "tb": "terabyte", "mph": "mile per hour",
-    "kmh": "kilometer per hour", "km/h": "kilometer per hour", "m/s": "meter per second", "°c": "degree celsius",
-    "°f": "degree fahrenheit", "°": "degree", "km2": "square kilometer", "m2": "square meter", "m3": "cubic meter",
-    "%": "percent", "¢": "cent", "kbps": "kilobit per second", "mbps": "megabit per second",
-    "gbps": "gigabit per second", "fps": "frame per second", "rpm": "revolution per minute",
-    "tsp": "teaspoon", "tbsp": "tablespoon", "mcg": "microgram", "kcal": "kilocalorie", "db": "decibel",
-    "mah": "milliamp hour", "mpg": "mile per gallon",
-    "psi": "pound per square inch", "sqft": "square foot", "ft2": "square foot",
-    "kb/s": "kilobyte per second", "mb/s": "megabyte per second", "gb/s": "gigabyte per second",
-}  # fmt: skip
-"""A letter counts as it is written ("5G" are no grams), longer ones in any case."""
-SPACED_LETTERS: Final = frozenset("gmLVW")
-"""Units of one letter that are one after a space as well: "3 s" and "5 h" are as often something else."""
-
 ABBREVIATIONS: Final = {
     "mr": "mister", "mrs": "missus", "ms": "miz", "dr": "doctor", "prof": "professor", "st": "saint", "jr": "junior",
     "sr": "senior", "capt": "captain", "col": "colonel", "gen": "general", "sgt": "sergeant", "rev": "reverend",
@@ -43,24 +22,59 @@ ABBREVIATIONS: Final = {
     "e.g": "for example", "i.e": "that is", "approx": "approximately", "dept": "department", "est": "established",
     "inc": "incorporated", "ltd": "limited", "corp": "corporation", "co": "company", "fig": "figure", "vol": "volume",
     "sen": "senator", "rd": "road", "hwy": "highway", "apt": "apartment", "tsp": "teaspoons", "tbsp": "tablespoons",
-    "ave": "avenue", "blvd": "boulevard", "a.m": "a m", "p.m": "p m", "u.s": "u s", "u.k": "u k",
-    "mt": "mount", "ft": "fort", "min": "minute", "max": "maximum", "ph.d": "p h d",
-    "lb": "pounds", "lbs": "pounds", "oz": "ounces", "hr": "hour", "hrs": "hours", "sec": "second", "mins": "minutes",
+    "ave": "avenue", "blvd": "boulevard", "a.m": "a m", "p.m": "p m", "u.s": "u s", "b.sc": "b s c", "m.sc": "m s c",
+    "u.k": "u k", "mt": "mount", "ft": "fort", "min": "minute", "max": "maximum", "ph.d": "p h d",
+    "lb": "pounds", "lbs": "pounds", "oz": "ounces", "hr": "hour", "hrs": "hours", "sec": "second", "secs": "seconds",
+    "mins": "minutes", "yr": "year", "yrs": "years", "wk": "week", "wks": "weeks", "mo": "month", "mos": "months",
+    "in": "in", "sq": "square", "cu": "cubic", "fl": "fluid", "gal": "gallons", "pt": "pint", "qt": "quart",
+    "cf": "compare", "ca": "circa", "viz": "namely", "al": "al", "rep": "representative", "bros": "brothers",
+    "govt": "government", "assn": "association", "assoc": "association", "univ": "university", "pvt": "private",
+    "cpl": "corporal", "adm": "admiral", "hon": "honorable", "pl": "place", "ln": "lane", "ct": "court",
+    "sq.ft": "square feet", "temp": "temperature", "avg": "average", "qty": "quantity", "ext": "extension",
+    "tel": "telephone", "incl": "including", "excl": "excluding", "misc": "miscellaneous", "intl": "international",
+    "natl": "national", "mfg": "manufacturing", "supt": "superintendent", "maj": "major", "cmdr": "commander",
+    "ex": "example", "ed": "editor", "eds": "editors", "trans": "translated", "repr": "reprinted", "ff": "following",
 } | {name: full for name, full in MONTH.items() if len(name) < len(full) and name != "mar"}  # fmt: skip
-"""Read so when a full stop follows."""
+"""Abbreviations that are read so when a full stop follows."""
+BARE: Final = {
+    "Mr": "mister", "Mrs": "missus", "Ms": "miz", "Dr": "doctor", "Prof": "professor", "vs": "versus", "Hwy": "highway",
+    "Blvd": "boulevard", "Capt": "captain", "Sgt": "sergeant", "Lt": "lieutenant", "Gov": "governor",
+    "Sen": "senator", "approx": "approximately",
+}  # fmt: skip
+"""Abbreviations that are read so without a full stop too, if they are written like this."""
+LEADING: Final = {"St": ("saint", "street"), "Mt": ("mount", "Mt"), "Ft": ("fort", "Ft")}
+"""Abbreviations without a full stop, each with its meaning before a name and elsewhere."""
+SURE_DAYS: Final = {
+    "Tue": "tuesday", "Tues": "tuesday", "Wed": "wednesday", "Thu": "thursday", "Thur": "thursday",
+    "Thurs": "thursday", "Fri": "friday",
+}  # fmt: skip
+"""Shortened days that are no other words."""
+WEEKDAYS: Final = {"Mon": "monday", "Sat": "saturday", "Sun": "sunday"}
+"""Shortened days that are words too: read so before a number, a month or a day."""
+DATED: Final = {"c": "circa", "b": "born", "d": "died", "fl": "flourished", "r": "reigned"}
+"""Letters with a full stop that stand before a year."""
+BOOKS: Final = {
+    "gen": "Genesis", "ex": "Exodus", "lev": "Leviticus", "num": "Numbers", "deut": "Deuteronomy", "josh": "Joshua",
+    "ps": "Psalm", "prov": "Proverbs", "eccl": "Ecclesiastes", "isa": "Isaiah", "jer": "Jeremiah", "dan": "Daniel",
+    "matt": "Matthew", "rom": "Romans", "cor": "Corinthians", "gal": "Galatians", "eph": "Ephesians",
+    "phil": "Philippians", "col": "Colossians", "tim": "Timothy", "heb": "Hebrews", "jas": "James", "pet": "Peter",
+    "rev": "Revelation",
+}  # fmt: skip
+"""Shortened names of the Bible's books, read so before chapter and verse."""
+SCRIPTURE: Final = frozenset(name.lower() for name in BOOKS.values()) | frozenset(
+    "psalms mark luke john acts judges ruth samuel kings chronicles job song hosea joel amos jonah micah nahum"
+    " thessalonians titus philemon jude surah sura quran".split()
+)
+"""Words after which "3:16" is chapter and verse."""
+STREETS: Final = {"Ave": "avenue", "Rd": "road", "Pkwy": "parkway", "Ln": "lane"}
+"""Abbreviations that are read so without a full stop, after a name or an ordinal."""
 ROADS: Final = {"st": "street", "dr": "drive"}
 """What two of them mean where no name follows."""
 BEFORE_NAMES: Final = frozenset(
-    "mr mrs ms dr prof st capt col gen sgt sen rev lt gov pres fig vol mt apt hwy e.g i.e vs approx".split()
+    "mr mrs ms dr prof st capt col gen sgt sen rev rep lt gov pres fig vol mt apt hwy e.g i.e vs approx cf ca viz"
+    " al pvt cpl adm hon univ temp avg qty ext tel incl maj cmdr supt sq cu fl".split()
 )
-"""After these the stop never ends a sentence."""
-SPELLED: Final = frozenset(
-    "ai api atm ceo cfo cia cpu diy edt eeg ekg est eta eu ev faq fbi gpu hiv ibm icu iou ip ipo iq irs isbn mit mri "
-    "nba oecd rna sos suv uae ucla ufo ui uk un url usa usb usd vip ymca".split()
-)
-"""Read letter by letter although they have a vowel."""
-SAID: Final = frozenset("brr dr grr hm hmm jr mm mmm mr mrs ms mt pfft psst pst sh shh sr st tsk zzz".split())
-"""Read as words although they have no vowel."""
+"""Abbreviations whose full stop never ends a sentence, since a name follows."""
 ZONES: Final = frozenset("et est edt ct cst cdt mt mst mdt pt pst pdt gmt utc bst cet cest".split())
 DAYS: Final = {
     name: full
@@ -68,47 +82,136 @@ DAYS: Final = {
     for name in (full, full[:3])
 } | {"tues": "tuesday", "thur": "thursday", "thurs": "thursday"}
 OPENERS: Final = frozenset(
-    "a after all also although an and another as at because before but by during each even every finally first for from"
-    " he her here his how however i if in instead it it's its many meanwhile most my next no not now of on once one our"
-    " she since so some still such that that's the their then there there's these they this those though to under until"
-    " we well what when where while who why with yes yet you your".split()
+    "a after all also although an and another as at because before but by during each even every finally first"
+    " for from he her here his how however i if in instead it it's its many meanwhile most my next no not now of"
+    " on once one our she since so some still such that that's the their then there there's these they this those"
+    " though to under until we well what when where while who why with yes yet you your".split()
 )
 """Words that sentences begin with far more often than names do."""
 CLAUSE_WORDS: Final = frozenset("although because but since though unless until when whereas while".split())
 """Almost always the first of a clause. Not "if", "so", "that", "where", "and": too often the middle of one."""
 LEANING: Final = frozenset(
     "a all and any anybody anyone anything as at by cannot each even ever every everybody everyone everything"
-    " exactly few for from good great half help if in it's just knew know known knows last least less little"
-    " long many mere more most much neither no nobody none nor not nothing of on once one only or other quite"
-    " rather remember same say short simply so some such tell than that the then these this those to too up"
-    " very was were with worth yet".split()
+    " exactly few for from good great half help if in it's just knew know known knows last least less little long"
+    " many mere more most much neither no nobody none nor not nothing of on once one only or other quite rather"
+    " remember same say short simply so some such tell than that the then these this those to too up very was were"
+    " with worth yet".split()
 )
 """Words that belong to what follows, or are one expression with it."""
+_NO_ROMAN: Final = frozenset("CC CI CL CV LI LX XL XX XXX CLI CIX CXX LXI MIX".split())
+"""Roman numbers that are as often something else: sizes, files, names."""
 ROMAN: Final = {
-    f"{tens}{ones}": str(10 * ten + one)
-    for ten, tens in enumerate(("", "X", "XX", "XXX"))
+    f"{hundreds}{tens}{ones}": str(100 * hundred + 10 * ten + one)
+    for hundred, hundreds in enumerate(("", "C", "CC", "CCC"))
+    for ten, tens in enumerate(("", "X", "XX", "XXX", "XL", "L", "LX", "LXX", "LXXX", "XC"))
     for one, ones in enumerate(("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"))
-    if ten + one
+    if hundred + ten + one and f"{hundreds}{tens}{ones}" not in _NO_ROMAN
 }
 PARTS: Final = frozenset(
-    "act appendix article book chapter class episode fantasy figure grade level part phase section stage title type"
-    " volume war".split()
+    "act appendix article book canto chapter class episode fantasy figure grade level mark part phase scene"
+    " section stage step table title type vol volume war".split()
 )
 RULERS: Final = frozenset(
-    "alexander benedict catherine charles clement edward elizabeth francis frederick george gregory henry innocent"
-    " james john leo louis mary napoleon nicholas paul peter philip pius richard wilhelm william".split()
+    "alexander benedict catherine charles clement edward elizabeth francis frederick george gregory henry"
+    " innocent james john leo louis mary napoleon nicholas paul peter philip pius richard wilhelm william".split()
 )
-"""After these words letters are a Roman number: "World War II", "Louis XIV"."""
+"""Words after which letters are a Roman number: "World War II", "Louis XIV"."""
 OPENING: Final = "\"'“‘«([{<*_`~#"
 CLOSING: Final = "\"'”’»)]}>*_`~"
 MARKS: Final = ".,!?;:…。！？；，、："
 """What may stand before a word, after it, and after it with a pause."""
 ARROWS: Final = frozenset(("->", "=>", "-->", "==>", "→", "➜", "➔", "⇒", "➡"))
 SIGNS: Final = {
-    "&": "and", "+": "plus", "−": "minus", "×": "times", "÷": "divided by", "=": "equals", "==": "equals",
-    "===": "equals", "!=": "is not", "≠": "is not", "<": "less than", ">": "greater than", "<=": "at most",
-    "≤": "at most", ">=": "at least", "≥": "at least", "~": "about", "≈": "about", "@": "at", "%": "percent",
-    "#": "number",
-    "§": "section", "/": "slash", "°": "degrees", "€": "euros", "£": "pounds", "$": "dollars", "¢": "cents",
-    "©": "copyright", "™": "trademark",
+    "&": "and", "&&": "and", "||": "or", "+": "plus", "−": "minus", "×": "times", "÷": "divided by", "=": "equals",
+    "==": "equals", "===": "equals", "!=": "is not", "!==": "is not",
+    "+/-": "plus or minus", "+-": "plus or minus", "≠": "is not", "<": "less than", ">": "greater than",
+    "<=": "at most", "≤": "at most", ">=": "at least", "≥": "at least", "~": "about", "≈": "about", "@": "at",
+    "%": "percent", "#": "number", "§": "section", "¶": "paragraph", "/": "slash", "°": "degrees", "€": "euros",
+    "£": "pounds", "$": "dollars", "¢": "cents", "©": "copyright", "™": "trademark", "®": "registered",
+    "±": "plus or minus", "∓": "minus or plus", "√": "square root of", "∛": "cube root of", "∑": "sum",
+    "∏": "product", "∞": "infinity", "∫": "integral", "∂": "partial", "∇": "nabla", "∝": "proportional to",
+    "∪": "union", "∩": "intersection", "∈": "in", "∉": "not in", "⊂": "subset of", "⊆": "subset of",
+    "∅": "empty set", "∀": "for all", "∃": "there exists", "¬": "not", "∧": "and", "∨": "or", "≡": "is equivalent to",
+    "≅": "is congruent to", "∠": "angle", "⊥": "perpendicular to", "∴": "therefore", "⇔": "if and only if",
+    "‰": "per mille",
 }  # fmt: skip
+GREEK: Final = dict(
+    zip(
+        "αβγδεζηθικλμνξοπρσςτυφχψωΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ",
+        (
+            "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma sigma tau"
+            " upsilon phi chi psi omega alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi"
+            " omicron pi rho sigma tau upsilon phi chi psi omega"
+        ).split(),
+        strict=True,
+    )
+)
+WORDS: Final = {
+    "w/o": "without", "w/": "with", "b/c": "because", "c/o": "care of", "N/A": "N A", "n/a": "N A", "PhD": "P h D",
+    "PhDs": "P h D's", "pH": "p H", "IoT": "I o T", "NaCl": "N a C l", "KCl": "K C l", "HCl": "H C l",
+    "NaOH": "N a O H", "TM": "trademark", "WWI": "World War one", "WWII": "World War two", "WW1": "World War one",
+    "WW2": "World War two", "O-O": "O O", "O-O-O": "O O O",
+}  # fmt: skip
+"""Words that no rule reads."""
+COMMANDS: Final = {
+    "times": "times", "cdot": "times", "div": "divided by", "pm": "plus or minus", "leq": "at most", "le": "at most",
+    "geq": "at least", "ge": "at least", "neq": "is not", "ne": "is not", "infty": "infinity", "to": "to",
+    "approx": "about", "sum": "sum", "prod": "product", "int": "integral", "partial": "partial", "in": "in",
+    "cup": "union", "cap": "intersection", "forall": "for all", "exists": "there exists", "left": "", "right": "",
+    "ldots": "", "cdots": "", "dots": "", "quad": "", "qquad": "", "ast": "times", "rightarrow": "to",
+    "circ": "degrees",
+    "equiv": "is equivalent to", "propto": "proportional to", "sim": "about", "subset": "subset of",
+    "subseteq": "subset of", "notin": "not in", "mid": "given", "langle": "", "rangle": "",
+    "big": "", "bigl": "", "bigr": "", "limits": "",
+    "sin": "sine", "cos": "cosine", "tan": "tangent", "ln": "l n", "lim": "limit", "emptyset": "empty set",
+    "varepsilon": "epsilon", "varphi": "phi", "vartheta": "theta", "hbar": "h bar", "nabla": "nabla",
+    "mp": "minus or plus", "oplus": "plus", "land": "and", "lor": "or", "neg": "not", "implies": "implies",
+}  # fmt: skip
+"""Commands of formulas, after their backslash; others are read by their names."""
+DOLLARS: Final = {
+    "US": "U S", "CA": "Canadian", "C": "Canadian", "CAN": "Canadian", "A": "Australian", "AU": "Australian",
+    "NZ": "New Zealand", "HK": "Hong Kong", "SG": "Singapore", "S": "Singapore", "NT": "Taiwan", "MX": "Mexican",
+}  # fmt: skip
+"""The countries of dollars, by the letters before the sign: "CA$45"."""
+CURRENCY_CODES: Final = {
+    "USD": ("U S dollar", "U S dollars"), "EUR": ("euro", "euros"), "GBP": ("pound", "pounds"),
+    "JPY": ("yen", "yen"), "CHF": ("Swiss franc", "Swiss francs"), "CAD": ("Canadian dollar", "Canadian dollars"),
+    "AUD": ("Australian dollar", "Australian dollars"), "INR": ("rupee", "rupees"), "CNY": ("yuan", "yuan"),
+    "SEK": ("Swedish krona", "Swedish kronor"), "NOK": ("Norwegian krone", "Norwegian kroner"),
+    "DKK": ("Danish krone", "Danish kroner"), "BTC": ("bitcoin", "bitcoins"), "Rs": ("rupee", "rupees"),
+    "Rs.": ("rupee", "rupees"),
+}  # fmt: skip
+"""The codes of currencies, each with what one and many of it are called."""
+STATES: Final = frozenset(
+    "AL AK AZ AR CA CO CT DE FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK"
+    " OR PA RI SC SD TN TX UT VT VA WA WV WI WY DC PR".split()
+)
+PAIRED: Final = frozenset(
+    "room rooms suite flight highway hwy route interstate apartment apt boeing airbus bus train gate unit rtx gtx"
+    " rx xbox port rfc error http building locker channel exit bay door hall ward model peugeot porsche psalm".split()
+)
+"""Words after which numbers of three and four digits are read in pairs."""
+SPELLED_OUT: Final = frozenset(
+    "account routing isbn imei code codes zip pin postcode password passcode passwords otp ssn extension ext"
+    " serial".split()
+)
+"""Words after which numbers are read digit by digit."""
+SEATS: Final = frozenset("seat row gate room flat apartment apt platform unit".split())
+"""Words after which a number and a letter name a seat or a place."""
+NAMED_BY_NUMBER: Final = frozenset("boeing airbus rtx gtx rx xbox model peugeot porsche".split())
+"""Words after which numbers are read in pairs and "737-800" is a name, not a range: "Boeing 737-800"."""
+MILLIONS: Final = frozenset(
+    "people users customers subscribers viewers followers fans players voters residents patients children adults"
+    " students workers employees members visitors tourists passengers downloads views streams copies units shares jobs"
+    " homes households americans britons dollars euros pounds steps words lines tokens rows records miles".split()
+)
+"""Words that are counted after "20m" and "100k": it is twenty million, not meters."""
+CALLED: Final = frozenset("call dial phone ring text called dialed".split())
+"""Words after which three digits are the number of a service."""
+VERSIONED: Final = frozenset(
+    "python java node php ruby ios ipados android macos windows ubuntu debian fedora version versions release"
+    " django react kernel linux firmware chrome firefox postgres postgresql mysql cuda gcc llvm kotlin swift"
+    " angular kubernetes docker rust go perl scala numpy pytorch tensorflow qt build patch update gpt claude"
+    " gemini llama qwen".split()
+)
+"""Words after which "3.12" is a version, three point twelve."""

@@ -1,0 +1,1 @@
+"""Spoken words on their way to sounds."""

@@ -1,0 +1,36 @@
+"""Moves of chess and formulas of chemistry, letter by letter."""
+
+import re
+from typing import Final
+
+from codec.text import numbers
+
+_CHESS: Final = re.compile(r"([KQRBN])([a-h]?[1-8]?)(x?)([a-h])([1-8])([+#]?)")
+_CHESSMEN: Final = {"K": "king", "Q": "queen", "R": "rook", "B": "bishop", "N": "knight"}
+_ELEMENTS: Final = (
+    "He|Li|Be|Ne|Na|Mg|Al|Si|Cl|Ar|Ca|Sc|Ti|Cr|Mn|Fe|Co|Ni|Cu|Zn|Ga|Ge|As|Se|Br|Kr|Rb|Sr|Zr|Mo|Ag|Cd|Sn|Sb|Te|Xe|Cs"
+    "|Ba|Pt|Au|Hg|Pb|Bi|Ra|Th|H|B|C|N|O|F|P|S|K|V|Y|I|W|U"
+)
+_MOLECULE: Final = re.compile(
+    rf"(?=.*\d)(?:\(?(?:{_ELEMENTS})\)?\d{{0,2}}){{2,}}[-+−]?|(?:Na|K|Li|H|Ag)\+|(?:Ca|Mg|Fe|Cu|Zn|Al|Pb|Ba)[23]\+"
+)
+"""Elements, at least one with its number, or an ion; "NaCl", without a number, is in the vocabulary."""
+_CHARGES: Final = {"+": "plus", "-": "minus", "−": "minus"}
+
+
+def say_notation(core: str) -> str | None:
+    """``"Nf3"`` → knight f three, ``"CaCO3"`` → C a C O three; None where it is neither."""
+    if core[0] in _CHESSMEN and (move := _CHESS.fullmatch(core)):
+        man, whence, takes, file, row, end = move.groups()
+        ending = {"+": "check", "#": "mate"}.get(end, "")
+        said = (_CHESSMEN[man], characters(whence), "takes" if takes else "", file, numbers.cardinal(row), ending)
+        return " ".join(part for part in said if part)
+    if not _MOLECULE.fullmatch(core):
+        return None
+    parts: list[str] = re.findall(r"\d+|[A-Za-z]|[-+−]", core)
+    return " ".join(numbers.cardinal(part) if part.isdecimal() else _CHARGES.get(part, part) for part in parts)
+
+
+def characters(text: str) -> str:
+    """Letters and digits one by one: ``"FF57"`` → F F five seven."""
+    return " ".join(numbers.digits(c) if c.isdecimal() else c for c in text if c.isalnum())

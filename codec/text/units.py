@@ -1,0 +1,172 @@
+"""Units of measure: what they are called after a number, alone and in the plural.
+
+A unit's letters count as they are written where two units differ by their case alone ("Mb" is a megabit, "MB" a
+megabyte); in all other cases units of two letters or more are known in any case. Units written with a stroke ("mg/mL")
+are put together from their parts.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from codec.text import numbers
+
+_NAMES: Final = {
+    "km": "kilometer", "m": "meter", "cm": "centimeter", "mm": "millimeter", "μm": "micrometer", "nm": "nanometer",
+    "mi": "mile", "ft": "foot", "in": "inch", "yd": "yard", "yds": "yard", "nmi": "nautical mile", "ly": "light year",
+    "kg": "kilogram", "g": "gram", "mg": "milligram", "μg": "microgram", "mcg": "microgram", "ng": "nanogram",
+    "lb": "pound", "lbs": "pound", "oz": "ounce", "kt": "kiloton", "ct": "carat",
+    "l": "liter", "L": "liter", "ml": "milliliter", "cl": "centiliter", "dl": "deciliter", "μl": "microliter",
+    "tsp": "teaspoon", "tbsp": "tablespoon", "pt": "pint", "pts": "pint", "qt": "quart", "qts": "quart",
+    "gal": "gallon", "fl oz": "fluid ounce", "cc": "c c",
+    "h": "hour", "hr": "hour", "hrs": "hour", "min": "minute", "mins": "minute", "s": "second", "sec": "second",
+    "secs": "second", "ms": "millisecond", "μs": "microsecond", "ns": "nanosecond", "wk": "week", "wks": "week",
+    "yr": "year", "yrs": "year", "mo": "month", "mos": "month",
+    "hz": "hertz", "khz": "kilohertz", "mhz": "megahertz", "ghz": "gigahertz", "thz": "terahertz",
+    "v": "volt", "V": "volt", "kv": "kilovolt", "mv": "millivolt", "μv": "microvolt", "mah": "milliamp hour",
+    "ma": "milliamp", "ah": "amp hour", "Ω": "ohm", "kω": "kilohm", "MΩ": "megohm", "mΩ": "milliohm",
+    "w": "watt", "W": "watt", "kw": "kilowatt", "MW": "megawatt", "mW": "milliwatt", "GW": "gigawatt",
+    "TW": "terawatt", "wh": "watt hour", "kwh": "kilowatt hour", "MWh": "megawatt hour", "GWh": "gigawatt hour",
+    "pa": "pascal", "kpa": "kilopascal", "hpa": "hectopascal", "mpa": "megapascal", "kn": "kilonewton",
+    "kj": "kilojoule", "mj": "megajoule", "cal": "calorie", "kcal": "kilocalorie", "ev": "electron volt",
+    "kev": "kilo electron volt", "mev": "mega electron volt", "mol": "mole", "mmol": "millimole", "μf": "microfarad",
+    "db": "decibel", "dba": "decibel", "psi": "pound per square inch", "btu": "b t u", "hp": "horsepower",
+    "kb": "kilobyte", "mb": "megabyte", "gb": "gigabyte", "tb": "terabyte", "pb": "petabyte",
+    "kib": "kibibyte", "mib": "mebibyte", "gib": "gibibyte", "tib": "tebibyte",
+    "Kb": "kilobit", "Mb": "megabit", "Gb": "gigabit", "Tb": "terabit",
+    "kbit": "kilobit", "mbit": "megabit", "gbit": "gigabit", "mmhg": "millimeter of mercury",
+    "kbps": "kilobit per second", "mbps": "megabit per second", "gbps": "gigabit per second",
+    "mph": "mile per hour", "kmh": "kilometer per hour", "kph": "kilometer per hour", "mpg": "mile per gallon",
+    "fps": "frame per second", "rpm": "revolution per minute", "bpm": "beat per minute", "dpi": "dot per inch",
+    "ppi": "pixel per inch", "ppm": "part per million", "ppb": "part per billion", "wpm": "word per minute",
+    "°c": "degree celsius", "°f": "degree fahrenheit", "°": "degree", "%": "percent", "‰": "per mille", "¢": "cent",
+    "km2": "square kilometer", "m2": "square meter", "cm2": "square centimeter", "mm2": "square millimeter",
+    "ft2": "square foot", "mi2": "square mile", "m3": "cubic meter", "cm3": "cubic centimeter",
+    "km3": "cubic kilometer",
+    "ft3": "cubic foot", "sqft": "square foot", "sq ft": "square foot", "sq m": "square meter",
+    "sq km": "square kilometer", "sq mi": "square mile", "sq in": "square inch", "sq yd": "square yard",
+    "cu ft": "cubic foot", "cu m": "cubic meter", "cu in": "cubic inch", "cu yd": "cubic yard",
+    "ha": "hectare", "ac": "acre", "pcs": "piece", "pc": "piece", "pkg": "package", "dz": "dozen", "doz": "dozen",
+}  # fmt: skip
+_SPACED_LETTERS: Final = frozenset("glmLVWΩ")
+"""Units of one letter that are one after a space as well: "3 s" and "5 h" are as often something else."""
+_SELDOM: Final = frozenset(("in", "pt", "ma", "ac", "cal", "pa", "ct", "pc", "mi", "ah", "mo"))
+"""Units that are as often another word after a number and a space ("5 in the room", "5 PA systems"): they count there
+in small letters with a stop or where a unit is sure to follow; "mi", "mo" and "pt" in small letters."""
+_SMALL: Final = frozenset(("pt", "mi", "mo", "cal"))
+_SAME: Final = ("percent", "hertz", "mille", "dozen", "c c", "b t u", "horsepower")
+"""The last words of unit names that have no plural."""
+_PLURALS: Final = {"foot": "feet", "inch": "inches"}
+DEGREES: Final = {"C": "degree celsius", "F": "degree fahrenheit"}
+"""Units of one letter after a number of two or three digits."""
+BEARINGS: Final = {"N": "north", "S": "south", "E": "east", "W": "west"}
+"""Letters after degrees that tell where a place lies."""
+FEET_LIKE: Final = frozenset(("ft", "lb", "lbs", "h", "hr", "hrs", "min", "mins", "m", "°", "′"))
+"""Units after whose amount a smaller one's may follow: "5 ft 4 in", "2h 30m"."""
+PART: Final = re.compile(r"(\d+(?:\.\d+)?)(?:-?(hrs?|mins?|secs?|lbs?|h|m|s|°|′′|′|'))")
+"""An amount with a unit, as part of a row of such: "2h 30m", "5 ft 3 in"."""
+_SMALLER: Final = {"m": "min", "h": "h", "s": "s", "′": "ft", "'": "ft", "′′": "in"}
+SQUARES: Final = frozenset(("sq", "cu", "fl"))
+"""What stands before a unit and belongs to it."""
+
+
+def unit_name(unit: str) -> str | None:
+    """What ``unit`` is called, in the singular; None where it is no unit."""
+    if found := _NAMES.get(unit) or (_NAMES.get(unit.lower()) if len(unit) > 1 else None):
+        return found
+    over, stroke, under = unit.partition("/")
+    under, _, power = under.partition("^")
+    if under[-1:] == "2" and under[:-1] in ("s", "h", "m"):
+        under, power = under[:-1], "2"
+    first, second = (_NAMES.get(part) or (_NAMES.get(part.lower()) if part else None) for part in (over, under))
+    if not (stroke and first and second) or " per " in first + second or power not in ("", "2", "3"):
+        return None
+    return f"{first} per {second}" + {"": "", "2": " squared", "3": " cubed"}[power]
+
+
+def spaced_unit(word: str) -> bool:
+    """Whether ``word`` is a unit where a space stands between it and its number."""
+    if len(word) == 1 and word.isalpha():
+        return word in _SPACED_LETTERS
+    if word.lower() in _SELDOM and word not in _SMALL:
+        return False
+    return unit_name(word) is not None
+
+
+def plural(name: str) -> str:
+    """The name of more than one: "square foot" → square feet, "mile per hour" → miles per hour."""
+    first, per, rest = name.partition(" of " if " of " in name else " per ")
+    if first.endswith(_SAME) or not first:
+        return name
+    if first.startswith("degree"):
+        return "degrees" + name.removeprefix("degree")
+    words = first.split(" ")
+    words[-1] = _PLURALS.get(words[-1], words[-1] + "s")
+    return " ".join(words) + per + rest
+
+
+TO: Final = re.compile(r"(?<=\d)[-–—~]")
+"""What stands between the two numbers of a range."""
+
+
+def quantities(text: str) -> str:
+    """A number as a quantity, or two that a range is between."""
+    return " to ".join(numbers.quantity(part) for part in TO.split(text))
+
+
+def measure(amount: str, name: str) -> str:
+    """``"5", "mile per hour"`` → five miles per hour."""
+    said = quantities(amount)
+    return f"{said} {name if amount.lstrip('-−+') == '1' else plural(name)}"
+
+
+def counted(unit: str | None) -> str:
+    """What stands behind a number of more than one, with a space before it: its unit, or another word."""
+    if not unit:
+        return ""
+    name = unit_name(unit)
+    return f" {plural(name)}" if name else f" {unit}"
+
+
+SINGULAR: Final = {
+    **{many: one for one, many, *_ in numbers.CURRENCIES.values()},
+    **{plural(name).split(" ")[-1]: name.split(" ")[-1] for name in _NAMES.values() if " per " not in name},
+    "dollars": "dollar",
+    "quarters": "quarter",
+    "thirds": "third",
+    "halves": "half",
+    "eighths": "eighth",
+}
+"""Last words of plurals of what is counted, and their singulars."""
+
+
+def singular(said: str) -> str:
+    """``"five kilometers"`` → five kilometer, as before what it measures; other words stay."""
+    words, _, last = said.rpartition(" ")
+    end = last.lstrip("abcdefghijklmnopqrstuvwxyz")
+    last = last.removesuffix(end) if end else last
+    return f"{words} {SINGULAR[last]}{end}" if last in SINGULAR else said
+
+
+def amounts(words: Sequence[str]) -> str | None:
+    """Amounts of two units, the smaller one behind the greater: "2h 30m", "6′ 2″", "5 ft. 4 in."."""
+    if all(map(PART.fullmatch, words)):
+        parts = [(part[1], part[2].lower()) for part in map(PART.fullmatch, words) if part]
+    elif len(words) in (3, 4) and words[1].lower().rstrip(".") in FEET_LIKE and words[2].isdecimal():
+        small = {"ft": "in", "lb": "oz", "lbs": "oz", "h": "min", "hr": "min", "hrs": "min"}.get(
+            words[1].lower().rstrip("."), "s"
+        )
+        parts = [(words[0], words[1].rstrip(".")), (words[2], words[3].rstrip(".") if len(words) == 4 else small)]
+        if len(words) == 3 and words[1].lower().rstrip(".") != "ft":
+            return None
+    else:
+        return None
+    if [unit for _, unit in parts] == ["m"]:
+        return None
+    said: list[str] = []
+    for amount, unit in parts:
+        name = unit_name(_SMALLER.get(unit, unit))
+        if name is None:
+            return None
+        said.append(measure(amount, name))
+    return " ".join(said)
