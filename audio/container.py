@@ -1,4 +1,4 @@
-"""Containers and compressed audio as they arrive: webm, Ogg, MP3, FLAC, WAV, MP4, AAC to samples, by FFmpeg (PyAV).
+"""Containers and compressed audio as they arrive, to samples, by FFmpeg (PyAV).
 
 Contract: what a stream is shows in its first bytes (:func:`recognised`), and no other reader of FFmpeg is tried. The
 samples that come out, taken together, depend on the bytes alone, never on where they were cut: FFmpeg is given them in
@@ -15,38 +15,78 @@ from typing import Any, Final
 
 import numpy as np
 
-from audio.ffmpeg import (
-    TOO_LARGE,
-    TOO_SLOW,
-    Patience,
-    Shapes,
-    Unfit,
-    decoded,
-    id3_bytes,
-    layout_of,
-    opened,
-    reason,
-)
-from audio.pcm import MAX_CHANNELS, MAX_RATE, MIN_RATE, DecodeError, PcmDecoder, Samples
+from audio.ffmpeg import ELSEWHERE, TOO_LARGE, TOO_SLOW, Patience, Unfit, id3_bytes, reason
+from audio.pcm import DecodeError, Samples
+from audio.sound import Notes, Wanted, samples_of
 
 BLOCK_BYTES: Final = 256
-"""What FFmpeg reads at once; at 24 kbit/s a block is 85 ms."""
+"""FFmpeg reads so many bytes of a stream at once: few, so that samples come out soon (at 24 kbit/s a block is 85
+ms)."""
 PIECE_SECONDS: Final = 0.25
+"""Seconds of sound in a piece: short enough that nobody waits for it, long enough that passing it on costs nothing."""
 MAGIC_BYTES: Final = 12
-"""So many of the first bytes tell what a stream is."""
-_INDEX_BYTES: Final = 1 << 16
-"""An MP4's index stands no further behind its beginning than this, and FFmpeg reads so much of it at once."""
+"""A stream's kind is told by so many of its first bytes: the longest mark, RIFF and WAVE, is that long."""
+INDEX_BYTES: Final = 1 << 16
+"""The index of an MP4 stream must lie within so many bytes of its beginning, because FFmpeg reads so much of it at
+once."""
 
 READERS: Final = {
     "WebM": "matroska", "Ogg": "ogg", "MP3": "mp3", "FLAC": "flac", "WAV": "wav", "MP4": "mov", "AAC": "aac",
+    "CAF": "caf", "AIFF": "aiff", "AU": "au", "AMR": "amr", "MPEG-TS": "mpegts", "AVI": "avi", "WMA": "asf",
+    "W64": "w64",
 }  # fmt: skip
-"""What streams may be, and FFmpeg's reader of each."""
+"""The kinds of streams that are taken, each with the name of FFmpeg's reader for it."""
 CONTAINERS: Final = tuple(READERS)
 _MAGIC: Final = (
     (0, b"\x1aE\xdf\xa3", "WebM"), (0, b"OggS", "Ogg"), (0, b"fLaC", "FLAC"),
     (0, b"ID3\x02", "MP3"), (0, b"ID3\x03", "MP3"), (0, b"ID3\x04", "MP3"),
-    (4, b"ftyp", "MP4"), (4, b"styp", "MP4"), (4, b"moof", "MP4"), (8, b"WAVE", "WAV"),
+    (4, b"ftyp", "MP4"), (4, b"styp", "MP4"), (4, b"moof", "MP4"), (4, b"moov", "MP4"), (4, b"mdat", "MP4"),
+    (4, b"wide", "MP4"), (0, b"caff", "CAF"), (8, b"AIFF", "AIFF"), (8, b"AIFC", "AIFF"), (0, b".snd", "AU"),
+    (0, b"#!AMR", "AMR"), (8, b"AVI ", "AVI"), (0, b"\x30\x26\xb2\x75\x8e\x66\xcf\x11", "WMA"),
+    (0, b"riff\x2e\x91\xcf\x11", "W64"), (8, b"WAVE", "WAV"), (0, b"\x47\x40\x00\x10", "MPEG-TS"),
+    (0, b"\x47\x40\x11\x10", "MPEG-TS"), (4, b"\x47\x40\x00\x10", "MPEG-TS"), (4, b"\x47\x40\x11\x10", "MPEG-TS"),
 )  # fmt: skip
+"""Marks by which a kind is told: the place of the bytes, the bytes, the kind. A transport stream begins with one of its
+tables; a camera puts four bytes before each packet."""
+_OUTER: Final = {
+    "WAV": (b"RIFF", b"RF64", b"BW64"), "AVI": (b"RIFF",), "AIFF": (b"FORM",),
+}  # fmt: skip
+"""The same of kinds whose own mark comes later: what else may stand at their beginning."""
+
+
+def reading(name: str) -> dict[str, Any]:
+    """The options with which ``audio.ffmpeg.open_container`` reads one of ``CONTAINERS``: as few bytes as can be, and
+    forwards."""
+    probe, buffer = 32, BLOCK_BYTES
+    # The tables of a transport stream come first, and FFmpeg goes back to the beginning after them.
+    if name == "MPEG-TS":
+        probe, buffer = 1 << 14, 1 << 17
+    elif name == "MP4":
+        buffer = INDEX_BYTES
+    return {
+        "buffer_size": buffer,
+        "metadata_errors": "ignore",
+        "options": {"probesize": str(probe), "analyzeduration": "0", "max_probe_packets": "1"},
+    }
+
+
+def index_end(read: Callable[[int], bytes]) -> int:
+    """The number of bytes of an MP4 up to the end of its index; 0 where its sound stands first, or its index is far
+    from the beginning.
+
+    Args:
+        read: the eight bytes at a place.
+    """
+    at = 0
+    while at < INDEX_BYTES:
+        head = read(at)
+        size, kind = int.from_bytes(head[:4]), head[4:]
+        if kind == b"moov":
+            return at + size
+        if size < 8 or kind in (b"mdat", b"moof"):
+            break
+        at += size
+    return 0
 
 
 class ContainerError(DecodeError):
@@ -54,13 +94,14 @@ class ContainerError(DecodeError):
 
 
 def recognised(first: bytes, *, sure: bool = False) -> str | None:
-    """Which of ``CONTAINERS`` begins with these bytes, ``MAGIC_BYTES`` or more of them; None: none of them.
+    """The one of ``CONTAINERS`` that begins with these bytes, of which there must be ``MAGIC_BYTES``; None where none
+    does.
 
     Args:
         sure: count only what raw audio hardly ever begins with; frames of MPEG audio have no other mark than 11 bits.
     """
     for at, magic, name in _MAGIC:
-        if first.startswith(magic, at) and (name != "WAV" or first.startswith(b"RIFF")):
+        if first.startswith(magic, at) and first.startswith(_OUTER.get(name, b"")):
             return name
     if sure or len(first) < 4 or first[0] != 0xFF:
         return None
@@ -72,21 +113,22 @@ def recognised(first: bytes, *, sure: bool = False) -> str | None:
 
 
 class ContainerDecoder:
-    """Bytes of one stream in, float32 mono samples at ``target_rate`` out. :meth:`close` is a must.
+    """A decoder of one stream: it takes bytes and gives float32 mono samples. :meth:`close` must be called.
 
     Args:
         name: of ``CONTAINERS``.
-        target_rate: Hz.
+        wanted: what is to be heard of it.
     """
 
-    def __init__(self, name: str, target_rate: int) -> None:
-        self._name, self._target = name, target_rate
+    def __init__(self, name: str, wanted: Wanted) -> None:
+        self._name, self._wanted = name, wanted
+        self.notes: Final = Notes()
         self._turn = threading.Condition()
         self._running = False
-        """Whether it is the thread's turn."""
+        """Whether the thread runs now. While it does, the caller waits, and the other way round."""
         self._thread: threading.Thread | None = None
         self._bytes = bytearray()
-        """Not read by FFmpeg yet."""
+        """Bytes that FFmpeg has not read yet."""
         self._last = False
         self._left = False
         self._made: list[Samples] = []
@@ -94,11 +136,9 @@ class ContainerDecoder:
         self._done = False
         self._fault: ContainerError | None = None
         self._patience = Patience(READERS[name])
-        """With FFmpeg's thread, which begins it anew."""
+        """How long FFmpeg's thread may compute; the thread renews it."""
         self._index = 0
-        """Bytes of an MP4 up to the end of its index, as far as FFmpeg has not read them."""
-        self.damaged = 0
-        """Packets that could not be decoded and were left out."""
+        """How many bytes of an MP4, up to the end of its index, FFmpeg has not read yet."""
 
     def pieces(self, data: bytes, *, last: bool = False) -> Iterator[Samples]:
         """The samples that ``data`` brings, float32 [n] a piece, each made when it is asked for.
@@ -122,8 +162,12 @@ class ContainerDecoder:
         if fault is not None:
             raise fault
 
+    def warnings(self) -> list[str]:
+        """What was not as it should be, a sentence each; complete after the end."""
+        return self.notes.warnings()
+
     def close(self) -> None:
-        """Let everything go. Idempotent."""
+        """Release the thread and FFmpeg. May be called again."""
         self._left = True
         if self._thread is not None and not self._done:
             self._run()
@@ -158,25 +202,26 @@ class ContainerDecoder:
                 self._turn.wait()
 
     def read(self, size: int) -> bytes:
-        """For FFmpeg: the next block, the rest of the last one, or nothing at the end. Waits for bytes."""
-        # FFmpeg steps back in an index, which it cannot behind what it read last.
+        """Called by FFmpeg: the next block, the rest of the last one, or nothing at the end. Waits for bytes."""
+        # FFmpeg may step back within what it read last, and no further: so the index is given in one piece.
         size = min(size, self._index or BLOCK_BYTES)
         ahead = self._patience.ahead
         self._wait(size + ahead)
         block = self._patience.shown(bytes(self._bytes[:size]), bytes(self._bytes[size : size + ahead]))
-        if self._left or self._patience.over:  # an exception would make some readers of FFmpeg try again
+        # Returning nothing ends the reading; an exception would make some of FFmpeg's readers try again.
+        if self._left or self._patience.over:
             return b""
         del self._bytes[:size]
         self._index = max(self._index - size, 0)
         return block
 
     def _wait(self, size: int) -> None:
-        """Until so many bytes are there, or no more will be."""
+        """Wait until so many bytes have come, or no more will."""
         while len(self._bytes) < size and not self._last and not self._left:
             self._pause()
 
     def _behind_tags(self) -> str:
-        """Pass over the ID3 tags that it begins with; which of ``CONTAINERS`` stands behind them."""
+        """Pass over the ID3 tags at the beginning, and tell which of ``CONTAINERS`` stands behind them."""
         self._wait(MAGIC_BYTES)
         while tag := id3_bytes(bytes(self._bytes[:MAGIC_BYTES])):
             while tag and (passed := min(tag, len(self._bytes))):
@@ -187,17 +232,13 @@ class ContainerDecoder:
         return recognised(bytes(self._bytes[:MAGIC_BYTES])) or self._name
 
     def _index_bytes(self) -> int:
-        """Of an MP4 up to the end of its index; 0: its sound stands first."""
-        at = 0
-        while at < _INDEX_BYTES:
+        """The number of bytes of an MP4 up to the end of its index; 0 where its sound stands first."""
+
+        def read(at: int) -> bytes:
             self._wait(at + 8)
-            size, kind = int.from_bytes(self._bytes[at : at + 4]), bytes(self._bytes[at + 4 : at + 8])
-            if kind == b"moov":
-                return at + size
-            if size < 8 or kind in (b"mdat", b"moof"):
-                break
-            at += size
-        return 0
+            return bytes(self._bytes[at : at + 8])
+
+        return index_end(read)
 
     def _main(self) -> None:
         with self._turn:
@@ -220,84 +261,29 @@ class ContainerDecoder:
             self._fault = ContainerError("it ends before any audio")
         except MemoryError:
             self._fault = ContainerError(TOO_LARGE)
-        except Exception as error:  # PyAV's, FFmpeg's
-            hint = "; an MP4 is heard as it comes if its index stands first, or in fragments"
-            told = f"it is damaged: {reason(error)}"
-            self._fault = ContainerError(told + (hint if self._name == "MP4" and not indexed else ""))
+        except Exception as error:  # An error of PyAV or FFmpeg.
+            hint = f"; {self._name} is heard as it comes only if its index stands first, or in fragments"
+            late = (self._name == "MP4" and not indexed) or self._name == "CAF"
+            self._fault = ContainerError(f"it is damaged: {reason(error)}" + hint * late)
         finally:
             if self._patience.over:
                 self._fault = ContainerError(TOO_SLOW)
+            elif self._fault is not None and self._patience.elsewhere:
+                self._fault = ContainerError(ELSEWHERE)
             with self._turn:
                 self._done, self._running = True, False
                 self._turn.notify_all()
 
     def _decode(self) -> None:
-        options = {"probesize": "32", "analyzeduration": "0", "max_probe_packets": "1"}
-        size = _INDEX_BYTES if self._name == "MP4" else BLOCK_BYTES
-        with opened(self, READERS[self._name], buffer_size=size, options=options) as container:
-            if not container.streams.audio:
-                raise ContainerError("it holds no audio")
-            stream = container.streams.audio[0]
-            stream.codec_context.thread_count = 1
-            sink = _Sink(self._target, self._put)
-            heard = False
-            for frame in decoded(container, stream, self._leave_out):
-                if self._left:
-                    return
-                heard = True
-                sink.feed(frame)
-            sink.flush()
-            if not heard:
-                raise ContainerError("no audio could be decoded")
-
-    def _leave_out(self) -> None:
-        self.damaged += 1
+        for piece in samples_of(self, READERS[self._name], self._wanted, self.notes, **reading(self._name)):
+            if self._left:
+                return
+            self._put(piece)
 
     def _put(self, samples: Samples) -> None:
         self._patience.renew()
         if samples.size:
             self._made.append(samples)
             self._made_size += samples.size
-            if self._made_size >= PIECE_SECONDS * self._target and not self._left:
+            if self._made_size >= PIECE_SECONDS * self._wanted.rate and not self._left:
                 self._pause()
-
-
-class _Sink:
-    """Frames of FFmpeg to samples: 16 bits, as files are heard, then mixed and resampled as raw audio is."""
-
-    def __init__(self, target: int, put: Callable[[Samples], None]) -> None:
-        self._target, self._put = target, put
-        self._shapes = Shapes()
-        self._resampler: Any = None
-        self._pcm: PcmDecoder | None = None
-        self._channels = 1
-
-    def feed(self, frame: Any) -> None:
-        if self._shapes.changed(frame):
-            self.flush()
-            self._open(frame, len(frame.layout.channels))
-        for out in self._resampler.resample(frame):
-            self._take(out)
-
-    def flush(self) -> None:
-        """Bring out what the resamplers hold."""
-        if self._pcm is not None:
-            for out in self._resampler.resample(None):
-                self._take(out)
-            self._put(self._pcm.flush())
-            self._pcm = None
-
-    def _open(self, frame: Any, channels: int) -> None:
-        import av
-
-        if not 0 < channels <= MAX_CHANNELS:
-            raise ContainerError(f"it has {channels} channels, the limit is {MAX_CHANNELS}")
-        self._channels = channels
-        rate = min(max(frame.sample_rate, MIN_RATE), MAX_RATE)
-        self._resampler = av.AudioResampler(format="s16", layout=layout_of(frame, channels), rate=rate)
-        self._pcm = PcmDecoder("linear16", rate, channels, self._target)
-
-    def _take(self, frame: Any) -> None:
-        assert self._pcm is not None
-        # The plane may be padded beyond the samples.
-        self._put(self._pcm.decode(bytes(frame.planes[0])[: frame.samples * self._channels * 2]))

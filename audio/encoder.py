@@ -1,26 +1,24 @@
-"""From samples to what goes over the wire: raw encodings and files, made while the samples come.
+"""Encoding samples for the wire while they come: as raw audio, or as files by FFmpeg (PyAV).
 
-libsndfile encodes (it brings LAME, Opus and FLAC); FFmpeg AAC.
 Blocking, for worker threads; not thread-safe.
 """
 
-import contextlib
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from tempfile import SpooledTemporaryFile
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import soundfile
 
-from audio.pcm import bounded
+from audio.pcm import bounded, linear16
 
 Floats = npt.NDArray[np.float32]
 
-RAW: Final = {"linear16": "PCM_16", "float32": "FLOAT", "mulaw": "ULAW", "alaw": "ALAW"}
-"""Raw encodings, little endian, and libsndfile's names for them."""
+RAW: Final = ("linear16", "float32", "mulaw", "alaw")
+"""The encodings of raw audio that can be asked for, all little endian."""
 
 MEDIA_TYPES: Final = {
     "mp3": "audio/mpeg",
@@ -30,50 +28,62 @@ MEDIA_TYPES: Final = {
     "wav": "audio/wav",
     "pcm": "audio/pcm",
 }
-"""What files there are, and what HTTP calls them."""
+"""The kinds of files that can be made, each with its media type in HTTP."""
 
 _UNKNOWN: Final = 0xFFFFFFFF
-"""The size in a WAV header whose end is not known yet: what readers of streams expect."""
-_PAGE_MS: Final = 100.0
-"""Audio of one Ogg page; libsndfile would gather a second before anything goes out."""
-_SET_OGG_PAGE_LATENCY_MS: Final = 0x1302
+"""The size in a WAV header whose file's length is not known yet; readers of streams expect this number."""
 _SPOOL_BYTES: Final = 1 << 20
+"""How many bytes of a FLAC file are kept in memory; a larger one is written to the temporary directory."""
 _PIECE_BYTES: Final = 1 << 16
-_AAC_BITS: Final = 64_000
-_MPEG2: Final = (8_000, 160_000)
-_OPUS: Final = (6_000, 256_000)
-"""Bit rates between which libsndfile's levels of compression lie: mp3 below 32 kHz, opus."""
+"""Bytes of a finished FLAC file that are read at once."""
+_BIT_RATES: Final = {"mp3": 96_000, "opus": 64_000, "aac": 64_000}
+"""Bits a second where none are asked for: one channel of speech sounds no better with more."""
+_MUXERS: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
+    # MP3 has a constant rate and no table of contents, because such a table is known only at the end.
+    "mp3": ("mp3", "libmp3lame", {"write_xing": "0", "id3v2_version": "0"}),
+    # A page of Ogg holds 100 ms (the option is in microseconds): by itself FFmpeg gathers a second before anything goes
+    # out.
+    "opus": ("ogg", "libopus", {"page_duration": "100000"}),
+    "aac": ("adts", "aac", {}),
+    "flac": ("flac", "flac", {}),
+}
+"""How FFmpeg makes each file: its name of the format, of the codec, and options."""
 _WAV: Final = {"linear16": (1, 2), "float32": (3, 4), "alaw": (6, 1), "mulaw": (7, 1)}
-"""Tag in a WAV header, and bytes of a sample."""
+"""The tag of each encoding in a WAV header (RFC 2361), and the bytes of a sample."""
 
 
 class Encoder(ABC):
-    """Samples in, bytes out. :meth:`close` is a must."""
+    """An encoder: it takes samples and gives bytes. :meth:`close` must be called."""
 
     @abstractmethod
     def feed(self, samples: Floats) -> bytes:
-        """What ``samples`` (float32 mono; see :func:`audio.pcm.bounded`) make ready, perhaps nothing."""
+        """Take ``samples`` (float32 mono; see :func:`audio.pcm.bounded`) and return the bytes that are ready, perhaps
+        none.
+
+        Raises:
+            OSError: the temporary directory takes no more of the file.
+        """
 
     @abstractmethod
     def finish(self) -> Iterator[bytes]:
-        """The rest; nothing may be fed after it."""
+        """The rest of the bytes. Nothing may be fed after it. Raises as :meth:`feed`."""
 
     def close(self) -> None:
-        """Let everything go. Idempotent."""
+        """Release what the encoder holds. May be called again."""
 
 
 def raw(encoding: str, rate: int) -> Encoder:
-    """Samples without a header; ``encoding`` is one of ``RAW``. Nothing is held back."""
-    return _Streamed(rate, "RAW", RAW[encoding])
+    """An encoder of samples without a header; ``encoding`` is one of ``RAW``. It holds nothing back."""
+    return _Raw(encoding, rate)
 
 
 def wav(encoding: str, rate: int) -> Encoder:
-    """A WAV whose length is not known; ``encoding`` is one of ``RAW``."""
-    return _Streamed(rate, "RAW", RAW[encoding], header=_wav_header(encoding, rate))
+    """An encoder of a WAV file whose length is not known; ``encoding`` is one of ``RAW``."""
+    return _Raw(encoding, rate, header=wav_header(encoding, rate))
 
 
 def file(name: str, rate: int, bit_rate: int | None = None) -> Encoder:
-    """A file in the format ``name`` of ``MEDIA_TYPES``.
+    """An encoder of a file of the kind ``name``, one of ``MEDIA_TYPES``.
 
     Args:
         bit_rate: bits a second of mp3 (32 000 to 160 000, at 16 kHz and above), opus (6 000 to 256 000) and aac; the
@@ -84,32 +94,41 @@ def file(name: str, rate: int, bit_rate: int | None = None) -> Encoder:
             return raw("linear16", rate)
         case "wav":
             return wav("linear16", rate)
-        case "mp3":
-            # Constant rate: a variable one needs a table of contents at the beginning, known only at the end.
-            level = 0.4 if bit_rate is None else _level(bit_rate, *((32_000, 320_000) if rate >= 32_000 else _MPEG2))
-            return _Streamed(rate, "MP3", "MPEG_LAYER_III", bitrate_mode="CONSTANT", compression_level=level)
-        case "opus":
-            given: dict[str, Any] = {} if bit_rate is None else {"compression_level": _level(bit_rate, *_OPUS)}
-            return _Streamed(rate, "OGG", "OPUS", **given)
         case "flac":
             return _Flac(rate)
         case _:
-            return _Aac(rate, bit_rate or _AAC_BITS)
+            return _Muxed(_Drain(), name, rate, bit_rate or _BIT_RATES[name])
 
 
-def _level(bit_rate: int, least: int, most: int) -> float:
-    """libsndfile asks for a level of compression, from 0 for the highest bit rate to (just below) 1 for the lowest."""
-    return min(max((most - bit_rate) / (most - least), 0.0), 0.999)
+def _companded(codec: str, rate: int) -> Callable[[Floats], bytes]:
+    """A function that makes G.711 of samples, one byte each."""
+    import av
+
+    context: Any = av.CodecContext.create(codec, "w")
+    context.sample_rate, context.layout, context.format = rate, "mono", "s16"
+
+    def encode(samples: Floats) -> bytes:
+        frame: Any = av.AudioFrame.from_ndarray(np.frombuffer(linear16(samples), "<i2")[None], "s16", "mono")
+        frame.sample_rate = rate
+        return b"".join(bytes(packet) for packet in context.encode(frame))
+
+    return encode
 
 
-def _wav_header(encoding: str, rate: int) -> bytes:
+def wav_header(encoding: str, rate: int, length: int | None = None) -> bytes:
+    """The header that stands before ``length`` bytes of raw audio in one channel; None where the length is not
+    known."""
     tag, size = _WAV[encoding]
+    whole = _UNKNOWN if length is None else length
     form = struct.pack("<4sIHHIIHH", b"fmt ", 16, tag, 1, rate, size * rate, size, 8 * size)
-    return struct.pack("<4sI4s", b"RIFF", _UNKNOWN, b"WAVE") + form + struct.pack("<4sI", b"data", _UNKNOWN)
+    data = struct.pack("<4sI", b"data", whole)
+    rest = _UNKNOWN if length is None else 4 + len(form) + len(data) + length
+    return struct.pack("<4sI4s", b"RIFF", rest, b"WAVE") + form + data
 
 
 class _Drain:
-    """A file that can only grow, drained as it does. What a writer goes back to correct has been sent already."""
+    """A file that can only grow, from which bytes are taken as they are written. A writer that goes back to correct a
+    place writes in vain: those bytes have been sent."""
 
     def __init__(self) -> None:
         self._at = self._end = 0
@@ -139,92 +158,89 @@ class _Drain:
         return data
 
 
-class _Streamed(Encoder):
-    """libsndfile, every byte as soon as it is written."""
+class _Raw(Encoder):
+    """Raw audio, perhaps behind a header. Every byte is given as soon as its sample is there."""
 
-    def __init__(self, rate: int, container: str, subtype: str, *, header: bytes = b"", **options: Any) -> None:
-        self._drain, self._header = _Drain(), header
-        self._file: Any = _opened(self._drain, rate, container, subtype, **options)
+    def __init__(self, encoding: str, rate: int, *, header: bytes = b"") -> None:
+        self._header = header
+        match encoding:
+            case "linear16":
+                self._encode = linear16
+            case "float32":
+                self._encode = _float32
+            case _:
+                self._encode = _companded(f"pcm_{encoding}", rate)
 
     def feed(self, samples: Floats) -> bytes:
         """See :class:`Encoder`."""
-        self._file.write(bounded(samples))
         header, self._header = self._header, b""
-        return header + self._drain.take()
+        return header + (self._encode(samples) if samples.size else b"")
 
     def finish(self) -> Iterator[bytes]:
         """See :class:`Encoder`."""
-        self._file.close()
-        yield self._drain.take()
+        yield from ()
+
+
+class _Muxed(Encoder):
+    """A file made by one of FFmpeg's codecs. Every byte is given as soon as FFmpeg writes it to ``target``."""
+
+    def __init__(self, target: Any, name: str, rate: int, bit_rate: int | None = None) -> None:
+        import av
+
+        container, codec, options = _MUXERS[name]
+        module: Any = av
+        self._frame: Any = module.AudioFrame
+        self._target, self._rate, self._at = target, rate, 0
+        self._container: Any = module.open(target, "w", format=container, options=options)
+        # Without this option libopus takes twice the bits that were asked for where the sound is noise.
+        bounds = {"vbr": "constrained"} if codec == "libopus" else {}
+        self._stream: Any = self._container.add_stream(codec, rate=rate, options=bounds, layout="mono")
+        if bit_rate is not None:
+            self._stream.bit_rate = bit_rate
+
+    def feed(self, samples: Floats) -> bytes:
+        """See :class:`Encoder`."""
+        frame = self._frame.from_ndarray(bounded(samples)[None], format="fltp", layout="mono")
+        frame.sample_rate, frame.pts, frame.time_base = self._rate, self._at, Fraction(1, self._rate)
+        self._at += len(samples)
+        self._container.mux(self._stream.encode(frame))
+        return self._target.take() if isinstance(self._target, _Drain) else b""
+
+    def finish(self) -> Iterator[bytes]:
+        """See :class:`Encoder`."""
+        self._container.mux(self._stream.encode(None))
+        self._container.close()
+        if isinstance(self._target, _Drain):
+            yield self._target.take()
 
     def close(self) -> None:
         """See :class:`Encoder`."""
-        self._file.close()
+        self._container.close()
 
 
 class _Flac(Encoder):
-    """libsndfile into a temporary file: for a header that tells the length, which many readers insist on."""
+    """A FLAC file. It is made on disk first, because many readers insist on a header that tells the length."""
 
     def __init__(self, rate: int) -> None:
         self._spool = SpooledTemporaryFile(_SPOOL_BYTES)
-        self._file: Any = _opened(self._spool, rate, "FLAC", "PCM_16")
+        self._muxed = _Muxed(self._spool, "flac", rate)
 
     def feed(self, samples: Floats) -> bytes:
         """See :class:`Encoder`."""
-        self._file.write(bounded(samples))
-        return b""
+        return self._muxed.feed(samples)
 
     def finish(self) -> Iterator[bytes]:
         """See :class:`Encoder`."""
-        self._file.close()
+        yield from self._muxed.finish()
         self._spool.seek(0)
         while piece := self._spool.read(_PIECE_BYTES):
             yield piece
 
     def close(self) -> None:
         """See :class:`Encoder`."""
-        self._file.close()
+        self._muxed.close()
         self._spool.close()
 
 
-class _Aac(Encoder):
-    """FFmpeg's AAC in ADTS frames."""
-
-    def __init__(self, rate: int, bit_rate: int) -> None:
-        import av
-
-        module: Any = av
-        self._frame: Any = module.AudioFrame
-        self._drain, self._rate, self._at = _Drain(), rate, 0
-        self._container: Any = module.open(self._drain, "w", format="adts")
-        self._stream: Any = self._container.add_stream("aac", rate=rate, layout="mono")
-        self._stream.bit_rate = bit_rate
-
-    def feed(self, samples: Floats) -> bytes:
-        """See :class:`Encoder`."""
-        frame = self._frame.from_ndarray(bounded(samples)[None], format="fltp", layout="mono")
-        frame.sample_rate, frame.pts = self._rate, self._at
-        self._at += len(samples)
-        self._container.mux(self._stream.encode(frame))
-        return self._drain.take()
-
-    def finish(self) -> Iterator[bytes]:
-        """See :class:`Encoder`."""
-        self._container.mux(self._stream.encode(None))
-        self._container.close()
-        yield self._drain.take()
-
-    def close(self) -> None:
-        """See :class:`Encoder`."""
-        self._container.close()
-
-
-def _opened(target: Any, rate: int, container: str, subtype: str, **options: Any) -> Any:
-    sound: Any = soundfile
-    opened = sound.SoundFile(target, "w", rate, 1, subtype, format=container, **options)
-    if container == "OGG":
-        # The binding has no method for it; without its internals pages are a second long.
-        with contextlib.suppress(AttributeError):
-            latency = sound._ffi.new("double *", _PAGE_MS)
-            sound._snd.sf_command(opened._file, _SET_OGG_PAGE_LATENCY_MS, latency, sound._ffi.sizeof("double"))
-    return opened
+def _float32(samples: Floats) -> bytes:
+    return bounded(samples).astype("<f4").tobytes()

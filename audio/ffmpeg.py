@@ -7,49 +7,59 @@ FFmpeg compares each tag of a file to all before it: it is shown none where that
 """
 
 import ctypes
+import logging
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+log: Final = logging.getLogger("hearsay.ffmpeg")
+
 MOST_MIB: Final = 32
-"""Of one allocation. The table of nine hours of AAC is as large."""
-_MOST_TRACKS: Final = 12
-"""A telephone's film has up to ten."""
-TOO_LARGE: Final = f"its tables or its packets take more than {MOST_MIB} MiB, or it has more than {_MOST_TRACKS} tracks"
+"""Mebibytes that one allocation may take, as the table of nine hours of AAC does."""
+MOST_TRACKS: Final = 12
+"""Tracks that a file may have: the films of telephones have up to ten."""
+TOO_LARGE: Final = f"its tables or its packets take more than {MOST_MIB} MiB, or it has more than {MOST_TRACKS} tracks"
 MOST_SECONDS: Final = 5.0
-"""Of one thread's computing, from one piece of audio to the next."""
+"""Seconds that one thread may compute between one piece of audio and the next: a real file needs milliseconds, also on
+a slow machine."""
 TOO_SLOW: Final = (
     f"it has too many tags, too large pictures, or finding audio in it takes more than {MOST_SECONDS:g} s of computing"
 )
 MIN_SOURCE_RATE: Final = 4_000
-"""Hz. Below there is no speech, and a small file becomes hours of audio."""
+"""Hertz. Below this rate there is no speech, and a small file becomes hours of audio."""
 MAX_SOURCE_RATE: Final = 768_000
-"""Hz. Beyond what any recorder writes stand broken headers, and resamplers that take minutes to design."""
+"""Hertz. No recorder writes a higher rate; headers that say so are broken, and a resampler for them takes minutes to
+design."""
 _MOST_TAGS: Final = 20_000
-"""Each is compared to all before it, in one go. Pictures have as many of the bytes that are counted in 5 MB."""
+"""Tags that a file may have, counted by the byte that begins one. FFmpeg compares each to all before it without a
+pause. Pictures of 5 MB hold as many of these bytes by chance."""
 _MOST_BYTES: Final = 1 << 17
-"""Of AAC, without audio: tags may stand in its middle."""
+"""Bytes of AAC without any audio that are read: tags may stand in the middle of it."""
 _ID3_BYTES: Final = 10
-"""That tell how long the tag is."""
+"""The length of the header of an ID3 tag, which tells how long the tag is (ID3v2.4, 3.1)."""
 _UNUSED: Final = re.compile(rb"\x12(?=\x54\xC3\x67)|\x10(?=\x43\xA7\x70)|\x1C(?=\x53\xBB\x6B)|\x19(?=\x41\xA4\x69)")
-"""Where tags, chapters, cues and attachments of a Matroska file begin. FFmpeg sorts what is in them one by one, in one
-go, and nobody needs it; with another first byte it passes over them."""
+"""The beginnings of the tags, chapters, cues and attachments of a Matroska file. FFmpeg sorts what is in them one by
+one without a pause, and nobody needs it; where the first byte is another one, FFmpeg passes over them."""
+_ELSEWHERE: Final = re.compile(rb"dref\0{7}[\x01-\x0F].{4}(?:url |urn |alis|rsrc)\0{4}", re.DOTALL)
+"""The place in an MP4's index that names the file in which a track's sound lies. A 1 at the end of the match would mean
+this file."""
+ELSEWHERE: Final = "its sound lies in another file, which is not opened"
 DAMAGED_PACKETS: Final = 100
-"""So many packets in a row that cannot be decoded end a stream."""
+"""A stream ends after so many packets in a row that cannot be decoded (2 s of AAC): by then it is noise, not damage."""
 _MOST_SHAPES: Final = 100
-"""Of one file: a frame of twelve bytes can have another rate than the last, and a resampler takes a millisecond."""
+"""How often the format may change within a file. A frame of twelve bytes can change it, and each new resampler takes a
+millisecond."""
 
 
 class Unfit(ValueError):
-    """Audio that is not heard, though FFmpeg could go on; the message says why."""
+    """The audio cannot be heard, though FFmpeg could go on; the message says why."""
 
 
-def opened(source: Any, reader: str, **arguments: Any) -> Any:
-    """PyAV's container of ``source``, to be read by this reader of FFmpeg's.
+def open_container(source: Any, reader: str, **arguments: Any) -> Any:
+    """PyAV's container of ``source``, read by FFmpeg's reader of the name ``reader``.
 
     Args:
         arguments: of ``av.open``; the options ``max_streams`` and ``codec_whitelist`` stay as they are here.
@@ -59,51 +69,19 @@ def opened(source: Any, reader: str, **arguments: Any) -> Any:
     """
     import av
 
-    _bound()
-    options = {**arguments.pop("options", {}), "max_streams": str(_MOST_TRACKS), "codec_whitelist": _audio_decoders()}
+    bounded_allocations()
+    options = {**arguments.pop("options", {}), "max_streams": str(MOST_TRACKS), "codec_whitelist": _audio_decoders()}
     opener: Any = av.open
     return opener(source, "r", format=reader, options=options, **arguments)
 
 
-def decoded(container: Any, stream: Any, left_out: Callable[[], None]) -> Iterator[Any]:
-    """The frames of a container's stream.
-
-    Args:
-        left_out: called for each packet that cannot be decoded.
-
-    Raises:
-        av.error.FFmpegError: it is damaged. Unfit: too many packets in a row are.
-    """
-    import av.error
-
-    bad = 0
-    for packet in container.demux(stream):
-        try:
-            frames = packet.decode()
-        except av.error.InvalidDataError:
-            left_out()
-            bad += 1
-            if bad >= DAMAGED_PACKETS:
-                raise Unfit(f"it is damaged: {bad} packets in a row cannot be decoded") from None
-            continue
-        for frame in frames:
-            bad = 0
-            yield frame
-
-
 def reason(error: Exception) -> str:
-    """What FFmpeg says of it, for people."""
+    """FFmpeg's reason for an error, in words for people."""
     import av.error
 
     if isinstance(error, av.error.PatchWelcomeError):
         return "it goes on in another format than it began with"
     return getattr(error, "strerror", None) or str(error)
-
-
-def layout_of(sound: Any, channels: int) -> Any:
-    """What a resampler is to make of a stream or frame of so many channels: no less. FFmpeg would mix them by rules of
-    its own, which differ from those of files that libsndfile reads."""
-    return {1: "mono", 2: "stereo"}.get(channels, sound.layout)
 
 
 def check_rate(rate: int) -> None:
@@ -116,14 +94,14 @@ def check_rate(rate: int) -> None:
 
 
 class Shapes:
-    """The format, channels and rate of a stream's frames, which chained streams may change."""
+    """The format, channels and rate of a stream's frames. They may change where recordings were joined."""
 
     def __init__(self) -> None:
         self._last: tuple[str, str, int] | None = None
         self._count = 0
 
     def changed(self, frame: Any) -> bool:
-        """Whether ``frame`` has others than the one before it, or is the first.
+        """Whether ``frame`` has another format, number of channels or rate than the one before it, or is the first.
 
         Raises:
             Unfit: its rate is none, or they change too often.
@@ -139,28 +117,33 @@ class Shapes:
 
 
 class Patience:
-    """What one thread has read and computed for ``reader`` of FFmpeg's since there was audio."""
+    """How much one thread has read and computed for ``reader`` of FFmpeg's since the last piece of audio."""
 
     def __init__(self, reader: str) -> None:
         self._reader = reader
         self.ahead = 3 if reader == "matroska" else 0
-        """Bytes after those that FFmpeg is given, which are to be known."""
+        """The number of bytes behind a block that must be known before the block is given to FFmpeg: a mark may begin
+        in the block and end there."""
         self.over = False
-        """It was too much: nothing more is to be read."""
+        """Whether the bounds were passed: then nothing more is read."""
+        self.elsewhere = False
+        """Whether a track of an MP4 names another file."""
         self.renew()
 
     def renew(self) -> None:
-        """There is audio, or another thread goes on from here."""
+        """Begin to count anew, since a piece of audio has come or another thread goes on reading."""
         self._since = time.thread_time()
         self._bytes = self._tags = 0
 
     def shown(self, data: bytes, following: bytes) -> bytes:
-        """What FFmpeg is given in place of ``data``, which the ``ahead`` bytes of ``following`` come after."""
+        """The bytes that FFmpeg is given in place of ``data``. ``following`` are the ``ahead`` bytes behind it."""
         self._bytes += len(data)
         self._tags += data.count(b"=") if self._reader in ("ogg", "flac") else 0
         late = time.thread_time() - self._since > MOST_SECONDS
         if late or self._tags > _MOST_TAGS or (self._reader == "aac" and self._bytes > _MOST_BYTES):
             self.over = True
+        if self._reader == "mov" and _ELSEWHERE.search(data):
+            self.elsewhere = True
         if self._reader == "matroska":
             return _UNUSED.sub(_renamed, data + following)[: len(data)]
         return data
@@ -175,32 +158,34 @@ class Patience:
 
 
 class Patient:
-    """A file as FFmpeg is to see it: from ``start`` on, and as long as :attr:`patience` lasts."""
+    """A file as FFmpeg sees it: from ``start`` on, ``most`` bytes at a time, and only as long as :attr:`patience`
+    lasts."""
 
-    def __init__(self, file: Any, reader: str, start: int) -> None:
+    def __init__(self, file: Any, reader: str, start: int, most: int = 1 << 20) -> None:
         self.patience = Patience(reader)
-        self._file, self._start = file, start
+        self._file, self._start, self._most = file, start, most
         file.seek(start)
 
     def read(self, size: int) -> bytes:
-        """For FFmpeg; an exception would make some of its readers try again."""
-        data: bytes = self._file.read(size)
+        """Called by FFmpeg. It returns nothing where patience is over; an exception would make some readers try
+        again."""
+        data: bytes = self._file.read(min(size, self._most))
         following: bytes = self._file.read(self.patience.ahead)
         self._file.seek(-len(following), os.SEEK_CUR)
         data = self.patience.shown(data, following)
         return b"" if self.patience.over else data
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """As a file's."""
+        """Move to a place, as in a file."""
         return self._file.seek(offset + (self._start if whence == os.SEEK_SET else 0), whence) - self._start
 
     def tell(self) -> int:
-        """As a file's."""
+        """The place that is read next."""
         return self._file.tell() - self._start
 
 
 def id3_bytes(head: bytes) -> int:
-    """The length of the ID3 tag that begins with ``head``, of a tag's header or more; 0: none does."""
+    """The length of the ID3 tag whose header ``head`` begins with; 0 where there is none."""
     if len(head) < _ID3_BYTES or not head.startswith(b"ID3"):
         return 0
     size = 0
@@ -214,9 +199,12 @@ def _renamed(first: "re.Match[bytes]") -> bytes:
 
 
 @cache
-def _bound() -> None:
-    """Set the bound on allocations. FFmpeg's library is found through PyAV's or, on Windows, by its name beside it; a
-    build of PyAV that hides it stays without."""
+def bounded_allocations() -> bool:
+    """Set FFmpeg's bound on one allocation; returns whether that was possible. Where it was not, the log says so once.
+
+    FFmpeg's library is found through PyAV's or, on Windows, by its name beside it: PyAV has no function for it. A build
+    of PyAV that hides it stays without, and a file's tables may then take 2 GiB.
+    """
     import av.error
 
     module = Path(str(av.error.__file__))
@@ -225,12 +213,16 @@ def _bound() -> None:
         if limit is not None:
             limit.argtypes, limit.restype = [ctypes.c_size_t], None
             limit(MOST_MIB << 20)
-            return
+            return True
+    log.warning(
+        "this build of PyAV hides av_max_alloc: a small broken file may take 2 GiB of memory (docs/security.md)"
+    )
+    return False
 
 
 @cache
 def _audio_decoders() -> str:
-    """FFmpeg's names of them, as its options take a list."""
+    """The names of FFmpeg's audio decoders, as its options take a list."""
     import av
 
     names: list[str] = []
@@ -238,6 +230,6 @@ def _audio_decoders() -> str:
         try:
             if av.Codec(name, "r").type == "audio":
                 names.append(name)
-        except ValueError:  # only an encoder
+        except ValueError:  # The codec has an encoder only.
             pass
     return ",".join(names)

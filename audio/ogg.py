@@ -6,13 +6,10 @@ checksums are sound, but libsndfile takes the change for the end of the stream, 
 
 import struct
 import zlib
-from typing import BinaryIO, Final
+from typing import Final
 
 _HEADER: Final = 27
-_BEGINS: Final = 2
-"""Flag of a stream's first page."""
-_MOST_PAGES: Final = 1 << 18
-"""That are walked, of 20 ms or more each; 0.1 s of work."""
+"""Bytes of a page's header before its table of segments (RFC 3533, 6)."""
 _REVERSED: Final = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
@@ -21,29 +18,6 @@ def checksum(page: bytes) -> int:
     # zlib's is the reflected one from -1, complemented: reverse the bits of every byte going in and of the result.
     register = zlib.crc32(page.translate(_REVERSED), 0xFFFFFFFF) ^ 0xFFFFFFFF
     return int(f"{register:032b}"[::-1], 2)
-
-
-def begins_with(magic: bytes, data: bytes) -> bool:
-    """Whether the first page in `data` is whole and sound, so that every reader takes it, and begins with `magic`."""
-    begin = _HEADER + data[26] if len(data) > _HEADER else _HEADER
-    page = data[: begin + sum(data[_HEADER:begin])]
-    sound = struct.pack("<I", checksum(page[:22] + bytes(4) + page[26:])) == page[22:26]
-    return sound and page.startswith(magic, begin)
-
-
-def chained(file: BinaryIO, start: int) -> bool:
-    """Whether another stream begins behind the first one's beginning, at `start`: joined files, of which libsndfile
-    gives the first. Stops where no page is."""
-    for page in range(_MOST_PAGES):
-        file.seek(start)
-        head = file.read(_HEADER + 255)
-        if not head.startswith(b"OggS") or len(head) < _HEADER:
-            break
-        if page and head[5] & _BEGINS:
-            return True
-        segments = head[_HEADER : _HEADER + head[26]]
-        start += _HEADER + len(segments) + sum(segments)
-    return False
 
 
 def mend(data: bytes) -> bytes:

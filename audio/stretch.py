@@ -16,14 +16,17 @@ from numpy.lib.stride_tricks import sliding_window_view
 Floats = npt.NDArray[np.float32]
 
 WINDOW_SECONDS: Final = 0.030
+"""Seconds of a window: two to six periods of a voice, as in the paper above."""
 SEARCH_SECONDS: Final = 0.010
+"""Seconds by which a window may be shifted: the period of a voice of 100 Hz."""
 
 
 class Stretch:
-    """Streaming time-stretch of float32 mono. State: the input still needed, and one half-window of output."""
+    """Changes the speed of float32 mono as it comes. Its state is the input that is still needed, and half a window of
+    output."""
 
     def __init__(self, speed: float, sample_rate: int) -> None:
-        """``speed`` > 1 shortens. At 1 the samples pass through untouched."""
+        """Make a stretch; a ``speed`` above 1 shortens. At 1 the samples pass through untouched."""
         self.speed = speed
         self._hop = round(WINDOW_SECONDS / 2 * sample_rate)
         self._reach = round(SEARCH_SECONDS * sample_rate)
@@ -39,13 +42,13 @@ class Stretch:
         """Index of the first sample of ``_input`` in the stream."""
         self._windows = 0
         self._previous = 0
-        """Where in the stream the last window was taken."""
+        """The place in the stream at which the last window was taken."""
         self._tail = np.zeros(self._hop, np.float32)
         self._taken = 0
         self._given = 0
 
     def feed(self, samples: Floats) -> Floats:
-        """Take samples, give what is ready."""
+        """Take samples and return those that are ready."""
         if self.speed == 1.0:
             return samples
         self._taken += len(samples)
@@ -53,14 +56,14 @@ class Stretch:
         return self._ready(self._taken)
 
     def flush(self) -> Floats:
-        """The rest of the stream, so that in all ``round(samples / speed)`` came out (above 2.6 of speed up to 5 ms
-        more); then begins anew."""
+        """The rest of the stream, so that ``round(samples / speed)`` came out in all (above a speed of 2.6 up to 5 ms
+        more). Then a new stream begins."""
         if self.speed == 1.0:
             return np.empty(0, np.float32)
         total = round(self._taken / self.speed)
         parts: list[Floats] = []
         missing = total - self._given
-        # Silence after the end lets the last windows be laid out like all others.
+        # Silence after the end lets the last windows be laid out as all others are.
         self._input = np.concatenate([self._input, np.zeros(4 * (self._hop + self._reach), np.float32)])
         while missing > 0:
             self._input = np.concatenate([self._input, np.zeros(round(self._hop * self.speed) + 1, np.float32)])
@@ -96,7 +99,7 @@ class Stretch:
         return out
 
     def _best(self, centre: int) -> int:
-        """Where near ``centre`` the input goes on most like it would after the previous window's first half."""
+        """The place near ``centre`` where the input is most like what would follow the previous window's first half."""
         hop = self._hop
         natural = self._previous + hop - self._origin
         wanted = self._input[natural : natural + hop]
@@ -106,7 +109,7 @@ class Stretch:
         likeness = candidates @ wanted
         energy = np.sqrt(np.einsum("ij,ij->i", candidates, candidates) + 1e-6)
         score = likeness / energy
-        # Among equals (silence) the unshifted place.
+        # Of equal places, as in silence, the one that is not shifted is taken.
         if float(score.max()) <= 0.0:
             return centre
         return low + int(score.argmax())

@@ -1,35 +1,29 @@
 """What a telephone passes on of speech."""
 
-import io
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import soundfile
 import soxr
 
 Floats = npt.NDArray[np.float32]
 
 RATE: Final = 8000
+"""Hertz: the rate of telephone codecs."""
 BAND: Final = (300, 3400)
-"""Hertz."""
-CODECS: Final = ("GSM610", "ULAW")
-"""GSM 06.10 full rate, 13 kbit/s; µ-law. Names of libsndfile's, in WAV."""
+"""Hertz: the band of a telephone line (ITU-T G.712)."""
 
-_soxr: Any = soxr  # incompletely typed
-_soundfile: Any = soundfile
+_soxr: Any = soxr  # The package is typed incompletely.
 
 
-def over_telephone(wave: Floats, rate: int, codec: str) -> Floats:
-    """float32 [n] at ``rate`` hertz → as many, at the same rate. ``codec``: one of :data:`CODECS`."""
+def over_telephone(wave: Floats, rate: int, coded: Callable[[Floats], Floats]) -> Floats:
+    """Make of float32 [n] at ``rate`` hertz what is left of it behind a telephone, as many samples at the same rate.
+    ``coded`` gives what a codec leaves of samples at ``RATE``."""
     narrow = _soxr.resample(wave, rate, RATE)
     spectrum, hertz = np.fft.rfft(narrow), np.fft.rfftfreq(len(narrow), 1 / RATE)
     narrow = np.fft.irfft(spectrum * ((hertz >= BAND[0]) & (hertz <= BAND[1])), len(narrow))
-    file = io.BytesIO()
-    _soundfile.write(file, narrow, RATE, format="WAV", subtype=codec)
-    file.seek(0)
-    coded, _ = _soundfile.read(file, dtype="float32")
     heard = np.zeros(len(wave), np.float32)
-    back = _soxr.resample(coded, RATE, rate)[: len(wave)]
+    back = _soxr.resample(coded(narrow.astype(np.float32)), RATE, rate)[: len(wave)]
     heard[: len(back)] = back
     return heard

@@ -11,12 +11,14 @@ from audio.container import CONTAINERS, MAGIC_BYTES, recognised
 from audio.pcm import DecodeError, Shape
 
 _OTHERS: Final = {b"caff": "CAF", b"FORM": "AIFF"}
-"""Containers that are told apart from raw audio, and not read from a stream."""
+"""Containers that are told from raw audio only to be refused: they are not read from a stream."""
 MAX_HEADER: Final = 1 << 16
+"""Bytes. A longer header is refused, because the audio waits until all of it has come."""
 _ENCODINGS: Final = {(1, 16): "linear16", (3, 32): "float32", (6, 8): "alaw", (7, 8): "mulaw"}
 _EXTENSIBLE: Final = 0xFFFE
+"""The tag of a format that a longer chunk describes (WAVE_FORMAT_EXTENSIBLE)."""
 _UNKNOWN_SIZES: Final = frozenset({0, 0xFFFFFFFF, 0x7FFFFFFF})
-"""What writers that cannot seek put into the size of the data chunk."""
+"""The sizes that writers who cannot seek put into the data chunk's header."""
 
 
 class NotRaw(DecodeError):
@@ -24,8 +26,8 @@ class NotRaw(DecodeError):
 
 
 class WavHeader(NamedTuple):
-    """What a WAV says of itself: where its audio begins, how many bytes that is (None: it does not tell), and its
-    format. An ``encoding`` that raw audio has no name for is put into words."""
+    """What a WAV header says: where the audio begins, how many bytes it has (None where it does not tell), and its
+    format. An ``encoding`` for which raw audio has no name is put into words."""
 
     start: int
     size: int | None
@@ -57,17 +59,17 @@ class WavHeader(NamedTuple):
 
 
 class RawAudio:
-    """The raw audio of one stream, of the shape that the request says. ``strip`` every message, then take ``rest`` at
-    the end."""
+    """The raw audio of one stream, of the shape that the request says. Pass every message through ``strip``, then take
+    ``rest`` at the end."""
 
     def __init__(self, asked: Shape) -> None:
         self._asked = asked
         self._held = b""
         self._begun = False
         self._left: int | None = None
-        """Bytes left of a WAV's data chunk; what follows it is not audio."""
+        """Bytes that are left of a WAV's data chunk. What follows it is no audio."""
         self.beyond = 0
-        """Bytes that followed it."""
+        """Bytes that came behind the data chunk."""
 
     def strip(self, data: bytes) -> bytes:
         """The raw audio that ``data`` brings.
@@ -90,7 +92,7 @@ class RawAudio:
         return data
 
     def rest(self) -> bytes:
-        """At the end: bytes held back because they might have become a header.
+        """The bytes that were held back at the end, because they might have become a header.
 
         Raises:
             NotRaw: they are the beginning of one.
@@ -101,7 +103,7 @@ class RawAudio:
         return held
 
     def _start(self, data: bytes) -> int | None:
-        """Where the audio begins in ``data``; None while too little of it is there to tell."""
+        """The place in ``data`` where the audio begins; None while too few bytes are there to tell."""
         name = _OTHERS.get(data[:4]) or recognised(data, sure=True)
         if name is not None and name != "WAV":
             without = " without encoding and sample_rate" if name in CONTAINERS else ""
@@ -122,7 +124,7 @@ class RawAudio:
 
 
 def _format(chunk: bytes) -> tuple[str, int, int]:
-    """(encoding, sample rate, channels) of a format chunk."""
+    """The encoding, sample rate and number of channels in a format chunk."""
     if len(chunk) < 16:
         raise NotRaw("a WAV header with a broken format chunk")
     tag, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", chunk)

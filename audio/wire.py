@@ -1,4 +1,5 @@
-"""What arrives on a live stream to samples: raw audio of a declared format, or a container that its first bytes tell.
+"""What arrives on a live stream becomes samples: raw audio of a declared format, or a container that its first bytes
+tell.
 
 Contract of both: bytes in, float32 mono at one rate out, and the samples, taken together, depend on the bytes alone.
 """
@@ -7,24 +8,25 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from audio.container import CONTAINERS, MAGIC_BYTES, ContainerDecoder, ContainerError, recognised
-from audio.pcm import ENCODINGS, MAX_CHANNELS, MAX_RATE, MIN_RATE, PcmDecoder, Samples, Shape
+from audio.pcm import ENCODINGS, MAX_RATE, MIN_RATE, PcmDecoder, Samples, Shape
+from audio.sound import Wanted
 from audio.wav_header import RawAudio, WavHeader
 
 _BYTES_PER_SECOND: Final = 6_000
-"""What is assumed of a container until it tells: 48 kbit/s."""
+"""How many bytes are taken for a second of a container until its own rate shows: 48 kbit/s, a usual rate of speech."""
 _LEAST_BYTES_PER_SECOND: Final = 1_000
-"""Less is silence; what follows it is not expected to be."""
+"""The least that a container's rate is taken for. A lower rate so far means silence, and speech will need more."""
 
 
 class Decoder(Protocol):
-    """Bytes of one stream in, samples out. :meth:`close` is a must."""
+    """A decoder of one stream: it takes bytes and gives samples. :meth:`close` must be called."""
 
     exact: bool
-    """Whether ``bytes_per_second`` is known; else it is measured."""
+    """Whether ``bytes_per_second`` is known from the format. Otherwise it is measured."""
 
     @property
     def bytes_per_second(self) -> float:
-        """How many of the bytes make a second."""
+        """The number of bytes that make a second."""
         ...
 
     def pieces(self, data: bytes, *, last: bool = False) -> Iterator[Samples]:
@@ -39,16 +41,17 @@ class Decoder(Protocol):
         ...
 
     def warnings(self) -> list[str]:
-        """After the end: what of the bytes was not heard."""
+        """What of the bytes was not heard, a sentence each; complete after the end."""
         ...
 
     def close(self) -> None:
-        """Let everything go. Idempotent."""
+        """Release what the decoder holds. May be called again."""
         ...
 
 
 class RawDecoder:
-    """Raw audio, perhaps behind a WAV header that says the same; one ``channel`` of it, or the mean of all.
+    """A decoder of raw audio, perhaps behind a WAV header that says the same; it hears one ``channel``, or the mean of
+    all.
 
     Raises:
         FormatError: the shape lies outside its limits.
@@ -82,12 +85,13 @@ class RawDecoder:
 
 
 class ContainerStream:
-    """A container, recognised by its first bytes; ``most_seconds`` bounds what comes out of it."""
+    """A decoder of a container, which is recognised by its first bytes. ``most_seconds`` bounds what comes out of
+    it."""
 
     exact = False
 
-    def __init__(self, target_rate: int, most_seconds: float = float("inf")) -> None:
-        self._target, self._most = target_rate, most_seconds
+    def __init__(self, wanted: Wanted, most_seconds: float = float("inf")) -> None:
+        self._wanted, self._target, self._most = wanted, wanted.rate, most_seconds
         self._held = b""
         self._inner: ContainerDecoder | RawDecoder | None = None
         self._bytes, self._samples = 0, 0
@@ -116,10 +120,7 @@ class ContainerStream:
 
     def warnings(self) -> list[str]:
         """See :class:`Decoder`."""
-        if isinstance(self._inner, RawDecoder):
-            return self._inner.warnings()
-        damaged = 0 if self._inner is None else self._inner.damaged
-        return [f"{damaged} damaged packets of the audio were left out"] if damaged else []
+        return [] if self._inner is None else self._inner.warnings()
 
     def close(self) -> None:
         """See :class:`Decoder`."""
@@ -127,7 +128,7 @@ class ContainerStream:
             self._inner.close()
 
     def _opened(self, last: bool) -> "ContainerDecoder | RawDecoder | None":
-        """What decodes the bytes so far; None while too few of them are there to tell."""
+        """The decoder for the bytes so far; None while too few of them are there to tell."""
         if len(self._held) < MAGIC_BYTES and not last:
             return None
         name = recognised(self._held)
@@ -136,15 +137,15 @@ class ContainerStream:
                 return None
             known = ", ".join(CONTAINERS)
             raise ContainerError(f"this is none of {known}; raw audio needs encoding and sample_rate in the query")
-        if name != "WAV":
-            return ContainerDecoder(name, self._target)
+        if name != "WAV" or not self._held.startswith(b"RIFF"):
+            return ContainerDecoder(name, self._wanted)
         header = WavHeader.read(self._held)
         if header is None:
             if last:
                 raise ContainerError("a WAV that ends within its header")
             return None
-        # FFmpeg waits for 64 KiB of a WAV before it gives any; what is not raw PCM it must read all the same.
+        # FFmpeg waits for 64 KiB of a WAV before it gives any sample; raw audio in a WAV has the same samples without
+        # FFmpeg.
         shape = Shape(*header[2:])
-        raw = shape.encoding in ENCODINGS and MIN_RATE <= shape.sample_rate <= MAX_RATE
-        raw = raw and 1 <= shape.channels <= MAX_CHANNELS
-        return RawDecoder(shape, self._target) if raw else ContainerDecoder(name, self._target)
+        raw = shape.encoding in ENCODINGS and MIN_RATE <= shape.sample_rate <= MAX_RATE and shape.channels <= 2
+        return RawDecoder(shape, self._target) if raw and shape.channels else ContainerDecoder(name, self._wanted)

@@ -1,0 +1,416 @@
+"""The sound of a container: one track of it, placed by its time stamps, as one channel at one rate.
+
+Contract: the samples follow from the bytes alone. A file and a live stream both go through :func:`samples_of`, which
+reads its source forwards in blocks of one size, so both give the same samples, bit for bit.
+
+Time in a container is what its time stamps say: sound that begins late begins late here, and a hole is silence. A hole
+of more than ``MOST_HOLE_SECONDS`` is taken for a broken time stamp and closed. So are holes that would make the silence
+longer than ``MOST_HOLE_SECONDS`` and ``MOST_SILENT_SHARE`` times the sound together. Where a time stamp goes back by
+more than ``RESTART_SECONDS`` another recording was joined. Packets that cannot be decoded are silence of their length.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from audio.ffmpeg import DAMAGED_PACKETS, Shapes, Unfit, open_container
+from audio.pcm import MAX_CHANNELS, Mixer, Resampler, Samples, bounded
+
+MOST_HOLE_SECONDS: Final = 600.0
+"""A hole between packets, or before the first, is filled with silence up to this length; beyond it the time stamps are
+taken to be broken."""
+MOST_SILENT_SHARE: Final = 20
+"""Beyond ``MOST_HOLE_SECONDS`` at most so many times as much silence is filled in as there is sound so far, so that a
+small file cannot claim days of it. It is a choice: a recorder that leaves pauses out may be silent 20 hours of 21."""
+RESTART_SECONDS: Final = 1.0
+"""Time stamps that go back by more than this begin a new recording."""
+JITTER_SECONDS: Final = 0.05
+"""Differences between time stamps and sound below this one are ignored: Matroska rounds to milliseconds, and recorders
+stamp a packet when they get round to it."""
+CHOICE_SECONDS: Final = 10.0
+"""Seconds of several tracks that are looked at before one of them is chosen."""
+_SILENCE_SECONDS: Final = 1.0
+"""Seconds of silence that are made at once."""
+_AUDIBLE: Final = 10 ** (-55 / 20)
+"""The root mean square of 50 ms, at −55 dBFS, below which nobody hears anything."""
+_UNSTAMPED: Final = frozenset({"mp3", "aac", "flac", "wav", "w64", "au", "aiff", "caf", "amr"})
+"""FFmpeg's readers of formats that have no time stamps. Their sound begins at 0."""
+
+Speaks = Callable[[Samples], bool]
+"""A function that tells whether somebody speaks in a second of sound, float32 mono at the rate that was asked for."""
+
+
+def audible(second: Samples) -> bool:
+    """Whether there is any sound in ``second``."""
+    blocks = second[: second.size // 20 * 20].reshape(20, -1)
+    return bool(blocks.size) and float(np.sqrt(np.mean(np.square(blocks), axis=1)).max()) > _AUDIBLE
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be heard of a container.
+
+    Attributes:
+        rate: of the samples, Hz.
+        channel: take this one alone, 0…; None: all of them mixed.
+        track: number of the track, 1…; None: the one that is flagged as default, else the first in which ``speaks``.
+        speaks: tells speech from other sound where there are several tracks.
+    """
+
+    rate: int
+    channel: int | None = None
+    track: int | None = None
+    speaks: Speaks = audible
+
+
+@dataclass(slots=True)
+class Notes:
+    """What of a container was not as it should be. The fields are in the order in which people are told."""
+
+    tracks: int = 1
+    chosen: int = 1
+    silent: float = 0.0
+    """Seconds of packets that could not be decoded."""
+    packets: int = 0
+    """The number of those packets."""
+    hushed: float = 0.0
+    """Seconds of comfort noise of a telephone, which FFmpeg does not make."""
+    closed: int = 0
+    """The number of holes that were too long to be filled, or too many."""
+    cancelled: float = 0.0
+    """Seconds of stereo whose channels cancel each other."""
+
+    broken: bool = False
+    """Whether the container could be read up to some place only."""
+
+    def warnings(self) -> list[str]:
+        """A sentence for each fault."""
+        found: list[str] = []
+        if self.tracks > 1:
+            found.append(
+                f"it has {self.tracks} tracks of sound: number {self.chosen} was heard (track chooses another)"
+            )
+        if self.packets:
+            found.append(f"{self.packets} damaged packets of the audio were left out: {self.silent:.2f} s of silence")
+        if self.hushed:
+            found.append(f"{self.hushed:.2f} s of comfort noise were heard as silence")
+        if self.closed:
+            found.append(
+                f"{self.closed} holes between time stamps were closed: longer than {MOST_HOLE_SECONDS:g} s, or all "
+                f"longer than that and {MOST_SILENT_SHARE} times the sound"
+            )
+        if self.cancelled:
+            found.append(f"its two channels cancel each other for {self.cancelled:.1f} s: there one alone was heard")
+        if self.broken:
+            found.append("it is damaged: nothing could be read from some place on, or its end is missing")
+        return found
+
+
+def samples_of(source: Any, reader: str, wanted: Wanted, notes: Notes, **arguments: Any) -> Iterator[Samples]:
+    """The sound of ``source``, in pieces of a frame or a second of silence, each made when it is asked for.
+
+    Args:
+        source: what FFmpeg reads from.
+        reader: FFmpeg's name of the reader.
+        notes: filled in on the way.
+        arguments: of ``audio.ffmpeg.open_container``.
+
+    Raises:
+        Unfit: there is no sound in it that can be heard. FFmpeg's errors: it is damaged.
+    """
+    import av.error
+
+    with open_container(source, reader, **arguments) as container:
+        tracks = [Track(stream, wanted, notes, reader) for stream in container.streams.audio]
+        if not tracks:
+            raise Unfit("it holds no audio")
+        notes.tracks = len(tracks)
+        if wanted.track is not None:
+            if not 1 <= wanted.track <= len(tracks):
+                raise Unfit(f"it has {len(tracks)} tracks of sound, no number {wanted.track} (track)")
+            tracks = [tracks[wanted.track - 1]]
+        tracks = [track for track in tracks if track.decodable]
+        if not tracks:
+            raise Unfit("its sound lies in another file, or in a format that cannot be decoded here")
+        choice = Choice(tracks, wanted, notes)
+        origin = Fraction(0) if reader != "mpegts" else None
+        try:
+            for packet in container.demux():
+                if origin is None and packet.pts is not None:
+                    origin = packet.pts * packet.time_base
+                yield from choice.take(packet, float(origin or 0))
+        except av.error.InvalidDataError:
+            if not choice.begun:
+                raise
+            notes.broken = True  # Most often the end of the file is missing.
+        yield from choice.end()
+
+
+class Track:
+    """One track of a container, whose packets become samples."""
+
+    def __init__(self, stream: Any, wanted: Wanted, notes: Notes, reader: str) -> None:
+        self._stream, self._wanted, self._notes = stream, wanted, notes
+        self.index: int = stream.index
+        context = stream.codec_context
+        self.decodable = context is not None
+        flags: Any = stream.disposition
+        kind: Any = flags.__class__
+        self.default = bool(flags & kind.default)
+        if context is not None:
+            context.thread_count = 1
+        self._telephone = context is not None and context.name.startswith("amr")
+        """Whether the codec is AMR, whose frames of comfort noise FFmpeg does not decode."""
+        self._stamped = reader not in _UNSTAMPED
+        self._shapes, self._sink = Shapes(), None if context is None else Sink(wanted, notes)
+        self._base = 0.0
+        """Seconds of sound that were made before the format last changed."""
+        self._late = 0.0
+        """Seconds that are taken off the time stamps, so that the sound begins at its place."""
+        self.begun = False
+        """Whether a frame was decoded."""
+        self._may_be_empty = reader == "wav"
+        """Whether a file without a single packet is a recording without samples: the header of a WAV file tells
+        that."""
+        self._lost = 0.0
+        """Seconds of packets that could not be decoded, before the first one that could."""
+        self._bad = 0
+        """The number of damaged packets in a row."""
+        self._filled = 0.0
+        """Seconds of silence that were filled in."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of sound that were made so far."""
+        return self._base + (0.0 if self._sink is None else self._sink.seconds)
+
+    @property
+    def _fillable(self) -> float:
+        """The longest silence, in seconds, that may be filled in here."""
+        sound = max(0.0, self.seconds + self._lost - self._filled)
+        return max(0.0, min(MOST_HOLE_SECONDS, MOST_HOLE_SECONDS + MOST_SILENT_SHARE * sound - self._filled))
+
+    def take(self, packet: Any, origin: float) -> Iterator[Samples]:
+        """The samples of a packet of this track. ``origin`` is the time stamp, in seconds, at which all tracks
+        begin."""
+        import av.error
+
+        self._may_be_empty = self._may_be_empty and not packet.size
+        try:
+            frames = packet.decode()
+        except (av.error.InvalidDataError, av.error.PatchWelcomeError) as error:
+            if not self._telephone and isinstance(error, av.error.PatchWelcomeError):
+                raise
+            yield from self._lose(packet)
+            return
+        for frame in frames:
+            self._bad = 0
+            yield from self._place(frame, origin)
+
+    def end(self) -> Iterator[Samples]:
+        """The samples that were held back."""
+        if self._sink is not None:
+            yield from self._sink.flush()
+        if not self.begun and not self._may_be_empty:
+            raise Unfit("no audio could be decoded")
+
+    def _lose(self, packet: Any) -> Iterator[Samples]:
+        """Give silence in place of a packet that cannot be decoded."""
+        seconds = min(float((packet.duration or 0) * (packet.time_base or 0)), self._fillable)
+        self._filled += seconds
+        if self._telephone:
+            self._notes.hushed += seconds
+        else:
+            self._bad += 1
+            self._notes.packets += 1
+            self._notes.silent += seconds
+            if self._bad >= DAMAGED_PACKETS:
+                raise Unfit(f"it is damaged: {self._bad} packets in a row cannot be decoded")
+        if self._sink is not None and self._sink.open:
+            yield from self._sink.silence(seconds)
+        else:
+            self._lost += seconds
+
+    def _place(self, frame: Any, origin: float) -> Iterator[Samples]:
+        sink = self._sink
+        assert sink is not None
+        if self._shapes.changed(frame):
+            self._base += sink.seconds
+            yield from sink.change(frame)
+        if frame.pts is not None:
+            at = float(frame.pts * frame.time_base) - origin
+            if not self.begun and not self._stamped:
+                self._late = at - self._lost
+            hole = at - self._late - self.seconds
+            if hole > self._fillable:
+                self._notes.closed += self.begun
+                self._late += hole
+            elif hole > JITTER_SECONDS:
+                self._filled += hole
+                yield from sink.silence(hole)
+            elif hole < -RESTART_SECONDS:
+                self._late += hole
+        self.begun = True
+        yield from sink.feed(frame)
+
+
+class Sink:
+    """Makes samples of the frames of a track: one or two channels are mixed as raw audio is, more of them by FFmpeg."""
+
+    def __init__(self, wanted: Wanted, notes: Notes) -> None:
+        self._wanted, self._notes = wanted, notes
+        self._made, self._rate = 0, 1
+        self._convert: Any = None
+        self._mixer = Mixer(1)
+        self._resampler: Resampler | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether the format of the frames is known."""
+        return self._resampler is not None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of sound since the format last changed."""
+        return self._made / self._rate
+
+    def change(self, frame: Any) -> Iterator[Samples]:
+        """The rest of the sound in the old format. The frames that follow are like ``frame``."""
+        import av
+
+        yield from self.flush()
+        channels, one = len(frame.layout.channels), self._wanted.channel
+        if not 0 < channels <= MAX_CHANNELS:
+            raise Unfit(f"it has {channels} channels, the limit is {MAX_CHANNELS}")
+        if one is not None and one >= channels:
+            raise Unfit(f"it has {channels} channels, no number {one}")
+        layout = "mono" if channels > 2 and one is None else frame.layout
+        module: Any = av
+        self._convert = module.AudioResampler(format="fltp", layout=layout, rate=frame.sample_rate)
+        self._mixer = Mixer(1 if layout == "mono" else channels, one)
+        self._made, self._rate = 0, frame.sample_rate
+        self._resampler = Resampler(frame.sample_rate, self._wanted.rate)
+
+    def feed(self, frame: Any) -> Iterator[Samples]:
+        """The samples of a frame."""
+        for out in self._convert.resample(frame):
+            yield from self._take(out)
+
+    def silence(self, seconds: float) -> Iterator[Samples]:
+        """So many seconds of silence."""
+        assert self._resampler is not None
+        left = round(seconds * self._rate)
+        self._made += left
+        while left > 0:
+            size = min(left, round(_SILENCE_SECONDS * self._rate))
+            yield self._resampler.feed(np.zeros(size, np.float32))
+            left -= size
+
+    def flush(self) -> Iterator[Samples]:
+        """The samples that were held back."""
+        if self._resampler is None:
+            return
+        for out in self._convert.resample(None):
+            yield from self._take(out)
+        yield self._resampler.flush()
+        self._notes.cancelled += self._mixer.cancelled / self._rate
+        self._resampler = None
+
+    def _take(self, frame: Any) -> Iterator[Samples]:
+        assert self._resampler is not None
+        planes: npt.NDArray[np.float32] = frame.to_ndarray()
+        self._made += planes.shape[1]
+        yield self._resampler.feed(self._mixer.mix(bounded(planes).T))
+
+
+class Choice:
+    """The choice of the one track that is heard. Until it is made, the sound of all of them waits, ``CHOICE_SECONDS``
+    at most."""
+
+    def __init__(self, tracks: Sequence[Track], wanted: Wanted, notes: Notes) -> None:
+        """Begin with all ``tracks``, of which there is at least one."""
+        flagged = [track for track in tracks if track.default]
+        self._numbers = {track.index: number + 1 for number, track in enumerate(tracks)}
+        self._order = sorted(tracks, key=lambda track: not track.default)
+        self._tests: dict[int, Speaks] = {track.index: wanted.speaks for track in tracks}
+        if len(flagged) == 1:
+            # Whoever made the file says that this is the track to hear, so any sound will do.
+            self._tests[flagged[0].index] = audible
+        self._rate, self._notes = wanted.rate, notes
+        self._held = {track.index: _Held() for track in tracks}
+        self._chosen: Track | None = None
+        if wanted.track is not None:
+            notes.chosen = wanted.track
+        if len(tracks) == 1:
+            self._choose(tracks[0], keep=wanted.track is not None)
+
+    @property
+    def begun(self) -> bool:
+        """Whether there was any sound."""
+        return any(track.begun for track in self._order)
+
+    def take(self, packet: Any, origin: float) -> Iterator[Samples]:
+        """The samples that ``packet``, of whatever stream of the container, adds to the chosen track."""
+        track = next((one for one in self._order if one.index == packet.stream.index), None)
+        if track is None:
+            return
+        for piece in track.take(packet, origin):
+            if self._chosen is track:
+                yield piece
+            elif self._chosen is None:
+                held = self._held[track.index]
+                held.add(piece, self._rate, self._tests[track.index])
+                if held.found and track is self._order[0]:
+                    yield from self._choose(track)
+                elif track.seconds >= CHOICE_SECONDS:
+                    yield from self._choose(self._best())
+            if self._chosen is not None and self._chosen is not track:
+                return
+
+    def end(self) -> Iterator[Samples]:
+        """The rest of the samples."""
+        if self._chosen is None:
+            for track in self._order:
+                self._held[track.index].add(np.zeros(self._rate, np.float32), self._rate, self._tests[track.index])
+                self._held[track.index].pieces.pop()
+            yield from self._choose(self._best())
+        assert self._chosen is not None
+        yield from self._chosen.end()
+
+    def _best(self) -> Track:
+        spoken = [track for track in self._order if self._held[track.index].found]
+        heard = [track for track in self._order if self._held[track.index].audible]
+        return (spoken or heard or self._order)[0]
+
+    def _choose(self, track: Track, *, keep: bool = False) -> list[Samples]:
+        """Hear ``track`` from now on; returns the samples of it that waited."""
+        self._chosen, self._order = track, [track]
+        if not keep:
+            self._notes.chosen = self._numbers[track.index]
+        held, self._held = self._held[track.index].pieces, {}
+        return held
+
+
+@dataclass(slots=True)
+class _Held:
+    """The beginning of a track, and whether some second of it has what is looked for."""
+
+    pieces: list[Samples] = field(default_factory=list[Samples])
+    found: bool = False
+    audible: bool = False
+    _rest: Samples = field(default_factory=lambda: np.zeros(0, np.float32))
+
+    def add(self, piece: Samples, rate: int, test: Speaks) -> None:
+        """Add the next piece of the track."""
+        self.pieces.append(piece)
+        if self.found:
+            return
+        self._rest = np.concatenate([self._rest, piece])
+        while self._rest.size >= rate and not self.found:
+            self.audible = self.audible or audible(self._rest[:rate])
+            self.found = test(self._rest[:rate])
+            self._rest = self._rest[rate:]
