@@ -1,8 +1,8 @@
 """Where models are computed: on the processor or on a graphics card.
 
-``auto`` takes for each engine what is installed: ONNX Runtime's best provider, and a card where llama.cpp is built for
-one; what does not start there falls back to the processor. A card that is named must serve: DirectML runs the graphs
-and leaves the decoders to the processor, CUDA runs both.
+``auto`` takes for each engine what is installed: the best provider of ONNX Runtime, and a card if llama.cpp is built
+for one. Whatever does not start there falls back to the processor. A device that is named must work: with DirectML the
+graphs run on the card and the decoders on the processor, with CUDA both run on the card.
 """
 
 import ctypes
@@ -15,13 +15,13 @@ from engines.llama import offloads
 from engines.onnx import ProviderError, providers
 
 CARD_THREADS: Final = 4
-"""Threads of a call that a card computes: they only prepare it."""
+"""How many threads a call has that a card computes. They only prepare it, so more do not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What the engines are told: ONNX Runtime's provider (``engines.onnx.providers``), and whether llama.cpp computes
-    on a card."""
+    """What the engines run on: ONNX Runtime's provider (``engines.onnx.providers``), and whether llama.cpp computes on
+    a card."""
 
     provider: str
     card: bool
@@ -31,7 +31,7 @@ def choose(asked: str = "auto") -> Device:
     """The device of that name.
 
     Raises:
-        ProviderError: there is none of that name, or what it needs is not installed.
+        ProviderError: there is no device of that name, or what it needs is not installed.
     """
     if asked not in DEVICES:
         raise ProviderError(f"device: {asked!r} is none of {', '.join(DEVICES)}")
@@ -44,7 +44,7 @@ def choose(asked: str = "auto") -> Device:
 
 
 def cuda_lacks() -> str | None:
-    """What CUDA lacks here, and how to get it; None where all is there."""
+    """What is missing for CUDA on this machine, and how to get it; None if nothing is."""
     try:
         providers("cuda")
     except ProviderError:

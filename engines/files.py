@@ -1,6 +1,6 @@
-"""The plain files of a model directory, arrays and tokenizers: whatever is wrong with one, the error names it.
+"""Reading the arrays and tokenizers of a model directory, with errors that always name the file.
 
-Hearing and speaking models read theirs here. Graphs are read by engines/onnx.py, weights by engines/gguf.py.
+Graphs are read by engines/onnx.py, decoders by engines/gguf.py.
 """
 
 from pathlib import Path
@@ -14,14 +14,14 @@ from engines.manifest import ManifestError
 
 
 def load_array(path: Path, *, mapped: bool = False) -> npt.NDArray[Any]:
-    """The array of a .npy file; ``mapped``: read from the file where it is touched, and read-only.
+    """The array of a .npy file. If ``mapped``, it is read-only, and pages are read from the file when touched.
 
     Raises:
         ManifestError: there is no such file, or it holds no whole array.
     """
     try:
         loaded: Any = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
-    except Exception as error:  # a broken header ends in errors of many kinds, tokenize's among them
+    except Exception as error:  # A broken header raises errors of many kinds, even tokenize's.
         raise ManifestError(f"{path}: no .npy file ({_first_line(error)})") from error
     array: npt.NDArray[Any] | np.lib.npyio.NpzFile = loaded
     if isinstance(array, np.lib.npyio.NpzFile):
@@ -31,7 +31,7 @@ def load_array(path: Path, *, mapped: bool = False) -> npt.NDArray[Any]:
 
 
 def load_floats(path: Path) -> npt.NDArray[np.float32]:
-    """As :func:`load_array`, in memory, contiguous, as float32.
+    """The array of a .npy file of floats, as contiguous float32 in memory.
 
     Raises:
         ManifestError: as ``load_array``, or the array holds something else than floats.
@@ -43,14 +43,14 @@ def load_floats(path: Path) -> npt.NDArray[np.float32]:
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """A tokenizer.json.
+    """The tokenizer of a tokenizer.json.
 
     Raises:
         ManifestError: there is no such file, or the tokenizers library cannot read it.
     """
     try:
         return Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises nothing more special
+    except Exception as error:  # The library raises no class of its own.
         raise ManifestError(f"{path}: no tokenizer.json ({_first_line(error)})") from error
 
 

@@ -1,4 +1,4 @@
-"""The bindings of llama.cpp, its backend, its refusals."""
+"""The bindings of llama.cpp, and what it was compiled for."""
 
 import ctypes
 import re
@@ -7,23 +7,24 @@ from typing import Any
 
 import llama_cpp.llama_cpp
 
-llama: Any = llama_cpp.llama_cpp  # ctypes bindings, untyped
+llama: Any = llama_cpp.llama_cpp
+"""The ctypes bindings, which have no types."""
 
 
 class GgufError(RuntimeError):
-    """The GGUF cannot be loaded or llama.cpp refused a call; the message says which."""
+    """A GGUF cannot be loaded, or a call of llama.cpp failed; the message says which."""
 
 
 VNNI = frozenset({"AVX512_VNNI", "AVX_VNNI"})
-"""Names among :func:`instruction_sets` of what multiplies bytes at four times the speed of float32 and more."""
+"""The :func:`instruction_sets` that multiply bytes at least four times as fast as float32."""
 
 _backend_lock = threading.Lock()
 _backend_ready = False
 
 
 @llama.llama_log_callback
-def _log(level: int, text: bytes, _user: ctypes.c_void_p) -> None:  # errors reach the caller as exceptions
-    return None
+def _log(level: int, text: bytes, _user: ctypes.c_void_p) -> None:
+    """Drop a line of llama.cpp's log: callers learn of errors by exceptions."""
 
 
 def start_backend() -> None:
@@ -37,14 +38,21 @@ def start_backend() -> None:
 
 
 def offloads() -> bool:
-    """Whether llama.cpp is built for a graphics card and finds one."""
+    """Whether llama.cpp is compiled for a graphics card and finds one."""
     start_backend()
     return bool(llama.llama_supports_gpu_offload())
 
 
+def rearranges() -> bool:
+    """Whether llama.cpp may hold weights in layouts of its own. It may not where it is compiled for AMX, because GCC
+    before 12.4 and 13.3 leaves the shape of AMX's tiles out (its bug 114098), and the first product ends the process.
+    """
+    return "AMX_INT8" not in instruction_sets()
+
+
 def q8_0_tiles() -> str | None:
-    """The instruction set for which tools/llama/q8_0.h is compiled into llama.cpp; None: it is not, or not to be seen
-    (Windows)."""
+    """The instruction set for which tools/llama/q8_0.h, the faster products of q8_0, is compiled into llama.cpp. None
+    if it is not compiled in; on Windows this cannot be seen."""
     try:
         return ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(llama._lib, "hearsay_q8_0"))).decode()
     except ValueError:
@@ -52,6 +60,6 @@ def q8_0_tiles() -> str | None:
 
 
 def instruction_sets() -> frozenset[str]:
-    """What llama.cpp is compiled for, by its own names: AVX2, AVX512_VNNI, NEON, …"""
+    """The instruction sets that llama.cpp is compiled for, by its own names: AVX2, AVX512_VNNI, NEON, …"""
     told: str = llama.llama_print_system_info().decode()
     return frozenset(re.findall(r"(\w+) = 1", told))

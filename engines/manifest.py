@@ -1,13 +1,13 @@
 """model.json: the contract between the exporter and the runtime.
 
-A model directory holds a ``model.json`` of this shape and the files it names. Every dimension the runtime needs stands
-here, read from the checkpoint by the exporter; the runtime assumes none. ``sha256`` and ``bytes`` guard each file. Its
-parts are declared in engines/parts.py and engines/speaking_parts.py, and imported from here.
+A model directory holds a ``model.json`` of this shape and the files it names. Every dimension that the runtime needs
+stands in it; the exporter reads them from the checkpoint, and the runtime assumes none. The parts of a manifest are
+declared in engines/parts.py and engines/speaking_parts.py; other modules import them from here.
 """
 
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -30,6 +30,7 @@ from engines.speaking_parts import (
     CodecState,
     CodeSampling,
     Predictor,
+    Pronunciation,
     SpeakerEncoder,
     TextRules,
     TtsSampling,
@@ -56,6 +57,7 @@ __all__ = [
     "Mel",
     "NAME",
     "Predictor",
+    "Pronunciation",
     "SpeakerEncoder",
     "TextRules",
     "Tokenizer",
@@ -72,15 +74,17 @@ __all__ = [
 ]
 
 FORMAT = 1
+"""The version of the format. It changes when an older runtime would misread a manifest."""
 NAME = "model.json"
 
 
 class ManifestError(ValueError):
-    """A model directory is unusable; the message says which field or file and why."""
+    """A model directory is unusable; the message names the field or file and says why."""
 
 
 class AsrManifest(msgspec.Struct, frozen=True, tag="asr", tag_field="kind"):
-    """A hearing model. ``fun_asr`` stands in those of the family fun-asr-nano."""
+    """A hearing model, or an aligner, which then has ``aligner``. ``languages`` are ISO 639-1 codes (639-3 where there
+    is none), ``licence`` is an SPDX name, ``source`` tells where the checkpoint came from."""
 
     format: int
     name: str
@@ -94,19 +98,22 @@ class AsrManifest(msgspec.Struct, frozen=True, tag="asr", tag_field="kind"):
     files: dict[str, File]
     aligner: Aligner | None = None
     source: str = ""
-    family: Literal["qwen3-asr", "fun-asr-nano"] = "qwen3-asr"
+    family: str = "qwen3-asr"
+    """The name of the model's family, which a file of ``streaming/families`` implements."""
     fun_asr: FunAsr | None = None
+    """What models of the family fun-asr-nano have in addition."""
 
 
 class TtsManifest(msgspec.Struct, frozen=True, tag="tts", tag_field="kind"):
     """A speaking model.
 
-    ``text_rows``: .npy, float [text vocabulary, talker width], text embeddings already projected. ``code_rows``: .npy,
-    float [talker vocabulary + (codebooks − 1) · entries, talker width]: the row of id i of the talker's vocabulary is
-    i, that of code c of codebook g ≥ 1 is talker vocabulary + (g − 1) · entries + c. Both are made to be mapped.
+    ``text_rows`` is a .npy file, float [text vocabulary, talker width], of text embeddings that are already projected.
+    ``code_rows`` is a .npy file, float [talker vocabulary + (codebooks − 1) · entries, talker width]: id i of the
+    talker's vocabulary has row i, and code c of codebook g ≥ 1 has row talker vocabulary + (g − 1) · entries + c. The
+    runtime maps both files instead of reading them.
 
-    The talker's ids from ``codec.entries`` on are control ids: never sampled, but ``codec_eos``, the end.
-    ``layouts``: ``stream`` (one text token a frame) and ``whole`` (all text first), what the model was trained for.
+    The talker's ids from ``codec.entries`` on are control ids. Of those only ``codec_eos``, the end, is ever sampled.
+    ``layouts`` tells what the model was trained on: ``stream`` has one text token a frame, ``whole`` all text first.
     """
 
     format: int
@@ -124,10 +131,10 @@ class TtsManifest(msgspec.Struct, frozen=True, tag="tts", tag_field="kind"):
     tokens: TtsTokens
     voices: dict[str, Voice]
     language_ids: dict[str, int]
-    """By ISO 639-1 code; dialects by their own name."""
+    """The talker's id of each language, by ISO 639-1 code, and of each dialect, by its own name."""
     layouts: tuple[Literal["stream", "whole"], ...]
     instructions: bool
-    """Whether an instruction may go before the text."""
+    """Whether the model understands an instruction before the text."""
     sampling: TtsSampling
     files: dict[str, File]
     speaker_encoder: SpeakerEncoder | None = None
@@ -143,7 +150,7 @@ def member(path: Path, name: str) -> Path:
     """The path of a manifest's file. A name may use folders (with ``/``) but never leave the model directory.
 
     Raises:
-        ManifestError: the name is absolute, has a drive, a backslash, an empty part or a ``..``.
+        ManifestError: the name is absolute, or has a drive, a backslash, an empty part, a ``.`` or a ``..``.
     """
     parts = name.split("/")
     if (
@@ -158,7 +165,7 @@ def member(path: Path, name: str) -> Path:
 
 
 def references(part: msgspec.Struct, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """What a manifest, or a part of one, needs: dotted names of fields, and the file that each names."""
+    """The files that a manifest, or a part of one, names, each with the dotted name of its field before it."""
     for field in msgspec.structs.fields(part):
         value: object = getattr(part, field.name)
         if isinstance(value, msgspec.Struct):
@@ -171,16 +178,21 @@ def _names_a_file(annotation: Any) -> bool:
     return MEMBER in getattr(annotation, "__metadata__", ()) or any(map(_names_a_file, get_args(annotation)))
 
 
+_manifests: Final = msgspec.json.Decoder(Manifest)
+"""The decoder is made at import: a daemon reads its manifests in two threads at the same time, and msgspec (0.22) lets
+the process crash when two threads make a decoder of the same type."""
+
+
 def read(directory: Path) -> Manifest:
-    """Read ``directory/model.json``. The files that it names lie inside the directory, if they are there at all
-    (engines/integrity.py looks).
+    """Read ``directory/model.json``. Whether the files that it names are there is for engines/integrity.py to check.
 
     Raises:
-        ManifestError: no such file, not of this shape, of another format version, or a name leaves the directory.
+        ManifestError: there is no such file, it is not of this shape or of another version, or a name leaves the
+            directory.
     """
     path = directory / NAME
     try:
-        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+        manifest = _manifests.decode(path.read_bytes())
     except FileNotFoundError:
         raise ManifestError(f"{directory} holds no {NAME}: not a model directory") from None
     except OSError as error:
@@ -219,5 +231,5 @@ def read_tts(directory: Path) -> TtsManifest:
 
 
 def write(manifest: Manifest, directory: Path) -> None:
-    """Write ``directory/model.json``, indented, keys in order of declaration."""
+    """Write ``directory/model.json``, indented, its keys in the order of their declaration."""
     (directory / NAME).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")

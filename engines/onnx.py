@@ -1,9 +1,9 @@
-"""ONNX Runtime sessions: one per graph for all live sessions, few threads, no spinning.
+"""Graphs run by ONNX Runtime, each loaded once for all live sessions, with few threads that do not spin.
 
-Provider choice: DirectML on Windows, CUDA or CoreML where the installed build offers them, else the CPU. DirectML
-compiles a graph anew for each shape it meets, so there every graph runs in fixed shapes (:attr:`Graph.fixed`): callers
-pad to the window and to a batch of 1, 2, 4 or 8, each warmed once at load. CUDA looks for an algorithm at each new
-shape, and the fewer shapes there are the more sessions share a call: it is driven likewise.
+The provider is DirectML on Windows, CUDA or CoreML if the installed build offers them, else the CPU. DirectML compiles
+a graph anew for each shape it meets, so there every graph runs in fixed shapes (:attr:`Graph.fixed`): callers pad to
+the window and to a batch of 1, 2, 4 or 8, and each is warmed once after loading. CUDA searches for an algorithm at each
+new shape, and with fewer shapes more sessions share a call, so it gets fixed shapes too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,13 @@ import onnxruntime
 
 Array = npt.NDArray[Any]
 
-ort: Any = onnxruntime  # ships no types
+ort: Any = onnxruntime
+"""ONNX Runtime, which ships no types."""
 
 BATCHES: Final = (1, 2, 4, 8)
-"""Batch sizes used where shapes must be fixed."""
+"""The batch sizes where shapes are fixed: powers of two, so that padding at most doubles the work."""
 CUDA_BATCHES: Final = (*BATCHES, 16, 32)
-"""The same on CUDA, which takes 32 windows in little more time than one."""
+"""The batch sizes on CUDA: a window alone takes 8 ms on an H100, 32 take 32 ms (notes/2026-11-card.md)."""
 
 _PROVIDERS: Final = {
     "dml": "DmlExecutionProvider",
@@ -29,13 +30,14 @@ _PROVIDERS: Final = {
     "coreml": "CoreMLExecutionProvider",
     "cpu": "CPUExecutionProvider",
 }
-_CUDA_OPTIONS: Final = {"cudnn_conv_algo_search": "HEURISTIC"}  # its default tries every algorithm at each new shape
+_CUDA_OPTIONS: Final = {"cudnn_conv_algo_search": "HEURISTIC"}
+"""The default, EXHAUSTIVE, would try every algorithm at each new shape."""
 CPU: Final = _PROVIDERS["cpu"]
-"""Name of the provider that is always there."""
+"""The name of the provider that is always there."""
 
 
 class ProviderError(ValueError):
-    """The provider asked for is unknown or not in this build of ONNX Runtime."""
+    """The provider or device asked for is unknown, or not available here."""
 
 
 class GraphError(RuntimeError):
@@ -43,10 +45,13 @@ class GraphError(RuntimeError):
 
 
 def providers(choice: str = "auto") -> list[str]:
-    """ONNX Runtime's names of the providers to try, in order, the CPU last.
+    """The providers to try, by ONNX Runtime's names and in order, the CPU last.
+
+    Args:
+        choice: auto, dml, cuda, coreml or cpu.
 
     Raises:
-        ProviderError: ``choice`` is neither auto nor offered by the installed build.
+        ProviderError: ``choice`` is another word, or the installed build does not offer it.
     """
     offered = ort.get_available_providers()
     if choice == "auto":
@@ -60,29 +65,38 @@ def providers(choice: str = "auto") -> list[str]:
 
 
 class Graph:
-    """A loaded graph. :meth:`run` may be called from any thread; the lane sees to it that one does at a time."""
+    """A loaded graph. Thread-safe."""
 
     def __init__(self, path: Path, *, threads: int, provider: str = "auto") -> None:
         """Load the graph ``path``, and the weights that lie beside it.
 
+        Args:
+            threads: how many threads one call uses.
+            provider: see :func:`providers`.
+
         Raises:
-            ProviderError: there is no such provider.
+            ProviderError: there is no such provider, or it does not start here.
             GraphError: ONNX Runtime cannot load it.
         """
         wanted = providers(provider)
         cuda = _PROVIDERS["cuda"]
         if cuda in wanted:
-            ort.preload_dlls()  # those that pip brings lie where the loader does not look
+            ort.preload_dlls()  # CUDA's libraries from pip lie where the system's loader does not look.
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         # Spinning threads would steal the cores from llama.cpp between calls.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.add_session_config_entry("session.inter_op.allow_spinning", "0")
-        # A block planned for each shape costs 19 MB at 0.6B dimensions and saves next to no time; DirectML forbids it.
+        # Memory planned for each shape would cost 19 MB at 0.6B dimensions and save next to no time. DirectML forbids
+        # it.
         options.enable_mem_pattern = False
+        # Planning which value may take another's place compares each value with all: at 0.6B dimensions it is two
+        # thirds of the time that loading takes, and a run then takes no less memory or time.
+        options.enable_mem_reuse = wanted != [CPU]
         options.log_severity_level = 3
-        # Its own second try, without a GPU, is told on stdout; where there was none it would try the same again.
+        # After a failure ONNX Runtime tries again without a GPU, and prints that to stdout. On the CPU this would only
+        # repeat the failure.
         again = int(wanted != [CPU])
         try:
             chosen = [(name, _CUDA_OPTIONS if name == cuda else {}) for name in wanted]
@@ -90,7 +104,7 @@ class Graph:
             inputs = self._session.get_inputs()
             self.inputs: tuple[str, ...] = tuple(i.name for i in inputs)
             self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
-        except Exception as error:  # ONNX Runtime's own have no common base
+        except Exception as error:  # ONNX Runtime's exceptions have no common base class.
             raise GraphError(f"ONNX Runtime cannot load {path}: {error}") from error
         self.path = path
         self.provider: str = self._session.get_providers()[0]
@@ -98,17 +112,18 @@ class Graph:
             raise ProviderError(f"provider: {wanted[0]} does not start here; ONNX Runtime took {self.provider}")
         self.fixed = self.provider in (_PROVIDERS["dml"], cuda)
         self.batches = CUDA_BATCHES if self.provider == cuda else BATCHES
-        """Sizes of a batch, where they are fixed."""
+        """The batch sizes to pad to, if ``fixed``."""
         self._shapes: dict[str, list[int | str | None]] = {i.name: i.shape for i in inputs}
         self._half = {i.name for i in inputs if i.type == "tensor(float16)"}
 
     def is_dynamic(self, name: str, axis: int) -> bool:
-        """Whether the graph leaves the length of an input's axis open."""
+        """Whether an input's axis may have any length."""
         return not isinstance(self._shapes[name][axis], int)
 
     def run(self, feeds: Mapping[str, Array], wanted: Sequence[str] | None = None) -> list[Array]:
-        """The ``wanted`` outputs, all in the graph's order where none are named; what only others need is not computed.
-        float16 outputs come back as float32, float16 inputs are cast.
+        """Run the graph and return the outputs that ``wanted`` names, or all of them in the graph's order. What only
+        other outputs need is not computed. Inputs are cast to float16 if the graph wants that, and float16 outputs are
+        returned as float32.
 
         Raises:
             GraphError: ONNX Runtime failed.

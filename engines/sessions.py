@@ -1,7 +1,7 @@
-"""The sessions of one loaded model: how many at a time, who is open, and what all of them did together.
+"""The sessions of one loaded model: which are open, how many may be, and how much work all of them made.
 
-A model opens its sessions through :class:`Sessions`; a session tells by ``on_close`` that it has closed. What it counts
-is a dataclass of numbers made of :class:`Counts`, and is summed when it has gone.
+A model opens its sessions through :class:`Sessions`; a session calls ``on_close`` when it has closed. Each session
+counts its work in a dataclass derived from :class:`Counts`, which is added to the model's when it closes.
 """
 
 import threading
@@ -11,11 +11,11 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Busy(RuntimeError):
-    """Every session, or every sequence of a KV cache, is taken."""
+    """All sessions, or all sequences of a KV cache, are taken, or there is no memory for another."""
 
 
 class OptionError(ValueError):
-    """An option lies outside what a session can do. ``field`` names it, ``reason`` says why, without the name."""
+    """A session cannot do what an option asks. ``field`` names the option, ``reason`` says why, without its name."""
 
     def __init__(self, field_name: str, reason: str) -> None:
         super().__init__(f"{field_name}: {reason}")
@@ -24,24 +24,24 @@ class OptionError(ValueError):
 
 @dataclass(slots=True)
 class Counts:
-    """Base of dataclasses whose fields are all numbers."""
+    """The base of dataclasses whose fields are all numbers."""
 
     def add(self, other: "Counts") -> None:
-        """Sum ``other``, of the same class, into this one."""
+        """Add each number of ``other``, of the same class, to this one's."""
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
 
 class Session(Protocol):
-    """What is held here: a listener, a speaker."""
+    """A session of a model: a listener or a speaker."""
 
     @property
     def work(self) -> Counts:
-        """What it has done so far."""
+        """The work that the session made so far."""
         ...
 
     def close(self) -> None:
-        """Give everything back, and call ``on_close`` with itself. Idempotent."""
+        """Give everything back, and call ``on_close`` with the session. Idempotent."""
         ...
 
 
@@ -53,7 +53,7 @@ class Sessions(Generic[S, C]):
     """At most ``most`` open sessions. Thread-safe."""
 
     def __init__(self, most: int, counts: type[C]) -> None:
-        """``counts``: the class of every session's ``work``."""
+        """``counts`` is the class of every session's ``work``."""
         self.most = most
         self._counts = counts
         self._lock = threading.Lock()
@@ -61,11 +61,11 @@ class Sessions(Generic[S, C]):
         self._closed = counts()
 
     def open(self, make: Callable[[Callable[[S], None]], S]) -> S:
-        """The session that ``make(on_close)`` returns; it takes a place until it calls ``on_close`` with itself.
+        """Open the session that ``make(on_close)`` returns. It counts as open until it calls ``on_close`` with itself.
 
         Raises:
             Busy: ``most`` sessions are open.
-            Exception: whatever ``make`` raised; no place is taken then.
+            Exception: whatever ``make`` raises; no session is open then.
         """
         with self._lock:
             if len(self._open) >= self.most:
@@ -82,12 +82,17 @@ class Sessions(Generic[S, C]):
 
     @property
     def live(self) -> int:
-        """Open sessions."""
+        """How many sessions are open."""
         return len(self._open)
+
+    def count(self, wanted: Callable[[S], bool]) -> int:
+        """How many sessions are open for which ``wanted`` is true."""
+        with self._lock:
+            return sum(map(wanted, self._open))
 
     @property
     def work(self) -> C:
-        """Counters of all sessions so far, closed ones included."""
+        """The work of all sessions so far, closed ones included."""
         total = self._counts()
         with self._lock:
             total.add(self._closed)

@@ -1,6 +1,6 @@
-"""The parts of model.json that only speaking models have (engines/manifest.py)."""
+"""The parts of a model.json that only a speaking model's has (engines/manifest.py)."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -8,9 +8,11 @@ from engines.parts import Decoder, Member
 
 
 class CodecState(msgspec.Struct, frozen=True):
-    """One tensor that a codec decoder hands to its next call: graph input, graph output, shape without the batch.
+    """One tensor that a codec decoder hands from each call to the next: the names of the graph's input and output, and
+    its shape without the batch.
 
-    Zero-filled before the first call. An axis of 0 starts empty and grows (in graphs made elsewhere; ours are static).
+    It is all zeros before the first call. An axis of length 0 is empty then and grows, in graphs of other exporters;
+    shapes of ours are fixed.
     """
 
     input: str
@@ -19,12 +21,14 @@ class CodecState(msgspec.Struct, frozen=True):
 
 
 class CodecDecoder(msgspec.Struct, frozen=True):
-    """Stateful codec decoder graph.
+    """The graph of a stateful codec decoder.
 
-    ``codes`` [B, N ≥ 1, codebooks] int64, padded on the right with −1; ``last`` [1] float; ``states`` →
-    ``wave`` [B, N · frame_samples], ``samples`` int64 [B] (or [1]) valid samples, and every state's output.
-    Float inputs and outputs are float16 where ``precision`` is fp16, else float32. ``lookahead``: frames that the graph
-    holds back until ``last`` is 1, which it never is here: ``wave`` has them already; 0 in our graphs.
+    It takes ``codes`` [B, N ≥ 1, codebooks] int64, padded on the right with −1, ``last`` [1] float, and ``states``. It
+    gives ``wave`` [B, N · frame_samples], ``samples`` int64 [B] (or [1]), which tells how many of them are valid, and
+    every state's output. Float inputs and outputs are float16 if ``precision`` is fp16, else float32.
+
+    Some graphs of other exporters hold the last ``lookahead`` frames back in ``samples`` until ``last`` is 1. The
+    runtime never sets it, since ``wave`` has those frames already. In our graphs ``lookahead`` is 0.
     """
 
     file: Member
@@ -42,16 +46,21 @@ class CodecDecoder(msgspec.Struct, frozen=True):
 
 
 class Predictor(msgspec.Struct, frozen=True):
-    """Code predictor: codebooks 1 … of a frame, one pass each, positions from 0 in every frame.
+    """The code predictor, which predicts the codebooks after the first of each frame, one pass each. Its positions
+    begin at 0 in every frame.
 
-    ``rows`` is a .npy file, float [talker vocabulary + (codebooks − 1) · entries, predictor width]: the rows that go
-    in, laid out as ``TtsManifest.code_rows`` (it may be that file); None in small models, which leave it to the reader
-    to put the code rows through ``weight`` and ``bias`` once. ``heads``: .npy, float [codebooks − 1, entries,
-    width]; the logits of codebook g are ``heads[g − 1] @ hidden``, where hidden is the GGUF's state after its last norm
-    (its own output matrix is a stub). ``weight`` [talker width, width] and ``bias`` [width]: .npy, what the talker's
-    hidden state goes through before it goes in (``hidden @ weight + bias``); None where it goes in as it is.
-    ``graph``: an ONNX graph that makes a whole frame in one call (export/tts/frame_graph.py); it is then run instead of
-    the GGUF.
+    ``rows`` is a .npy file of the rows that go in, float [talker vocabulary + (codebooks − 1) · entries, predictor
+    width], ordered as in ``TtsManifest.code_rows``, and may be that same file. It is None in small models, where the
+    runtime computes it from the code rows by ``weight`` and ``bias``.
+
+    ``heads`` is a .npy file, float [codebooks − 1, entries, width]. The logits of codebook g are
+    ``heads[g − 1] @ hidden``, where hidden is the GGUF's state after its last norm; its own output matrix is a stub.
+
+    ``weight`` [talker width, width] and ``bias`` [width] are .npy files of the projection that the talker's hidden
+    state goes through first, ``hidden @ weight + bias``; None if it goes in as it is.
+
+    ``graph`` is an ONNX graph that makes a whole frame in one call (export/trace/frame_graph.py). If there is one, it
+    runs instead of the GGUF.
     """
 
     decoder: Decoder
@@ -63,7 +72,7 @@ class Predictor(msgspec.Struct, frozen=True):
 
 
 class TtsTokens(msgspec.Struct, frozen=True):
-    """Special ids. ``role`` and ``tts_*`` are text ids, ``codec_*`` ids of the talker's vocabulary."""
+    """The special ids. ``role`` and ``tts_*`` are ids of text tokens, ``codec_*`` ids of the talker's vocabulary."""
 
     role: tuple[int, ...]
     tts_pad: int
@@ -79,22 +88,25 @@ class TtsTokens(msgspec.Struct, frozen=True):
 
 
 class Voice(msgspec.Struct, frozen=True):
-    """A preset speaker: its id in the talker's vocabulary; its dialect (a key of ``language_ids``), if any."""
+    """A preset voice: its id in the talker's vocabulary, and its dialect (a key of ``language_ids``), if any."""
 
     id: int
     dialect: str | None = None
+    gain: Annotated[float, msgspec.Meta(ge=-40, le=40)] = 0.0
+    """By how many decibels, −40…40, its sound is made louder, so that all voices of a model are equally loud."""
 
 
 class CodeSampling(msgspec.Struct, frozen=True):
-    """How codes are drawn.
+    """How codes are drawn. The defaults are those of qwen-tts.
 
     Attributes:
-        temperature, top_k, top_p: of codebook 0; ``top_k`` 0 for all.
-        repetition_penalty: divides positive and multiplies negative logits of every code 0 drawn before in the piece.
-        predictor_temperature, predictor_top_k, predictor_top_p: of the other codebooks, which have no penalty.
+        temperature, top_k, top_p: for codebook 0; a ``top_k`` of 0 keeps all codes.
+        repetition_penalty: for codebook 0: positive logits of codes that were drawn before in the piece are divided by
+            it, negative ones multiplied.
+        predictor_temperature, predictor_top_k, predictor_top_p: for the other codebooks, which have no penalty.
 
     Raises:
-        ValueError: a number outside its range; the message names it.
+        ValueError: a number lies outside its range; the message names it.
     """
 
     temperature: float = 0.9
@@ -118,17 +130,19 @@ class CodeSampling(msgspec.Struct, frozen=True):
 
 
 class TtsSampling(CodeSampling, frozen=True):
-    """The checkpoint's own sampling (generation_config.json over qwen-tts' defaults), and frames of a piece."""
+    """The checkpoint's own sampling (its generation_config.json, else qwen-tts' defaults), and how many frames a piece
+    has at most and at least."""
 
     max_frames: int = 2048
     min_frames: int = 2
 
 
 class SpeakerEncoder(msgspec.Struct, frozen=True):
-    """``mels`` [B, T, bins] float32 → ``embedding`` [B, talker width] float32.
+    """The graph that makes a voice's embedding: it takes ``mels`` [B, T, bins] float32 and gives ``embedding`` [B,
+    talker width] float32.
 
-    Mel: reflect padding of (n_fft − hop)/2, Hann window, magnitude √(|·|² + 1e-9), ``filters`` (.npy, float32
-    [bins, n_fft/2 + 1]), natural log of at least 1e-5.
+    The mel has reflect padding of (n_fft − hop)/2, a Hann window, magnitudes √(|·|² + 1e-9), ``filters`` (a .npy file,
+    float32 [bins, n_fft/2 + 1]), and the natural logarithm of at least 1e-5.
     """
 
     file: Member
@@ -140,20 +154,35 @@ class SpeakerEncoder(msgspec.Struct, frozen=True):
 
 
 class CodecEncoder(msgspec.Struct, frozen=True):
-    """``audio`` float32 [B, T], T = frames · ``frame_samples`` → ``codes`` int64 [B, frames, codebooks]."""
+    """The graph that encodes sound: it takes ``audio`` float32 [B, frames · ``frame_samples``] and gives ``codes``
+    int64 [B, frames, codebooks]."""
 
     file: Member
     sample_rate: int
     frame_samples: int
 
 
-class TextRules(msgspec.Struct, frozen=True):
-    """What the model's text may hold, where it was trained on less than all of Unicode (config.json "hearsay".text).
+class Pronunciation(msgspec.Struct, frozen=True):
+    """The files that tell how English words sound, for a model that reads sounds (codec/sounds).
 
-    ``alphabet``: the letters and inner marks it knows (``abcdefghijklmnopqrstuvwxyz'``), None for any; text is folded
-    to lower case first where that has no capitals. ``marks``: the punctuation it knows. ``ends``: one of these marks
-    ends every text. ``longest``: most characters that it speaks in one go. ``clause``: from so many on, the end of a
-    clause ends a piece too; None for the runtime's share of ``longest``.
+    ``dictionary`` is a gzip of sorted lines, each a word and its sounds. ``neighbours`` is a JSON file of weights of
+    the words around one that can be read in more than one way. ``guesses`` is a .npz file, the model for words that the
+    dictionary lacks.
+    """
+
+    dictionary: Member
+    neighbours: Member
+    guesses: Member
+
+
+class TextRules(msgspec.Struct, frozen=True):
+    """What text the model can read, if it was trained on less than all of Unicode (config.json "hearsay".text).
+
+    ``alphabet`` has the letters and inner marks that it knows (``abcdefghijklmnopqrstuvwxyz'``), None for any; if it
+    has no capitals, text is folded to lower case. With ``sounds`` its letters are symbols of sounds
+    (codec/sounds/symbols.py), into which words are turned. ``marks`` is the punctuation that it knows. Every text ends
+    with one of the marks in ``ends``. ``longest`` is how many characters it speaks in one go. From ``clause``
+    characters on the end of a clause ends a piece too; None leaves that to the runtime.
     """
 
     alphabet: str | None = None
@@ -161,3 +190,4 @@ class TextRules(msgspec.Struct, frozen=True):
     ends: str = ""
     longest: int = 400
     clause: int | None = None
+    sounds: Pronunciation | None = None

@@ -1,14 +1,15 @@
-"""Models on disk: where they lie, how they come and go (whether they are whole: engines/integrity.py).
+"""Models on disk: where they lie, and how they are put into place and removed. Whether they are whole is checked by
+engines/integrity.py.
 
-A model is a directory with a ``model.json`` (``engines.manifest``). It is asked for by directory or by name; a name is
-the directory's own. Names are looked up, in this order, in
+A model is a directory with a ``model.json`` (``engines.manifest``). It is asked for by directory or by name, which is
+the directory's own name. Names are looked up, in this order, in
 
 1. ``HEARSAY_MODELS``, a search path (``os.pathsep`` between its entries; an entry holds model directories, or is one),
 2. the user's data directory: ``$XDG_DATA_HOME/hearsay/models`` (Linux, ``~/.local/share`` by default),
    ``~/Library/Application Support/hearsay/models`` (macOS), ``%LOCALAPPDATA%\\hearsay\\models`` (Windows),
 3. the models that ship with hearsay.
 
-``pull`` and ``remove`` write to the user's data directory and nowhere else.
+``hearsay models pull`` and ``remove`` write to the user's data directory and nowhere else.
 """
 
 import contextlib
@@ -16,32 +17,33 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from engines.integrity import verify
-from engines.manifest import NAME, member, read
+from engines import releases
+from engines.manifest import NAME
 
 SEARCH_PATH = "HEARSAY_MODELS"
 BUNDLED = Path(__file__).resolve().parent.parent / "models"
 DEFAULTS = {"asr": "pocket-asr-en", "tts": "pocket-tts-en"}
 
 _REPLACED = ".replaced-"
-"""Before the name of a model that is making room for a newer one. It is found as long as that has not come."""
+"""The prefix of the name of a model that is being replaced. It is still found by its name until the new one is in
+place."""
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9._-]+")
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 Origin = Literal["search path", "user", "bundled"]
 
 
 class ModelNotFound(LookupError):
-    """No model of that name or at that place; the message says where it was looked for."""
+    """There is no model of that name or at that path; the message says where it was looked for."""
 
 
 class StoreError(RuntimeError):
-    """A model could not be fetched or removed; the message says why."""
+    """A model could not be fetched, put into place or removed; the message says why."""
 
 
 class IllegalName(StoreError):
@@ -69,7 +71,7 @@ def user_directory() -> Path:
 
 
 def available() -> list[Model]:
-    """Every model that a name reaches, each name once (the first place wins), sorted by name."""
+    """Every model that can be asked for by name, sorted by name. If two places have the same name, the first counts."""
     found: dict[str, Model] = {}
     for root, origin in _roots():
         for name, path in _models_in(root).items():
@@ -81,84 +83,75 @@ def find(name_or_directory: str | Path) -> Path:
     """The directory of a model.
 
     Args:
-        name_or_directory: a name, or a path: what contains a separator or starts with ``~`` or ``.`` is a path.
+        name_or_directory: the name of a model, of a known release or of its repository; or a path, which contains a
+            separator or starts with ``~`` or ``.``.
 
     Raises:
-        ModelNotFound: nothing there.
+        ModelNotFound: there is no such model; the message says how to get it.
     """
     text = str(name_or_directory)
-    if isinstance(name_or_directory, Path) or _is_path(text):
-        path = Path(text).expanduser()
-        if not (path / NAME).is_file():
-            reason = f"it holds no {NAME}" if path.is_dir() else "there is no such directory"
-            raise ModelNotFound(f"{text} is not a model directory: {reason}")
-        return path
     models = available()
+    release = None if isinstance(name_or_directory, Path) else releases.find(text)
+    names = {text} if release is None else {text, release.alias}
     for model in models:
-        if model.name == text:
+        if model.name in names:
             return model.path
-    if (Path(text) / NAME).is_file():
-        return Path(text)
-    names = ", ".join(model.name for model in models) or "none"
-    raise ModelNotFound(f"no model named {text!r}; found: {names} (in {SEARCH_PATH}, {user_directory()}, bundled)")
+    path = Path(text).expanduser()
+    if (path / NAME).is_file():
+        return path
+    if release is not None and not path.exists():
+        download = f"{release.bytes / 1e9:.1f} GB to download"
+        raise ModelNotFound(
+            f"{text} is not on this machine: hearsay models pull {release.alias} brings it ({download})"
+        )
+    if isinstance(name_or_directory, Path) or _is_path(text) or is_checkpoint(path):
+        raise ModelNotFound(_no_model(text, path))
+    near = releases.near(text, tuple(model.name for model in models))
+    found = ", ".join(model.name for model in models) or "none"
+    raise ModelNotFound(
+        f"no model named {text!r}{f' (did you mean {near}?)' if near else ''}; found: {found} (in {SEARCH_PATH}, "
+        f"{user_directory()}, bundled); hearsay models list --available tells what can be pulled"
+    )
 
 
 def default(kind: str = "asr") -> str:
-    """The name of the model of that kind (asr, tts) which is used when none is named."""
+    """The name of the small model of that kind, asr or tts, that ships with hearsay."""
     return DEFAULTS[kind]
 
 
-def pull(repository: str, name: str | None = None, *, revision: str | None = None) -> Path:
-    """Fetch a model from the Hugging Face hub into the user's data directory.
+def _no_model(text: str, path: Path) -> str:
+    """Why ``path`` is no model directory, and what would make it one."""
+    if is_checkpoint(path):
+        return f"{text} is a checkpoint, not yet a model: hearsay models pull {text} converts it"
+    if path.is_dir():
+        return f"{text} is not a model directory: it holds no {NAME}"
+    if path.is_file():
+        return f"{text} is a file, not a model directory"
+    if _REPOSITORY.fullmatch(text):
+        return f"{text} is no directory here; if it is a repository, hearsay models pull {text} brings it"
+    return f"{text} is not a model directory: there is no such directory"
 
-    Only ``model.json``, the files it lists and the repository's README and licence are fetched, into a directory beside
-    the final one; it takes the model's name when every checksum holds. A model of that name there is replaced (of a
-    link, the link): whenever a pull ends, however it ends, the name leads to the one or to the other.
 
-    Args:
-        repository: ``owner/name`` on the hub.
-        name: the model's name here; the repository's own without it.
-        revision: branch, tag or commit; the default branch without it.
+def is_checkpoint(path: Path) -> bool:
+    """Whether ``path`` looks like what ``hearsay models pull`` converts: a checkpoint's directory, or a GGUF."""
+    if path.is_file():
+        return path.suffix == ".gguf"
+    weights = ("*.safetensors", "*.safetensors.index.json", "model.pt", "mmproj*.gguf")
+    return path.is_dir() and any(next(path.glob(pattern), None) for pattern in weights)
+
+
+def pulling(name: str) -> Path:
+    """The directory in which a pull of that name works. What is in it after a failure, the next pull goes on with."""
+    return user_directory() / f".pull-{name}"
+
+
+def put(staging: Path, target: Path) -> None:
+    """Move a complete model to ``target``, and delete a model that is there. Even if the process ends in between, the
+    name leads to the old model or to the new one. A link at ``target`` is replaced, not the directory it leads to.
 
     Raises:
-        StoreError: an illegal name, or the hub has no such thing, or cannot be reached, or the disk takes none.
-        ManifestError: what came is not a whole model.
+        StoreError: the directory cannot be written.
     """
-    name = legal_name(name if name is not None else repository.rsplit("/", 1)[-1])
-    from huggingface_hub import hf_hub_download, logging, snapshot_download  # pyright: ignore[reportUnknownVariableType]
-    from huggingface_hub.errors import HFValidationError
-
-    logging.set_verbosity_error()  # not a line for each time it tries again
-    root = user_directory()
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        # On the same file system as the final place, so that the rename at the end is atomic.
-        staging = Path(tempfile.mkdtemp(prefix=".pull-", dir=root))
-    except OSError as error:
-        raise StoreError(f"cannot write to {root}: {error.strerror}") from error
-    try:
-        try:
-            hf_hub_download(repository, NAME, revision=revision, local_dir=staging)
-            manifest = read(staging)
-            wanted = [member(staging, file).relative_to(staging).as_posix() for file in manifest.files]
-            patterns = [NAME, "README.md", "LICENSE*", *(_literal(file) for file in wanted)]
-            snapshot_download(repository, revision=revision, local_dir=staging, allow_patterns=patterns)
-        except (OSError, HFValidationError) as error:
-            # The hub's own errors are OSErrors; their first line says what happened, the rest is advice for its users.
-            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            kind = IllegalName if isinstance(error, HFValidationError) else StoreError
-            raise kind(f"cannot pull {repository}: {first}") from error
-        shutil.rmtree(staging / ".cache", ignore_errors=True)
-        verify(staging)
-        staging.chmod(0o755)
-        _put(staging, root / name)
-        return root / name
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def _put(staging: Path, target: Path) -> None:
-    """Give a model its name, whatever bears it now."""
     old = target.with_name(_REPLACED + target.name)
     try:
         if os.path.lexists(target):
@@ -167,12 +160,12 @@ def _put(staging: Path, target: Path) -> None:
         staging.rename(target)
     except OSError as error:
         raise StoreError(f"cannot replace {target}: {error.strerror}") from error
-    with contextlib.suppress(OSError):  # files in use, on Windows; the next pull tries again
+    with contextlib.suppress(OSError):  # On Windows files may be in use; the next pull tries again.
         _delete(old)
 
 
 def _delete(path: Path) -> None:
-    """Delete a model, if there is one; of a link, the link."""
+    """Delete a model directory if there is one, or a link, but not what it leads to."""
     if path.is_symlink() or path.is_file():
         path.unlink()
     elif path.exists():
@@ -180,17 +173,19 @@ def _delete(path: Path) -> None:
 
 
 def remove(name: str) -> Path:
-    """Delete a model from the user's data directory and return where it was.
+    """Delete a model from the user's data directory, and what an unfinished pull of that name left there. Returns where
+    the model was.
 
     Raises:
-        ModelNotFound: no model of that name in the user's directory.
-        StoreError: the name belongs to a model elsewhere (search path, bundled), which is never deleted here.
+        ModelNotFound: there is no model of that name in the user's directory.
+        StoreError: the model of that name lies in the search path or is bundled, and is not deleted.
     """
     path = user_directory() / legal_name(name)
     old = path.with_name(_REPLACED + name)
-    if (path / NAME).is_file() or (old / NAME).is_file():
-        _delete(path)
-        _delete(old)
+    begun = pulling(name)
+    if (path / NAME).is_file() or (old / NAME).is_file() or begun.exists():
+        for one in (path, old, begun):
+            _delete(one)
         return path
     for model in available():
         if model.name == name:
@@ -199,10 +194,11 @@ def remove(name: str) -> Path:
 
 
 def legal_name(name: str) -> str:
-    """``name``, if it can be a model's: letters, digits, ``.``, ``_`` and ``-``, the first a letter or digit.
+    """Return ``name`` if a model can have it: it has letters, digits, ``.``, ``_`` and ``-``, and begins with a letter
+    or digit.
 
     Raises:
-        IllegalName: otherwise.
+        IllegalName: it has other characters.
     """
     if not _LEGAL_NAME.fullmatch(name):
         raise IllegalName(f"model name {name!r}: letters, digits, '.', '_' and '-' only, a letter or digit first")
@@ -218,23 +214,18 @@ def _roots() -> Iterator[tuple[Path, Origin]]:
 
 
 def _models_in(root: Path) -> dict[str, Path]:
-    """By name."""
+    """The models in ``root``, or ``root`` itself if it is one, by name."""
     if (root / NAME).is_file():
         path = Path(os.path.abspath(root))
         return {path.name: path}
     try:
         paths = sorted(path for path in root.iterdir() if (path / NAME).is_file())
-    except OSError:  # absent or unreadable: the other places still count
+    except OSError:  # The directory is absent or unreadable; models elsewhere are still found.
         return {}
-    # What is being replaced sorts before what replaces it, which takes its name.
+    # A model that is being replaced sorts before the one that replaces it, which thus takes the name.
     named = {path.name.removeprefix(_REPLACED): path for path in paths}
     return {name: path for name, path in named.items() if not name.startswith(".")}
 
 
 def _is_path(text: str) -> bool:
     return "/" in text or os.sep in text or text.startswith(("~", ".")) or Path(text).is_absolute() or text == ""
-
-
-def _literal(file: str) -> str:
-    """A pattern of fnmatch that matches this file only."""
-    return re.sub(r"([*?[])", r"[\1]", file)

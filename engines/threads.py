@@ -1,9 +1,9 @@
-"""The process's thread budget: how many threads model calls may use, and how they are shared out.
+"""The thread budget of the process: how many threads model calls may use, and how they are shared out.
 
-A large model's calls take all threads, one call at a time. A small model's calls are too short for that: waking and
-joining threads costs as much as it saves, and under load a call waits for whichever thread was preempted (measured:
-104 rows of the embedded decoder, busy machine: one thread 21 ms, two threads 34 to 87 ms in the median). So small
-models get lanes of one thread each, encoder and decoder side by side.
+A large model's calls take all threads, one call at a time. A small model's calls are too short for that. Waking and
+joining threads costs as much as it saves, and on a busy machine a call waits for whichever thread was preempted: 104
+rows of the bundled decoder took 21 ms in one thread and 34 to 87 ms, in the median, in two. So a small model's calls
+run in one thread each, and two run side by side.
 """
 
 import os
@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 SMALL_BYTES: Final = 100_000_000
-"""Weights on disk below which a model is small."""
+"""The size of the weights on disk below which a model is small. It only has to part two groups: the bundled models have
+tens of megabytes, the smallest released one 600."""
 
 
 def budget(asked: int | None = None) -> int:
-    """``asked``, or the CPUs this process may run on (not those of the machine: containers and taskset count).
+    """The thread budget: ``asked``, or as many as the CPUs on which this process may run, which a container or taskset
+    may have limited.
 
     Raises:
         ValueError: ``asked`` is not at least 1.
@@ -31,24 +33,25 @@ def budget(asked: int | None = None) -> int:
 
 
 def hold_blas() -> None:
-    """Keep BLAS and OpenMP to one thread, unless the environment says otherwise: beside llama.cpp's or ONNX Runtime's
-    threads theirs cost both a factor of two to four. Only before numpy is first imported: they look once."""
+    """Keep BLAS and OpenMP to one thread, unless the environment says otherwise. Beside the threads of llama.cpp and
+    ONNX Runtime theirs make both two to four times slower. This must come before numpy is first imported, since they
+    read their variables once."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How a model uses the budget: threads of one call, and whether encoder and decoder run side by side."""
+    """How a model uses the budget: how many threads one call uses, and whether calls run side by side."""
 
     threads: int
     side_by_side: bool
 
 
 def share(weight_bytes: int, threads: int, card: int | None = None) -> Share:
-    """The share of a model of ``weight_bytes`` on disk in a budget of ``threads``.
+    """How a model with ``weight_bytes`` on disk uses a budget of ``threads``.
 
-    ``card``: most threads of a call, where a graphics card computes it.
+    ``card`` is how many threads a call may use if a graphics card computes it, else None.
     """
     if card is not None:
         return Share(min(threads, card), True)

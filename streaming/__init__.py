@@ -1,1 +1,1 @@
-"""Hearing: audio in, text out, incrementally. No sockets and no asyncio in here."""
+"""Hearing: audio goes in and text comes out while the audio still arrives. Nothing here knows a socket or asyncio."""

@@ -1,8 +1,9 @@
-"""What the CTC head beside the encoder heard: where each token of a text lies, how probable a text is, and where a few
-tokens were heard among others.
+"""What the CTC head of the encoder tells: where each token of a text lies in the audio, how probable a text is, and
+where a few tokens are spotted among others.
 
-Contract: pure functions of its log-probabilities, and :class:`CtcRows`, which holds those of a clip. The head hears
-tokens in the sound alone: it has never seen a text or the context, and is not carried along by the words before.
+Contract: everything here is a pure function of the head's log-probabilities, except :class:`CtcRows`, which holds those
+of a clip. The head judges tokens by the sound alone. It sees neither the context nor the text before a token, so it is
+an opinion independent of the decoder's.
 """
 
 from collections.abc import Collection, Sequence
@@ -16,10 +17,10 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Where N tokens were heard.
+    """Where each of N tokens lies in the audio.
 
     Attributes:
-        first, last: int64 [N], first and last row of each token; ``last[i] < first[i + 1]``.
+        first, last: int64 [N], first and last encoder row of each token; ``last[i] < first[i + 1]``.
         score: float64 [N], mean log-probability of the token on its rows.
     """
 
@@ -30,12 +31,13 @@ class Alignment:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a few tokens were heard among others.
+    """A place in the audio where a short sequence of tokens was spotted among others.
 
     Attributes:
-        first, last: rows.
-        place: tokens that the head heard before them, on its best path.
-        score: how much less probable they are there than that path, natural logarithm a token; at most 0.
+        first, last: the first and the last encoder row of the sequence.
+        place: how many tokens the head's best path has before row ``first``.
+        score: log-probability (natural) of the sequence on those rows less that of the best path there, divided by the
+            number of its tokens; at most 0.
     """
 
     first: int
@@ -45,28 +47,43 @@ class Spot:
 
 
 class CtcRows:
-    """CTC log-probabilities of a growing clip: rows of its closed windows, and of the tail that it ends with."""
+    """CTC log-probabilities of a growing clip: the rows of its closed windows, and those of its tail so far."""
 
     def __init__(self, blank: int | None) -> None:
-        """``blank``: index of the blank; None: the model has no such head, and nothing is known."""
+        """``blank``: index of the blank label, or None for a model without a CTC head; nothing is known then."""
         self.blank = blank
         self._closed: list[npt.NDArray[np.float32]] = []
         self.log_probs: npt.NDArray[np.float32] | None = None
-        """float32 [rows, vocabulary + 1] of the clip that ended last; None where there are no rows."""
+        """float32 [rows, vocabulary + 1] of the clip as :meth:`end` last set it; None where there are no rows."""
 
     def append(self, rows: npt.NDArray[np.float32] | None) -> None:
-        """A window closed."""
+        """Append the rows of a window that closed, float32 [rows, vocabulary + 1]."""
         if rows is not None:
             self._closed.append(rows)
 
     def end(self, rows: npt.NDArray[np.float32] | None) -> None:
-        """The clip ends with these after the closed windows."""
+        """Set ``log_probs`` to the rows of the closed windows and then ``rows``, those of the clip's tail."""
         parts = [*self._closed, *([] if rows is None else [rows])]
         self.log_probs = np.concatenate(parts) if parts else None
 
+    def path(self) -> list[int]:
+        """The tokens on the head's best path through the clip; none where it is not known."""
+        if self.log_probs is None or self.blank is None:
+            return []
+        best = self.log_probs.argmax(axis=1)
+        changes = np.flatnonzero(np.diff(best, prepend=self.blank))
+        return [token for token in best[changes].tolist() if token != self.blank]
+
     def word_scores(self, tokens: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[float]:
-        """How sure the head is of each word of the clip's text ``tokens``: the mean log-probability of its tokens where
-        it heard them; -inf for every word where it cannot say. ``spans``: (first token, one past the last) of each.
+        """How sure the head is of each word of the clip's text.
+
+        Args:
+            tokens: the clip's text.
+            spans: (first token, one past the last) of each word.
+
+        Returns:
+            For each word the mean log-probability of its tokens where the alignment puts them; -inf for every word if
+            there is no head or the text cannot be aligned.
 
         Raises:
             ValueError: as ``align``.
@@ -85,8 +102,8 @@ def align(log_probs: npt.NDArray[np.float32], tokens: Sequence[int], blank: int)
         blank: index of the blank.
 
     Returns:
-        None where no path exists: more tokens (equal neighbours count one more, for the blank between them) than rows,
-        or every path has probability 0.
+        The alignment, or None if no path exists: there are more tokens than rows (two equal neighbours need one row
+        more, for the blank between them), or every path has probability 0.
 
     Raises:
         ValueError: ``log_probs`` is not a matrix with rows, or a token is the blank or outside the vocabulary.
@@ -99,14 +116,15 @@ def align(log_probs: npt.NDArray[np.float32], tokens: Sequence[int], blank: int)
     if not count:
         return Alignment(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
-    # States: blank, token 0, blank, token 1, …, blank. A step stays, moves on by one, or jumps over a blank, unless
-    # that blank parts two equal tokens.
+    # The states of a path are blank, token 0, blank, token 1, …, blank. From row to row a path stays in its state,
+    # moves on by one, or skips a blank, but not a blank between two equal tokens.
     states = np.full(2 * count + 1, blank, np.intp)
     states[1::2] = tokens
     jump = np.full(2 * count + 1, -np.inf)
     jump[3::2][~repeated] = 0
     emission = log_probs[:, states].astype(np.float64)
-    # Best log-probability of a path that ends in each state, after two columns of "no such state".
+    # Viterbi: the best log-probability of a path that ends in each state. Two columns of -inf in front stand for
+    # states before the first, so that every state has two predecessors.
     best = np.full((rows, 2 * count + 3), -np.inf)
     best[0, 2:4] = emission[0, :2]
     step, over = np.empty(2 * count + 1), np.empty(2 * count + 1)
@@ -148,22 +166,23 @@ def _check(log_probs: npt.NDArray[np.float32], tokens: Collection[int], blank: i
 def log_likelihoods(
     log_probs: npt.NDArray[np.float32], texts: Sequence[Sequence[int]], blank: int
 ) -> npt.NDArray[np.float64]:
-    """Logarithm of the CTC probability of each text.
+    """The natural logarithm of each text's CTC probability, which sums all paths that spell the text.
 
     Args:
         log_probs: float32 [rows, vocabulary + 1], natural logarithms, at least one row; -inf is allowed.
-        texts: tokens of each, without blanks.
+        texts: the tokens of each text, without blanks.
         blank: index of the blank.
 
     Returns:
-        float64 [texts]; -inf for a text that no path spells, one too long for the rows among them.
+        float64 [texts]; -inf for a text that no path spells, such as one too long for the rows.
 
     Raises:
         ValueError: as ``align``.
     """
     _check(log_probs, {token for text in texts for token in text}, blank)
 
-    # States: blank, token 0, blank, token 1, …, blank; those beyond a text's own are never entered.
+    # The forward algorithm, for all texts at once. The states are those of ``align``; a text shorter than the longest
+    # has states beyond its own, which are never entered. Probabilities are rescaled row by row against underflow.
     lengths = np.array([len(text) for text in texts], dtype=np.intp)
     count = 2 * int(lengths.max(initial=0)) + 1
     states = np.full((len(texts), count), blank, np.intp)
@@ -171,12 +190,12 @@ def log_likelihoods(
         states[i, 1 : 2 * len(text) : 2] = text
     exists = np.arange(count) <= 2 * lengths[:, None]
     jumps = np.zeros((len(texts), count))
-    jumps[:, 3::2] = states[:, 3::2] != states[:, 1:-2:2]  # over a blank, unless it parts two equal tokens
+    jumps[:, 3::2] = states[:, 3::2] != states[:, 1:-2:2]  # A blank between two equal tokens cannot be skipped.
 
     peaks = log_probs.max(axis=1, keepdims=True).astype(np.float64)
-    with np.errstate(invalid="ignore"):  # a row of nothing but -inf
+    with np.errstate(invalid="ignore"):  # A row may be -inf throughout.
         probabilities = np.nan_to_num(np.exp(log_probs - peaks), nan=0.0)
-    reached = np.zeros((len(texts), count + 2))  # two columns of "no such state" first
+    reached = np.zeros((len(texts), count + 2))  # Two columns in front stand for states before the first.
     reached[:, 2:4] = (probabilities[0][states] * exists)[:, :2]
     scales = np.zeros(len(texts))
     for row in probabilities[1:]:
@@ -185,7 +204,7 @@ def log_likelihoods(
         step *= row[states]
         step *= exists
         most = step.max(axis=1)
-        most[most == 0] = 1  # nothing was reached: it stays so
+        most[most == 0] = 1  # No path reaches this row: its zeros stay zeros.
         scales += np.log(most)
         np.divide(step, most[:, None], out=reached[:, 2:])
     which = np.arange(len(texts))
@@ -197,13 +216,17 @@ def log_likelihoods(
 def spots(
     log_probs: npt.NDArray[np.float32], texts: Sequence[Sequence[int]], blank: int, least: float
 ) -> list[list[Spot]]:
-    """Where each of ``texts`` was heard with a score of at least ``least``: rows that do not overlap, the best ones
-    first taken, in the order of the rows.
+    """Spot each of ``texts`` wherever it scores at least ``least`` (:class:`Spot`).
 
     Args:
         log_probs: float32 [rows, vocabulary + 1], natural logarithms; -inf is allowed.
-        texts: tokens of each, without blanks, at least one.
+        texts: the tokens of each text, without blanks, at least one.
         blank: index of the blank.
+        least: the least score of a spot, at most 0.
+
+    Returns:
+        For each text its spots in the order of their rows. They do not overlap: of those that would, the one with the
+        best score is kept.
 
     Raises:
         ValueError: as ``align``.
@@ -212,21 +235,22 @@ def spots(
     peaks = log_probs.max(axis=1, keepdims=True)
     below = log_probs - np.where(np.isfinite(peaks), peaks, 0)
     found: list[list[Spot]] = [[] for _ in texts]
-    most = below.max(axis=0)  # what each token can add at best
+    # The best score that each token can add: a text whose sum of these is too low need not be searched for.
+    most = below.max(axis=0)
     some = [i for i, text in enumerate(texts) if most[list(text)].mean() >= least]
     if not some:
         return found
     best = log_probs.argmax(axis=1)
     begins = best != blank
     begins[1:] &= best[1:] != best[:-1]
-    heard = np.concatenate([[0], np.cumsum(begins)])
+    before = np.concatenate([[0], np.cumsum(begins)])
     for i, scores, firsts in zip(some, *_ends(below, [texts[i] for i in some], blank), strict=True):
         for last in np.argsort(-scores, kind="stable"):
             first, score = int(firsts[last]), float(scores[last])
             if score < least:
                 break
             if all(first > spot.last or last < spot.first for spot in found[i]):
-                found[i].append(Spot(first, int(last), int(heard[first]), score))
+                found[i].append(Spot(first, int(last), int(before[first]), score))
         found[i].sort(key=lambda spot: spot.first)
     return found
 
@@ -234,18 +258,24 @@ def spots(
 def _ends(
     below: npt.NDArray[np.float32], texts: Sequence[Sequence[int]], blank: int
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.intp]]:
-    """Of the best path of each text that ends at each row, wherever it begins: its score a token and its first row,
-    both [texts, rows]. ``below``: log-probabilities less those of the best token."""
-    # States of all texts, one after another: token 0, blank, token 1, …
+    """For each text and each row: the best path of the text that ends in that row, wherever it begins.
+
+    Args:
+        below: float32 [rows, vocabulary + 1], log-probabilities less that of the row's best token.
+
+    Returns:
+        The path's score, divided by the number of tokens, and its first row, both [texts, rows].
+    """
+    # The states of all texts stand one after another: token 0, blank, token 1, … of the first, then of the next.
     sizes = np.array([2 * len(text) - 1 for text in texts], np.intp)
     ends = sizes.cumsum() - 1
     begins = ends - sizes + 1
     states = np.full(int(sizes.sum()), blank, np.intp)
-    jump = np.full(len(states), -np.inf, np.float32)  # over a blank, unless it parts two equal tokens
+    jump = np.full(len(states), -np.inf, np.float32)  # 0 where a blank may be skipped: not between two equal tokens.
     for begin, text in zip(begins, texts, strict=True):
         states[begin : begin + 2 * len(text) : 2] = text
         jump[begin + 2 : begin + 2 * len(text) : 2][np.array([a != b for a, b in pairwise(text)], bool)] = 0
-    # After two columns of "no such state".
+    # Two entries in front stand for states before the first.
     best, first = np.full(len(states) + 2, -np.inf, np.float32), np.zeros(len(states) + 2, np.intp)
     scores = np.empty((len(texts), len(below)), np.float32)
     firsts = np.empty(scores.shape, np.intp)

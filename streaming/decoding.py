@@ -1,14 +1,14 @@
-"""Texts of one segment, token by token: from the logits after its prompt to its end.
+"""Decoding the text of one segment, token by token, from the logits after its prompt to its end.
 
-Contract: greedy, one row a call, with two guards: a *budget* of tokens by the length of the audio, and *loops*, which
-are cut back to their first turn. A final goes on behind a loop with another token than the one that began the second
-turn, so what was said after it is still heard; an interim stops there. Knows neither audio nor sessions: what evaluates
-a row is handed in.
+Contract: decoding is greedy, one row a call, with two guards. A *budget* limits the tokens by the length of the audio.
+A *loop*, a block of tokens that the model repeats, is cut back to its first turn; a final then goes on with another
+token than the one that began the second turn, so that what was said afterwards is transcribed too, while an interim
+stops there. This module knows neither audio nor sessions: callers hand in what evaluates a row.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,27 +18,35 @@ from streaming.prompt import Answer
 
 Floats = npt.NDArray[np.float32]
 
-Step = Callable[[int, int], Floats]
-"""A token and the position of its row → the logits [vocabulary] that choose the next one."""
+Step = Callable[[int, int], Generator[Any, Any, Floats]]
+"""A token and the position of its row → the logits [vocabulary] that choose the next one, when a model gives them."""
 
 TOKENS_PER_SECOND: Final = 16
-"""Text tokens a second of audio may cost before decoding stops: twice the rate of fast speech."""
+"""How many text tokens a second of audio may have before decoding stops: twice the rate of fast speech."""
 TOKENS_EXTRA: Final = 12
+"""How many tokens are allowed beside those: for the language that some models write first, and so that a clip shorter
+than a second may still hold a few words."""
 MAX_BANS: Final = 4
-"""Repetition loops broken within one final before it is taken as it stands."""
+"""How many loops are broken within one final before its text ends at the next. Each may cost a whole budget of tokens,
+so the number bounds a final's time; it is a choice."""
 OTHERS: Final = 3
-"""Most other tokens of one place that a draft's choices keep."""
+"""How many alternatives to a chosen token are kept at most. Rescoring tries eight in a whole text, so more at one place
+would hardly be reached."""
 LEAST: Final = -4.0
-"""Log-probability below which they are not kept."""
+"""The log-probability (a probability of 1.8 %) below which an alternative is not kept: it would cost a call and hardly
+ever win."""
 MAX_PERIOD: Final = 12
+"""How many tokens the block of a loop has at most: a short sentence. It is a choice; a longer loop runs into the
+budget."""
 MIN_TURNS: Final = 4
 MIN_TOKENS: Final = 8
-"""A loop is at least four turns and eight tokens: "no no no no" is speech, not a loop."""
+"""A loop has at least four turns and eight tokens: "no no no no" is speech."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """What the model heard. ``tokens`` are the whole answer, language included where it was not forced."""
+    """What the model takes the audio to say. ``tokens`` are its whole answer, with the language where that is not
+    forced; ``probabilities`` has one for each, 0…1."""
 
     tokens: tuple[int, ...]
     probabilities: tuple[float, ...]
@@ -60,8 +68,8 @@ EMPTY: Final = Hypothesis((), (), Answer(None, (), ""))
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One token of a text, its end included: natural logarithm of its probability, and (token, logarithm) of the
-    likeliest others, best first."""
+    """The choice of one token of a text, or of its end: the natural logarithm of its probability, and the (token,
+    logarithm) of the likeliest alternatives, best first."""
 
     log: float
     others: tuple[tuple[int, float], ...] = ()
@@ -69,18 +77,18 @@ class Choice:
 
 @dataclass(slots=True)
 class Draft:
-    """A text being decoded. ``choices`` is kept where asked for, one a token and one for the end."""
+    """A text that is being decoded. ``choices`` is filled where asked for: one a token, and one for the end."""
 
     tokens: list[int] = field(default_factory=list[int])
     probabilities: list[float] = field(default_factory=list[float])
     choices: list[Choice] = field(default_factory=list[Choice])
     ended: bool = False
-    """The model ended it; not a limit, not a loop."""
+    """Whether the model ended the text itself; False where a limit or a loop did."""
     looped: bool = False
-    """A loop was cut out of it."""
+    """Whether a loop was cut out of the text."""
 
     def append(self, token: int, probability: float) -> None:
-        """One more token."""
+        """Append a token and its probability."""
         self.tokens.append(token)
         self.probabilities.append(probability)
 
@@ -90,7 +98,7 @@ class Draft:
 
 
 def budget(samples: int, sample_rate: int, rows: int) -> int:
-    """Tokens that the text of a clip of ``samples`` may have, of which the cache has room for ``rows``."""
+    """How many tokens the text of a clip of ``samples`` may have; the cache has room for ``rows`` of them."""
     return min(int(samples / sample_rate * TOKENS_PER_SECOND) + TOKENS_EXTRA, rows)
 
 
@@ -106,16 +114,17 @@ def follow(
     kept: int = 0,
     bans: int = 0,
     choices: bool = False,
-) -> None:
-    """Decode greedily from ``logits`` [vocabulary] on, which ``bias`` has been applied to, appending to ``draft``.
+) -> Generator[Any, Any, None]:
+    """Decode greedily and append to ``draft``.
 
     Args:
-        position: of the next row.
-        stop: tokens that end a text.
-        limit: most tokens of the text.
-        kept: tokens of ``draft`` that a loop does not take back.
-        bans: loops behind which decoding goes on, with another token than the one that began the second turn.
-        choices: keep the draft's choices.
+        logits: float32 [vocabulary], those that choose the next token; ``bias`` has already been applied to them.
+        position: the position of the next row.
+        stop: the tokens that end a text.
+        limit: how many tokens the text has at most.
+        kept: how many tokens of ``draft`` stay even if they are part of a loop.
+        bans: after how many loops decoding goes on, with another token than the one that began the second turn.
+        choices: whether to fill the draft's choices.
     """
     tokens, first = draft.tokens, position - len(draft.tokens)
     banned: dict[int, set[int]] = {}
@@ -138,16 +147,16 @@ def follow(
                 break
             banned.setdefault(start, set()).add(tokens[start])
             draft.cut(start)
-        logits = step(tokens[-1], first + len(tokens) - 1)
+        logits = yield from step(tokens[-1], first + len(tokens) - 1)
         bias.apply(logits, tokens)
 
 
 def accepted(draft: Sequence[int], logits: Floats, bias: KeytermBias, kept: Sequence[int]) -> int:
-    """How many tokens of ``draft`` the decoder says itself after ``kept``.
+    """How many leading tokens of ``draft`` the decoder would itself have chosen after ``kept``.
 
     Args:
         logits: float32 [len(draft) + 1, vocabulary], those that choose each token of the draft and the one after it.
-            ``bias`` is applied in place to the rows up to the first that is not accepted.
+            ``bias`` is applied in place, up to and with the row of the first token that is not accepted.
     """
     for i, token in enumerate(draft):
         bias.apply(logits[i], [*kept, *draft[:i]])
@@ -158,13 +167,13 @@ def accepted(draft: Sequence[int], logits: Floats, bias: KeytermBias, kept: Sequ
 
 
 def inverse(logits: Floats, token: int) -> np.float32:
-    """The reciprocal of the softmax probability of ``token`` from ``logits`` [vocabulary]; banned ones are -inf."""
+    """The reciprocal of the softmax probability of ``token``; ``logits`` [vocabulary] are -inf for banned tokens."""
     top = float(logits[token])
     return np.exp(logits - top).sum() if np.isfinite(top) else np.float32(np.inf)
 
 
 def choose(logits: Floats, token: int) -> Choice:
-    """The choice of ``token`` from ``logits`` [vocabulary]; banned ones are -inf."""
+    """The choice of ``token`` from ``logits`` [vocabulary], which are -inf for banned tokens."""
     top = float(logits[token])
     whole = top + float(np.log(inverse(logits, token)))
     (near,) = np.nonzero(logits >= whole + LEAST)
@@ -173,8 +182,8 @@ def choose(logits: Floats, token: int) -> Choice:
 
 
 def loop(tokens: Sequence[int]) -> int:
-    """Where the second turn of a loop begins that ``tokens`` end with: a block, the shortest there is, that they repeat
-    often enough; 0 where there is none."""
+    """The index at which the second turn of the loop begins that ``tokens`` end with, or 0 where they end with none.
+    The shortest block that repeats often enough counts."""
     for length in range(1, MAX_PERIOD + 1):
         span = length * max(MIN_TURNS, -(-MIN_TOKENS // length))
         if span > len(tokens):

@@ -1,13 +1,13 @@
 """The fixed-window encoder: a convolution stem once per chunk, a transformer body once per window.
 
-``stem`` sees one chunk of mel frames (released checkpoints: 100 frames of 10 ms, 13 rows) and ``body`` the rows of one
-window (8 s, 104 rows) with a key mask; it gives the decoder's embeddings. Nothing crosses a chunk in the stem or a
-window in the body (the checkpoints were trained so), hence a chunk's rows and a closed window's embeddings never
-change. How long both are, the manifest says. Source: QwenLM/Qwen3-ASR, modeling_qwen3_asr.py:676-740 with the attention
-windows of its vLLM backend; see docs/hearing.md.
+``stem`` turns one chunk of mel frames into rows (in released checkpoints 100 frames of 10 ms into 13 rows), and
+``body`` turns the rows of one window (8 s, 104 rows) into the decoder's embeddings. Nothing crosses a chunk in the stem
+or a window in the body, as the checkpoints were trained, hence the rows of a chunk and the embeddings of a closed
+window never change. The manifest tells how long both are. Source: QwenLM/Qwen3-ASR, modeling_qwen3_asr.py:676-740 with
+the attention windows of its vLLM backend; see docs/hearing.md.
 
 Neither the size of a batch nor padding changes a bit of a row (tests/streaming/test_encoder.py), so sessions may share
-calls.
+calls. They do so on a graphics card, where a batch takes little longer than one item; on a CPU calls run side by side.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,9 +17,10 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from engines.batching import Lane, Owner
+from engines.lane import Steps, call
 from engines.manifest import Encoder
 from engines.onnx import CPU, Graph
+from engines.scheduling import Place
 
 Floats = npt.NDArray[np.float32]
 Item = TypeVar("Item")
@@ -28,15 +29,15 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Rows of one window: ``embeddings`` [rows, width] and, of a model that has a CTC head, its log-probabilities
-    ``ctc`` [rows, vocabulary + 1]."""
+    """The encoded rows of one window, float32: ``embeddings`` [rows, width] and, from a model with a CTC head, the
+    head's log-probabilities ``ctc`` [rows, vocabulary + 1]."""
 
     embeddings: Floats
     ctc: Floats | None
 
     @classmethod
     def joined(cls, parts: Sequence["Encoded"]) -> "Encoded":
-        """The rows of one window or more, in order; all of one model."""
+        """The rows of several windows, in order; at least one, all from the same model."""
         if len(parts) == 1:
             return parts[0]
         ctc = [part.ctc for part in parts if part.ctc is not None]
@@ -48,37 +49,40 @@ class Encoded:
 
 
 ROW_FRAMES: Final = 8
-"""Mel frames of a row: three layers of stride 2. The last row of a chunk may have fewer."""
+"""How many mel frames make a row: the stem has three convolutions of stride 2. A chunk's last row may have fewer."""
 BODY_GRAIN: Final = 13
-"""Open windows are padded to multiples of so many rows: fewer shapes, so that sessions meet in one call more often."""
+"""An open window is padded to a multiple of so many rows, a second of a released checkpoint. Fewer shapes let sessions
+share a call more often."""
 
 
 def rows_of(frames: int, chunk_frames: int, chunk_rows: int) -> int:
-    """Encoder rows of ``frames`` mel frames: ``chunk_rows`` a full chunk, ceil(rest / 8) of the last."""
+    """How many encoder rows ``frames`` mel frames give: ``chunk_rows`` a full chunk, and ceil(rest / 8) for a rest."""
     return frames // chunk_frames * chunk_rows + -(-(frames % chunk_frames) // ROW_FRAMES)
 
 
 class AudioEncoder:
-    """The two graphs, shared by all sessions. Methods may be called from any thread and block for their result."""
+    """The stem and the body, shared by all sessions."""
 
-    def __init__(self, spec: Encoder, stem: Graph | None, body: Graph, lane: Lane, bins: int) -> None:
-        """``stem``: None of a model that has none and takes no chunks."""
+    def __init__(self, spec: Encoder, stem: Graph | None, body: Graph, bins: int) -> None:
+        """``stem``: None for a model whose body takes its frames directly; ``bins``: how many mel bins a frame has."""
         self.spec = spec
-        self._stem, self._body, self._lane, self._bins = stem, body, lane, bins
-        # Older exports may have further heads.
+        self._stem, self._body, self._bins = stem, body, bins
+        # The outputs are asked for by name, since older exports have further heads.
         self._wanted = ("embeddings",) if spec.ctc_blank is None else ("embeddings", "ctc")
-        # Stems with 8-bit convolutions (export/quantize.py), those of older exports, and providers that want fixed
-        # shapes take whole chunks only.
+        # Whole chunks are all that stems with 8-bit convolutions (export/trace/quantize.py), stems of older exports
+        # and providers with fixed shapes take.
         self._whole = stem is None or stem.fixed or not stem.is_dynamic("mel", 2)
-        # On a CPU a batch only falls out of the cache (at 0.6B dimensions 8 chunks at once take 7 % longer than one by
-        # one, and 260 MB more) and makes a job that others wait for long.
+        # On a CPU a batch is no faster, since it no longer fits the processor's cache: at 0.6B dimensions 8 chunks at
+        # once take 7 % longer than one by one, and 260 MB more. Others would also wait longer for it to end.
         self._most = 1 if body.provider == CPU else body.batches[-1]
+        self.place = None if body.provider == CPU else Place()
+        """Where calls queue so that the graphs run one at a time; None on a CPU, which runs several side by side."""
 
-    def stems(self, chunks: Sequence[Floats], owner: Owner | None = None) -> list[Floats]:
-        """Rows of chunks, each float32 [bins, ≤ chunk_frames] → [rows_of(frames), stem_width].
+    def stems(self, chunks: Sequence[Floats]) -> Steps[list[Floats]]:
+        """The rows of each chunk: float32 [bins, frames], frames ≤ chunk_frames, gives float32 [rows, stem_width].
 
-        An unfinished chunk counts as filled with zeros. A row sees no frame beyond its own last, so those zeros need
-        not be computed: the chunk is padded to whole rows only, where the graph takes it.
+        An unfinished chunk counts as if zeros followed. No row depends on frames after its own last one, so the chunk
+        is padded only up to a whole row, where the graph takes such a length.
         """
         spec = self.spec
         padded: list[Floats] = []
@@ -87,18 +91,19 @@ class AudioEncoder:
             width = min(width, spec.chunk_frames)
             padded.append(np.pad(chunk, ((0, 0), (0, width - chunk.shape[1]))) if chunk.shape[1] < width else chunk)
         key = None if self._most == 1 else (id(self), "stem", frozenset(chunk.shape[1] for chunk in padded))
-        found = self._lane.submit(padded, self._run_stem, key=key, owner=owner)
+        found = yield from call(self._run_stem, padded, key=key, place=self.place)
         counts = [rows_of(chunk.shape[1], spec.chunk_frames, spec.chunk_rows) for chunk in chunks]
         return [rows[:count] for rows, count in zip(found, counts, strict=True)]
 
-    def body(self, rows: Floats, owner: Owner | None = None) -> Encoded:
-        """Embeddings of a window from its stem rows [≤ window_rows, stem_width]."""
+    def body(self, rows: Floats) -> Steps[Encoded]:
+        """Encode a window from its stem rows, float32 [rows, stem_width], rows ≤ window_rows."""
         padded = self._padded(rows)
         key = None if self._most == 1 else (id(self), "body", len(padded[1]))
-        return self._lane.submit([padded], self._run_body, key=key, owner=owner)[0].cut(len(rows))
+        (encoded,) = yield from call(self._run_body, [padded], key=key, place=self.place)
+        return encoded.cut(len(rows))
 
     def _padded(self, rows: Floats) -> tuple[Floats, Floats]:
-        """Rows and key mask, padded."""
+        """The rows padded to a length that the body takes, and the key mask: 1 for a row, 0 for padding."""
         most = self.spec.window_rows
         length = most if self._body.fixed else min(-(-len(rows) // BODY_GRAIN) * BODY_GRAIN, most)
         padded = np.zeros((length, rows.shape[1]), np.float32)
@@ -108,7 +113,8 @@ class AudioEncoder:
         return padded, mask
 
     def warm(self) -> None:
-        """Run the shapes that will be run later: every one where they are fixed, else the least and the largest."""
+        """Run the graphs on zeros, so that no session waits for memory or compilation: on every shape where the
+        provider's shapes are fixed, else on the shortest and the longest window."""
         spec = self.spec
         for batch in self._body.batches if self._body.fixed else (1,):
             if self._stem is not None:
@@ -118,7 +124,7 @@ class AudioEncoder:
                 self._body.run(self._feeds(rows, np.ones((batch, length), np.float32)))
 
     def _feeds(self, rows: Floats, mask: Floats) -> dict[str, npt.NDArray[Any]]:
-        """The body's inputs; where it makes its masks itself it is told how many rows are valid."""
+        """The body's inputs; a body that makes its mask itself is told how many rows are valid."""
         if "mask" in self._body.inputs:
             return {"rows": rows, "mask": mask}
         return {"rows": rows, "valid_rows": mask.sum(1).astype(np.int64)}
@@ -147,7 +153,8 @@ def _in_batches(
     length: Callable[[Item], int],
     most: int,
 ) -> list[list[Result]]:
-    """The results of all items of all jobs, job by job; items of equal length share calls of at most ``most``."""
+    """Run every item of every job and return the results job by job. Items of equal length share calls, at most
+    ``most`` a call."""
     alike: dict[int, list[tuple[int, int]]] = {}
     for i, job in enumerate(jobs):
         for k, item in enumerate(job):
@@ -157,12 +164,12 @@ def _in_batches(
         for first in range(0, len(places), most):
             group = places[first : first + most]
             results = run([jobs[i][k] for i, k in group])
-            found.update(zip(group, results, strict=False))  # a padded batch gives more
+            found.update(zip(group, results, strict=False))  # A padded batch gives more results.
     return [[found[i, k] for k in range(len(job))] for i, job in enumerate(jobs)]
 
 
 def _pad_batch(batch: Floats, graph: Graph) -> Floats:
-    """Repeat the last item up to the next fixed batch size, where ``graph`` wants sizes fixed."""
+    """Where ``graph`` has fixed batch sizes: repeat the last item of ``batch`` up to the next of them."""
     if not graph.fixed:
         return batch
     size = next(b for b in graph.batches if b >= len(batch))

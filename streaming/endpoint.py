@@ -10,30 +10,33 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from engines.lane import Steps
 from streaming.vad import FRAME, SAMPLE_RATE, Turn, Voice, VoiceActivity
 
 Floats = npt.NDArray[np.float32]
 
 CONFIRM: Final = 3 * FRAME
-"""Samples of silence, 96 ms, after which a pause is announced: most stop consonants are shorter."""
+"""After how many samples of silence, 96 ms, a pause is announced. The silence before most stop consonants is
+shorter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """``sample``: where something happened; ``decided``: samples heard when that was known, the end of a frame."""
+    """``sample``: where something happened; ``decided``: how many samples had come when that was known, which is the
+    end of a frame. Both count from the session's first sample, at 16 kHz."""
 
     sample: int
     decided: int
 
 
 class Onset(Moment):
-    """An utterance began with the voiced frame at ``sample``, never before the ``decided`` of the previous
-    ``Endpoint``. The model answers a frame or two after the sound, so take some audio before it along."""
+    """An utterance begins with the voiced frame at ``sample``, never before the ``decided`` of the previous
+    ``Endpoint``. The voice activity model answers a frame or two late, so callers add some audio from before."""
 
 
 class Silence(Moment):
-    """The utterance paused with the silent frame at ``sample``, and perhaps ended: the moment for a final in advance.
-    Known 96 ms later (with a shorter endpointing: that much later)."""
+    """The utterance has paused since the silent frame at ``sample`` and may be over: the moment to decode a final in
+    advance. This is known 96 ms later, or after the endpointing's silence if that is shorter."""
 
 
 class Continued(Moment):
@@ -41,20 +44,20 @@ class Continued(Moment):
 
 
 class Endpoint(Moment):
-    """The utterance ended at ``sample``, that of its last ``Silence``. Known at the end of the first frame that made
-    the silence as long as the endpointing asks."""
+    """The utterance ended at ``sample``, that of its last ``Silence``. This is known at the end of the first frame that
+    makes the silence as long as the endpointing asks."""
 
 
 EndpointEvent = Onset | Silence | Continued | Endpoint
 
 
 class Endpointer:
-    """Utterances of one session::
+    """Finds the utterances of one session. Their events follow this order::
 
         Onset → (Silence → Continued)* → Silence → Endpoint
 
-    Every ``Endpoint`` follows its ``Silence``, if need be in the same call. While voiced frames stand that may yet
-    become speech (``Voice.PERHAPS``, at most 64 ms) nothing is announced. ``sample`` and ``decided`` never decrease.
+    Every ``Endpoint`` follows its ``Silence``, if need be in the same call. While it is open whether voiced frames are
+    speech (``Voice.PERHAPS``, at most 64 ms), nothing is announced. ``sample`` and ``decided`` never decrease.
 
     Args:
         activity: the session's voice activity.
@@ -69,20 +72,22 @@ class Endpointer:
         self._closed_at = 0
 
     def wait(self, endpointing: float | None) -> None:
-        """From now on so many seconds of silence end an utterance, None: never."""
+        """From now on ``endpointing`` seconds of silence end an utterance; None means that none does."""
         self._needed = None if endpointing is None else round(endpointing * SAMPLE_RATE)
         self._confirm = CONFIRM if self._needed is None else min(CONFIRM, self._needed)
 
-    def feed(self, samples: Floats) -> list[EndpointEvent]:
+    def feed(self, samples: Floats) -> Steps[list[EndpointEvent]]:
         """What happened in ``samples``, float32 [n] at 16 kHz, in order."""
-        return [event for turn in self._activity.feed(samples) for event in self._step(turn)]
+        turns = yield from self._activity.feed(samples)
+        return [event for turn in turns for event in self._step(turn)]
 
-    def restart(self, sample: int) -> None:
-        """After an ``Endpoint``: from now on hear as a session does that began with the frame that holds ``sample``."""
-        self._activity.restart(sample)
+    def restart(self, sample: int) -> Steps[None]:
+        """After an ``Endpoint``: go on as a session would that began with the frame that holds ``sample``."""
+        yield from self._activity.restart(sample)
 
     def close(self, sample: int) -> None:
-        """The caller ended the utterance at ``sample``. Speech after it, going on or new, begins with an ``Onset``."""
+        """Note that the caller ended the utterance at ``sample``. Speech from there on begins with an ``Onset``, even
+        if it only goes on."""
         self._open, self._silence, self._closed_at = False, None, sample
 
     def _step(self, turn: Turn) -> list[EndpointEvent]:

@@ -1,56 +1,61 @@
-"""What a hearing model computes with: encoder, decoder and its KV cache, tables, and the lanes before them.
+"""What a hearing model computes with: encoder, decoder with its KV cache, tables, and the lane that runs their calls.
 
-Contract: every call may come from any thread and blocks until a lane has done it. Knows no session and no clock.
+Contract: methods that compute are generators, which yield each model call to the lane (``engines/lane.py``). The engine
+knows no session and no clock.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from engines.batching import MOST, Cancelled, Lane, Owner
+from engines.decoders import Decoders
 from engines.device import CARD_THREADS, choose
 from engines.files import load_tokenizer
-from engines.gguf import SEQUENCES, Decoder, Rows
+from engines.gguf import SEQUENCES, Rows
 from engines.integrity import check
+from engines.lane import MOST, Cancelled, Lane, Steps
 from engines.load import Load
 from engines.manifest import FixedFloor, ManifestError, read_asr
 from engines.onnx import Graph
 from engines.threads import budget, share
+from streaming import families
 from streaming.encoder import AudioEncoder, rows_of
 from streaming.forced_aligner import ForcedAligner
-from streaming.fun_asr.fbank import Fbank
-from streaming.fun_asr.prompt import FunAsrPrompt
 from streaming.keyterms import KeytermBias
-from streaming.mel import CLAMP, LogMel, MelStream, load_filters
+from streaming.mel import CLAMP, MelStream
 from streaming.options import OptionError, TooLong
-from streaming.prompt import Prompt
 from streaming.stability import DECODER_ALONE, WITH_CTC
 from streaming.vad import VoiceModel
 
 Floats = npt.NDArray[np.float32]
-T = TypeVar("T")
 
 SEGMENT_SECONDS: Final = 24.0
-"""Longest segment."""
+"""How long a segment may be: three windows of 8 s. Its length decides how much of the KV cache each session takes."""
 BEYOND_SECONDS: Final = 0.2
-"""A segment is seen to be full up to a frame later, and a final has zeros behind it."""
+"""By how much a segment's audio may be longer than that: it is seen to be full up to a frame (32 ms) late, and a final
+has 0.15 s of zeros behind it."""
 HEAD_ROWS: Final = 192
-"""Prompt rows before the audio, keyterms included; longer lists are refused."""
+"""How many rows of the cache the prompt before the audio may take, keyterms included; a longer list is refused. It is a
+choice between some fifty names and the memory that each session's sequence takes."""
 TEXT_ROWS: Final = 256
-"""Suffix and text of one segment; 24 s of fast speech with a small vocabulary stay below it."""
+"""How many rows of the cache the prompt after the audio and the text of one segment take at most: fast speech of 24 s
+in a small vocabulary, some 190 tokens, fits."""
 
 SMALL_WEIGHTS: Final = 50_000_000
-"""Most weights in a small decoder's layers. The embedded one has 7 million, the smallest released one 352 million."""
+"""How many weights the layers of a small decoder have at most. It only has to part two groups: the bundled decoder has
+7 million, the smallest released one 352 million."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The prompt before the audio: its rows [n, width], evaluated once a session, and the keyterms in it."""
+    """The prompt before the audio: its embeddings, float32 [n, width], which are evaluated once a session, the keyterms
+    in it and their bonus at decoding."""
 
     rows: Floats
     keyterms: tuple[str, ...]
@@ -58,7 +63,7 @@ class Head:
 
 
 class Engine:
-    """Weights, lanes and KV cache of one model directory. Thread-safe."""
+    """The weights, lane and KV caches of one model directory. Thread-safe."""
 
     def __init__(
         self,
@@ -86,46 +91,54 @@ class Engine:
         self.threads = mine.threads
         spec, decoder = manifest.encoder, manifest.decoder
         self.small = 12 * decoder.layers * decoder.width**2 <= SMALL_WEIGHTS
-        """Whether its texts are decoded in the lane. By dimensions, not bytes: it hears the same in every precision."""
+        """Whether the decoder is small. Its dimensions decide, not its bytes, so that all precisions of a model work
+        alike."""
         self.rescores = self.small and spec.ctc_blank is not None
         """Whether finals are chosen from an n-best list."""
         self.rule = DECODER_ALONE if spec.ctc_blank is None else WITH_CTC
-        """Which words of its hypotheses are committed."""
+        """When words of a hypothesis are committed."""
         frames = int((SEGMENT_SECONDS + BEYOND_SECONDS) * self.sample_rate) // manifest.mel.hop_length
-        audio, whole = rows_of(frames, spec.chunk_frames, spec.chunk_rows), manifest.fun_asr
-        rows = HEAD_ROWS + (audio if whole is None else whole.heard(audio)) + TEXT_ROWS
-        tokenizer = load_tokenizer(directory / manifest.tokenizer.file)
-        spaced = manifest.tokenizer.leading_space
-        if whole is None:
-            self.prompt = Prompt(tokenizer, leading_space=spaced)
-            self.log_mel = LogMel(manifest.mel, load_filters(directory / manifest.mel.filters))
-        else:
-            self.prompt = FunAsrPrompt(tokenizer, whole, leading_space=spaced)
-            self.log_mel = Fbank(directory, manifest.mel, whole, spec.chunk_frames)
+        self.family = families.load(directory, manifest, load_tokenizer(directory / manifest.tokenizer.file))
+        self.prompt, self.log_mel = self.family.prompt, self.family.log_mel
+        audio = self.family.rows(rows_of(frames, spec.chunk_frames, spec.chunk_rows))
         self.vad = VoiceModel.load()
         stem = None if spec.stem is None else Graph(directory / spec.stem, threads=mine.threads, provider=provider)
         body = Graph(directory / spec.body, threads=mine.threads, provider=provider)
         self.provider = body.provider
         with ExitStack() as opened:
-            self.lane = Lane("hearsay-decoder", most=SEQUENCES if where.card else MOST, flat=where.card)
+            self.lane = Lane(
+                "hearsay-hearing",
+                SEQUENCES if where.card else MOST,
+                processor=None if where.card or mine.threads > 1 else time.thread_time,
+                threads=2 if mine.side_by_side else 1,
+                hands=mine.threads if where.card else 0,
+            )
             opened.callback(self.lane.close)
-            self.encoder_lane = Lane("hearsay-encoder") if mine.side_by_side else self.lane
-            opened.callback(self.encoder_lane.close)
-            self.encoder = AudioEncoder(spec, stem, body, self.encoder_lane, manifest.mel.bins)
-            self.decoder = Decoder(
+            self.encoder = AudioEncoder(spec, stem, body, manifest.mel.bins)
+            self.decoder = Decoders(
                 directory / decoder.file,
+                count=1 if where.card else self.lane.threads,
                 sequences=sessions,
-                rows=rows,
+                rows=HEAD_ROWS + audio + TEXT_ROWS,
                 threads=mine.threads,
                 card=where.card,
+                flat=where.card or not self.small,
             )
             opened.callback(self.decoder.close)
-            self.aligner = None if aligner is None else self._load_aligner(aligner, mine.threads, provider)
+            self.aligner = None if aligner is None else self._load_aligner(aligner, sessions, mine.threads, provider)
             opened.pop_all()
-        self.load = Load([self.lane, self.encoder_lane])
+        places = [self.encoder.place] if self.encoder.place is not None else []
+        self.load = Load(
+            self.lane,
+            [*places, *self.decoder.places] if len(self.decoder.places) == 1 else places,
+            cores=0 if where.card else budget(threads),
+            threads=mine.threads,
+        )
 
-    def _load_aligner(self, directory: Path, threads: int, provider: str) -> ForcedAligner:
-        aligner = ForcedAligner(directory, lane=self.lane, threads=threads, seconds=SEGMENT_SECONDS, provider=provider)
+    def _load_aligner(self, directory: Path, sessions: int, threads: int, provider: str) -> ForcedAligner:
+        aligner = ForcedAligner(
+            directory, sessions=sessions, threads=threads, seconds=SEGMENT_SECONDS, provider=provider
+        )
         if aligner.manifest.mel.sample_rate != self.sample_rate:
             rate = aligner.manifest.mel.sample_rate
             aligner.close()
@@ -133,8 +146,7 @@ class Engine:
         return aligner
 
     def close(self) -> None:
-        """End the lanes, then free the decoders. Idempotent."""
-        self.encoder_lane.close()
+        """End the lane, then free decoders and aligner. Idempotent."""
         self.lane.close()
         self.decoder.close()
         if self.aligner is not None:
@@ -142,41 +154,35 @@ class Engine:
 
     # ---------------------------------------------------------------- decoder
 
-    def evaluate(self, rows: Rows, owner: Owner) -> Floats:
-        """Logits of ``rows``; single rows of many sessions share one call."""
-        key = "step" if len(rows.rows) == 1 else None
-        return self.lane.submit(rows, self.decoder.evaluate, key=key, owner=owner)
+    def evaluate(self, rows: Rows) -> Steps[Floats]:
+        """Evaluate ``rows`` and return the logits that they ask for, float32 [wanted, vocabulary]; single rows of many
+        sessions share one call."""
+        return self.decoder.evaluate(rows)
 
-    def chain(self, calls: Callable[[], T], owner: Owner) -> T:
-        """What ``calls`` returns, which brings ``evaluate`` one call after another.
-
-        A small decoder's are shorter than the way to the lane and back: there all are one job, which gives way to what
-        is more urgent before each of them. A large one's single rows had better share calls.
-        """
-        return self.lane.call(calls, owner=owner) if self.small else calls()
-
-    def acquire(self, owner: Owner) -> int:
-        """An empty sequence."""
-        return self.lane.call(self.decoder.acquire, owner=owner)
+    def acquire(self) -> Steps[int]:
+        """Take an empty sequence of the KV cache; returns its number."""
+        return self.decoder.acquire()
 
     def release(self, sequence: int) -> None:
-        """Give a sequence back, whoever owned it. Waits for the lane; nothing to do once that is closed."""
+        """Give a sequence back, whoever owned it. This blocks until the lane has done it; once the lane is closed there
+        is nothing to do."""
         try:
-            self.lane.call(lambda: self.decoder.release(sequence))
+            self.lane.run(self.decoder.release(sequence))
         except Cancelled:
             return
 
     def embed(self, tokens: Sequence[int]) -> Floats:
-        """Rows of text tokens: float32 [n, width]."""
+        """The embeddings of text tokens: float32 [n, width]."""
         return self.decoder.embed(tokens)
 
     # ---------------------------------------------------------------- what options mean to this model
 
     def language(self, asked: str | None) -> str | None:
-        """The language to force: the one asked for, the model's only one, or None to let the model tell.
+        """The language to force, as an ISO code: the one ``asked`` for, else the model's only one, else None, which
+        lets the model tell. A region ("en-GB") is dropped.
 
         Raises:
-            OptionError: the model does not have it.
+            OptionError: the model does not know the language.
         """
         offered = self.manifest.languages
         if asked is None:
@@ -190,7 +196,8 @@ class Engine:
         """The prompt before the audio of a session with these keyterms.
 
         Raises:
-            OptionError: they are too long.
+            OptionError: they hold a token of the conversation itself.
+            TooLong: their tokens do not fit.
         """
         if mark := self.prompt.own_mark(keyterms):
             raise OptionError("keyterms", f"{mark} belongs to the model")
@@ -201,9 +208,10 @@ class Engine:
         return Head(self.embed(tokens), keyterms, KeytermBias(self.prompt.terms(keyterms), opener, self.prompt.longer))
 
     def mel_maximum(self, blocks: Iterable[Floats]) -> float:
-        """Greatest log10 mel energy of a clip given in ``blocks`` of samples, for ``ListenOptions.mel_maximum``."""
+        """The greatest log10 mel energy of a clip, for ``ListenOptions.mel_maximum``. ``blocks``: its samples, float32
+        mono at the model's rate, in pieces of any length."""
         if isinstance(self.log_mel.mel.floor, FixedFloor):
-            return self.log_mel.mel.floor.log10  # nothing asks for it
+            return self.log_mel.mel.floor.log10  # A model with a fixed floor never uses the value.
         stream, maximum = MelStream(self.log_mel), float(np.log10(CLAMP))
         for block in blocks:
             stream.feed(block)

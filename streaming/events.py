@@ -1,46 +1,47 @@
-"""What a listener says: plain values, one dataclass an event.
+"""The events of a listener: plain values, one dataclass an event.
 
-All times are seconds on the session's own clock: sample count at the model's rate divided by that rate, 0 at the first
-sample ever fed. A protocol file turns these into its wire shape; nothing here knows a socket or a tensor.
+All times are seconds on the session's own clock, which counts samples at the model's rate and is 0 at the first sample
+ever fed. Each protocol turns events into its own messages; nothing here knows a socket or a tensor.
 
 Flow of one utterance::
 
     SpeechStarted → Transcript(is_final=False)* → Transcript(is_final=True)* → UtteranceEnd
 
-Where ``ListenOptions.eager`` is set, ``Paused`` and ``Resumed`` come between, in pairs but for the last ``Paused``.
+Where ``ListenOptions.eager`` is set, ``Paused`` and ``Resumed`` come in between, alternately; the last ``Paused`` may
+have no ``Resumed``.
 
-A ``Transcript`` with ``is_final=False`` replaces the previous one of the same ``start``. Texts of ``is_final`` ones,
-joined by one space, are the session's text. ``speech_final`` marks the one that an endpoint closed.
+A ``Transcript`` with ``is_final=False`` replaces the previous one with the same ``start``. The texts of those with
+``is_final=True``, joined by spaces, are the session's text. ``speech_final`` marks the one that an endpoint closed.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 MARKS: Final = ".,?!;:…。，？！；：、"
-"""What may stand behind a word and is no part of it."""
+"""The punctuation marks that may follow a word without being part of it."""
 
 
 def bare(word: str) -> str:
-    """``word`` without the mark behind it."""
+    """``word`` without the marks that follow it."""
     return word.rstrip(MARKS) or word
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One spoken word."""
+    """One word of a transcript, with the mark that follows it."""
 
     text: str
     start: float
     end: float
     confidence: float
-    """Mean probability of the word's tokens, 0…1."""
+    """The mean probability of the word's tokens, 0…1."""
     approximate: bool = False
-    """True where the model offers no alignment and the times are the segment's, shared out over its words."""
+    """True where nothing aligned the text, so that the words share out the time of their segment."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechStarted:
-    """Voice activity began."""
+    """Voice activity began ``at`` this second."""
 
     at: float
 
@@ -54,19 +55,23 @@ class Transcript:
     text: str
     words: tuple[Word, ...]
     stable_words: int
-    """How many leading words are committed: append-only while the segment is open."""
+    """How many leading words are committed: while the segment is open, later transcripts keep them."""
     language: str | None
-    """ISO 639-1, None where the model heard no language."""
+    """The language as an ISO 639-1 code (639-3 where there is none), or None where the model found no speech."""
     is_final: bool = False
+    """Whether the text stands; else the next transcript with the same ``start`` replaces it."""
     speech_final: bool = False
+    """Whether the speaker's silence or the client's request closed the utterance, rather than its length."""
     from_finalize: bool = False
+    """Whether this answers a request to finalize."""
     confidence: float = 0.0
+    """The mean probability of the text's tokens, 0…1."""
     retracted_words: int = 0
-    """Finals only: committed words of the open segment that this final text takes back."""
+    """How many words that were committed this final text lacks; 0 unless ``is_final``."""
 
     def end_of(self, words: int) -> int:
-        """Where the first ``words`` words end in the text, before the mark behind them, which may yet change: not every
-        language has spaces between them."""
+        """The index in the text at which the first ``words`` words end, without the mark that follows them, which may
+        yet change. The words are searched for, since not every language has spaces between them."""
         end = 0
         for word in self.words[:words]:
             found = self.text.find(word.text, end)
@@ -76,23 +81,24 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True)
 class UtteranceEnd:
-    """No word for ``utterance_end`` seconds after the last one."""
+    """For ``ListenOptions.utterance_end`` seconds no word has come after the one that ended at ``last_word_end``."""
 
     last_word_end: float
 
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """The utterance has been silent for ``ListenOptions.eager``, and may be over: its final, if it is."""
+    """The utterance has been silent for ``ListenOptions.eager`` seconds and may be over. ``transcript`` has the text
+    that its final will have if it is."""
 
     transcript: Transcript
     silence: float
-    """Seconds."""
+    """How many seconds the utterance has been silent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """It was not: the utterance goes on after a ``Paused`` with this transcript."""
+    """The utterance goes on after the ``Paused`` with this transcript."""
 
     transcript: Transcript
 

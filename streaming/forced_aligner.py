@@ -1,14 +1,14 @@
 """Word times from a Qwen3-ForcedAligner that stands beside the hearing model.
 
-One pass over audio and text: ``<|audio_start|>`` · audio rows · ``<|audio_end|>`` and each unit of the text followed by
-two ``<timestamp>`` tokens, at which a classifier on the decoder's last hidden state says in which step of the clip (80
-ms) the unit begins and ends. Marks that run backwards are mended. Source: QwenLM/Qwen3-ASR,
-inference/qwen3_forced_aligner.py, the same in transformers' Qwen3ASRProcessor; held to it in
-tests/reference/test_aligner.py. There Japanese and Korean are cut into words by libraries of their own; here, as all
-other languages, at spaces and around each ideograph.
+The aligner reads audio and text in one pass: ``<|audio_start|>`` · audio rows · ``<|audio_end|>``, then each unit of
+the text, a word or an ideograph, followed by two ``<timestamp>`` tokens. At those a classifier on the decoder's last
+hidden state tells in which step of the clip (80 ms) the unit begins and ends. Times that run backwards are mended.
+
+Source: QwenLM/Qwen3-ASR, inference/qwen3_forced_aligner.py, and the same in transformers' Qwen3ASRProcessor, to which
+tests/reference/test_aligner.py compares this module. One thing differs: the official code cuts Japanese and Korean into
+words by libraries of their own, this module cuts every language at spaces and around each ideograph.
 """
 
-import threading
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,44 +18,51 @@ import numpy as np
 import numpy.typing as npt
 
 from engines import manifest as manifests
-from engines.batching import Lane, Owner
 from engines.files import load_floats, load_tokenizer
 from engines.gguf import Decoder, Rows
 from engines.integrity import check
+from engines.lane import Steps, alone, call
 from engines.manifest import ManifestError
 from engines.onnx import Graph
+from engines.scheduling import Place
 from streaming.encoder import AudioEncoder, rows_of
 from streaming.mel import LogMel, load_filters, official_length
 
 Floats = npt.NDArray[np.float32]
 
 LANGUAGES: Final = frozenset({"zh", "en", "yue", "fr", "de", "it", "ja", "ko", "pt", "ru", "es"})
-"""What the released aligner was trained on (transformers' FORCED_ALIGNER_LANGUAGES)."""
+"""The languages that the released aligner was trained on (transformers' FORCED_ALIGNER_LANGUAGES)."""
 TEXT_ROWS: Final = 960
-"""Rows of one segment's text and marks; a longer text is not aligned."""
+"""How many rows of the cache one segment's text with its timestamps may take; a longer text is not aligned. A hearing
+model's text has 256 tokens at most, and each unit of it adds two timestamps: most texts of 24 s need less than half."""
 CALL_ROWS: Final = 64
-"""Text rows of one call: each brings a row of the vocabulary's size along."""
+"""How many rows of text one call evaluates: llama.cpp computes logits of the vocabulary's size for each of them, so
+more would take much memory."""
 _SHORT_BLOCK: Final = 2
+"""How many wrong times in a row take over a neighbour's instead of being spread out, as in the official code."""
 _IDEOGRAPHS: Final = (
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF),
     (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
 )  # fmt: skip
+"""The code points, first and last, of the blocks that Unicode calls CJK (unified or compatibility) ideographs, as in
+the official code."""
 
 
 class ForcedAligner:
-    """A loaded aligner, shared by all sessions. Thread-safe; one text is aligned at a time."""
+    """A loaded aligner, shared by all sessions. Its model calls run in the hearing model's lane."""
 
-    def __init__(self, directory: Path, *, lane: Lane, threads: int, seconds: float, provider: str = "auto") -> None:
+    def __init__(self, directory: Path, *, sessions: int, threads: int, seconds: float, provider: str = "auto") -> None:
         """Load the model directory ``directory``.
 
         Args:
-            lane: where its model calls run, the hearing model's.
-            threads: of one call.
-            seconds: of the longest clip.
+            sessions: how many texts may be aligned at the same time.
+            threads: how many threads one call uses.
+            seconds: how long a clip may be.
+            provider: which provider of ONNX Runtime runs the encoder (``engines.onnx``).
 
         Raises:
-            ManifestError: the directory is no ForcedAligner.
-            GgufError, ProviderError: the engines refuse it.
+            ManifestError: the directory holds no ForcedAligner.
+            GgufError, ProviderError: an engine refuses its files.
         """
         manifest = manifests.read_asr(directory)
         check(directory, manifest)
@@ -64,7 +71,7 @@ class ForcedAligner:
             raise ManifestError(f"{directory} holds {manifest.name}, which aligns no words: a ForcedAligner is needed")
         self.manifest = manifest
         graphs = [Graph(directory / name, threads=threads, provider=provider) for name in (spec.stem, spec.body)]
-        self._encoder = AudioEncoder(spec, graphs[0], graphs[1], lane, manifest.mel.bins)
+        self._encoder = AudioEncoder(spec, graphs[0], graphs[1], manifest.mel.bins)
         self._log_mel = LogMel(manifest.mel, load_filters(directory / manifest.mel.filters))
         frames = int(seconds * manifest.mel.sample_rate) // manifest.mel.hop_length
         rows = rows_of(frames, spec.chunk_frames, spec.chunk_rows) + TEXT_ROWS
@@ -74,14 +81,14 @@ class ForcedAligner:
         self._start, self._end, self._mark = (
             self._special(token) for token in ("<|audio_start|>", "<|audio_end|>", "<timestamp>")
         )
-        self._lane = lane
-        self._lock = threading.Lock()
+        self._place = Place()
+        self._free: list[int] = []
+        """Sequences of the cache that were acquired before and are not in use now."""
         self._encoder.warm()
-        # Last: what fails above leaves nothing to close.
+        # The decoder is loaded last, so that a failure above leaves nothing to close.
         self._decoder = Decoder(
-            directory / manifest.decoder.file, sequences=1, rows=rows, threads=threads, kv="f16", hidden=True
+            directory / manifest.decoder.file, sequences=sessions, rows=rows, threads=threads, kv="f16", hidden=True
         )
-        self._sequence = self._decoder.acquire()
 
     def _special(self, token: str) -> int:
         found = self._tokenizer.token_to_id(token)
@@ -94,27 +101,25 @@ class ForcedAligner:
         self._decoder.close()
 
     def times(
-        self, samples: Floats, words: Sequence[str], language: str | None, owner: Owner
-    ) -> list[tuple[float, float]] | None:
-        """Start and end of each word in seconds from the clip's beginning, none before the one in front of it.
+        self, samples: Floats, words: Sequence[str], language: str | None
+    ) -> Steps[list[tuple[float, float]] | None]:
+        """Align a text to its audio.
 
         Args:
             samples: the clip, float32 mono at the model's rate.
-            words: of its text; punctuation takes no time, a word of nothing else stands where the one before it ends.
-            language: ISO code; None where it is not known.
+            words: the words of its text. Punctuation takes no time, and a word that is nothing else lies where the word
+                before it ends.
+            language: an ISO code, or None where the language is not known.
 
         Returns:
-            None where the language or the length is beyond the aligner.
-
-        Raises:
-            Cancelled: the owner has gone.
+            Start and end of each word in seconds from the clip's beginning, no word before the end of the previous one;
+            None where the aligner does not know the language or the text is too long.
         """
         units = [units_of(word) for word in words]
         flat = [unit for each in units for unit in each]
         if not flat or (language is not None and language not in LANGUAGES):
             return None
-        with self._lock:
-            marks = self._marks(samples, flat, owner)
+        marks = yield from self._marks(samples, flat)
         if marks is None:
             return None
         found: list[tuple[float, float]] = []
@@ -127,43 +132,50 @@ class ForcedAligner:
             found.append((start, before))
         return found
 
-    def _marks(self, samples: Floats, units: Sequence[str], owner: Owner) -> list[float] | None:
-        """Two times a unit, in seconds."""
+    def _marks(self, samples: Floats, units: Sequence[str]) -> Steps[list[float] | None]:
+        """Start and end of each unit, in seconds, one after the other; None where the text is too long."""
         ids: list[int] = []
         for unit in units:
             ids += [*self._tokenizer.encode(unit, add_special_tokens=False).ids, self._mark, self._mark]
-        audio = self._audio(samples, owner)
+        audio = yield from self._audio(samples)
         before = np.concatenate([self._decoder.embed([self._start]), audio, self._decoder.embed([self._end])])
         if len(before) + len(ids) > self._decoder.rows:
             return None
         text = self._decoder.embed(ids)
-        self._evaluate(before, 0, len(before), owner)
-        hidden = [
-            self._evaluate(text[at : at + CALL_ROWS], len(before) + at, 0, owner)
-            for at in range(0, len(text), CALL_ROWS)
-        ]
+        sequence = self._free.pop() if self._free else (yield from alone(self._decoder.acquire, self._place))
+        try:
+            yield from self._evaluate(Rows(sequence, 0, before, len(before)))
+            hidden: list[Floats] = []
+            for at in range(0, len(text), CALL_ROWS):
+                rows = Rows(sequence, len(before) + at, text[at : at + CALL_ROWS], 0)
+                hidden.append((yield from self._evaluate(rows)))
+        finally:
+            self._free.append(sequence)
         marked = np.concatenate(hidden)[np.asarray(ids) == self._mark]
         classes = (marked @ self._head.T).argmax(axis=1)
         return [mended / 1000 for mended in mend([int(each) * round(1000 * self._step) for each in classes])]
 
-    def _audio(self, samples: Floats, owner: Owner) -> Floats:
-        """Embeddings of the clip, its floor that of the official model."""
+    def _audio(self, samples: Floats) -> Steps[Floats]:
+        """The embeddings of the clip, padded to half a second as the official extractor does."""
         spec = self.manifest.encoder
         padding = official_length(len(samples), self.manifest.mel.sample_rate) - len(samples)
         mel = self._log_mel.clip(np.pad(samples, (0, padding)))
         chunks = [mel[:, at : at + spec.chunk_frames] for at in range(0, mel.shape[1], spec.chunk_frames)]
-        rows = np.concatenate(self._encoder.stems(chunks, owner))
-        windows = [rows[at : at + spec.window_rows] for at in range(0, len(rows), spec.window_rows)]
-        return np.concatenate([self._encoder.body(window, owner).embeddings for window in windows])
+        rows = np.concatenate((yield from self._encoder.stems(chunks)))
+        found: list[Floats] = []
+        for at in range(0, len(rows), spec.window_rows):
+            encoded = yield from self._encoder.body(rows[at : at + spec.window_rows])
+            found.append(encoded.embeddings)
+        return np.concatenate(found)
 
-    def _evaluate(self, rows: Floats, start: int, wanted: int, owner: Owner) -> Floats:
-        """Hidden states of the rows from ``wanted`` on."""
-        work = Rows(self._sequence, start, rows, wanted)
-        return self._lane.submit(work, self._decoder.outputs, owner=owner).hidden
+    def _evaluate(self, rows: Rows) -> Steps[Floats]:
+        """The decoder's hidden states of the rows whose logits are asked for, float32 [wanted, width]."""
+        return (yield from call(self._decoder.outputs, rows, place=self._place)).hidden
 
 
 def units_of(text: str) -> list[str]:
-    """What is aligned of a text: runs of letters, digits and apostrophes between spaces, and each ideograph alone."""
+    """The units of a text that get times: runs of letters, digits and apostrophes between spaces, and each ideograph by
+    itself."""
     units: list[str] = []
     run = ""
     for letter in text:
@@ -179,25 +191,25 @@ def units_of(text: str) -> list[str]:
 
 
 def mend(marks: Sequence[int]) -> list[int]:
-    """Marks in milliseconds, none before the one in front of it.
+    """``marks``, times in milliseconds, changed so that none is before the previous one.
 
-    The longest run that never falls (a subsequence) is believed. Of the others, up to two in a row take the value of
-    the nearer believed neighbour, longer blocks are spread evenly between both.
+    The longest subsequence that never falls is trusted. Of the other times up to two in a row take the value of the
+    nearer trusted neighbour; longer blocks are spread evenly between both neighbours.
     """
     values = np.asarray(marks, np.int64)
     count = len(values)
     length, parent = np.ones(count, np.int64), np.full(count, -1, np.int64)
     for i in range(1, count):
         lengths = np.where(values[:i] <= values[i], length[:i], 0)
-        best = int(lengths.argmax())  # the first of equals, as the official code takes it
+        best = int(lengths.argmax())  # Of equals the first, as in the official code.
         if lengths[best]:
             length[i], parent[i] = lengths[best] + 1, best
-    believed = np.zeros(count, np.bool_)
+    trusted = np.zeros(count, np.bool_)
     at = int(length.argmax()) if count else -1
     while at >= 0:
-        believed[at] = True
+        trusted[at] = True
         at = int(parent[at])
-    places = np.flatnonzero(believed)
+    places = np.flatnonzero(trusted)
     mended = values.tolist()
     for left, right in zip([-1, *places.tolist()], [*places.tolist(), count], strict=True):
         block = range(left + 1, right)

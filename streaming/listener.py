@@ -1,42 +1,65 @@
-"""The session: samples in, events out. No sockets, no asyncio, no clock but the sample count.
+"""The session: samples in, events out. No sockets, no asyncio, no time but the sample count.
 
-Two sides, which may be two threads. :meth:`Listener.feed` is the clock: it decides at multiples of 512 samples what is
-speech, where an utterance ends and where a long one is split, and never waits for a model. :meth:`Listener.step` is the
-work: one bounded piece of it a call, in worker threads. Everything that a final text depends on lies on the clock, so a
-stream and a file of the same samples give the same finals, however the stream was cut and however late the work is.
-Interims change nothing that lasts: one that waits is withdrawn when the final is due, and the newest audio wins.
+Two sides. ``feed`` is the clock (``streaming/clock.py``): it decides what is speech and where an utterance ends, and
+never waits for a model. The work, here, is done in the model's lane, a bounded piece at a time: either whoever drives
+the session asks for one by :meth:`Listener.step`, or the session was attached to somebody who is told
+(:meth:`Listener.attach`), and the lane takes piece after piece. Which one that is, and of how much audio, is decided
+when its turn comes. Interims change nothing that lasts: one that is under way is withdrawn when the final is due, and
+the newest audio wins.
 """
 
-import threading
+import math
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from audio.pcm import bounded
-from engines.batching import Cancelled, Owner, Priority, Task
+from engines.lane import Cancelled, Owner, Steps, Task, at_once
+from engines.scheduling import SLACK, Priority
+from streaming.clock import Clock
 from streaming.decoding import Hypothesis
-from streaming.endpoint import Continued, Endpoint, Endpointer, Onset, Silence
 from streaming.engine import Engine, Head
-from streaming.events import Event, SpeechStarted, Transcript
+from streaming.events import Event, Transcript
 from streaming.options import ListenOptions
 from streaming.segment import KvSequence, Segment
 from streaming.transcripts import Transcripts
-from streaming.utterance import INTERIM_SECONDS, PRIORITIES, QUIET, Closed, Early, Piece, Timeline, Utterance
-from streaming.vad import FRAME, VoiceActivity
+from streaming.utterance import INTERIM_SECONDS, PRIORITIES, QUIET, Early, Piece, Utterance
 from streaming.work import Work
 
 Floats = npt.NDArray[np.float32]
 
 BEHIND_SECONDS: Final = 1.0
-"""A session whose work is later than this, audio that waits included, gets what others leave over, and no interims."""
+"""A session whose work is later than this, audio that waits included, gets the time that others leave and makes no
+interims."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an attached session tells: ``events`` in order; ``due``, the seconds on its clock at which the oldest work
+    before theirs became due; and whether that was all, or what went wrong."""
+
+    events: Sequence[Event]
+    due: float
+    finished: bool = False
+    error: BaseException | None = None
+
+
+@dataclass(slots=True)
+class _Doing:
+    """The piece under way. ``end`` is where the audio of an early final ends."""
+
+    utterance: Utterance
+    piece: Piece
+    end: int | None
 
 
 class Listener:
-    """One live session. ``feed``, ``finalize`` and ``finish`` belong to one thread at a time, ``step`` to another one;
-    ``close`` and the properties may be used from any."""
+    """One session. ``feed``, ``rest``, ``finalize`` and ``finish`` belong to one thread at a time, ``step`` to another
+    one; ``close`` and the properties may be used from any."""
 
     def __init__(
         self,
@@ -44,32 +67,30 @@ class Listener:
         options: ListenOptions,
         language: str | None,
         head: Head,
+        live: bool,
         on_close: "Callable[[Listener], None]",
     ) -> None:
-        self.options = options
+        """``on_close`` is called once, with the listener, when it has given everything back."""
+        self.live: Final = live
         self.work = Work()
+        self._clock = Clock(engine, options, language, head, self.work)
+        self._lock = self._clock.lock
         self._engine, self._language, self._on_close = engine, language, on_close
-        self._rate = engine.sample_rate
+        self._rate = self.sample_rate = engine.sample_rate
         self._owner = Owner()
         self._transcripts = Transcripts(engine)
-        self._endpointer = Endpointer(VoiceActivity(engine.vad, options.threshold), options.endpointing)
-        self._lock = threading.Lock()
-        """Of what both sides touch; of the model's calls it is held for voice activity alone, 0.1 ms a frame."""
-        self._pending = np.empty(0, np.float32)
-        """An incomplete frame."""
-        self._clock, self._waiting = 0, 0.0
-        self._recent = np.empty(0, np.float32)
-        self._open: Utterance | None = None
-        self._covered = 0
-        """End of the last closed utterance: the next one starts there at the earliest."""
-        self._timeline = Timeline(options, engine.sample_rate)
-        self._finishing = False
-        self._running: tuple[Utterance, Piece, Task] | None = None
-        self._stepping = threading.Lock()
+        self._waiting = 0.0
+        """Seconds of audio that came and were not fed yet."""
+        self._task: Task[list[Event]] | None = None
+        """The piece of work that waits for its turn or is under way."""
+        self._doing: _Doing | None = None
+        """The same piece once it has begun."""
+        self._tell: Callable[[Told], None] | None = None
+        self._held = False
+        """Whether no piece of work begins."""
+        self._behind = self._seconds = 0.0
         self._sequence = KvSequence(engine, language, self.work)
         self._closed = False
-        self._head = head
-        """Of the next utterance."""
 
     # ---------------------------------------------------------------- the clock
 
@@ -81,14 +102,18 @@ class Listener:
             Cancelled: the listener is closed.
             ValueError: it was finished.
         """
+        at_once(self.hear(samples, waiting))
+
+    def hear(self, samples: Floats, waiting: float = 0.0) -> Steps[None]:
+        """Do what ``feed`` does; whoever drives it makes the calls of the voice activity, which sessions may share."""
         with self._lock:
             self._check()
             self._waiting = waiting
-            audio = np.concatenate([self._pending, bounded(samples)])
-            whole = len(audio) // FRAME * FRAME
-            for start in range(0, whole, FRAME):
-                self._hear(audio[start : start + FRAME])
-            self._pending = audio[whole:].copy()
+        yield from self._clock.hear(samples)
+        with self._lock:
+            self._moved()
+        if self.live:
+            self._engine.load.beside(len(samples) / self._rate)
 
     def finalize(self) -> None:
         """Close the open utterance at the last sample fed; answered, in its turn, by one ``from_finalize`` transcript.
@@ -98,10 +123,9 @@ class Listener:
         """
         with self._lock:
             self._check()
-            if not self._end_here(from_finalize=True):
-                # Speech that begins now begins its preroll earlier.
-                earliest = self._clock - int(self.options.preroll * self._rate)
-                self._end_of_nothing(max(earliest, self._covered), from_finalize=True)
+        self._clock.finalize()
+        with self._lock:
+            self._moved()
 
     def configure(
         self, *, endpointing: float | None, eager: float | None, keyterms: Sequence[str] | None = None
@@ -119,10 +143,24 @@ class Listener:
         if keyterms is not None:
             options = replace(options, keyterms=tuple(keyterms))
         head = None if keyterms is None else self._engine.head(options.keyterms, self._language)
+        self._clock.configure(options, head)
+
+    def rest(self, seconds: float) -> bool:
+        """Assume ``seconds`` of silence after what was fed, because nothing came for so long by the wall clock: what
+        they end is over, but the session's clock stands.
+
+        Returns:
+            Whether more of it could end something.
+
+        Raises:
+            Cancelled, ValueError: as ``feed``.
+        """
         with self._lock:
-            self.options = self._timeline.options = options
-            self._endpointer.wait(endpointing)
-            self._head = head or self._head
+            self._check()
+        more = self._clock.rest(seconds)
+        with self._lock:
+            self._moved()
+        return more
 
     def finish(self) -> None:
         """The audio has ended: close what is open. Idempotent.
@@ -130,42 +168,53 @@ class Listener:
         Raises:
             Cancelled: the listener is closed.
         """
-        with self._lock:
-            if self._owner.cancelled:
-                raise Cancelled
-            if not self._finishing:
-                self._end_here(from_finalize=False)
-                self._finishing = True
+        if self._owner.cancelled:
+            raise Cancelled
+        if not self._clock.finishing:
+            self._clock.finish()
+            with self._lock:
+                self._moved()
 
     def close(self) -> None:
-        """Give everything back. Idempotent; a ``step`` running elsewhere stops at its next model call."""
+        """Give everything back. Idempotent; work under way elsewhere stops at its next model call."""
         self._owner.cancel()
-        with self._stepping:
-            with self._lock:
-                if self._closed:
-                    return
-                self._closed, self._open = True, None
-                self._timeline.clear()
-            self._sequence.release()
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._clock.clear()
+            task = self._task
+        if task is not None:
+            self._engine.lane.wake()
+            wait((task.future,))
+        self._sequence.release()
         self._on_close(self)
+
+    def _check(self) -> None:
+        if self._owner.cancelled:
+            raise Cancelled
+        if self._clock.finishing:
+            raise ValueError("the listener was finished")
+
+    @property
+    def options(self) -> ListenOptions:
+        """What the session has chosen."""
+        return self._clock.options
 
     @property
     def seconds(self) -> float:
         """Audio fed so far."""
-        with self._lock:
-            return self._fed / self._rate
+        return self._seconds
 
     @property
     def behind(self) -> float:
         """Seconds of audio fed since the oldest work that a final needs became due; 0 where none waits."""
-        with self._lock:
-            return self._timeline.behind(self._fed)
+        return self._behind
 
     @property
     def heard(self) -> float:
         """Seconds of audio whose finals are made, as far as they are due."""
-        with self._lock:
-            return self._fed / self._rate - self._timeline.behind(self._fed)
+        return self._seconds - self._behind
 
     # ---------------------------------------------------------------- the work
 
@@ -173,210 +222,231 @@ class Listener:
     def ready(self) -> bool:
         """Whether ``step`` has something to do."""
         with self._lock:
-            return self._timeline.sayable(self._clock) or self._next() is not None
+            return self._clock.sayable or self._next() is not None
 
     @property
     def finished(self) -> bool:
         """Whether the audio has ended and everything was said."""
         with self._lock:
-            return self._finishing and self._timeline.over(self._clock)
+            return self._clock.over
 
     def step(self) -> list[Event]:
-        """Do one piece of work, if one is due, and return what can be said by now, in order. Blocking.
+        """Do one piece of work, if one is due, and return what can be said by now, in order. It waits for the lane, and
+        is not for an attached session.
 
         Raises:
             Cancelled: the listener was closed.
         """
-        with self._stepping:
+        with self._lock:
             if self._owner.cancelled:
                 raise Cancelled
-            with self._lock:
-                said, next_ = self._timeline.say(self._clock), self._next()
-                if said or next_ is None:
-                    return said
-                utterance, piece = next_
-                priority = PRIORITIES[piece] if utterance.closed is None else Priority.FINAL
-                task = Task(self._owner, Priority.BACKLOG if self._late else priority)
-                self._running = utterance, piece, task
-            try:
-                made = self._do(utterance, piece, task)
-            except Cancelled:
-                if self._owner.cancelled or not task.cancelled:
-                    raise  # the session is closed, or the model
-                self.work.withdrawn += 1
-                return []
-            finally:
-                with self._lock:
-                    self._running = None
-            with self._lock:
-                return [*made, *self._timeline.say(self._clock)]
+            said = self._clock.say()
+            if said or self._next() is None:
+                return said
+            task = self._begin_task()
+        try:
+            return task.future.result()
+        except Cancelled:
+            if self._owner.cancelled or not task.withdrawn:
+                raise  # The session is closed, or the model is.
+            return []
 
     def drain(self) -> list[Event]:
-        """``step`` while there is something to do: for callers without a clock."""
+        """Call ``step`` while there is something to do, and return all events: for callers without a clock."""
         events: list[Event] = []
         while self.ready:
             events += self.step()
         return events
 
-    # ---------------------------------------------------------------- the clock's side
+    def drained(self) -> Steps[list[Event]]:
+        """Do what ``drain`` does, as a part of the lane's work: a file is heard so.
 
-    def _check(self) -> None:
-        if self._owner.cancelled:
-            raise Cancelled
-        if self._finishing:
-            raise ValueError("the listener was finished")
+        Raises:
+            Cancelled: the listener was closed.
+        """
+        events: list[Event] = []
+        while True:
+            with self._lock:
+                if self._owner.cancelled:
+                    raise Cancelled
+                events += self._clock.say()
+                if self._next() is None:
+                    return events
+            events += yield from self._do()
 
-    def _hear(self, frame: Floats) -> None:
-        """One frame of the session's clock."""
-        self._clock += len(frame)
-        keep = int((self.options.preroll + 0.5) * self._rate)
-        self._recent = np.concatenate([self._recent, frame])[-max(keep, len(frame)) :]
-        if self._open is not None:
-            self._open.extend(frame)
-        for turn in self._endpointer.feed(frame):
-            match turn:
-                case Onset(sample=sample):
-                    self._begin(sample)
-                case Continued(sample=sample):
-                    if self._open is None:
-                        self._begin(sample)
-                    else:
-                        self.work.finals_discarded += self._open.resume()
-                        self._withdraw(self._open, Piece.EARLY)
-                case Silence(sample=sample, decided=known) if self._open is not None:
-                    self._open.pause(sample, known)
-                case Endpoint():
-                    if self._open is not None:
-                        self._end(self._open, self._open.end, speech_final=True)
-                    else:  # it was full in this silence, when nobody knew that it was over
-                        self._end_of_nothing(self._covered, from_finalize=False)
-                    # A client that lost its session goes on in a new one, from the end of the last final on: the same
-                    # frames make the same utterances there.
-                    self._endpointer.restart(self._covered)
-                case _:
-                    pass
-        if self._open is None:
-            return
-        if (eager := self.options.eager) is not None and self._open.silent >= eager * self._rate:
-            self._open.likely_over = True
-        if self._open.full:
-            self._split(self._open)
-        elif self._open.due(interim=False) is not None:
-            self._withdraw(self._open, Piece.INTERIM)
+    def attach(self, tell: Callable[[Told], None]) -> None:
+        """From now on the work is done as it becomes due, and ``tell`` is called with what is said, from any thread; it
+        must return at once. Once it was told that all is said, or of an error, it is called no more."""
+        with self._lock:
+            self._tell = tell
+            self._moved()
 
-    def _begin(self, onset: int) -> None:
-        oldest = self._clock - len(self._recent)
-        start = max(onset - int(self.options.preroll * self._rate), self._covered, oldest, 0)
-        self._timeline.append(self._clock, SpeechStarted(onset / self._rate))
-        self._open_at(start, self._recent[start - oldest :])
+    def beside(self) -> None:
+        """Count the calling thread among those that work for live sessions (``engines.load.Load.beside``)."""
+        self._engine.load.beside()
 
-    def _open_at(self, start: int, samples: Floats) -> None:
-        self._open = utterance = Utterance(self._engine.manifest, start, self._engine.rule, self._head)
-        utterance.extend(samples)
-        self._timeline.append(self._clock, utterance)
-
-    def _end(self, utterance: Utterance, end: int, *, speech_final: bool, from_finalize: bool = False) -> None:
-        utterance.closed = Closed(end, self._clock, speech_final, from_finalize)
-        self._covered = utterance.start + end
-        self._open = None
-        self._withdraw(utterance, Piece.INTERIM)
-        if (running := self._running) and running[0] is utterance and running[2].priority is not Priority.BACKLOG:
-            running[2].hasten(Priority.FINAL)
-
-    def _end_here(self, *, from_finalize: bool) -> bool:
-        """Hear the last, incomplete frame and close the open utterance; whether there was one."""
-        rest, self._pending = self._pending, np.empty(0, np.float32)
-        if len(rest):
-            self._hear(rest)
-        utterance = self._open
-        if utterance is not None:
-            self._end(utterance, utterance.end, speech_final=True, from_finalize=from_finalize)
-        self._endpointer.close(self._clock)
-        return utterance is not None
-
-    def _end_of_nothing(self, sample: int, *, from_finalize: bool) -> None:
-        """Say that nothing is open up to ``sample``, where nothing that follows begins before."""
-        at = sample / self._rate
-        nothing = Transcript(
-            at, at, "", (), 0, self._language, is_final=True, speech_final=True, from_finalize=from_finalize
-        )
-        self._timeline.append(self._clock, nothing)
-
-    def _split(self, full: Utterance) -> None:
-        """Close a full utterance at its split point and open the next one there, unless that is silence."""
-        cut = full.split_point()
-        silent = cut == full.silence_end
-        self._end(full, cut, speech_final=False)
-        if not silent:
-            self._open_at(full.start + cut, full.audio(cut, full.length))
-
-    def _withdraw(self, utterance: Utterance, piece: Piece) -> None:
-        """Give up the piece of that kind that is being done for ``utterance``, if one is."""
-        if self._running is not None and self._running[:2] == (utterance, piece):
-            self._running[2].cancel()
+    def hold(self, held: bool) -> None:
+        """Begin no piece of work, or go on, as long as nobody takes the events of an attached session."""
+        with self._lock:
+            self._held = held
+            self._moved()
 
     # ---------------------------------------------------------------- the work's side
 
     @property
-    def _fed(self) -> int:
-        """Samples, those included that are no whole frame yet."""
-        return self._clock + len(self._pending)
-
-    @property
     def _late(self) -> bool:
-        return self._timeline.behind(self._clock) + self._waiting > BEHIND_SECONDS
+        return not self.live or self._clock.timeline.behind(self._clock.samples) + self._waiting > BEHIND_SECONDS
 
     def _next(self) -> tuple[Utterance, Piece] | None:
-        """The piece of work that comes next."""
-        utterance = self._timeline.unfinished
+        """Find the piece of work that comes next."""
+        utterance = self._clock.timeline.unfinished
         piece = utterance and utterance.due(interim=self.options.interim and not self._late)
         return (utterance, piece) if utterance and piece else None
 
-    def _do(self, utterance: Utterance, piece: Piece, task: Task) -> list[Event]:
-        """Do ``piece``; what it says at once."""
-        if piece is Piece.INTERIM:
-            # Its turn comes first, then its audio: what waited for its turn would be old.
-            self._engine.encoder_lane.call(lambda: None, owner=task)
-        segment = self._segment(utterance, task)
+    def _priority(self, utterance: Utterance, piece: Piece) -> Priority:
+        if self._late:
+            return Priority.BACKLOG
+        return PRIORITIES[piece] if utterance.closed is None else Priority.FINAL
+
+    def _moved(self) -> None:
+        """Take in that something changed, under the lock: how far behind the session is, and how urgent the work is
+        that waits or is under way, or whether it is in vain. An attached session also says what it can and begins what
+        comes next."""
+        fed = self._clock.fed
+        self._seconds, self._behind = fed / self._rate, self._clock.timeline.behind(fed) if not self._closed else 0.0
+        if self._task is not None:
+            self._urge(self._task)
+        if self._tell is None or self._owner.cancelled:
+            return
+        if said := self._clock.say():
+            self._say(said, self.heard)
+        elif self._clock.over:
+            self._say([], self.heard)
+        if self._task is None and not self._held and self._next() is not None:
+            try:
+                self._begin_task()
+            except Cancelled as closed:  # The model is closed.
+                self._say([], self.heard, closed)
+
+    def _say(self, events: Sequence[Event], due: float, error: BaseException | None = None) -> None:
+        if (tell := self._tell) is not None:
+            finished = self._clock.over
+            if finished or error is not None:
+                self._tell = None
+            tell(Told(events, due, finished, error))
+
+    def _begin_task(self) -> Task[list[Event]]:
+        """Let the next piece of work wait for its turn."""
+        task = Task(self._do(), Priority.BACKLOG, owner=self._owner, deadline=math.inf)
+        self._urge(task)
+        self._engine.lane.start(task)
+        self._task = task
+        task.future.add_done_callback(self._dropped)
+        return task
+
+    def _urge(self, task: Task[list[Event]]) -> None:
+        """Tell ``task`` how urgent it is by now."""
+        doing, next_ = self._doing, self._next()
+        if doing is None:
+            if next_ is None:
+                return
+            priority = self._priority(*next_)
+        else:
+            utterance = doing.utterance
+            in_vain = (doing.piece is Piece.INTERIM and utterance.due(interim=False) is not None) or (
+                doing.piece is Piece.EARLY and utterance.silence_end != doing.end
+            )
+            if in_vain and not task.withdrawn:
+                task.withdrawn = True
+                self._engine.lane.wake()
+            if task.priority is Priority.BACKLOG or utterance.closed is None:
+                return
+            priority = Priority.FINAL
+        if priority is not task.priority:
+            deadline = time.monotonic() + SLACK[priority]
+            task.deadline = min(task.deadline, deadline) if priority < task.priority else deadline
+            task.priority = priority
+
+    def _dropped(self, future: "Future[list[Event]]") -> None:
+        """Take in that work has ended; where it never began, nothing else tells so."""
         with self._lock:
-            silence_end, samples = utterance.silence_end, utterance.audio(segment.length, utterance.length)
-        segment.extend(samples)
-        match piece:
+            if self._task is not None and self._task.future is future:
+                self._ended(future.exception())
+
+    def _ended(self, error: BaseException | None) -> None:
+        """Take in that the piece of work is done, was given up or went wrong."""
+        with self._lock:
+            task, self._task, self._doing = self._task, None, None
+            if task is not None and task.withdrawn and isinstance(error, GeneratorExit):
+                self.work.withdrawn += 1
+            elif error is not None and not self._owner.cancelled:
+                self._say([], self.heard, Cancelled() if isinstance(error, GeneratorExit) else error)
+            self._moved()
+
+    def _do(self) -> Steps[list[Event]]:
+        """Do the piece of work that comes next when its turn has come, and return what is said by its end, unless the
+        session is attached."""
+        error: BaseException | None = None
+        try:
+            with self._lock:
+                next_, due = self._next(), self.heard
+                if next_ is None:
+                    return []
+                utterance, piece = next_
+                self._doing = _Doing(utterance, piece, utterance.silence_end)
+                samples = utterance.audio(0, utterance.length)
+            made = yield from self._make(self._doing, samples)
+            with self._lock:
+                events = [*made, *self._clock.say()]
+                if self._tell is None:
+                    return events
+                if events:
+                    self._say(events, due)
+                return []
+        except BaseException as wrong:
+            error = wrong
+            raise
+        finally:
+            self._ended(error)
+
+    def _make(self, doing: _Doing, samples: Floats) -> Steps[list[Event]]:
+        """Do a piece of work with the ``samples`` of its utterance so far, and return what it says at once."""
+        utterance = doing.utterance
+        if utterance.segment is None:
+            utterance.segment = yield from self._sequence.segment(utterance.head, self.options.mel_maximum)
+        segment = utterance.segment
+        segment.extend(samples[segment.length :])
+        match doing.piece:
             case Piece.WINDOW:
                 before = utterance.cached
-                segment.advance(task)
+                yield from segment.advance()
                 utterance.advanced += 1
-                self._count(utterance.cached - before, task)
+                self._count(utterance.cached - before)
                 return []
             case Piece.INTERIM:
-                return [self._interim(utterance, segment, task)]
+                return [(yield from self._interim(utterance, segment))]
             case Piece.EARLY:
-                return [] if silence_end is None else self._early(utterance, segment, silence_end, task)
+                return [] if doing.end is None else (yield from self._early(utterance, segment, doing.end))
             case Piece.FINAL:
-                self._final(utterance, segment, task)
+                yield from self._final(utterance, segment)
                 return []
 
-    def _segment(self, utterance: Utterance, task: Task) -> Segment:
-        if utterance.segment is None:
-            utterance.segment = self._sequence.segment(utterance.head, self.options.mel_maximum, self._owner, task)
-        return utterance.segment
-
-    def _interim(self, utterance: Utterance, segment: Segment, task: Task) -> Transcript:
+    def _interim(self, utterance: Utterance, segment: Segment) -> Steps[Transcript]:
         self.work.ticks_skipped += int((segment.length - utterance.looked) / (INTERIM_SECONDS * self._rate)) - 1
         utterance.looked = segment.length
-        utterance.hypothesis = segment.interim(utterance.hypothesis, utterance.stability.tokens, task)
+        utterance.hypothesis = yield from segment.interim(utterance.hypothesis, utterance.stability.tokens)
         self._engine.load.looked()
         self._commit(utterance, segment, utterance.hypothesis, pause=False)
         return self._transcripts.interim(utterance, utterance.hypothesis, segment.length)
 
     def _commit(self, utterance: Utterance, segment: Segment, hypothesis: Hypothesis, *, pause: bool) -> bool:
-        """Commit words of ``hypothesis``; whether it goes on from those that are."""
+        """Commit words of ``hypothesis``, and return whether it goes on from those that are committed."""
         return utterance.stability.hear(hypothesis, self._engine.prompt, segment.ctc, pause=pause)
 
-    def _early(self, utterance: Utterance, segment: Segment, end: int, task: Task) -> list[Event]:
-        hypothesis = segment.final(end, task, QUIET)
+    def _early(self, utterance: Utterance, segment: Segment, end: int) -> Steps[list[Event]]:
+        hypothesis = yield from segment.final(end, QUIET)
         with self._lock:
-            if utterance.silence_end != end:  # speech goes on
+            if utterance.silence_end != end:  # Speech goes on.
                 self.work.finals_discarded += 1
                 return []
         taken = self.options.interim and self._commit(utterance, segment, hypothesis, pause=True)
@@ -387,19 +457,22 @@ class Listener:
             utterance.early = Early(end, hypothesis, interim)
         return [interim] if taken else []
 
-    def _final(self, utterance: Utterance, segment: Segment, task: Task) -> None:
+    def _final(self, utterance: Utterance, segment: Segment) -> Steps[None]:
         closed = utterance.closed
         assert closed is not None
         early = utterance.early
-        hypothesis = early.hypothesis if early and early.end == closed.end else segment.final(closed.end, task, QUIET)
-        event = self._transcripts.final(utterance, segment, hypothesis, task)
-        self._count(closed.end - utterance.cached, task)
+        if early is not None and early.end == closed.end:
+            hypothesis = early.hypothesis
+        else:
+            hypothesis = yield from segment.final(closed.end, QUIET)
+        event = yield from self._transcripts.final(utterance, segment, hypothesis)
+        self._count(closed.end - utterance.cached)
         with self._lock:
             utterance.final = event
             utterance.segment = None
 
-    def _count(self, samples: int, task: Task) -> None:
-        """Tell the load what work was done for so many samples, unless it was backlog: the lanes tell how long it
+    def _count(self, samples: int) -> None:
+        """Tell the load what work was done for so many samples, unless it was backlog: the lane tells how long it
         took."""
-        if task.priority is not Priority.BACKLOG:
+        if self._task is not None and self._task.priority is not Priority.BACKLOG:
             self._engine.load.heard(samples / self._rate)

@@ -1,9 +1,9 @@
-"""Log-mel features, incrementally: a frame is computed once, as soon as no later sample can change it.
+"""Log-mel features of audio that is still coming: a frame is computed once, as soon as no later sample can change it.
 
 Contract: log10 mel energies as Whisper's feature extractor defines them, which Qwen3-ASR uses (periodic Hann window,
 centred frames, reflected edges, power spectrum, clamp at 1e-10, the last frame dropped: n samples give n // hop of
 them). Frame t sees the samples hop·t - n_fft/2 up to, not including, hop·t + n_fft/2. Values are bit-identical however
-the samples were cut. The floor is not applied here but by ``normalise``: a stream knows it later than its frames.
+the samples were cut. ``normalise`` applies the floor afterwards, since a stream knows its floor later than its frames.
 """
 
 from pathlib import Path
@@ -18,11 +18,11 @@ from engines.manifest import ClipFloor, ManifestError, Mel
 Array = npt.NDArray[np.float32]
 
 CLAMP: Final = 1e-10
-"""Smallest mel energy; its log10, -10, is what digital silence gives."""
+"""The smallest mel energy, as in Whisper's extractor. Its log10, -10, is what digital silence gives."""
 SHORTEST_CLIP: Final = 0.5
-"""Seconds to which the official extractor pads shorter clips with zeros (transformers' Qwen3-ASR)."""
+"""To how many seconds the official extractor pads shorter clips with zeros (transformers' Qwen3-ASR)."""
 _BLOCK: Final = 512
-"""Frames computed at once: bounds the working memory of a long feed (512 · 400 · 8 bytes)."""
+"""How many frames are computed at once. This bounds the working memory of a long feed: 512 · 400 · 8 bytes a window."""
 
 
 def load_filters(path: Path) -> Array:
@@ -48,7 +48,7 @@ def normalise(log10_mel: Array, floor_value: float) -> Array:
 
 
 class LogMel:
-    """The front end of one model: what its streams share.
+    """The front end of one model, which all its streams share.
 
     Args:
         mel: the model's ``mel`` manifest entry.
@@ -63,8 +63,8 @@ class LogMel:
             raise ValueError(f"filters: shape {filters.shape}, the manifest says {(mel.bins, mel.n_fft // 2 + 1)}")
         self.mel = mel
         self._window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(mel.n_fft) / mel.n_fft)
-        # A triangle covers few bins, so the bank is kept as runs of non-zero weights, one run a filter. Beside being
-        # fast, a sum over a run rounds the same however many frames there are, which a BLAS product does not promise.
+        # A triangular filter covers few bins, so the bank is kept as runs of non-zero weights, one run a filter. That
+        # is fast, and a sum over a run rounds the same however many frames there are; a BLAS product may not.
         runs = [np.flatnonzero(row) for row in filters]
         runs = [run if run.size else np.zeros(1, np.intp) for run in runs]
         self._columns = np.concatenate(runs)
@@ -78,7 +78,8 @@ class LogMel:
         windows = np.lib.stride_tricks.sliding_window_view(padded, mel.n_fft)[:: mel.hop_length] if count else padded
         for first in range(0, count, _BLOCK):
             last = min(first + _BLOCK, count)
-            # In double precision: next to a loud bin, single precision loses the quiet ones (and is no faster).
+            # The spectrum is in double precision: single precision loses quiet bins beside a loud one, and is no
+            # faster.
             spectrum = np.fft.rfft(windows[first:last] * self._window)
             power = spectrum.real**2 + spectrum.imag**2
             out[first:last] = np.log10(np.maximum(self.energies(power), CLAMP))
@@ -97,7 +98,7 @@ class LogMel:
     def clip(self, samples: Array) -> Array:
         """Normalised features of a whole clip, the manifest's floor applied: float32 [bins, len(samples) // hop].
 
-        Padding a clip under 0.5 s (``official_length``) is the caller's decision.
+        A clip under 0.5 s is not padded here (``official_length``): callers decide.
         """
         log10_mel, floor = self.log10(samples), self.mel.floor
         loudest = float(log10_mel.max(initial=np.log10(CLAMP)))
@@ -105,9 +106,9 @@ class LogMel:
 
 
 class MelStream:
-    """The frames of one stretch of audio while it arrives; its first sample is the left, reflected edge.
+    """The frames of one stretch of audio while it arrives. The audio is reflected at its first sample.
 
-    State: at most n_fft + hop samples, and the frames from the last ``drop`` on (bins · 4 bytes each).
+    It keeps at most n_fft + hop samples, and the frames since the last ``drop`` (bins · 4 bytes each).
     """
 
     def __init__(self, mel: LogMel) -> None:
@@ -123,8 +124,8 @@ class MelStream:
 
     @property
     def stable(self) -> int:
-        """Frames that no later sample can change: those whose window ends inside what was fed."""
-        # Reflection at the left edge reads the sample n_fft / 2, so the first frame needs one sample more.
+        """How many frames no later sample can change: those whose window ends inside what was fed."""
+        # The first frame needs one sample more, since reflection at the left edge reads sample n_fft / 2.
         return (self._fed - self._half) // self._hop + 1 if self._fed > self._half else 0
 
     @property
@@ -139,7 +140,7 @@ class MelStream:
         self._fed += len(samples)
         if self.stable > done:
             self._append(self._mel.frames(self._windows(done, self._samples), self.stable - done))
-            # Two edges may still need them: the next frame's window, and the reflection of a right end not far behind.
+            # The next frame's window needs the last samples, and so does the reflection if the audio ends soon.
             keep_from = max(self._hop * self.stable - self._half, 0)
             keep_from = min(keep_from, self._fed - self._half - 1)
             self._samples = self._samples[keep_from - self._first_sample :].copy()
@@ -149,14 +150,15 @@ class MelStream:
         """Log10 mel energies of the stable frames start…stop-1, without a floor: float32 [bins, stop - start].
 
         Raises:
-            IndexError: some were dropped or are not stable yet.
+            IndexError: some of them were dropped or are not stable yet.
         """
         if not self._first_row <= start <= stop <= self.stable:
             raise IndexError(f"frames {start}…{stop} asked, {self._first_row}…{self.stable} are here")
         return np.ascontiguousarray(self._rows[start - self._first_row : stop - self._first_row].T)
 
     def tail(self) -> Array:
-        """The frames after the stable ones, as they are if the audio ends now: float32 [bins, fed // hop - stable]."""
+        """The frames after the stable ones, as they would be if the audio ended now: float32 [bins, fed // hop -
+        stable]."""
         first, count = self.stable, self._fed // self._hop - self.stable
         if count <= 0:
             return np.zeros((self._mel.mel.bins, 0), np.float32)
@@ -164,18 +166,19 @@ class MelStream:
         return np.ascontiguousarray(self._mel.frames(self._windows(first, reflected), count).T)
 
     def drop(self, before_frame: int) -> None:
-        """Forget the frames before ``before_frame``; what is not stable yet cannot be dropped."""
+        """Forget the frames before ``before_frame``; frames that are not stable yet are not dropped."""
         keep = min(max(before_frame, self._first_row), self.stable)
         self._rows = self._rows[keep - self._first_row : self._row_count].copy()
         self._row_count -= keep - self._first_row
         self._first_row = keep
 
     def _windows(self, frame: int, samples: Array) -> Array:
-        """The samples from the window of ``frame`` on, of ``samples`` that begin at the stream's kept ones."""
+        """The part of ``samples`` from the first sample of the window of ``frame`` on; ``samples`` begin where the
+        stream's kept samples do."""
         start = self._hop * frame - self._half
         if start >= 0:
             return samples[start - self._first_sample :]
-        # Reflection about sample 0, which is kept as long as a frame needs it.
+        # The window begins before sample 0, about which the audio is reflected; it is kept while a frame needs it.
         reflected = np.pad(samples, (self._half, 0), mode="reflect")
         return reflected[self._half + start :]
 

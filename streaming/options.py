@@ -1,22 +1,26 @@
-"""What a session may choose: one value, checked once, before any audio arrives."""
+"""What a session may choose, in one value that is checked once, before any audio arrives."""
 
 from dataclasses import dataclass
 
 from engines.sessions import OptionError
 
 MAX_CONTEXT_WORDS = 200
-"""Keyterm words a session may bring. Longer lists leak into the text (QwenLM/Qwen3-ASR#106)."""
+"""How many words the keyterms of a session may have together. Longer lists leak into the text
+(QwenLM/Qwen3-ASR#106)."""
 MAX_CONTEXT_CHARACTERS = 4096
-"""The same of their characters: what is much longer than the prompt may be is not even counted in tokens."""
+"""How many characters they may have together, some twenty a word. A longer text is refused before it is tokenised,
+which would take long."""
 
 MAX_PREROLL = 0.5
-"""Seconds."""
+"""How many seconds of audio before its onset an utterance may have: plosives and breaths are shorter, and what lies
+before them is silence."""
 THRESHOLDS = (0.1, 0.95)
-"""Least and most."""
+"""The least and the greatest threshold. They are a choice: beyond them Silero VAD takes noise for speech, or clear
+speech for silence."""
 
 
 class TooLong(OptionError):
-    """More keyterms than the prompt may hold."""
+    """The keyterms are longer than the prompt may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +28,21 @@ class ListenOptions:
     """Options of one listening session.
 
     Attributes:
-        language: ISO 639-1 code to force, or None to let the model tell.
-        keyterms: words and names put into the system turn.
-        interim: emit revisable transcripts while a segment is open.
-        endpointing: silence in seconds that closes an utterance, or None for never (segments then close at 24 s only).
-        eager: silence in seconds, shorter than ``endpointing``, after which ``Paused`` is emitted, or None.
-        utterance_end: seconds without a word after which ``UtteranceEnd`` is emitted, or None.
-        threshold: probability of voice at which speech begins, 0.1…0.95; it pauses 0.15 below.
-        preroll: seconds of audio before the onset that belong to an utterance, 0…0.5:
-            plosives and breaths come before voice activity.
-        mel_maximum: greatest log10 mel energy of the whole clip, where it is known beforehand
-            (``AsrModel.mel_maximum``): a model with the official floor uses it instead of the running maximum.
+        language: the ISO 639-1 code of the language to force, or None to let the model tell.
+        keyterms: words and names that the session expects (``streaming.keyterms``).
+        interim: whether transcripts come while a segment is open, which may yet be revised.
+        endpointing: how many seconds of silence end an utterance, 0.01…60; None for none: segments then end at 24 s.
+        eager: after how many seconds of silence ``Paused`` comes, 0.01…60, less than ``endpointing``; or None.
+        utterance_end: after how many seconds without a word ``UtteranceEnd`` comes, 0.1…10; or None.
+        threshold: the probability of voice at which speech begins, 0.1…0.95; it pauses at 0.15 less.
+        preroll: how many seconds of audio before the onset belong to an utterance, 0…0.5. Plosives and breaths come
+            before voice activity.
+        mel_maximum: the greatest log10 mel energy of the whole clip where that is known beforehand
+            (``AsrModel.mel_maximum``). A model with the official floor uses it instead of the running maximum.
+
+    Raises:
+        OptionError: a value lies outside its bounds; the error names the option.
+        TooLong: the keyterms are too long.
     """
 
     language: str | None = None

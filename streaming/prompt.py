@@ -2,9 +2,8 @@
 
 ``<|im_start|>system\\n{context}<|im_end|>\\n<|im_start|>user\\n<|audio_start|>`` · audio rows ·
 ``<|audio_end|><|im_end|>\\n<|im_start|>assistant\\n`` and, where the language is forced, ``language
-English<asr_text>``. Source: QwenLM/Qwen3-ASR, inference/qwen3_asr.py:446-465; language names utils.py:37-68. The
-tokens the model answers with are ``language English<asr_text>text<|im_end|>``, or ``language None<asr_text>`` where
-it hears no speech.
+English<asr_text>``. The model answers ``language English<asr_text>text<|im_end|>``, or ``language None<asr_text>``
+where it finds no speech. Source: QwenLM/Qwen3-ASR, inference/qwen3_asr.py:446-465; language names utils.py:37-68.
 """
 
 import re
@@ -28,30 +27,35 @@ QWEN: Final = {
     "sv": "Swedish", "da": "Danish", "fi": "Finnish", "pl": "Polish", "cs": "Czech", "fil": "Filipino", "fa": "Persian",
     "el": "Greek", "ro": "Romanian", "hu": "Hungarian", "mk": "Macedonian",
 }  # fmt: skip
-"""The 30 languages of Qwen3-ASR: ISO 639-1 (639-3 where there is none) → the name that it was trained with."""
+"""The 30 languages of Qwen3-ASR: each ISO 639-1 code (639-3 where there is none) with the name that the model was
+trained on."""
 LANGUAGES: Final = {
     **QWEN, "bg": "Bulgarian", "hr": "Croatian", "et": "Estonian", "ga": "Irish", "lv": "Latvian", "lt": "Lithuanian",
     "mt": "Maltese", "sk": "Slovak", "sl": "Slovenian",
 }  # fmt: skip
-"""Those and Fun-ASR-MLT-Nano's."""
+"""The same with the languages that Fun-ASR-MLT-Nano adds."""
 
 _CODES: Final = {name: code for code, name in LANGUAGES.items()}
 _UNSPACED: Final = frozenset({"zh", "yue", "ja", "th"})
+"""Languages that are written without spaces between words."""
 
 _WORD_STARTS: Final = ("Ġ", "Ċ")
-"""Byte-level letters of the space and the line break."""
+"""The letters by which byte-level BPE writes a space and a line break."""
 
 _LIST: Final = re.compile("[,;，、；\n]")
+"""The marks that part the names of a list inside one keyterm."""
 _LISTED: Final = 4
-"""Most words of a name in a list."""
+"""How many words a name in such a list has at most; more are prose. It is a choice: few names have five words."""
 REPLACEMENT: Final = "\ufffd"
+"""What a tokenizer decodes an incomplete UTF-8 sequence to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a token sequence of the model says.
+    """What a sequence of the model's tokens says.
 
-    ``language`` is an ISO code, None for "no speech" or while the name is unfinished; ``body`` are the text's tokens.
+    ``language`` is an ISO code, or None if the model finds no speech or has not finished the language's name; ``body``
+    are the tokens of ``text``.
     """
 
     language: str | None
@@ -60,26 +64,31 @@ class Answer:
 
 
 class Prompt:
-    """Token ids around the audio, and the way back from tokens to text. Stateless after construction."""
+    """The tokens around the audio, and the way back from tokens to text. Nothing changes after construction."""
 
     def __init__(self, tokenizer: Tokenizer, *, leading_space: bool) -> None:
+        """``leading_space``: whether the model was trained on texts that begin with a space.
+
+        Raises:
+            ManifestError: the tokenizer lacks a token of the conversation.
+        """
         self._tokenizer = tokenizer
         self._leading_space = leading_space
         self.end = self._special("<|im_end|>")
-        """What ends an answer that was trained on; ``stop`` holds all that is taken for an end."""
+        """The token that ends an answer in training; ``stop`` holds every token that is taken for an end."""
         self.opener: int | None = None
-        """The token between the language that the model writes and its text, where it writes one."""
+        """The token between a language and the text, for a model that writes the language first."""
         self._own = [str(token) for token in tokenizer.get_added_tokens_decoder().values()]
         self._template()
         self.stop = frozenset({self.end, self._special("<|endoftext|>")})
         self._vocabulary = tokenizer.get_vocab_size()
-        pieces = [tokenizer.id_to_token(i) or "" for i in range(self._vocabulary)]
-        self._marks = frozenset(i for i, piece in enumerate(pieces) if piece and not piece.strip(MARKS))
+        spelled = [tokenizer.id_to_token(i) or "" for i in range(self._vocabulary)]
+        self._marks = frozenset(i for i, letters in enumerate(spelled) if letters and not letters.strip(MARKS))
         starts = [
-            piece.startswith(_WORD_STARTS) or i in self.stop or i in self._marks for i, piece in enumerate(pieces)
+            letters.startswith(_WORD_STARTS) or i in self.stop or i in self._marks for i, letters in enumerate(spelled)
         ]
         self._after_spaced = np.array(starts, dtype=np.bool_)
-        self._sorted = sorted((piece, i) for i, piece in enumerate(pieces))
+        self._sorted = sorted((letters, i) for i, letters in enumerate(spelled))
 
     def _template(self) -> None:
         start, end, newline = self._special("<|im_start|>"), self.end, self._ids("\n")
@@ -99,9 +108,9 @@ class Prompt:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
 
     def head(self, keyterms: Sequence[str], language: str | None = None) -> list[int]:
-        """Everything before the audio. ``keyterms`` become the bare words of the system turn.
+        """The tokens before the audio. ``keyterms`` stand in the system turn, parted by spaces.
 
-        ``language`` (ISO code): what is forced, for templates that say it here.
+        ``language``, an ISO code, is the forced one; it is for templates that name it here, which Qwen3-ASR's does not.
         """
         context = " ".join(" ".join(term.split()) for term in keyterms)
         if context and self._leading_space:
@@ -109,30 +118,30 @@ class Prompt:
         return [*self._before_context, *(self._ids(context) if context else []), *self._after_context]
 
     def terms(self, keyterms: Sequence[str]) -> list[list[list[int]]]:
-        """Tokens of each keyterm as it stands inside a text, after a space: as it is given, and with capitals. One with
-        commas is a list (or prose, of which short parts count)."""
+        """The tokens of each keyterm inside a text, after a space, in each way it may be written: as it is given, and
+        with capitals. A keyterm with commas is a list of terms; of prose only the short parts become terms."""
         forms = (dict.fromkeys((term, _capitalised(term))) for given in keyterms for term in _listed(given))
         return [[self._ids(f" {form}") for form in term] for term in forms]
 
     def longer(self, token: int) -> list[int]:
         """The tokens that begin with what ``token`` spells and spell more."""
-        piece = self._tokenizer.id_to_token(token) or ""
-        begin = bisect_right(self._sorted, (piece, token))
-        return [i for _, i in takewhile(lambda one: one[0].startswith(piece), self._sorted[begin:])]
+        letters = self._tokenizer.id_to_token(token) or ""
+        begin = bisect_right(self._sorted, (letters, token))
+        return [i for _, i in takewhile(lambda one: one[0].startswith(letters), self._sorted[begin:])]
 
     def own_mark(self, keyterms: Sequence[str]) -> str | None:
-        """The first token of the conversation itself, such as ``<|im_end|>``, that a keyterm holds; None: there is
-        none."""
+        """The first of the model's special tokens, such as ``<|im_end|>``, that a keyterm contains, or None. A keyterm
+        with one could end the system turn."""
         return next((mark for mark in self._own for term in keyterms if mark in term), None)
 
     def suffix(self, language: str | None) -> list[int]:
-        """Everything between the audio and the answer; ``language`` (ISO code) is forced unless None."""
+        """The tokens between the audio and the answer. ``language``, an ISO code, is forced unless it is None."""
         if language is None:
             return list(self._suffix)
         return [*self._suffix, *self._ids(f"language {LANGUAGES[language]}"), self._asr_text]
 
     def answer(self, tokens: Sequence[int], language: str | None) -> Answer:
-        """Read an answer (stop token already removed). With ``language`` forced all tokens are text."""
+        """Read an answer's tokens, without the one that ended it. If ``language`` was forced, all of them are text."""
         if language is None:
             if self._asr_text not in tokens:
                 return Answer(None, (), "")
@@ -142,15 +151,19 @@ class Prompt:
         return Answer(language, tuple(tokens), self.text(tokens))
 
     def text(self, tokens: Sequence[int]) -> str:
-        """The text of answer tokens, without an unfinished UTF-8 sequence at its end."""
+        """The text of an answer's tokens, without an incomplete UTF-8 character at its end."""
         text = self._tokenizer.decode(list(tokens)).rstrip(REPLACEMENT)
         return text.lstrip() if self._leading_space else text
 
     def after_word(self, language: str | None, vocabulary: int | None = None) -> npt.NDArray[np.bool_]:
-        """Which tokens may follow a whole word: marks, those that begin a word, those that end the text; bool
-        [vocabulary].
+        """Which tokens may follow a whole word: marks, tokens that begin a word, and tokens that end the text.
 
-        ``vocabulary``: of the decoder, where it is padded beyond the tokenizer's.
+        Args:
+            language: the text's, an ISO code; in one without spaces any token may follow.
+            vocabulary: the size of the decoder's vocabulary where that is padded beyond the tokenizer's.
+
+        Returns:
+            bool [vocabulary].
         """
         size = self._vocabulary if vocabulary is None else vocabulary
         if language in _UNSPACED:
@@ -158,10 +171,10 @@ class Prompt:
         return np.pad(self._after_spaced, (0, size - self._vocabulary))
 
     def words(self, tokens: Sequence[int], language: str | None) -> list[tuple[str, int, int]]:
-        """The words of a text: (word, first token, one past its last token).
+        """The words of a text, each as (word, first token, one past its last token).
 
-        A word starts at a piece with a leading space. In scripts without spaces a word is what one or more tokens
-        decode to without cutting a UTF-8 character.
+        A word starts at a token with a leading space. In scripts without spaces the fewest tokens that decode to whole
+        characters are a word.
         """
         words: list[tuple[str, int, int]] = []
         unspaced = language in _UNSPACED
@@ -180,16 +193,18 @@ class Prompt:
         return words
 
     def unmarked(self, tokens: Sequence[int], first: int, stop: int) -> int:
-        """Where the mark behind the word of tokens ``first … stop`` begins; ``stop`` where there is none."""
+        """Where the marks begin that end the word of tokens ``first … stop``; ``stop`` if it ends with none."""
         while stop > first + 1 and tokens[stop - 1] in self._marks:
             stop -= 1
         return stop
 
 
 def _listed(given: str) -> list[str]:
+    """The terms in one keyterm, which may be a list."""
     parts = [" ".join(part.split()) for part in _LIST.split(given)]
     return [part for part in parts if part and (len(parts) == 1 or len(part.split()) <= _LISTED)]
 
 
 def _capitalised(term: str) -> str:
+    """``term`` with a capital at each word's beginning."""
     return " ".join(word[:1].upper() + word[1:] for word in term.split())

@@ -1,14 +1,15 @@
-"""An n-best list of one final: the cheapest alternatives of its greedy text, and which of all fits the sound best.
+"""An n-best list for one final: the likeliest alternatives to its greedy text, of which the one that fits best is
+chosen.
 
-Greedy decoding never goes back, so one unlucky token bends what follows. Each alternative takes another token at one
-place and goes on greedily from there, with the greedy text as its draft: mostly one short call. Alternatives come from
-the last place to the first, so the rows before a place are still the greedy text's. What is evaluated, and in which
-calls, depends on the clip alone. Decoder and CTC head judge together: the decoder knows what people say, the head has
-never seen a text.
+Greedy decoding never goes back, so one wrong token spoils what follows. Each alternative takes another token at one
+place and goes on greedily from there. The greedy text serves as its draft, so that one short call mostly suffices.
+Alternatives are decoded from the last place to the first, so that the cache still holds the greedy text's rows before
+each place. What is evaluated, and in which calls, depends on the clip alone. Decoder and CTC head judge together: the
+decoder knows which texts are likely, the head judges by the sound alone.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Generator, Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,22 +20,27 @@ from streaming.keyterms import KeytermBias
 
 Floats = npt.NDArray[np.float32]
 
-Evaluate = Callable[[Sequence[int], int, int], Floats]
-"""Tokens, the position of the first one's row, and the first row whose logits are wanted → those logits
-[rows, vocabulary]."""
+Evaluate = Callable[[Sequence[int], int, int], Generator[Any, Any, Floats]]
+"""Evaluates tokens: it takes them, the position of the first one's row, and the index of the first one whose logits are
+wanted, and returns those logits, float32 [wanted, vocabulary]."""
 
 MOST: Final = 8
-"""Most alternatives of one final."""
+"""How many alternatives of one final are tried at most. With 24, and more judges, clips had 10 % fewer word errors for
+twice the time, and finals came late (notes/2026-11-finals.md)."""
 CUT: Final = 5.0
-"""How much less probable than the greedy text one may be, natural logarithm, as far as its one token tells."""
+"""How much less probable than the greedy text's token an alternative's may be, as a difference of natural logarithms.
+It is a choice: what lies further below is hardly ever chosen and costs a call."""
 PER_TOKEN: Final = 0.525
-"""Added to a text's score for every token: sums of logarithms favour short texts."""
+"""This is added to a text's score for every token, since sums of log-probabilities favour short texts: 0.3 for the
+decoder's sum and 0.225 for the head's. Neither this nor ``CTC`` matters much (notes/2026-11-finals.md)."""
 CTC: Final = 0.3
-"""Weight of the CTC head's log-probability of the text."""
+"""The weight of the CTC head's log-probability of the text."""
 NEAR: Final = 5
-"""How far from its own place a token may be found again in the greedy text."""
+"""How many tokens from its own place a token is searched for in the greedy text: an alternative is rarely more than a
+word longer or shorter."""
 DRAFT: Final = 8
-"""Most tokens of a draft: those behind its first error were evaluated for nothing."""
+"""How many tokens a draft has at most: those after its first wrong one are evaluated for nothing. It is a choice; 58 of
+62 rows that alternatives cost per final are needed (notes/2026-11-full-machine.md)."""
 
 
 def rescored(
@@ -48,14 +54,19 @@ def rescored(
     stop: Collection[int],
     bias: KeytermBias,
     limit: int,
-) -> Draft:
-    """The best of ``greedy``, which ended and has its choices, and its alternatives.
+) -> Generator[Any, Any, Draft]:
+    """The best of ``greedy`` and its alternatives.
 
     Args:
-        start: tokens before the text (its language).
-        position: of the row of the first token.
-        ctc: float32 [rows, vocabulary + 1], the CTC head's log-probabilities of the clip; ``blank`` is its blank.
-        limit: most tokens of a text.
+        greedy: the greedy text, which the model ended itself, with its choices.
+        start: how many tokens stand before the text, for its language.
+        position: the position of the first token's row.
+        ctc: float32 [rows, vocabulary + 1], the CTC head's log-probabilities of the clip.
+        blank: the index of the blank.
+        evaluate: evaluates tokens after those that are in the cache.
+        stop: the tokens that end a text.
+        bias: the keyterms' bonus.
+        limit: how many tokens a text has at most.
     """
     places = sorted(
         (greedy.choices[at].log - log, at, token, log)
@@ -64,13 +75,14 @@ def rescored(
         if greedy.choices[at].log - log < CUT
     )[:MOST]
 
-    def go_on(draft: Draft, begin: int) -> None:
-        """Append what follows ``draft``, guessing what the greedy text says from ``begin`` on."""
+    def go_on(draft: Draft, begin: int) -> Generator[Any, Any, None]:
+        """Decode on from ``draft``, with the greedy text from ``begin`` on as a guess."""
         tokens, guess = draft.tokens, expected(greedy.tokens, begin, draft.tokens[-1], begin)
         while len(tokens) < limit and not loop(tokens):
-            guess = guess[: limit - len(tokens) - 1]  # behind the last token that fits nobody looks for an end
+            guess = guess[: limit - len(tokens) - 1]  # A text that reaches the limit is dropped, so more is in vain.
             last = len(tokens) - 1
-            for k, row in enumerate(evaluate([tokens[last], *guess], position + last, 0)):
+            rows = yield from evaluate([tokens[last], *guess], position + last, 0)
+            for k, row in enumerate(rows):
                 bias.apply(row, tokens)
                 best = int(row.argmax())
                 draft.choices.append(choose(row, best))
@@ -88,19 +100,19 @@ def rescored(
         draft.ended = token in stop
         if not draft.ended:
             draft.append(token, float(np.exp(log)))
-            go_on(draft, at)
+            yield from go_on(draft, at)
         if draft.ended:
             found.setdefault(tuple(draft.tokens), draft)
     drafts = list(found.values())
     scores = np.array([sum(c.log for c in draft.choices) + PER_TOKEN * len(draft.tokens) for draft in drafts])
-    heard = CTC * log_likelihoods(ctc, [draft.tokens[start:] for draft in drafts], blank)
-    # A clip with too few rows for any text says nothing.
-    return drafts[int((scores + heard if np.isfinite(heard).any() else scores).argmax())]
+    acoustic = CTC * log_likelihoods(ctc, [draft.tokens[start:] for draft in drafts], blank)
+    # In a clip that has too few rows for any of the texts, the head cannot judge.
+    return drafts[int((scores + acoustic if np.isfinite(acoustic).any() else scores).argmax())]
 
 
 def expected(greedy: Sequence[int], place: int, token: int, begin: int) -> Sequence[int]:
-    """What ``greedy`` says after the ``token`` that stands nearest to ``place`` in it, not before ``begin``; nothing
-    where it stands too far off."""
+    """What probably follows ``token`` at ``place``: what follows the nearest such token in ``greedy``, from ``begin``
+    on; nothing if there is none near."""
     near = range(max(begin, place - NEAR), min(len(greedy), place + NEAR + 1))
     found = min((k for k in near if greedy[k] == token), key=lambda k: abs(k - place), default=None)
     return () if found is None else greedy[found + 1 : found + 1 + DRAFT]

@@ -1,17 +1,17 @@
-"""Which part of a growing hypothesis is final: committed / unstable.
+"""Which words of a growing hypothesis are committed, so that later interims keep them.
 
-LocalAgreement on words, weighed: a word is committed when it, and all words before it, stood in the last two hypotheses
-and it is *sure*; the longer it has stood, the less sure it must be. The final that is decoded in a pause needs no
-second opinion and is believed more: if the pause is the end, it is the final. Committed words are append-only while the
-segment is open: the next hypotheses are decoded after them. Only the final, which is decoded without them, may lack
-some: ``python -m bench.stability`` counts how many.
+The rule is LocalAgreement on words, weighted by how sure the model is. A word is committed when it and all words before
+it stood in the last two hypotheses and it is *sure*; the more hypotheses agree, the less sure it must be. The final
+that is decoded in a pause needs no second opinion and its bound is lower: if the pause is the end, that is the final.
+While the segment is open, hypotheses are decoded after the committed words, so they keep them. Only the final, which is
+decoded without them, may lack some: ``python -m bench.stability`` counts how many.
 
-How sure a word is, is a sum of logarithms: the least probability of its tokens in the last hypotheses; weighed, that of
-the token after it in the newest, because a word may yet go on ("may" … "maybe", "contain" … "contained") and the
-decoder then doubts what follows it, not the word; and, weighed, what the CTC head gives its tokens. That head hears the
-sound alone and is not carried along by what the words before suggest.
+How sure a word is, is a weighted sum of log-probabilities. The first is the least of its tokens' in the last
+hypotheses. The second is that of the token after the word in the newest: a word may yet go on ("may" … "maybe",
+"contain" … "contained"), and the decoder then doubts what follows rather than the word. The third is the CTC head's for
+the word's tokens, since that head judges by the sound alone and not by what the words before suggest.
 
-A mark behind a word (``, . ? !``) is no part of it: a word is committed without it, and its mark with the next word.
+A mark after a word (``, . ? !``) is not part of the word: it is committed with the next word.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,13 +28,15 @@ from streaming.events import bare
 from streaming.prompt import Prompt
 
 AGREEMENT: Final = 2
-"""Hypotheses in a row that must agree; an interim every 0.25 s makes them."""
+"""How many hypotheses in a row must agree; there is one for every 0.25 s of audio. By agreement alone 8.0 % of
+committed words are taken back with two, 5.9 % with three and 5.5 % with four (notes/2026-11-commits.md), so more
+hypotheses cannot replace the test of how sure a word is, and two commit soonest."""
 PATIENCE: Final = 0.1
-"""By how much the bound falls with each further one, up to :data:`MOST` in all: what has stood for two seconds will
-stay."""
+"""By how much the bound falls with each further hypothesis that agrees, up to :data:`MOST` in all."""
 MOST: Final = 8
+"""How many hypotheses are remembered: eight are two seconds, and a word that has stood so long mostly stays."""
 AFTER: Final = 0.6
-"""Weight of the token after a word."""
+"""The weight of the token after a word, chosen with the rules below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +44,9 @@ class Rule:
     """When words are committed.
 
     Attributes:
-        bound: how sure a word must be, natural logarithm.
-        pause: by how much that falls in a final that is decoded in a pause.
-        ctc: weight of the CTC head; 0: it is not asked.
+        bound: how sure a word must be, a natural logarithm.
+        pause: by how much the bound falls for a final that is decoded in a pause.
+        ctc: the weight of the CTC head's log-probability; 0 where there is no such head.
     """
 
     bound: float
@@ -53,17 +55,18 @@ class Rule:
 
 
 DECODER_ALONE: Final = Rule(bound=-0.3, pause=0.5, ctc=0.0)
-"""For models without a CTC head. Chosen on pocket-asr-en's decoder; how sure other models are of what, nobody has
-measured."""
+"""The rule for models without a CTC head. It was chosen on pocket-asr-en's decoder alone; on other models it has not
+been measured."""
 WITH_CTC: Final = Rule(bound=-0.2, pause=1.3, ctc=0.3)
-"""For models with one. Both chosen on clips that pocket-asr-en's training held out (notes/2026-11-commits.md)."""
+"""The rule for models with a CTC head. Both rules were chosen on clips that pocket-asr-en's training held out
+(notes/2026-11-commits.md)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """A word of a hypothesis without the mark behind it: its text, its tokens and those of the mark.
+class TokenWord:
+    """A word of a hypothesis without the mark that follows it: its text, its tokens, and the mark's tokens.
 
-    ``sure`` is the probability of the least certain of its tokens, ``after`` that of the token after them.
+    ``sure`` is the probability, 0…1, of the least certain of its tokens, ``after`` that of the token after them.
     """
 
     text: str
@@ -79,36 +82,47 @@ class Stability:
     def __init__(self, rule: Rule) -> None:
         self.tokens: tuple[int, ...] = ()
         self.words: tuple[str, ...] = ()
-        """Without marks behind them."""
+        """The committed words, without the marks that follow them."""
         self._rule = rule
-        self._newest: list[Sequence[Heard]] = []
-        """Hypotheses, the newest first."""
+        self._newest: list[Sequence[TokenWord]] = []
+        """The words of the last hypotheses, the newest first."""
 
     def hear(self, hypothesis: Hypothesis, prompt: Prompt, ctc: CtcRows, *, pause: bool = False) -> bool:
-        """Take a new hypothesis: an interim, which begins with the committed tokens, or the final decoded in a
-        ``pause``, which may not and is then passed over. ``ctc``: of the clip it was heard in. Whether it was taken."""
+        """Take in a new hypothesis and commit what it makes sure.
+
+        Args:
+            hypothesis: an interim, which begins with the committed tokens; or a final decoded in a pause, which may
+                not, and is then ignored.
+            prompt: splits the hypothesis into words.
+            ctc: the CTC head's rows of the hypothesis's clip.
+            pause: whether it is such a final.
+
+        Returns:
+            Whether it begins with the committed words and was taken in.
+        """
         body, sure = hypothesis.answer.body, hypothesis.body_probabilities
         if body[: len(self.tokens)] != self.tokens:
             return False
-        heard: list[Heard] = []
+        words: list[TokenWord] = []
         spans: list[tuple[int, int]] = []
         for word, a, b in prompt.words(body, hypothesis.answer.language):
             end = prompt.unmarked(body, a, b)
             after = sure[end] if end < len(sure) else float(pause)
-            heard.append(Heard(bare(word), body[a:end], body[end:b], min(sure[a:end]), after))
+            words.append(TokenWord(bare(word), body[a:end], body[end:b], min(sure[a:end]), after))
             spans.append((a, end))
-        if tuple(word.text for word in heard[: len(self.words)]) != self.words:
-            return False  # the last of them goes on: "Tom" … "Tom's"
-        self.update(heard, lambda: ctc.word_scores(body, spans), pause=pause)
+        if tuple(word.text for word in words[: len(self.words)]) != self.words:
+            return False  # The last committed word goes on in this text, as from "Tom" to "Tom's".
+        self.update(words, lambda: ctc.word_scores(body, spans), pause=pause)
         return True
 
-    def update(self, words: Sequence[Heard], ctc: Callable[[], Sequence[float]], *, pause: bool = False) -> None:
-        """Take the words of a new hypothesis that begins with the committed tokens.
+    def update(self, words: Sequence[TokenWord], ctc: Callable[[], Sequence[float]], *, pause: bool = False) -> None:
+        """Take in the words of a new hypothesis that begins with the committed tokens.
 
         Args:
-            ctc: gives the mean log-probability of each word's tokens by the CTC head. Called once at most, and only
-                if a word would be committed were that head certain of it.
-            pause: it is the final of all that was said so far.
+            words: all words of the hypothesis.
+            ctc: gives for each word the mean log-probability of its tokens by the CTC head. It is called at most once,
+                and only if a word would be committed were that head certain of it.
+            pause: whether the hypothesis is a final decoded in a pause.
         """
         rule, agreed, scores = self._rule, len(self.words), None
         self._newest = alike = [words, *self._newest][:MOST]
@@ -130,15 +144,16 @@ class Stability:
             self.tokens = (*before, *words[agreed - 1].tokens)
 
     def retracted(self, final_words: Sequence[str]) -> int:
-        """Committed words that ``final_words`` lacks (those outside the longest matching blocks of the two)."""
+        """How many committed words ``final_words`` lacks: those outside the longest matching blocks of the two."""
         matcher = SequenceMatcher(None, self.words, [bare(word) for word in final_words], autojunk=False)
         return len(self.words) - sum(block.size for block in matcher.get_matching_blocks())
 
 
-def _agrees(hypothesis: Sequence[Heard], *, index: int, words: Sequence[Heard]) -> bool:
+def _agrees(hypothesis: Sequence[TokenWord], *, index: int, words: Sequence[TokenWord]) -> bool:
     """Whether ``hypothesis`` has the same word at ``index``."""
     return index < len(hypothesis) and hypothesis[index].tokens == words[index].tokens
 
 
 def _log(probability: float) -> float:
+    """The natural logarithm; -inf for 0."""
     return log(probability) if probability > 0 else -inf

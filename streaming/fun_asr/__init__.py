@@ -1,1 +1,0 @@
-"""The second family, Fun-ASR-Nano: its front end, its conversation and how its whole clips are heard."""
