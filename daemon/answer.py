@@ -21,8 +21,13 @@ class SlowReader(Exception):
     """The client does not take its answer (send_timeout_seconds)."""
 
 
+class BrokenOff(Exception):
+    """An answer that has begun cannot go on; the message says why."""
+
+
 class Answering:
-    """An ASGI endpoint that ``answer`` answers. What it refuses is counted and told; who has gone is told nothing."""
+    """An ASGI endpoint whose requests ``answer`` answers. A refusal is counted and told to the client; a client that
+    has gone is told nothing."""
 
     def __init__(self, hub: Hub, answer: Callable[[Hub, Scope, Receive, Send], Awaitable[None]]) -> None:
         self._hub, self._answer = hub, answer
@@ -33,29 +38,31 @@ class Answering:
             await self._answer(self._hub, scope, receive, send)
         except ClientDisconnect:
             log.info("%r: the client left during the request", scope["path"])
-        except SlowReader:  # uvicorn drops a connection whose answer is incomplete
+        except SlowReader:  # An answer that ends early closes its connection.
             log.info("%r: the client does not read its answer (send_timeout_seconds)", scope["path"])
+        except BrokenOff as broken:
+            log.info("%r: an answer was broken off: %s", scope["path"], broken)
         except Refused as refused:
             self._hub.metrics.denials.labels(refused.code).inc()
             await refuse(scope, send, refused)
 
 
 @asynccontextmanager
-async def in_time(seconds: float) -> AsyncGenerator[None]:
-    """The block sends a part of an answer.
+async def in_time(hub: Hub) -> AsyncGenerator[None]:
+    """Run a block that sends a part of an answer, for as long as :meth:`daemon.hub.Hub.in_time` allows.
 
     Raises:
         SlowReader: that takes longer.
     """
     try:
-        async with asyncio.timeout(seconds):
+        async with hub.in_time():
             yield
     except TimeoutError:
         raise SlowReader from None
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Run ``work``; cancel it when the client leaves."""
+    """Run ``work``, and cancel it when the client leaves."""
 
     async def gone() -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -75,5 +82,5 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None
 
 
 def json(body: object, status: int = 200) -> Response:
-    """``body`` as JSON."""
+    """An answer whose body is ``body`` as JSON."""
     return Response(msgspec.json.encode(body), status, media_type="application/json")

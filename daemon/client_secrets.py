@@ -14,23 +14,31 @@ from typing import Any, Final
 from daemon.refusal import Refused
 
 MOST: Final = 1000
+"""Secrets that are good at the same time. Each that is asked for is compared with all of them."""
 PREFIX: Final = "ek_"
-"""What OpenAI's clients tell such a key by."""
+"""The prefix by which OpenAI's clients know such a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a secret opens: a session that begins with ``session``. ``expires_at``: Unix time."""
+    """What a secret opens: a session that begins as ``session`` says.
+
+    It expires when either clock says so: somebody may set the wall clock back, and the monotonic one stands still while
+    the machine sleeps.
+    """
 
     session: Any
     expires_at: float
+    """When the secret expires, in Unix time, which the client is told."""
+    ends_at: float
+    """The same by ``time.monotonic()``."""
 
 
 class ClientSecrets:
-    """All that are good now."""
+    """All secrets that have not expired."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
+    def __init__(self, wall: Callable[[], float] = time.time, clock: Callable[[], float] = time.monotonic) -> None:
+        self._wall, self._clock = wall, clock
         self._grants: dict[bytes, Grant] = {}
 
     def issue(self, session: Any, seconds: int) -> tuple[str, Grant]:
@@ -41,16 +49,17 @@ class ClientSecrets:
         """
         self._forget()
         if len(self._grants) >= MOST:
-            soonest = min(grant.expires_at for grant in self._grants.values())
+            soonest = min(grant.ends_at for grant in self._grants.values())
             wait = max(1, int(soonest - self._clock()))
             raise Refused(429, "client_secrets", f"{MOST} client secrets are good already", retry_after=wait)
         value = PREFIX + secrets.token_urlsafe(32)
-        grant = Grant(session, self._clock() + seconds)
+        grant = Grant(session, self._wall() + seconds, self._clock() + seconds)
         self._grants[digest(value)] = grant
         return value, grant
 
     def find(self, keys: Iterable[str]) -> Grant | None:
-        """What one of ``keys`` opens. Every pair is compared: the time taken tells nothing of a secret."""
+        """The grant of the first of ``keys`` that is a secret; None where none is. Every pair is compared, so that the
+        time taken tells nothing of a secret."""
         digests = [digest(key) for key in keys if key.startswith(PREFIX)]
         if not digests:
             return None
@@ -61,10 +70,13 @@ class ClientSecrets:
         return right[0] if right else None
 
     def _forget(self) -> None:
-        now = self._clock()
-        self._grants = {known: grant for known, grant in self._grants.items() if grant.expires_at > now}
+        wall, now = self._wall(), self._clock()
+        self._grants = {
+            known: grant for known, grant in self._grants.items() if grant.expires_at > wall and grant.ends_at > now
+        }
 
 
 def digest(key: str) -> bytes:
-    """Of a key. All have one length, so the time that a comparison takes tells nothing of it."""
+    """A digest of a key. All digests have one length, so that the time which a comparison takes tells nothing of the
+    key."""
     return sha256(key.encode("utf-8", "surrogateescape")).digest()

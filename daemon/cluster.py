@@ -34,11 +34,11 @@ APP: Final = "hearsay"
 _BOARD: Final = "hearsay-board"
 _ROOMS: Final = Path(__file__).resolve().parent.parent
 _TELL_SECONDS: Final = 1.0
-"""Between two reports of a replica."""
+"""Seconds between two reports of a replica."""
 _STALE_SECONDS: Final = 10.0
-"""A replica that reported nothing for so long is gone."""
+"""A replica that has not reported for so many seconds is gone: ten reports are missing then."""
 _OTHERS: Final = 64
-"""Requests of a replica at the same time that hold no slot."""
+"""Requests of a replica at the same time that hold no slot, such as those for its metrics."""
 
 
 class NoRay(RuntimeError):
@@ -47,7 +47,7 @@ class NoRay(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How many replicas, at least and at most; the CPUs that each reserves; how long too many are kept."""
+    """How many replicas there are at least and at most, how many CPUs each reserves, and how long too many are kept."""
 
     least: int
     most: int
@@ -65,7 +65,8 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a replica tells the others. ``headroom``: sessions to be heard; ``text``: its own /metrics."""
+    """What a replica tells the others: ``headroom``, the sessions that it can still hear, and ``text``, its own
+    /metrics."""
 
     ready: bool
     speaking: bool
@@ -74,13 +75,13 @@ class Report:
 
 
 class Board:
-    """Where replicas leave their reports, and read those of all. An actor of Ray."""
+    """The place where replicas leave their reports, and read those of all: an actor of Ray."""
 
     def __init__(self) -> None:
         self._told: dict[str, tuple[float, Report]] = {}
 
     def exchange(self, name: str, report: Report) -> dict[str, Report]:
-        """Leave a report; all that are fresh, by replica."""
+        """Leave a report, and return those of all replicas that are not stale."""
         now = time.monotonic()
         self._told[name] = (now, report)
         self._told = {one: kept for one, kept in self._told.items() if now - kept[0] < _STALE_SECONDS}
@@ -94,7 +95,7 @@ class Merged(Collector):
         self._texts = texts
 
     def collect(self) -> list[Metric]:
-        """Families of the same name become one."""
+        """The families of all replicas, those of the same name joined."""
         families: dict[str, Metric] = {}
         for name, text in self._texts.items():
             for family in text_string_to_metric_families(text):
@@ -104,17 +105,18 @@ class Merged(Collector):
         return list(families.values())
 
     def text(self) -> bytes:
-        """Prometheus' text format."""
+        """The metrics in Prometheus' text format."""
         registry = CollectorRegistry()
         registry.register(self)
         return generate_latest(registry)
 
 
 class Replica:
-    """One daemon without its sockets: what Ray calls. Made on the event loop that its sessions run on."""
+    """One daemon without its sockets, which Ray calls. It is made on the event loop that its sessions run on."""
 
     def __init__(self, settings: Settings) -> None:
         self.hub: Final = Hub(settings)
+        self.hub.jobs.taken_here = False
         self._loop = asyncio.get_running_loop()
         self._tasks = set[asyncio.Task[None]]()
         self._all: dict[str, Report] = {}
@@ -125,7 +127,7 @@ class Replica:
         _when_leaving(lambda: self._loop.call_soon_threadsafe(self._begin, self._drain()))
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
-        """The daemon's application, which answers for all replicas where it is asked how they are."""
+        """The daemon's application. Asked how it is, it answers for all replicas."""
         self._begin(self._report())
         return _held(
             create_app(self.hub.settings, self.hub, {paths.READYZ: self._readyz, paths.METRICS: self._metrics}),
@@ -133,7 +135,7 @@ class Replica:
         )
 
     async def check_health(self) -> None:
-        """Ray starts another replica where this raises.
+        """Raise where Ray is to start another replica in place of this one.
 
         Raises:
             RuntimeError: the models cannot be loaded, or a call to them hangs.
@@ -144,11 +146,11 @@ class Replica:
             raise RuntimeError("a call to the model hangs")
 
     def record_routing_stats(self) -> dict[str, Any]:
-        """For the router: places."""
+        """The free places, for the router."""
         return {"headroom": self._headroom}
 
     def record_autoscaling_stats(self) -> dict[str, float]:
-        """For the autoscaler: sessions heard and places."""
+        """The sessions that are heard and the places for them, for the autoscaler."""
         return {"live": float(self.hub.listeners.taken), "headroom": float(self._headroom)}
 
     @property
@@ -165,19 +167,20 @@ class Replica:
         task.add_done_callback(self._tasks.discard)
 
     async def _report(self) -> None:
-        """Tell the others, again and again."""
+        """Report to the others, again and again."""
         while True:
             hub = self.hub
             speaking = hub.models is not None and hub.models.speaking is not None
             mine = Report(self._ready, speaking, self._headroom, hub.metrics.text().decode())
             try:
                 self._all = await self._board.exchange.remote(self._name, mine)
-            except Exception:  # of Ray, in many shapes: the board is away and comes again
+            except Exception:  # Ray raises many kinds of errors where the board is away; it comes again.
                 self._all = {self._name: mine}
             await asyncio.sleep(_TELL_SECONDS)
 
     async def _drain(self) -> None:
-        """As the daemon drains: no new work; what is left at the deadline is worked off and sent away."""
+        """Drain as a daemon does: no new work is taken, and what is left at the deadline is worked off and sent
+        away."""
         hub = self.hub
         hub.drain()
         deadline = time.monotonic() + hub.settings.drain_seconds
@@ -219,7 +222,7 @@ def _held(app: ASGIApp, settings: Settings) -> ASGIApp:
         async def taken() -> Message:
             try:
                 message = await receive()
-            except Exception:  # of Ray, in many shapes
+            except Exception:  # Ray raises many kinds of errors.
                 return {
                     "type": "websocket.disconnect" if scope["type"] == "websocket" else "http.disconnect",
                     "code": 1006,
@@ -251,11 +254,12 @@ def deploy(settings: Settings, plan: Plan, ready: Callable[[str], None]) -> None
     """
     for name, why in (
         ("wyoming_port", "Ray Serve passes on HTTP alone"),
+        ("audiosocket_port", "Ray Serve passes on HTTP alone"),
         ("tls_certificate", "end TLS before Ray's proxies"),
     ):
         if getattr(settings, name):
             raise ConfigError(f"{name}: not in a cluster; {why}")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else Ray tells its makers
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Without this Ray reports its use to its makers.
     try:
         ray: Any = importlib.import_module("ray")
         serve: Any = importlib.import_module("ray.serve")
@@ -294,13 +298,13 @@ def deploy(settings: Settings, plan: Plan, ready: Callable[[str], None]) -> None
             serve.run(deployment.bind(replace(settings, threads=threads)), name=APP, route_prefix="/")
         except RuntimeError as error:
             raise NoRay(f"the replicas do not start: {error}") from None
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray has set one that exits at once
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray has set a handler that exits at once.
         ready(f"http://{settings.host}:{settings.port}")
         with suppress(KeyboardInterrupt):
             while True:
                 time.sleep(3600)
-        with suppress(KeyboardInterrupt):  # a second signal ends at once
-            serve.delete(APP, _blocking=False)  # replicas drain, and proxies pass on what they still say
+        with suppress(KeyboardInterrupt):  # A second signal ends at once.
+            serve.delete(APP, _blocking=False)  # Replicas drain, and proxies pass on what they still say.
             while APP in serve.status().applications:
                 time.sleep(0.5)
         serve.shutdown()

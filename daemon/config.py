@@ -19,7 +19,6 @@ from typing import Any, cast, get_type_hints
 import msgspec
 
 from engines import DEVICES
-from engines.store import DEFAULTS
 
 ENVIRONMENT_PREFIX = "HEARSAY_"
 
@@ -28,7 +27,12 @@ log = logging.getLogger("hearsay.config")
 Value = str | int | float | bool | tuple[str, ...]
 
 _KEY = re.compile(r"[A-Za-z0-9._~+-]{8,256}")
-_NO_BOUNDS = ("port", "wyoming_port", "threads")
+_ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://([a-z0-9._-]+|\[[0-9a-f:]+\]|\*)(?::([0-9]{1,5}))?")
+"""An origin as browsers write one (https://html.spec.whatwg.org/#ascii-serialisation-of-an-origin), or a scheme's."""
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+DOORS = ("deepgram", "openai", "elevenlabs", "whisper", "vosk", "twilio", "page")
+"""Protocols that a daemon may leave out (``daemon/paths.py``)."""
+_NO_BOUNDS = ("port", "wyoming_port", "audiosocket_port", "threads", "pauses")
 """Settings whose numbers bound nothing."""
 _MISTYPED = 0.75
 """How like a setting's name a variable's must be to be taken for it; 1: the same."""
@@ -60,15 +64,29 @@ class Settings:
         0, "TCP port of the Wyoming protocol (Home Assistant) on `host`; 0: none. It knows no key, so beyond loopback "
         "it needs `insecure`.", low=0, high=65535,
     )  # fmt: skip
+    audiosocket_port: int = _setting(
+        0, "TCP port of Asterisk's AudioSocket on `host`, without a key like Wyoming's; 0: none.",
+        low=0, high=65535,
+    )  # fmt: skip
+    doors: tuple[str, ...] = _setting(DOORS, "Protocols that are spoken on `port`; the paths of others are 404.")
     asr_model: str = _setting(
-        DEFAULTS["asr"], "Hearing model: a name on the search path HEARSAY_MODELS, or a directory."
-    )
+        "auto", "Hearing model: a name (`hearsay models list`) or a directory; `auto`: the best that was pulled and "
+        "that this machine keeps live, else pocket-asr-en."
+    )  # fmt: skip
     aligner: str = _setting(
         "none", "Qwen3-ForcedAligner that tells the word times of finals: a name or a directory; `none`: the hearing "
         "model's own."
     )  # fmt: skip
     tts_model: str = _setting(
-        "auto", "Speaking model: a name or a directory; `auto`: pocket-tts-en where it is installed; `none`: hear only."
+        "auto", "Speaking model: a name or a directory; `auto`: as for `asr_model`, else pocket-tts-en where it is "
+        "installed; `none`: hear only."
+    )  # fmt: skip
+    lexicon: str = _setting(
+        "", "File of your own pronunciations, a word and its IPA or respelling a line (`docs/speaking.md`), for "
+        "speaking models that read sounds."
+    )  # fmt: skip
+    pauses: float = _setting(
+        1.0, "Multiplies the pauses of what is spoken where a request does not (`docs/speaking.md`).", low=0, high=4
     )
     threads: int = _setting(
         0,
@@ -102,20 +120,20 @@ class Settings:
         (), "Names accepted in the Host header beside localhost, the `host` setting and IP addresses; `*` accepts all."
     )
     allowed_origins: tuple[str, ...] = _setting(
-        (), "Web origins (`https://example.org`) whose pages may call; compared exactly. Callers that send no Origin "
-        "are not browsers and pass."
+        (), "Web origins (`https://example.org`, compared exactly; `moz-extension://*`: all of a scheme but http and "
+        "https) whose pages may call. Callers without Origin pass."
     )  # fmt: skip
     tls_certificate: str = _setting("", "PEM file of the certificate chain; with `tls_key` the daemon speaks TLS.")
     tls_key: str = _setting("", "PEM file of the certificate's private key.")
     llm_url: str = _setting(
-        "", "Base URL of the chat endpoint that answers in conversations of `/v1/realtime`, as OpenAI's SDKs take it: "
-        "`http://127.0.0.1:8080/v1` for llama.cpp's server. Empty: none."
+        "", "Base URL of the chat endpoint that answers in conversations of `/v1/realtime`, e.g. "
+        "`http://127.0.0.1:8080/v1`. Empty: none."
     )  # fmt: skip
     llm_model: str = _setting("", "Name of the model asked for there. Empty: the one that the client names.")
-    llm_key: str = _setting("", "Key sent there. A flag shows in the process list; prefer the environment or the file.")
+    llm_key: str = _setting("", "Key sent there. Like `api_key` it is better given in the environment or the file.")
     strict: bool = _setting(
-        False, "Refuse what is otherwise answered with a warning: `instructions` for a model that follows none, and "
-        "names of other servers' models and voices."
+        False, "Refuse what is otherwise answered with a warning: unknown fields, `instructions` for a model that "
+        "follows none, names of other servers' models and voices."
     )  # fmt: skip
     max_unheard_seconds: float = _setting(
         300.0, "Audio of one stream that arrived but is not heard yet, and at most 64 000 bytes for each second of it. "
@@ -142,6 +160,10 @@ class Settings:
     fetch_urls: str = _setting(
         "none", "Recordings that `POST /v1/listen` may fetch where a client sends `{\"url\": …}`: `none`; `public`: by "
         "http and https from public addresses; `any`: from private ones too.", choices=("none", "public", "any"),
+    )  # fmt: skip
+    callbacks: str = _setting(
+        "none", "Addresses that a job may be told to (`callback`): `none`; `public`; `any`: private ones too.",
+        choices=("none", "public", "any"),
     )  # fmt: skip
     max_text_characters: int = _setting(
         4096, "Text of one request to `/v1/audio/speech` or `POST /v1/speak`. Beyond: 400.", low=1, high=65536
@@ -177,11 +199,11 @@ class Settings:
                 raise ConfigError(
                     "api_key: a key is 8 to 256 of A-Z a-z 0-9 . _ ~ + - (what fits every header it travels in)"
                 )
+        for door in self.doors:
+            if door not in DOORS:
+                raise ConfigError(f"doors: {door!r} is none of {', '.join(DOORS)}")
         for origin in self.allowed_origins:
-            if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s]+", origin):
-                raise ConfigError(
-                    f"allowed_origins: {origin!r} is not scheme://host or scheme://host:port, lower case, no path"
-                )
+            _check_origin(origin)
         if self.llm_url and not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", self.llm_url):
             raise ConfigError(f"llm_url: {self.llm_url!r} is not http://host:port/path or https://host/path")
         if not (self.llm_key.isascii() and self.llm_key.isprintable()):
@@ -193,18 +215,23 @@ class Settings:
                 f"host: {self.host} is reachable from other machines and no api_key is set. "
                 f"Set {ENVIRONMENT_PREFIX}API_KEY, or say --insecure if anyone there may listen in"
             )
-        if self.wyoming_port and self.wyoming_port == self.port:
-            raise ConfigError(f"wyoming_port: {self.wyoming_port} is the port of everything else")
-        if self.wyoming_port and not self.loopback and not self.insecure:
-            raise ConfigError(
-                f"wyoming_port: {self.host} is reachable from other machines, and the Wyoming protocol knows no key. "
-                "Say --insecure if anyone there may listen in"
-            )
+        taken = [self.port]
+        for name, port in (("wyoming_port", self.wyoming_port), ("audiosocket_port", self.audiosocket_port)):
+            if port and port in taken:
+                raise ConfigError(f"{name}: {port} is the port of something else")
+            if port and not self.loopback and not self.insecure:
+                raise ConfigError(
+                    f"{name}: {self.host} is reachable from other machines, and no key is asked for on it. "
+                    "Say --insecure if anyone there may listen in"
+                )
+            taken.append(port)
+        if self.audiosocket_port and not self.llm_url:
+            raise ConfigError("audiosocket_port: callers are answered by way of a chat endpoint: set llm_url")
 
     @property
-    def wyoming_connections(self) -> int:
-        """Open connections to `wyoming_port`."""
-        return self.sessions + self.speakers + 16 if self.wyoming_port else 0
+    def beside_connections(self) -> int:
+        """Open connections to each port beside `port`."""
+        return self.sessions + self.speakers + 16
 
     @property
     def loopback(self) -> bool:
@@ -247,7 +274,8 @@ def load(
             continue
         if name in TYPES and variable.isupper():
             values[name] = _value(name, text, f"{variable}: ")
-        elif near := get_close_matches(name, TYPES, 1, _MISTYPED):  # others belong to clients, or to Kubernetes
+        # Other variables belong to clients or to Kubernetes.
+        elif near := get_close_matches(name, TYPES, 1, _MISTYPED):
             log.warning("%s is no setting, %s%s is one", variable, ENVIRONMENT_PREFIX, near[0].upper())
     for name, value in (flags or {}).items():
         if value is not None and value != () and value != []:
@@ -274,6 +302,8 @@ def table(*, bounds: bool) -> str:
 def _shown(value: Value) -> str:
     if value == "" or value == ():
         return ""
+    if isinstance(value, tuple):
+        return f"`{','.join(value)}`"
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
@@ -301,6 +331,22 @@ def _check(name: str, value: object, metadata: Mapping[str, Any]) -> None:
         raise ConfigError(f"{name}: {value} lies outside {low}…{high}")
     if choices and value not in choices:
         raise ConfigError(f"{name}: {value!r} is none of {', '.join(choices)}")
+
+
+def _check_origin(origin: str) -> None:
+    """Refuse what no browser sends: such an origin would be allowed and match nothing."""
+    match = _ORIGIN.fullmatch(origin)
+    if match is None:
+        raise ConfigError(
+            f"allowed_origins: {origin!r} is not scheme://host or scheme://host:port, lower case, no path"
+        )
+    scheme, host, port = match.groups()
+    if host == "*" and (scheme in _DEFAULT_PORTS or port is not None):
+        raise ConfigError(
+            f"allowed_origins: {origin!r}: a * stands for every page of a scheme other than http and https, alone"
+        )
+    if port is not None and port == _DEFAULT_PORTS.get(scheme):
+        raise ConfigError(f"allowed_origins: {origin!r}: browsers leave :{port} out, as it is that of {scheme}")
 
 
 TYPES: Mapping[str, Any] = get_type_hints(Settings)

@@ -15,14 +15,18 @@ import uuid
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Coroutine
+from contextlib import AsyncExitStack
 from enum import Enum
 from typing import Any, ClassVar, Final, NamedTuple, get_args
 
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
+from audio.pcm import FormatError
 from daemon.hub import Hub
 from daemon.messages import Error, decoded, encode
+from daemon.refusal import Refused
+from engines.sessions import OptionError
 
 _CLOSE_SECONDS: Final = 5.0
 """How long a close frame may wait for a client that does not read."""
@@ -30,8 +34,14 @@ _CLOSE_SECONDS: Final = 5.0
 _BACKLOG_BYTES: Final = 1 << 16
 """Sound that may wait before the speaker is held back: more than its largest group needs to be made."""
 
-_TURN_SECONDS: Final = 0.005
-"""How long one stream's messages are taken before the others have their turn."""
+_MOST_TOLD: Final = 500
+"""Characters of the reason that is given for a message which is not understood."""
+
+_TURN_SECONDS: Final = 0.0005
+"""Seconds for which one stream's messages are taken before other streams have their turn."""
+_SHARE: Final = 0.1
+"""The share of the event loop's time that a stream has without waiting for its turn. Audio at the pace of speech takes
+a hundredth."""
 
 log: Final = logging.getLogger("hearsay.stream")
 
@@ -41,10 +51,18 @@ class _Kind(Enum):
     INTERIM = "interim"
     SOUND = "sound"
     SPOKEN = "spoken"
-    """Sound within a text message."""
+    """The mark of sound within a text message."""
 
 
 _SOUNDS: Final = (_Kind.SOUND, _Kind.SPOKEN)
+
+
+class _Waiting(NamedTuple):
+    """A message that waits to be sent. ``counts`` is the number of its bytes that the outbox's bound counts."""
+
+    message: bytes
+    kind: _Kind
+    counts: int
 
 
 class Outbox:
@@ -52,50 +70,62 @@ class Outbox:
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
-        self._messages: deque[tuple[bytes, _Kind]] = deque()
+        self._messages: deque[_Waiting] = deque()
         self._wake, self._taken = asyncio.Event(), asyncio.Event()
         self._closed = False
-        self.size = 0
-        """Bytes waiting."""
+        self.size = self._counted = 0
+        """The bytes that wait, and those of them that the bound counts."""
         self.coalesced = 0
-        """Interims that a newer message replaced."""
+        """The number of interims that a newer message replaced."""
         self.overflow = asyncio.Event()
-        """Set for good when the bound was reached; what was put then is lost, so the stream must end."""
+        """Set for good when the bound is reached. Messages are lost from then on, so the stream must end."""
 
-    def put(self, message: bytes, *, revises: bool = False, revisable: bool = False) -> None:
+    def put(self, message: bytes, *, revises: bool = False, revisable: bool = False, owed: bool = False) -> None:
         """Add a message.
 
         Args:
             message: JSON text in UTF-8.
             revises: it supersedes the waiting interim just before it, if there is one.
             revisable: it is an interim itself.
+            owed: it tells once more, and whole, what was told bit by bit. Such messages come together and may be larger
+                than the bound, also for a client that reads all the while, so the bound does not count them. Whoever
+                puts them waits for :meth:`room` before there can be more of them.
         """
-        if revises and self._messages and self._messages[-1][1] is _Kind.INTERIM:
-            self.size -= len(self._messages.pop()[0])
+        if revises and self._messages and self._messages[-1].kind is _Kind.INTERIM:
+            self._forget(self._messages.pop())
             self.coalesced += 1
-        self._add(message, _Kind.INTERIM if revisable else _Kind.TEXT)
+        self._add(message, _Kind.INTERIM if revisable else _Kind.TEXT, owed=owed)
 
     def put_sound(self, data: bytes, *, text: bool = False) -> None:
-        """Add a message of sound: a binary one, or JSON text that holds some."""
+        """Add a message of sound: a binary one, or JSON text that holds sound."""
         self._add(data, _Kind.SPOKEN if text else _Kind.SOUND)
 
-    def _add(self, message: bytes, kind: _Kind) -> None:
-        # The next one to go does not count: it may be as large as the bound, or larger than a very low one.
-        if self._messages and self.size - len(self._messages[0][0]) + len(message) > self._limit:
+    def _add(self, message: bytes, kind: _Kind, *, owed: bool = False) -> None:
+        counts = 0 if owed else len(message)
+        # The message that is sent next does not count: it may be as large as the bound, or larger than a very low
+        # bound.
+        if counts and self._messages and self._counted - self._messages[0].counts + counts > self._limit:
             self.overflow.set()
             return
-        self._messages.append((message, kind))
+        self._messages.append(_Waiting(message, kind, counts))
         self.size += len(message)
+        self._counted += counts
         self._wake.set()
+
+    def _forget(self, entry: _Waiting) -> None:
+        self.size -= len(entry.message)
+        self._counted -= entry.counts
 
     def forget_sound(self) -> None:
         """Take back the messages of sound that wait; the others keep their order."""
-        self._messages = deque(entry for entry in self._messages if entry[1] not in _SOUNDS)
-        self.size = sum(len(message) for message, _ in self._messages)
+        for entry in self._messages:
+            if entry.kind in _SOUNDS:
+                self._forget(entry)
+        self._messages = deque(entry for entry in self._messages if entry.kind not in _SOUNDS)
         self._taken.set()
 
     async def room(self, size: int, beside: int = _BACKLOG_BYTES) -> None:
-        """Wait until ``size`` bytes may be put. For one who has much of it and wants no overflow.
+        """Wait until ``size`` bytes may be put: for a writer that has much to say and must not cause an overflow.
 
         Args:
             beside: bytes that may wait before them, where they are no sound.
@@ -105,31 +135,31 @@ class Outbox:
             await self._taken.wait()
 
     async def emptied(self) -> None:
-        """Wait until everything is taken."""
+        """Wait until every message is taken."""
         while self._messages:
             self._taken.clear()
             await self._taken.wait()
 
     def close(self) -> None:
-        """Nothing more will be put."""
+        """Say that nothing more will be put."""
         self._closed = True
         self._wake.set()
 
     async def get(self) -> str | bytes | None:
-        """The next message, as soon as there is one; None once closed and empty."""
+        """The next message, as soon as there is one; None once the outbox is closed and empty."""
         while not self._messages:
             if self._closed:
                 return None
             self._wake.clear()
             await self._wake.wait()
-        message, kind = self._messages.popleft()
-        self.size -= len(message)
+        entry = self._messages.popleft()
+        self._forget(entry)
         self._taken.set()
-        return message if kind is _Kind.SOUND else message.decode()
+        return entry.message if entry.kind is _Kind.SOUND else entry.message.decode()
 
 
 class Ending(NamedTuple):
-    """How a stream ends. ``variant`` and ``reason`` go into an Error, unless ``code`` is a good one."""
+    """The way a stream ends: the close code, and what an Error says before it where that code is not a good one."""
 
     code: int
     variant: str = ""
@@ -140,7 +170,7 @@ _SLOW: Final = Ending(1013, reason="the client does not read (max_outbound_bytes
 
 
 class Duplex(ABC):
-    """A connection. Subclasses say what the messages mean and do the work."""
+    """A WebSocket. Subclasses say what its messages mean, and do the work."""
 
     def __init__(self, hub: Hub, receive: Receive, send: Send) -> None:
         self._hub, self._settings, self._metrics = hub, hub.settings, hub.metrics
@@ -150,25 +180,44 @@ class Duplex(ABC):
         self._alive_at = time.monotonic()
         self._ending: Ending | None = None
         """Set once the stream is to end in good order."""
+        self._held = AsyncExitStack()
+        """What is given back when the connection is over."""
+        self._is_open = not self._opens_late
+        self._settled = asyncio.Event()
+        """The stream is open, or never will be."""
+        if self._is_open:
+            self._settled.set()
 
     # ---------------------------------------------------------------------------------- what a protocol fills in
 
     _commands: ClassVar["msgspec.json.Decoder[Any]"]
-    """Of text messages."""
+    """The decoder of text messages."""
     _nothing_came = "no audio and no KeepAlive"
-    """What a stream lacked that has been idle for too long."""
+    """What has not come from a stream that was idle for too long."""
+    _opens_late: ClassVar[bool] = False
+    """Whether the client's first messages say how it is to be served: :meth:`_open` takes them."""
+
+    async def _open(self, message: Message) -> bool:
+        """Open what the stream works with, as ``message`` asks; returns whether it is open. The message is then taken
+        as any other is. What is opened goes into ``_held``. Streams that set ``_opens_late`` define this.
+
+        Raises:
+            Refused, OptionError, FormatError, msgspec.MsgspecError, UnicodeDecodeError: it cannot be served so.
+        """
+        raise NotImplementedError  # The others are open from the start, so nobody calls this.
 
     @abstractmethod
     def _take_bytes(self, data: bytes) -> None:
-        """A binary message came."""
+        """Take a binary message."""
 
     @abstractmethod
     async def _follow(self, command: Any) -> None:
-        """A text message came that :attr:`_commands` knows. The next is read when this is done."""
+        """Take a text message that :attr:`_commands` understands. The next message is read when this is done."""
 
     @abstractmethod
     def _misunderstood(self, reason: str, text: str) -> None:
-        """One came that it does not know. The stream goes on, but such text does not keep it from being idle."""
+        """Take a text message that is not understood. The stream goes on, but such a message does not keep it from
+        being idle."""
 
     @abstractmethod
     async def _work(self) -> None:
@@ -179,31 +228,31 @@ class Duplex(ABC):
         """Let :meth:`_work` come to its end."""
 
     def _unfinished(self) -> str:
-        """What arrived and is not worked off, for people."""
+        """What has arrived and is not worked off, in words for people."""
         return "what was not answered"
 
     def _say_error(self, ending: Ending) -> None:
-        """Say why the stream ends, where that is not good."""
+        """Tell the client why the stream ends, where the reason is not good."""
         self._say(Error(ending.variant, ending.reason))
 
     def _last_words(self) -> None:
-        """Say what comes last, after an Error."""
+        """Send the messages that come last, after an Error."""
 
     @property
     def _waiting(self) -> float:
-        """Seconds of audio that wait to be heard."""
+        """The seconds of audio that wait to be heard."""
         return 0.0
 
     @property
     def _last_sign(self) -> float:
-        """``time.monotonic()`` from which the stream has been idle."""
+        """The ``time.monotonic()`` since which the stream has been idle."""
         return self._alive_at
 
     # --------------------------------------------------------------------------------------------------- the course
 
     async def run(self, subprotocol: str | None) -> None:
         """Serve the connection until it is closed."""
-        await self._receive()  # websocket.connect
+        await self._receive()  # The first message is websocket.connect.
         headers = [(b"dg-request-id", self._id.encode())]
         await self._send({"type": "websocket.accept", "subprotocol": subprotocol, "headers": headers})
         reading = asyncio.create_task(self._read())
@@ -216,7 +265,7 @@ class Duplex(ABC):
         try:
             with self._metrics.watch(lambda: self._waiting, lambda: self._outbox.size):
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            writing.cancel()  # nothing may follow the close
+            writing.cancel()  # Nothing may follow the close.
             if reading in done:
                 code = reading.result()
             elif writing in done:
@@ -233,49 +282,76 @@ class Duplex(ABC):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            # A client may close with any code above 3000: not a time series each.
+            await self._held.aclose()
+            # A client may close with any code above 3000, and not each of them is to become a time series.
             self._metrics.closes.labels(str(code) if code < 3000 else "other").inc()
             self._metrics.coalesced.inc(self._outbox.coalesced)
 
     async def _read(self) -> int:
-        """Take everything the client sends; the close code it left with."""
-        began = time.monotonic()
+        """Take everything that the client sends; returns the close code with which it left."""
+        used, at = 0.0, time.monotonic()
         while True:
-            if time.monotonic() - began > _TURN_SECONDS:  # where messages wait, receiving does not let others go first
-                await asyncio.sleep(0)
-                began = time.monotonic()
+            now = time.monotonic()
+            used, at = used + now - at, now
+            if used > _TURN_SECONDS:
+                await self._hub.floor.turn()
+                used, at = 0.0, time.monotonic()
             try:
                 message = await self._receive()
-            except Exception:  # a server in front of us that breaks raises instead of telling
+            # A server in front of the daemon that breaks raises an error instead of saying that the client left.
+            except Exception:
                 log.info("stream %s: receive failed", self._id, exc_info=True)
                 return 1006
+            now = time.monotonic()
+            used, at = max(0.0, used - _SHARE * (now - at)), now
             if message["type"] == "websocket.disconnect":
                 return int(message.get("code") or 1005)
+            if not self._settled.is_set():
+                await self._open_by(message)
+            if not self._is_open:
+                continue
             if (data := message.get("bytes")) is not None:
                 self._take_bytes(data)
             else:
                 await self._take_text(message["text"])
+
+    async def _open_by(self, message: Message) -> None:
+        try:
+            self._is_open = await self._open(message) and self._ending is None
+        except Refused as refused:
+            self._end(Ending(1008, refused.code, refused.message))
+        except OptionError as error:
+            self._end(Ending(1008, error.field, str(error)))
+        except (FormatError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            self._end(Ending(1008, "invalid_message", str(error)[:_MOST_TOLD]))
+        if self._is_open:
+            self._settled.set()
 
     async def _take_text(self, text: str) -> None:
         try:
             command = decoded(text, self._commands)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             known = ", ".join(kind.__struct_config__.tag for kind in get_args(self._commands.type))
-            self._misunderstood(f"text message not understood: {error}; known are {known}", text)
+            told = str(error)[:_MOST_TOLD]  # The reason may repeat the message, which may be long.
+            self._misunderstood(f"text message not understood: {told}; known are {known}", text)
             return
         self._alive_at = time.monotonic()
         await self._follow(command)
 
     def _end(self, ending: Ending) -> None:
-        """Wind up, then close. The first cause decides."""
+        """Wind the work up, then close. The first cause decides how."""
         if self._ending is None:
             self._ending = ending
-            self._wind_up(ending)
+            if self._is_open:
+                self._wind_up(ending)
+            self._settled.set()
 
     async def _work_to_the_end(self) -> None:
-        """Work, then leave the rest to the writer."""
+        """Do the work to its end; the writer sends the rest."""
+        await self._settled.wait()
         try:
-            await self._work_unless_cut()
+            if self._is_open:
+                await self._work_unless_cut()
         except Exception as error:
             log.exception("stream %s: the work failed", self._id)
             self._ending = Ending(1011, "Fault", f"the work failed: {type(error).__name__}")
@@ -295,15 +371,15 @@ class Duplex(ABC):
         self._outbox.put(encode(message), revises=revises, revisable=revisable)
 
     async def _write(self) -> Ending:
-        """Send what is said; how to close, once all of it is sent."""
+        """Send what is said; returns how to close once all of it is sent."""
         while (message := await self._outbox.get()) is not None:
             kind = "text" if isinstance(message, str) else "bytes"
             try:
-                async with asyncio.timeout(self._settings.send_timeout_seconds):
+                async with self._hub.in_time():
                     await self._send({"type": "websocket.send", kind: message})
             except TimeoutError:
                 return _SLOW
-            except OSError:  # the client has gone; the reader is told so as well
+            except OSError:  # The client has gone, of which the reader is told as well.
                 return Ending(1006)
         assert self._ending is not None
         return self._ending
@@ -313,18 +389,18 @@ class Duplex(ABC):
         close: Message = {"type": "websocket.close", "code": ending.code, "reason": reason}
         if ending.code != 1006:
             try:
-                async with asyncio.timeout(_CLOSE_SECONDS):
+                async with self._hub.in_time(_CLOSE_SECONDS):
                     await self._send(close)
-            except (TimeoutError, OSError):  # the server drops the connection once we return
+            except (TimeoutError, OSError):  # The server drops the connection once this returns.
                 pass
         return ending.code
 
     async def _watch(self) -> None:
-        """End the stream when it is idle or too long, or the daemon goes."""
+        """End the stream when it has been idle or has lasted too long, or when the daemon goes."""
         idle, most = self._settings.idle_seconds, self._settings.max_session_seconds
         over_at = time.monotonic() + most
         while self._ending is None:
-            now, idle_at = time.monotonic(), self._last_sign + idle
+            now, idle_at = time.monotonic(), (self._last_sign if self._is_open else self._alive_at) + idle
             if now >= over_at:
                 self._end(Ending(1008, "SessionLength", f"the stream is longer than {most:g} s (max_session_seconds)"))
             elif now >= idle_at:
@@ -340,7 +416,8 @@ class Duplex(ABC):
 
 
 async def done_unless_cut(hub: Hub, work: Coroutine[Any, Any, None]) -> bool:
-    """Do ``work``; False where it hung while the daemon goes, which cancels and counts it. Raises what it raises."""
+    """Do ``work``; returns False where it hung while the daemon goes, in which case it is cancelled and counted. Raises
+    what the work raises."""
     working, cut = asyncio.create_task(work), asyncio.create_task(hub.cut.wait())
     try:
         await asyncio.wait((working, cut), return_when=asyncio.FIRST_COMPLETED)
@@ -356,6 +433,7 @@ async def done_unless_cut(hub: Hub, work: Coroutine[Any, Any, None]) -> bool:
 
 
 def echoed(scope: Scope) -> str | None:
-    """The subprotocol to confirm: the public half of a pair that brought a key. Browsers fail without."""
+    """The subprotocol to confirm: the public half of a pair that brought a key. Browsers fail without a
+    confirmation."""
     public = ("token", "bearer", "realtime")
     return next((name for name in scope.get("subprotocols", []) if name.lower() in public), None)

@@ -8,9 +8,10 @@ import asyncio
 import hmac
 import ipaddress
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,8 +24,12 @@ from daemon.refusal import Refused, refuse
 
 _QUERY_KEYS: Final = frozenset({"api_key", "token"})
 """In any case of letters."""
+_MOST_NAME: Final = 64
+"""Characters of a parameter's name in the log."""
 _INSECURE_PREFIX: Final = "openai-insecure-api-key."
 _PREFLIGHT_SECONDS: Final = 600
+"""Seconds for which a browser keeps the answer to a preflight; Chromium keeps none for more than two hours."""
+_SLASHES: Final = re.compile("//+")
 
 log: Final = logging.getLogger("hearsay.gate")
 
@@ -39,10 +44,13 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through or refuse it."""
-        keys = _from_query(scope)  # first: a request that is refused is logged too
+        scope["path"] = (
+            _SLASHES.sub("/", scope["path"]).rstrip("/") or "/"
+        )  # Clients send this if their base URL ends with a slash.
+        scope, keys = _unlogged(scope)  # This comes first, since refused requests are logged too.
         headers = Headers(scope=scope)
         if "transfer-encoding" in headers and "content-length" in headers:
-            # Who stands between may have followed the other one, and sees other requests in these bytes than we do.
+            # A proxy may have used the other of the two headers, and so see other requests in these bytes.
             await refuse(
                 scope, send, Refused(400, "two_lengths", "Content-Length beside Transfer-Encoding", closes=True)
             )
@@ -53,6 +61,8 @@ class Gate:
             return
         send = self._counted(asked, send)
         try:
+            if asked.door and asked.door not in self._settings.doors:
+                raise Refused(404, "not_found", f"{scope['path']}: the door {asked.door!r} is shut here (doors)")
             self._check_host(headers)
             origin = self._check_origin(headers)
             if origin is not None and scope["type"] == "http":
@@ -66,15 +76,16 @@ class Gate:
             if not asked.needs_slot(scope):
                 await self._app(scope, receive, send)
                 return
-            async with self._hub.slot(asked):
+            async with self._hub.slot(asked, live=scope["type"] == "websocket"):
                 if scope["type"] == "websocket":
-                    await self._app(scope, receive, send)  # says itself that the daemon goes
+                    await self._app(scope, receive, send)  # The application itself tells that the daemon stops.
                 else:
                     await self._until_leaving(scope, receive, send)
         except Refused as refused:
             # Only from what stands here: what the protocols refuse, they answer themselves.
             self._hub.metrics.denials.labels(refused.code).inc()
-            log.info("refused %r: %s", scope["path"], refused.message)  # %r: a path may hold line ends
+            # A path may hold line ends, so it is written by %r.
+            log.info("refused %r: %s", scope["path"], refused.message)
             await refuse(scope, send, refused)
 
     async def _until_leaving(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,7 +126,7 @@ class Gate:
             await asyncio.wait((answering, ending), return_when=asyncio.FIRST_COMPLETED)
         finally:
             ending.cancel()
-            answering.cancel()  # does nothing to one that is done
+            answering.cancel()  # A task that is done is not changed by this.
             outcome = (await asyncio.gather(answering, ending, return_exceptions=True))[0]
         if isinstance(outcome, Exception):
             raise outcome
@@ -147,14 +158,17 @@ class Gate:
         if name in self._names:
             return True
         try:
-            ipaddress.ip_address(name)  # an address cannot be rebound
+            ipaddress.ip_address(name)  # An address cannot be bound to another by DNS.
         except ValueError:
             return False
         return True
 
     def _check_origin(self, headers: Headers) -> str | None:
         origin = headers.get("origin")
-        if origin is None or origin in self._settings.allowed_origins or self._is_own(origin, headers.get("host", "")):
+        if origin is None or self._is_own(origin, headers.get("host", "")):
+            return origin
+        every = origin.partition("://")[0] + "://*"  # The settings refuse this for http and https.
+        if not {origin, every}.isdisjoint(self._settings.allowed_origins):
             return origin
         raise Refused(403, "origin", f"Origin {origin!r} is not allowed (allowed_origins)", param="Origin")
 
@@ -190,20 +204,29 @@ def _name(host: str) -> str:
     return (host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]).lower()
 
 
-def _from_query(scope: Scope) -> list[str]:
-    """The keys in the query, which leave it and so never reach the log, allowed there or not."""
+def _unlogged(scope: Scope) -> tuple[Scope, list[str]]:
+    """A scope with the query as it was asked, without keys, and those keys, allowed there or not.
+
+    The server's own scope, which it logs, keeps the names of the parameters alone: a value may be a key, or a word that
+    somebody expects to be said (``keyterm``), and no log is the place for either.
+    """
     pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     keys = [value for name, value in pairs if name.lower() in _QUERY_KEYS]
+    inner = dict(scope)
     if keys:
         rest = [(name, value) for name, value in pairs if name.lower() not in _QUERY_KEYS]
-        scope["query_string"] = urlencode(rest).encode("latin-1")
-    return keys
+        inner["query_string"] = urlencode(rest).encode("latin-1")
+    names = dict.fromkeys(name for name, _ in pairs if name.lower() not in _QUERY_KEYS)
+    scope["query_string"] = "&".join(quote(name[:_MOST_NAME]) for name in names).encode("latin-1")
+    return inner, keys
 
 
 def _from_header(headers: Headers) -> Iterator[str]:
     scheme, _, key = headers.get("authorization", "").partition(" ")
     if scheme.lower() in ("bearer", "token"):
         yield key.strip()
+    if "xi-api-key" in headers:  # ElevenLabs' clients send this header.
+        yield headers["xi-api-key"].strip()
 
 
 def _from_subprotocols(scope: Scope) -> Iterator[str]:
@@ -224,7 +247,8 @@ def _from_subprotocols(scope: Scope) -> Iterator[str]:
 
 
 async def _preflight(origin: str, asked: str, send: Send) -> None:
-    """``asked``: the headers that the page's request will have; libraries add some of their own."""
+    """Answer a preflight. The headers that the page's request will have, ``asked``, are allowed as they are, since
+    libraries add some of their own."""
     headers = [
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-allow-methods", b"GET, POST, DELETE"),

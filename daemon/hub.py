@@ -8,11 +8,13 @@ a request reaches its protocol.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import cycle
 from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
@@ -21,9 +23,11 @@ from codec.options import SpeakOptions
 from codec.speaker import Speaker
 from daemon.client_secrets import ClientSecrets
 from daemon.config import Settings
+from daemon.ears import Ears
+from daemon.jobs import Jobs
 from daemon.loading import Loaded, Models, load_models
 from daemon.metrics import Metrics
-from daemon.parameters import OTHER_VOICES, VOICE_ALIASES, matches
+from daemon.names import is_voice_alias, taken_voice
 from daemon.paths import Endpoint, Kind
 from daemon.refusal import Refused
 from daemon.speaking import PlaybackClock
@@ -40,16 +44,55 @@ S = TypeVar("S", bound=Closable)
 
 _PATIENCE_SECONDS: Final = 0.25
 """How long a request waits for a slot."""
+_WARM_SECONDS: Final = 1.0
+"""How long the models may warm up before work is taken: a large one's first session has it a little slower then."""
+_LEAVING_SECONDS: Final = 3.0
+"""Once sessions are told to leave: how long one message, and what waits with it, may wait for a client to read."""
+_LAST_SECONDS: Final = 1.0
+"""And each message after that."""
 _MOST_WARNED: Final = 100
 _LOOK_SECONDS: Final = 0.05
 """How often it looks whether the machine has room."""
 
 
-class Slots:
-    """Rights to one session of a kind; ``setting`` names how many there are."""
+class Floor:
+    """Turns of those that keep the event loop busy: in each turn of the loop one of them goes on, however many there
+    are. What waits for nothing but its own next callback, as a final does some fifty times, so waits for one of them
+    and not for all."""
 
-    def __init__(self, capacity: int, setting: str) -> None:
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._calling = False
+
+    async def turn(self) -> None:
+        """Wait until it is one's turn, at least until everybody else was."""
+        mine = asyncio.get_running_loop().create_future()
+        self._waiting.append(mine)
+        self._call()
+        await mine
+
+    def _call(self) -> None:
+        if self._waiting and not self._calling:
+            self._calling = True
+            asyncio.get_running_loop().call_soon(self._next)
+
+    def _next(self) -> None:
+        self._calling = False
+        while self._waiting:
+            one = self._waiting.popleft()
+            if not one.done():  # A waiter may have been cancelled.
+                one.set_result(None)
+                break
+        self._call()
+
+
+class Slots:
+    """The slots for sessions of one kind. ``setting`` is the setting that tells how many there are, and ``full`` the
+    message if all are taken."""
+
+    def __init__(self, capacity: int, setting: str, full: str = "all {0} {1} are taken ({1})") -> None:
         self.capacity, self.setting = capacity, setting
+        self._full = full.format(capacity, setting)
         self.taken = 0
         """Slots taken now."""
         self._free = asyncio.Semaphore(capacity)
@@ -64,8 +107,7 @@ class Slots:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 await self._free.acquire()
         except TimeoutError:
-            everything = f"all {self.capacity} {self.setting} are taken ({self.setting})"
-            raise Refused(429, self.setting, everything, retry_after=5) from None
+            raise Refused(429, self.setting, self._full, retry_after=5) from None
         self.taken += 1
 
     def give_back(self) -> None:
@@ -92,27 +134,38 @@ class Hub:
         self.failure: Exception | None = None
         self.draining = False
         self.listeners, self.speakers = Slots(settings.sessions, "sessions"), Slots(settings.speakers, "speakers")
+        full = "all {} files at a time are being heard (half of sessions)"
+        self.files = Slots(max(1, settings.sessions // 2), "sessions", full)
+        """A file also holds one of these, so that uploads leave slots to live sessions."""
+        self.floor: Final = Floor()
+        self._sending: set[asyncio.Timeout] = set()
+        """Clocks of what is being sent."""
+        self._leave_at = float("inf")
+        """``time.monotonic()`` at which sessions were told to leave."""
         self.client_secrets: Final = ClientSecrets()
+        self.jobs: Final = Jobs()
         self.playback: Final = PlaybackClock()
         """What those who are spoken to have to play."""
         self.leave = asyncio.Event()
         """Set when the drain deadline passes: sessions work off what they have and close with 1012."""
         self.cut = asyncio.Event()
-        """Set when nothing moves after that: sessions end, and tell what is lost."""
+        """Set if nothing moves while the daemon stops: sessions then end and tell what is lost."""
         self.lost = 0
-        """Sessions that ended without all that had arrived."""
+        """How many sessions ended without having heard or spoken all that had arrived."""
         self.moved_at = time.monotonic()
         """``time.monotonic()`` at which a call of any session came back last."""
         self._loader, self._owns = loader, owns_models
         # Each session has at most one call and one close at the same time.
-        self._pool = ThreadPoolExecutor(2 * (settings.sessions + settings.speakers) + 1, "hearsay-worker")
-        self.feeding: Final = ThreadPoolExecutor(1, "hearsay-feeding")
-        """Where listeners are fed, which waits for no model."""
-        self.decoding: Final = ThreadPoolExecutor(2, "hearsay-decoding")
-        """Where those of containers are: one that takes FFmpeg long holds up none of raw audio."""
+        self._pool = ThreadPoolExecutor(2 * (settings.sessions + settings.speakers) + 2, "hearsay-worker")
+        self.ears: Final = Ears("hearsay-ears")
+        """Where streams of raw audio hear."""
+        self._decoding = [Ears(f"hearsay-decoding-{number}") for number in (1, 2)]
+        self.decoding: Final = cycle(self._decoding)
+        """Where those of containers do, in turn: one that takes FFmpeg long holds up none of raw audio."""
         self._loading: asyncio.Task[None] | None = None
+        self._warming: asyncio.Task[None] | None = None
         self._admitted = 0
-        """Sessions to be heard that were let in and have not ended."""
+        """Live sessions that were let in and have not ended."""
         self._warned: set[str] = set()
         """What the log has told of what clients ask for in vain."""
         self._live: WeakSet[SessionWorker[Any]] = WeakSet()
@@ -131,14 +184,31 @@ class Hub:
 
     async def _load(self) -> None:
         try:
-            self.models = await self.run(partial(self._loader, self.settings))
-        except Exception as error:  # told by whoever started the daemon, which then ends
+            models = await self.run(partial(self._loader, self.settings))
+        except Exception as error:  # The daemon's start tells of it and ends.
             self.failure = error
-        else:
-            self.metrics.ready.set(1)
-            self.metrics.headroom.set_function(lambda: self.headroom if self.models is not None else 0)
-            if self.models.speaking is not None:
-                self.metrics.watch_work(self.models.speaking.model)
+            return
+        self._warming = asyncio.create_task(self._warm(models))
+        await asyncio.wait((self._warming,), timeout=_WARM_SECONDS)
+        if self.failure is not None:
+            return
+        self.models = models
+        self.metrics.ready.set(1)
+        self.metrics.headroom.set_function(lambda: self.headroom if self.models is not None else 0)
+        if models.speaking is not None:
+            self.metrics.watch_work(models.speaking.model)
+
+    async def _warm(self, models: Models) -> None:
+        try:
+            await self.run(models.warm)
+        except Exception as error:
+            self.failure = error
+
+    async def warm(self) -> bool:
+        """Wait until the models are warm (True), or could not be, or were closed meanwhile (False)."""
+        assert self._warming is not None, "ready() comes first"
+        await asyncio.shield(self._warming)
+        return self.models is not None and not self.models.warming
 
     async def ready(self) -> bool:
         """Wait until the models are loaded (True) or cannot be (False)."""
@@ -156,21 +226,45 @@ class Hub:
         """Of a drain, asked again and again: from ``deadline`` on (time.monotonic) sessions are to leave, and where
         nothing moves for ``stall_seconds`` after it they are cut."""
         now = time.monotonic()
-        if now >= deadline:
+        if now >= deadline and not self.leave.is_set():
             self.leave.set()
+            self._leave_at, loop = now, asyncio.get_running_loop()
+            for limit in self._sending:
+                limit.reschedule(min(limit.when() or loop.time(), loop.time() + _LEAVING_SECONDS))
+        if now >= deadline:
             if now - max(deadline, self.moved_at) >= self.settings.stall_seconds:
                 self.cut.set()
 
+    @asynccontextmanager
+    async def in_time(self, seconds: float | None = None) -> AsyncGenerator[None]:
+        """The block sends something to a client, for at most ``seconds``, or else ``send_timeout_seconds``. Where the
+        daemon goes, a client that takes nothing is not waited for that long.
+
+        Raises:
+            TimeoutError: it takes longer.
+        """
+        most = self.settings.send_timeout_seconds if seconds is None else seconds
+        late = self._leave_at + _LEAVING_SECONDS - time.monotonic()
+        async with asyncio.timeout(min(most, max(late, _LAST_SECONDS))) as limit:
+            self._sending.add(limit)
+            try:
+                yield
+            finally:
+                self._sending.discard(limit)
+
     async def stop(self) -> None:
         """Release models and threads. Sessions must have ended."""
+        await self.jobs.stop()
         if self._loading is not None:
             await self._loading
         models, self.models = self.models, None
         if models is not None and self._owns:
             await self.run(models.close)
+        if self._warming is not None:
+            await self._warming
         self._pool.shutdown(wait=True)
-        self.feeding.shutdown(wait=True)
-        self.decoding.shutdown(wait=True)
+        for ears in (self.ears, *self._decoding):
+            ears.close()
 
     async def run(self, call: Callable[[], T]) -> T:
         """``call()`` in a worker thread."""
@@ -179,7 +273,8 @@ class Hub:
     def oldest_call(self) -> float:
         """Seconds since the oldest call to a model that is in flight began; 0 without one."""
         begun = [worker.since for worker in list(self._live) if worker.since is not None]
-        return time.monotonic() - min(begun) if begun else 0.0
+        hearing = self.models.hearing.model.engine.lane.oldest if self.models is not None else 0.0
+        return max(hearing, time.monotonic() - min(begun) if begun else 0.0)
 
     @property
     def stalled(self) -> bool:
@@ -217,18 +312,25 @@ class Hub:
         return speaking
 
     @asynccontextmanager
-    async def slot(self, endpoint: Endpoint) -> AsyncGenerator[None]:
+    async def slot(self, endpoint: Endpoint, *, live: bool = True) -> AsyncGenerator[None]:
         """A slot of the kind that ``endpoint`` needs, for the duration of a request.
+
+        Args:
+            live: what is heard comes as it is spoken; else it is a file, which never keeps a live session out.
 
         Raises:
             Refused: 503 while draining, loading or stalled, 404 without a speaking model, 429 when all slots are taken,
-                or for hearing when the machine would not keep one more session live.
+                or for live hearing when the machine would not keep one more session live.
         """
         if self.draining:
             raise Refused(503, "draining", "the daemon is shutting down", retry_after=5)
         if self.stalled:
             raise Refused(503, "stalled", "a call to the model hangs (stall_seconds)", retry_after=5)
-        async with self.speaking_slot() if endpoint.kind is Kind.SPEAKING else self.hearing_slot():
+        if endpoint.kind is Kind.SPEAKING:
+            held = self.speaking_slot()
+        else:
+            held = self.hearing_slot() if live else self._file_slot()
+        async with held:
             self.metrics.sessions.labels(endpoint.path).inc()
             self.metrics.opened.labels(endpoint.path).inc()
             try:
@@ -237,8 +339,26 @@ class Hub:
                 self.metrics.sessions.labels(endpoint.path).dec()
 
     @asynccontextmanager
+    async def _file_slot(self) -> AsyncGenerator[None]:
+        """A slot for a file, whatever room there is: it is heard in the time that live sessions leave.
+
+        Raises:
+            Refused: 429 when all slots, or all of files, are taken.
+        """
+        self.hearing_model()
+        await self.files.take()
+        try:
+            await self.listeners.take()
+            try:
+                yield
+            finally:
+                self.listeners.give_back()
+        finally:
+            self.files.give_back()
+
+    @asynccontextmanager
     async def hearing_slot(self) -> AsyncGenerator[None]:
-        """A slot for hearing; also one more for each further channel of a session.
+        """A slot for live hearing; also one more for each further channel of a session.
 
         Raises:
             Refused: 429 when all slots are taken, or the machine would not keep one more session live.
@@ -275,9 +395,9 @@ class Hub:
 
     @property
     def _room(self) -> int:
-        """What the model has, without those who were let in and have no listener yet."""
+        """What the model has, without live sessions that were let in and have no listener yet."""
         model = self.hearing_model().model
-        return model.headroom - max(0, self._admitted - model.live)
+        return model.headroom - max(0, self._admitted - (model.live - model.files))
 
     async def _admit(self) -> None:
         """Let a session in that has taken its slot.
@@ -293,16 +413,21 @@ class Hub:
             await asyncio.sleep(_LOOK_SECONDS)
         self._admitted += 1
 
-    async def hear(self, options: ListenOptions, names: Mapping[str, str]) -> SessionWorker[Listener]:
-        """Open a listener. The caller holds a slot and closes the worker; ``names`` are those of options that its
-        protocol calls something else.
+    async def hear(
+        self, options: ListenOptions, names: Mapping[str, str], *, live: bool = True
+    ) -> SessionWorker[Listener]:
+        """Open a listener. The caller holds a slot and closes the worker.
+
+        Args:
+            names: of options that the caller's protocol calls something else.
+            live: as in :meth:`slot`.
 
         Raises:
             Refused: 400 for an option the model cannot honour, 429 when it has no free sequence.
         """
         model = self.hearing_model().model
         try:
-            worker = self._worker(await opened(self._pool, partial(model.listener, options)))
+            worker = self._worker(await opened(self._pool, partial(model.listener, options, live=live)))
         except OptionError as error:
             name = names.get(error.field, error.field)
             raise Refused(400, "invalid_option", f"{name}: {error.reason}", param=name) from None
@@ -318,9 +443,12 @@ class Hub:
             Refused: as :meth:`hear`.
         """
         model = self.speaking_model().model
+        if options.pauses is None:
+            options = replace(options, pauses=self.settings.pauses)
         try:
             warnings: list[str] = []
-            making = partial(_tolerant, model.speaker, options, self.settings.strict, warnings)
+            presets = model.voices.presets
+            making = partial(_tolerant, model.speaker, options, presets, self.settings.strict, warnings)
             worker = self._worker(await opened(self._pool, making))
         except OptionError as error:
             raise Refused(400, "invalid_option", str(error), param=error.field) from None
@@ -341,7 +469,11 @@ class Hub:
             OptionError: :meth:`speak` would not find the voice.
         """
         voices = self.speaking_model().model.voices
-        await self.run(partial(_tolerant, lambda asked: voices.find(asked.voice), options, self.settings.strict, []))
+
+        def find(asked: SpeakOptions) -> object:
+            return voices.find(asked.voice)
+
+        await self.run(partial(_tolerant, find, options, voices.presets, self.settings.strict, []))
 
     def _worker(self, session: S) -> SessionWorker[S]:
         worker = SessionWorker(self._pool, session, self._moved)
@@ -352,21 +484,37 @@ class Hub:
         self.moved_at = time.monotonic()
 
 
-def _tolerant(make: Callable[[SpeakOptions], T], options: SpeakOptions, strict: bool, warnings: list[str]) -> T:
-    """``make(options)``, with what is here for what others would have. In a worker thread: voices lie on disk."""
+def _tolerant(
+    make: Callable[[SpeakOptions], T],
+    options: SpeakOptions,
+    presets: Collection[str],
+    strict: bool,
+    warnings: list[str],
+) -> T:
+    """``make(options)``, with what is here for what others would have. In a worker thread: voices lie on disk.
+
+    A name that clients of other servers send unasked means the first voice here, unless it is one of the model's
+    ``presets``: whoever may store a voice must not become what everybody hears. Any other name of theirs means that
+    only where no voice has it.
+    """
+    voice = options.voice or ""
+    if taken_voice(voice, strict=strict) is not None and voice.lower() not in presets:
+        options = _with_first(options, warnings)
     while True:
         try:
             return make(options)
         except OptionError as error:
-            voice = options.voice or ""
-            known = voice.lower() in VOICE_ALIASES
-            other = matches(voice, OTHER_VOICES)
-            if error.field == "voice" and (known or (other and not strict)):
-                if voice != "default":
-                    warnings.append(f"voice: {voice[:80]!a} is the first voice here")
-                options = replace(options, voice=None)
+            if error.field == "voice" and options.voice and is_voice_alias(options.voice, strict=strict):
+                options = _with_first(options, warnings)
             elif error.field == "instructions" and options.instructions and not strict:
                 warnings.append(str(error))
                 options = replace(options, instructions=None)
             else:
                 raise
+
+
+def _with_first(options: SpeakOptions, warnings: list[str]) -> SpeakOptions:
+    voice = options.voice or ""
+    if voice.lower() != "default":
+        warnings.append(f"voice: {voice[:80]!a} is the first voice here")
+    return replace(options, voice=None)

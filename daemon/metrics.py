@@ -1,4 +1,4 @@
-"""What the daemon counts. One registry a daemon, so that two in one process never share a number."""
+"""What the daemon counts. Every daemon has a registry of its own, so that two in one process never share a number."""
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -18,9 +18,10 @@ from prometheus_client.registry import Collector
 from codec.model import TtsModel
 from streaming.events import Transcript
 
-disable_created_metrics()  # a second time series for each counter that nobody asked for
+disable_created_metrics()  # By default there is a second time series for each counter, which nobody asked for.
 
 _LAG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""The bounds of the histograms' buckets in seconds: fine where a person notices, coarse where a queue is long."""
 
 
 class Metrics:
@@ -80,12 +81,12 @@ class Metrics:
         self.outbound.set_function(lambda: sum(outbound() for _, outbound in tuple(self._watched)))
 
     def watch_work(self, model: TtsModel) -> None:
-        """Show what the speaking model has done, from now on."""
+        """Show what the speaking model does from now on."""
         self.registry.register(_Work(model))
 
     @contextmanager
     def watch(self, unheard: Callable[[], float], outbound: Callable[[], float]) -> Generator[None]:
-        """Count a stream's queues in the gauges, for as long as it lives."""
+        """Show a stream's queues in the gauges for as long as the block lasts."""
         entry = (unheard, outbound)
         self._watched.add(entry)
         try:
@@ -94,7 +95,7 @@ class Metrics:
             self._watched.discard(entry)
 
     def count(self, path: str, transcript: Transcript, late: float) -> None:
-        """A transcript that came ``late`` seconds after the newest audio it depends on."""
+        """Count a transcript that came ``late`` seconds after the newest audio it depends on."""
         if transcript.is_final:
             self.finals.labels(path).inc()
             self.words.labels(path).inc(len(transcript.words))
@@ -105,7 +106,7 @@ class Metrics:
             self.interim_lag.observe(late)
 
     def text(self) -> bytes:
-        """All of it in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
 
@@ -116,7 +117,7 @@ class _Work(Collector):
         self._model = model
 
     def collect(self) -> Iterable[Metric]:
-        """Prometheus' way in."""
+        """Called by Prometheus' registry."""
         work = self._model.work
         for name, help, value in (
             ("spoken_pieces", "Sentences, or parts of very long ones, begun.", work.pieces),

@@ -1,4 +1,4 @@
-"""No, with a reason: one exception, rendered in the shape the caller's protocol knows, for http and websocket alike.
+"""Refusals: one exception, written in the shape that the caller's protocol knows, for HTTP and WebSocket alike.
 
 A WebSocket is refused before the upgrade, with the same status and body (ASGI's ``websocket.http.response`` extension);
 a server without that extension sends 403.
@@ -21,7 +21,7 @@ _ERR_CODES: Final = {
 }
 
 _MOST_MESSAGE: Final = 1000
-"""Characters: a message repeats what was sent."""
+"""Characters of a message, which may repeat what a client sent."""
 
 
 class Refused(Exception):
@@ -51,11 +51,11 @@ class Refused(Exception):
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
         self.param, self.retry_after, self.allow = param, retry_after, allow
-        self.closes = closes or status in (408, 413)  # the rest of the body is not read
+        self.closes = closes or status in (408, 413)  # The rest of the body is not read, so no request can follow it.
 
     def body(self, path: str) -> bytes:
         """The JSON body in the shape that callers of ``path`` know."""
-        if endpoint(path).deepgram:
+        if endpoint(path).door == "deepgram":
             shape: dict[str, Any] = {
                 "err_code": _ERR_CODES.get(self.status, self.code.upper()),
                 "err_msg": self.message,
@@ -67,7 +67,7 @@ class Refused(Exception):
         return msgspec.json.encode(shape)
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Response headers, content type and length aside."""
+        """The headers of the answer, but for those of its type and length."""
         found: list[tuple[bytes, bytes]] = []
         if self.retry_after is not None:
             found.append((b"retry-after", str(self.retry_after).encode()))

@@ -11,7 +11,7 @@ while another's has next to nothing: else whoever began first would run ever fur
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +19,7 @@ from typing import Final
 from weakref import WeakSet
 
 from audio.encoder import Encoder
+from codec.arrival import Arrival
 from codec.events import AudioChunk, Cleared, Event, Finished
 from codec.speaker import Speaker
 from daemon.metrics import Metrics
@@ -103,6 +104,7 @@ class SpeechStream:
         self._first_audio, self._spoken = metrics.first_audio, metrics.spoken.labels(path)
         self._playback, self._clock = Playback(), clock
         clock.join(self._playback)
+        self._arrival = Arrival()
         self._wake = asyncio.Event()
         self._asked_at: float | None = None
         """When text came that is not answered by audio yet, to a speaker that had nothing to say."""
@@ -121,6 +123,7 @@ class SpeechStream:
             engines.sessions.OptionError: too much of it waits; nothing is taken.
         """
         self.speaker.say(text)
+        self._arrival.came(len(text))
         if self._idle and self._asked_at is None:
             self._asked_at = time.monotonic()
         self._wake.set()
@@ -128,12 +131,14 @@ class SpeechStream:
     def flush(self) -> int:
         """What was said is complete. Returns the number that ``Flushed`` will carry."""
         number = self.speaker.flush()
+        self._arrival.begins_anew()
         self._wake.set()
         return number
 
     def clear(self) -> None:
         """Forget everything said so far: from now on no audio comes before ``Cleared``, and then none of it."""
         self._clearing = self.speaker.clear()
+        self._arrival.begins_anew()
         self._playback.clear()
         self._asked_at = None
         self._wake.set()
@@ -167,7 +172,8 @@ class SpeechStream:
             self._wake.clear()
             self._playback.making = True
             try:
-                items = self._given(await self._worker.run(partial(self._step, self._playback.buffered)))
+                hold = self._holds()
+                items = self._given(await self._worker.run(partial(self._step, self._playback.buffered, hold)))
             finally:
                 self._playback.making = False
             if items:
@@ -175,9 +181,27 @@ class SpeechStream:
                 if isinstance(items[-1], Finished):
                     return
             elif not self.speaker.wait(0):
-                self._idle = True
-                await self._wake.wait()
+                self._idle = not hold
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(max(0.0, self._arrival.idle_in) if hold else None):
+                        await self._wake.wait()
                 self._idle = False
+
+    async def items(self, room: Callable[[int], Awaitable[None]]) -> AsyncIterator[Item]:
+        """What is spoken, item by item. ``room`` waits until so many bytes may be sent; sound that a clear overtakes
+        meanwhile is left out."""
+        async for batch in self.batches():
+            for item in batch:
+                if isinstance(item, Sound):
+                    await room(len(item.data))
+                    if self.clearing:
+                        continue
+                yield item
+
+    def _holds(self) -> bool:
+        """Whether a piece waits for all of its text."""
+        hold = self.speaker.options.hold
+        return self._arrival.slow if hold == "auto" else hold == "phrase"
 
     async def _turn(self) -> None:
         """Let those go first who have nothing to play. A clear does not wait: then there is nothing to play here."""
@@ -187,9 +211,9 @@ class SpeechStream:
                 async with asyncio.timeout(_TURN_SECONDS):
                     await self._wake.wait()
 
-    def _step(self, buffered: float) -> list[Item]:
+    def _step(self, buffered: float, hold: bool) -> list[Item]:
         """In a worker thread."""
-        return [self._encoded(event) for event in self.speaker.step(buffered)]
+        return [self._encoded(event) for event in self.speaker.step(buffered, hold=hold)]
 
     def _encoded(self, event: Event) -> Item:
         if not isinstance(event, AudioChunk):

@@ -1,27 +1,28 @@
-"""A text that is spoken, and which part of it is heard by when: what of it somebody heard who interrupts."""
+"""A text that is spoken, and which part of it has been heard by when. A person who interrupts has heard that part
+only."""
 
 from dataclasses import dataclass, field
 from typing import Final
 
 _CHARACTERS_A_SECOND: Final = 15.0
-"""Of speech, where a sentence was cut before it told its own pace."""
+"""Characters a second, for a sentence that was cut before its own pace was known: English read aloud has about 15."""
 
 
 @dataclass(slots=True)
 class SpokenText:
-    """A text and its sound; times are seconds of that sound."""
+    """A text and its sound. Times are seconds of that sound."""
 
     text: str = ""
     seconds: float = 0.0
-    """Sound sent."""
+    """Seconds of sound that were sent."""
     paces: list[tuple[float, float, int]] = field(default_factory=list[tuple[float, float, int]])
-    """Of each sentence: start, end, and the place of its last character in ``text``."""
+    """The start and end of each sentence, and the place of its last character in ``text``."""
 
     def paced(self, last: int) -> None:
-        """A sentence was spoken up to here; ``last``: the place of its last character."""
+        """Say that a sentence was spoken up to here. ``last`` is the place of its last character."""
         self.paces.append((self.paces[-1][1] if self.paces else 0.0, self.seconds, last))
 
-    def heard(self, seconds: float) -> str:
+    def played(self, seconds: float) -> str:
         """The text whose sound is over by ``seconds``; a word that was cut does not count."""
         at, place = 0.0, 0
         for start, end, last in self.paces:

@@ -7,17 +7,18 @@ take every open file of the process. Here a connection is taken as plain TCP, co
 import asyncio
 import contextlib
 import ssl
-from typing import Any, Final
+from typing import Final
 
 from daemon.config import ConfigError, Settings
-from daemon.connection import HttpConnection
+from daemon.connection import Door
+from daemon.http_connection import HttpConnection
 
 HANDSHAKE_SECONDS: Final = 10.0
-"""For a connection to shake hands."""
+"""For a connection to shake hands, which takes two round trips; half of what a request's head may take."""
 
 
 def server_context(settings: Settings) -> ssl.SSLContext | None:
-    """What the daemon shakes hands with; None where it speaks no TLS.
+    """The context for handshakes; None where the daemon speaks no TLS.
 
     Raises:
         ConfigError: a file of ``tls_certificate`` and ``tls_key`` cannot be used; the message names it.
@@ -43,56 +44,40 @@ def server_context(settings: Settings) -> ssl.SSLContext | None:
 
 
 class TlsConnection(asyncio.Protocol):
-    """A connection until its handshake is over; then ``into`` has it. One too many ends before it costs anything."""
+    """A connection until its handshake is over, and then an HTTP connection. One too many is reset at once."""
 
-    into: type[HttpConnection]
-    context: ssl.SSLContext
-    shaking: set["TlsConnection"]
-
-    def __init__(self, **arguments: Any) -> None:
-        """``arguments``: of ``into``, as uvicorn gives them."""
-        self._arguments = arguments
+    def __init__(self, door: Door, context: ssl.SSLContext) -> None:
+        self._door, self._context = door, context
         self._early = b""
-        """What came right behind the handshake."""
-        self._task: asyncio.Task[None] | None = None
+        """The bytes that came right behind the handshake."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Count, then shake hands."""
+        """Count the connection, then shake hands."""
         assert isinstance(transport, asyncio.Transport)
-        if len(self.shaking) + len(self._arguments["server_state"].connections) >= self.into.most:
+        if self._door.full:
             transport.abort()
             return
-        self.shaking.add(self)
-        self._task = asyncio.get_running_loop().create_task(self._shake(transport))
+        self._door.shaking.add(self)
+        self._door.start(self._shake(transport))
 
     def data_received(self, data: bytes) -> None:
-        """The handshake is over, and its task not back yet."""
+        """Keep what comes when the handshake is over, and its task does not know yet."""
         self._early += data
 
     async def _shake(self, transport: asyncio.Transport) -> None:
         secured: asyncio.Transport | None = None
         try:
-            with contextlib.suppress(OSError):  # a broken handshake, a late one, a connection that is lost
+            with contextlib.suppress(OSError):  # The handshake may be broken or late, or the connection lost.
                 secured = await asyncio.get_running_loop().start_tls(
-                    transport, self, self.context, server_side=True, ssl_handshake_timeout=HANDSHAKE_SECONDS
+                    transport, self, self._context, server_side=True, ssl_handshake_timeout=HANDSHAKE_SECONDS
                 )
         finally:
-            self.shaking.discard(self)
-        if secured is None or secured.is_closing():  # lost: start_tls then returns as if nothing were the matter
+            self._door.shaking.discard(self)
+        if secured is None or secured.is_closing():  # start_tls returns normally even if the connection is lost.
             transport.abort()
             return
-        connection = self.into(**self._arguments)
+        connection = HttpConnection(self._door)
         secured.set_protocol(connection)
         connection.connection_made(secured)
         if self._early:
             connection.data_received(self._early)
-
-
-def tls_connection(connection: type[HttpConnection], context: ssl.SSLContext) -> type[TlsConnection]:
-    """The class for connections of a server that speaks TLS; each becomes a ``connection``."""
-
-    class Bound(TlsConnection):
-        """See ``TlsConnection``."""
-
-    Bound.into, Bound.context, Bound.shaking = connection, context, set()
-    return Bound

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from starlette.types import Receive, Scope, Send
 
 from daemon.deepgram import listen_messages as wire
-from daemon.deepgram.heard_stream import HeardStream, opened
-from daemon.deepgram.listen_query import ListenRequest, parse
+from daemon.deepgram.listen_query import NAMES, ListenRequest, parse
 from daemon.deepgram.recorded import answer_recording
 from daemon.duplex import Ending, echoed
+from daemon.heard_stream import HeardStream, open_streams
 from daemon.hearing import MOST_FINALIZES, HearingStream
 from daemon.hub import Hub
 from daemon.loading import Loaded
@@ -22,16 +22,16 @@ from streaming.model import AsrModel
 
 
 async def listen(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
-    """Check the request, open a listener, run the stream."""
+    """Check the request, open a listener, and run the stream."""
     if scope["type"] != "websocket":
         if scope["method"] == "POST":
             await answer_recording(hub, scope, receive, send)
             return
         raise Refused(426, "upgrade", f"GET {LISTEN.path} is a WebSocket; POST a recording to it")
     loaded = hub.hearing_model()
-    request = parse(scope["query_string"], loaded.name)
+    request = parse(scope["query_string"], loaded.name, strict=hub.settings.strict)
     channels = request.shape.channels if request.shape is not None and request.multichannel else None
-    async with opened(hub, LISTEN, request.options, request.shape, channels) as streams:
+    async with open_streams(hub, LISTEN, request.options, NAMES, request.shape, channels, request.track) as streams:
         await ListenStream(hub, loaded, request, streams, receive, send).run(echoed(scope))
 
 
@@ -53,7 +53,7 @@ class ListenStream(HeardStream):
         super().__init__(hub, streams, receive, send)
         self._loaded, self._request = loaded, request
         self._finals = [0.0] * len(streams)
-        """Where the last final of each channel ends, in seconds."""
+        """The end of each channel's last final, in seconds."""
         self._late = 0
         """Bytes of audio that came when the daemon took no more."""
         self._sha = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Deepgram's messages, one struct each: what ``/v1/listen`` says and understands.
+"""The messages of Deepgram's ``/v1/listen``, a struct each.
 
 Field names and which of them are required follow the types of deepgram-sdk 7 (``deepgram/listen/v1/types``). Extra keys
 of ours: ``stable_words`` on an alternative, ``approximate`` on a word, ``warnings`` on Metadata.
@@ -13,8 +13,8 @@ from streaming.events import Transcript
 from streaming.events import Word as SpokenWord
 
 
-class Word(msgspec.Struct, omit_defaults=True):
-    """One word: ``word`` lower case without punctuation, ``punctuated_word`` as it stands in the transcript."""
+class ListenWord(msgspec.Struct, omit_defaults=True):
+    """One word: ``word`` in lower case without punctuation, ``punctuated_word`` as it stands in the transcript."""
 
     word: str
     start: float
@@ -22,7 +22,7 @@ class Word(msgspec.Struct, omit_defaults=True):
     confidence: float
     punctuated_word: str | None = None
     approximate: bool = False
-    """True where the times are the segment's, shared out over its words."""
+    """Whether the times are those of the segment, shared out over its words."""
 
 
 class Alternative(msgspec.Struct, omit_defaults=True):
@@ -30,7 +30,7 @@ class Alternative(msgspec.Struct, omit_defaults=True):
 
     transcript: str
     confidence: float
-    words: list[Word]
+    words: list[ListenWord]
     stable_words: int
     """Leading words that are committed: they stay as long as this segment is open."""
     languages: list[str] | None = None
@@ -43,7 +43,7 @@ class Channel(msgspec.Struct):
 
 
 class ModelInfo(msgspec.Struct):
-    """Which model heard it."""
+    """The model that heard the audio."""
 
     name: str
     version: str
@@ -51,7 +51,7 @@ class ModelInfo(msgspec.Struct):
 
 
 class ResultsMetadata(msgspec.Struct):
-    """Which request and model a result belongs to."""
+    """The request and the model to which a result belongs."""
 
     request_id: str
     model_info: ModelInfo
@@ -59,10 +59,11 @@ class ResultsMetadata(msgspec.Struct):
 
 
 class Results(msgspec.Struct, tag="Results", tag_field="type"):
-    """The words of ``start … start + duration``. Not final: it replaces the one before of the same ``start``."""
+    """The words of ``start … start + duration``. A result that is not final replaces the one before it of the same
+    ``start``."""
 
     channel_index: tuple[int, int]
-    """Which of how many; the first of one where all are mixed."""
+    """The channel and the number of channels; the first of one where all are mixed."""
     duration: float
     start: float
     is_final: bool
@@ -80,14 +81,14 @@ class SpeechStarted(msgspec.Struct, tag="SpeechStarted", tag_field="type"):
 
 
 class UtteranceEnd(msgspec.Struct, tag="UtteranceEnd", tag_field="type"):
-    """No word for ``utterance_end_ms`` after the one that ended at ``last_word_end``."""
+    """No word was said for ``utterance_end_ms`` after the one that ended at ``last_word_end``."""
 
     channel: tuple[int, int]
     last_word_end: float
 
 
 class Metadata(msgspec.Struct, tag="Metadata", tag_field="type"):
-    """The stream's last message before a normal close. ``sha256``: of the audio bytes that arrived."""
+    """The stream's last message before a normal close. ``sha256`` is that of the audio bytes that arrived."""
 
     transaction_key: str
     request_id: str
@@ -151,9 +152,9 @@ def results(event: Transcript, metadata: ResultsMetadata, channel: tuple[int, in
     )
 
 
-def word(spoken: SpokenWord, punctuate: bool) -> Word:
+def word(spoken: SpokenWord, punctuate: bool) -> ListenWord:
     """``spoken`` in Deepgram's shape."""
-    return Word(
+    return ListenWord(
         word=bare(spoken.text),
         start=spoken.start,
         end=spoken.end,
@@ -164,7 +165,7 @@ def word(spoken: SpokenWord, punctuate: bool) -> Word:
 
 
 def bare(text: str) -> str:
-    """A word in lower case without the punctuation around it; itself if it is nothing but punctuation."""
+    """A word in lower case without the punctuation around it. What is nothing but punctuation stays as it is."""
     start, end = 0, len(text)
     while start < end and _is_punctuation(text[start]):
         start += 1

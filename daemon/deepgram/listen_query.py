@@ -1,7 +1,7 @@
 """What ``/v1/listen`` is asked for: Deepgram's query parameters, checked before the upgrade.
 
-Those we honour become a ``ListenRequest``. Any other is accepted, and named in ``warnings`` where it asks for
-something: what Deepgram's clients send must not keep them out.
+Those we honour become a ``ListenRequest``. Any other is named in ``warnings`` where it asks for something: what
+Deepgram's clients send must not keep them out, unless the answer would deceive them (``redact``).
 """
 
 import re
@@ -9,38 +9,49 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from audio.ffmpeg import MOST_TRACKS
 from audio.pcm import ENCODINGS, FormatError, Shape
 from audio.wire import RawDecoder
-from daemon.parameters import HEARING_ALIASES, Given, asked, flag, language, whole, wrong
+from daemon.fields import Fields
+from daemon.names import language
+from daemon.parameters import asked, flag, whole, wrong
 from daemon.refusal import Refused
 from engines.sessions import OptionError
 from streaming.options import ListenOptions
 
 CONTAINED: Final = ("opus", "ogg-opus", "flac", "mp3", "aac")
-"""Encodings that come in a container, which tells itself what it is."""
+"""Encodings that come in a container, which tells everything else itself."""
 OTHER_NAMES: Final = {"linear32": "float32"}
 
 MANY: Final = frozenset({"keyterm", "keywords", "detect_language"})
-"""May be given several times."""
+"""Parameters that may be given several times."""
 IGNORED: Final = frozenset({"version", "mip_opt_out", "no_delay"})
-"""Change nothing here, which is as it should be."""
+"""Parameters that rightly change nothing here."""
 COMMON: Final = frozenset({
     "model", "language", "encoding", "sample_rate", "channels", "keyterm", "keywords", "punctuate",
-    "detect_language",
+    "detect_language", "track",
 })  # fmt: skip
-"""Honoured for streams and files alike."""
+"""Parameters that are honoured for streams and files alike."""
 HONOURED: Final = COMMON | IGNORED | {
     "interim_results", "endpointing", "utterance_end_ms", "vad_events", "multichannel",
 }  # fmt: skip
 
+ELSEWHERE: Final = {
+    "keyterms": "keyterm", "hotwords": "keyterm", "lang": "language", "lang_code": "language",
+    "language_code": "language", "model_id": "model", "samplerate": "sample_rate",
+}  # fmt: skip
+"""Names that other servers give to some of those, each with its name here."""
+FIELDS: Final = Fields(HONOURED, ELSEWHERE, code="invalid_query")
+
 NAMES: Final = {"keyterms": "keyterm"}
-"""What options of the listener are called here, where that is something else."""
+"""The parameters in which options of the listener come, where those have another name."""
 
 _CODE: Final = re.compile("[a-z]{2,3}(-[A-Za-z0-9]+)*")
 
 SHORTEST_ENDPOINT: Final = 300
-"""Milliseconds. A shorter silence is often one within a sentence, whose halves are heard worse than the whole."""
+"""Milliseconds. A shorter silence often lies within a sentence, whose halves are heard worse than the whole."""
 _MOST_MILLISECONDS: Final = 10_000
+"""Milliseconds. A longer silence is no endpoint of an utterance, which has 24 s at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +60,31 @@ class ListenRequest:
 
     options: ListenOptions
     shape: Shape | None
-    """Of raw audio; None: a container, which tells."""
+    """The format of raw audio; None for a container, which tells its own."""
     multichannel: bool
-    """Every channel is heard for itself."""
+    """Whether every channel is heard for itself."""
     vad_events: bool
     punctuate: bool
-    """False: words only, lower case without punctuation; the model writes both unless told so."""
+    """Whether there are marks and capitals, which the model writes by itself. Without them there are words only, in
+    lower case."""
+    track: int | None
+    """The track of a container that is heard, 1…; None where ``audio.sound.Wanted`` chooses."""
     warnings: tuple[str, ...]
 
 
-def parse(query_string: bytes, model: str) -> ListenRequest:
-    """Check a query string; ``model`` is the name of the loaded one, which itself checks language and keyterms.
+def parse(query_string: bytes, model: str, *, strict: bool = False) -> ListenRequest:
+    """Check a query string.
+
+    Args:
+        query_string: as it stands in the URL.
+        model: name of the loaded model, which itself checks language and keyterms.
+        strict: refuse what would be ignored.
 
     Raises:
         Refused: 400 naming the parameter and what it may be.
     """
-    given, one, warnings = asked(query_string, model, HEARING_ALIASES, HONOURED, many=MANY)
+    query = asked(query_string, FIELDS, model, "hears", strict=strict, many=MANY)
+    one, warnings = query.one, query.warnings
     shape = audio_shape(one, warnings)
     endpointing = _endpointing(one, warnings)
     multichannel = flag(one, "multichannel", False)
@@ -73,7 +93,7 @@ def parse(query_string: bytes, model: str) -> ListenRequest:
     try:
         options = ListenOptions(
             language=forced_language(one),
-            keyterms=keyterms(given, warnings),
+            keyterms=keyterms(query.given, warnings),
             interim=flag(one, "interim_results", False),
             endpointing=endpointing,
             utterance_end=_milliseconds(one, "utterance_end_ms", 100),
@@ -86,12 +106,13 @@ def parse(query_string: bytes, model: str) -> ListenRequest:
         multichannel,
         flag(one, "vad_events", False),
         flag(one, "punctuate", True),
+        track=track(one, shape),
         warnings=tuple(warnings),
     )
 
 
 def audio_shape(one: Mapping[str, str], warnings: list[str]) -> Shape | None:
-    """The format of raw audio; None: a container.
+    """The format of raw audio; None for a container.
 
     Raises:
         Refused: 400, an encoding that is not understood, or half of a format.
@@ -115,19 +136,35 @@ def audio_shape(one: Mapping[str, str], warnings: list[str]) -> Shape | None:
     return shape
 
 
+def track(one: Mapping[str, str], shape: Shape | None) -> int | None:
+    """The track of sound that is to be heard, 1…; None where the request names none.
+
+    Raises:
+        Refused: 400, it is none, or the audio is raw and has no tracks.
+    """
+    if "track" not in one:
+        return None
+    number = whole(one, "track", 0)
+    if not 1 <= number <= MOST_TRACKS:
+        raise wrong("track", f"track: {number} lies outside 1…{MOST_TRACKS}")
+    if shape is not None:
+        raise wrong("track", "track: raw audio has no tracks, a container has")
+    return number
+
+
 def forced_language(one: Mapping[str, str]) -> str | None:
-    """The language to force; None: the model tells."""
+    """The language that is forced; None where the model is to tell."""
     return None if detects(one) else language(one.get("language", ""))
 
 
 def detects(one: Mapping[str, str]) -> bool:
-    """Whether the model is to tell the language, of all or of those that are listed, which it may go beyond."""
+    """Whether the model is to tell the language. It may go beyond a list of languages."""
     return _CODE.fullmatch(one.get("detect_language", "")) is not None or flag(one, "detect_language", False)
 
 
-def keyterms(given: Given, warnings: list[str]) -> tuple[str, ...]:
-    """``keyterm`` and ``keywords`` together; a keyword with a negative intensifier is to be heard less, which nothing
-    here does."""
+def keyterms(given: Mapping[str, list[str]], warnings: list[str]) -> tuple[str, ...]:
+    """``keyterm`` and ``keywords`` together. A keyword with a negative intensifier is left out: it is to be heard less,
+    which nothing here does."""
     boosted = [word.partition(":") for word in given.get("keywords", ())]
     kept = [word for word, _, intensifier in boosted if not intensifier.strip().startswith("-")]
     if boosted:
@@ -137,7 +174,7 @@ def keyterms(given: Given, warnings: list[str]) -> tuple[str, ...]:
 
 
 def renamed(error: OptionError) -> Refused:
-    """400 with the parameter's name of here."""
+    """The refusal of an option, under the name that its parameter has here."""
     name = NAMES.get(error.field, error.field)
     return wrong(name, f"{name}: {error.reason}")
 

@@ -1,6 +1,6 @@
-"""``POST /v1/listen``: a recording to Deepgram's pre-recorded answer. The body is the recording, or ``{"url": …}``.
+"""``POST /v1/listen``: a recording becomes Deepgram's pre-recorded answer.
 
-It is heard like an upload of OpenAI's, block after block in a worker thread; with ``multichannel`` one channel after
+It is heard like an upload of OpenAI's, block after block as backlog; with ``multichannel`` one channel after
 the other, in the one slot that the request holds. A client that leaves ends it.
 """
 
@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from audio.container import MAGIC_BYTES, recognised
 from audio.pcm import MAX_CHANNELS, Samples, Shape
 from audio.recording import RecordingError, open_recording, raw_samples, samples
+from audio.sound import Notes, Wanted
 from daemon import body
 from daemon.answer import in_time, json, unless_gone
 from daemon.deepgram.listen_messages import ModelInfo
@@ -27,15 +28,17 @@ from daemon.deepgram.recorded_query import RecordedRequest, parse
 from daemon.fetch import fetched
 from daemon.heard_file import heard
 from daemon.hub import Hub
+from daemon.parameters import warning_header
 from daemon.paths import LISTEN
 from daemon.refusal import Refused
 from streaming.events import Transcript
 
 _HASHED_BYTES: Final = 1 << 20
+"""Bytes of the file that are read at once, so that hashing a large file takes little memory."""
 
 
 class _Url(msgspec.Struct):
-    """A body of JSON."""
+    """A body of JSON, which names a recording."""
 
     url: str
 
@@ -44,13 +47,13 @@ _urls: Final = msgspec.json.Decoder(_Url)
 
 
 async def answer_recording(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
-    """Read the request, hear the recording, answer.
+    """Read the request, hear the recording, and answer.
 
     Raises:
         Refused, ClientDisconnect: see ``daemon.answer``.
     """
     loaded = hub.hearing_model()
-    request = parse(scope["query_string"], loaded.name)
+    request = parse(scope["query_string"], loaded.name, strict=hub.settings.strict)
     file = await _received(hub, scope, receive)
     try:
         if not file.size:
@@ -70,7 +73,7 @@ async def _received(hub: Hub, scope: Scope, receive: Receive) -> UploadFile:
 
 
 class _Recording:
-    """One recording being heard."""
+    """One recording that is heard."""
 
     def __init__(
         self, hub: Hub, request: RecordedRequest, file: BinaryIO, scope: Scope, receive: Receive, send: Send
@@ -79,10 +82,11 @@ class _Recording:
         self._scope, self._receive, self._send = scope, receive, send
         self._created = dt.datetime.now(dt.UTC)
         self._warnings = list(request.warnings)
+        self._notes = Notes()
         self._duration = 0.0
 
     async def answer(self) -> None:
-        """Hear every channel and send what was said."""
+        """Hear every channel, and send what was said."""
         hub, request_id = self._hub, str(uuid.uuid4())
         sha, shape, channels = await hub.run(self._look)
         finals = [await self._heard(shape, channel) for channel in (range(channels) if channels else (None,))]
@@ -97,15 +101,17 @@ class _Recording:
             channels=len(finals),
             models=[loaded.uuid],
             model_info={loaded.uuid: info},
-            warnings=self._warnings or None,
+            warnings=[*self._warnings, *self._notes.warnings()] or None,
         )
         response = json(Answer(metadata, results(finals, self._request)))
         response.headers["dg-request-id"] = request_id
-        async with in_time(hub.settings.send_timeout_seconds):
+        response.raw_headers += warning_header(self._warnings)
+        async with in_time(hub):
             await response(self._scope, self._receive, self._send)
 
     def _look(self) -> tuple[str, Shape | None, int]:
-        """In a worker thread: sha256 of the file, its shape if it is raw, and the channels to be heard alone, 0: none.
+        """Look at the file, in a worker thread: its sha256, its shape if it is raw, and the number of channels that are
+        heard alone, 0 for none.
 
         Raises:
             RecordingError: it cannot be heard.
@@ -128,7 +134,7 @@ class _Recording:
     async def _heard(self, shape: Shape | None, channel: int | None) -> list[Transcript]:
         """The finals of one channel, or of all of them mixed."""
         hub = self._hub
-        worker = await hub.hear(self._request.options, NAMES)
+        worker = await hub.hear(self._request.options, NAMES, live=False)
         finals: list[Transcript] = []
         seconds = 0.0
         async with aclosing(heard(hub, worker, self._blocks(shape, channel), LISTEN)) as blocks:
@@ -139,8 +145,10 @@ class _Recording:
         return finals
 
     def _blocks(self, shape: Shape | None, channel: int | None) -> Generator[Samples]:
-        rate, most = self._hub.hearing_model().model.sample_rate, self._hub.settings.max_session_seconds
+        model, most = self._hub.hearing_model().model, self._hub.settings.max_session_seconds
         source: Any = self._file
         if shape is None:
-            return samples(source, rate, most, channel)
-        return raw_samples(source, shape, rate, most, channel)
+            self._notes = Notes()  # The notes of one channel do for all of them.
+            wanted = Wanted(model.sample_rate, channel, self._request.track, model.speaks)
+            return samples(source, wanted, most, self._notes)
+        return raw_samples(source, shape, model.sample_rate, most, channel)

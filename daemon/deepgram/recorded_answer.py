@@ -10,16 +10,16 @@ from uuid import uuid4
 
 import msgspec
 
-from daemon.deepgram.listen_messages import ModelInfo, Word, bare, word
+from daemon.deepgram.listen_messages import ListenWord, ModelInfo, bare, word
 from daemon.deepgram.recorded_query import RecordedRequest
 from streaming.events import Transcript
 
 _ENDS: Final = (".", "?", "!", "…", "。", "？", "！")
-"""What a sentence's last word ends with."""
+"""What the last word of a sentence ends with."""
 _PAUSE_SECONDS: Final = 1.5
-"""Without a word, between two sentences: a paragraph's end."""
+"""Seconds without a word between two sentences that end a paragraph."""
 _MOST_SENTENCES: Final = 5
-"""Of a paragraph."""
+"""Sentences that a paragraph has at most."""
 
 
 class Sentence(msgspec.Struct):
@@ -40,7 +40,7 @@ class Paragraph(msgspec.Struct):
 
 
 class Paragraphs(msgspec.Struct):
-    """All of them; ``transcript``: parted by empty lines."""
+    """All paragraphs. ``transcript`` has empty lines between them."""
 
     transcript: str
     paragraphs: list[Paragraph]
@@ -51,7 +51,7 @@ class Alternative(msgspec.Struct, omit_defaults=True):
 
     transcript: str
     confidence: float
-    words: list[Word]
+    words: list[ListenWord]
     paragraphs: Paragraphs | None = None
     languages: list[str] | None = None
 
@@ -63,7 +63,7 @@ class Channel(msgspec.Struct, omit_defaults=True):
     detected_language: str | None = None
 
 
-class Utterance(msgspec.Struct):
+class RecordedUtterance(msgspec.Struct):
     """Words of one channel without a pause of ``utt_split`` between them."""
 
     start: float
@@ -71,7 +71,7 @@ class Utterance(msgspec.Struct):
     confidence: float
     channel: int
     transcript: str
-    words: list[Word]
+    words: list[ListenWord]
     id: str
 
 
@@ -79,11 +79,11 @@ class Results(msgspec.Struct, omit_defaults=True):
     """What was heard."""
 
     channels: list[Channel]
-    utterances: list[Utterance] | None = None
+    utterances: list[RecordedUtterance] | None = None
 
 
 class Metadata(msgspec.Struct, omit_defaults=True):
-    """What was asked; ``sha256`` of the bytes that arrived."""
+    """The request in numbers. ``sha256`` is that of the bytes that arrived."""
 
     transaction_key: str
     request_id: str
@@ -104,13 +104,13 @@ class Answer(msgspec.Struct):
 
 
 def results(heard: Sequence[Sequence[Transcript]], request: RecordedRequest) -> Results:
-    """``heard``: the finals of each channel."""
+    """The answer's results. ``heard`` has the finals of each channel."""
     spoken = [[word(one, request.punctuate) for final in finals for one in final.words] for finals in heard]
     channels = [_channel(finals, words, request) for finals, words in zip(heard, spoken, strict=True)]
     if not request.utterances:
         return Results(channels)
     utterances = [
-        Utterance(
+        RecordedUtterance(
             run[0].start, run[-1].end, _confidence(run), number, _joined(run, request.punctuate), run, str(uuid4())
         )
         for number, words in enumerate(spoken)
@@ -119,7 +119,7 @@ def results(heard: Sequence[Sequence[Transcript]], request: RecordedRequest) -> 
     return Results(channels, sorted(utterances, key=lambda one: (one.start, one.channel)))
 
 
-def _channel(finals: Sequence[Transcript], words: list[Word], request: RecordedRequest) -> Channel:
+def _channel(finals: Sequence[Transcript], words: list[ListenWord], request: RecordedRequest) -> Channel:
     languages = list(dict.fromkeys(final.language for final in finals if final.language))
     alternative = Alternative(
         transcript=" ".join(final.text for final in finals if final.text)
@@ -133,7 +133,7 @@ def _channel(finals: Sequence[Transcript], words: list[Word], request: RecordedR
     return Channel([alternative], languages[0] if request.detected and languages else None)
 
 
-def _paragraphs(words: Sequence[Word], request: RecordedRequest) -> Paragraphs:
+def _paragraphs(words: Sequence[ListenWord], request: RecordedRequest) -> Paragraphs:
     found: list[Paragraph] = []
     for run in _sentences(words):
         text = _joined(run, request.punctuate)
@@ -148,9 +148,9 @@ def _paragraphs(words: Sequence[Word], request: RecordedRequest) -> Paragraphs:
     return Paragraphs("\n\n".join(texts), found)
 
 
-def _sentences(words: Sequence[Word]) -> Iterator[list[Word]]:
+def _sentences(words: Sequence[ListenWord]) -> Iterator[list[ListenWord]]:
     for run in _runs(words, _PAUSE_SECONDS):
-        sentence: list[Word] = []
+        sentence: list[ListenWord] = []
         for one in run:
             sentence.append(one)
             if (one.punctuated_word or one.word).endswith(_ENDS):
@@ -160,9 +160,9 @@ def _sentences(words: Sequence[Word]) -> Iterator[list[Word]]:
             yield sentence
 
 
-def _runs(words: Sequence[Word], gap: float) -> Iterator[list[Word]]:
-    """Words without ``gap`` seconds between two of them."""
-    run: list[Word] = []
+def _runs(words: Sequence[ListenWord], gap: float) -> Iterator[list[ListenWord]]:
+    """Groups of words that have no gap of ``gap`` seconds between two of them."""
+    run: list[ListenWord] = []
     for one in words:
         if run and one.start - run[-1].end >= gap:
             yield run
@@ -172,9 +172,9 @@ def _runs(words: Sequence[Word], gap: float) -> Iterator[list[Word]]:
         yield run
 
 
-def _confidence(words: Sequence[Word]) -> float:
+def _confidence(words: Sequence[ListenWord]) -> float:
     return round(sum(one.confidence for one in words) / len(words), 4) if words else 0.0
 
 
-def _joined(words: Sequence[Word], punctuate: bool) -> str:
+def _joined(words: Sequence[ListenWord], punctuate: bool) -> str:
     return " ".join((one.punctuated_word or one.word) if punctuate else bare(one.word) for one in words)

@@ -6,6 +6,7 @@ from typing import Final
 from audio.pcm import Shape
 from daemon.deepgram.listen_query import (
     COMMON,
+    ELSEWHERE,
     IGNORED,
     MANY,
     audio_shape,
@@ -13,14 +14,18 @@ from daemon.deepgram.listen_query import (
     forced_language,
     keyterms,
     renamed,
+    track,
 )
-from daemon.parameters import HEARING_ALIASES, asked, flag, number, wrong
+from daemon.fields import Fields
+from daemon.parameters import asked, flag, number, wrong
 from engines.sessions import OptionError
 from streaming.options import ListenOptions
 
 HONOURED: Final = COMMON | IGNORED | {"paragraphs", "smart_format", "utterances", "utt_split", "multichannel"}
+FIELDS: Final = Fields(HONOURED, ELSEWHERE, code="invalid_query")
 
 _MOST_SPLIT: Final = 60.0
+"""Seconds: a pause of a minute parts utterances for every client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,7 @@ class RecordedRequest:
         utt_split: seconds without a word that part utterances.
         multichannel: every channel is heard alone.
         detected: the language that was found is told.
+        track: of a file: the one that is heard, 1…; None: as ``audio.sound.Wanted`` says.
     """
 
     options: ListenOptions
@@ -43,22 +49,24 @@ class RecordedRequest:
     utt_split: float
     multichannel: bool
     detected: bool
+    track: int | None
     warnings: tuple[str, ...]
 
 
-def parse(query_string: bytes, model: str) -> RecordedRequest:
-    """Check a query string; ``model`` is the name of the loaded one, which itself checks language and keyterms.
+def parse(query_string: bytes, model: str, *, strict: bool = False) -> RecordedRequest:
+    """Check a query string; arguments as those of a stream (``listen_query.parse``).
 
     Raises:
         Refused: 400 naming the parameter and what it may be.
     """
-    given, one, warnings = asked(query_string, model, HEARING_ALIASES, HONOURED, many=MANY)
+    query = asked(query_string, FIELDS, model, "hears", strict=strict, many=MANY)
+    one, warnings = query.one, query.warnings
     utt_split = number(one, "utt_split", 0.8)
     if not 0 < utt_split <= _MOST_SPLIT:
         raise wrong("utt_split", f"utt_split: {utt_split:g} s lies outside 0…{_MOST_SPLIT:g} s")
     shape = audio_shape(one, warnings)
     try:
-        options = ListenOptions(language=forced_language(one), keyterms=keyterms(given, warnings), interim=False)
+        options = ListenOptions(language=forced_language(one), keyterms=keyterms(query.given, warnings), interim=False)
     except OptionError as error:
         raise renamed(error) from None
     return RecordedRequest(
@@ -70,5 +78,6 @@ def parse(query_string: bytes, model: str) -> RecordedRequest:
         utt_split=utt_split,
         multichannel=flag(one, "multichannel", False),
         detected=detects(one),
+        track=track(one, shape),
         warnings=tuple(warnings),
     )

@@ -3,13 +3,13 @@ too, whose WebSocket speaks in turns; a POST of one text is the same at both."""
 
 from starlette.types import Receive, Scope, Send
 
-from codec.events import Cleared, Event, Flushed, PieceMark, Warning
+from codec.events import Cleared, Event, Flushed, PieceMark, SpeechWarning
 from codec.model import TtsModel
 from daemon import paths
 from daemon.deepgram import speak_messages as wire
 from daemon.deepgram.speak_query import SpeakRequest, file_request, parse
 from daemon.deepgram.speak_turns import SpeakTurnsStream
-from daemon.deepgram.spoken_stream import MOST_FLUSHES, SpokenStream, opened
+from daemon.deepgram.spoken_stream import MOST_FLUSHES, SpokenStream, open_speech
 from daemon.duplex import Ending, echoed
 from daemon.hub import Hub
 from daemon.loading import Loaded
@@ -19,11 +19,11 @@ from daemon.spoken_file import speak_file
 
 
 async def speak(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
-    """Check the request, open a speaker, speak."""
+    """Check the request, open a speaker, and speak."""
     loaded, endpoint = hub.speaking_model(), paths.endpoint(scope["path"])
     if scope["type"] == "websocket":
-        request = parse(scope["query_string"], loaded.name)
-        async with opened(hub, request, endpoint) as (speech, warnings):
+        request = parse(scope["query_string"], loaded.name, strict=hub.settings.strict)
+        async with open_speech(hub, request, endpoint) as (speech, warnings):
             if endpoint is paths.SPEAK:
                 stream = SpeakStream(hub, loaded, request, speech, warnings, receive, send)
             else:
@@ -55,7 +55,7 @@ class SpeakStream(SpokenStream):
         super().__init__(hub, loaded, speech, receive, send)
         self._request = request
         self._flushes = 0
-        """Not answered yet."""
+        """The number of Flushes that are not answered yet."""
         self._say(
             wire.Metadata(
                 request_id=self._id,
@@ -79,7 +79,7 @@ class SpeakStream(SpokenStream):
 
     async def _follow(self, command: wire.Command) -> None:
         match command:
-            case wire.Clear():  # also of what is spoken to its end because of a Close
+            case wire.Clear():  # A Clear also stops what is spoken to its end because of a Close.
                 self._forget()
             case wire.Speak() | wire.Flush() if self._ending is not None:
                 self._taken_no_more()
@@ -109,11 +109,11 @@ class SpeakStream(SpokenStream):
     def _tell(self, event: Event) -> None:
         match event:
             case Flushed():
-                self._flushes = max(0, self._flushes - 1)  # a Clear may have forgotten it meanwhile
+                self._flushes = max(0, self._flushes - 1)  # A Clear may have forgotten the Flush meanwhile.
                 self._say(wire.Flushed(event.sequence))
             case Cleared() if self._ending is None or self._ending.code in (1000, 1012):
                 self._say(wire.Cleared(event.sequence))
-            case Warning():
+            case SpeechWarning():
                 self._warn(event.code.upper(), event.description)
             case PieceMark() if self._request.marks:
                 self._say(wire.piece(event))

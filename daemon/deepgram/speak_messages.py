@@ -1,4 +1,4 @@
-"""Deepgram's messages of ``/v1/speak``, one struct each.
+"""The messages of Deepgram's ``/v1/speak``, a struct each.
 
 Field names and which of them are required follow the types of deepgram-sdk 7 (``deepgram/speak/v1/types``). Extra keys
 of ours: ``voice``, ``encoding``, ``sample_rate``, ``seed`` and ``warnings`` on Metadata; ``KeepAlive`` and ``Piece``.
@@ -39,21 +39,33 @@ class Cleared(msgspec.Struct, tag="Cleared", tag_field="type"):
     sequence_id: int
 
 
-class Warning(msgspec.Struct, tag="Warning", tag_field="type"):
+class SpeakWarning(msgspec.Struct, tag="Warning", tag_field="type"):
     """Something went otherwise than asked; the stream goes on."""
 
     description: str
     code: str
 
 
-class Piece(msgspec.Struct, tag="Piece", tag_field="type"):
-    """With ``marks=true``: when a piece was spoken (seconds of the stream's audio), and which characters it was."""
+class WordSpoken(msgspec.Struct):
+    """A word, or an expression such as "5 km": when it was spoken, and which characters of the text it was."""
+
+    word: str
+    start: float
+    end: float
+    start_char: int
+    end_char: int
+
+
+class PieceSpoken(msgspec.Struct, tag="Piece", tag_field="type"):
+    """With ``marks=true``: the times at which a piece of the text is heard (seconds of the stream's audio), and which
+    characters it was."""
 
     text: str
     start: float
     end: float
     start_char: int
     end_char: int
+    words: list[WordSpoken]
 
 
 class Speak(msgspec.Struct, tag="Speak", tag_field="type"):
@@ -83,6 +95,7 @@ Command = Speak | Flush | Clear | Close | KeepAlive
 commands: Final["msgspec.json.Decoder[Command]"] = msgspec.json.Decoder(Command)
 
 
-def piece(mark: PieceMark) -> Piece:
+def piece(mark: PieceMark) -> PieceSpoken:
     """``mark`` as a message."""
-    return Piece(mark.text, round(mark.start, 4), round(mark.end, 4), mark.start_char, mark.end_char)
+    words = [WordSpoken(w.text, round(w.start, 3), round(w.end, 3), w.start_char, w.end_char) for w in mark.words]
+    return PieceSpoken(mark.text, round(mark.start, 4), round(mark.end, 4), mark.start_char, mark.end_char, words)

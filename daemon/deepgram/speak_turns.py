@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from starlette.types import Receive, Send
 
-from codec.events import Cleared, Event, Finished, Flushed, PieceMark, Warning
+from codec.events import Cleared, Event, Finished, Flushed, PieceMark, SpeechWarning
 from codec.model import TtsModel
 from daemon.deepgram import speak_turns_messages as wire
 from daemon.deepgram.spoken_stream import MOST_FLUSHES, SpokenStream
@@ -30,7 +30,8 @@ M = TypeVar("M", bound=wire.TurnMetadata)
 
 @dataclass(slots=True)
 class _Turn:
-    """What is said in one go. ``first``: place of its first character in all text; ``start``: of its sound, seconds."""
+    """All that is said in one go. ``first`` is the place of its first character in all text, ``start`` that of its
+    sound in seconds."""
 
     first: int
     start: float = 0.0
@@ -40,14 +41,14 @@ class _Turn:
     announced: bool = False
 
     def metadata(self, kind: type[M]) -> M:
-        """In numbers."""
+        """The turn in numbers, as a message of ``kind``."""
         size = len(self.spoken.text)
         return kind(self.id, round(1000 * self.spoken.seconds), size, size)
 
 
 @dataclass(frozen=True, slots=True)
 class _Interruption:
-    """``offset``: seconds of audio that were played, if that was told."""
+    """An Interrupt. ``offset`` is the seconds of audio that were played, if that was told."""
 
     turn: _Turn
     offset: float | None
@@ -69,28 +70,29 @@ class SpeakTurnsStream(SpokenStream):
     ) -> None:
         super().__init__(hub, loaded, speech, receive, send)
         self._turns: deque[_Turn] = deque()
-        """Not spoken yet; sound belongs to the first, text to the last, if it is not flushed."""
+        """The turns that are not spoken yet. Sound belongs to the first, text to the last if it is not flushed."""
         self._spoken: _Turn | None = None
-        """The last one that is, which the client may still be playing."""
+        """The last turn that was spoken, which the client may still be playing."""
         self._interruption: _Interruption | None = None
-        """That is not answered yet."""
+        """The Interrupt that is not answered yet."""
         self._characters = 0
         self._position = self._least = 0.0
-        """Seconds of the session's audio: sent, and known to be played."""
+        """The places in the session's audio, in seconds, up to which it was sent, and up to which it is known to be
+        played."""
         self._say(wire.Connected(self._id, loaded.name, "1", [loaded.uuid], self._voice, speech.speaker.seed))
         for warning in warnings:
             self._warn("NOT_HONOURED", warning)
 
     @property
     def _last_sign(self) -> float:
-        """Never idle: there is no message that keeps a session alive, and agents listen for long."""
+        """The stream is never idle: no message keeps a session alive, and agents listen for long."""
         return time.monotonic()
 
     # ------------------------------------------------------------------------------------------------- in
 
     async def _follow(self, command: wire.Command) -> None:
         match command:
-            case wire.Interrupt():  # also of what is spoken to its end because of a Close
+            case wire.Interrupt():  # An Interrupt also stops what is spoken to its end because of a Close.
                 self._interrupt(command.playback_offset)
             case _ if self._ending is not None:
                 self._taken_no_more()
@@ -164,7 +166,7 @@ class SpeakTurnsStream(SpokenStream):
 
     def _tell(self, event: Event) -> None:
         if self._interruption is not None and not isinstance(event, Cleared):
-            return  # of what is forgotten
+            return  # The sound belongs to text that is forgotten.
         match event:
             case PieceMark() if self._turns:
                 turn = self._turns[0]
@@ -175,16 +177,16 @@ class SpeakTurnsStream(SpokenStream):
                 self._answer_interruption()
                 self._announce()
             case Finished() if self._ending is not None and self._ending.code in (1000, 1012):
-                while self._turns:  # the last may lack its Flush
+                while self._turns:  # The last turn may lack its Flush.
                     self._complete()
-            case Warning():
+            case SpeechWarning():
                 code = "NO_SYNTHESIZABLE_TEXT" if event.code == "nothing_to_speak" else event.code.upper()
                 self._warn(code, event.description)
             case _:
                 pass
 
     def _announce(self) -> None:
-        """Tell of the turn that is next, once nothing of another is on its way."""
+        """Tell of the next turn, once nothing of another is on its way."""
         if self._turns and not self._turns[0].announced and self._interruption is None:
             turn = self._turns[0]
             turn.announced, turn.start = True, self._position
@@ -202,7 +204,7 @@ class SpeakTurnsStream(SpokenStream):
         turn, offset = interruption.turn, interruption.offset
         message = wire.SpeechInterrupted(round(1000 * self._position), turn.metadata(wire.TurnMetadata))
         if offset is not None:
-            heard = turn.spoken.heard(offset - turn.start)
+            heard = turn.spoken.played(offset - turn.start)
             message.text_spoken, message.text_remaining = heard, turn.spoken.text[len(heard) :]
         self._say(message)
 

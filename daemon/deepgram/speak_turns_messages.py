@@ -10,7 +10,7 @@ from daemon.messages import Whole
 
 
 class Connected(msgspec.Struct, tag="Connected", tag_field="type"):
-    """The stream is open. Of ours: ``voice``, ``seed``."""
+    """The stream is open. ``voice`` and ``seed`` are keys of ours."""
 
     request_id: str
     model_name: str
@@ -34,7 +34,7 @@ class Flushed(msgspec.Struct, tag="Flushed", tag_field="type"):
 
 
 class ControlsApplied(msgspec.Struct):
-    """Inline controls, which are not understood here."""
+    """How many inline controls were applied: none, since they are not supported."""
 
     pronunciations_applied: int = 0
     breaks_applied: int = 0
@@ -42,7 +42,7 @@ class ControlsApplied(msgspec.Struct):
 
 
 class TurnMetadata(msgspec.Struct):
-    """A turn in numbers. Nothing is billed: both counts are that of its text."""
+    """A turn in numbers. Nothing is billed, so both counts are those of its text."""
 
     speech_id: str
     audio_duration_ms: int
@@ -56,7 +56,8 @@ class SpeechMetadata(TurnMetadata, tag="SpeechMetadata", tag_field="type"):
 
 
 class SpeechInterrupted(msgspec.Struct, tag="SpeechInterrupted", tag_field="type", omit_defaults=True):
-    """An Interrupt has ended what was being said: no audio from before it follows.
+    """An Interrupt has ended what was being said: no audio from before it follows. ``text_spoken`` and
+    ``text_remaining`` are there only where the Interrupt told how much was played.
 
     ``text_spoken`` and ``text_remaining`` only where the Interrupt told how much was played.
     """
@@ -76,7 +77,7 @@ class SessionMetadata(msgspec.Struct, tag="SessionMetadata", tag_field="type"):
 
 
 class Applied(msgspec.Struct):
-    """What counts from the next sentence on."""
+    """The controls that count from the next sentence on."""
 
     speed: float
 
@@ -97,7 +98,7 @@ class ConfigureFailure(msgspec.Struct, tag="ConfigureFailure", tag_field="type")
 
 
 class FatalError(msgspec.Struct, tag="Error", tag_field="type"):
-    """Why the stream ends."""
+    """The reason for which the stream ends."""
 
     code: str
     description: str

@@ -14,7 +14,7 @@ from starlette.types import Receive, Send
 from audio import encoder
 from codec.events import Event
 from codec.model import TtsModel
-from daemon.deepgram.speak_messages import Warning
+from daemon.deepgram.speak_messages import SpeakWarning
 from daemon.deepgram.speak_query import SpeakRequest
 from daemon.duplex import Duplex, Ending
 from daemon.hub import Hub
@@ -24,12 +24,14 @@ from daemon.speaking import Sound, SpeechStream
 from engines.sessions import OptionError
 
 MOST_FLUSHES: Final = 1000
-"""That may wait for their audio: each keeps its place in the text."""
+"""Flushes that may wait for their audio. Each keeps its place in the text."""
 
 
 @asynccontextmanager
-async def opened(hub: Hub, request: SpeakRequest, endpoint: Endpoint) -> AsyncGenerator[tuple[SpeechStream, list[str]]]:
-    """A text being spoken as ``request`` asks, and all warnings about it.
+async def open_speech(
+    hub: Hub, request: SpeakRequest, endpoint: Endpoint
+) -> AsyncGenerator[tuple[SpeechStream, list[str]]]:
+    """Open a speaker as ``request`` asks; returns it, and all warnings about the request.
 
     Raises:
         Refused: as ``Hub.speak``.
@@ -52,19 +54,19 @@ class SpokenStream(Duplex):
 
     @abstractmethod
     def _tell(self, event: Event) -> None:
-        """Something happened on the speaker's side, after the sound before it."""
+        """Take an event of the speaker's, which comes after the sound before it."""
 
     def _sounded(self, seconds: float) -> None:
-        """So much sound has gone into the outbox."""
+        """Count the seconds of sound that have gone into the outbox."""
 
     @property
     def _voice(self) -> str | None:
-        """The name of who speaks; None: the model knows but one."""
+        """The name of the voice that speaks; None where the model has one voice only."""
         asked = self._speech.speaker.options.voice
         return asked.lower() if asked else next(iter(self._loaded.model.manifest.voices), None)
 
     def _warn(self, code: str, description: str) -> None:
-        self._say(Warning(description, code))
+        self._say(SpeakWarning(description, code))
 
     def _take_bytes(self, data: bytes) -> None:
         self._warn("BINARY", f"a binary message of {len(data)} bytes: text goes in Speak messages")
@@ -74,7 +76,7 @@ class SpokenStream(Duplex):
         self._warn("NOT_UNDERSTOOD", reason)
 
     def _taken(self, text: str) -> bool:
-        """Whether there was room for text that is to be spoken."""
+        """Take text that is to be spoken; returns whether there was room for it."""
         try:
             self._speech.say(text)
         except OptionError as error:
@@ -83,12 +85,13 @@ class SpokenStream(Duplex):
         return True
 
     def _taken_no_more(self) -> None:
-        """A message came after the end began: whoever did not end it himself is told."""
+        """Tell the client that a message came too late, after the end began; a client that ended the stream itself is
+        told nothing."""
         if self._ending is not None and self._ending.code == 1012:
             self._warn("SHUTTING_DOWN", f"{self._ending.reason}; this message was not taken")
 
     def _forget(self) -> None:
-        """What was said is not to be spoken any more."""
+        """Speak no more of what was said."""
         self._speech.clear()
         self._outbox.forget_sound()
 
@@ -96,20 +99,17 @@ class SpokenStream(Duplex):
         return f"text that is not spoken, after {self._speech.seconds:.1f} s of audio"
 
     def _wind_up(self, ending: Ending) -> None:
-        """Speak to the end where the client asked for that, or the daemon goes; else stop."""
+        """Speak to the end where the client asked for that, or where the daemon goes. Otherwise stop."""
         self._speech.finish()
         if ending.code not in (1000, 1012):
             self._forget()
 
     async def _work(self) -> None:
         """Speak until the stream's end."""
-        async for batch in self._speech.batches():
-            for item in batch:
-                if isinstance(item, Sound):
-                    await self._outbox.room(len(item.data))
-                    if not self._speech.clearing:
-                        if item.data:
-                            self._outbox.put_sound(item.data)
-                        self._sounded(item.seconds)
-                else:
-                    self._tell(item)
+        async for item in self._speech.items(self._outbox.room):
+            if isinstance(item, Sound):
+                if item.data:
+                    self._outbox.put_sound(item.data)
+                self._sounded(item.seconds)
+            else:
+                self._tell(item)

@@ -13,9 +13,10 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from daemon.deepgram import turns_messages as wire
-from daemon.deepgram.heard_stream import HeardStream, opened
+from daemon.deepgram.listen_query import NAMES
 from daemon.deepgram.turns_query import TurnsRequest, confidence, parse
 from daemon.duplex import Ending, echoed
+from daemon.heard_stream import HeardStream, open_streams
 from daemon.hearing import HearingStream
 from daemon.hub import Hub
 from daemon.paths import TURNS
@@ -26,12 +27,12 @@ from streaming.utterance import HANG_SECONDS
 
 
 async def turns(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
-    """Check the request, open a listener, run the stream."""
+    """Check the request, open a listener, and run the stream."""
     if scope["type"] != "websocket":
         raise Refused(426, "upgrade", f"{TURNS.path} is a WebSocket; recordings go to POST /v1/listen")
     loaded = hub.hearing_model()
-    request = parse(scope["query_string"], loaded.name)
-    async with opened(hub, TURNS, request.options, request.shape) as (stream,):
+    request = parse(scope["query_string"], loaded.name, strict=hub.settings.strict)
+    async with open_streams(hub, TURNS, request.options, NAMES, request.shape) as (stream,):
         await TurnsStream(hub, request, stream, receive, send).run(echoed(scope))
 
 
@@ -48,9 +49,9 @@ class TurnsStream(HeardStream):
         self._sequence = 0
         self._turn = 0
         self._start: float | None = None
-        """Where the present turn begins; None: there is none."""
+        """The time at which the present turn begins; None where there is no turn."""
         self._said: list[Transcript] = []
-        """Of it: segments that are over."""
+        """The finals of the present turn."""
         self._say_next(wire.Connected)
         for warning in request.warnings:
             self._warn("NOT_HONOURED", warning)
@@ -142,13 +143,14 @@ class TurnsStream(HeardStream):
             return
         if event.from_finalize:
             self._end_turn("manual")
-        elif event.end - HANG_SECONDS + self._thresholds.silence > self._stream.fed:  # no silence can have ended it
+        # No silence can have ended the turn.
+        elif event.end - HANG_SECONDS + self._thresholds.silence > self._stream.fed:
             self._end_turn("close")
         else:
             self._end_turn("timeout" if self._thresholds.timed_out else "model", confidence(self._thresholds.silence))
 
     def _begin(self, first: Transcript) -> bool:
-        """A turn begins with its first words; whether it does."""
+        """Begin a turn with its first words; returns whether it has begun."""
         if self._start is not None:
             return False
         self._start = first.start
@@ -156,14 +158,14 @@ class TurnsStream(HeardStream):
         return True
 
     def _end_turn(self, trigger: str, sure: float = 1.0) -> None:
-        """By the client's word it is over for sure."""
+        """End the turn. By the client's word it is over for sure."""
         self._tell("EndOfTurn", None, sure, trigger=trigger)
         self._turn, self._start, self._said = self._turn + 1, None, []
 
     # ------------------------------------------------------------------------------------------------- out
 
     def _tell(self, event: str, heard: Transcript | None, sure: float = 0.0, trigger: str | None = None) -> None:
-        """``heard``: what is open of the turn, after the segments that are over."""
+        """Tell where the turn stands. ``heard`` is the open segment, which follows the finals."""
         parts = [*self._said, *([heard] if heard is not None and heard not in self._said else [])]
         assert self._start is not None
         self._say_next(
@@ -181,18 +183,18 @@ class TurnsStream(HeardStream):
         )
 
     def _warn(self, code: str, description: str) -> None:
-        self._say_next(wire.Warning, code=code, description=description)
+        self._say_next(wire.TurnsWarning, code=code, description=description)
 
     def _say_error(self, ending: Ending) -> None:
         self._say(wire.FatalError(self._sequence, ending.variant, ending.reason))
         self._sequence += 1
 
     def _say_next(self, kind: Any, *, revisable: bool = False, **fields: Any) -> None:
-        """Say a message of ``kind`` with its number; an Update that waits gives way to the next one."""
+        """Send a message of ``kind`` with the next number. An Update that waits gives way to the next one."""
         message = kind(request_id=self._id, sequence_id=self._sequence, **fields)
         self._sequence += 1
         self._say(message, revises=revisable, revisable=revisable)
 
 
-def _word(word: Word) -> wire.Word:
-    return wire.Word(word.text, word.confidence, word.start, word.end)
+def _word(word: Word) -> wire.TurnWord:
+    return wire.TurnWord(word.text, word.confidence, word.start, word.end)

@@ -16,7 +16,7 @@ class Connected(msgspec.Struct, tag="Connected", tag_field="type"):
     sequence_id: int
 
 
-class Word(msgspec.Struct):
+class TurnWord(msgspec.Struct):
     """A word as it stands in the transcript, with its times in seconds."""
 
     word: str
@@ -36,14 +36,14 @@ class TurnInfo(msgspec.Struct, tag="TurnInfo", tag_field="type", omit_defaults=T
     audio_window_start: float
     audio_window_end: float
     transcript: str
-    words: list[Word]
+    words: list[TurnWord]
     end_of_turn_confidence: float
     trigger: str | None = None
     languages: list[str] | None = None
 
 
 class Thresholds(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """When a turn ends; what is not given stays as it is."""
+    """The rules by which a turn ends. A rule that is not given stays as it is."""
 
     eot_threshold: float | None = None
     eager_eot_threshold: float | msgspec.UnsetType | None = msgspec.UNSET
@@ -51,7 +51,7 @@ class Thresholds(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True)
 
 
 class ConfigureSuccess(msgspec.Struct, tag="ConfigureSuccess", tag_field="type"):
-    """What counts from now on."""
+    """The rules that count from now on."""
 
     request_id: str
     sequence_id: int
@@ -68,7 +68,7 @@ class ConfigureFailure(msgspec.Struct, tag="ConfigureFailure", tag_field="type")
     description: str
 
 
-class Warning(msgspec.Struct, tag="Warning", tag_field="type"):
+class TurnsWarning(msgspec.Struct, tag="Warning", tag_field="type"):
     """Something is not as it was asked for; the stream goes on."""
 
     request_id: str
@@ -78,7 +78,7 @@ class Warning(msgspec.Struct, tag="Warning", tag_field="type"):
 
 
 class FatalError(msgspec.Struct, tag="Error", tag_field="type"):
-    """Why the stream ends."""
+    """The reason for which the stream ends."""
 
     sequence_id: int
     code: str

@@ -10,22 +10,26 @@ from dataclasses import dataclass
 from typing import Final
 
 from audio.pcm import Shape
-from daemon.deepgram.listen_query import audio_shape, keyterms, renamed
-from daemon.parameters import HEARING_ALIASES, asked, number, whole, wrong
+from daemon.deepgram.listen_query import ELSEWHERE, audio_shape, keyterms, renamed
+from daemon.fields import Fields
+from daemon.names import language
+from daemon.parameters import asked, number, whole, wrong
 from engines.sessions import OptionError
 from streaming.options import ListenOptions
 
 HONOURED: Final = frozenset({
     "model", "encoding", "sample_rate", "keyterm", "eot_threshold", "eager_eot_threshold", "eot_timeout_ms",
-    "mip_opt_out",
+    "mip_opt_out", "keywords", "language",
 })  # fmt: skip
+FIELDS: Final = Fields(HONOURED, ELSEWHERE | {"language_hint": "language"}, code="invalid_query")
 _TIME_CONSTANT: Final = 0.6 / -math.log(1 - 0.7)
-"""Seconds: the default threshold, 0.7, is the silence that ends an utterance elsewhere, 0.6 s."""
+"""How many seconds of silence bring the confidence in an end to 1 − 1/e. It is chosen so that the default threshold,
+0.7, is reached after 0.6 s, the silence that ends an utterance at other endpoints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """When a turn ends.
+    """The rules by which a turn ends.
 
     Raises:
         ValueError: outside the limits; its arguments are the name and what is wrong.
@@ -51,7 +55,7 @@ class Thresholds:
 
     @property
     def timed_out(self) -> bool:
-        """Whether it is the time-out that ends it."""
+        """Whether the turn is ended by the time-out, rather than by the threshold."""
         return silence(self.eot_threshold) > self.eot_timeout_ms / 1000
 
     @property
@@ -69,7 +73,7 @@ def silence(threshold: float) -> float:
 
 
 def confidence(seconds: float) -> float:
-    """That a turn has ended after so much silence, 0…1."""
+    """The confidence, 0…1, that a turn has ended after so many seconds of silence."""
     return round(1 - math.exp(-max(seconds, 0.0) / _TIME_CONSTANT), 4)
 
 
@@ -84,25 +88,39 @@ class TurnsRequest:
 
     thresholds: Thresholds
     terms: tuple[str, ...]
+    language: str | None
+    """The language that is forced; None where the model is to tell."""
     shape: Shape | None
-    """Of raw audio; None: a container, which tells."""
+    """The format of raw audio; None for a container, which tells its own."""
     warnings: tuple[str, ...]
 
     @property
     def options(self) -> ListenOptions:
-        """For the listener."""
-        return ListenOptions(keyterms=self.terms, endpointing=self.thresholds.silence, eager=self.thresholds.eager)
+        """The options of the listener."""
+        return ListenOptions(
+            language=self.language,
+            keyterms=self.terms,
+            endpointing=self.thresholds.silence,
+            eager=self.thresholds.eager,
+        )
 
 
-def parse(query_string: bytes, model: str) -> TurnsRequest:
-    """Check a query string; ``model`` is the name of the loaded one.
+def parse(query_string: bytes, model: str, *, strict: bool = False) -> TurnsRequest:
+    """Check a query string; arguments as those of a stream (``listen_query.parse``).
 
     Raises:
         Refused: 400 naming the parameter and what it may be.
     """
-    given, one, warnings = asked(query_string, model, HEARING_ALIASES, HONOURED, many={"keyterm"})
+    query = asked(query_string, FIELDS, model, "hears", strict=strict, many={"keyterm", "keywords"})
+    one, warnings = query.one, query.warnings
     try:
-        found = TurnsRequest(_thresholds(one), keyterms(given, warnings), audio_shape(one, warnings), tuple(warnings))
+        found = TurnsRequest(
+            _thresholds(one),
+            keyterms(query.given, warnings),
+            language(one.get("language")),
+            audio_shape(one, warnings),
+            tuple(warnings),
+        )
         _ = found.options
     except OptionError as error:
         raise renamed(error) from None

@@ -20,7 +20,7 @@ _TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""Not the machine's table of types: on some of them it says that JavaScript is plain text."""
+"""The media types of the files. The machine's own table says on some machines that JavaScript is plain text."""
 
 HEADERS: Final = {
     "cache-control": "no-cache",
@@ -36,7 +36,8 @@ HEADERS: Final = {
 
 
 def _read() -> dict[str, tuple[bytes, dict[str, str]]]:
-    """Name → bytes and headers. Read once: some 50 KB, and then no request reaches the disk."""
+    """The bytes and headers of each file by its name. They are read once (some 50 KB), so that no request reaches the
+    disk."""
     found: dict[str, tuple[bytes, dict[str, str]]] = {}
     for path in Path(__file__).parent.iterdir():
         if path.suffix in _TYPES:
@@ -50,7 +51,7 @@ FILES: Final = _read()
 
 
 def page(hub: Hub, request: Request) -> Response:
-    """The file that the path names; 304 for who has it already."""
+    """Answer with the file that the path names, or with 304 for a browser that has it already."""
     del hub
     name = request.path_params.get("id", "index.html")
     if name not in FILES:

@@ -6,7 +6,7 @@
 import {openSocket, whyRefused} from "./daemon.js"
 
 const MOST_KEPT_SECONDS = 60
-const FIRST_WAIT = 500, LONGEST_WAIT = 8000
+const FIRST_WAIT = 500, LONGEST_WAIT = 8000, LOOK = 300
 const QUERY = {encoding: "linear16", channels: 1, interim_results: true}
 
 export class Hearing {
@@ -145,7 +145,9 @@ export class Hearing {
     if (this.#closed) return
     // Who was never let in is told why; who was, comes back, unless it cannot help.
     if (trouble && (!this.#begun || !trouble.passing)) return this.#finish(trouble)
-    const wait = Math.min(FIRST_WAIT * 2 ** this.#failures++, LONGEST_WAIT)
+    // A daemon that is away or loads is looked for all the time; one that is full is left alone for longer and longer.
+    const away = [0, 503].includes(trouble?.status)
+    const wait = away ? LOOK : Math.min(FIRST_WAIT * 2 ** this.#failures++, LONGEST_WAIT)
     this.#on.lost(trouble, wait)
     setTimeout(() => this.#connect(), wait)
   }

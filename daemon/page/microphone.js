@@ -12,17 +12,17 @@ const DENIED = {
 export class NoMicrophone extends Error {}
 
 /**
- * Open the microphone. `take(piece, peak)` gets an Int16Array and its peak, 0…1; `gone(sentence)` is called when the
+ * Open a microphone, the one of the id `device` where it is there. `take(piece, peak)` gets an Int16Array and its peak, 0…1; `gone(sentence)` is called when the
  * microphone ends by itself. Returns {rate, stop()}.
  */
-export async function openMicrophone(take, gone) {
+export async function openMicrophone(device, take, gone) {
   if (!navigator.mediaDevices) {
     throw new NoMicrophone("Browsers give a page the microphone only on localhost or over https: open the page there, " +
       "or give the daemon a certificate (tls_certificate).")
   }
   let media
   try {
-    media = await navigator.mediaDevices.getUserMedia({audio: {channelCount: 1}})
+    media = await navigator.mediaDevices.getUserMedia({audio: {channelCount: 1, ...(device && {deviceId: {ideal: device}})}})
   } catch (error) {
     throw new NoMicrophone(DENIED[error.name] ?? `The microphone cannot be opened: ${error.message}`)
   }
@@ -51,6 +51,13 @@ export async function openMicrophone(take, gone) {
       await context.close()
     },
   }
+}
+
+/** The microphones that there are: [{id, name}]. Browsers tell names only to a page that was given one already. */
+export async function microphones() {
+  const devices = await navigator.mediaDevices?.enumerateDevices().catch(() => []) ?? []
+  return devices.filter(({kind, deviceId}) => kind === "audioinput" && deviceId)
+    .map(({deviceId, label}, i) => ({id: deviceId, name: label || `Microphone ${i + 1}`}))
 }
 
 /** Some browsers do not resample a microphone: then the context takes the microphone's own rate. */

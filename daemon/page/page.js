@@ -2,10 +2,12 @@
 
 import {ask, key, useKey} from "./daemon.js"
 import {Hearing} from "./hearing.js"
-import {NoMicrophone, openMicrophone} from "./microphone.js"
+import {microphones, NoMicrophone, openMicrophone} from "./microphone.js"
 import {Playback} from "./playback.js"
 import {Saying} from "./saying.js"
 import {Transcript} from "./transcript.js"
+import {hear} from "./upload.js"
+import {Tape} from "./wav.js"
 
 const $ = (id) => document.getElementById(id)
 
@@ -13,19 +15,26 @@ const transcript = new Transcript()
 const recent = []  // lags of interims, milliseconds
 let microphone = null
 let hearing = null
+const heardTape = new Tape(), spokenTape = new Tape()
+let uploading = null  // an AbortController while files are heard
 let cleared = null
 let shown = 0
 
 // ------------------------------------------------------------------------------------------------------- what is told
 
-function state(text) {
-  if ($("state").textContent !== text) $("state").textContent = text
+/** Screen readers say again what is written again. */
+function put(id, text) {
+  if ($(id).textContent !== text) $(id).textContent = text
 }
+
+const state = (text) => put("state", text)
 
 function notice(sentence) {
   $("notice").hidden = !sentence
-  $("notice").textContent = sentence ?? ""
+  put("notice", sentence ?? "")
 }
+
+const LOOK = 1000  // milliseconds
 
 const seconds = (milliseconds) => `${(milliseconds / 1000).toFixed(2)} s`
 
@@ -39,14 +48,28 @@ function clock(time) {
 function told(trouble) {
   notice(trouble.message)
   if (trouble.status === 401) {
+    $("access").hidden = false
     $("access").open = true
     $("key").focus()
   }
 }
 
+function closeAccess() {
+  const inside = $("access").contains(document.activeElement)
+  $("access").open = false
+  if (inside) $("access").querySelector("summary").focus()
+}
+
+addEventListener("pointerdown", ({target}) => {
+  if ($("access").open && !$("access").contains(target)) $("access").open = false
+})
+
 // --------------------------------------------------------------------------------------------------------- the daemon
 
+let meeting = 0
+
 async function meet() {
+  clearTimeout(meeting)
   try {
     const [{data}, ready] = await Promise.all([
       ask("v1/models").then((answer) => answer.json()),
@@ -56,14 +79,33 @@ async function meet() {
     $("models").textContent = `It hears with ${name("hearing")}` +
       (ready.speaking ? ` and speaks with ${name("speaking")}.` : " and does not speak.")
     await meetVoices(ready.speaking)
-    if (!hearing) state("Ready")
-    notice(null)
+    if (idle()) state("Ready")
+    notice(ready.why ?? null)
+    meeting = setTimeout(look, LOOK)
   } catch (error) {
-    state(error.status === 401 ? "Locked" : error.status ? "Not ready" : "No daemon")
-    told(error)
-    if (error.passing) setTimeout(meet, 2000)
+    lost(error)
   }
 }
+
+const idle = () => !hearing && !uploading
+
+function lost(error) {
+  if (idle()) state(error.status === 401 ? "Locked" : error.status ? "Not ready" : "No daemon")
+  told(error)
+  if (error.passing) meeting = setTimeout(meet, LOOK)
+}
+
+/** Whether the daemon is still there; who listens is told by the connection. */
+async function look() {
+  try {
+    if (idle() && !document.hidden) await ask("readyz")
+    meeting = setTimeout(look, LOOK)
+  } catch (error) {
+    lost(error)
+  }
+}
+
+addEventListener("visibilitychange", () => document.hidden || idle() && look())
 
 async function meetVoices(speaking) {
   for (const id of ["voice", "speak", "text", "typing"]) $(id).disabled = !speaking
@@ -78,6 +120,7 @@ async function meetVoices(speaking) {
 }
 
 $("key").value = key()
+$("access").hidden = !key()
 $("key-form").addEventListener("submit", (event) => {
   event.preventDefault()
   if (useKey($("key").value.trim())) {
@@ -91,13 +134,32 @@ $("key-form").addEventListener("submit", (event) => {
 
 // ------------------------------------------------------------------------------------------------------------- hearing
 
-$("listen").addEventListener("click", () => microphone || hearing ? stop() : listen())
+$("listen").addEventListener("click", () => microphone || hearing || uploading ? stop() : listen())
+
+async function showMicrophones() {
+  const found = await microphones()
+  const kept = localStorage.getItem("hearsay.microphone")
+  $("microphone").replaceChildren(...found.map(({id, name}) => new Option(name, id, false, id === kept)))
+  $("microphone").hidden = found.length < 2
+}
+
+$("microphone").addEventListener("change", async () => {
+  localStorage.setItem("hearsay.microphone", $("microphone").value)
+  if (!microphone) return
+  await stop()
+  state("Changing the microphone")
+  for (let i = 0; hearing && i < 100; i++) await new Promise((done) => setTimeout(done, 50))
+  await listen()
+})
+navigator.mediaDevices?.addEventListener?.("devicechange", showMicrophones)
+
+let offset = 0  // seconds on the transcript's clock at which the recording begins
 
 async function listen() {
   notice(null)
   $("listen").disabled = true
   try {
-    microphone = await openMicrophone(take, (sentence) => {
+    microphone = await openMicrophone($("microphone").value, take, (sentence) => {
       notice(sentence)
       stop()
     })
@@ -108,9 +170,11 @@ async function listen() {
   } finally {
     $("listen").disabled = false
   }
+  showMicrophones()
+  if (!transcript.finals.length) heardTape.clear()
   cleared = null
   recent.length = 0
-  const offset = transcript.end
+  offset = transcript.end
   hearing = new Hearing(microphone.rate, offset, {
     interim: showOpen,
     final(results, lag, lags) {
@@ -152,11 +216,14 @@ async function listen() {
 
 function take(piece, peak) {
   hearing?.push(piece)
+  heardTape.add(piece, microphone?.rate ?? heardTape.rate)
+  $("save-heard").disabled = false
   showLevel(peak)
-  $("clock").textContent = clock(hearing?.seconds ?? 0)
+  put("clock", clock(offset + (hearing?.seconds ?? 0)))
 }
 
 async function stop() {
+  uploading?.abort()
   const [open, running] = [microphone, hearing]
   microphone = null
   listening(false)
@@ -171,6 +238,50 @@ function listening(on) {
   $("listen").textContent = on ? "Stop" : "Listen"
   $("listen").classList.toggle("on", on)
 }
+
+// ------------------------------------------------------------------------------------------------------ recordings
+
+async function hearFiles(files) {
+  if (!files.length || microphone || hearing || uploading) return
+  notice(null)
+  uploading = new AbortController()
+  listening(true)
+  cleared = null
+  try {
+    for (const file of files) {
+      state(`Hearing ${file.name}`)
+      const begin = transcript.end
+      await hear(file, begin, (final) => {
+        transcript.add(final)
+        state(`Hearing ${file.name}: ${clock(final.end - begin)}`)
+        put("clock", clock(final.end))
+        showFinals()
+      }, uploading.signal)
+    }
+    state("Ready")
+  } catch (error) {
+    state("Stopped")
+    if (!uploading.signal.aborted) told(error)
+  }
+  uploading = null
+  listening(false)
+  look()
+}
+
+$("open").addEventListener("click", () => $("file").click())
+$("file").addEventListener("change", () => {
+  hearFiles([...$("file").files])
+  $("file").value = ""
+})
+for (const kind of ["dragover", "drop"]) {
+  addEventListener(kind, (event) => {
+    if (!event.dataTransfer?.types.includes("Files")) return
+    event.preventDefault()  // else the browser leaves the page for the file
+    $("captions").classList.toggle("target", kind === "dragover")
+    if (kind === "drop") hearFiles([...event.dataTransfer.files])
+  })
+}
+addEventListener("dragleave", ({relatedTarget}) => relatedTarget ?? $("captions").classList.remove("target"))
 
 let levelTold = 0
 
@@ -228,9 +339,11 @@ function showOpen(results) {
   })
 }
 
-function save(name, type, text) {
+const save = (name, type, text) => give(name, new Blob([text], {type: `${type};charset=utf-8`}))
+
+function give(name, blob) {
   const link = document.createElement("a")
-  link.href = URL.createObjectURL(new Blob([text], {type: `${type};charset=utf-8`}))
+  link.href = URL.createObjectURL(blob)
   link.download = name
   link.click()
   setTimeout(() => URL.revokeObjectURL(link.href), 10000)
@@ -239,6 +352,8 @@ function save(name, type, text) {
 $("save-txt").addEventListener("click", () => save("captions.txt", "text/plain", transcript.text()))
 $("save-srt").addEventListener("click", () => save("captions.srt", "application/x-subrip", transcript.srt()))
 $("save-vtt").addEventListener("click", () => save("captions.vtt", "text/vtt", transcript.vtt()))
+$("save-heard").addEventListener("click", () => give("heard.wav", heardTape.wav()))
+$("save-spoken").addEventListener("click", () => give("spoken.wav", spokenTape.wav()))
 $("copy").addEventListener("click", async () => {
   try {
     await navigator.clipboard.writeText(transcript.text())
@@ -252,6 +367,7 @@ $("clear").addEventListener("click", () => {
   const before = transcript.finals
   transcript.finals = cleared ?? []
   cleared = cleared ? null : before
+  if (!hearing) put("clock", clock(transcript.end))
   $("said").replaceChildren()
   shown = 0
   showFinals()
@@ -266,17 +382,43 @@ const playback = new Playback(() => {
 })
 const saying = new Saying(playback, {
   sound: (milliseconds) => { $("sound-lag").textContent = seconds(milliseconds) },
-  piece: (text, start, end) => pieces.push({text, start, end}),
+  piece: (words, start, end) => pieces.push({words, start, end}),
+  pcm(data) {
+    spokenTape.add(new Int16Array(data), playback.rate)
+    $("save-spoken").disabled = false
+  },
   busy: () => notice(null),
   trouble: (trouble) => trouble ? told(trouble) : notice("The daemon could not speak just now: press Speak again."),
 })
 
+const STEADY = 500  // milliseconds of nothing between two pieces of sound that are no end
+let heardSound = -Infinity
+
 function showSaying() {
   const now = playback.now
-  const speaking = playback.buffered > 0
-  $("saying").textContent = speaking ? "Speaking" : ""
-  $("hush").disabled = !speaking
-  $("spoken").textContent = speaking ? pieces.findLast(({start}) => start <= now)?.text ?? "" : ""
+  const sounding = playback.buffered > 0
+  if (sounding) heardSound = performance.now()
+  const speaking = sounding || saying.due || performance.now() - heardSound < STEADY
+  put("saying", speaking ? "Speaking" : "")
+  if ($("hush").disabled === speaking) $("hush").disabled = !speaking
+  showWords(speaking ? pieces.findLast(({start}) => start <= now)?.words ?? SILENT : SILENT, now)
+}
+
+const SILENT = []
+let saidWords = SILENT  // the words that stand there
+
+/** The piece that is being said, its words marked as they sound. */
+function showWords(words, now) {
+  if (words !== saidWords) {
+    saidWords = words
+    $("spoken").replaceChildren(...words.flatMap(({word}) => {
+      const span = document.createElement("span")
+      span.textContent = word
+      return [span, " "]
+    }))
+  }
+  const sounding = words.findLastIndex(({start}) => start <= now)
+  for (const [place, span] of [...$("spoken").children].entries()) span.classList.toggle("now", place === sounding)
 }
 
 setInterval(showSaying, 100)
@@ -289,22 +431,31 @@ $("text").addEventListener("input", () => {
 })
 $("speak").addEventListener("click", () => {
   playback.wake()
+  spokenTape.clear()
   saying.speak($("text").value)
 })
-$("hush").addEventListener("click", () => saying.stop($("text").value))
+$("hush").addEventListener("click", () => {
+  saying.stop($("text").value)
+  heardSound = -Infinity
+  showSaying()
+})
 $("voice").addEventListener("change", () => {
   localStorage.setItem("hearsay.voice", $("voice").value)
   saying.use($("voice").value)
 })
 addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !$("speak").disabled) $("speak").click()
-  if (event.key === "Escape" && !$("hush").disabled) $("hush").click()
+  if (event.key !== "Escape") return
+  if ($("access").open) closeAccess()
+  else if (!$("hush").disabled) $("hush").click()
 })
 
 // ----------------------------------------------------------------------------------------------------------- beginning
 
 $("text").value = sessionStorage.getItem("hearsay.text") ?? ""
 saying.stop($("text").value)
+put("clock", clock(transcript.end))
+showMicrophones()
 showFinals()
 if (shown) $("captions").scrollTop = $("captions").scrollHeight
 meet()

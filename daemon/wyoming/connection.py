@@ -8,7 +8,7 @@ clients like Home Assistant wait for a transcript and would wait for ever. Event
 import asyncio
 import logging
 import time
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Final
 
 from wyoming.asr import Transcribe
@@ -23,6 +23,7 @@ from codec.voices import VoiceInfo
 from daemon.duplex import Outbox, done_unless_cut
 from daemon.hub import Hub
 from daemon.refusal import Refused
+from daemon.tcp_server import Protocol
 from daemon.wyoming import wire
 from daemon.wyoming.info import info
 from daemon.wyoming.synthesis import Synthesis, SynthesizeRequest, Text
@@ -30,17 +31,28 @@ from daemon.wyoming.transcription import AudioFormat, TranscribeRequest, Transcr
 from daemon.wyoming.wire import Malformed, fields
 
 _CLOSE_SECONDS: Final = 5.0
-"""After the end: time for the client to read what was said last."""
+"""Seconds for the client to read what was said last."""
 
 log: Final = logging.getLogger("hearsay.wyoming")
 
 
+def wyoming_protocol(hub: Hub) -> Protocol:
+    """Wyoming, for a server."""
+    most = hub.settings.beside_connections
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gone: asyncio.Event) -> None:
+        await Connection(hub, reader, writer, gone).run()
+
+    full = wire.encoded(Error(f"all {most} connections are taken", "connections").event())
+    return Protocol("Wyoming", serve, most, full, wire.LINE_BYTES)
+
+
 class _Over(Exception):
-    """The connection ends; ``args``: what the client is told, and a code for it."""
+    """The connection ends. Its arguments are what the client is told, and a code for that."""
 
 
 class Connection:
-    """A client. ``gone`` is set when it has hung up."""
+    """One client's connection. ``gone`` is set when the client has hung up."""
 
     def __init__(
         self, hub: Hub, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gone: asyncio.Event
@@ -52,39 +64,47 @@ class Connection:
         self._hearing: Transcription | None = None
         self._speaking: Synthesis | None = None
         self._streaming = False
-        """Text comes in chunks: a ``synthesize`` repeats it for servers that cannot take them."""
+        """Whether text comes in chunks. A ``synthesize`` then repeats it, for servers that cannot take chunks."""
+        self._told = False
+        """Everything that the client was told is sent, and the daemon stays: it is worth while to let it read that."""
 
     async def run(self) -> None:
-        """Serve it until it ends."""
+        """Serve the client until the connection ends."""
         serving = asyncio.create_task(self._serve_until_leaving())
         writing = asyncio.create_task(self._write())
         going = asyncio.create_task(self._gone.wait())
         overflow = asyncio.create_task(self._outbox.overflow.wait())
         tasks = (serving, writing, going, overflow)
-        told = False
-        try:
+        # The stack takes every step of the end, last one first, also where this task is cancelled within one of them.
+        async with AsyncExitStack() as ending:
+            ending.callback(self._hang_up)
+            ending.push_async_callback(self._linger)
+            ending.push_async_callback(self._close_sessions)
+            ending.push_async_callback(asyncio.gather, *tasks, return_exceptions=True)
+            for task in tasks:
+                ending.callback(task.cancel)
             with self._hub.metrics.watch(self._unheard, lambda: self._outbox.size):
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                if serving in done and going not in done:  # what was said last is still to be sent
+                if serving in done and going not in done:  # What was said last is still to be sent.
                     self._outbox.close()
                     done, _ = await asyncio.wait((writing, going, overflow), return_when=asyncio.FIRST_COMPLETED)
-                    told = writing in done and not self._hub.leave.is_set()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+                    self._told = writing in done and not self._hub.leave.is_set()
+
+    async def _close_sessions(self) -> None:
+        async with AsyncExitStack() as ending:
             for session in (self._hearing, self._speaking):
                 if session is not None:
-                    await session.close()
-            try:
-                if told:
-                    await self._linger()
-            finally:
-                self._writer.close()
-                asyncio.get_running_loop().call_later(_CLOSE_SECONDS, self._writer.transport.abort)
+                    ending.push_async_callback(session.close)
+
+    def _hang_up(self) -> None:
+        self._writer.close()
+        asyncio.get_running_loop().call_later(_CLOSE_SECONDS, self._writer.transport.abort)
 
     async def _linger(self) -> None:
-        """Read on for a while, for nothing: who still writes when the connection closes never sees what it was told."""
+        """Read on for a while and drop it: a client that still writes when the connection closes is reset, and never
+        reads what it was told."""
+        if not self._told:
+            return
         with suppress(OSError, TimeoutError):
             self._writer.write_eof()
             async with asyncio.timeout(_CLOSE_SECONDS):
@@ -95,7 +115,7 @@ class Connection:
         return self._hearing.unheard if self._hearing is not None else 0.0
 
     async def _serve_until_leaving(self) -> None:
-        """Serve; ends with an error that the client is told, if any."""
+        """Serve the client. It ends with an error that the client is told, if there is one."""
         try:
             if not await done_unless_cut(self._hub, self._serve()):
                 lost = self._unfinished()
@@ -116,7 +136,7 @@ class Connection:
             self._say(Error(f"the work failed: {type(error).__name__}", "fault"))
 
     def _unfinished(self) -> str:
-        """What arrived and is not worked off, for people."""
+        """What has arrived and is not worked off, in words for people."""
         if self._hearing is not None:
             return f"{self._hearing.unheard:.1f} of {self._hearing.arrived:.1f} s of audio"
         return "text that is not spoken"
@@ -124,7 +144,7 @@ class Connection:
     # ------------------------------------------------------------------------------------------------- in
 
     async def _serve(self) -> None:
-        """Until the client leaves; or until the drain deadline, when what arrived is worked off."""
+        """Handle events until the client leaves, or until the drain deadline, when what arrived is worked off."""
         while (event := await self._next()) is not None:
             await self._handle(event)
         if self._hub.leave.is_set():
@@ -134,7 +154,7 @@ class Connection:
                 await self._speaking.finish()
 
     async def _next(self) -> Event | None:
-        """The next event, as long as the client is not idle and the daemon does not go.
+        """The next event; None where the client or the daemon leaves.
 
         Raises:
             _Over: it is, or the session is too long.
@@ -197,7 +217,7 @@ class Connection:
         await self._hearing.open(given)
 
     async def _hear(self, given: AudioFormat, audio: bytes) -> None:
-        if self._hearing is None:  # not every client says audio-start
+        if self._hearing is None:  # Not every client says audio-start.
             await self._listen(given)
         assert self._hearing is not None
         if given != self._hearing.format:
@@ -238,7 +258,7 @@ class Connection:
         self._streaming = False
 
     async def _spoken(self, *last: Eventable) -> None:
-        """Speak to the end, and say what comes ``last``. A drain does not take it for over before it is sent."""
+        """Speak to the end, and send the events ``last`` behind it. A drain waits until they are sent."""
         assert self._speaking is not None
         await self._speaking.finish()
         for event in last:
@@ -261,11 +281,11 @@ class Connection:
         self._outbox.put_sound(data)
 
     async def _write(self) -> None:
-        """Send what is said, to the end; returns early for a client that does not read or has gone."""
+        """Send what is said, to the end. Returns early for a client that does not read or has gone."""
         while (message := await self._outbox.get()) is not None:
             self._writer.write(message.encode() if isinstance(message, str) else message)
             try:
-                async with asyncio.timeout(self._settings.send_timeout_seconds):
+                async with self._hub.in_time():
                     await self._writer.drain()
             except TimeoutError:
                 log.info("wyoming: the client does not read (send_timeout_seconds)")

@@ -15,7 +15,7 @@ _OURS: Final = Attribution("hearsay", "")
 
 
 def info(models: Models, voices: list[VoiceInfo]) -> Event:
-    """What there is; ``voices`` are those of the speaking model."""
+    """The models that are loaded, with the voices of the speaking model."""
     hearing = models.hearing.model
     model = AsrModel(
         **_artifact(hearing.name, hearing.manifest.architecture), languages=list(hearing.manifest.languages)

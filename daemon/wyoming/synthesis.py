@@ -1,9 +1,9 @@
-"""One text over Wyoming: as a whole or in chunks in, audio out while it is made."""
+"""One text over Wyoming: it comes as a whole or in chunks, and its audio goes out while it is made."""
 
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from typing import Final
 
 import msgspec
@@ -13,17 +13,19 @@ from wyoming.event import Eventable
 from audio import encoder
 from codec.options import SpeakOptions
 from daemon.hub import Hub
-from daemon.parameters import SEED_BITS, SPEAKING_ALIASES, language, matches
+from daemon.names import language, means_model
+from daemon.parameters import SEED_BITS
 from daemon.paths import WYOMING_SYNTHESIZE
 from daemon.refusal import Refused
 from daemon.speaking import Sound, SpeechStream
 from engines.sessions import OptionError
 
 _WIDTH: Final = 2
+"""Bytes of a sample: linear16."""
 
 
 class Voice(msgspec.Struct):
-    """Whose voice: one of ``describe``'s by name, one of its speakers, or any that speaks a language."""
+    """Who is to speak: a voice of ``describe``'s by name, one of its speakers, or any voice that speaks a language."""
 
     name: str = ""
     language: str = ""
@@ -78,19 +80,20 @@ class Synthesis:
         loaded = hub.speaking_model()
         rate = loaded.model.sample_rate
         voice = request.voice.speaker or request.voice.name
-        if voice == loaded.name or matches(voice, SPEAKING_ALIASES):
+        if voice == loaded.name or means_model(voice, "speaks", strict=hub.settings.strict):
             voice = ""
         seed = secrets.randbits(SEED_BITS)
         options = SpeakOptions(voice=voice or None, language=language(request.voice.language), seed=seed)
         worker = await hub.speak(options)
         raw = encoder.raw("linear16", rate)
         self._held.callback(raw.close)
-        self._held.push_async_callback(worker.close)  # first: a call in flight may be inside ``raw``
+        # The worker closes first, because a call in flight may be inside ``raw``.
+        self._held.push_async_callback(worker.close)
         self._speech = SpeechStream(worker, raw, hub.metrics, WYOMING_SYNTHESIZE.path, hub.playback)
         self._speaking = asyncio.create_task(self._speak(self._speech, rate))
 
     def push(self, text: str) -> None:
-        """More of the text.
+        """Add text.
 
         Raises:
             Refused: too much of it waits.
@@ -102,24 +105,27 @@ class Synthesis:
             raise Refused(400, "text_limit", str(error), param="text") from None
 
     async def finish(self) -> None:
-        """No more text: speak to its end."""
+        """Say that no more text comes, and wait until all of it is spoken."""
         assert self._speech is not None and self._speaking is not None
         self._speech.finish()
         await self._speaking
 
     async def close(self) -> None:
-        """Give up what is not finished, and what was taken. Idempotent."""
-        if self._speaking is not None:
-            self._speaking.cancel()
-            with suppress(asyncio.CancelledError, Exception):  # finish() raises it to who waits
-                await self._speaking
-        await self._held.aclose()
+        """Give up what is not finished, and what was taken, also where this call is cancelled. Idempotent."""
+        try:
+            if self._speaking is not None:
+                self._speaking.cancel()
+                # finish() raises what went wrong; a cancellation of this call is raised here.
+                await asyncio.gather(self._speaking, return_exceptions=True)
+        finally:
+            await self._held.aclose()
 
     async def _speak(self, speech: SpeechStream, rate: int) -> None:
         self._say(AudioStart(rate, _WIDTH, 1, timestamp=0))
+        at = 0.0
         async for batch in speech.batches():
             for item in batch:
                 if isinstance(item, Sound) and item.data:
-                    at = round(1000 * (speech.seconds - item.seconds))
-                    await self._sound(AudioChunk(rate, _WIDTH, 1, item.data, timestamp=at))
+                    await self._sound(AudioChunk(rate, _WIDTH, 1, item.data, timestamp=round(1000 * at)))
+                    at += item.seconds
         self._say(AudioStop(timestamp=round(1000 * speech.seconds)))

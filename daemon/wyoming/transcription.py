@@ -1,4 +1,4 @@
-"""One utterance over Wyoming: audio in, committed words out while it comes, the whole text at its end.
+"""An utterance over Wyoming: audio comes in, committed words go out meanwhile, and the whole text at the end.
 
 A transcript cannot be taken back here, so only committed words are sent early. ``transcript`` holds the finals, which
 in rare cases differ from what was sent before.
@@ -6,7 +6,7 @@ in rare cases differ from what was sent before.
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import AsyncExitStack, aclosing
 from typing import Final
 
 import msgspec
@@ -17,7 +17,7 @@ from wyoming.event import Eventable
 from audio.pcm import WIDTHS, FormatError, Shape
 from daemon.hearing import HearingStream, opened
 from daemon.hub import Hub
-from daemon.parameters import HEARING_ALIASES, check_model, language
+from daemon.names import check_model, language
 from daemon.paths import WYOMING_TRANSCRIBE
 from daemon.refusal import Refused
 from engines.sessions import OptionError
@@ -26,7 +26,9 @@ from streaming.options import ListenOptions
 
 _NAMES: Final = {"keyterms": "transcript_names, transcript_terms"}
 _PIECE_BYTES: Final = 1 << 14
+"""Bytes of a chunk that are taken at once: half a second at 16 kHz."""
 _LOOK_SECONDS: Final = 0.05
+"""Seconds between two looks at whether there is room for more audio."""
 
 
 class TranscribeRequest(msgspec.Struct):
@@ -47,7 +49,7 @@ class AudioFormat(msgspec.Struct):
 
 
 class Transcription:
-    """One utterance, from ``open`` to ``close``. ``say`` takes what the client is told."""
+    """One utterance, from ``open`` to ``close``. ``say`` sends an event to the client."""
 
     def __init__(self, hub: Hub, request: TranscribeRequest, say: Callable[[Eventable], None]) -> None:
         self._hub, self._request, self._say = hub, request, say
@@ -57,9 +59,9 @@ class Transcription:
         self._piece = _PIECE_BYTES
         self.format = AudioFormat(0, 0, 0)
         self._texts: list[str] = []
-        """Of the finals so far."""
+        """The texts of the finals so far."""
         self._sent = ""
-        """What the client has of the open segment."""
+        """What the client has been sent of the open segment."""
         self._sent_words = 0
         self._language: str | None = None
         self._started = False
@@ -85,7 +87,7 @@ class Transcription:
         hub, request = self._hub, self._request
         await self._held.enter_async_context(hub.slot(WYOMING_TRANSCRIBE))
         loaded = hub.hearing_model()
-        check_model(request.name, loaded.name, HEARING_ALIASES, status=404)
+        check_model(request.name, loaded.name, "hears", strict=hub.settings.strict, status=404)
         try:
             shape = Shape(WIDTHS[given.width], given.rate, given.channels)
             terms = (*request.transcript_names, *request.transcript_terms)
@@ -102,16 +104,16 @@ class Transcription:
         self._hearing = asyncio.create_task(self._hear(stream))
 
     async def push(self, audio: bytes) -> None:
-        """Take audio; where too much of it waits, wait as well: then the client has to."""
+        """Take audio. Where too much of it waits, this waits as well, and so the client has to."""
         assert self._stream is not None and self._hearing is not None
         for start in range(0, len(audio), self._piece):
             while not self._stream.push(audio[start : start + self._piece]):
-                if self._hearing.done():  # finish() tells why
+                if self._hearing.done():  # finish() tells why.
                     return
                 await asyncio.sleep(_LOOK_SECONDS)
 
     async def finish(self) -> None:
-        """No more audio: hear the rest, say the transcript.
+        """Say that no more audio comes, hear the rest, and send the transcript.
 
         Raises:
             Refused: what came is no raw audio, or another one than was said; the transcript ends before it.
@@ -126,12 +128,14 @@ class Transcription:
             raise Refused(400, "not_decodable", str(self._stream.fault))
 
     async def close(self) -> None:
-        """Give up what is not finished, and what was taken. Idempotent."""
-        if self._hearing is not None:
-            self._hearing.cancel()
-            with suppress(asyncio.CancelledError, Exception):  # finish() raises it to who waits
-                await self._hearing
-        await self._held.aclose()
+        """Give up what is not finished, and what was taken, also where this call is cancelled. Idempotent."""
+        try:
+            if self._hearing is not None:
+                self._hearing.cancel()
+                # finish() raises what went wrong; a cancellation of this call is raised here.
+                await asyncio.gather(self._hearing, return_exceptions=True)
+        finally:
+            await self._held.aclose()
 
     async def _hear(self, stream: HearingStream) -> None:
         async with aclosing(stream.batches()) as batches:
@@ -141,12 +145,12 @@ class Transcription:
                         self._take(said.event)
 
     def _take(self, event: Transcript) -> None:
-        """Send what is new of it and stays."""
+        """Send what of the event is new and will stay."""
         self._language = self._language or event.language
         words = len(event.words) if event.is_final else event.stable_words
         if words > self._sent_words or (event.is_final and event.text):
             begin = len(self._sent)
-            if not event.text.startswith(self._sent):  # a final that takes words back: go on after as many
+            if not event.text.startswith(self._sent):  # The final takes words back: what follows as many words is sent.
                 begin = event.end_of(self._sent_words)
             text = event.text if event.is_final else event.text[: event.end_of(words)]
             new = text[begin:] if self._sent else text[begin:].lstrip()

@@ -13,7 +13,7 @@ from wyoming.version import __version__
 from daemon.messages import decoded
 
 LINE_BYTES: Final = 1 << 16
-"""Longest line."""
+"""Bytes of the longest line: asyncio's own limit for a line."""
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ _Length = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Malformed(ValueError):
-    """What came is no event, or a field of it is not what it must be; the message says which."""
+    """What came is no event, or a field of it has a wrong value; the message says which."""
 
 
 class _Line(msgspec.Struct):
@@ -72,7 +72,7 @@ def fields(event: Event, shape: type[T]) -> T:
     Raises:
         Malformed: a field is missing or of another type.
     """
-    # What clients do not choose, some of them send as null.
+    # Some clients send null in fields that they do not choose.
     given = {name: value for name, value in event.data.items() if value is not None}
     try:
         return msgspec.convert(given, shape)

@@ -3,23 +3,28 @@
 Names and fields follow the types of OpenAI's SDK 3 (``openai/types/realtime``). Fields nobody here reads are accepted.
 """
 
-import re
 from typing import Any, Final
 
 import msgspec
 
-from daemon.messages import Whole
+from daemon.messages import Whole, wrong_field
 from daemon.openai.realtime.items import Item
 
 
 class ClientEvent(msgspec.Struct, tag_field="type", kw_only=True):
-    """What all events have: an id of the client's own, which an ``error`` names."""
+    """An event of a client. Its id, which the client chose, is named in an ``error`` about it."""
 
     event_id: str | None = None
 
 
 class SessionUpdate(ClientEvent, tag="session.update"):
     """Change the session; what is absent stays as it is."""
+
+    session: dict[str, Any]
+
+
+class TranscriptionSessionUpdate(ClientEvent, tag="transcription_session.update"):
+    """The same for a session that only hears, as clients said it before the protocol was released."""
 
     session: dict[str, Any]
 
@@ -31,7 +36,7 @@ class InputAudioBufferAppend(ClientEvent, tag="input_audio_buffer.append"):
 
 
 class InputAudioBufferCommit(ClientEvent, tag="input_audio_buffer.commit"):
-    """The audio so far is a turn: make it an item."""
+    """Make an item of the audio so far: it is a turn."""
 
 
 class InputAudioBufferClear(ClientEvent, tag="input_audio_buffer.clear"):
@@ -58,7 +63,7 @@ class ConversationItemRetrieve(ClientEvent, tag="conversation.item.retrieve"):
 
 
 class ConversationItemTruncate(ClientEvent, tag="conversation.item.truncate"):
-    """Of a spoken item only so much was played: forget the text after it."""
+    """Forget the text of a spoken item that was not played."""
 
     item_id: str
     content_index: Whole
@@ -66,7 +71,7 @@ class ConversationItemTruncate(ClientEvent, tag="conversation.item.truncate"):
 
 
 class ResponseCreate(ClientEvent, tag="response.create"):
-    """Answer now; ``response`` overrides the session for this once."""
+    """Answer now. ``response`` overrides the session for this answer."""
 
     response: dict[str, Any] | None = None
 
@@ -83,6 +88,7 @@ class OutputAudioBufferClear(ClientEvent, tag="output_audio_buffer.clear"):
 
 Command = (
     SessionUpdate
+    | TranscriptionSessionUpdate
     | InputAudioBufferAppend
     | InputAudioBufferCommit
     | InputAudioBufferClear
@@ -106,7 +112,7 @@ _ids: Final = msgspec.json.Decoder(_Id)
 
 
 def event_id(text: str) -> str | None:
-    """The id of an event that was not understood, if it has one."""
+    """The id of an event that was not understood; None where it has none."""
     try:
         found = _ids.decode(text).event_id
     except (msgspec.MsgspecError, RecursionError):
@@ -114,10 +120,6 @@ def event_id(text: str) -> str | None:
     return found[:512] if isinstance(found, str) else None
 
 
-_FIELD: Final = re.compile(r"(?:required field `([^`]*)`)?(?: - at `\$\.?([^`]*)`)?; known are ")
-
-
-def field(reason: str) -> str | None:
-    """The field that an event was not understood for, if it is one."""
-    found = _FIELD.search(reason)
-    return ".".join(filter(None, (found[2], found[1]))) or None if found else None
+def field(text: str) -> str | None:
+    """The field because of which an event was not understood; None where no field is to blame."""
+    return wrong_field(text, Command)

@@ -1,11 +1,10 @@
-"""What a session is set to: its JSON object as it is told, and as it is read.
+"""What a session is set to: its object as the client is told, and as the daemon reads it.
 
 An update is merged into the object: what is absent stays, null clears, an object of another ``type`` replaces. What is
 accepted and changes nothing, or was brought within its bounds, is told in ``warnings``, a key of ours. Fields that
 nobody here knows, as newer clients send them, are named there once and not kept.
 """
 
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +13,9 @@ from typing import Any, Final, Literal, cast
 import msgspec
 
 from audio.pcm import MAX_RATE, MIN_RATE
+from daemon.fields import unsafe
+from daemon.messages import misfit
+from daemon.openai.realtime import beta
 from daemon.openai.realtime.items import new_id
 from daemon.openai.realtime.spec import OBJECTS, PADDING_MS, SILENCE_MS, Invalid, Spec
 from streaming.options import THRESHOLDS
@@ -21,7 +23,7 @@ from streaming.options import THRESHOLDS
 Document = dict[str, Any]
 
 STREAMING_MODELS: Final = ("gpt-live-transcribe", "gpt-realtime-whisper")
-"""Their clients commit every turn themselves, unless they ask for turn detection."""
+"""Models whose clients commit every turn themselves, unless they ask for turn detection."""
 
 _SERVER_VAD: Final = {
     "type": "server_vad",
@@ -31,21 +33,27 @@ _SERVER_VAD: Final = {
 }
 _SIDES: Final = frozenset({"audio", "input", "output"})
 _CONTAINERS: Final = _SIDES | {"format"}
-"""Objects that null does not clear."""
+"""Objects of a session that null does not clear."""
+_OF_SOUND: Final = ("format", "sample_rate", "samplerate", "encoding", "codec", "channels", "bit_depth")
+"""Words in the names of fields that say in which form sound comes."""
 _OURS: Final = ("id", "object", "expires_at", "warnings")
-"""What a client may send back as it was told, and does not set."""
+"""Fields that a client may send back as it was told them, but cannot set."""
 _MOST_NAMED: Final = 16
-"""Unknown fields in ``warnings``."""
+"""Unknown fields that ``warnings`` names."""
 _MOST_BYTES: Final = 1 << 19
-"""Of the object as JSON: updates add to what is free in it, and each is answered with all of it."""
+"""Bytes of the object as JSON. Updates add to its free fields, and each is answered with all of it."""
 _MOST_INSTRUCTIONS: Final = 1 << 17
+"""Characters of instructions: more than small models read."""
 _MOST_TOOLS: Final = 128
-_PLACE: Final = re.compile(r" - at `\$\.?(.*?)`$")
+"""Tools of a session, as at OpenAI."""
+_MOST_METADATA, _MOST_METADATA_CHARACTERS = 16, 512
+"""The number of pairs, and the characters of a key or value, as at OpenAI: each response is told with them, twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A session's object, as it is told and as it is read. Never changed; an update makes another."""
+    """A session's object, as the client is told and as the daemon reads it. It never changes; an update makes
+    another."""
 
     document: Document
     spec: Spec
@@ -54,9 +62,14 @@ class Config:
 
     @classmethod
     def initial(cls, kind: Literal["realtime", "transcription"], model: str = "", *, seconds: float) -> "Config":
-        """Of a new session that lasts at most ``seconds``; ``model``: the name from the URL."""
+        """The object of a new session that lasts at most ``seconds``. ``model`` is the name from the URL."""
         told: Document = {"format": {"type": "audio/pcm", "rate": 24_000}}
-        heard: Document = {**told, "transcription": None, "noise_reduction": None, "turn_detection": {**_SERVER_VAD}}
+        heard: Document = {
+            **told,
+            "transcription": None,
+            "noise_reduction": None,
+            "turn_detection": _whole_turns({"type": "server_vad"}, kind),
+        }
         document: Document = {
             "type": kind,
             "object": "realtime.session" if kind == "realtime" else "realtime.transcription_session",
@@ -83,20 +96,22 @@ class Config:
         return cls(document, _read(document, "session"))._with_turns_of_the_model()
 
     def again(self, *, seconds: float) -> "Config":
-        """The same, of a session of its own."""
+        """The same object for another session."""
         fresh = {"id": new_id("sess"), "expires_at": int(time.time() + seconds)}
         return replace(self, document={**self.document, **fresh})
 
-    def updated(self, patch: Document, *, seconds: float, fresh: bool = False) -> "Config":
-        """With ``patch`` merged in.
+    def updated(self, patch: Document, *, seconds: float, fresh: bool = False, strict: bool = False) -> "Config":
+        """The object with ``patch`` merged in, which may have the beta shape.
 
         Args:
             seconds: as for :meth:`initial`.
+            strict: refuse a field that nobody here knows.
             fresh: nothing was heard or said yet, so the session may become one of another type.
 
         Raises:
             Invalid: it cannot be honoured; nothing is changed.
         """
+        patch = beta.released(patch)
         base, kind = self, patch.get("type", self.spec.type)
         if kind not in ("realtime", "transcription"):
             raise Invalid("session.type", f"session.type: {kind!r} is neither 'realtime' nor 'transcription'")
@@ -111,9 +126,12 @@ class Config:
         heard = document["audio"]["input"]
         if kind == "transcription" and heard.get("transcription") is None:
             heard["transcription"] = {}
+        if strict and unknown:
+            name = unknown[0].partition(":")[0]
+            raise Invalid(f"session.{name}", f"session.{name}: no such field here (strict)")
         turns = heard.get("turn_detection")
-        if isinstance(turns, dict) and cast(Document, turns).get("type") == "server_vad":
-            heard["turn_detection"] = _SERVER_VAD | cast(Document, turns)
+        if isinstance(turns, dict):
+            heard["turn_detection"] = _whole_turns(cast(Document, turns), kind)
         spec = _read(document, "session")
         _check(spec)
         if (size := len(msgspec.json.encode(document))) > _MOST_BYTES:
@@ -124,16 +142,19 @@ class Config:
         return Config(document, spec, chosen)._with_turns_of_the_model()
 
     def for_response(self, patch: Mapping[str, Any]) -> Spec:
-        """What one response is made by.
+        """What one response is made by: the session's object with ``patch`` in it.
 
         Raises:
             Invalid: ``patch`` cannot be honoured.
         """
+        patch = beta.released(patch, "response")
         known = {"instructions", "output_modalities", "tools", "tool_choice", "max_output_tokens", "temperature",
                  "metadata", "parallel_tool_calls"}  # fmt: skip
         wanted: Document = {name: value for name, value in patch.items() if name in known}
         if output := _object(_object(patch, "audio"), "output"):
             wanted["audio"] = {"output": output}
+        if not wanted:
+            return self.spec
         spec = _read(merged(self.document, wanted), "response")
         _check(spec, "response")
         return spec
@@ -147,16 +168,39 @@ class Config:
 
 
 def _known(patch: Document, kind: type[msgspec.Struct], path: str, unknown: list[str]) -> Document:
-    """What ``kind`` knows of ``patch``; ``unknown`` gets a warning for each of the other fields."""
+    """The fields of ``patch`` that ``kind`` knows. ``unknown`` gets a warning for each of the others."""
     found: Document = {}
     for name, value in patch.items():
         if name not in kind.__struct_fields__:
+            _check_ignorable(name, path)
             unknown.append(f"{path}{name[:64]}: not known here, not honoured")
         elif isinstance(value, dict) and name in OBJECTS:
             found[name] = _known(cast(Document, value), OBJECTS[name], f"{path}{name}.", unknown)
         else:
             found[name] = value
     return found
+
+
+def _check_ignorable(name: str, path: str) -> None:
+    """Check a field that nobody here knows.
+
+    Raises:
+        Invalid: a session without this field would not be what was asked for, and its client could not tell.
+    """
+    why = unsafe(name)
+    if why is None and any(part in name.lower() for part in _OF_SOUND):
+        why = "not known here, and sound in another form is misheard; audio.input.format tells its own"
+    if why is not None:
+        param = f"session.{path}{name[:64]}"
+        raise Invalid(param, f"{param}: {why}")
+
+
+def _whole_turns(turns: Document, kind: str) -> Document:
+    """Turn detection with every field that clients look for: clients do themselves what they do not see the session
+    do."""
+    if turns.get("type") == "server_vad":
+        turns = _SERVER_VAD | turns
+    return turns if kind == "transcription" else {"create_response": True, "interrupt_response": True, **turns}
 
 
 def merged(old: Document, patch: Mapping[str, Any], path: str = "session") -> Document:
@@ -189,9 +233,9 @@ def _read(document: Document, root: str) -> Spec:
     try:
         return msgspec.convert(document, Spec)
     except (msgspec.ValidationError, RecursionError) as error:
-        found = _PLACE.search(str(error))
-        param = f"{root}.{found[1]}" if found and found[1] else root
-        raise Invalid(param, f"{param}: {_PLACE.sub('', str(error))}") from None
+        place = misfit(document, Spec)
+        param = f"{root}.{place}" if place else root
+        raise Invalid(param, f"{param}: {error}") from None
 
 
 def _check(spec: Spec, root: str = "session") -> None:
@@ -200,12 +244,20 @@ def _check(spec: Spec, root: str = "session") -> None:
         sides.append(("output", spec.audio.output.format))
         spec.speak_options()
     for side, format in sides:
+        if format.type != "audio/pcm" and format.rate not in (None, format.sample_rate):
+            told = f"{format.type} comes at {format.sample_rate} Hz, not {format.rate}"
+            raise Invalid(f"{root}.audio.{side}.format.rate", f"rate: {told}")
         if not MIN_RATE <= format.sample_rate <= MAX_RATE:
             limit = f"{format.sample_rate} Hz lies outside {MIN_RATE}…{MAX_RATE} Hz"
             raise Invalid(f"{root}.audio.{side}.format.rate", f"rate: {limit}")
     if len(spec.instructions or "") > _MOST_INSTRUCTIONS:
         limit = f"the limit is {_MOST_INSTRUCTIONS}"
         raise Invalid(f"{root}.instructions", f"instructions: {len(spec.instructions or '')} characters, {limit}")
+    metadata = spec.metadata or {}
+    longest = max(map(len, (*metadata, *metadata.values())), default=0)
+    if len(metadata) > _MOST_METADATA or longest > _MOST_METADATA_CHARACTERS:
+        limit = f"the limit is {_MOST_METADATA}, of {_MOST_METADATA_CHARACTERS} characters"
+        raise Invalid(f"{root}.metadata", f"metadata: {len(metadata)} pairs of at most {longest} characters, {limit}")
     if len(spec.tools or []) > _MOST_TOOLS:
         raise Invalid(f"{root}.tools", f"tools: {len(spec.tools or [])}, the limit is {_MOST_TOOLS}")
     spec.listen_options()

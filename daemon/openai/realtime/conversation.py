@@ -6,7 +6,9 @@ context what the person has heard.
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, cast
+
+import msgspec
 
 from daemon.messages import encode
 from daemon.openai.realtime.items import Content, Item, new_id
@@ -16,19 +18,23 @@ from daemon.spoken_text import SpokenText
 Message = dict[str, Any]
 
 MOST_ITEMS: Final = 500
+"""Items of a conversation: about an hour of talk. Each is sent to the chat endpoint at every turn."""
 MOST_BYTES: Final = 1 << 20
-"""Of all items as JSON; beyond either, the oldest leave."""
+"""Bytes of all items as JSON. Beyond either bound the oldest items leave."""
 ROOT: Final = "root"
-"""OpenAI's name of the place before the first item."""
+"""OpenAI's name for the place before the first item."""
 
 
 class Conversation:
-    """All items. Ids are unique."""
+    """The items of a conversation. Their ids are unique."""
 
     def __init__(self) -> None:
         self.id: Final = new_id("conv")
         self._items: list[Item] = []
         self._spoken: dict[str, SpokenText] = {}
+        self._sizes: dict[str, int] = {}
+        """Bytes of each item by its id. They are kept, because encoding a megabyte again for each small item that joins
+        would let a client hold everybody up with small items."""
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self._items)
@@ -38,44 +44,86 @@ class Conversation:
 
     @property
     def last(self) -> str | None:
-        """Id of the last item."""
+        """The id of the last item."""
         return self._items[-1].id if self._items else None
 
     def find(self, identifier: str, param: str = "item_id") -> Item:
-        """
+        """The item of an id.
+
         Raises:
             Invalid: there is no such item.
         """
         return self._items[self._place(identifier, param)]
 
     def before(self, identifier: str) -> str | None:
-        """Id of the item before that one, if both are there."""
+        """The id of the item before that one; None where either is not there."""
         for one, next_ in pairwise(self._items):
             if next_.id == identifier:
                 return one.id
         return None
 
     def add(self, item: Item, after: str | None = None) -> list[str]:
-        """Add an item, at the end or after the item ``after``; ids of old ones that leave.
+        """Add an item at the end, or after the item ``after``; returns the ids of old items that leave.
 
         Raises:
             Invalid: there is no such place, or the id is taken.
         """
         if any(other.id == item.id for other in self._items):
-            raise Invalid("item.id", f"item.id: {item.id!r} is taken")
+            raise Invalid("item.id", f"item.id: {item.id!r} is taken", "item_create_duplicate_item_id")
         if after is None:
             self._items.append(item)
         else:
             place = 0 if after == ROOT else self._place(after, "previous_item_id") + 1
             self._items.insert(place, item)
+        self._sizes[item.id] = _size(item)
         return self._bounded(item)
 
-    def delete(self, identifier: str) -> None:
+    def changed(self, item: Item) -> None:
+        """Count an item again that holds something else than when it joined. An item in progress may be counted at its
+        end, because a reply has bounds of its own."""
+        if item.id in self._sizes:
+            self._sizes[item.id] = _size(item)
+
+    def context(self, given: object) -> list[Item]:
+        """The items that a response answers instead of the conversation: new ones, and references to items of ours.
+
+        A reference costs the client forty bytes and the daemon the whole item, so what it stands for is counted, each
+        time that it is given, within the bounds that the conversation has.
+
+        Raises:
+            Invalid: no list of items, too many, too large together, or a reference to no item.
         """
+        name = "response.input"
+        if isinstance(given, list) and len(cast(list[object], given)) > MOST_ITEMS:
+            told = f"{name}: {len(cast(list[object], given))} items, the limit is {MOST_ITEMS}; send the newest"
+            raise Invalid(name, told, "input_limit")
+        found: list[Item] = []
+        size = 0
+        try:
+            for entry in msgspec.convert(given, list[dict[str, Any]]):
+                if entry.get("type") == "item_reference":
+                    found.append(self.find(str(entry.get("id")), name))
+                else:
+                    found.append(created(msgspec.convert(entry, Item)))
+                size += _size(found[-1])
+                if size > MOST_BYTES:
+                    told = f"{name}: over {MOST_BYTES} bytes of JSON, each reference counted as its item; send fewer"
+                    raise Invalid(name, told, "input_limit")
+        except msgspec.ValidationError as error:
+            raise Invalid(name, f"{name}: {error}") from None
+        return found
+
+    def delete(self, identifier: str) -> None:
+        """Remove an item.
+
         Raises:
             Invalid: there is no such item.
         """
         del self._items[self._place(identifier, "item_id")]
+        self._forget(identifier)
+
+    def _forget(self, identifier: str) -> None:
+        self._sizes.pop(identifier, None)
         self._spoken.pop(identifier, None)
 
     def speak(self, identifier: str) -> SpokenText:
@@ -83,7 +131,7 @@ class Conversation:
         return self._spoken.setdefault(identifier, SpokenText())
 
     def truncate(self, identifier: str, seconds: float) -> float:
-        """Keep of a spoken item's text what was heard by ``seconds`` of its sound; the seconds that were kept.
+        """Keep of a spoken item's text what was heard by ``seconds`` of its sound; returns the seconds that were kept.
 
         Raises:
             Invalid: there is no such item, or it has no sound.
@@ -92,11 +140,12 @@ class Conversation:
         if spoken is None or item.role != "assistant" or not item.content:
             raise Invalid("item_id", f"item_id: {identifier!r} has no sound of ours; only that can be truncated")
         kept = max(0.0, min(seconds, spoken.seconds))
-        item.content[0].transcript = spoken.heard(kept)
+        item.content[0].transcript = spoken.played(kept)
+        self.changed(item)
         return kept
 
     def messages(self, instructions: str | None, items: Sequence[Item] | None = None) -> list[Message]:
-        """What a chat endpoint is told: ``instructions``, then ``items``, or all of them."""
+        """What a chat endpoint is told: ``instructions``, then ``items``, or all items of the conversation."""
         found: list[Message] = [{"role": "system", "content": instructions}] if instructions else []
         for item in self._items if items is None else items:
             match item.type:
@@ -125,9 +174,9 @@ class Conversation:
         raise Invalid(param, f"{param}: there is no item {identifier!r}", "item_not_found")
 
     def _bounded(self, newest: Item) -> list[str]:
-        """Let the oldest go; a function's output goes with its call."""
+        """Let the oldest items go. The output of a function goes with its call."""
         gone: list[str] = []
-        size = sum(map(_size, self._items))
+        size = sum(self._sizes.values())
         while len(self._items) > 1 and (len(self._items) > MOST_ITEMS or size > MOST_BYTES):
             oldest = next(item for item in self._items if item is not newest)
             leaving = [oldest]
@@ -139,14 +188,14 @@ class Conversation:
                 ]
             for item in leaving:
                 self._items.remove(item)
-                self._spoken.pop(item.id, None)
-                size -= _size(item)
+                size -= self._sizes[item.id]
+                self._forget(item.id)
                 gone.append(item.id)
         return gone
 
 
 def created(item: Item) -> Item:
-    """An item of a client's, as it joins the conversation.
+    """A client's item, as it joins the conversation.
 
     Raises:
         Invalid: it lacks what its type needs.
@@ -161,8 +210,7 @@ def created(item: Item) -> Item:
             if item.role is None:
                 raise Invalid("item.role", "item.role: missing; a message is of user, assistant or system")
             for place, part in enumerate(item.content or []):
-                if part.type in ("audio", "output_audio") and part.transcript is None:
-                    raise Invalid(f"item.content[{place}].transcript", f"item.content[{place}].transcript: missing")
+                _complete(part, item.role, f"item.content[{place}]")
         case "function_call":
             if not item.name:
                 raise Invalid("item.name", "item.name: missing")
@@ -173,14 +221,33 @@ def created(item: Item) -> Item:
     return item
 
 
+def _complete(part: Content, role: str, path: str) -> None:
+    """Give a part the type that OpenAI's schema has for its role, and the fields that the schema wants of that type.
+
+    Raises:
+        Invalid: sound of ours comes without what it says.
+    """
+    ours = role == "assistant"
+    match part.type:
+        case "text" | "input_text" | "output_text":
+            part.type, part.text = "output_text" if ours else "input_text", part.text or ""
+        case "audio" | "input_audio" | "output_audio":
+            part.type = "output_audio" if ours else "input_audio"
+            if ours and part.said is None:
+                raise Invalid(f"{path}.transcript", f"{path}.transcript: missing")
+            part.transcript = part.said
+        case _:
+            pass
+
+
 def sound(item: Item) -> str | None:
-    """The sound of a new item that is to be heard, base64; it is taken out.
+    """The sound of a new item that is to be heard, base64. It is taken out of the item.
 
     Raises:
         Invalid: it is not all of the item.
     """
     parts = item.content or []
-    found = [part for part in parts if part.audio is not None and part.transcript is None]
+    found = [part for part in parts if part.audio is not None and part.said is None]
     if found and len(parts) > 1:
         raise Invalid("item.content", "item.content: sound is an item of its own, without other parts")
     data = found[0].audio if found else None
@@ -190,9 +257,9 @@ def sound(item: Item) -> str | None:
 
 
 def _told(item: Item) -> str | list[Message]:
-    """A message's content as chat endpoints take it: a text, or parts where it has pictures."""
+    """The content of a message as chat endpoints take it: a text, or parts where there are pictures."""
     parts = item.content or []
-    text = "\n".join(said for part in parts if (said := part.text or part.transcript))
+    text = "\n".join(said for part in parts if (said := part.text or part.said))
     pictures = [part for part in parts if part.type == "input_image" and part.image_url]
     if not pictures:
         return text

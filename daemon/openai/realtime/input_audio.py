@@ -1,4 +1,5 @@
-"""The input audio buffer of a session: audio in, turns of the conversation out, each an item with its text.
+"""The input audio buffer of a session: audio comes in, and turns of the conversation come out, each an item with its
+text.
 
 With turn detection the listener's endpoints make the turns; without it the client's commits do. A turn's text is told
 as it is heard: a delta holds words that the listener has committed, the last one what the final adds. Where a final
@@ -26,34 +27,34 @@ from daemon.refusal import Refused
 from streaming.events import SpeechStarted, Transcript
 
 _LEAST_SECONDS: Final = 0.1
-"""Of audio in a commit, as at OpenAI."""
+"""Seconds of audio that a commit must hold, as at OpenAI."""
 MOST_UPDATES: Final = 64
-"""That may wait for the audio before them."""
+"""Updates that may wait for the audio before them."""
 
 NAMES: Final = {
     "language": "session.audio.input.transcription.language",
     "keyterms": "session.audio.input.transcription.prompt",
 }
-"""What options of the listener are called here."""
+"""The fields of a session in which options of the listener come."""
 
 
 class Turns(Protocol):
-    """Who wants to know of turns: the session."""
+    """The session, which is told of turns."""
 
-    def tell(self, event: wire.Event) -> None:
-        """An event for the client."""
+    def tell(self, event: wire.Event, *, owed: bool = False) -> None:
+        """Send an event to the client. ``owed`` says that it repeats as a whole what was told bit by bit."""
         ...
 
     def began(self) -> None:
-        """Somebody speaks."""
+        """Take note that somebody speaks."""
         ...
 
     def committed(self, item_id: str) -> None:
-        """A turn is complete; its text follows."""
+        """Take note that a turn is complete. Its text follows."""
         ...
 
-    def heard(self, turn: Turn, *, detected: bool) -> None:
-        """Its text; ``detected``: the listener found its end, not the client."""
+    def transcribed(self, turn: Turn, *, detected: bool) -> None:
+        """Take the text of a turn. ``detected`` says that the listener found its end, not the client."""
         ...
 
 
@@ -63,41 +64,41 @@ class InputAudio:
     def __init__(self, hub: Hub, spec: Spec, turns: Turns) -> None:
         self._hub, self._spec, self._turns = hub, spec, turns
         self._spans: deque[Span] = deque()
-        """Not heard to their end; audio goes to the last one, if it is ``_newest``."""
+        """The spans that are not heard to their end. Audio goes to the last one, if it is ``_newest``."""
         self._newest: Span | None = None
         self._offset = 0.0
         """Seconds of audio before the newest span."""
         self._next = Turn(new_id("item"))
-        """What the next commit makes: it grows from span to span until then."""
+        """The turn that the next commit makes. Until then it grows from span to span."""
         self._buffered = 0.0
-        """Seconds since the last turn was committed."""
+        """Seconds of audio since the last turn was committed."""
         self._came, self._settled = asyncio.Event(), asyncio.Event()
         self._settled.set()
         self._ended = False
         self.touched = False
-        """Whether audio has come."""
+        """Whether any audio has come."""
         self._limit: Final = hub.settings.max_unheard_seconds
         self.full: Final = f"more than {self._limit:g} s of audio arrived that is not heard yet (max_unheard_seconds)"
-        """Why :meth:`append` took nothing."""
+        """The reason for which :meth:`append` took nothing."""
 
     @property
     def unheard(self) -> float:
-        """Seconds of audio that wait to be heard. From any thread."""
+        """Seconds of audio that wait to be heard. May be read from any thread."""
         return sum(span.unheard for span in tuple(self._spans))
 
     @property
     def updates(self) -> int:
-        """Updates that wait for the audio before them."""
+        """The number of updates that wait for the audio before them."""
         return len(self._spans)
 
     async def settled(self) -> None:
-        """Until every turn that the client committed has its text."""
+        """Wait until every turn that the client committed has its text."""
         await self._settled.wait()
 
     # ------------------------------------------------------------------------------------------------- in
 
     def append(self, data: bytes) -> bool:
-        """Take audio in the session's format; False where too much of it waits."""
+        """Take audio in the session's format; returns False where too much of it waits."""
         if self._ended or not data:
             return True
         self.touched = True
@@ -112,7 +113,7 @@ class InputAudio:
         return True
 
     def commit(self) -> None:
-        """The audio so far is a turn.
+        """Make a turn of the audio so far.
 
         Raises:
             Invalid: there is next to none, or too many turns wait for their text.
@@ -128,7 +129,7 @@ class InputAudio:
         self._buffered = 0.0
         if self._spec.turns is not None:
             span.closes += 1
-            return  # the turn is told of when its text is there, as those are that the listener ends
+            return  # The session is told of the turn when its text is there, as of turns that the listener ends.
         turn, self._next = self._next, Turn(new_id("item"))
         span.turns.append(self._next)
         self._settled.clear()
@@ -153,7 +154,8 @@ class InputAudio:
             raise Invalid("item.content", self.full)
         apart.push(data)
         apart.finalize()
-        apart.turns.append(Turn(new_id("item")))  # of nothing: all of the sound is the item's
+        # The turn that follows stays empty: all of the sound belongs to the item.
+        apart.turns.append(Turn(new_id("item")))
         apart.end()
         self._spans.append(apart)
         self._settled.clear()
@@ -162,20 +164,20 @@ class InputAudio:
     def clear(self) -> None:
         """Forget what is not committed, in every span that holds some of it."""
         self._buffered = 0.0
-        self._next = Turn(new_id("item"))  # deltas of the old one may have gone out
+        self._next = Turn(new_id("item"))  # Deltas of the old turn may have gone out.
         self._leave()
         for span in [one for one in reversed(self._spans) if not one.apart]:
             if not span.drained:
                 span.cleared = True
                 span.end()
-                return  # what came before it is committed
+                return  # What came before this span is committed.
             if span.hearing is None:
                 self._spans.remove(span)
             else:
                 span.hearing.cancel()
 
     def change(self, spec: Spec) -> None:
-        """From here on the session is set to ``spec``."""
+        """Set the session to ``spec``, from the present place in the audio on."""
         before, self._spec = self._spec, spec
         span = self._newest
         if span is None:
@@ -188,9 +190,10 @@ class InputAudio:
             self._leave()
 
     def end(self) -> None:
-        """No more audio: what was not committed is, and :meth:`run` ends when all of it is heard. Idempotent."""
+        """Say that no more audio comes. The audio that was not committed is committed now, and :meth:`run` ends when
+        all of it is heard. May be called again."""
         if self._spec.turns is None and not self._ended:
-            with suppress(Invalid):  # it is next to nothing
+            with suppress(Invalid):  # What is left is next to nothing.
                 self.commit()
         self._ended = True
         if self._newest is not None:
@@ -201,13 +204,14 @@ class InputAudio:
         if self._newest is None:
             self._newest = Span(self._spec, self._offset, self._next)
             self._spans.append(self._newest)
-            if self._spec.turns is not None:  # it ends what is open itself, maybe after the next span has begun
+            # The listener ends what is open itself, maybe after the next span has begun.
+            if self._spec.turns is not None:
                 self._next = Turn(new_id("item"))
             self._came.set()
         return self._newest
 
     def _leave(self) -> Span | None:
-        """The newest span, which gets no more audio."""
+        """End the newest span, which gets no more audio; returns it."""
         span, self._newest = self._newest, None
         if span is not None:
             self._offset += span.seconds
@@ -216,7 +220,7 @@ class InputAudio:
     # ------------------------------------------------------------------------------------------------ hear
 
     async def run(self) -> None:
-        """Hear span after span, to the end."""
+        """Hear span after span, to the last."""
         while True:
             while not self._spans:
                 if self._ended:
@@ -228,7 +232,7 @@ class InputAudio:
             try:
                 await asyncio.wait((span.hearing,))
             finally:
-                span.hearing.cancel()  # does nothing to one that is done
+                span.hearing.cancel()  # Cancelling does nothing to a task that is done.
                 outcome = (await asyncio.gather(span.hearing, return_exceptions=True))[0]
             if isinstance(outcome, Exception):
                 raise outcome
@@ -251,12 +255,13 @@ class InputAudio:
                     if span.cleared and span.drained:
                         return
             if span.spec.turns is not None and span.turns[0].last is not None:
-                self._complete(span)  # its speech had ended, and no endpoint told so yet
+                self._complete(span)  # The speech had ended, and no endpoint had told so yet.
             if stream.fault is not None:
                 self._refuse(span, Refused(400, "not_raw_audio", f"audio: {stream.fault}", param="audio"))
 
     def _refuse(self, span: Span, refused: Refused) -> None:
-        """No listener can be had: what the span holds is lost, and so is what comes before the next update."""
+        """Give a span up for which there is no listener: its audio is lost, and so is what comes before the next
+        update."""
         self._hub.metrics.denials.labels(refused.code).inc()
         span.refused = True
         kind = "server_error" if refused.status >= 429 else "invalid_request_error"
@@ -264,7 +269,7 @@ class InputAudio:
         self._fail(span, refused.message)
 
     def _fail(self, span: Span, message: str) -> None:
-        """The turns that were committed of it have no text."""
+        """Say that the turns committed in a span have no text."""
         while span.commits:
             fault = wire.ItemFault("server_error", "not_heard", message)
             item_id = span.turns.popleft().item_id
@@ -314,5 +319,5 @@ class InputAudio:
                 at = round(1000 * (span.offset + final.end)) + silence
                 self._turns.tell(wire.SpeechStopped(audio_end_ms=at, item_id=turn.item_id))
             self._turns.committed(turn.item_id)
-        self._turns.heard(turn, detected=detected and not final.from_finalize)
+        self._turns.transcribed(turn, detected=detected and not final.from_finalize)
         self._settle()

@@ -7,14 +7,23 @@ import msgspec
 
 
 class Content(msgspec.Struct, omit_defaults=True):
-    """A part of a message."""
+    """A part of a message.
+
+    OpenAI's schema wants ``transcript`` in every ``input_audio``, null while it is not known: JavaScript's agents check
+    it, and their process ends where it is absent.
+    """
 
     type: Literal["input_text", "input_audio", "input_image", "output_text", "output_audio", "text", "audio"]
     text: str | None = None
-    transcript: str | None = None
+    transcript: str | None | msgspec.UnsetType = msgspec.UNSET
     audio: str | None = None
     image_url: str | None = None
     detail: str | None = None
+
+    @property
+    def said(self) -> str | None:
+        """What the sound of the part says, where that is known."""
+        return self.transcript if isinstance(self.transcript, str) else None
 
 
 class Item(msgspec.Struct, omit_defaults=True):
@@ -37,7 +46,7 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(12)}"
 
 
-def heard(identifier: str, transcript: str | None) -> Item:
-    """What a person said; None: it is not known yet."""
+def spoken_item(identifier: str, transcript: str | None) -> Item:
+    """The item for what a person said. None: the text is not known yet."""
     content = [Content("input_audio", transcript=transcript)]
     return Item("message", identifier, "realtime.item", "completed", "user", content)

@@ -1,4 +1,5 @@
-"""What a session says aloud: one speaker, kept from response to response as long as it is asked to sound the same."""
+"""What a session says aloud: one speaker, which is kept from response to response as long as it is to sound the
+same."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -12,23 +13,24 @@ from daemon.hub import Hub
 from daemon.openai.realtime.spec import Spec
 from daemon.paths import REALTIME
 from daemon.speaking import Sound, SpeechStream
-from engines.batching import Cancelled
+from engines.lane import Cancelled
 
 
 class Sink(Protocol):
-    """Who is being spoken for: a response."""
+    """The response for which something is spoken."""
 
     def sound(self, data: bytes, seconds: float) -> None:
-        """Encoded audio."""
+        """Take encoded audio."""
         ...
 
     def paced(self, last: int) -> None:
-        """A sentence is complete: its last character's place in the text said for this sink."""
+        """Say that a sentence is complete. ``last`` is the place of its last character in the text that was said for
+        this sink."""
         ...
 
 
 class OutputAudio:
-    """The voice of a session. :meth:`close` is a must."""
+    """The voice of a session. :meth:`close` must be called."""
 
     def __init__(self, hub: Hub, outbox: Outbox) -> None:
         self._hub, self._outbox = hub, outbox
@@ -38,18 +40,18 @@ class OutputAudio:
         self._speaking: asyncio.Task[None] | None = None
         self._sink: Sink | None = None
         self._said = self._base = 0
-        """Characters said, and those before the sink's."""
+        """Characters that were said, and those of them before the present sink's."""
         self._flush = -1
         self._flushed = asyncio.Event()
 
     @property
     def unplayed(self) -> float:
-        """Seconds of audio that the client has and, by the clock, has not played."""
+        """Seconds of audio that the client has and that, by the clock, it has not played."""
         return self._speech.unplayed if self._speech is not None else 0.0
 
     @property
     def frames(self) -> int:
-        """Frames spoken so far."""
+        """The number of frames spoken so far."""
         return self._speech.speaker.work.frames if self._speech is not None else 0
 
     async def open(self, spec: Spec) -> None:
@@ -77,7 +79,7 @@ class OutputAudio:
         self._speaking.add_done_callback(lambda _: self._flushed.set())
 
     async def close(self) -> None:
-        """Stop, and give the speaker back. Idempotent."""
+        """Stop, and give the speaker back. May be called again."""
         speaking, self._speaking = self._speaking, None
         if speaking is not None:
             speaking.cancel()
@@ -88,7 +90,7 @@ class OutputAudio:
             await asyncio.gather(speaking, return_exceptions=True)
 
     def begin(self, sink: Sink) -> None:
-        """From now on what is said is ``sink``'s. The speaker is open."""
+        """Speak for ``sink`` from now on. The speaker must be open."""
         self._sink, self._base, self._flush = sink, self._said, -1
         self._flushed.clear()
 
@@ -103,7 +105,7 @@ class OutputAudio:
         self._said += len(text)
 
     async def finish(self) -> None:
-        """Speak what was said to its end. Raises what the speaker does."""
+        """Speak what was said to its end. Raises what the speaker raises."""
         assert self._speech is not None and self._speaking is not None
         self._flush = self._speech.flush()
         await self._flushed.wait()
@@ -112,23 +114,20 @@ class OutputAudio:
             raise Cancelled
 
     def clear(self) -> None:
-        """Stop now, and take back what waits to be sent."""
+        """Stop now, and take back the audio that waits to be sent."""
         self._sink = None
         if self._speech is not None:
             self._speech.clear()
         self._outbox.forget_sound()
 
     async def _speak(self, speech: SpeechStream) -> None:
-        async for batch in speech.batches():
-            for item in batch:
-                match item:
-                    case Sound():
-                        await self._outbox.room(2 * len(item.data))
-                        if item.data and self._sink is not None and not speech.clearing:
-                            self._sink.sound(item.data, item.seconds)
-                    case PieceMark() if self._sink is not None and item.start_char >= self._base:
-                        self._sink.paced(item.end_char - self._base)
-                    case Flushed() if item.sequence == self._flush:
-                        self._flushed.set()
-                    case _:
-                        pass
+        async for item in speech.items(lambda size: self._outbox.room(2 * size)):
+            match item:
+                case Sound() if item.data and self._sink is not None:
+                    self._sink.sound(item.data, item.seconds)
+                case PieceMark() if self._sink is not None and item.start_char >= self._base:
+                    self._sink.paced(item.end_char - self._base)
+                case Flushed() if item.sequence == self._flush:
+                    self._flushed.set()
+                case _:
+                    pass

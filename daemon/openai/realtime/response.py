@@ -1,4 +1,4 @@
-"""One response: what the chat endpoint says, told and spoken while it comes.
+"""One response: the reply of the chat endpoint, which is told and spoken while it comes.
 
 A response is over once: completed, incomplete, failed or cancelled; whatever it had begun is then closed event by
 event. Cancelling is immediate: the request to the endpoint ends, and so does the voice.
@@ -22,7 +22,7 @@ from daemon.spoken_text import SpokenText
 from engines.sessions import OptionError
 
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
-"""Why the endpoint stopped early, in OpenAI's words for responses."""
+"""The reasons for which the endpoint stopped early, each in OpenAI's words for a response."""
 
 
 class Owner(Protocol):
@@ -32,37 +32,44 @@ class Owner(Protocol):
     chat: Chat
     voice: OutputAudio
 
-    def tell(self, event: wire.Event) -> None:
-        """An event for the client."""
+    def tell(self, event: wire.Event, *, owed: bool = False) -> None:
+        """An event for the client; ``owed``: it tells whole what was told bit by bit."""
+        ...
+
+    async def room(self, size: int) -> None:
+        """Wait until the client has taken so much that ``size`` bytes may wait for it."""
         ...
 
     def tell_sound(self, event: wire.AudioDelta) -> None:
-        """One that an interruption takes back while it waits."""
+        """Tell the client an event of sound, which an interruption takes back while it waits."""
         ...
 
     def join(self, item: Item) -> None:
-        """An item joins the conversation."""
+        """Add an item to the conversation."""
         ...
 
     def finished(self, response: "Response") -> None:
-        """The response is over."""
+        """Say that the response is over."""
         ...
 
-    async def settled(self) -> None:
-        """Until what was committed is heard."""
+    async def ready(self) -> None:
+        """Wait until the next response may begin its work."""
         ...
 
 
 class Response:
-    """One response. ``asked``: what it was asked for with; ``input``: items to answer instead of the conversation."""
+    """One response. ``asked`` holds its options; ``input`` holds the items that it answers instead of the
+    conversation; ``words`` are said in place of an answer."""
 
-    def __init__(self, owner: Owner, spec: Spec, asked: Mapping[str, Any], input: Sequence[Item] | None) -> None:
+    def __init__(
+        self, owner: Owner, spec: Spec, asked: Mapping[str, Any], input: Sequence[Item] | None, words: str = ""
+    ) -> None:
         self.id: Final = new_id("resp")
         self.asked: Final = asked
         self.over = False
-        self._owner, self._spec, self._input = owner, spec, input
+        self._owner, self._spec, self._input, self._words = owner, spec, input, words
         self._detached = asked.get("conversation") == "none"
-        """It does not join the conversation."""
+        """Whether the response stays out of the conversation."""
         self._output: list[Item] = []
         self._message: Item | None = None
         self._spoken = SpokenText()
@@ -74,20 +81,20 @@ class Response:
 
     @property
     def spoken(self) -> bool:
-        """Whether there is sound of it."""
+        """Whether the response has sound."""
         return self._spoken.seconds > 0
 
     @property
     def unheard(self) -> bool:
-        """Whether it left nothing in its context: no word that was played or written, no call."""
+        """Whether the response left nothing in the context: no word that was played or written, no call."""
         return not self._owner.conversation.messages(None, self._output)
 
     # ---------------------------------------------------------------------------------------------- course
 
     async def run(self) -> None:
-        """Answer, to the end."""
+        """Answer, from the beginning to the end."""
         try:
-            await self._owner.settled()
+            await self._owner.ready()
             await self._answer()
         except ChatError as error:
             self._fail(error.code, str(error))
@@ -97,7 +104,7 @@ class Response:
             self._fail("invalid_value", str(error))
 
     def cancel(self, reason: str) -> None:
-        """Stop; ``reason``: ``turn_detected`` or ``client_cancelled``. The caller ends :meth:`run`."""
+        """Stop. ``reason`` is ``turn_detected`` or ``client_cancelled``. The caller ends :meth:`run`."""
         if self.over:
             return
         unplayed = self._owner.voice.unplayed
@@ -106,9 +113,9 @@ class Response:
         self.unplay(unplayed)
 
     def unplay(self, seconds: float) -> None:
-        """Keep of what is spoken the words that were heard while the last ``seconds`` of its sound were not."""
+        """Keep the words of the spoken text that were heard, where the last ``seconds`` of its sound were not."""
         if self._spec.speaks and self._message is not None and self._message.content:
-            self._message.content[0].transcript = self._spoken.heard(max(0.0, self._spoken.seconds - seconds))
+            self._message.content[0].transcript = self._spoken.played(max(0.0, self._spoken.seconds - seconds))
 
     async def _answer(self) -> None:
         owner, spec = self._owner, self._spec
@@ -116,8 +123,10 @@ class Response:
             await owner.voice.open(spec)
             owner.voice.begin(self)
             self._frames = owner.voice.frames
-        async with aclosing(owner.chat.reply(self._request())) as parts:
+        reply = chat.told(self._words) if self._words else owner.chat.reply(self._request())
+        async with aclosing(reply) as parts:
             async for part in parts:
+                await owner.room(_told_bytes(part))
                 match part:
                     case chat.Text():
                         self._say(part.delta)
@@ -127,6 +136,9 @@ class Response:
                         self._reason = part.reason
                     case chat.Count():
                         self._count = part
+                    case chat.Thought():
+                        pass
+        await owner.room(0)
         self._end_calls("completed")
         if self._message is not None and spec.speaks:
             await owner.voice.finish()
@@ -199,13 +211,13 @@ class Response:
         place: dict[str, Any] = {**self._place(message), "content_index": 0}
         text = self._spoken.text
         if self._spec.speaks:
-            self._owner.tell(wire.AudioDone(**place))
-            self._owner.tell(wire.AudioTranscriptDone(**place, transcript=text))
+            self._owner.tell(wire.AudioDone(**place), owed=True)
+            self._owner.tell(wire.AudioTranscriptDone(**place, transcript=text), owed=True)
             part = Content("audio", transcript=text)
         else:
-            self._owner.tell(wire.TextDone(**place, text=text))
+            self._owner.tell(wire.TextDone(**place, text=text), owed=True)
             part = Content("text", text=text)
-        self._owner.tell(wire.ContentPartDone(**place, part=part))
+        self._owner.tell(wire.ContentPartDone(**place, part=part), owed=True)
         self._finish(message, status)
 
     # ------------------------------------------------------------------------------------------------ calls
@@ -229,7 +241,7 @@ class Response:
                     "name": item.name or "",
                     "arguments": item.arguments or "",
                 }
-                self._owner.tell(wire.ArgumentsDone(**self._place(item), **told))
+                self._owner.tell(wire.ArgumentsDone(**self._place(item), **told), owed=True)
                 self._finish(item, status)
 
     # ------------------------------------------------------------------------------------------------ items
@@ -243,11 +255,12 @@ class Response:
 
     def _finish(self, item: Item, status: str) -> None:
         item.status = status
+        self._owner.conversation.changed(item)
         index = self._output.index(item)
-        self._owner.tell(wire.OutputItemDone(response_id=self.id, output_index=index, item=item))
+        self._owner.tell(wire.OutputItemDone(response_id=self.id, output_index=index, item=item), owed=True)
         if not self._detached:
             before = self._owner.conversation.before(item.id)
-            self._owner.tell(wire.ItemDone(previous_item_id=before, item=item))
+            self._owner.tell(wire.ItemDone(previous_item_id=before, item=item), owed=True)
 
     def _place(self, item: Item) -> dict[str, Any]:
         return {"response_id": self.id, "output_index": self._output.index(item), "item_id": item.id}
@@ -259,7 +272,7 @@ class Response:
             self._end("failed", wire.StatusDetails("failed", error=fault))
 
     def _end(self, status: str, details: wire.StatusDetails | None) -> None:
-        """Close whatever is open, and the response."""
+        """Close whatever is open, then the response."""
         if self.over:
             return
         whole = "completed" if status == "completed" else "incomplete"
@@ -267,12 +280,11 @@ class Response:
         self._end_calls(whole)
         if self._message is not None:
             self._end_message(self._message, whole)
-        self._owner.tell(wire.ResponseDone(response=self._told(status, details)))
+        self._owner.tell(wire.ResponseDone(response=self._told(status, details)), owed=True)
         self._owner.finished(self)
 
     def _told(self, status: str, details: wire.StatusDetails | None) -> wire.Response:
         spec = self._spec
-        output = spec.audio.output
         return wire.Response(
             id=self.id,
             object="realtime.response",
@@ -282,13 +294,13 @@ class Response:
             conversation_id=None if self._detached else self._owner.conversation.id,
             output_modalities=["audio" if spec.speaks else "text"],
             max_output_tokens=spec.max_output_tokens or "inf",
-            audio={"output": msgspec.to_builtins(output)} if output is not None else {},
+            audio=spec.output_audio,
             usage=self._usage(),
             metadata=spec.metadata,
         )
 
     def _usage(self) -> wire.Usage | None:
-        """What the endpoint counted, if it did, and the frames spoken."""
+        """The tokens that the endpoint counted, if it did, and the frames that were spoken."""
         if self._count is None:
             return None
         sound = self._owner.voice.frames - self._frames if self._spec.speaks else 0
@@ -300,3 +312,14 @@ class Response:
             input_token_details=wire.TokenDetails(given, 0),
             output_token_details=wire.TokenDetails(text, sound),
         )
+
+
+def _told_bytes(part: chat.Part) -> int:
+    """A bound on the bytes that tell of ``part``, with every character escaped."""
+    match part:
+        case chat.Text(delta):
+            return 6 * len(delta)
+        case chat.Call():
+            return 6 * len(part.id + part.name + part.arguments)
+        case _:
+            return 0

@@ -17,8 +17,11 @@ from daemon.paths import REALTIME
 from daemon.refusal import Refused
 
 _SECONDS: Final = (10, 7200)
+"""The least and the most seconds that a secret may be good for, as at OpenAI."""
 _DEFAULT_SECONDS: Final = 600
+"""Seconds that a secret is good for where the request does not say, as at OpenAI."""
 _MOST_BYTES: Final = 1 << 18
+"""Bytes of a request's body: room for a session with its instructions and tools."""
 
 
 class _Expiry(msgspec.Struct):
@@ -35,7 +38,7 @@ _decoder: Final = msgspec.json.Decoder(_Body)
 
 
 async def client_secrets(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
-    """Read the request, answer with a secret."""
+    """Read the request, and answer with a secret."""
     if scope["method"] != "POST":
         raise Refused(405, "method", "POST a JSON object, which may hold session and expires_after", allow="POST")
     data = await body.whole(scope, receive, hub.settings, _MOST_BYTES, "what a session may hold")
@@ -43,12 +46,12 @@ async def client_secrets(hub: Hub, scope: Scope, receive: Receive, send: Send) -
     config = await _config(hub, asked.session or {})
     value, grant = hub.client_secrets.issue(config, _seconds(asked.expires_after or _Expiry()))
     response = json({"value": value, "expires_at": int(grant.expires_at), "session": config.document})
-    async with in_time(hub.settings.send_timeout_seconds):
+    async with in_time(hub):
         await response(scope, receive, send)
 
 
 def calls(hub: Hub, request: Request) -> Response:
-    """WebRTC, which is not spoken here."""
+    """Refuse WebRTC, which is not spoken here."""
     del hub, request
     raise Refused(501, "not_implemented", f"WebRTC calls are not answered here; open a WebSocket to {REALTIME.path}")
 
@@ -58,7 +61,7 @@ async def _config(hub: Hub, session: dict[str, Any]) -> Config:
     if kind not in ("realtime", "transcription"):
         raise Refused(400, "invalid_body", "session.type: neither realtime nor transcription", param="session.type")
     try:
-        config = Config.initial(kind, seconds=seconds).updated(session, seconds=seconds)
+        config = Config.initial(kind, seconds=seconds).updated(session, seconds=seconds, strict=hub.settings.strict)
         await check(hub, config.spec)
         return config
     except Invalid as error:

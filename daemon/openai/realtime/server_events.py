@@ -13,7 +13,7 @@ from daemon.openai.realtime.items import Content, Item, new_id
 
 
 def encoded(sound: bytes) -> str:
-    """Sound as events hold it."""
+    """Sound in the form in which events hold it: base64."""
     return base64.b64encode(sound).decode()
 
 
@@ -22,7 +22,7 @@ def _event_id() -> str:
 
 
 class Event(msgspec.Struct, tag_field="type", kw_only=True):
-    """What all events have."""
+    """An event of the daemon."""
 
     event_id: str = msgspec.field(default_factory=_event_id)
 
@@ -43,7 +43,8 @@ class SessionUpdated(Event, tag="session.updated"):
 
 
 class Fault(msgspec.Struct):
-    """What went wrong, in words and in a word; ``event_id``: of the client's event, where one is to blame."""
+    """Something went wrong, in words and in a word. ``event_id`` is that of the client's event, where one is to
+    blame."""
 
     type: str
     code: str | None
@@ -53,7 +54,7 @@ class Fault(msgspec.Struct):
 
 
 class Error(Event, tag="error"):
-    """What went wrong. The session goes on unless a close follows."""
+    """Something went wrong. The session goes on unless a close follows."""
 
     error: Fault
 
@@ -62,14 +63,15 @@ class Error(Event, tag="error"):
 
 
 class SpeechStarted(Event, tag="input_audio_buffer.speech_started"):
-    """Somebody began to speak; milliseconds of the session's audio, the padding before the speech included."""
+    """Somebody began to speak. The time is in milliseconds of the session's audio, with the padding before the
+    speech."""
 
     audio_start_ms: int
     item_id: str
 
 
 class SpeechStopped(Event, tag="input_audio_buffer.speech_stopped"):
-    """They ended; the silence that told so is included."""
+    """They ended. The silence that told so is included."""
 
     audio_end_ms: int
     item_id: str
@@ -87,7 +89,7 @@ class Cleared(Event, tag="input_audio_buffer.cleared"):
 
 
 class TranscriptionDelta(Event, tag="conversation.item.input_audio_transcription.delta"):
-    """Words that stay: append them."""
+    """Words that stay, which are to be appended."""
 
     item_id: str
     content_index: int
@@ -115,7 +117,7 @@ class TimedWord(msgspec.Struct):
 
 
 class TranscriptionCompleted(Event, tag="conversation.item.input_audio_transcription.completed"):
-    """The whole text of an item; where it differs from the deltas, it is right."""
+    """The whole text of an item. Where it differs from the deltas, it is the right one."""
 
     item_id: str
     content_index: int
@@ -125,8 +127,8 @@ class TranscriptionCompleted(Event, tag="conversation.item.input_audio_transcrip
     words: list[TimedWord]
 
 
-class ItemFault(msgspec.Struct):
-    """Why an item has no text."""
+class ItemFault(msgspec.Struct, omit_defaults=True):
+    """Why an item has no text. ``param`` is left out where nothing is to blame: null is not in the schema."""
 
     type: str
     code: str
@@ -135,7 +137,7 @@ class ItemFault(msgspec.Struct):
 
 
 class TranscriptionFailed(Event, tag="conversation.item.input_audio_transcription.failed"):
-    """An item that cannot be heard."""
+    """An item cannot be heard."""
 
     item_id: str
     content_index: int
@@ -183,7 +185,7 @@ class ItemTruncated(Event, tag="conversation.item.truncated"):
 
 
 class TokenDetails(msgspec.Struct):
-    """Tokens by kind."""
+    """The tokens of each kind."""
 
     text_tokens: int
     audio_tokens: int
@@ -279,7 +281,7 @@ class TextDelta(_OfContent, tag="response.output_text.delta"):
 
 
 class TextDone(_OfContent, tag="response.output_text.done"):
-    """All of it."""
+    """All text of a response without sound."""
 
     text: str
 
@@ -291,7 +293,7 @@ class AudioTranscriptDelta(_OfContent, tag="response.output_audio_transcript.del
 
 
 class AudioTranscriptDone(_OfContent, tag="response.output_audio_transcript.done"):
-    """All of it."""
+    """All text that is spoken."""
 
     transcript: str
 
@@ -314,7 +316,7 @@ class ArgumentsDelta(_OfItem, tag="response.function_call_arguments.delta"):
 
 
 class ArgumentsDone(_OfItem, tag="response.function_call_arguments.done"):
-    """All of them."""
+    """All arguments of a function call (JSON)."""
 
     call_id: str
     name: str

@@ -1,4 +1,5 @@
-"""A session's object, read: one struct for each object in it, and what they mean for listener and speaker."""
+"""A session's object as the daemon reads it: one struct for each object in it, and what they mean for listener and
+speaker."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -6,21 +7,22 @@ from typing import Any, Final, Literal
 import msgspec
 
 from codec.options import SpeakOptions
-from daemon.parameters import language
+from daemon.names import language
 from engines.sessions import OptionError
 from streaming.options import MAX_PREROLL, THRESHOLDS, ListenOptions
 
 _FORMATS: Final = {
     "audio/pcm": ("linear16", 24_000, 2), "audio/pcmu": ("mulaw", 8_000, 1), "audio/pcma": ("alaw", 8_000, 1),
 }  # fmt: skip
-"""OpenAI's names → encoding, rate, bytes of a sample."""
+"""OpenAI's names of formats, each with our encoding, its rate, and the bytes of a sample."""
 
 PADDING_MS: Final = 300
 SILENCE_MS: Final = 500
 """OpenAI's defaults of turn detection."""
 _EAGERNESS: Final = {"low": 1200, "medium": 700, "high": 350, "auto": 700}
-"""Milliseconds of silence that end a turn in place of a model that reads what was said."""
+"""Milliseconds of silence that end a turn. They stand in for a model that reads what was said."""
 _MOST_MILLISECONDS: Final = 10_000
+"""Milliseconds of silence that may end a turn. A client that asks for more gets this, as a person waits no longer."""
 
 Modality = Literal["text", "audio"]
 
@@ -33,30 +35,30 @@ class Invalid(ValueError):
         self.param, self.code = param, code
 
 
-class Format(msgspec.Struct):
-    """Of audio."""
+class Format(msgspec.Struct, omit_defaults=True):
+    """A format of audio."""
 
     type: Literal["audio/pcm", "audio/pcmu", "audio/pcma"]
     rate: int | None = None
 
     @property
     def encoding(self) -> str:
-        """As ``audio`` calls it."""
+        """The encoding by the name that ``audio`` has for it."""
         return _FORMATS[self.type][0]
 
     @property
     def sample_rate(self) -> int:
-        """Hz."""
+        """Hertz."""
         return (self.rate if self.type == "audio/pcm" else None) or _FORMATS[self.type][1]
 
     @property
     def bytes_per_second(self) -> int:
-        """On the wire, before base64."""
+        """Bytes of a second on the wire, before base64."""
         return _FORMATS[self.type][2] * self.sample_rate
 
 
 class Transcription(msgspec.Struct):
-    """How what a person says is written."""
+    """How the words of a person are written."""
 
     model: str | None = None
     language: str | None = None
@@ -67,7 +69,7 @@ class Transcription(msgspec.Struct):
 
 
 class TurnDetection(msgspec.Struct):
-    """When a person's turn begins and ends."""
+    """When the turn of a person begins and ends."""
 
     type: Literal["server_vad", "semantic_vad"]
     threshold: float | None = None
@@ -80,7 +82,7 @@ class TurnDetection(msgspec.Struct):
 
 
 class Input(msgspec.Struct):
-    """Audio that comes."""
+    """The audio that comes."""
 
     format: Format
     transcription: Transcription | None = None
@@ -89,13 +91,13 @@ class Input(msgspec.Struct):
 
 
 class VoiceId(msgspec.Struct):
-    """OpenAI's way to name a voice of one's own."""
+    """The way in which OpenAI names a voice that a customer made."""
 
     id: str
 
 
 class Output(msgspec.Struct):
-    """Audio that goes."""
+    """The audio that goes."""
 
     format: Format
     voice: str | VoiceId | None = None
@@ -103,7 +105,7 @@ class Output(msgspec.Struct):
 
 
 class Audio(msgspec.Struct):
-    """Both."""
+    """The audio of both directions."""
 
     input: Input
     output: Output | None = None
@@ -119,7 +121,7 @@ class Tool(msgspec.Struct, omit_defaults=True):
 
 
 class Spec(msgspec.Struct):
-    """A session's object, read."""
+    """A session's object, as the daemon reads it."""
 
     type: Literal["realtime", "transcription"]
     audio: Audio
@@ -138,13 +140,22 @@ class Spec(msgspec.Struct):
     truncation: Any = None
 
     @property
+    def output_audio(self) -> dict[str, Any]:
+        """The object that tells how a response sounds. In it a voice is its name."""
+        output = self.audio.output
+        if output is None:
+            return {}
+        voice = output.voice.id if isinstance(output.voice, VoiceId) else output.voice
+        return {"output": {"format": msgspec.to_builtins(output.format), "voice": voice, "speed": output.speed}}
+
+    @property
     def speaks(self) -> bool:
-        """Whether answers are spoken, not only written."""
+        """Whether answers are spoken, and not only written."""
         return "audio" in (self.output_modalities or ["audio"])
 
     @property
     def turns(self) -> TurnDetection | None:
-        """Turn detection."""
+        """Turn detection; None where the client makes the turns."""
         return self.audio.input.turn_detection
 
     @property
@@ -153,20 +164,20 @@ class Spec(msgspec.Struct):
         return self.type == "transcription" or self.audio.input.transcription is not None
 
     def without_turns(self) -> "Spec":
-        """The same, but for what is heard as one turn."""
+        """The same session without turn detection: what is heard is one turn."""
         heard = msgspec.structs.replace(self.audio.input, turn_detection=None)
         return msgspec.structs.replace(self, audio=msgspec.structs.replace(self.audio, input=heard))
 
     @property
     def padding_ms(self) -> int:
-        """Audio before an onset that belongs to a turn."""
+        """Milliseconds of audio before an onset that belong to the turn."""
         turns = self.turns
         asked = turns.prefix_padding_ms if turns is not None else None
         return PADDING_MS if asked is None else max(0, min(asked, round(1000 * MAX_PREROLL)))
 
     @property
     def silence_ms(self) -> int:
-        """Silence that ends a turn."""
+        """Milliseconds of silence that end a turn."""
         turns = self.turns
         assert turns is not None
         if turns.type == "semantic_vad":
@@ -175,7 +186,7 @@ class Spec(msgspec.Struct):
         return max(10, min(asked, _MOST_MILLISECONDS))
 
     def listen_options(self) -> ListenOptions:
-        """For the listener.
+        """The options of the listener.
 
         Raises:
             Invalid: too many words to listen for.
@@ -198,7 +209,7 @@ class Spec(msgspec.Struct):
             raise Invalid(f"session.audio.input.transcription.{name}", f"{name}: {error.reason}") from None
 
     def speak_options(self) -> SpeakOptions:
-        """For the speaker.
+        """The options of the speaker.
 
         Raises:
             Invalid: the speed.
@@ -220,4 +231,4 @@ OBJECTS: Final[Mapping[str, type[msgspec.Struct]]] = {
     "audio": Audio, "input": Input, "output": Output, "format": Format,
     "transcription": Transcription, "turn_detection": TurnDetection,
 }  # fmt: skip
-"""Those within a session's, by the name that each of them has wherever it stands."""
+"""The structs within a session's, by the name that each of them has wherever it stands."""

@@ -1,4 +1,4 @@
-"""What a person says in one go: its text, and what of that the client was told so far."""
+"""What a person says in one go: its text, and how much of it the client was told so far."""
 
 from dataclasses import dataclass, field
 
@@ -18,9 +18,9 @@ class Turn:
     languages: list[str] = field(default_factory=list[str])
     seconds: float = 0.0
     told: int = 0
-    """Words of the open segment that went out in deltas."""
+    """The number of words of the open segment that went out in deltas."""
     last: Transcript | None = None
-    """Its newest final."""
+    """The newest final of the turn."""
 
     @property
     def transcript(self) -> str:
@@ -28,9 +28,9 @@ class Turn:
         return " ".join(self.texts)
 
     def delta(self, event: Transcript, words: int) -> str:
-        """The text of the first ``words`` words, as far as it was not told; from now on it was."""
+        """The text of the first ``words`` words, as far as it was not told before; from now on it counts as told."""
         whole = words == len(event.words) and event.is_final
-        if words < self.told + (not whole):  # a final of no more words still brings the last mark
+        if words < self.told + (not whole):  # A final of no more words still brings the last mark.
             return ""
         begin = event.end_of(self.told)
         end = len(event.text) if whole else event.end_of(words)
@@ -40,7 +40,7 @@ class Turn:
         return space + rest if rest else ""
 
     def extend(self, final: Transcript, offset: float) -> None:
-        """A segment of it is final; ``offset``: seconds to add to its times."""
+        """Add the final of a segment. ``offset`` is added to its times, in seconds."""
         self.told, self.last = 0, final
         self.seconds += final.end - final.start
         if not final.text:

@@ -1,4 +1,4 @@
-"""A heard file in OpenAI's shapes: json, text, srt, vtt, verbose_json."""
+"""What was heard of a file, in OpenAI's shapes: json, text, srt, vtt, verbose_json."""
 
 import math
 import zlib
@@ -6,21 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from daemon import subtitles
+from daemon.subtitles import Layout
 from streaming.events import Event, Transcript, Word
 from streaming.prompt import LANGUAGES
 
-FORMATS: Final = ("json", "text", "srt", "vtt", "verbose_json")
+_USUAL: Final = Layout()
 
-_CUE_SECONDS: Final = 7.0
-_CUE_CHARACTERS: Final = 84
-"""Two lines of 42, the usual limit of subtitles."""
-_PAUSE_CHARACTERS: Final = 20
-"""So much further from the middle a cue is cut where a comma or a stop stands."""
+FORMATS: Final = ("json", "text", "srt", "vtt", "verbose_json")
 
 
 @dataclass(slots=True)
 class FileTranscript:
-    """What was heard so far. ``duration``: seconds of audio."""
+    """What was heard of a file so far. ``duration`` is in seconds of audio."""
 
     finals: list[Transcript] = field(default_factory=list[Transcript])
     duration: float = 0.0
@@ -38,26 +36,41 @@ class FileTranscript:
 
     @property
     def words(self) -> list[Word]:
-        """All words."""
+        """All words of the finals."""
         return [word for final in self.finals for word in final.words]
 
     @property
     def language(self) -> str | None:
-        """ISO 639-1 of the first final that has one."""
+        """The language of the first final that has one (ISO 639-1)."""
         return next((final.language for final in self.finals if final.language), None)
 
     @property
+    def language_confidence(self) -> float:
+        """The mean confidence of the finals in that language, 0…1; 0 where none was heard."""
+        sure = [final.confidence for final in self.finals if final.language == self.language]
+        return round(sum(sure) / len(sure), 4) if self.language and sure else 0.0
+
+    @property
     def usage(self) -> dict[str, Any]:
-        """OpenAI's usage by duration."""
+        """OpenAI's object of usage, which here counts seconds."""
         return {"type": "duration", "seconds": round(self.duration, 3)}
 
-    def json(self) -> dict[str, Any]:
-        """``response_format=json``."""
+    def json(self, *, words: bool = False) -> dict[str, Any]:
+        """The answer for ``response_format=json``. OpenAI's has no words, but its SDKs read them here where they asked
+        for them."""
         languages = [{"code": code} for code in dict.fromkeys(f.language for f in self.finals) if code]
-        return {"text": self.text, "usage": self.usage, "languages": languages}
+        body: dict[str, Any] = {"text": self.text, "usage": self.usage, "languages": languages}
+        if words:
+            body |= {"duration": round(self.duration, 3), "words": [_word(word) for word in self.words]}
+        return body
+
+    @staticmethod
+    def timed(final: Transcript) -> dict[str, Any]:
+        """The times of a segment and of each of its words, as keys of ours on an event of a stream."""
+        return {"start": final.start, "end": final.end, "words": [_word(word) for word in final.words]}
 
     def verbose(self, *, words: bool) -> dict[str, Any]:
-        """``response_format=verbose_json``. The language is spelled out, as OpenAI does."""
+        """The answer for ``response_format=verbose_json``. The language is spelled out, as OpenAI does."""
         body: dict[str, Any] = {
             "task": "transcribe",
             "language": LANGUAGES.get(self.language, self.language).lower() if self.language else "",
@@ -70,18 +83,13 @@ class FileTranscript:
             body["words"] = [_word(word) for word in self.words]
         return body
 
-    def srt(self) -> str:
-        """SubRip."""
-        cues = [f"{i}\n{_stamp(c[0].start, ',')} --> {_stamp(c[-1].end, ',')}\n{_joined(c)}\n" for i, c in self._cues()]
-        return "\n".join(cues)
+    def srt(self, layout: Layout = _USUAL) -> str:
+        """The answer for ``response_format=srt``."""
+        return subtitles.srt(subtitles.cues(self.finals, layout, self.duration))
 
-    def vtt(self) -> str:
-        """WebVTT."""
-        cues = [f"{_stamp(c[0].start, '.')} --> {_stamp(c[-1].end, '.')}\n{_joined(c)}\n" for _, c in self._cues()]
-        return "\n".join(["WEBVTT\n", *cues])
-
-    def _cues(self) -> list[tuple[int, Sequence[Word]]]:
-        return list(enumerate((cue for final in self.finals for cue in _parted(final.words)), 1))
+    def vtt(self, layout: Layout = _USUAL) -> str:
+        """The answer for ``response_format=vtt``."""
+        return subtitles.vtt(subtitles.cues(self.finals, layout, self.duration))
 
 
 def _word(word: Word) -> dict[str, Any]:
@@ -90,8 +98,8 @@ def _word(word: Word) -> dict[str, Any]:
 
 
 def _segment(number: int, final: Transcript) -> dict[str, Any]:
-    """OpenAI's required fields. Decoding is greedy, hence temperature 0; token ids are not told; what voice activity
-    did not let through never becomes a segment, hence no_speech_prob 0."""
+    """A segment with the fields that OpenAI requires. Decoding is greedy, hence temperature 0; token ids are not told;
+    what voice activity did not let through never becomes a segment, hence no_speech_prob 0."""
     text = final.text.encode()
     return {
         "id": number,
@@ -105,29 +113,3 @@ def _segment(number: int, final: Transcript) -> dict[str, Any]:
         "compression_ratio": round(len(text) / len(zlib.compress(text)), 4),
         "no_speech_prob": 0.0,
     }
-
-
-def _parted(words: Sequence[Word]) -> list[Sequence[Word]]:
-    """Words to cues: cut near the middle until each fits, so that none flashes up with a last word alone."""
-    if not words:
-        return []
-    whole = len(_joined(words))
-    if len(words) == 1 or (words[-1].end - words[0].start <= _CUE_SECONDS and whole <= _CUE_CHARACTERS):
-        return [words]
-
-    def badness(cut: int) -> float:
-        before = _joined(words[:cut])
-        return abs(len(before) - whole / 2) - _PAUSE_CHARACTERS * before.endswith((",", ";", ":", ".", "?", "!"))
-
-    cut = min(range(1, len(words)), key=badness)
-    return _parted(words[:cut]) + _parted(words[cut:])
-
-
-def _joined(words: Sequence[Word]) -> str:
-    return " ".join(word.text for word in words)
-
-
-def _stamp(seconds: float, point: str) -> str:
-    milliseconds = round(seconds * 1000)
-    minutes, rest = divmod(milliseconds, 60_000)
-    return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}{point}{rest % 1000:03}"

@@ -1,4 +1,4 @@
-"""A stream that is heard while it comes: what ``/v1/listen`` and ``/v2/listen`` share.
+"""A stream that is heard while it comes: what the doors share at which audio streams in and text comes back.
 
 Every channel that is heard for itself has a listener of its own and counts as a session. In good order: the buffered
 audio is heard, what was said is written, an Error where there was one, then the close code (``daemon.duplex``).
@@ -7,7 +7,7 @@ audio is heard, what was said is written, an Error where there was one, then the
 import asyncio
 import time
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import ClassVar
 
@@ -16,7 +16,6 @@ from starlette.types import Receive, Send
 from audio.pcm import Shape
 from audio.wav_header import NotRaw
 from daemon import hearing
-from daemon.deepgram.listen_query import NAMES
 from daemon.duplex import Duplex, Ending
 from daemon.hearing import HearingStream
 from daemon.hub import Hub
@@ -26,13 +25,21 @@ from streaming.options import ListenOptions
 
 
 @asynccontextmanager
-async def opened(
-    hub: Hub, endpoint: Endpoint, options: ListenOptions, shape: Shape | None, channels: int | None = None
+async def open_streams(
+    hub: Hub,
+    endpoint: Endpoint,
+    options: ListenOptions,
+    names: Mapping[str, str],
+    shape: Shape | None,
+    channels: int | None = None,
+    track: int | None = None,
 ) -> AsyncGenerator[list[HearingStream]]:
-    """A stream being heard, in the slot of the request, or one for each of ``channels``, each in a slot of its own.
+    """Open a stream that is heard, in the slot of the request; for ``channels`` one each, every one in a slot of its
+    own.
 
     Args:
-        shape: of raw audio; None: a container, whose channels are mixed.
+        names: of options that the protocol calls something else.
+        shape: of raw audio; None: a container, of which one ``track`` is heard and its channels are mixed.
 
     Raises:
         Refused: as ``Hub.hear``; 429 where not every channel has a slot.
@@ -42,17 +49,17 @@ async def opened(
         for channel in [None] if channels is None else range(channels):
             if channel:
                 await stack.enter_async_context(hub.hearing_slot())
-            streams.append(await hearing.opened(hub, endpoint, options, NAMES, shape, stack, channel))
+            streams.append(await hearing.opened(hub, endpoint, options, names, shape, stack, channel, track))
         yield streams
 
 
 class HeardStream(Duplex):
-    """One connection, from accept to close. Every stream of ``streams`` gets all the bytes."""
+    """One connection, from accept to close. Every stream of ``streams`` gets all bytes."""
 
     _faults: ClassVar[tuple[str, str]]
-    """Names of audio that is not raw as declared, and of what cannot be decoded."""
+    """The names of two errors: audio that is not raw as declared, and audio that cannot be decoded."""
     _full: ClassVar[str]
-    """Name of more audio than may wait."""
+    """The name of the error that more audio came than may wait."""
 
     def __init__(self, hub: Hub, streams: Sequence[HearingStream], receive: Receive, send: Send) -> None:
         super().__init__(hub, receive, send)
@@ -60,7 +67,7 @@ class HeardStream(Duplex):
 
     @abstractmethod
     def _hear(self, channel: int, event: Event) -> None:
-        """Something was heard in a channel."""
+        """Take an event that was heard in a channel."""
 
     @property
     def _waiting(self) -> float:
@@ -74,11 +81,11 @@ class HeardStream(Duplex):
                     self._end(Ending(1008, self._full, stream.full))
 
     def _finalize(self) -> bool:
-        """Close what is open in every channel; False where too many such wait."""
+        """Close the open segment of every channel; returns False where too many such requests wait."""
         return all([stream.finalize() for stream in self._streams])
 
     def _wind_up(self, ending: Ending) -> None:
-        """Hear what is there."""
+        """Hear the audio that has come."""
         del ending
         for stream in self._streams:
             stream.end()

@@ -1,0 +1,1 @@
+"""ElevenLabs' API, as its SDKs ask for it."""

@@ -1,0 +1,1 @@
+"""The servers that people run around Whisper: whisper-asr-webservice, whisper.cpp."""
