@@ -1,4 +1,4 @@
-"""Asynchronous sessions for those who block: an event loop in a thread, and calls into it."""
+"""Asynchronous sessions for code that blocks: an event loop in a thread, and calls into it."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class LoopThread:
-    """An event loop in a thread of its own. :meth:`close` is a must."""
+    """An event loop in a thread of its own. :meth:`close` must be called."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -21,7 +21,7 @@ class LoopThread:
         self._thread.start()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result, from any other thread."""
+        """Run a coroutine on the loop and return its result. May be called from any other thread."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
@@ -44,10 +44,10 @@ class LoopThread:
 
 
 class Session(Protocol[T_co]):
-    """What is made to block."""
+    """An asynchronous session that :class:`Blocking` wraps."""
 
     def connect(self) -> Coroutine[Any, Any, object]:
-        """Open it."""
+        """Open the session."""
         ...
 
     def events(self) -> AsyncIterator[T_co]:
@@ -55,7 +55,7 @@ class Session(Protocol[T_co]):
         ...
 
     def close(self) -> Coroutine[Any, Any, None]:
-        """End it. Idempotent."""
+        """End the session. May be called again."""
         ...
 
 
@@ -82,14 +82,14 @@ class Blocking(Generic[T]):
         return self
 
     def events(self) -> Iterator[T]:
-        """Every event until the end; raises what the asynchronous session does."""
+        """Every event until the end. Raises what the asynchronous session raises."""
         return self._open().iterate(self._session.events())
 
     def __iter__(self) -> Iterator[T]:
         return self.events()
 
     def close(self) -> None:
-        """End at once, whatever is unfinished. Idempotent."""
+        """End the session at once, whatever is unfinished. May be called again."""
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.call(self._session.close())

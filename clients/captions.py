@@ -47,7 +47,7 @@ def redraws(console: Console) -> bool:
 
 
 class Captions:
-    """Writes events of a session to ``console``. A context manager: the terminal is its own again afterwards."""
+    """Writes events of a session to ``console``. It is a context manager, after which the terminal is as it was."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -74,13 +74,14 @@ class Captions:
                 pass
 
     def note(self, text: str) -> None:
-        """A remark beside the captions, on a line of its own."""
+        """Write a remark beside the captions, on a line of its own."""
         self._console.print(Text(f"[{text}]", style="yellow"), soft_wrap=not self._redraws)
 
     def __enter__(self) -> Self:
         if self._redraws:
-            # ``crop``: an open segment of 24 s may be taller than a small window; only its end matters then, and
-            # _open_segment cuts it so. Nothing refreshes by itself: no thread, no work between events.
+            # An open segment of 24 s may be taller than a small window. Only its end matters then: _open_segment cuts
+            # it so, and ``crop`` cuts the rest. Nothing refreshes by itself, so no thread and no work is needed between
+            # events.
             self._live = Live(console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop")
             self._live.start()
         return self
@@ -114,7 +115,7 @@ class Captions:
         self._last = "" if results.is_final else text
 
     def _open_segment(self, committed: str, unstable: str) -> Text:
-        """The last lines that fit the window."""
+        """The last lines of the open segment that fit the window."""
         text = Text.assemble(committed, (unstable, "dim"))
         lines = text.wrap(self._console, max(self._console.width, 1))
         room = max(self._console.height - 1, 1)

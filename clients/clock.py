@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 LEAD_SECONDS = 0.1
-"""Silence before the first piece, and before the next wherever all was played out: what the pieces after it may be late
-by (the jitter)."""
+"""Seconds of silence before the first piece, and before the next one wherever all was played out: later pieces may be
+late by so much (the jitter)."""
 MAX_LEAD_SECONDS = 1.5
-"""An under-run doubles the lead, up to this: text that is written more slowly than a voice reads makes late audio."""
+"""Seconds. An under-run doubles the silence up to this: text that is written more slowly than a voice reads makes late
+audio."""
 
 
 @dataclass(slots=True)
@@ -24,11 +25,11 @@ class PlaybackClock:
     under_runs: int = 0
     silent_seconds: float = 0.0
     _end: float | None = None
-    """When everything that came is played out; None before the first piece."""
+    """The time at which all that came is played out; None before the first piece."""
     _paused: bool = False
 
     def add(self, seconds: float, now: float) -> float:
-        """A piece of ``seconds`` came; returns the seconds of silence that are played before it."""
+        """Count a piece of ``seconds`` that came now; returns the seconds of silence that are played before it."""
         gap = 0.0
         if self._end is None:
             self._end, gap = now, self.lead
@@ -43,7 +44,7 @@ class PlaybackClock:
         return gap
 
     def pause(self) -> None:
-        """All that was promised has come: the next piece may be late."""
+        """Say that everything promised so far has come: the next piece may be late."""
         self._paused = True
 
     def buffered(self, now: float) -> float:

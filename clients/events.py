@@ -1,4 +1,4 @@
-"""What a daemon says on ``/v1/listen``, as values: one dataclass an event, and the parser of its JSON.
+"""The events of ``/v1/listen``: one dataclass each, and the parser of their JSON.
 
 Times are seconds from the first sample that this connection was sent. An interim (``is_final`` false) replaces the one
 before it of the same ``start``; the texts of the finals, joined by a space, are the session's text.
@@ -19,7 +19,7 @@ class ProtocolError(ListenError):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One spoken word: ``text`` as it stands in the transcript, times in seconds, confidence 0…1."""
+    """One spoken word: its ``text`` as it stands in the transcript, its times in seconds, its confidence 0…1."""
 
     text: str
     start: float
@@ -53,14 +53,14 @@ class SpeechStarted:
 
 @dataclass(frozen=True, slots=True)
 class UtteranceEnd:
-    """No word for a while after the one that ended here."""
+    """No word was said for a while after the one that ended here."""
 
     last_word_end: float
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What the daemon says about the session, at its end. ``warnings`` lists parameters that it does not honour."""
+    """What the daemon says about the session at its end. ``warnings`` lists the parameters that it did not honour."""
 
     request_id: str
     duration: float

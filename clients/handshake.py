@@ -20,12 +20,18 @@ RETRY_STATUS = frozenset({408, 429, 500, 502, 503, 504})
 """HTTP answers to the handshake after which another attempt may succeed."""
 
 _MAX_MESSAGE = 16 << 20
+"""Bytes of a message that a client takes: far more than a daemon sends at its default settings."""
 
 
 class Refused(ListenError):
-    """The daemon did not accept the session. ``status`` is the HTTP status, 400 too where what is wrong shows before it
-    is asked, None where there was no HTTP answer; ``retry_after`` the seconds after which it may, where it said so;
-    ``of_file`` whether a file is why."""
+    """The daemon did not accept the session.
+
+    Attributes:
+        status: the HTTP status; 400 also where the mistake shows before the daemon is asked, None where no HTTP answer
+            came.
+        retry_after: the seconds after which the session may be accepted, where the daemon said so.
+        of_file: whether the file is what is wrong.
+    """
 
     def __init__(
         self, message: str, status: int | None = None, retry_after: float | None = None, *, of_file: bool = False
@@ -40,7 +46,7 @@ class Refused(ListenError):
 
     @property
     def asked_wrongly(self) -> bool:
-        """Whether an option or a name is why, or what this daemon does not do."""
+        """Whether an option or a name is wrong, or asks for something that this daemon does not do."""
         return self.status in (400, 404) and not self.of_file
 
 
@@ -54,7 +60,7 @@ class Lost(ListenError):
 
     @property
     def may_retry(self) -> bool:
-        """Whether a new session may succeed; not where this one broke a rule or a limit."""
+        """Whether a new session may succeed. It cannot where this one broke a rule or a limit."""
         return self.code in RETRY_CODES
 
 
@@ -109,14 +115,14 @@ def settings(url: str, key: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {
         "additional_headers": authorization("Token", key),
         "user_agent_header": user_agent(),
-        "compression": None,  # audio does not compress, and deflate costs memory on both sides
+        "compression": None,  # Audio does not compress, and deflate costs memory on both sides.
         "max_size": _MAX_MESSAGE,
         "ping_interval": 20,
-        "ping_timeout": 60,  # a busy daemon is late before it is dead
+        "ping_timeout": 60,  # A busy daemon answers late long before it is dead.
     }
     major = int(version("websockets").split(".")[0])
     if major >= 15 and urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1"):
-        found["proxy"] = None  # a proxy named in the environment cannot reach this machine's loopback
+        found["proxy"] = None  # No proxy can reach this machine's loopback.
     return found
 
 

@@ -1,4 +1,4 @@
-"""How late captions are: the clock of what was sent against the clock of what came back.
+"""How late captions are: when audio was sent, compared with when its text came back.
 
 *Partial lag* of a word: from the moment its last sample was sent to the first message that contains it, interim or
 final. *Final lag* of an utterance: from the moment the last sample of its last word was sent to its final text; the
@@ -28,22 +28,22 @@ class LagMeter:
     """Collects one session's lags. ``sent`` and ``received`` take the time of one monotonic clock, in seconds."""
 
     true_end: Callable[[Word], float | None] | None = None
-    """Where a final's word really ends on the session's clock; None for a word that is not to be counted."""
+    """Gives the true end of a final's word on the session's clock; None for a word that is not to be counted."""
     partial: list[float] = field(default_factory=list[float])
-    """Seconds, one for each word of the finals."""
+    """How many seconds late each word of the finals came first."""
     final: list[float] = field(default_factory=list[float])
-    """Seconds, one for each final that an endpoint closed."""
+    """How many seconds late each final came that an endpoint closed."""
     _positions: list[float] = field(default_factory=list[float])
     _times: list[float] = field(default_factory=list[float])
     _interims: list[tuple[float, Counter[str]]] = field(default_factory=list[tuple[float, Counter[str]]])
 
     def sent(self, until: float, now: float) -> None:
-        """All audio before ``until`` (seconds on the session's clock) is sent."""
+        """Note that all audio before ``until``, in seconds on the session's clock, is sent."""
         self._positions.append(until)
         self._times.append(now)
 
     def received(self, results: Results, now: float) -> None:
-        """A message came."""
+        """Count a message that came."""
         self._interims.append((now, Counter(_key(word.text) for word in results.words)))
         if not results.is_final:
             return
@@ -53,7 +53,7 @@ class LagMeter:
             counted[key] += 1
             end = self._end(word)
             if end is not None:
-                # The n-th occurrence of a word counts as there when a message has it n times.
+                # The n-th occurrence of a word has come once a message holds the word n times.
                 seen = next(time for time, words in self._interims if words[key] >= counted[key])
                 self.partial.append(seen - self.sent_at(end))
         end = self._end(results.words[-1]) if results.speech_final and results.words else None
@@ -65,7 +65,8 @@ class LagMeter:
         return word.end if self.true_end is None else self.true_end(word)
 
     def sent_at(self, position: float) -> float:
-        """When the sample at ``position`` seconds was sent; the last time of all for one beyond the end."""
+        """The time at which the sample at ``position`` seconds was sent; the time of the last send for one beyond the
+        end."""
         index = bisect.bisect_left(self._positions, position)
         return self._times[min(index, len(self._times) - 1)]
 

@@ -11,13 +11,13 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 PIECE = 0.05
-"""Seconds of audio in a piece."""
+"""Seconds of audio in a piece: short enough to be heard at once, long enough to cost nothing."""
 
 MAX_WAITING = 200
-"""Pieces that may wait for their reader (10 s); beyond, the oldest is dropped and counted."""
+"""Pieces that may wait for their reader (10 s). Beyond, the oldest is dropped and counted."""
 
 WISHED_RATE = 16000
-"""Hz. A device that cannot do it is recorded at its own rate; the daemon resamples."""
+"""Hertz: the rate of the models. A device that cannot record at it is recorded at its own, and the daemon resamples."""
 
 
 class SoundError(RuntimeError):
@@ -97,7 +97,7 @@ class Microphone:
         loop = asyncio.get_running_loop()
 
         def recorded(data: Any, frames: int, time: Any, status: Any) -> None:
-            # Runs in PortAudio's thread: hand over and leave.
+            # This runs in PortAudio's thread, which must not wait: it hands the piece over and leaves.
             loop.call_soon_threadsafe(self._take, bytes(data), bool(status))
 
         try:
@@ -119,7 +119,7 @@ class Microphone:
     ) -> None:
         if self._stream is not None:
             stream, self._stream = self._stream, None
-            await asyncio.to_thread(stream.close)  # waits for the callback in progress
+            await asyncio.to_thread(stream.close)  # ``close`` waits for the callback in progress.
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while True:
@@ -134,7 +134,8 @@ class Microphone:
 
 
 def missing(what: str, device: int | str | None, error: Exception) -> SoundError:
-    """That there is no such device. What PortAudio says where there is none at all is "Error querying device -1"."""
+    """The error for a device that is not there. PortAudio's own words for no device at all are "Error querying device
+    -1"."""
     if device is None:
         return SoundError(f"no {what} was found" if "device -1" in str(error) else f"no {what}: {error}")
     return SoundError(f"no {what} {device!r}: {error}")

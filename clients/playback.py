@@ -15,9 +15,9 @@ from .clock import PlaybackClock
 from .microphone import SoundError, missing, portaudio
 
 SLICE_SECONDS = 0.05
-"""Audio handed to PortAudio at a time: a loudspeaker that is stopped falls silent within it."""
+"""Seconds of audio handed to PortAudio at a time: a loudspeaker that is stopped falls silent within so long."""
 MAX_SECONDS = 10.0
-"""Audio that may wait to be played; ``write`` waits beyond."""
+"""Seconds of audio that may wait to be played; beyond, ``write`` waits."""
 
 
 def playable_rate(wished: int, device: int | str | None) -> int:
@@ -47,7 +47,7 @@ class Loudspeaker:
     def __init__(
         self, sample_rate: int, channels: int = 1, device: int | str | None = None, *, lead: float | None = None
     ) -> None:
-        """Pieces are 16-bit little endian, channels interleaved.
+        """Open the loudspeaker for pieces of 16 bits, little endian, channels interleaved.
 
         Args:
             lead: seconds of silence before the first piece; None for the clock's own.
@@ -65,7 +65,7 @@ class Loudspeaker:
             raise missing("loudspeaker", device, error) from None
         self.sample_rate = sample_rate
         self.clock = PlaybackClock() if lead is None else PlaybackClock(lead)
-        """What waits to be played, and how often the next piece was late."""
+        """The clock that knows what waits to be played, and how often a piece was late."""
         self._frame = 2 * channels
         self._slice = self._frame * round(sample_rate * SLICE_SECONDS)
         self._slices: queue.Queue[bytes | None] = queue.Queue(round(MAX_SECONDS / SLICE_SECONDS))
@@ -74,7 +74,7 @@ class Loudspeaker:
         self._fault: Exception | None = None
 
     async def write(self, piece: bytes) -> None:
-        """Play ``piece`` after what waits; returns when it waits itself.
+        """Play ``piece`` after what waits; returns once it has its place in the queue.
 
         Raises:
             SoundError: the device is gone.
@@ -85,7 +85,7 @@ class Loudspeaker:
         await asyncio.to_thread(self._put, bytes(self._frame * round(self.sample_rate * silence)) + piece)
 
     def pause(self) -> None:
-        """All that was promised is written: if the next piece is late, that is no under-run."""
+        """Note that no more audio is promised, so that it is no under-run if the next piece is late."""
         self.clock.pause()
 
     @property
@@ -139,4 +139,4 @@ class Loudspeaker:
             try:
                 self._stream.write(piece)
             except self._sound.PortAudioError as error:
-                self._fault = error  # told by the next write; what waits is dropped meanwhile
+                self._fault = error  # The next write raises it; what waits is dropped meanwhile.

@@ -14,7 +14,9 @@ from .handshake import Refused, authorization, explanation, user_agent
 from .options import sendable
 
 CONNECT_SECONDS = 10.0
+"""Seconds for a connection to be made: ten round trips over a bad line."""
 _BLOCK = 1 << 16
+"""Bytes of a file that are sent at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Form:
 
 
 def request(url: str, method: str, path: str, *, key: str | None = None, form: Form | None = None) -> Any:
-    """Ask the daemon at ``url``; its JSON answer.
+    """Ask the daemon at ``url`` and return its JSON answer.
 
     Args:
         path: below the daemon's root, e.g. ``/v1/models``.
@@ -50,7 +52,8 @@ def request(url: str, method: str, path: str, *, key: str | None = None, form: F
         except OSError as error:
             raise Refused(f"no daemon answers at {parts.netloc}: {error}") from error
         assert connection.sock is not None
-        connection.sock.settimeout(None)  # a long recording takes its time; a dead peer is the kernel's to notice
+        # A long recording takes its time, so there is no time-out here; the kernel notices a dead peer.
+        connection.sock.settimeout(None)
         return _exchange(connection, method, parts.path.rstrip("/").removesuffix("/v1") + path, key, form)
     finally:
         connection.close()
@@ -68,7 +71,7 @@ def _exchange(
         try:
             connection.request(method, path, body, headers)
         except BrokenPipeError:
-            pass  # the daemon answered before it read everything (413, 401): its answer says why
+            pass  # The answer came early (413, 401) and says why.
         answer = connection.getresponse()
         content = answer.read()
     except (http.client.HTTPException, ConnectionError) as error:
@@ -89,7 +92,7 @@ def unreadable(content: object) -> ProtocolError:
 
 
 def _param(content: bytes) -> object:
-    """The field that a refusal is about, where it says so."""
+    """The field that a refusal is about, where the refusal says so."""
     try:
         return json.loads(content)["error"]["param"]
     except (ValueError, LookupError, TypeError):
@@ -104,10 +107,10 @@ def _encoded(form: Form) -> tuple[Iterator[bytes], dict[str, str]]:
     head += (
         f'--{boundary}\r\nContent-Disposition: form-data; name="{form.field}"; filename="{name}"\r\n'
         "Content-Type: application/octet-stream\r\n\r\n"
-    ).encode(errors="replace")  # not every name of a file is text
+    ).encode(errors="replace")  # A file's name need not be text.
     tail = f"\r\n--{boundary}--\r\n".encode()
     headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
-    if form.path.is_file():  # a pipe does not tell its length: http.client sends it in chunks
+    if form.path.is_file():  # http.client sends a pipe, which has no length, in chunks.
         headers["Content-Length"] = str(len(head) + form.path.stat().st_size + len(tail))
     return _body(head, form.path, tail), headers
 

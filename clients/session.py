@@ -1,4 +1,5 @@
-"""One WebSocket session with a daemon: how it opens, reads and fails.
+"""One WebSocket session with a daemon: how it opens, reads and fails. The clients of a protocol (``stream``,
+``speech``) add its verbs.
 
 The same for every protocol of the daemon; the clients of a protocol (``stream``, ``speech``) add its verbs.
 """
@@ -18,11 +19,11 @@ from .handshake import Lost, is_normal, loss, refusal, settings
 E = TypeVar("E")
 
 _FAILURES = (OSError, InvalidHandshake, InvalidURI, EOFError)
-"""How a handshake fails."""
+"""The exceptions of a handshake that failed."""
 
 
 class AsyncSession(Generic[E]):
-    """Use it with ``async with``; iterate it for events until the daemon closes it."""
+    """A session. Use it with ``async with``; iterate it for events until the daemon closes it."""
 
     def __init__(self, address: str, parse: Callable[[str | bytes], E | None], key: str | None, timeout: float) -> None:
         """
@@ -34,7 +35,7 @@ class AsyncSession(Generic[E]):
         """
         self._address, self._parse, self._key, self._timeout = address, parse, key, timeout
         self._fault = ""
-        """What the daemon said about the session's end."""
+        """What the daemon said about the end of the session."""
         self._connection: AsyncConnection | None = None
 
     async def connect(self) -> Self:
@@ -76,7 +77,7 @@ class AsyncSession(Generic[E]):
         return self.events()
 
     async def close(self) -> None:
-        """End the session at once, whatever is unfinished. Idempotent."""
+        """End the session at once, whatever is unfinished. May be called again."""
         if self._connection is not None:
             await self._connection.close()
 

@@ -35,7 +35,8 @@ class SpeechOptions:
         voice: id of a voice, as ``GET /v1/audio/voices`` lists them.
         speed: 1 as the model speaks, 2 twice as fast.
         seed: the same seed, text and options give the same speech.
-        marks: have each piece's text and times told: ``Piece``.
+        pauses: multiplies the pauses between sentences, lines and paragraphs; 0 as the model speaks.
+        marks: have the text and times of each piece and of its words told: ``Piece``.
     """
 
     model: str | None = None
@@ -46,6 +47,7 @@ class SpeechOptions:
     sample_rate: int = 24000
     speed: float | None = None
     seed: int | None = None
+    pauses: float | None = None
     marks: bool = False
 
     @property
@@ -69,6 +71,7 @@ class SpeechOptions:
             "instructions": self.instructions,
             "speed": self.speed,
             "seed": self.seed,
+            "pauses": self.pauses,
             "marks": "true" if self.marks else None,
         }
         return query_string((name, str(value)) for name, value in chosen.items() if value is not None)
@@ -83,14 +86,14 @@ class Audio:
 
 @dataclass(frozen=True, slots=True)
 class SpeechMetadata:
-    """What the daemon says about the session, at its beginning. ``seed``: the same text with it sounds the same."""
+    """What the daemon says about the session at its beginning. The same text with the same ``seed`` sounds the same."""
 
     request_id: str
     model: str
     voice: str | None
     seed: int | None
     warnings: tuple[str, ...]
-    """Parameters that it does not honour."""
+    """The parameters that the daemon does not honour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +111,10 @@ class Cleared:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A sentence, or a part of a long one, is complete: its text as it was spoken, seconds of the session's audio, and
-    where it stood in the text sent, in characters."""
+class SpokenWord:
+    """When a word was spoken: seconds of the session's audio, and where it stood in the text sent, in characters."""
 
-    text: str
+    word: str
     start: float
     end: float
     start_char: int
@@ -120,8 +122,21 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """A sentence, or a part of a long one, has been spoken: its text, its place in the session's audio (seconds), and
+    its place in the text that was sent (characters)."""
+
+    text: str
+    start: float
+    end: float
+    start_char: int
+    end_char: int
+    words: tuple[SpokenWord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SpeechWarning:
-    """Something that may be heard, or was not taken; the session goes on."""
+    """Something was not taken, or may be audible; the session goes on."""
 
     code: str
     message: str
@@ -136,7 +151,8 @@ class AsyncSpeech(AsyncSession[SpeechEvent]):
     def __init__(
         self, url: str, options: SpeechOptions | None = None, *, key: str | None = None, timeout: float = 10.0
     ) -> None:
-        """``url``: the daemon's address (``http`` or ``ws``). ``timeout``: seconds to wait for the handshake."""
+        """Make a session with the daemon at ``url`` (``http`` or ``ws``). ``timeout``: seconds to wait for the
+        handshake."""
         self.options = options or SpeechOptions()
         super().__init__(session_url(url, "/v1/speak", self.options.query()), parse, key, timeout)
 
@@ -150,11 +166,11 @@ class AsyncSpeech(AsyncSession[SpeechEvent]):
         await self.send_message(control("Speak", text=sendable("text", text)))
 
     async def flush(self) -> None:
-        """The text sent so far is complete; ``Flushed`` comes after its last audio."""
+        """Say that the text sent so far is complete; ``Flushed`` comes after its last audio."""
         await self.send_message(control("Flush"))
 
     async def clear(self) -> None:
-        """Forget the text sent so far; ``Cleared`` comes, and none of its audio after that."""
+        """Forget the text sent so far; ``Cleared`` comes, and after it none of its audio."""
         await self.send_message(control("Clear"))
 
     async def keep_alive(self) -> None:
@@ -167,7 +183,7 @@ class AsyncSpeech(AsyncSession[SpeechEvent]):
 
 
 class Speech(Blocking[SpeechEvent]):
-    """The same verbs, blocking."""
+    """A session for code that blocks, with the verbs of :class:`AsyncSpeech`."""
 
     def __init__(
         self, url: str, options: SpeechOptions | None = None, *, key: str | None = None, timeout: float = 10.0
@@ -186,11 +202,11 @@ class Speech(Blocking[SpeechEvent]):
         self._open().call(self._speech.speak(text))
 
     def flush(self) -> None:
-        """The text sent so far is complete; ``Flushed`` comes after its last audio."""
+        """Say that the text sent so far is complete; ``Flushed`` comes after its last audio."""
         self._open().call(self._speech.flush())
 
     def clear(self) -> None:
-        """Forget the text sent so far; ``Cleared`` comes, and none of its audio after that."""
+        """Forget the text sent so far; ``Cleared`` comes, and after it none of its audio."""
         self._open().call(self._speech.clear())
 
     def keep_alive(self) -> None:
@@ -233,6 +249,16 @@ def parse(message: str | bytes) -> SpeechEvent | None:
                     float(data["end"]),
                     int(data["start_char"]),
                     int(data["end_char"]),
+                    tuple(
+                        SpokenWord(
+                            str(one["word"]),
+                            float(one["start"]),
+                            float(one["end"]),
+                            int(one["start_char"]),
+                            int(one["end_char"]),
+                        )
+                        for one in data.get("words") or ()
+                    ),
                 )
             case "Warning":
                 return SpeechWarning(

@@ -32,20 +32,21 @@ from .tape import PIECE_BYTES, Tape
 StreamEvent = Event | Disconnected | Reconnected
 
 KEEP_SECONDS = 120.0
-"""Of audio that a reconnection can bring back: an open segment (at most 24 s), and what was sent before a connection
-that had gone dead was found to be (at most 80 s)."""
+"""Seconds of audio that a reconnection can bring back: an open segment (at most 24 s), and the audio sent before a
+connection that had gone dead was found to be (at most 80 s)."""
 ATTEMPTS = 12
-"""How often in a row a session may be lost or not open: about a minute."""
+"""Attempts in a row that may fail: with the waits between them they take about a minute."""
 _STEADY_SECONDS = 60.0
-"""A session that lived so long got on."""
+"""A session that lived so many seconds counts as a success, after which attempts are counted anew."""
 _MOST_EVENTS = 1024
-"""That wait for their reader; beyond, interims are left out."""
+"""Events that may wait for their reader. Beyond, interims are left out."""
 _LOOK_SECONDS = 0.1
-"""How often a sender looks whether time alone has made room."""
+"""Seconds after which a sender looks again whether time alone has made room."""
 
 
 class AsyncStream:
-    """Use it with ``async with``; iterate it for events until the daemon has heard everything."""
+    """A stream of audio that is heard. Use it with ``async with``; iterate it for events until the daemon has heard
+    everything."""
 
     def __init__(
         self,
@@ -115,7 +116,7 @@ class AsyncStream:
         """Keep a session without audio open."""
         self._check()
         if self._session is not None:
-            with suppress(Lost):  # the next one does not know that it was quiet
+            with suppress(Lost):  # The session is lost. The next one does not know that it was quiet.
                 await self._session.send_message(control("KeepAlive"))
 
     async def close_stream(self) -> None:
@@ -135,7 +136,7 @@ class AsyncStream:
             event = await self._events.get()
             if event is not None:
                 yield event
-        self._events.put_nowait(None)  # another iterator may wait
+        self._events.put_nowait(None)  # Another iterator may be waiting.
         if self._error is not None:
             raise self._error
 
@@ -143,7 +144,7 @@ class AsyncStream:
         return self.events()
 
     async def close(self) -> None:
-        """End at once, whatever is unfinished. Idempotent."""
+        """End the stream at once, whatever is unfinished. May be called again."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
@@ -174,7 +175,7 @@ class AsyncStream:
         return await AsyncSession[Event](self._address, parse, self._key, self._timeout).connect()
 
     async def _run(self, session: AsyncSession[Event] | None) -> None:
-        """One session after another, until all is heard or no more of them makes sense."""
+        """Run one session after another, until all is heard or another one makes no sense."""
         missed = 0.0
         try:
             while True:
@@ -187,11 +188,12 @@ class AsyncStream:
                     return
                 except (Lost, Refused) as error:
                     missed += self._tape.rewind()
-                    wait = self._backoff.wait(error)
-                    self._events.put_nowait(Disconnected(str(error), self._backoff.failures, wait))
+                    failures, wait = self._backoff.failures, self._backoff.wait(error)
+                    if self._backoff.failures > failures:
+                        self._events.put_nowait(Disconnected(str(error), self._backoff.failures, wait))
                 session = None
                 await asyncio.sleep(wait)
-        except Exception as error:  # whoever iterates gets it
+        except Exception as error:  # Whoever iterates gets the error.
             self._error = error
         finally:
             async with self._news:
@@ -200,7 +202,7 @@ class AsyncStream:
             self._events.put_nowait(None)
 
     async def _hear(self, session: AsyncSession[Event]) -> None:
-        """One session, until everything is heard.
+        """Run one session until everything is heard.
 
         Raises:
             Lost: it ended before.
@@ -231,16 +233,16 @@ class AsyncStream:
                     self._news.notify_all()
                 self._backoff.failures = 0
             case Results() if self._events.qsize() >= _MOST_EVENTS:
-                return  # another replaces it
+                return  # Another session replaces this one.
             case Metadata() if not self._tape.over:
-                return  # of a session that its daemon ends: the last one says it for all
+                return  # This session's daemon ends it; the last session tells of the whole stream.
             case _:
                 pass
         self._events.put_nowait(event)
 
     async def _play(self, session: AsyncSession[Event]) -> None:
-        """Send what the tape holds and gets."""
-        with suppress(Lost):  # who reads is told
+        """Send what the tape holds, and what it gets."""
+        with suppress(Lost):  # The session is lost; the task that reads tells why.
             while True:
                 async with self._news:
                     while (piece := self._tape.take(time.monotonic())) is None:
@@ -281,7 +283,7 @@ async def _feed(stream: AsyncStream, audio: AsyncIterator[bytes]) -> None:
 
 
 class Stream(Blocking[StreamEvent]):
-    """The same verbs, blocking."""
+    """A stream for code that blocks, with the verbs of :class:`AsyncStream`."""
 
     def __init__(
         self,

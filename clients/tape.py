@@ -10,46 +10,46 @@ import math
 from collections import deque
 
 PIECE_BYTES = 1 << 15
-"""Most audio handed out at once."""
+"""Bytes of audio that are handed out at once, at most."""
 GRID_SECONDS = 0.032
 """The daemon looks for speech in frames of this length, from a session's first sample on. A session that begins on the
 grid of the one before finds it at the same samples, and hears the same words."""
 
 
 class Tape:
-    """Audio, and the places in it where a Finalize stood. Audio is sent from the cursor on."""
+    """The audio of a stream, and the places in it where a Finalize stood. Audio is sent from the cursor on."""
 
     def __init__(self, bytes_per_second: int, frame_bytes: int, keep_seconds: float) -> None:
-        """``frame_bytes``: of one sample of every channel; the tape begins at a whole one."""
+        """Make a tape. ``frame_bytes``: bytes of one sample of every channel; the tape begins at a whole one."""
         self._rate, self._frame, self._keep = bytes_per_second, frame_bytes, keep_seconds
         self._limit = max(frame_bytes, int(keep_seconds * bytes_per_second) // frame_bytes * frame_bytes)
         self._audio = bytearray()
         self._begin = self._cursor = 0
         self._heard = self._reckoned = 0.0
-        """How far the daemon has come, and when."""
+        """How far the daemon has come, in seconds of audio, and when that was reckoned."""
         self._taken: deque[tuple[int, float]] = deque()
-        """(cursor, time) after each piece taken, as far back as the tape reaches."""
+        """The cursor and the time after each piece was taken, as far back as the tape reaches."""
         self._hasty = 0
         """Bytes that were dropped soon after they had been taken."""
         self._marks: deque[int] = deque()
-        """Where Finalizes stand that have no answer."""
+        """The places of Finalizes that have no answer yet."""
         self._told = 0
-        """How many of them are sent."""
+        """The number of those that have been sent."""
         self._ended = self._end_told = False
 
     @property
     def begin(self) -> float:
-        """Where it begins, in seconds."""
+        """The place at which the tape begins, in seconds."""
         return self._begin / self._rate
 
     @property
     def seconds(self) -> float:
-        """How much it holds."""
+        """The seconds of audio that the tape holds."""
         return len(self._audio) / self._rate
 
     @property
     def over(self) -> bool:
-        """Whether the end was taken: nothing more will be sent."""
+        """Whether the end was taken, so that nothing more will be sent."""
         return self._end_told
 
     @property
@@ -59,22 +59,22 @@ class Tape:
     # ---------------------------------------------------------------------------------------------- recording
 
     def record(self, audio: bytes, now: float) -> None:
-        """Add audio. The oldest that was heard makes room for it."""
+        """Add audio. The oldest audio that was heard makes room for it."""
         self._audio += audio
         self._drop(min(self._end - self._limit, int(self._heard)), now)
 
     def full(self, now: float) -> bool:
-        """Whether as much waits to be heard as may be kept: whoever records should wait."""
+        """Whether as much audio waits to be heard as may be kept, so that a recorder should wait."""
         self._reckon(now)
         return self._end - self._heard >= self._limit
 
     def finalize(self) -> None:
-        """A Finalize stands here. Two at one place are one."""
+        """Put a Finalize here. Two at one place are one."""
         if not self._marks or self._marks[-1] != self._end:
             self._marks.append(self._end)
 
     def end(self) -> None:
-        """Nothing more will be recorded."""
+        """Say that nothing more will be recorded."""
         self._ended = True
 
     # ------------------------------------------------------------------------------------------------ sending
@@ -98,7 +98,8 @@ class Tape:
         return None
 
     def rewind(self) -> float:
-        """All of it, and the Finalizes without an answer, have to be sent again; returns the seconds that cannot be."""
+        """Go back, so that all audio and every Finalize without an answer is sent again. Returns how many seconds of
+        audio are no longer kept."""
         self._cursor = self._heard = self._begin
         self._told, self._end_told = 0, False
         self._taken.clear()

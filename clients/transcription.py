@@ -1,10 +1,18 @@
 """The client of ``POST /v1/audio/transcriptions``: one recording up, its words back."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from .events import ListenError
+from .handshake import Refused
 from .request import Form, request, unreadable
+
+TRANSCRIPTIONS = "/v1/audio/transcriptions"
+_LOOK_SECONDS = 0.25
+"""Seconds between two looks at a job."""
 
 
 def transcribe(
@@ -15,8 +23,12 @@ def transcribe(
     model: str | None = None,
     language: str | None = None,
     keyterms: Sequence[str] = (),
+    progress: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Have the daemon at ``url`` transcribe a file; its ``verbose_json`` answer, with words.
+
+    Args:
+        progress: is told again and again how many seconds of the file were heard.
 
     Raises:
         Refused, ListenError, ProtocolError, OSError: as ``clients.request.request``.
@@ -25,7 +37,36 @@ def transcribe(
     fields += [("timestamp_granularities[]", "segment")]
     fields += [("language", language)] if language is not None else []
     fields += [("keywords[]", term) for term in keyterms]
-    answer = request(url, "POST", "/v1/audio/transcriptions", key=key, form=Form(fields, "file", Path(path)))
+    form = Form(fields, "file", Path(path))
+    if progress is None:
+        answer = request(url, "POST", TRANSCRIPTIONS, key=key, form=form)
+    else:
+        answer = _as_job(url, key, form, progress)
     if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):  # pyright: ignore[reportUnknownMemberType]
         raise unreadable(answer)  # pyright: ignore[reportUnknownArgumentType]
     return answer  # pyright: ignore[reportUnknownVariableType]
+
+
+def _as_job(url: str, key: str | None, form: Form, progress: Callable[[float], None]) -> Any:
+    """What the daemon hears while it is asked again and again how far it is."""
+    try:
+        job = request(url, "POST", "/v1/jobs", key=key, form=form)
+    except Refused as refused:
+        if refused.status not in (404, 501):
+            raise
+        return request(url, "POST", TRANSCRIPTIONS, key=key, form=form)  # This daemon takes no jobs.
+    try:
+        place = f"/v1/jobs/{job['id']}"
+        try:
+            while job["status"] in ("queued", "running"):
+                time.sleep(_LOOK_SECONDS)
+                job = request(url, "GET", place, key=key)
+                progress(job["seconds"])
+        finally:
+            with suppress(ListenError):  # It is forgotten by itself after a while.
+                request(url, "DELETE", place, key=key)
+        if job["status"] == "failed":
+            raise ListenError(job["error"]["message"])
+        return job["result"]
+    except (KeyError, TypeError) as error:
+        raise unreadable(job) from error

@@ -57,7 +57,7 @@ def remove_voice(url: str, voice: str, *, key: str | None = None) -> None:
         Refused: no daemon there, no such voice, or it is a preset.
         ListenError, ProtocolError: as ``clients.request.request``.
     """
-    if not voice:  # the path without it is that of all of them
+    if not voice:  # Without a name the path would be that of all voices.
         raise Refused("voice: the name is empty", 400)
     request(url, "DELETE", f"{PATH}/{quote(sendable('voice', voice), safe='')}", key=key)
 

@@ -1,4 +1,4 @@
-"""The hearsay command, one verb a file. The top floor: may know every room, no room knows it."""
+"""The hearsay command, one verb a file. This is the top floor: it may know every room, and no room knows it."""
 
 from engines.threads import hold_blas
 

@@ -1,4 +1,4 @@
-"""``hearsay bench``: every published number, measured here. Thin over ``bench/``."""
+"""``hearsay bench``: every published number, measured here. The work is done in ``bench/``."""
 
 from pathlib import Path
 from typing import Annotated

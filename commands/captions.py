@@ -50,7 +50,7 @@ def captions(
 
     if url is not None and threads is not None:
         raise Failure("--threads is for the daemon that starts without --url", MISUSED)
-    # Before the daemon: a missing PortAudio should not take two seconds to say.
+    # The microphone is opened before the daemon is asked: that PortAudio is missing is to be said at once.
     microphone = Microphone(int(device) if device is not None and device.isdigit() else device)
     options = StreamOptions(
         model=model if url else None,
@@ -72,7 +72,7 @@ async def _show(
 
     console = Console()
     stop = asyncio.Event()
-    with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends at once there
+    with contextlib.suppress(NotImplementedError):  # On Windows there is no such handler, and Ctrl-C ends at once.
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _pressed, stop)
     async with microphone:
         console.print("listening (Ctrl-C ends)", style="dim")
@@ -84,7 +84,7 @@ async def _show(
 
 
 def _pressed(stop: asyncio.Event) -> None:
-    """Ctrl-C: hear no more and wait for the final text; pressed again, end at once."""
+    """At Ctrl-C hear no more and wait for the final text; at the next one end at once."""
     if stop.is_set():
         raise KeyboardInterrupt
     stop.set()

@@ -13,8 +13,7 @@ from commands.serve import with_flags
 HELP = prose("""
 Run replicas of the daemon behind one address, by Ray Serve. Needs the extra cluster; SIGTERM or Ctrl-C ends it.
 
-A session goes where most places are free. With --max-replicas there are more while sessions need them and fewer
-afterwards; one that leaves drains as a daemon does. /metrics and /readyz tell of all. RAY_ADDRESS names a running
+A session goes where most places are free. A replica that leaves drains as a daemon does. RAY_ADDRESS names a running
 cluster of Ray; without it one starts on this machine. Models and voices lie on a path that all machines share.
 """)
 EPILOG = "Example: hearsay cluster --replicas 2 --max-replicas 8"

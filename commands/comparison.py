@@ -1,4 +1,5 @@
-"""What was meant beside what was heard, for people: named lines, errors counted, wrong words in red on a terminal."""
+"""What was meant and what was heard, one beside the other for people: named lines, counted errors, wrong words in red
+on a terminal."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def show(console: "Console", lines: "Sequence[tuple[str, str | Text]]") -> None:
-    """``name: text`` a line; on a terminal long texts go on below their beginning."""
+    """Print a line ``name: text`` for each; on a terminal long texts go on below their beginning."""
     from rich.table import Table
 
     console.print()
@@ -41,7 +42,7 @@ def marked(meant: str, heard: str) -> "Text":
 
 
 def errors(meant: str, heard: str) -> str:
-    """How many words are wrong, lacking or too many: ``4 of 38 words (10.5 %)``."""
+    """The number of words that are wrong, missing or too many: ``4 of 38 words (10.5 %)``."""
     from bench.wer import distance, normalize
 
     expected = normalize(meant)

@@ -1,18 +1,22 @@
-"""What the verbs share: how they speak on stderr, how they fail, where their model comes from."""
+"""What the verbs share: how they write to stderr, how they fail, and where their model comes from."""
 
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engines import DEVICES
 
+if TYPE_CHECKING:
+    from engines.choice import Kind
+
 FAILED, MISUSED = 1, 2
-"""Exit codes: something failed; it was asked for wrongly."""
+"""Exit codes: something failed; something was asked for in a wrong way."""
 
 _EXPECTED = {
     "commands.console.Failure": FAILED,
@@ -31,10 +35,10 @@ _EXPECTED = {
     "engines.store.IllegalName": MISUSED,
     "engines.store.ModelNotFound": MISUSED,
     "engines.store.StoreError": FAILED,
-    "export.checkpoint.CheckpointError": FAILED,
+    "export.stored.CheckpointError": FAILED,
     "export.packages.ExportUnavailable": MISUSED,
 }
-"""Errors whose message is made for people, by name: naming a class must not import its room."""
+"""The errors whose message is made for people, by their names: naming a class must not import its room."""
 
 Model = Annotated[
     str | None,
@@ -93,9 +97,10 @@ def is_expected(error: BaseException) -> int | None:
     """The exit code for an error that is no defect of the program, None for any other."""
     if isinstance(error, Failure):
         return error.code
-    if getattr(error, "asked_wrongly", False):  # clients.handshake.Refused
+    if getattr(error, "asked_wrongly", False):  # This is clients.handshake.Refused.
         return MISUSED
-    if isinstance(error, OSError) and error.strerror:  # no right, no room, a name too long: the system's to say
+    # The system says what is wrong: no right, no room, a name that is too long.
+    if isinstance(error, OSError) and error.strerror:
         return FAILED
     for kind in type(error).__mro__:
         code = _EXPECTED.get(f"{kind.__module__}.{kind.__qualname__}")
@@ -113,20 +118,20 @@ def reason(error: BaseException) -> str:
 
 
 def culprit(error: BaseException) -> BaseException:
-    """The first error of a task group's, any other as it is."""
+    """The first error of a task group; any other error as it is."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return error  # pyright: ignore[reportUnknownVariableType]
 
 
 def complain(message: str) -> None:
-    """One line on stderr."""
+    """Write one line to stderr."""
     line = " ".join(message.split())
     print(f"hearsay: {line}", file=sys.stderr, flush=True)
 
 
 def version() -> str:
-    """The installed version."""
+    """The version that is installed."""
     try:
         return installed("hearsay")
     except PackageNotFoundError:
@@ -143,15 +148,35 @@ def own_daemon(model: str | None, threads: int | None, *, tts_model: str | None 
     """
     from daemon.config import Settings
     from daemon.serve import Background
-    from engines import store
 
     settings = Settings(
         port=0,
-        asr_model=model or store.default(),
+        asr_model=model or "auto",
         tts_model=tts_model or "auto",
         threads=threads or 0,
         sessions=4,
         speakers=4,
     )
     with Background(settings) as background:
+        models = background.hub.models
+        for reason in () if models is None else models.reasons:
+            complain(reason)
         yield background.url
+
+
+def chosen(kind: "Kind", name: str | None, option: str, threads: int | None = None) -> Path:
+    """The directory of the model ``name``, else of the best that was pulled and is live here: a line on stderr says
+    which, why, and that ``option`` names another.
+
+    Raises:
+        ModelNotFound: no model of that name, or none of that kind at all.
+    """
+    from engines import store
+    from engines.choice import choose
+
+    if name is not None:
+        return store.find(name)
+    choice = choose(kind, threads)
+    if told := choice.told(kind, option):
+        complain(told)
+    return choice.path

@@ -1,4 +1,5 @@
-"""``hearsay demo``: a bundled recording, heard at its own pace by a real daemon over a real WebSocket, said again."""
+"""``hearsay demo``: a bundled recording is heard at its own pace by a real daemon over a real WebSocket, and said
+again."""
 
 import asyncio
 import time
@@ -20,15 +21,15 @@ if TYPE_CHECKING:
     from clients.stream import AsyncStream
 
 PIECE_SECONDS = 0.05
+"""Seconds of audio in a message, as a microphone sends it."""
 LEGEND = "seconds ~ words so far: those that stay | those that may still change, = final text"
-"""What the lines of captions mean where nothing can be redrawn."""
+"""Says what the lines of captions mean, where nothing can be redrawn."""
 
 HELP = prose("""
 Show what hearsay does. A recording becomes captions while it plays, then what was heard is said again, and heard.
 
-It goes at real-time pace through a daemon (one of its own on a free loopback port, without --url) and over real
-WebSockets. Captions are printed as they come, then what was spoken beside what was heard, and how late it was; with a
-speaking model the same of what it says. Needs neither a microphone nor a sound library nor a terminal.
+It goes at real-time pace through a daemon (one of its own, without --url). Captions are printed as they come, then what
+was spoken beside what was heard, and how late it was. It needs neither a microphone nor a sound library nor a terminal.
 """)
 EPILOG = "Example: hearsay demo --model pocket-asr-en"
 
@@ -55,6 +56,7 @@ def demo(
     """See HELP."""
     from rich.console import Console
 
+    from audio.pcm import MAX_RATE, MIN_RATE
     from audio.recording import RecordingError, open_recording
     from clients.captions import redraws
     from clients.options import StreamOptions
@@ -65,11 +67,10 @@ def demo(
         recording = open_recording(chosen.path if chosen else file or Path())
     except RecordingError as error:
         raise Failure(f"{file}: {error}") from None
-    options = StreamOptions(
-        sample_rate=recording.sample_rate, channels=recording.channels, model=model if url else None
-    )
+    rate = min(max(recording.sample_rate, MIN_RATE), MAX_RATE)
+    options = StreamOptions(sample_rate=rate, channels=1, model=model if url else None)
     console = Console(highlight=False)
-    loudspeaker = _loudspeaker(recording.sample_rate, recording.channels, sound, console)
+    loudspeaker = _loudspeaker(rate, 1, sound, console)
     began = time.perf_counter()
     with nullcontext(url) if url else own_daemon(model, threads, tts_model=tts_model) as address:
         ready = "" if url else f", ready after {time.perf_counter() - began:.1f} s: nothing leaves this machine"
@@ -119,7 +120,7 @@ async def _play(
 def _loudspeaker(
     rate: int, channels: int, wanted: bool | None, console: "Console", lead: float | None = None
 ) -> "Loudspeaker | None":
-    """One that plays so, None where it is not wanted or, unless asked for, not there."""
+    """A loudspeaker for this format; None where none is wanted, or where none is there and none was asked for."""
     from clients.microphone import SoundError
     from clients.playback import Loudspeaker
 
@@ -136,12 +137,15 @@ def _loudspeaker(
 async def _send(
     stream: "AsyncStream", recording: "Recording", meter: "LagMeter", loudspeaker: "Loudspeaker | None"
 ) -> None:
-    """The recording at real-time pace: a piece leaves when its last sample would have been recorded."""
+    """Send the recording at the pace of real time: a piece leaves when its last sample would have been recorded."""
+    from audio.pcm import linear16
+    from audio.recording import samples
+
     rate = stream.options.bytes_per_second
-    size = round(recording.sample_rate * PIECE_SECONDS) * recording.channels * 2
-    blocks, sent = recording.blocks(), 0
+    size = round(stream.options.sample_rate * PIECE_SECONDS) * 2
+    blocks, sent = map(linear16, samples(recording.source, stream.options.sample_rate)), 0
     start = time.monotonic()
-    while (block := await asyncio.to_thread(next, blocks, None)) is not None:  # decoding a minute takes a moment
+    while (block := await asyncio.to_thread(next, blocks, None)) is not None:  # Decoding a minute takes a moment.
         for offset in range(0, len(block), size):
             piece = block[offset : offset + size]
             sent += len(piece)
@@ -154,7 +158,7 @@ async def _send(
 
 
 def _report(console: "Console", heard: str, spoken: str | None, meter: "LagMeter") -> None:
-    """What was heard beside what was spoken, where that is known, and how late it was."""
+    """Print what was heard beside what was spoken, where that is known, and how late it was."""
     from rich.text import Text
 
     from clients.captions import harmless
@@ -179,7 +183,7 @@ def _report(console: "Console", heard: str, spoken: str | None, meter: "LagMeter
 def _say_again(
     url: str, key: str | None, texts: list[str], console: "Console", sound: bool | None, model: str | None
 ) -> None:
-    """The second half, where the daemon speaks; a remark where it does not."""
+    """Run the second half where the daemon speaks; where it does not, say so."""
     from clients.handshake import Refused
     from clients.voices import voices
     from commands.comparison import errors, marked, show
@@ -198,7 +202,7 @@ def _say_again(
         f"Now {voice} says it again, while it is being written ({WORDS_PER_SECOND:g} words a second), and hearsay "
         "listens to itself:",
     )
-    # A final ends where someone paused: a sentence, as far as the voice needs one.
+    # A final ends where someone paused, which is a sentence as far as the voice needs one.
     text = " ".join(text if text[-1] in ".!?" else f"{text}." for text in texts)
     loudspeaker = _loudspeaker(RATE, 1, sound, console, LEAD_SECONDS)
     found = asyncio.run(echo(url, key, text, console, model=model, loudspeaker=loudspeaker))

@@ -32,7 +32,7 @@ State = Literal["ok", "optional", "missing"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. ``remedy`` says what to do, where something is missing."""
+    """One thing that was looked at. ``remedy`` says what to do where something is missing."""
 
     topic: str
     state: State
@@ -78,7 +78,7 @@ def _found(check: Callable[[], list[Finding]]) -> list[Finding]:
 
 
 def _packages() -> list[Finding]:
-    """What the project itself says that it needs, beside what is installed."""
+    """The packages that the project says it needs, beside those that are installed."""
     from packaging.requirements import Requirement
 
     have, lack, wrong = list[str](), list[str](), list[str]()
@@ -98,7 +98,7 @@ def _packages() -> list[Finding]:
         have.append(f"{name} {found}")
         if not requirement.specifier.contains(found, prereleases=True):
             wrong.append(f"{name}{requirement.specifier}")
-    findings = [Finding("packages", "ok", ", ".join(have))]
+    findings = [Finding("packages", "ok", ", ".join(have)), _bounds()]
     for what, names in (("not installed", lack), ("of another version", wrong)):
         if names:
             remedy = f"pip install {' '.join(shlex.quote(name) for name in names)}"
@@ -108,7 +108,7 @@ def _packages() -> list[Finding]:
 
 def _providers() -> list[Finding]:
     try:
-        ort: Any = importlib.import_module("onnxruntime")  # ships no types
+        ort: Any = importlib.import_module("onnxruntime")  # The package has no types.
         names: list[str] = ort.get_available_providers()
     except ImportError as error:
         return [Finding("providers", "missing", str(error), "pip install onnxruntime")]
@@ -117,7 +117,7 @@ def _providers() -> list[Finding]:
         "win32": "onnxruntime-directml serves every GPU: pip install onnxruntime-directml==1.24.4",
         "darwin": "the plain onnxruntime wheel brings CoreML: pip install --force-reinstall onnxruntime",
     }.get(sys.platform, "for an NVIDIA GPU: pip install onnxruntime-gpu in place of onnxruntime")
-    # Azure's forwards to a service in the network; nothing here asks for it.
+    # Azure's provider forwards to a service in the network; nothing here asks for it.
     short = ", ".join(name.removesuffix("ExecutionProvider") for name in names if not name.startswith("Azure"))
     if "CUDAExecutionProvider" in gpu:
         from engines.device import cuda_lacks
@@ -130,10 +130,10 @@ def _providers() -> list[Finding]:
 
 
 def _kernels() -> list[Finding]:
-    """Which products a CPU is given: they decide how many sessions it keeps live."""
+    """The instruction sets that llama.cpp multiplies with, which decide how many sessions the CPU keeps live."""
     try:
         from engines.llama import VNNI, instruction_sets, q8_0_tiles
-    except ImportError:  # told above
+    except ImportError:  # An earlier line tells that it is missing.
         return []
     sets, tiles = instruction_sets(), q8_0_tiles()
     int8 = "int8 with VNNI" if sets & VNNI else "int8 without VNNI, at twice the speed of float32"
@@ -167,9 +167,7 @@ def _models() -> list[Finding]:
         try:
             manifest = integrity.verify(model.path)
         except ManifestError as error:
-            findings.append(
-                Finding("model", "missing", str(error), "export or pull it again: hearsay models pull --help")
-            )
+            findings.append(Finding("model", "missing", str(error), "pull it again: hearsay models pull NAME"))
             continue
         size = sum(file.bytes for file in manifest.files.values())
         default = ", the default" if model.name in store.DEFAULTS.values() else ""
@@ -181,32 +179,45 @@ def _models() -> list[Finding]:
         try:
             store.find(store.default(kind))
         except store.ModelNotFound as error:
-            remedy = f"pull or export one and put it on {store.SEARCH_PATH}, or reinstall"
+            remedy = f"hearsay models pull, or put one on {store.SEARCH_PATH}, or reinstall"
             findings.append(Finding("model", state, str(error), remedy))
     return findings
 
 
 def _speed() -> list[Finding]:
-    """Load the hearing model that a daemon takes by default; it hears a little, and its speed is measured."""
+    """Load the models that a daemon takes by default, let each do a little, and measure its speed."""
+    from codec.model import TtsModel
     from daemon.config import Settings
-    from engines import integrity, store
+    from engines import integrity, speed
+    from engines.choice import Kind, choose
     from engines.manifest import ManifestError
+    from engines.store import ModelNotFound
     from streaming.model import AsrModel
 
-    try:
-        directory = store.find(store.default())
-        integrity.verify(directory)
-    except (store.ModelNotFound, ManifestError):  # told above
-        return []
-    most = Settings().sessions
-    model = AsrModel(directory, sessions=most)
-    keeps, cost = model.headroom, model.cost
-    model.close()
-    if cost > 1:
-        found = f"{model.name} is not live here: a second of speech takes {cost:.1f} s, by the speed of this moment"
-        return [Finding("speed", "optional", found, "take a smaller model, or give this machine more threads")]
-    limit = " or more" if keeps == most else ""
-    return [Finding("speed", "ok", f"{keeps}{limit} live sessions of {model.name}, by the speed of this moment")]
+    findings, most = list[Finding](), Settings().sessions
+    kinds: tuple[Kind, ...] = ("asr", "tts")
+    for kind in kinds:
+        try:
+            choice = choose(kind)
+            integrity.verify(choice.path)
+        except (ModelNotFound, ManifestError):  # An earlier line tells that there is no model.
+            continue
+        if kind == "asr":
+            model = AsrModel(choice.path, sessions=most)
+            limit = " or more" if model.headroom == most else ""
+            able = f"{model.headroom}{limit} live sessions of {model.name}"
+        else:
+            model = TtsModel(choice.path, sessions=1)
+            able = f"{model.name} takes {model.cost:.2f} s for a second of its voice"
+        cost, name = model.cost, model.name
+        model.close()
+        why = f" ({choice.why})" if choice.why else ""
+        if cost <= speed.LIVE:
+            findings.append(Finding("speed", "ok", f"{able}, by the speed of this moment{why}"))
+            continue
+        found = f"{name} is not live here: a second of speech takes {cost:.1f} s, by the speed of this moment{why}"
+        findings.append(Finding("speed", "optional", found, "take a smaller model, or give this machine more threads"))
+    return findings
 
 
 def _sound() -> list[Finding]:
@@ -231,12 +242,22 @@ def _sound() -> list[Finding]:
     return findings
 
 
+def _bounds() -> Finding:
+    from audio.ffmpeg import MOST_MIB, bounded_allocations
+
+    if bounded_allocations():
+        return Finding("ffmpeg", "ok", f"what a file makes FFmpeg allocate at once is bounded to {MOST_MIB} MiB")
+    found = "this build of PyAV hides av_max_alloc: a small broken file may take 2 GiB of memory"
+    return Finding("ffmpeg", "optional", found, "pip install --force-reinstall --only-binary av av")
+
+
 def _extras() -> list[Finding]:
     findings = list[Finding]()
     for extra, modules in EXTRAS.items():
         lack = [name for name in modules if importlib.util.find_spec(name) is None]
         if lack:
-            remedy = f"pip install {' '.join(lack)}"  # not by our own name: PyPI's hearsay is another project
+            # The project's own name would be wrong here: PyPI's hearsay is another project.
+            remedy = f"pip install {' '.join(lack)}"
             findings.append(Finding("extra", "optional", f"{extra}: {', '.join(lack)} not installed", remedy))
         else:
             findings.append(

@@ -17,32 +17,36 @@ if TYPE_CHECKING:
     from clients.stream import AsyncStream
 
 SEED = 1
-"""The demo says the same in the same way each time."""
+"""The seed of the voice: the demo says the same in the same way each time."""
 WORDS_PER_SECOND = 5.0
+"""Words a second in which the text is told: the pace of a small language model."""
 RATE = 24_000
+"""Hertz: the rate of the speaking model."""
 LEAD_SECONDS = 1.5
-"""How far the listener is behind the first audio. A voice reads one token of text a frame, 12.5 a second; words at that
-pace bring nine. So audio comes more slowly than it plays until a long sentence is written to its end."""
+"""Seconds by which the listener is behind the first audio. A voice reads one token of text a frame, 12.5 a second, and
+words at the pace of speech bring nine. So audio comes more slowly than it plays until a long sentence is written to its
+end."""
 PIECE_SECONDS = 0.05
+"""Seconds of audio in a message, as a microphone sends it."""
 _BYTES_PER_SECOND = 2 * RATE
 
 
 @dataclass(slots=True)
 class Echo:
-    """What came of it. Times in seconds."""
+    """What the echo gave. Times are in seconds."""
 
     heard: list[str] = field(default_factory=list[str])
     began: float = 0.0
     """``time.monotonic()`` at which the first word was written."""
     first_audio: float = 0.0
-    """From then to the first audio."""
+    """Seconds from then to the first audio."""
     seconds: float = 0.0
     under_runs: int = 0
     warnings: list[str] = field(default_factory=list[str])
 
 
 class _Tape:
-    """Audio between the one who speaks and the one who listens."""
+    """The audio between the one who speaks and the one who listens."""
 
     def __init__(self) -> None:
         from clients.clock import PlaybackClock
@@ -52,10 +56,10 @@ class _Tape:
         self._news = asyncio.Condition()
         self._ended = False
         self._plays_at = 0.0
-        """When the byte behind the last one given away is played."""
+        """The time at which the byte behind the last one given away is played."""
 
     async def put(self, pcm: bytes) -> None:
-        """Audio came."""
+        """Add audio that came."""
         now = time.monotonic()
         gap = self.clock.add(len(pcm) / _BYTES_PER_SECOND, now)
         async with self._news:
@@ -65,13 +69,13 @@ class _Tape:
             self._news.notify_all()
 
     async def end(self) -> None:
-        """No more comes."""
+        """Say that no more audio comes."""
         async with self._news:
             self._ended = True
             self._news.notify_all()
 
     async def play(self) -> bytes:
-        """The next piece, when its last sample is played; empty after the last of all."""
+        """The next piece, at the time at which its last sample is played; it is empty after the last piece."""
         async with self._news:
             await self._news.wait_for(lambda: self._audio or self._ended)
             piece = bytes(self._audio[: round(PIECE_SECONDS * _BYTES_PER_SECOND)])

@@ -1,21 +1,25 @@
-"""``hearsay export``: official checkpoints to models that hearsay runs. Thin over ``export.api``."""
+"""``hearsay export``: official checkpoints become models that hearsay runs. The work is done in ``export.api``."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.console import Console
+from rich.progress import Progress
 
-from commands.console import FAILED
+from commands.console import FAILED, complain
 
 app = typer.Typer(
-    help="Turn official checkpoints into ONNX + GGUF models. Needs the extra export (torch).",
+    help="Turn checkpoints into models. Released sizes need no torch; others need the extra export.",
     epilog="Example: hearsay export run ./Qwen3-ASR-0.6B ./qwen3-asr-0.6b --encoder int8 --decoder q8_0",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
 )
 
-Checkpoint = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="Checkpoint directory, either official layout.")]
+Checkpoint = Annotated[
+    Path, typer.Argument(metavar="CHECKPOINT", help="Checkpoint directory, or llama.cpp's GGUF beside its mmproj.")
+]
 
 
 @app.command(epilog="Example: hearsay export inspect ./Qwen3-ASR-0.6B")
@@ -44,7 +48,20 @@ def run(
     """Export a checkpoint into a model directory."""
     from export import api
 
-    print(api.run(checkpoint, directory, encoder=encoder, decoder=decoder, clip=clip, name=name))
+    if api.traces(checkpoint, encoder=encoder, decoder=decoder):
+        complain("these dimensions are no released model's: torch traces the graphs, which takes minutes and memory")
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("exporting", total=None)
+        made = api.run(
+            checkpoint,
+            directory,
+            encoder=encoder,
+            decoder=decoder,
+            clip=clip,
+            name=name,
+            report=lambda at: bar.update(task, description=at.part, completed=at.done, total=at.total),
+        )
+    print(made)
 
 
 @app.command(epilog="Example: hearsay export verify ./qwen3-asr-0.6b --against ./Qwen3-ASR-0.6B")

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from commands.speech import MAX_AHEAD, Awaiting, Heard, Manner, Remark, Sound
+from commands.speech import MAX_AHEAD, Awaiting, Manner, Remark, Sound, SpeechEvent, Spoken
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Local:
-    """A model loaded here, for one session."""
+    """A model that is loaded in this process, for one session."""
 
     def __init__(self, directory: Path, manner: Manner, threads: int | None = None) -> None:
         """Load it; blocking.
@@ -22,16 +23,21 @@ class Local:
         Raises:
             ManifestError, GgufError, GraphError, ProviderError, OptionError: as the model says.
         """
+        from codec.arrival import Arrival
         from codec.model import TtsModel
         from codec.options import SpeakOptions
+        from codec.sounds.lexicon import Lexicon
 
         options = SpeakOptions(
             voice=manner.voice,
             language=manner.language,
             instructions=manner.instructions,
             speed=manner.speed,
+            pauses=manner.pauses,
+            word_times=manner.word_times,
             seed=manner.seed,
             sample_rate=manner.sample_rate,
+            lexicon=None if manner.lexicon is None else Lexicon.load(manner.lexicon),
         )
         self._model = TtsModel(directory, sessions=1, threads=threads)
         try:
@@ -40,15 +46,16 @@ class Local:
             self._model.close()
             raise
         self._stepped = asyncio.Event()
+        self._arrival = Arrival()
 
     @property
     def sample_rate(self) -> int:
-        """Hz."""
+        """Hertz."""
         return self._speaker.sample_rate
 
     @property
     def seed(self) -> int | None:
-        """The one given, or the one drawn."""
+        """The seed that was given, or the one that was drawn."""
         return self._speaker.seed
 
     async def say(self, text: str) -> None:
@@ -57,33 +64,40 @@ class Local:
             self._stepped.clear()
             await self._stepped.wait()
         self._speaker.say(text)
+        self._arrival.came(len(text))
 
     async def finish(self) -> None:
-        """The text is complete."""
+        """Say that the text is complete."""
+        self._arrival.begins_anew()
         self._speaker.finish()
 
-    async def heard(self, buffered: Callable[[], float]) -> AsyncIterator[Heard]:
-        """Everything until the finished text is spoken."""
-        from codec.events import AudioChunk, PieceMark, PieceStarted, Warning
+    async def events(self, buffered: Callable[[], float]) -> AsyncIterator[SpeechEvent]:
+        """Every event until the finished text is spoken."""
+        from codec.events import AudioChunk, PieceMark, PieceStarted, SpeechWarning
 
         speaker, in_piece = self._speaker, False
         while not speaker.finished:
-            events = await asyncio.to_thread(speaker.step, buffered())
+            hold = self._arrival.slow
+            events = await asyncio.to_thread(partial(speaker.step, buffered(), hold=hold))
             self._stepped.set()
             for event in events:
                 match event:
                     case AudioChunk():
                         yield Sound(pcm16(event.samples))
-                    case Warning():
+                    case SpeechWarning():
                         yield Remark(event.description)
-                    case PieceStarted() | PieceMark():
-                        in_piece = isinstance(event, PieceStarted)
+                    case PieceStarted():
+                        in_piece = True
+                    case PieceMark():
+                        in_piece = False
+                        for word in event.words:
+                            yield Spoken(word.text, word.start, word.end)
                     case _:
                         pass
             if not events and not speaker.finished:
                 if not in_piece:
                     yield Awaiting()
-                await asyncio.to_thread(speaker.wait)
+                await asyncio.to_thread(speaker.wait, max(0.0, self._arrival.idle_in) if hold else None)
 
     async def __aenter__(self) -> Self:
         return self
@@ -91,7 +105,8 @@ class Local:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Not in a thread: it must also happen while this task is being cancelled, and takes one model call at most.
+        # This is not done in a thread: it must also happen while this task is being cancelled, and takes one model call
+        # at most.
         self._speaker.close()
         self._model.close()
 

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 from typer.main import get_command
 
-from commands import bench, captions, cluster, demo, doctor, export, models, say, serve, transcribe, voices
+from commands import bench, captions, cluster, demo, doctor, export, mcp, models, say, serve, transcribe, voices
 from commands.console import complain, culprit, is_expected, reason, version
 
 app = typer.Typer(
@@ -48,6 +48,7 @@ captions.add_to(app)
 say.add_to(app)
 demo.add_to(app)
 doctor.add_to(app)
+mcp.add_to(app)
 app.add_typer(voices.app, name="voices")
 app.add_typer(models.app, name="models")
 app.add_typer(export.app, name="export")
@@ -55,7 +56,7 @@ app.add_typer(bench.app, name="bench")
 
 
 def _take_only_texts(command: Any) -> None:
-    """Have every argument that is a text refused where its bytes are not UTF-8; the name of a file may be any bytes."""
+    """Have arguments that are texts refused where their bytes are not UTF-8. The name of a file may be any bytes."""
     for parameter in command.params:
         parameter.callback = parameter.callback or _text
     for verb in getattr(command, "commands", {}).values():
@@ -74,10 +75,10 @@ def _text(context: Any, parameter: Any, value: Any) -> Any:
 
 
 def main() -> None:
-    """Entry point of the console script."""
-    stdout: Any = sys.stdout  # None where it was closed
+    """The entry point of the console script."""
+    stdout: Any = sys.stdout  # stdout is None where it was closed.
     if hasattr(stdout, "reconfigure"):
-        stdout.reconfigure(errors="backslashreplace")  # not every name of a file is text
+        stdout.reconfigure(errors="backslashreplace")  # The name of a file need not be text.
     command = get_command(app)
     _take_only_texts(command)
     try:
@@ -85,7 +86,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # Whoever read stdout has gone (`| head`); the interpreter would complain once more when it flushes.
+        # The reader of stdout has gone (`| head`), and the interpreter would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as raised:

@@ -1,11 +1,14 @@
 """``hearsay models``: which models there are, whether they are whole, and how they come and go."""
 
 import json
-from typing import Annotated
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
-from commands.console import FAILED, complain
+from commands.console import FAILED, Threads, complain
 
 app = typer.Typer(
     help="The models on this machine.",
@@ -18,9 +21,17 @@ app = typer.Typer(
 Name = Annotated[str, typer.Argument(metavar="NAME|DIR", help="A model's name or directory.")]
 
 
-@app.command("list", epilog="Example: HEARSAY_MODELS=/srv/models hearsay models list --json")
-def list_models(as_json: Annotated[bool, typer.Option("--json", help="One JSON object a model.")] = False) -> None:
+@app.command("list", epilog="Example: hearsay models list --available")
+def list_models(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a model.")] = False,
+    available: Annotated[
+        bool, typer.Option("--available", help="Those that can be pulled, and which this machine would keep live.")
+    ] = False,
+) -> None:
     """List the models that a name reaches. They lie on HEARSAY_MODELS, in the user's directory, or in the package."""
+    if available:
+        _list_releases(as_json)
+        return
     from engines import integrity, store
     from engines.manifest import ManifestError, TtsManifest
 
@@ -60,6 +71,45 @@ def list_models(as_json: Annotated[bool, typer.Option("--json", help="One JSON o
         raise typer.Exit(FAILED)
 
 
+def _list_releases(as_json: bool) -> None:
+    """What can be pulled: size, memory, whether it would be live here, licence, languages."""
+    from engines import speed, store
+    from engines.releases import DOES, RELEASES
+
+    here = {model.name for model in store.available()}
+    if not as_json:
+        complain("this machine is being measured, which takes two seconds")
+    units = speed.probe()
+    for one in RELEASES:
+        costs = {} if one.kind == "aligner" else {
+            precision: speed.cost(one.kind, one.weights, precision, units) for precision in ("q8_0", "q4_k_m")
+        }  # fmt: skip
+        precision = min(costs, key=lambda name: (costs[name] > speed.COMFORTABLE, name != "q8_0"), default="q8_0")
+        memory = speed.resident(one.kind, one.weights, precision)
+        cost = costs.get(precision)
+        if as_json:
+            entry = {
+                "name": one.alias,
+                "repository": one.repository,
+                "kind": one.kind,
+                "download": one.bytes,
+                "memory": memory,
+                "precision": precision,
+                "cost": None if cost is None else round(cost, 2),
+                "live": None if cost is None else cost <= speed.LIVE,
+                "licence": one.licence,
+                "languages": one.languages,
+                "here": one.alias in here,
+            }
+            print(json.dumps(entry, ensure_ascii=False))
+            continue
+        live = "beside one" if cost is None else f"{'live' if cost <= speed.LIVE else 'not live'}, {cost:.1f} s/s"
+        mark = "*" if one.alias in here else " "
+        sizes = f"{one.bytes / 1e9:4.1f} GB, {memory / 1e9:4.1f} GB of memory"
+        about = f"; {one.about}" if one.about else ""
+        print(f"{mark} {one.alias:<28} {DOES[one.kind]:<12} {sizes}  {live:<18} {one.licence}; {one.languages}{about}")
+
+
 @app.command(epilog="Example: hearsay models verify pocket-asr-en")
 def verify(name: Name) -> None:
     """Compare size and SHA-256 of every file with the manifest. Exit 1 names the first that differs."""
@@ -79,21 +129,63 @@ def path(name: Name) -> None:
     print(store.find(name))
 
 
-@app.command(epilog="Example: hearsay models pull OWNER/REPOSITORY --name my-model")
+@app.command(epilog="Example: hearsay models pull qwen3-asr-0.6b")
 def pull(
-    repository: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Repository on the Hugging Face hub.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="A release (list --available), OWNER/NAME on the Hugging Face hub, a checkpoint's directory, a GGUF.",
+        ),
+    ],
     name: Annotated[
         str | None,
-        typer.Option("--name", help="What to call it here [default: the repository's name].", show_default=False),
+        typer.Option("--name", help="What to call it here [default: the release's name].", show_default=False),
     ] = None,
     revision: Annotated[
         str | None, typer.Option("--revision", help="Branch, tag or commit.", show_default=False)
     ] = None,
+    precision: Annotated[
+        Literal["auto", "f32", "f16", "q8_0", "q6_k", "q4_k_m"],
+        typer.Option("--precision", help="Of the decoder; auto: the best that this machine keeps live."),
+    ] = "auto",
+    keep: Annotated[
+        bool, typer.Option("--keep/--no-keep", help="Keep the downloaded checkpoint, for another precision.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--try/--no-try", help="Have the model hear a recording, or say a sentence, in the end.")
+    ] = True,
+    threads: Threads = None,
 ) -> None:
-    """Fetch an exported model from the hub into the user's directory. Kept only if every checksum holds."""
+    """Bring a model: download, convert, check, try. Without torch; what a break leaves is gone on from."""
+    from commands.pull import Wish, pull
+
+    wish = Wish(source=source, name=name, revision=revision, precision=precision, keep=keep, threads=threads)
+    path = pull(wish)
+    print(path, flush=True)
+    if check and (code := _tried_apart(path, threads)):
+        raise typer.Exit(code)
+
+
+def _tried_apart(path: Path, threads: int | None) -> int:
+    """The exit code of ``hearsay models try`` in a process of its own: what converting took of memory is free again,
+    and a model that ends its process ends no pull."""
+    command = [sys.executable, "-m", "hearsay", "models", "try", str(path)]
+    if threads is not None:
+        command += ["--threads", str(threads)]
+    code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode
+    if code < 0:
+        complain(f"{path.name} ended the process that tried it (signal {-code}); the machine may be out of memory")
+    return FAILED if code else 0
+
+
+@app.command("try", epilog="Example: hearsay models try qwen3-asr-0.6b")
+def try_model(name: Name, threads: Threads = None) -> None:
+    """Have a model hear, or speak and be heard. Exit 1 if more than 30 % of the words are wrong."""
+    from commands.trial import report
     from engines import store
 
-    print(store.pull(repository, name, revision=revision))
+    report(store.find(name), threads)
 
 
 @app.command(epilog="Example: hearsay models remove my-model")

@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Self
 
-from commands.speech import MAX_AHEAD, Awaiting, Heard, Manner, Remark, Sound
+from commands.speech import MAX_AHEAD, Awaiting, Manner, Remark, Sound, SpeechEvent, Spoken
 
 RATE = 24_000
-"""Hz asked for where no other rate is wished."""
+"""Hertz, where no other rate is asked for."""
 KEEP_ALIVE_SECONDS = 20.0
+"""Seconds between two signs of life: a third of what the daemon waits by default (``idle_seconds``)."""
 
 
 class Remote:
@@ -28,6 +29,7 @@ class Remote:
             instructions=manner.instructions,
             speed=manner.speed if manner.speed != 1 else None,
             seed=manner.seed,
+            pauses=manner.pauses,
             sample_rate=manner.sample_rate or RATE,
             marks=True,
         )
@@ -39,7 +41,7 @@ class Remote:
 
     @property
     def sample_rate(self) -> int:
-        """Hz."""
+        """Hertz."""
         return self._speech.options.sample_rate
 
     async def say(self, text: str) -> None:
@@ -60,21 +62,23 @@ class Remote:
             self._since_flush += len(text)
 
     async def finish(self) -> None:
-        """The text is complete."""
+        """Say that the text is complete."""
         self._finished = True
         await self._flush()
 
-    async def heard(self, buffered: Callable[[], float]) -> AsyncIterator[Heard]:
-        """Everything until the finished text is spoken."""
+    async def events(self, buffered: Callable[[], float]) -> AsyncIterator[SpeechEvent]:
+        """Every event until the finished text is spoken."""
         from clients.events import Fault
         from clients.speech import Audio, Flushed, Piece, SpeechMetadata, SpeechWarning
 
-        del buffered  # the daemon reckons it from what it has sent
+        del buffered  # The daemon reckons this itself, from what it has sent.
         async for event in self._speech:
             match event:
                 case Audio():
                     yield Sound(event.data)
                 case Piece():
+                    for word in event.words:
+                        yield Spoken(word.word, word.start, word.end)
                     yield Awaiting()
                 case SpeechMetadata():
                     self.seed = event.seed
@@ -104,10 +108,10 @@ class Remote:
         return self
 
     async def _stay(self) -> None:
-        """Whoever writes the text may think for longer than the daemon waits."""
+        """Keep the session alive: whoever writes the text may think for longer than the daemon waits."""
         from clients.events import ListenError
 
-        with contextlib.suppress(ListenError):  # whoever iterates is told
+        with contextlib.suppress(ListenError):  # The task that iterates is told.
             while True:
                 await asyncio.sleep(KEEP_ALIVE_SECONDS)
                 await self._speech.keep_alive()
@@ -121,7 +125,7 @@ class Remote:
 
 
 def last_break(text: str) -> int:
-    """Where ``text`` is best cut: after its last sentence, else its last word, else at its end."""
+    """The best place to cut ``text``: after its last sentence, else after its last word, else at its end."""
     sentence = max((found.end() for found in re.finditer(r"[.!?…]\s+|\n", text)), default=0)
     word = max((found.end() for found in re.finditer(r"\s+", text)), default=0)
     return sentence or word or len(text)

@@ -13,7 +13,7 @@ DIRECTORY = BUNDLED / "samples"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A bundled recording: its file, what is said in it, and whose it is under which licence."""
+    """A bundled recording: its file, what is said in it, who made it, and under which licence it is."""
 
     path: Path
     text: str

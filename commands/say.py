@@ -1,11 +1,11 @@
-"""``hearsay say``: text to speech, aloud while it is made or into a file, in this process or through a daemon."""
+"""``hearsay say``: text becomes speech, aloud while it is made or into a file, in this process or through a daemon."""
 
 import asyncio
 import json
 import sys
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +15,7 @@ from commands.console import MISUSED, Failure, Key, Threads, TtsModel, Url, comp
 
 if TYPE_CHECKING:
     from commands.sink import Sink
-    from commands.speech import Speech
+    from commands.speech import Speech, Spoken
 
 HELP = prose("""
 Say a text aloud while it is made, or write it to a file.
@@ -33,22 +33,24 @@ def add_to(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What ``--json`` prints. Seconds."""
+    """What ``--json`` prints. Times are in seconds."""
 
     file: str | None
     seconds: float
-    """Of audio."""
+    """Seconds of audio."""
     first_audio: float
-    """From the first text to the first audio."""
+    """Seconds from the first text to the first audio."""
     wall: float
-    """From the first text to the last audio (played, where it is played)."""
+    """Seconds from the first text to the last audio, to its end where it is played."""
     before_text_ended: float
-    """Audio that was there when the last of the text came."""
+    """Seconds of audio that were there when the last of the text came."""
     under_runs: int
     """How often a listener had to wait for audio; 0 for a file."""
     sample_rate: int
     seed: int | None
-    """The one that was drawn, unless one was given."""
+    """The seed that was drawn or given."""
+    words: list["Spoken"]
+    """When each word was spoken."""
 
 
 def say(
@@ -76,6 +78,10 @@ def say(
         str | None, typer.Option("--instructions", help="How to say it, for models that follow instructions.")
     ] = None,
     speed: Annotated[float, typer.Option("--speed", help="2 is twice as fast, 0.5 half as fast.")] = 1.0,
+    pauses: Annotated[
+        float | None,
+        typer.Option("--pauses", help="2 doubles the pauses, 0 leaves them as the model speaks.", show_default=False),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", help="The same seed, the same speech [default: a new one].")
     ] = None,
@@ -85,11 +91,29 @@ def say(
     device: Annotated[
         str | None, typer.Option("--device", help="Loudspeaker: number or part of its name.", show_default=False)
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="In the end one JSON object: times, seed.")] = False,
+    lexicon: Annotated[
+        Path | None,
+        typer.Option(
+            "--lexicon",
+            metavar="FILE",
+            help="Your own pronunciations, a word and its IPA or respelling a line.",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the words as they would be read, a piece a line, and say nothing.")
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="In the end one JSON object: times, of words too, and seed; of a dry run words and sounds."
+        ),
+    ] = False,
 ) -> None:
     """See HELP."""
     from commands import text as texts
     from commands.local import Local
+    from commands.reading import tell
     from commands.remote import RATE, Remote
     from commands.sink import Aloud, File, check_output
     from commands.speech import Manner, speaking_model
@@ -98,14 +122,36 @@ def say(
         raise Failure("say what? One of TEXT, - (standard input) or -f FILE", MISUSED)
     if url is not None and threads is not None:
         raise Failure("--threads is for speaking in this process, without --url", MISUSED)
+    if url is not None and (dry_run or lexicon is not None):
+        raise Failure(
+            "--dry-run and --lexicon are for a model of this process, without --url: a daemon has a lexicon of its own "
+            "(hearsay serve --lexicon)",
+            MISUSED,
+        )
+    if dry_run:
+        told = text if text not in (None, "-") else asyncio.run(texts.read(file if file is not None else 0))
+        return tell(told or "", speaking_model(model, threads), language, lexicon, as_json=as_json)
     player = int(device) if device is not None and device.isdigit() else device
-    # Before the model: a missing loudspeaker, or a name that is no sound file's, should not take seconds to say.
+    # The sink is checked before the model is loaded: that a loudspeaker is missing, or a name is no sound file's, is to
+    # be said at once.
     aloud = Aloud(RATE, player) if output is None else None
     if output is not None:
         check_output(output)
     rate = aloud.sample_rate if aloud else None
-    manner = Manner(voice=voice, language=language, instructions=instructions, speed=speed, seed=seed, sample_rate=rate)
-    speech = Remote(url, key, model, manner) if url is not None else Local(speaking_model(model), manner, threads)
+    manner = Manner(
+        voice=voice,
+        language=language,
+        instructions=instructions,
+        speed=speed,
+        pauses=pauses,
+        word_times=as_json,
+        seed=seed,
+        sample_rate=rate,
+        lexicon=lexicon,
+    )
+    speech = (
+        Remote(url, key, model, manner) if url is not None else Local(speaking_model(model, threads), manner, threads)
+    )
     sink = aloud or File(output or Path(), speech.sample_rate)
     stream = texts.whole(text) if text not in (None, "-") else texts.arriving(file if file is not None else 0)
     said = asyncio.run(speak(speech, stream, sink))
@@ -122,8 +168,9 @@ async def speak(speech: "Speech", text: AsyncGenerator[str], sink: "Sink") -> Sa
     Raises:
         Failure: there was nothing in it to say.
     """
-    from commands.speech import Awaiting, Remark, Sound
+    from commands.speech import Awaiting, Remark, Sound, Spoken
 
+    words: list[Spoken] = []
     began = first = None
     size = size_then = 0
 
@@ -137,14 +184,16 @@ async def speak(speech: "Speech", text: AsyncGenerator[str], sink: "Sink") -> Sa
 
     async with speech, sink, asyncio.TaskGroup() as tasks:
         tasks.create_task(tell())
-        async for heard in speech.heard(lambda: sink.buffered):
-            match heard:
+        async for event in speech.events(lambda: sink.buffered):
+            match event:
                 case Sound():
                     first = first or time.perf_counter()
-                    size += len(heard.pcm)
-                    await sink.write(heard.pcm)
+                    size += len(event.pcm)
+                    await sink.write(event.pcm)
                 case Remark():
-                    complain(heard.text)
+                    complain(event.text)
+                case Spoken():
+                    words.append(replace(event, start=round(event.start, 3), end=round(event.end, 3)))
                 case Awaiting():
                     sink.pause()
     if first is None or began is None:
@@ -159,4 +208,5 @@ async def speak(speech: "Speech", text: AsyncGenerator[str], sink: "Sink") -> Sa
         under_runs=sink.under_runs,
         sample_rate=speech.sample_rate,
         seed=speech.seed,
+        words=words,
     )

@@ -14,8 +14,7 @@ HELP = prose("""
 Run the daemon, with a web page at /. With --wyoming-port it speaks Home Assistant's protocol too.
 
 Every setting is also an environment variable (HEARSAY_PORT) and a line of the TOML file (port = 8750); a flag wins over
-the environment, the environment over the file. SIGTERM or Ctrl-C drains: live sessions finish, new ones are refused; a
-second signal ends at once.
+the environment, the environment over the file. SIGTERM or Ctrl-C drains; a second signal ends at once.
 """)
 EPILOG = "Example: hearsay serve --port 8750 --asr-model pocket-asr-en"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from commands.console import MISUSED, Failure
+from commands.console import MISUSED, Failure, chosen
 
 MAX_AHEAD = 8_000
-"""Characters that are told and not yet spoken; whoever tells more waits."""
+"""Characters that may be told and not yet spoken. Whoever tells more waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +24,12 @@ class Manner:
     language: str | None = None
     instructions: str | None = None
     speed: float = 1.0
+    pauses: float | None = None
+    word_times: bool = False
     seed: int | None = None
     sample_rate: int | None = None
+    lexicon: Path | None = None
+    """The file of the user's own pronunciations, for a model of this process only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +51,20 @@ class Awaiting:
     """A piece is complete, and the next may not have been told yet: a silence here is nobody's fault."""
 
 
-Heard = Sound | Remark | Awaiting
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A word has been spoken: seconds since the speech began."""
+
+    word: str
+    start: float
+    end: float
+
+
+SpeechEvent = Sound | Remark | Awaiting | Spoken
 
 
 class Speech(Protocol):
-    """A session; an asynchronous context manager."""
+    """A session of speech. It is an asynchronous context manager."""
 
     @property
     def sample_rate(self) -> int:
@@ -60,7 +73,7 @@ class Speech(Protocol):
 
     @property
     def seed(self) -> int | None:
-        """What the speech's random numbers come from, where that is known."""
+        """The seed of the speech's random numbers, where it is known."""
         ...
 
     async def say(self, text: str) -> None:
@@ -68,11 +81,11 @@ class Speech(Protocol):
         ...
 
     async def finish(self) -> None:
-        """The text is complete."""
+        """Say that the text is complete."""
         ...
 
-    def heard(self, buffered: Callable[[], float]) -> AsyncIterator[Heard]:
-        """Everything until the finished text is spoken; ``buffered`` tells how many seconds wait to be played."""
+    def events(self, buffered: Callable[[], float]) -> AsyncIterator[SpeechEvent]:
+        """Every event until the finished text is spoken. ``buffered`` tells how many seconds wait to be played."""
         ...
 
     async def __aenter__(self) -> Self: ...
@@ -82,22 +95,22 @@ class Speech(Protocol):
     ) -> None: ...
 
 
-def speaking_model(name: str | None) -> Path:
-    """The directory of a speaking model, the default one without a name.
+def speaking_model(name: str | None, threads: int | None = None) -> Path:
+    """The directory of a speaking model; without a name, of the one that is chosen here.
 
     Raises:
-        Failure: there is no default one.
+        Failure: there is none to choose.
         ModelNotFound: no model of that name.
     """
-    from engines import store
+    from engines.store import ModelNotFound
 
-    if name is not None:
-        return store.find(name)
     try:
-        return store.find(store.default("tts"))
-    except store.ModelNotFound:
+        return chosen("tts", name, "--tts-model", threads)
+    except ModelNotFound:
+        if name is not None:
+            raise
         raise Failure(
-            f"no speaking model is installed: {store.default('tts')} is not here. Name one (--tts-model NAME|DIR), or "
-            "export or pull one (hearsay export run --help, hearsay models pull --help)",
+            "no speaking model is installed: hearsay models pull qwen3-tts-0.6b brings one, --tts-model NAME|DIR names "
+            "another",
             MISUSED,
         ) from None

@@ -10,9 +10,9 @@ from pathlib import Path
 from commands.console import Failure
 
 BLOCK_BYTES = 4096
-"""Most bytes of a delta. What is there is passed on at once, however little it is."""
+"""Bytes of one delta at most. What is there is passed on at once, however little it is."""
 _WAITING = 4
-"""Deltas read ahead."""
+"""Deltas that are read ahead."""
 
 
 async def whole(text: str) -> AsyncGenerator[str]:
@@ -42,6 +42,15 @@ async def arriving(source: Path | int) -> AsyncGenerator[str]:
         reader.leave()
 
 
+async def read(source: Path | int) -> str:
+    """The whole text of a file or a descriptor.
+
+    Raises:
+        Failure: as :func:`arriving`.
+    """
+    return "".join([delta async for delta in arriving(source)])
+
+
 async def _decoded(reader: "_Reader", name: str) -> AsyncGenerator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")()
     position = 0
@@ -49,7 +58,7 @@ async def _decoded(reader: "_Reader", name: str) -> AsyncGenerator[str]:
         block = await reader.next()
         if isinstance(block, OSError):
             raise Failure(f"{name} cannot be read: {block.strerror or block}")
-        held = len(decoder.getstate()[0])  # the beginning of a letter of several bytes
+        held = len(decoder.getstate()[0])  # The bytes that are held begin a letter of several bytes.
         try:
             text = decoder.decode(block, final=not block)
         except UnicodeDecodeError as error:
@@ -69,7 +78,7 @@ class _Reader:
     """
 
     def __init__(self, descriptor: int) -> None:
-        """``descriptor`` is closed in the end."""
+        """Read ``descriptor``, which is closed in the end."""
         self._descriptor = descriptor
         self._loop = asyncio.get_running_loop()
         self._blocks: asyncio.Queue[bytes | OSError] = asyncio.Queue()
@@ -78,13 +87,13 @@ class _Reader:
         threading.Thread(target=self._run, name="hearsay-text", daemon=True).start()
 
     async def next(self) -> bytes | OSError:
-        """The next block, empty at the end, or why there is none."""
+        """The next block, which is empty at the end; or the error for which there is none."""
         block = await self._blocks.get()
         self._room.release()
         return block
 
     def leave(self) -> None:
-        """Nobody wants more."""
+        """Say that nobody wants more."""
         self._left = True
         self._room.release()
 
@@ -100,6 +109,6 @@ class _Reader:
                 block = error
             try:
                 self._loop.call_soon_threadsafe(self._blocks.put_nowait, block)
-            except RuntimeError:  # the loop has ended meanwhile
+            except RuntimeError:  # The loop has ended meanwhile.
                 break
         os.close(self._descriptor)

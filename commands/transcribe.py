@@ -1,4 +1,4 @@
-"""``hearsay transcribe``: recordings to text, in this process or through a daemon."""
+"""``hearsay transcribe``: recordings become text, in this process or through a daemon."""
 
 import json
 import shutil
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +24,7 @@ from commands.console import (
     Model,
     Threads,
     Url,
+    chosen,
     complain,
     is_expected,
     prose,
@@ -30,22 +32,30 @@ from commands.console import (
 )
 
 if TYPE_CHECKING:
+    from audio.sound import Wanted
     from streaming.model import AsrModel
     from streaming.options import ListenOptions
 
 Progress = Callable[[float], None]
-"""Is told how many seconds of the file are heard."""
+"""A function that is told how many seconds of the file were heard."""
 Hear = Callable[[Path, Progress], dict[str, Any]]
-"""A recording to OpenAI's ``verbose_json``."""
+"""A function that makes OpenAI's ``verbose_json`` of a recording."""
 
 HELP = prose("""
-Transcribe recordings: WAV, FLAC, Ogg, MP3, AAC, MP4, WebM.
+Transcribe recordings and films of most formats.
 
-The text goes to stdout, a file a line, in the order given; with --json one JSON object a line: file, text, language,
-duration, words (word, start, end, confidence), segments (start, end, text). A file that cannot be heard is a line on
-stderr; the others are done all the same, and the exit code is 1.
+They may be WAV, FLAC, Ogg, MP3, AAC, MP4, WebM, CAF, AIFF, AMR, AVI, WMA and more. The text goes to stdout, a file a
+line; with --format json one JSON object a line: file, text, language, duration, words (word, start, end, confidence),
+segments (start, end, text); srt and vtt are subtitles of one file, or with --output of any number. A file that cannot
+be heard is a line on stderr; the others are done, and the exit code is 1.
 """)
-EPILOG = "Example: hearsay transcribe --json interview.flac voicemail.mp3"
+EPILOG = "Example: hearsay transcribe --format srt interview.mp4 > interview.srt"
+
+
+class Format(Enum):
+    """The formats in which a transcript can be written. Each value is a file's suffix too."""
+
+    TXT, SRT, VTT, JSON = "txt", "srt", "vtt", "json"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -58,7 +68,14 @@ def transcribe(
         list[Path],
         typer.Argument(metavar="FILE", help="Recordings; - is standard input.", show_default=False, readable=False),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a file.")] = False,
+    format: Annotated[Format, typer.Option("--format", help="What is written of each file.")] = Format.TXT,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Write each into a file of its own there.", file_okay=False),
+    ] = None,
+    width: Annotated[int, typer.Option(min=8, max=200, help="Characters in a line of subtitles.")] = 42,
+    lines: Annotated[int, typer.Option(min=1, max=10, help="Lines of a subtitle.")] = 2,
     model: Model = None,
     language: Language = None,
     keyterm: Keyterms = None,
@@ -80,21 +97,37 @@ def transcribe(
             help="A Qwen3-ForcedAligner for the word times: a name or a directory [default: the model's own times].",
         ),
     ] = None,
+    track: Annotated[
+        int | None,
+        typer.Option(
+            "--track", metavar="N", min=1, help="Of several tracks of sound hear this one.", show_default=False
+        ),
+    ] = None,
     url: Url = None,
     key: Key = None,
 ) -> None:
     """See HELP."""
-    from commands.heard import heard
-
-    if url is not None and (exact_floor or threads is not None or device != "auto" or aligner is not None):
+    format = Format.JSON if as_json else format
+    if format in (Format.SRT, Format.VTT) and len(files) > 1 and output is None:
+        raise Failure(f"--format {format.value}: subtitles of several files need --output DIR", MISUSED)
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+    if url is not None and (exact_floor or threads or device != "auto" or aligner is not None or track):
         raise Failure(
-            "--exact-floor, --threads, --device and --aligner are for transcribing in this process, without --url",
+            "--exact-floor, --threads, --device, --aligner and --track are for transcribing here, without --url",
             MISUSED,
         )
-    hear = (
-        _through_daemon(url, key, model, language, keyterm)
-        if url
-        else _here(model, language, keyterm, threads, device, exact_floor, aligner)
+    hear = hears(
+        url,
+        key,
+        model,
+        language,
+        keyterm,
+        threads=threads,
+        device=device,
+        exact_floor=exact_floor,
+        aligner=aligner,
+        track=track,
     )
     failed = False
     for file in files:
@@ -102,22 +135,36 @@ def transcribe(
             with _by_name(file) as source, _bar(source) as progress:
                 answer = hear(source, progress)
         except Exception as error:
-            if is_expected(error) != FAILED:  # a defect, or an option that is wrong for every file
+            if is_expected(error) != FAILED:  # The error is a defect, or an option that is wrong for every file.
                 raise
             complain(f"{file}: {error.strerror if isinstance(error, OSError) else reason(error)}")
             failed = True
             continue
-        if as_json:
-            print(json.dumps(heard(str(file), answer), ensure_ascii=False), flush=True)
+        text = _written(format, str(file), answer, width, lines)
+        if output is not None:
+            (output / f"{file.stem}.{format.value}").write_text(text, encoding="utf-8")
         else:
-            print(answer["text"] if len(files) == 1 else f"{file}: {answer['text']}", flush=True)
+            named = format is Format.TXT and len(files) > 1
+            print(f"{file}: {text}" if named else text, end="", flush=True)
     if failed:
         raise typer.Exit(FAILED)
 
 
+def _written(format: Format, file: str, answer: dict[str, Any], width: int, lines: int) -> str:
+    from commands.transcript import file_transcript, finals
+    from daemon import subtitles
+
+    if format is Format.TXT:
+        return answer["text"] + "\n"
+    if format is Format.JSON:
+        return json.dumps(file_transcript(file, answer), ensure_ascii=False) + "\n"
+    cues = subtitles.cues(finals(answer), subtitles.Layout(width, lines), answer.get("duration", 0.0))
+    return subtitles.srt(cues) if format is Format.SRT else subtitles.vtt(cues)
+
+
 @contextmanager
 def _by_name(file: Path) -> Generator[Path]:
-    """``file``, or a copy of what comes through a pipe: sound files are read forwards and backwards."""
+    """``file``, or a copy of what comes through a pipe: some sound files must be read with steps back."""
     if file != Path("-") and not file.is_fifo():
         yield file
         return
@@ -134,14 +181,33 @@ def _by_name(file: Path) -> Generator[Path]:
         yield copy
 
 
+def hears(
+    url: str | None,
+    key: str | None,
+    model: str | None,
+    language: str | None,
+    keyterms: list[str] | None = None,
+    *,
+    threads: int | None = None,
+    device: str = "auto",
+    exact_floor: bool = False,
+    aligner: str | None = None,
+    track: int | None = None,
+) -> Hear:
+    """What hears files: the daemon at ``url``, else a model of this process, which is loaded now."""
+    if url:
+        return _through_daemon(url, key, model, language, keyterms)
+    return _here(model, language, keyterms, threads, device, exact_floor, aligner, track)
+
+
 def _through_daemon(
     url: str, key: str | None, model: str | None, language: str | None, keyterms: list[str] | None
 ) -> Hear:
     from clients.transcription import transcribe as ask
 
     def hear(file: Path, progress: Progress) -> dict[str, Any]:
-        del progress  # the answer comes as a whole
-        return ask(url, file, key=key, model=model, language=language, keyterms=keyterms or ())
+        seen = progress if sys.stderr.isatty() else None
+        return ask(url, file, key=key, model=model, language=language, keyterms=keyterms or (), progress=seen)
 
     return hear
 
@@ -154,43 +220,52 @@ def _here(
     device: str,
     exact_floor: bool,
     aligner: str | None,
+    track: int | None,
 ) -> Hear:
     from audio.recording import samples
+    from audio.sound import Wanted
     from engines import store
     from streaming.model import AsrModel
     from streaming.options import ListenOptions
 
-    # Interims change no final; without them nothing is decoded twice.
+    # Interims change no final, and without them nothing is decoded twice.
     options = ListenOptions(language=language, keyterms=tuple(keyterms or ()), interim=False)
     beside = None if aligner is None else store.find(aligner)
-    model = AsrModel(store.find(name or store.default()), sessions=1, threads=threads, device=device, aligner=beside)
-    model.engine.language(language)  # before the first file rather than once a file
+    directory = chosen("asr", name, "--model", threads)
+    model = AsrModel(directory, sessions=1, threads=threads, device=device, aligner=beside)
+    model.engine.language(language)  # The language is checked before the first file, rather than once a file.
+
+    wanted = Wanted(model.sample_rate, track=track, speaks=model.speaks)
 
     def hear(file: Path, progress: Progress) -> dict[str, Any]:
-        heard = hear_file(model, file, options, progress)
+        heard = hear_file(model, file, options, progress, wanted)
         if not exact_floor:
             return heard
-        exact = replace(options, mel_maximum=model.mel_maximum(samples(file, model.sample_rate)))
-        official = hear_file(model, file, exact, progress)
+        exact = replace(options, mel_maximum=model.mel_maximum(samples(file, wanted)))
+        official = hear_file(model, file, exact, progress, wanted)
         _say_difference(file, heard["text"].split(), official["text"].split())
         return official
 
     return hear
 
 
-def hear_file(model: "AsrModel", file: Path, options: "ListenOptions", progress: Progress) -> dict[str, Any]:
-    """One file through one listener, to the answer that a daemon would give.
+def hear_file(
+    model: "AsrModel", file: Path, options: "ListenOptions", progress: Progress, wanted: "Wanted | None" = None
+) -> dict[str, Any]:
+    """Hear one file through one listener, and return the answer that a daemon would give. What is not as it should be
+    in the file is told on stderr.
 
     Raises:
         RecordingError: the file is no audio or damaged.
     """
     from audio.recording import samples
-    from daemon.openai.transcript import FileTranscript
+    from audio.sound import Notes
+    from daemon.file_transcript import FileTranscript
 
-    transcript = FileTranscript()
-    listener = model.listener(options)
+    transcript, notes = FileTranscript(), Notes()
+    listener = model.listener(options, live=False)
     try:
-        for block in samples(file, model.sample_rate):
+        for block in samples(file, wanted or model.sample_rate, notes=notes):
             listener.feed(block)
             transcript.take(listener.drain())
             progress(listener.seconds)
@@ -199,6 +274,8 @@ def hear_file(model: "AsrModel", file: Path, options: "ListenOptions", progress:
         transcript.take(listener.drain())
     finally:
         listener.close()
+    for warning in notes.warnings():
+        complain(f"{file}: {warning}")
     return transcript.verbose(words=True)
 
 

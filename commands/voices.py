@@ -1,4 +1,4 @@
-"""``hearsay voices``: whose voices a speaking model has, and how a voice of one's own is made from a recording."""
+"""``hearsay voices``: the voices of a speaking model, and how a voice of one's own is made from a recording."""
 
 import json
 from dataclasses import asdict
@@ -10,6 +10,7 @@ import typer
 from commands.console import MISUSED, Failure, Key, TtsModel, Url
 
 if TYPE_CHECKING:
+    from clients.voices import Voice
     from codec.voices import Voices
 
 app = typer.Typer(
@@ -34,7 +35,7 @@ def _without_a_verb(
 
 
 def _given(context: typer.Context, name: str) -> bool:
-    """Whether a parameter stands on the command line, and not in the environment alone."""
+    """Whether a parameter stands on the command line, rather than in the environment alone."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
@@ -42,14 +43,18 @@ def _given(context: typer.Context, name: str) -> bool:
 @app.command("list", epilog="Example: hearsay voices list --tts-model pocket-tts-en")
 def list_voices(model: TtsModel = None, url: Url = None, key: Key = None, as_json: Json = False) -> None:
     """List presets, then cloned voices. The id that --voice takes, kind, name."""
-    from clients.voices import Voice, voices
-
-    found = voices(url, key=key) if url is not None else [Voice(v.id, v.name, v.kind) for v in _stored(model).listed()]
-    for voice in found:
+    for voice in found(model, url, key):
         if as_json:
             print(json.dumps(asdict(voice), ensure_ascii=False))
         else:
             print(f"{voice.id:<24} {voice.kind:<8} {voice.name}")
+
+
+def found(model: str | None, url: str | None, key: str | None) -> list["Voice"]:
+    """The voices of the daemon at ``url``, else of the speaking model here."""
+    from clients.voices import Voice, voices
+
+    return voices(url, key=key) if url is not None else [Voice(v.id, v.name, v.kind) for v in _stored(model).listed()]
 
 
 @app.command("add", epilog="Example: hearsay voices add grandma grandma.flac")
@@ -109,9 +114,12 @@ def _clone(model: str | None, name: str, recording: Path, text: str | None) -> s
     from codec.clone import beginning
     from codec.model import TtsModel as Model
     from commands.speech import speaking_model
+    from daemon.names import taken_voice
     from engines.sessions import OptionError
 
-    # Before the weights: a model that cannot should not take seconds to say so.
+    if (owner := taken_voice(name)) is not None:
+        raise Failure(f"name: {name!r} is {owner}; a daemon would not find this voice by it")
+    # The check comes before the weights are loaded: that a model cannot clone is to be said at once.
     _stored(model).require_cloning(with_text=text is not None)
     speaking = Model(speaking_model(model), sessions=1)
     try:
@@ -123,5 +131,7 @@ def _clone(model: str | None, name: str, recording: Path, text: str | None) -> s
         if error.field != "reference":
             raise
         raise Failure(f"{recording}: {error.reason}") from None
+    except OSError as error:
+        raise Failure(f"{error.filename or name} cannot be written: {error.strerror or error}") from None
     finally:
         speaking.close()

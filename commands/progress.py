@@ -1,0 +1,68 @@
+"""How far something is that takes more than two seconds: bars on a terminal, a line for each part elsewhere."""
+
+import sys
+from types import TracebackType
+from typing import Any, Self
+
+from commands.console import complain
+
+
+class Bars:
+    """A bar on stderr for each part of a job: bytes, and the time left. Where stderr is no terminal, a line tells that
+    a part begins."""
+
+    def __init__(self) -> None:
+        self._shown: Any = None
+        self._parts: dict[str, Any] = {}
+        self._done: dict[str, int] = {}
+
+    def add(self, part: str, total: int) -> None:
+        """``part`` begins, of ``total`` bytes."""
+        self._done[part] = 0
+        if self._shown is None:
+            complain(f"{part}, {_bytes(total)}")
+        else:
+            self._parts[part] = self._shown.add_task(part, total=total)
+
+    def advance(self, part: str, more: int) -> None:
+        """So many more bytes of it are done."""
+        self.reach(part, self._done[part] + more)
+
+    def reach(self, part: str, done: int, of: int | None = None) -> None:
+        """So many bytes of it are done; ``of``: how many there are after all."""
+        self._done[part] = done
+        if self._shown is not None:
+            self._shown.update(self._parts[part], completed=done, **({} if of is None else {"total": of}))
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import (
+                BarColumn,
+                DownloadColumn,
+                Progress,
+                TextColumn,
+                TimeRemainingColumn,
+                TransferSpeedColumn,
+            )
+
+            self._shown = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                DownloadColumn(),
+                TransferSpeedColumn(),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+            )
+            self._shown.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._shown is not None:
+            self._shown.stop()
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

@@ -1,0 +1,29 @@
+"""``hearsay say --dry-run``: a text as it would be read, without a voice."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from commands.console import complain
+
+
+def tell(text: str, directory: Path, language: str | None, lexicon: Path | None, *, as_json: bool) -> None:
+    """Print the words of ``text`` as the model in ``directory`` would read them, a piece a line; as JSON their sounds
+    too. What it has no sounds for is complained of.
+
+    Raises:
+        ManifestError: the directory holds no speaking model, or its dictionary cannot be read.
+        OptionError: the lexicon cannot be read, or the model takes none, or does not speak the language.
+    """
+    from codec.readings import read_by
+    from codec.sounds.lexicon import Lexicon
+
+    own = None if lexicon is None else Lexicon.load(lexicon)
+    found = read_by(directory, text, language=language, lexicon=own)
+    if found.unread:
+        complain(f"there are no sounds for {' '.join(found.unread)}: they are left out")
+    if as_json:
+        print(json.dumps(asdict(found), ensure_ascii=False))
+    else:
+        for piece in found.pieces:
+            print(piece.words)
