@@ -1,1 +1,2 @@
-"""How the embedded models were made: data, recipes, evaluation. Needs torch; nothing at run time imports it."""
+"""The recipes, data makers and evaluations that the embedded models were made with. They need torch; nothing imports
+them at run time."""

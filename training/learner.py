@@ -1,6 +1,5 @@
-"""A training step, its parts on the device as CUDA graphs, and who learns in it: rates as tensors, gradients in one
-flat tensor.
-"""
+"""A training step whose parts run on the device as CUDA graphs, and the optimiser that learns in it. Rates are tensors
+and the gradients are one flat tensor, so that a captured graph can be replayed with new values."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -10,13 +9,14 @@ from torch import Tensor, nn
 
 from training.ranks import Ranks
 
-CAPTURE = "thread_local"  # what other threads ask of CUDA meanwhile does not end a capture
+_STEP, _MOMENTS = "step", ("exp_avg", "exp_avg_sq")  # These are the names that AdamW gives to its state of a parameter.
+# With this mode, what other threads ask of CUDA does not end a capture.
+CAPTURE = "thread_local"
 
 
 class Learner:
-    """AdamW on those of some parameters that require a gradient. The gradients lie in one flat tensor, so that ranks
-    average it and clipping is one operation; backward passes add to it.
-    """
+    """AdamW on those of some parameters that require a gradient. The gradients lie in one flat tensor, to which
+    backward passes add, so that averaging it over the ranks and clipping it are one operation each."""
 
     def __init__(
         self,
@@ -26,9 +26,9 @@ class Learner:
         clip: float,
         others: Iterable[nn.Parameter] = (),
     ) -> None:
-        """groups: params, weight_decay, and pace (of the rate) where it is not 1; others: parameters with gradients
-        that AdamW leaves alone."""
-        # A rate is a tensor: it changes between replays of a captured step.
+        """groups: dictionaries with `params`, `weight_decay` and, where it is not 1, `pace`, by which the rate is
+        multiplied; others: parameters that have gradients and that AdamW leaves alone."""
+        # A rate is a tensor, because it changes between replays of a captured step.
         trained = [[p for p in group["params"] if p.requires_grad] for group in groups]
         groups = [
             {"pace": 1.0} | group | {"params": params, "lr": torch.zeros((), device=device)}
@@ -43,47 +43,58 @@ class Learner:
             p.grad = part.view_as(p)
         self.norm = torch.zeros((), device=device)
         self.parameters, self._clip = parameters, clip
+        where = device if cuda else torch.device("cpu")
+        for p in (
+            p for group in groups for p in group["params"]
+        ):  # here and now: a state needs a place to be read into
+            self.optimizer.state[p] = {"step": torch.zeros((), device=where)}
+            self.optimizer.state[p] |= {name: torch.zeros_like(p) for name in _MOMENTS}
 
     def rate(self, value: float) -> None:
-        """Set the rate of learning."""
+        """Set the rate of learning of all learners."""
         for group in self.optimizer.param_groups:
             group["lr"].fill_(value * group["pace"])
 
     def clear(self) -> None:
-        """No gradient yet."""
+        """Begin a step without any gradient."""
         self.gradient.zero_()
 
     def step(self) -> None:
-        """A step with the clipped gradient; with none where it is not finite, which would poison the weights."""
+        """Make a step with the clipped gradient. A gradient that is not finite would poison the weights, so it counts
+        as zero."""
         self.norm.copy_(self.gradient.norm())
         scale = (self._clip / self.norm.clamp(min=1e-6)).clamp(max=1.0)
         self.gradient.copy_(torch.where(self.norm.isfinite(), self.gradient * scale, 0.0))
         self.optimizer.step()
 
-    def state_dict(self) -> dict[str, Any]:
-        return self.optimizer.state_dict()
+    def kept(self) -> dict[str, Tensor]:
+        """Give what a state must hold, by name: AdamW's moments as bfloat16, which halves them, and its count of
+        steps."""
+        states = enumerate(self.optimizer.state.values())
+        found = {f"{i}.{name}": state[name] for i, state in states for name in (_STEP, *_MOMENTS)}
+        return {name: value if name.endswith(_STEP) else value.bfloat16() for name, value in found.items()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.optimizer.load_state_dict(state)
+    @torch.no_grad()
+    def take(self, kept: Mapping[str, Tensor]) -> None:
+        """Go on with what `kept` gave. The values are copied into the tensors that captured steps know."""
+        for i, state in enumerate(self.optimizer.state.values()):
+            for name in (_STEP, *_MOMENTS):
+                state[name].copy_(kept[f"{i}.{name}"])
 
 
 class Step:
-    """Gradients of what lies in buffers, averaged over the ranks, and an update.
+    """A step finds the gradients of what lies in buffers, averages them over the ranks and updates the weights.
 
-    measures: what is reported, float32; the last is the norm of the first learner's gradient.
+    measures: float32, what is reported; the last one is the norm of the first learner's gradient.
     """
 
     def __init__(self, ranks: Ranks, measures: Sequence[str], parts: Mapping[str, nn.Module | Learner]) -> None:
-        """parts: everything that steps change, by name; their states are taken before anything is captured."""
+        """parts: everything that steps change, by name. A run takes their states before anything is captured."""
         self._ranks, self.device, self.parts = ranks, ranks.device, parts
         self.learners = [part for part in parts.values() if isinstance(part, Learner)]
         self.measures = torch.zeros(len(measures), device=self.device)
         self.buffers: list[Tensor] = []
         self._pool: object = None
-
-    def shared(self) -> list[Tensor]:
-        """What steps change without a gradient, and all processes take from the first."""
-        return []
 
     def rate(self, value: float) -> None:
         """Set the rate of learning."""
@@ -91,12 +102,12 @@ class Step:
             learner.rate(value)
 
     def measure(self, *values: Tensor) -> None:
-        """Note what is reported, without the norm."""
+        """Note what is reported, all but the norm."""
         self.measures[:-1].copy_(torch.stack([value.detach().float() for value in values]))
 
     def finding(self, draw: Callable[[], Sequence[Tensor]], gradients: Callable[..., None]) -> Callable[[], None]:
-        """What fills buffers of its own by `draw` and does `gradients`, which takes them; the memory of graphs before
-        serves this one too."""
+        """Give a function that fills buffers of its own from `draw` and calls `gradients` with them. Its graph uses the
+        memory of the graphs that were made before it."""
         self.buffers = buffers = [tensor.clone() for tensor in draw()]
 
         def fill() -> None:
@@ -116,7 +127,7 @@ class Step:
         return run
 
     def learning(self) -> Callable[[], None]:
-        """What learns from the gradients of all ranks."""
+        """Give a function that learns from the gradients of all ranks."""
 
         def learn() -> None:
             for learner in self.learners:
@@ -128,13 +139,13 @@ class Step:
         def run() -> None:
             for learner in self.learners:
                 self._ranks.mean(learner.gradient)
-            self._ranks.copy(self.shared())
             learnt()
 
         return run
 
     def whole(self, draw: Callable[[], Sequence[Tensor]], gradients: Callable[..., None]) -> Callable[[], None]:
-        """What does `finding` and `learning`; graphs made before are not used any more."""
+        """Give a function that does `finding` and `learning` in turn. Graphs that were made before are not used any
+        more, so their memory is given back."""
         self._pool = None
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -160,14 +171,13 @@ class Step:
 def captured(
     step: Callable[[], None], fill: Callable[[], None], device: torch.device, pool: object = None
 ) -> tuple[Callable[[], None], object]:
-    """`step` as a graph over the buffers that `fill` writes, and its memory pool; `step` itself on a CPU or (said
-    aloud) where capture fails. It is run a few times before.
-    """
+    """Give `step` as a graph over the buffers that `fill` writes, and the graph's pool of memory. On a CPU, and where
+    the capture fails, which is printed, `step` itself is given. It is run a few times before it is captured."""
     if device.type != "cuda":
         return step, None
     try:
         return _capture(step, fill, pool)
-    except Exception as error:  # a step without a graph is slower, no step is no training
+    except Exception as error:  # A step without a graph is slower, but no step would be no training.
         print(f"WARNING: no graph, steps run one kernel at a time: {error!r}"[:600], flush=True)
         return step, None
 
@@ -185,8 +195,8 @@ def _capture(step: Callable[[], None], fill: Callable[[], None], pool: object) -
 
 
 def warm_up(run: Callable[[], object]) -> None:
-    """A few runs on a stream of their own before what they do is captured: they make the lazy state of optimiser, cuDNN
-    and compiled functions."""
+    """Run something a few times on a stream of its own before it is captured. These runs make the state that the
+    optimiser, cuDNN and compiled functions make at their first call."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -196,5 +206,6 @@ def warm_up(run: Callable[[], object]) -> None:
 
 
 def autocast(device: torch.device) -> torch.autocast:
-    """bfloat16 on an accelerator. No weight cache: it would leave casts out of the graph."""
+    """Give a context of bfloat16 on an accelerator. Weights are not cached in it, because a cached cast would be
+    missing from the graph."""
     return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False, enabled=device.type == "cuda")

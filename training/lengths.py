@@ -1,11 +1,11 @@
-"""Rows of many lengths in batches that are padded little."""
+"""Rows of many lengths are put into batches that are padded little."""
 
 from collections.abc import Iterator, Sequence
 
 
 def by_length(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
-    """Places of rows, shortest first, in groups that hold at most `most` in all when each is padded to its longest;
-    a row that is longer is alone."""
+    """Give the places of rows, shortest first, in groups whose size times their longest length is at most `most`. A row
+    that is longer than that is alone."""
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     while order:
         count = 1

@@ -1,5 +1,5 @@
-"""Blocks of a Qwen3 decoder, under the official parameter names: RMS norms, q/k norm, grouped queries, rotary
-positions, SwiGLU; with keys and values kept between calls.
+"""Blocks of a Qwen3 decoder under the official parameter names: RMS norms, norms of queries and keys, grouped queries,
+rotary positions, SwiGLU. Keys and values can be kept between calls.
 
 All planes of the official M-RoPE are equal for audio, text and speech (modeling_qwen3_asr.py), so plain rotary
 positions are the same function.
@@ -16,13 +16,14 @@ Turn = tuple[Tensor, Tensor]
 
 
 def narrow(x: Tensor) -> Tensor:
-    """Under autocast one cast for all projections that read x; the residual stream stays float32."""
+    """Cast x to autocast's type, so that all projections that read x share one cast. The residual stream itself stays
+    float32."""
     kind = x.device.type
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
 
 def rotary(positions: Tensor, head_dim: int, theta: float) -> Turn:
-    """Of `positions` [..., T]."""
+    """Give the cosines and sines of `positions` [..., T]."""
     inverse = theta ** (-torch.arange(0, head_dim, 2, device=positions.device).float() / head_dim)
     angle = positions.float()[..., None] * inverse
     angle = torch.cat([angle, angle], -1)
@@ -30,7 +31,7 @@ def rotary(positions: Tensor, head_dim: int, theta: float) -> Turn:
 
 
 def rotate(x: Tensor, turn: Turn) -> Tensor:
-    """Rotary embedding (split halves, as rotate_half) of x [B, H, T, D]."""
+    """Turn x [B, H, T, D] by its positions, in split halves as the official `rotate_half` does."""
     cos, sin = turn
     a, b = x.chunk(2, -1)
     return (x * cos + torch.cat([-b, a], -1) * sin).to(x.dtype)
@@ -38,7 +39,7 @@ def rotate(x: Tensor, turn: Turn) -> Tensor:
 
 @dataclass
 class Past:
-    """Keys and values of one layer, [B, kv_heads, S, head_dim]; empty at first."""
+    """Keys and values of one layer, [B, kv_heads, S, head_dim]; both are empty at first."""
 
     keys: Tensor | None = None
     values: Tensor | None = None
@@ -51,13 +52,13 @@ class Past:
 
 @dataclass
 class Probe:
-    """Receives the attention of head 0, [B, T, T], of the layer it is given to."""
+    """Receives the attention [B, T, T] of head 0 of the layer that it is given to."""
 
     weights: list[Tensor] = field(default_factory=list[Tensor])
 
 
 class RMSNorm(nn.Module):
-    """Root-mean-square norm over the last axis, in float32."""
+    """Root-mean-square norm over the last axis, computed in float32."""
 
     def __init__(self, dim: int, eps: float) -> None:
         super().__init__()
@@ -68,7 +69,7 @@ class RMSNorm(nn.Module):
 
 
 class GatedMlp(nn.Module):
-    """SwiGLU without bias: [..., d] -> [..., d]."""
+    """SwiGLU without bias, [..., d] -> [..., d]."""
 
     def __init__(self, d: int, inner: int) -> None:
         super().__init__()
@@ -80,9 +81,8 @@ class GatedMlp(nn.Module):
 
 
 class Attention(nn.Module):
-    """[B, T, d] -> [B, T, d]; causal unless a mask, bool [B or 1, 1, T, all], is given. eps: of the norms of queries
-    and keys, None for none.
-    """
+    """Attention [B, T, d] -> [B, T, d], which is causal unless a mask is given, bool [B or 1, 1, T, all]. eps: of the
+    norms of queries and keys; None for no such norms."""
 
     def __init__(
         self, d: int, heads: int, kv_heads: int, head_dim: int, eps: float | None, dropout: float = 0.0
@@ -110,14 +110,15 @@ class Attention(nn.Module):
             score = (q[:, 0].float() @ k[:, 0].float().transpose(1, 2)) * self.head_dim**-0.5
             ahead = torch.full((t, t), -1e4, device=x.device).triu(1)
             probe.weights.append((score + ahead).softmax(-1))
-        causal = mask is None and k.shape[2] == t  # one more position sees all that came before
+        # A call with one more position sees everything that came before.
+        causal = mask is None and k.shape[2] == t
         dropout = self.dropout if self.training else 0.0
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, dropout_p=dropout)
         return self.o_proj(y.transpose(1, 2).reshape(b, t, -1))
 
 
 class Layer(nn.Module):
-    """Pre-norm attention and MLP with dropout on both branches."""
+    """Attention and MLP, each behind a norm, with dropout on what each adds."""
 
     def __init__(
         self,

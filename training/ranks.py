@@ -1,11 +1,10 @@
-"""The processes of a run, one a GPU, as torchrun starts them; without torchrun a run is one process.
+"""The processes of a run, one for each GPU, as torchrun starts them. Without torchrun a run is one process.
 
-Contract: every process makes the same steps. `mean` gives all of them one gradient, `copy` the first one's tensors,
-`same` its number (a clock, by which a run is scheduled and ends). Only the first evaluates, reports and saves.
+Contract: every process makes the same steps. `mean` gives all of them one gradient; `same` gives them the first one's
+number, which is the clock by which a run is scheduled and ends. Only the first process evaluates, reports and saves.
 """
 
 import os
-from collections.abc import Iterable
 
 import torch
 import torch.distributed as dist
@@ -15,10 +14,10 @@ from training.stages import Share
 
 
 class Ranks:
-    """share: (this process, how many there are)."""
+    """share: (number of this process, how many there are)."""
 
     def __init__(self, device: str) -> None:
-        """device: "cpu" or "cuda"; of several GPUs each process takes its own."""
+        """device: "cpu" or "cuda". With several GPUs each process takes its own."""
         self.share: Share = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
         self.device = torch.device(device)
         if self.share[1] == 1:
@@ -39,14 +38,8 @@ class Ranks:
             dist.all_reduce(values)
             values /= self.share[1]
 
-    def copy(self, tensors: Iterable[Tensor]) -> None:
-        """Give all processes what the first one has in `tensors`."""
-        if self.share[1] > 1:
-            for tensor in tensors:
-                dist.broadcast(tensor, 0)
-
     def same(self, value: float) -> float:
-        """What the first process gives."""
+        """Give the value that the first process has."""
         if self.share[1] == 1:
             return value
         shared = torch.tensor([value], dtype=torch.float64)
@@ -54,6 +47,6 @@ class Ranks:
         return float(shared)
 
     def end(self) -> None:
-        """Nobody waits for the others any more."""
+        """Leave the group, when nobody waits for the others any more."""
         if self.share[1] > 1:
             dist.destroy_process_group()

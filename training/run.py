@@ -1,10 +1,11 @@
-"""A run: so many seconds on one device or several, its log, its curves, and a state to go on from.
+"""A run lasts so many seconds on one device or several, keeps a log and curves, and leaves a state from which the next
+run goes on.
 
-What stands in `out`: NAME.json (steps, history, scores and what the run says of itself) and state.pt. A run whose
-folder has a state goes on from it, whatever it was given to begin from; its seconds count.
+The folder `out` holds NAME.json (steps, history, scores and what the run says of itself) and the folders `state` and
+`weights`, both in files that can be carried (training/parts.py). A run whose folder has a state goes on from that,
+whatever it was given to begin from, and the seconds before it count.
 """
 
-import json
 import math
 import time
 from abc import ABC, abstractmethod
@@ -18,35 +19,70 @@ from torch import Tensor, nn
 
 from training.checkpoint import write_json
 from training.learner import Learner
+from training.parts import TOLD, load_parts, save_parts
 from training.ranks import Ranks
 
-STATE = "state.pt"
-_LAST = 60.0  # seconds before the end in which nothing is saved but at the end
+# A run goes on from the first of these folders in `out`; the second holds what could ship.
+STATE, CANDIDATE = "state", "weights"
+# Within so many seconds of its end a run does not save, because it saves at its end anyway.
+_LAST = 60.0
 
 
-def rate_at(progress: float, step: int, peak: float, final: float, warmup: int, constant: float = 0.0) -> float:
-    """Linear warm-up over `warmup` steps, then `peak` until `progress` reaches `constant`, then a cosine from there to
-    `final` · `peak` as it goes to 1."""
-    late = min(max((progress - constant) / (1 - constant), 0.0), 1.0)
-    falling = final + (1 - final) * 0.5 * (1 + math.cos(math.pi * late))
+def rate_at(progress: float, step: int, peak: float, final: float, warmup: int) -> float:
+    """Give the rate of a step: it rises linearly over `warmup` steps and then falls along half a cosine, from `peak` to
+    `final` times `peak` as `progress` goes from 0 to 1."""
+    falling = final + (1 - final) * 0.5 * (1 + math.cos(math.pi * min(max(progress, 0.0), 1.0)))
     return peak * min(1.0, (step + 1) / max(warmup, 1)) * falling
 
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What every run is given."""
+    """What every run is given. until: Unix time at which its steps end at the latest, and its schedule with them;
+    state: the state of the run before, for a folder `out` that has none; scale: how large a step is beside the
+    configured one, for a machine of little memory or speed."""
 
     out: Path
     seconds: float
     device: str = "cuda"
+    until: float = math.inf
+    state: Path | None = None
+    scale: float = 1.0
+
+
+def kept(parts: Mapping[str, nn.Module | Learner]) -> dict[str, Tensor]:
+    """Give what a state must hold of some parts, by name: parameters as float16, buffers as they are, and a learner's
+    own."""
+    found: dict[str, Tensor] = {}
+    for part, one in parts.items():
+        if isinstance(one, Learner):
+            own = one.kept()
+        else:
+            own = one.state_dict() | {name: value.detach().half() for name, value in one.named_parameters()}
+        found |= {f"{part}.{name}": value for name, value in own.items()}
+    return found
+
+
+@torch.no_grad()
+def take(parts: Mapping[str, nn.Module | Learner], tensors: Mapping[str, Tensor]) -> None:
+    """Go on with what `kept` gave. The values are copied into the tensors that captured steps know."""
+    for part, one in parts.items():
+        own = {k.removeprefix(f"{part}."): value for k, value in tensors.items() if k.startswith(f"{part}.")}
+        if isinstance(one, Learner):
+            one.take(own)
+            continue
+        for name, value in one.state_dict().items():
+            value.copy_(own[name])
 
 
 class Trainer(ABC):
-    """count: steps done; history: a row a report, [step, seconds, means of the measures since the last …]; scores: one
-    an evaluation. What is derived says what a step does, what is scored and what is kept."""
+    """The frame of a run. A subclass says what a step does, what is scored and what is kept.
 
-    save_every = 60.0  # seconds
-    report_every = 200  # steps
+    count: steps done; history: a row for each report, [step, seconds, the means of the measures since the report
+    before]; scores: a dictionary for each evaluation.
+    """
+
+    save_every = 60.0  # A run saves after so many seconds,
+    report_every = 200  # and reports after so many steps.
 
     def __init__(self, name: str, given: Given, config: Any, measures: Sequence[str], seed: int) -> None:
         """config: a dataclass, which NAME.json tells."""
@@ -55,7 +91,7 @@ class Trainer(ABC):
         self.ranks = Ranks(given.device)
         self.device = self.ranks.device
         self.now: Callable[[], float] = time.monotonic
-        """The clock, in seconds, that the run's length and schedule follow."""
+        """The clock, in seconds, that the run's length and schedule follow. Tests replace it."""
         self._began, self._before = self.now(), 0.0
         self.count = 0
         self.history: list[list[float]] = []
@@ -67,51 +103,55 @@ class Trainer(ABC):
 
     @abstractmethod
     def step(self, done: float) -> Tensor:
-        """One step of all ranks, at `done` (0 to 1) of the run -> what is measured [measures]."""
+        """Make one step of all ranks at `done` (0 to 1) of the run, and give what is measured [measures]."""
 
     @abstractmethod
     def write(self, *, last: bool) -> None:
-        """Weights in `out`."""
+        """Write weights into `out`."""
 
     @abstractmethod
     def score(self, *, last: bool) -> dict[str, Any]:
-        """What held-out speech says of the weights."""
+        """Give what held-out speech says of the weights."""
 
     def about(self) -> dict[str, Any]:
-        """What NAME.json tells beside configuration, steps and scores."""
+        """Give what NAME.json tells beside configuration, steps and scores."""
         return {}
 
     def take(self, parts: Mapping[str, nn.Module | Learner]) -> dict[str, Any]:
-        """Go on from the state that a run before this left, if any; what its NAME.json tells. From here on each process
-        draws for itself. parts: everything that steps change, by name."""
+        """Go on from the state that a run before this one left, if any, and give what it tells. From here on each
+        process draws for itself. parts: everything that steps change, by name."""
         self._parts = parts
         torch.manual_seed(self.seed + self.ranks.share[0])
-        if not (self.given.out / STATE).exists():
-            return {}
-        state: dict[str, Any] = torch.load(self.given.out / STATE, map_location=self.device, weights_only=True)
-        for name, part in parts.items():
-            part.load_state_dict(state[name])
-        told: dict[str, Any] = json.loads(self._told.read_text()) if self._told.exists() else {}
-        self.history, self.scores = told.get("history", []), told.get("scores", [])
-        self.count, self._before = state["steps"], state["seconds"]
+        folder = self.given.out / STATE
+        if not (folder / TOLD).exists():
+            if self.given.state is None:
+                return {}
+            folder = self.given.state
+        tensors, told = load_parts(folder)
+        take(parts, tensors)
+        self.history, self.scores = told["history"], told["scores"]
+        self.count, self._before = told["steps"], told["seconds"]
         self._began = self.now() - self._before
         self.say(f"going on after {self.count} steps")
         return told
 
     def train(self) -> None:
-        """Until the seconds are over; always leaves weights and a state."""
-        self._began = self.now() - self._before  # all is ready: what came before this moment is not counted
+        """Train until the seconds are over, and leave weights and a state in any case."""
+        # Everything is ready now, and what came before this moment does not count.
+        self._began = self.now() - self._before
         sums = torch.zeros(len(self._measures), device=self.device)
         first, reported, saved = self.count, self.seconds, self.seconds
-        while (spent := self.ranks.same(self.seconds)) < self.given.seconds:
-            sums += self.step(spent / self.given.seconds)
+        length = self.ranks.same(min(self.given.seconds, self._before + self.given.until - time.time()))
+        while (spent := self.ranks.same(self.seconds)) < length:
+            sums += self.step(spent / length)
             self.count += 1
             if self.device.type == "cuda" and self.count % 25 == 0:
-                torch.cuda.synchronize()  # the clock, not the queue, ends a run
+                # Without this the queue of kernels would decide when a run ends, and not the clock.
+                torch.cuda.synchronize()
             if self.ranks.first and (steps := self.count - first) == self.report_every:
                 self._report(1000 * (self.seconds - reported) / steps, sums / steps)
                 sums.zero_()
-                if spent - saved > self.save_every and self.given.seconds - spent > _LAST:
+                if spent - saved > self.save_every and length - spent > _LAST:
                     self.save()
                     saved = self.seconds
                 first, reported = self.count, self.seconds
@@ -120,19 +160,16 @@ class Trainer(ABC):
         self.ranks.end()
 
     def save(self, *, last: bool = False) -> None:
-        """Weights, a state, scores."""
+        """Write weights, scores and a state."""
+        seconds = self.seconds
         self.write(last=last)
-        out, seconds = self.given.out, self.seconds
-        state: dict[str, Any] = {name: part.state_dict() for name, part in self._parts.items()}
-        torch.save(state | {"steps": self.count, "seconds": seconds}, out / "state.part")
-        (out / "state.part").rename(out / STATE)
         self.guard("evaluation", lambda: self._score(last))
         own = {"steps": self.count, "seconds": seconds, "history": self.history, "scores": self.scores}
-        own |= {"measures": self._measures, "config": asdict(self.config)}
-        write_json(self._told, self.about() | own)
+        save_parts(self.given.out / STATE, kept(self._parts), own)
+        write_json(self._told, self.about() | own | {"measures": self._measures, "config": asdict(self.config)})
 
     def guard(self, what: str, do: Callable[[], None]) -> None:
-        """Side work must not end a run."""
+        """Do side work, which must not end a run: an error is only said."""
         try:
             do()
         except Exception as error:
@@ -140,11 +177,11 @@ class Trainer(ABC):
 
     @property
     def seconds(self) -> float:
-        """Since the run began, those of runs that it goes on from included."""
+        """The seconds since the run began, with those of the runs that it goes on from."""
         return self.now() - self._began
 
     def say(self, text: str) -> None:
-        """A line on standard output."""
+        """Print a line, from the first process only."""
         if self.ranks.first:
             print(f"[{self._name} {self.seconds:.0f} s] {text}", flush=True)
 
@@ -157,7 +194,7 @@ class Trainer(ABC):
         self.say(f"{self.count} {self.scores[-1]}")
 
     def _report(self, pace: float, measured: Tensor) -> None:
-        """A line of the log and a row of the history."""
+        """Write a line of the log and a row of the history."""
         values: list[float] = measured.tolist()
         self.history.append([self.count, round(self.seconds, 1), *(round(v, 5) for v in values)])
         shown = " ".join(f"{name} {v:.3f}" for name, v in zip(self._measures, values, strict=True))

@@ -1,7 +1,7 @@
-"""Speech shards: tars of Ogg/Opus clips with one index.jsonl (file, text, speaker, seconds, corpus, licence, lang).
+"""Speech shards are tars of Ogg/Opus clips with one index.jsonl (file, text, speaker, seconds, corpus, licence, lang).
 
-Contract: `read_shards` gives 16 kHz mono int16 samples and the text as it stands in the index. `pack` makes one of
-files that have no texts. `licence_table` says what a model trained on the shards owes to whom.
+Contract: `read_shards` gives 16 kHz mono int16 samples and the text as it stands in the index. `pack` makes a shard of
+files that have no texts. `licence_table` says what a model that was trained on shards owes to whom.
 """
 
 import io
@@ -23,7 +23,8 @@ from audio.ogg import mend
 from training.stages import Share
 
 RATE = 16000
-# Beginning of the index's corpus name (lower case) -> short source name; the first that fits wins.
+# The beginning of a corpus's name in the index, in lower case, and the short name of the source. The first that fits
+# wins.
 SOURCES = (
     ("common_voice_v1", "common_voice_v1"),
     ("common voice v1", "common_voice_v1"),
@@ -46,7 +47,7 @@ SOURCES = (
 
 @dataclass(frozen=True)
 class Clip:
-    """One utterance. samples: int16 mono at 16 kHz."""
+    """One utterance. samples: int16 mono at 16 kHz; speaker: "" where nobody knows who it is."""
 
     samples: NDArray[np.int16]
     text: str
@@ -57,17 +58,19 @@ class Clip:
 
 
 def source_of(corpus: str) -> str:
-    """Short name of a corpus: "LibriSpeech train-clean-100 (part)" -> "librispeech"."""
+    """Give the short name of a corpus: "LibriSpeech train-clean-100 (part)" becomes "librispeech"."""
     return next((short for start, short in SOURCES if corpus.lower().startswith(start)), "other")
 
 
 def speaker_of(name: str) -> str:
-    """An index's speaker; "" where it says "None", as that of Common Voice v1 does, which does not tell."""
+    """Give an index's speaker; "" where the index says "None", as that of Common Voice v1 does, which does not tell
+    speakers."""
     return "" if name == "None" else name
 
 
 def decode(data: bytes, rate: int = RATE, kind: Literal["int16", "float32"] = "int16") -> NDArray[Any]:
-    """Any file libsndfile reads -> mono at `rate`, samples of that kind; Ogg files are mended first (see ogg.py)."""
+    """Decode any file that libsndfile reads to mono samples of that kind at `rate`. Ogg files are mended first
+    (audio/ogg.py)."""
     if data.startswith(b"OggS"):
         data = mend(data)
     samples, own = soundfile.read(io.BytesIO(data), dtype=kind, always_2d=True)
@@ -76,7 +79,7 @@ def decode(data: bytes, rate: int = RATE, kind: Literal["int16", "float32"] = "i
 
 
 def entries(path: Path) -> Iterator[tuple[dict[str, str], bytes]]:
-    """Every row of a tar's index and the file that it names."""
+    """Give every row of a tar's index, and the file that it names."""
     with tarfile.open(path) as tar:
         members = {m.name.removeprefix("./"): m for m in tar.getmembers()}
         index = tar.extractfile(members["index.jsonl"])
@@ -88,8 +91,17 @@ def entries(path: Path) -> Iterator[tuple[dict[str, str], bytes]]:
             yield row, data.read()
 
 
+def index(path: Path) -> list[dict[str, str]]:
+    """Give the rows of a tar's index."""
+    with tarfile.open(path) as tar:
+        [member] = [m for m in tar.getmembers() if m.name.removeprefix("./") == "index.jsonl"]
+        file = tar.extractfile(member)
+        assert file is not None
+        return [json.loads(line) for line in file.read().splitlines()]
+
+
 def read_shards(paths: Iterable[Path], processes: int = 2, share: Share = (0, 1), lang: str = "en") -> list[Clip]:
-    """Decode the clips of `paths` in the given language, in shard order; share: (K, N), every Nth from the Kth on."""
+    """Decode the English clips of `paths` in shard order. share: (K, N) takes every Nth clip, from the Kth on."""
     number, count = share
     rows = [entry for path in paths for entry in entries(path) if entry[0]["lang"] == lang][number::count]
     with ProcessPoolExecutor(processes) as pool:
@@ -100,30 +112,50 @@ def read_shards(paths: Iterable[Path], processes: int = 2, share: Share = (0, 1)
     ]
 
 
+def opus(samples: NDArray[np.int16]) -> bytes:
+    """Encode mono samples at RATE as Ogg/Opus of 16 kbit/s. PyAV is used because it may be told to take less care than
+    libsndfile, and is six times as fast."""
+    import av  # PyAV is imported here, because a machine that only reads speech may lack it.
+
+    packed = io.BytesIO()
+    options = {"b": "16000", "compression_level": "2"}
+    file: Any
+    with av.open(packed, "w", "ogg") as file:
+        stream = file.add_stream("libopus", rate=RATE, layout="mono", options=options)
+        frame = av.AudioFrame.from_ndarray(samples[None], "s16", "mono")
+        frame.sample_rate = RATE
+        for packet in (*stream.encode(frame), *stream.encode(None)):
+            file.mux(packet)
+    return packed.getvalue()
+
+
 def pack(
     folder: Path, /, *, corpus: str, licence: str, out: Path, kind: str = "mp3", without: Path | None = None
 ) -> None:
-    """A shard of a folder's audio files that have no texts. out: en-train-0N.tar, as docs/training.md names shards;
-    kind: the files' suffix; without: a file that names those to leave out, one anywhere in a line."""
+    """Make a shard, as Ogg/Opus, of a folder's audio files that have no texts. out: en-train-0N.tar, as
+    docs/training.md names shards; kind: the files' suffix; without: a file that names those to leave out, one anywhere
+    in a line."""
     known = set(without.read_text().split() if without else ())
     found = sorted(file for file in folder.glob(f"*.{kind}") if file.name not in known)
-    rows = [
-        {"file": file.name, "text": "", "speaker": "None", "seconds": soundfile.info(file).duration}
-        | {"corpus": corpus, "licence": licence, "lang": "en"}
-        for file in found
-    ]
+    about = {"text": "", "speaker": "None", "corpus": corpus, "licence": licence, "lang": "en"}
+    rows: list[str] = []
     with tarfile.open(out, "w") as tar:
-        index = "\n".join(map(json.dumps, rows)).encode()
-        member = tarfile.TarInfo("index.jsonl")
-        member.size = len(index)
-        tar.addfile(member, io.BytesIO(index))
+
+        def add(name: str, data: bytes) -> None:
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+
         for file in found:
-            tar.add(file, file.name)
+            samples = decode(file.read_bytes())
+            rows.append(json.dumps(about | {"file": f"{file.stem}.ogg", "seconds": len(samples) / RATE}))
+            add(f"{file.stem}.ogg", opus(samples))
+        add("index.jsonl", "\n".join(rows).encode())
     print(f"{len(rows)} clips")
 
 
 def licence_table(paths: Iterable[Path]) -> str:
-    """Markdown table of corpus, licence, clips and hours of the shards."""
+    """Give a Markdown table of the corpora of shards, with licence, clips and hours."""
     clips: dict[tuple[str, str], int] = defaultdict(int)
     seconds: dict[tuple[str, str], float] = defaultdict(float)
     for path in paths:

@@ -1,4 +1,5 @@
-"""Weights back from the files of a shipped model directory, to train on from: what both recipes read alike."""
+"""Weights are read back from the files of a shipped model directory, so that a run can begin from them. This is what
+both recipes do alike."""
 
 import re
 from collections.abc import Mapping
@@ -16,9 +17,9 @@ Array = NDArray[np.float32]
 
 
 def graph_tensors(path: Path) -> dict[str, Array]:
-    """The constants of an exported graph under the names of the exporter's modules, and as these hold them, float32.
+    """Give the constants of an exported graph, float32, under the names and in the layout of the exporter's modules.
 
-    Columns of int8 have scales beside them, in `NAME/scaleN` divided by the N steps that they are quantised to.
+    A matrix of int8 has scales beside it, in `NAME/scaleN`, divided by the N steps to which it is quantised.
     """
     values = {t.name: numpy_helper.to_array(t).astype(np.float32) for t in onnx.load(str(path)).graph.initializer}
     scales = {m[1]: v * float(m[2] or 1) for n, v in values.items() if (m := re.fullmatch(r"(.+)[/_]scales?(\d*)", n))}
@@ -27,10 +28,10 @@ def graph_tensors(path: Path) -> dict[str, Array]:
 
 
 def stack_weights(path: Path, names: Mapping[str, str], layers: int) -> dict[str, Tensor]:
-    """Tensors of a Qwen3 stack's GGUF, float32.
+    """Give the tensors of a Qwen3 stack's GGUF, float32.
 
-    names: their official names (`model.layers.0.mlp.up_proj.weight`), and what each is called here; what the file lacks
-    is left out.
+    names: the tensors' official names (`model.layers.0.mlp.up_proj.weight`), and what each is called here. A tensor
+    that the file lacks is left out.
     """
     theirs = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN3, layers)
     stored = {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}

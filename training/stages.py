@@ -1,7 +1,7 @@
-"""A recipe's commands: a stage is a function, its parameters are its options.
+"""A recipe's commands: a stage is a function, and its parameters are its options.
 
-Contract of a stage: one dataclass, or parameters of the types below. What stands before "/" is given by its place, a
-tuple takes several values, a bool is --NAME or --no-NAME, and what has no default is required.
+Contract of a stage: it takes one dataclass, or parameters of the types below. A parameter before "/" is given by its
+place, a tuple takes several values, a bool is --NAME or --no-NAME, and a parameter without a default is required.
 """
 
 import argparse
@@ -12,13 +12,15 @@ from inspect import Parameter, signature
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
-_STAGE, _KIND = "a stage", "its parameters"  # no parameter can be called so
+# Keys under which the parser keeps the stage and its parameters' owner. They have spaces, so that no parameter can be
+# called so.
+_STAGE, _KIND = "a stage", "its parameters"
 Share = tuple[int, int]
 """(K, N), on the command line "K/N": this process is the Kth of N."""
 
 
 def share(text: str) -> Share:
-    """ "K/N" as (K, N), for argparse."""
+    """Read "K/N" as (K, N), for argparse."""
     number, _, count = text.partition("/")
     if not number.isdecimal() or not count.isdecimal() or not int(number) < int(count) <= 100:
         raise argparse.ArgumentTypeError(f"{text}, must be K/N with 0 <= K < N <= 100")
@@ -28,7 +30,7 @@ def share(text: str) -> Share:
 def asked(
     program: str, about: str | None, stages: Mapping[str, Callable[..., None]], arguments: list[str] | None = None
 ) -> Callable[[], None]:
-    """The call of a stage that the command line (or ``arguments``) asks for."""
+    """Give the call of the stage that the command line (or ``arguments``) asks for."""
     parser = argparse.ArgumentParser(prog=f"python -m {program}", description=about)
     commands = parser.add_subparsers(required=True, metavar="STAGE")
     for name, stage in stages.items():

@@ -1,7 +1,8 @@
 """Transcripts: text as the hearing model writes it, and the bare words that are compared.
 
 Contract: `written` text has capitals, digits and marks. A `transcript` is lower-case words of a-z with inner
-apostrophes, single spaces, no punctuation; text with digits is refused (`transcript` returns "").
+apostrophes and single spaces, without punctuation. It is "" for a text with digits, because how they were said would
+have to be guessed.
 """
 
 import lzma
@@ -15,12 +16,12 @@ _DIGIT = re.compile(r"\d")
 
 
 def folded(text: str) -> str:
-    """`text` without accents, every compatible character as a plain one."""
+    """Give `text` without accents, with every compatible character as a plain one."""
     return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
 
 
 def transcript(text: str) -> str:
-    """The words of `text` in the models' alphabet; "" where digits would have to be guessed."""
+    """Give the words of `text` in the models' alphabet; "" where digits would have to be guessed."""
     if _DIGIT.search(text):
         return ""
     plain = folded(text.translate(_PUNCTUATION).lower()).replace("&", " and ")
@@ -28,7 +29,7 @@ def transcript(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Lower-cased words and digits only: what two texts are compared by."""
+    """Give the lower-cased words and digits of a text, by which two texts are compared."""
     return " ".join(re.findall(r"[a-z0-9]+(?:'[a-z]+)?", text.lower().replace("\u2019", "'")))
 
 
@@ -43,10 +44,11 @@ _REPEATED = re.compile(r"([.,?!:])(?:\s*[.,?!:])+")
 
 
 def written(text: str) -> str:
-    """`text` as the models write it: cased, with the marks . , ? ! and digits; quotes and brackets are dropped. Two
-    marks never follow one another, and what is written already stays as it is."""
+    """Give `text` as the models write it: cased, with the marks . , ? ! and digits, without quotes and brackets. Two
+    marks never follow one another, and a text that is written so already stays as it is."""
     plain = folded(text.translate(_WRITTEN))
-    while (tidied := _tidied(plain)) != plain:  # what a sign left behind can be a mark too many
+    # The loop is needed because dropping a sign can leave one mark too many.
+    while (tidied := _tidied(plain)) != plain:
         plain = tidied
     return plain
 
@@ -61,10 +63,10 @@ def _tidied(text: str) -> str:
 
 
 def _strongest(marks: str) -> str:
-    """One mark instead of several: the one that says most."""
+    """Give one mark in place of several: the one that says most."""
     return next(m for m in "?!.,:" if m in marks)
 
 
 def lines_of(path: Path) -> list[str]:
-    """The lines of a text, plain or .xz."""
+    """Give the lines of a text file, plain or .xz."""
     return (lzma.open(path, "rt").read() if path.suffix == ".xz" else path.read_text()).splitlines()

@@ -1,1 +1,2 @@
-"""pocket-asr: a small Qwen3-ASR trained from scratch. `python -m training.asr` lists the stages."""
+"""Hearing: labels, training and checkpoints of `pocket-asr-en`, a small Qwen3-ASR whose encoder begins as Whisper
+base's. `python -m training.asr` lists the stages."""

@@ -1,8 +1,10 @@
-"""Word boundaries of real utterances by CTC forced alignment with the model that is being trained.
+"""Word boundaries of real utterances are found by CTC forced alignment, with a model that is trained already.
 
-Why: twenty hours of transcripts are soon known by heart; spans of words cut from them are not, and truncated audio with
-truncated text is what a live stream looks like.
+A model soon knows twenty hours of transcripts by heart. It does not know spans of words that are cut from them, and
+truncated audio with truncated text is what a live stream looks like.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -13,18 +15,20 @@ from torch import Tensor
 from audio.mel_filters import HOP
 from training.asr.encoder import token_count
 from training.asr.model import PocketASR
-from training.asr.plan import Utterance
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel, heard
-from training.shards import RATE
+from training.shards import RATE, Clip
 
+# The logarithm of a path's probability that is as good as zero, and still finite.
 NEGATIVE = -1e9
-_ENERGY_HOP = 80  # 5 ms
+# Samples between two values of the energy, 5 ms: a gap between words is seldom shorter than some of them.
+_ENERGY_HOP = 80
 
 
 def viterbi(scores: Tensor, tokens: Tensor, frames: Tensor, counts: Tensor, blank: int) -> Tensor:
-    """Best CTC path. scores [B, T, V + 1] log-probabilities, tokens [B, S], valid frames [B] and tokens [B] -> the
-    frame at which each token is first emitted, int64 [B, S] (undefined past counts)."""
+    """Find the best CTC path. scores [B, T, V + 1] log-probabilities, tokens [B, S], numbers of valid frames [B] and
+    tokens [B] -> the frame at which each token is first emitted, int64 [B, S], which past a row's tokens says
+    nothing."""
     b, t, _ = scores.shape
     s = tokens.shape[1]
     device = scores.device
@@ -56,7 +60,7 @@ def viterbi(scores: Tensor, tokens: Tensor, frames: Tensor, counts: Tensor, blan
 
 
 def quietest(energy: NDArray[np.float32], low: int, high: int) -> int:
-    """The sample in [low, high) around which `energy` (one value per _ENERGY_HOP samples) is least."""
+    """Give the sample in [low, high) around which `energy` (one value for each _ENERGY_HOP samples) is least."""
     first, last = low // _ENERGY_HOP + 1, high // _ENERGY_HOP
     if last <= first:
         return (low + high) // 2
@@ -64,26 +68,28 @@ def quietest(energy: NDArray[np.float32], low: int, high: int) -> int:
 
 
 @torch.no_grad()
-def cut_at_words(model: PocketASR, mel: LogMel, prompt: Prompt, audio: Tensor, utterances: list[Utterance]) -> None:
-    """Cut the utterances at their inner word boundaries, all that align; the model is not in training then."""
+def cut_at_words(model: PocketASR, mel: LogMel, prompt: Prompt, clips: Sequence[Clip]) -> list[list[tuple[int, int]]]:
+    """Give (sample, words before it) at the inner word boundaries of each clip, by a model that hears well enough.
+    There are none where a clip has no text or is shorter than half a second."""
     rows, chunk = model.shape.chunk_rows, model.shape.chunk_frames * HOP
     model.eval()
-    device = audio.device
-    long = [u for u in utterances if u.length >= RATE // 2]
-    waves = [audio[u.start : u.start + u.length] for u in long]
+    device = mel.window.device
+    out: list[list[tuple[int, int]]] = [[] for _ in clips]
+    long = [i for i, c in enumerate(clips) if len(c.samples) >= RATE // 2 and c.text]
+    waves = [torch.from_numpy(clips[i].samples) for i in long]
     for places, samples, frames, spectra in heard(waves, mel, model.shape.chunk_frames):
         group = [long[i] for i in places]
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            states, _, _ = model.thinker.audio_tower(spectra, frames)
-            scores = model.ctc(states).float().log_softmax(-1)
-        words = [[prompt.words([w]) for w in u.text.split()] for u in group]
+            scores = model.ctc(model.hear(spectra, frames).states).float().log_softmax(-1)
+        words = [[prompt.words([w]) for w in clips[i].text.split()] for i in group]
         ids = [torch.tensor([t for w in row for t in w]) for row in words]
         tokens = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True).to(device)
         counts = torch.tensor([len(r) for r in ids], device=device)
         count = token_count(frames, model.shape.chunk_frames)
         at = viterbi(scores, tokens, count, counts, model.shape.vocab).tolist()
         energy = F.avg_pool1d(samples[:, None] ** 2, 320, _ENERGY_HOP, padding=160)[:, 0].cpu().numpy()
-        for r, u in enumerate(group):
+        for r, i in enumerate(group):
+            length = len(clips[i].samples)
             cuts: list[tuple[int, int]] = []
             position = 0
             for w, row in enumerate(words[r][:-1]):
@@ -91,5 +97,6 @@ def cut_at_words(model: PocketASR, mel: LogMel, prompt: Prompt, audio: Tensor, u
                 low, high = at[r][position - 1], at[r][position]
                 sample = [int((f // rows + (f % rows) / rows) * chunk) for f in (low, high + 1)]
                 if low < high and sample[1] - sample[0] < 4 * RATE:
-                    cuts.append((quietest(energy[r], sample[0], min(sample[1], u.length)), w + 1))
-            u.cuts = [c for c in cuts if 800 < c[0] < u.length - 800]
+                    cuts.append((quietest(energy[r], sample[0], min(sample[1], length)), w + 1))
+            out[i] = [c for c in cuts if 800 < c[0] < length - 800]
+    return out

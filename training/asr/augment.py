@@ -1,8 +1,8 @@
-"""What happens to speech before it reaches a microphone, on whole rows in the frequency domain; other readers out of
-the readers there are, and gaps, on log-mels; and sounds that are no speech.
+"""Augmentation: what happens to speech before it reaches a microphone, on whole rows in the frequency domain; what
+makes other readers out of the readers there are, and gaps, on log-mels; and sounds that are no speech.
 
-Every shape out depends on shapes in only and nothing is read back from the device, so the augmentation is part of the
-captured step.
+Every shape that comes out depends on shapes that go in, and nothing is read back from the device, so the augmentation
+is part of the captured step. notes/2026-11-hearing-runs.md has the runs that used it.
 """
 
 import numpy as np
@@ -13,22 +13,30 @@ from torch import Tensor
 
 from training.shards import RATE
 
-_REVERB = 6400  # samples of room response, 0.4 s
-_KNOT = 48  # frames between the points at which the rhythm may change
-_WARP = 0.12  # of the vocal tract's length
-_BANDS, _BAND = 2, 26  # frequency masks, bins of one at most
-_GAP, _HIDDEN = 40, 0.12  # frames of a time mask at most, share of a row that they hide
+# Samples of a room's response, 0.4 s; what lasts longer is cut off.
+_REVERB = 6400
+# Frames between the points at which the pace may change, half a second, about two syllables.
+_KNOT = 48
+# By so much a vocal tract is made longer or shorter at most: the usual range of vocal-tract-length normalisation, 0.88
+# to 1.12.
+_WARP = 0.12
+# How many frequency masks there are, and how many bins one of them hides at most (SpecAugment, Park et al. 2019, policy
+# LD: 2 masks of 27 of 80 bands).
+_BANDS, _BAND = 2, 26
+# How many frames a time mask hides at most, 0.4 s, and which share of a row the masks hide together.
+_GAP, _HIDDEN = 40, 0.12
 
 
 def _others(places: Tensor) -> Tensor:
-    """For every row the place of another one, all equally far from `places` [B]."""
+    """Give for every row the place of another one, all equally far from `places` [B]."""
     rows = len(places)
     return (places + torch.randint(1, max(rows, 2), (1,), device=places.device)) % rows
 
 
 def augment(samples: Tensor, length: Tensor, strength: Tensor) -> Tensor:
-    """samples [B, n] with length [B] that count; `strength` [] scales every probability. Babble from other rows,
-    reverberation, equaliser, band limits, coloured noise, gain and clipping -> [B, n] in [-1, 1]."""
+    """Give samples [B, n], of which `length` [B] count, as a microphone might hear them: with babble from other rows,
+    in a room, through an equaliser and band limits, with coloured noise, at another gain, clipped -> [B, n] in [-1, 1].
+    `strength` [] multiplies every probability."""
     rows, n = samples.shape
     device, size = samples.device, n + RATE
 
@@ -76,7 +84,8 @@ def augment(samples: Tensor, length: Tensor, strength: Tensor) -> Tensor:
 
 
 def generated_music(count: int, seconds: float, seed: int) -> list[NDArray[np.int16]]:
-    """Sounds with tones and beats and no words: chords, arpeggios, drums, hums, beeps. int16 at 16 kHz."""
+    """Make sounds with tones and beats and without words: chords, arpeggios, drums, hums, beeps. They are int16 at 16
+    kHz."""
     rng = np.random.default_rng(seed)
     n = int(seconds * RATE)
     out: list[NDArray[np.int16]] = []
@@ -109,9 +118,9 @@ def generated_music(count: int, seconds: float, seed: int) -> list[NDArray[np.in
 
 
 def mix_style(mel: Tensor, frames: Tensor, share: Tensor) -> Tensor:
-    """mel [B, M, T] with frames [B] that count. About `share` [] of the rows take mean and spread of every band in
-    part from another row: how a voice and its microphone colour speech, not what is said (MixStyle, Zhou et al.
-    2021)."""
+    """Give about `share` [] of the rows of mel [B, M, T], of which `frames` [B] count, a part of the mean and spread of
+    another row in every band. That is how a voice and its microphone colour speech, not what is said (MixStyle, Zhou et
+    al. 2021)."""
     rows, _, width = mel.shape
     device = mel.device
     valid = (torch.arange(width, device=device)[None] < frames[:, None]).to(mel.dtype)[:, None]
@@ -121,13 +130,13 @@ def mix_style(mel: Tensor, frames: Tensor, share: Tensor) -> Tensor:
     other = _others(torch.arange(rows, device=device))
     part = torch.rand(rows, 1, 1, device=device) * 0.6
     part = torch.where(torch.rand(rows, 1, 1, device=device) < share, part, 0.0)
-    # The narrow spread of a silent band must not blow up what another row has there.
+    # Else the narrow spread of a silent band would blow up what another row has there.
     ratio = (spread[other] / spread).clamp(0.5, 2.0)
     return (mel - mean) * (1 + part * (ratio - 1)) + mean + part * (mean[other] - mean)
 
 
 def _read_at(mel: Tensor, at: Tensor, axis: int) -> Tensor:
-    """mel [B, M, T] at the places `at` (float) [B, M] of axis 1 or [B, T] of axis 2, by linear interpolation."""
+    """Read mel [B, M, T] at the places `at` (float), [B, M] of axis 1 or [B, T] of axis 2, by linear interpolation."""
     low = at.floor()
     index, part = (x.unsqueeze(3 - axis) for x in (low.long(), at - low))
     index = index.expand_as(mel)
@@ -137,10 +146,12 @@ def _read_at(mel: Tensor, at: Tensor, axis: int) -> Tensor:
 def warp_time(
     mel: Tensor, frames: Tensor, strength: Tensor, *, views: int = 1, most: float = 0.25
 ) -> tuple[Tensor, Tensor]:
-    """Half of the rows are read faster here and slower there, up to `most` of the pace; every row keeps its first and
-    last frame, and frames past `frames` [B] are the last one's. The rows are `views` times the same ones: all views of
-    a row change their pace alike, for they are compared frame by frame. The second tensor tells which frame of `mel`
-    (float, [B, T]) stands at each place."""
+    """Read half of the rows faster here and slower there, by up to `most` of the pace.
+
+    Every row keeps its first and its last frame; the frames past `frames` [B] are the last one's. The rows are `views`
+    times the same ones, and all views of a row change their pace alike, because they are compared frame by frame. The
+    second tensor tells which frame of `mel` (float, [B, T]) stands at each place.
+    """
     rows, _, width = mel.shape
     device = mel.device
     knots = width // _KNOT + 2
@@ -157,8 +168,8 @@ def warp_time(
 
 
 def mask_spectrogram(mel: Tensor, frames: Tensor, strength: Tensor) -> Tensor:
-    """Vocal-tract-length warp, frequency masks, time masks. `strength` [] scales all of it; shapes out depend on shapes
-    in only."""
+    """Warp the length of the vocal tract, hide bands and hide stretches of time. `strength` [] multiplies all of it;
+    the shapes that come out depend on shapes only."""
     rows, bins, width = mel.shape
     device = mel.device
 

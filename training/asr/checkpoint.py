@@ -1,10 +1,11 @@
 """Checkpoints in the official original layout: config.json, model.safetensors and tokenizer.json.
 
 The extra top-level key "hearsay" in config.json says what the runtime must know and the official config does not hold:
-the mel floor, the leading space of transcripts, the blank of the CTC head (`ctc.weight` [V + 1, d], `ctc.bias`
-[V + 1]).
+the mel floor, the leading space of transcripts, the blank of the CTC head (`ctc.weight` [V + 1, d], `ctc.bias` [V +
+1]).
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,17 @@ import torch
 from tokenizers import Tokenizer
 
 from training.asr.config import Shape
-from training.asr.model import RMS_EPSILON, ROPE_THETA
-from training.checkpoint import TOKENIZER, save_folder
+from training.checkpoint import CONFIG, TOKENIZER, WEIGHTS, load_weights, save_folder
 
-MEL_FLOOR = -6.5  # log10 of power; a frame then depends on its own 400 samples only
+# The released decoders have these constants.
+ROPE_THETA, RMS_EPSILON = 1e6, 1e-6
+# The log10 of power below which all is silence. The official floor hangs on a clip's maximum; with a fixed one a frame
+# depends on its own 400 samples only (spectrogram.py).
+MEL_FLOOR = -6.5
 
 
 def official_config(name: str, shape: Shape, tokenizer: Tokenizer) -> dict[str, Any]:
-    """config.json for `shape`, with the constants of the released models."""
+    """Give the config.json of a `shape`, with the constants of the released models."""
     audio = dict(
         model_type="qwen3_asr_audio_encoder",
         num_mel_bins=shape.mel_bins,
@@ -77,9 +81,27 @@ def official_config(name: str, shape: Shape, tokenizer: Tokenizer) -> dict[str, 
     )
 
 
+def shape_of(config: Mapping[str, Any]) -> Shape:
+    """Give the shape that a config.json tells."""
+    audio, text = (config["thinker_config"][f"{side}_config"] for side in ("audio", "text"))
+    return Shape(
+        vocab=text["vocab_size"], mel_bins=audio["num_mel_bins"], conv_channels=audio["downsample_hidden_size"],
+        d_model=audio["d_model"], encoder_layers=audio["encoder_layers"],
+        encoder_heads=audio["encoder_attention_heads"], encoder_ffn=audio["encoder_ffn_dim"],
+        hidden=text["hidden_size"], decoder_layers=text["num_hidden_layers"], heads=text["num_attention_heads"],
+        kv_heads=text["num_key_value_heads"], head_dim=text["head_dim"], decoder_ffn=text["intermediate_size"],
+        chunk_frames=2 * audio["n_window"], window_frames=audio["n_window_infer"],
+    )  # fmt: skip
+
+
+def load_checkpoint(folder: Path) -> tuple[Shape, dict[str, torch.Tensor]]:
+    """Read the shape and the weights (float32) of a checkpoint folder."""
+    return shape_of(json.loads((folder / CONFIG).read_text())), load_weights(folder / WEIGHTS)
+
+
 def save_checkpoint(
     name: str, shape: Shape, weights: Mapping[str, torch.Tensor], tokenizer_folder: Path, folder: Path
 ) -> None:
-    """The whole checkpoint folder."""
+    """Write the whole checkpoint folder."""
     tokenizer = Tokenizer.from_file(str(tokenizer_folder / TOKENIZER))
     save_folder(folder, official_config(name, shape, tokenizer), weights, tokenizer_folder)

@@ -1,4 +1,5 @@
-"""Greedy decoding of labelled clips and word error rates, the model choosing the language itself as in live use."""
+"""Labelled clips are decoded greedily and their word error rates counted. The model chooses the language itself, as in
+live use."""
 
 from collections.abc import Sequence
 
@@ -15,7 +16,8 @@ from training.transcript import plain
 
 
 def error_rate(references: Sequence[str], hypotheses: Sequence[str]) -> float:
-    """Word errors over the words of the references, in percent; without case and punctuation, numbers as they come."""
+    """Give the word errors over the words of the references, in percent, without case and punctuation. Numbers count as
+    they are written."""
     return round(100 * jiwer.wer([plain(text) for text in references], [plain(text) for text in hypotheses]), 2)
 
 
@@ -23,7 +25,7 @@ def error_rate(references: Sequence[str], hypotheses: Sequence[str]) -> float:
 def transcribe(
     model: PocketASR, mel: LogMel, prompt: Prompt, clips: Sequence[Clip], device: torch.device
 ) -> list[tuple[str, str]]:
-    """(decoder text, CTC text) of every clip, in order."""
+    """Give (decoder text, CTC text) of every clip, in order."""
     model.eval()
     out: list[tuple[str, str]] = [("", "")] * len(clips)
     suffix = torch.tensor(prompt.suffix, device=device)
@@ -40,7 +42,7 @@ def transcribe(
 
 
 def collapse(path: Tensor, blank: int) -> list[int]:
-    """CTC's greedy rule: repeats once, blanks away."""
+    """Apply CTC's greedy rule: repeats count once, and blanks are dropped."""
     kept = path.unique_consecutive()
     return kept[kept != blank].tolist()
 
@@ -48,7 +50,7 @@ def collapse(path: Tensor, blank: int) -> list[int]:
 def score(
     model: PocketASR, mel: LogMel, prompt: Prompt, sets: dict[str, list[Clip]], device: torch.device
 ) -> dict[str, dict[str, float]]:
-    """Error rates of every set: of the decoder ("wer") and of CTC alone ("ctc_wer")."""
+    """Give the error rates of every set: of the decoder ("wer") and of CTC alone ("ctc_wer")."""
     scores: dict[str, dict[str, float]] = {"wer": {}, "ctc_wer": {}}
     for name, clips in sets.items():
         texts = transcribe(model, mel, prompt, clips, device)

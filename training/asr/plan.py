@@ -1,8 +1,9 @@
-"""A plan says which pieces of which utterances make one batch; the device then assembles the waveforms from it.
+"""A plan says which pieces of which utterances make one batch. The device then assembles the waveforms from it.
 
-Contract: a planner's plans follow from its utterances and its seed; every row fits its width. An utterance lies in the
-pool as (start, length); its cuts are samples at word boundaries, so that a row can hold a part of it with the matching
-part of its text: truncated as a live stream is, or a span from its middle.
+Contract: a plan follows from the planner's utterances, its seed and the plan's number, and from nothing that was
+planned before; every row fits its width. An utterance lies in the pool as (start, length). Its cuts are samples at word
+boundaries, so that a row can hold a part of it with the matching part of its text: truncated as a live stream is, or a
+span from its middle.
 """
 
 import random
@@ -18,28 +19,39 @@ from training.asr.prompt import Prompt
 from training.shards import RATE
 from training.speech.slots import invented_name
 
-RARE, _UNHEARD = 30, 4  # a word that occurs less often is a keyterm; is one that only the context tells
-VIEWS = 2  # of every row, augmented each in its own way
-SHORT_PREFIX, LONG_PREFIX = 16, 72  # prompt ids without and with a context
-ROW = 1280  # samples of an encoder row
-MUSIC, SYNTHETIC = "music", "synthetic"  # sources that are no corpus
+# A word that occurs less often than the first number serves as a keyterm; one that occurs less often than the second is
+# as good as never heard, so that only the context can tell it.
+RARE, _UNHEARD = 30, 4
+# Samples of a word's beginning that a microphone which opens late may miss, 62 ms.
+_LATE = 1000
+# How many times a batch holds each row, augmented anew in each view.
+VIEWS = 2
+# How many prompt ids a row has room for, without and with a context.
+SHORT_PREFIX, LONG_PREFIX = 16, 72
+# Samples that an encoder row stands for, 80 ms.
+ROW = 1280
+# Names of sources that are no corpus.
+MUSIC, SYNTHETIC = "music", "synthetic"
 
 
 @dataclass(slots=True)
 class Utterance:
-    """start, length in samples of the pool; cuts: (sample, words before it), ascending."""
+    """An utterance in the pool. start, length: in samples of the pool; text: "" where nobody knows it; cuts: (sample,
+    words before it), ascending; row: the first of its rows of a teacher's states (teacher.py)."""
 
     start: int
     length: int
     text: str
     real: bool
     cuts: list[tuple[int, int]]
+    row: int = 0
 
 
 class _Piece(NamedTuple):
-    """What is taken of an utterance. ends: nothing may follow in this row."""
+    """What is taken of an utterance, from its sample `first` on. ends: nothing may follow it in its row."""
 
-    start: int
+    whole: Utterance
+    first: int
     length: int
     words: list[str]
     ends: bool
@@ -47,28 +59,29 @@ class _Piece(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """One batch of U rows. segments [N, 7] float64: row, position, start, length, rate, gain, samples written."""
+    """One batch of U rows. segments: [N, 7] float64: row, position, start, length, rate, gain, samples written."""
 
     seconds: int
     segments: NDArray[np.float64]
-    length: NDArray[np.int64]  # [U] samples of each row that count
+    length: NDArray[np.int64]  # [U]: how many samples of each row count
     prefix: NDArray[np.int64]  # [U, P]
     prefix_count: NDArray[np.int64]  # [U]
     targets: NDArray[np.int64]  # [U, S]
-    mask: NDArray[np.float32]  # [U, S] 1 where the token is to be predicted
-    ctc: NDArray[np.int64]  # transcripts of all rows, concatenated
+    mask: NDArray[np.float32]  # [U, S]: 1 where the token is to be predicted
+    ctc: NDArray[np.int64]  # It holds the transcripts of all rows, one after another.
     ctc_count: NDArray[np.int64]  # [U]
-    taught: NDArray[np.int64]  # [U, T] of every encoder row: the row of the pool that is spoken there; -1: none
+    taught: NDArray[np.float64]  # [U, T]: the teacher's row that is spoken at every encoder row; -1 where there is none
 
 
 @dataclass(slots=True)
 class _Row:
-    """A row that is being filled: at most `limit` samples and `room` transcript tokens. segments, background: as in a
-    plan, without the row; nothing: no language is told; end: samples that count."""
+    """A row that is being filled with at most `limit` samples and `room` transcript tokens. segments, background: as in
+    a plan, without the row; of: the piece of each segment; nothing: no language is told; end: samples that count."""
 
     limit: int
     room: int
     segments: list[tuple[float, ...]] = field(default_factory=list[tuple[float, ...]])
+    of: list[_Piece] = field(default_factory=list[_Piece])
     background: list[tuple[float, ...]] = field(default_factory=list[tuple[float, ...]])
     words: list[str] = field(default_factory=list[str])
     ids: list[int] = field(default_factory=list[int])
@@ -78,12 +91,13 @@ class _Row:
 
 
 def target_width(seconds: int) -> int:
-    """Fixed number of target ids of a row: suffix, language, end and up to 7 transcript tokens a second."""
+    """Give the fixed number of target ids of a row of so many seconds: suffix, language, end, and up to 7 transcript
+    tokens a second. A row takes no utterance whose tokens would be too many."""
     return -(-int(seconds * 7 + 12) // 16) * 16
 
 
 class Planner:
-    """Draws plans."""
+    """A planner draws plans."""
 
     def __init__(
         self,
@@ -93,41 +107,46 @@ class Planner:
         utterances: Mapping[str, Sequence[Utterance]],
         seed: int,
     ) -> None:
-        """rare: words of keyterms, and how often each occurs; utterances: of every source."""
-        self._b, self._prompt, self._rng = config.batches, prompt, random.Random(seed)
-        self._utterances = {source: found for source, found in utterances.items() if found}
+        """rare: words that serve as keyterms, and how often each occurs; utterances: those of every source."""
+        self._b, self._prompt, self._seed, self._rng = config.batches, prompt, seed, random.Random(seed)
+        worded = {source: [u for u in found if u.text] for source, found in utterances.items() if source != MUSIC}
+        self._worded = {source: found for source, found in worded.items() if found}
+        self._music = utterances.get(MUSIC, [])
         self._sources = config.sources
         self._rare_list, self._rare = list(rare), rare
         self._prefix = prompt.prefix()
 
-    def _piece(self, source: str) -> _Piece:
-        """An utterance of `source`: whole, truncated, or a span of it."""
+    def _piece(self, utterances: Sequence[Utterance]) -> _Piece:
+        """Take one of them: whole, truncated, a span of it, or begun a little late."""
         rng = self._rng
-        u = rng.choice(self._utterances[source])
+        u = rng.choice(utterances)
         words = u.text.split()
         if u.cuts and u.real:
             draw = rng.random()
             if draw < 0.1 and len(words) > 2:
                 at, count = rng.choice(u.cuts)
-                return _Piece(u.start, min(at + rng.randint(0, 800), u.length), words[:count], True)
+                return _Piece(u, 0, min(at + rng.randint(0, 800), u.length), words[:count], True)
             if draw < 0.1 + self._b.span_share and len(words) > 4:
                 edges = [(0, 0), *u.cuts, (u.length, len(words))]
                 i = rng.randrange(len(edges) - 1)
                 (low, before), (high, count) = edges[i], edges[rng.randrange(i + 1, len(edges))]
                 if count - before >= 2:
-                    return _Piece(u.start + low, high - low, words[before:count], False)
+                    return _Piece(u, low, high - low, words[before:count], False)
         elif u.cuts and rng.random() < 0.2:
             at, count = rng.choice(u.cuts)
-            return _Piece(u.start, min(max(at + rng.randint(-600, 900), 3000), u.length), words[:count], True)
-        return _Piece(u.start, u.length, words, False)
+            return _Piece(u, 0, min(max(at + rng.randint(-600, 900), 3000), u.length), words[:count], True)
+        late = rng.randint(0, _LATE) if u.length > RATE and rng.random() < 0.3 else 0
+        return _Piece(u, late, u.length - late, words, False)
 
     def _context(self, words: Sequence[str]) -> list[int]:
-        """Prompt with 1..n words in the system turn; in half of the rows some of them are spoken, rare ones first,
-        and in all where a spoken word is as good as never heard: it can only be copied."""
+        """Give a prompt with up to n words in the system turn. In 0.6 of the rows some of them are spoken, the rarest
+        first, and in every row where a spoken word is as good as never heard, because such a word can only be
+        copied."""
         rng = self._rng
         count = rng.randint(1, self._b.context_words)
         chosen: list[str] = []
-        bare = dict.fromkeys(w.strip(".,?!:") for w in words)  # not a set: its order is another in every process
+        # A dictionary is used and not a set, whose order is another one in every process.
+        bare = dict.fromkeys(w.strip(".,?!:") for w in words)
         unheard = any(self._rare.get(w.lower(), RARE) < _UNHEARD for w in bare)
         if words and (unheard or rng.random() < 0.6):
             spoken = sorted(bare, key=lambda w: (self._rare.get(w.lower(), RARE), -len(w), rng.random()))
@@ -144,52 +163,55 @@ class Planner:
                 return ids
             chosen.pop()
 
-    def plan(self, progress: float) -> Plan:
-        """One batch; `progress` 0..1 of the run moves the share of real speech."""
-        b, p, rng = self._b, self._prompt, self._rng
+    def plan(self, number: int) -> Plan:
+        """Draw the batch of that number."""
+        b, p = self._b, self._prompt
+        self._rng = rng = random.Random(self._seed * 1_000_003 + number)
         seconds = rng.choices(b.row_seconds, b.row_share)[0]
         limit, count = seconds * RATE, max(b.seconds_per_step // VIEWS // seconds, 1)
         with_context = rng.random() < min(b.context_share / 0.6, 1.0)
         width = target_width(seconds)
         room = width - len(p.suffix) - max(len(p.english), len(p.none)) - 1
-        weights = self.weights(progress)
         rows = [_Row(limit, room) for _ in range(count)]
         for row in rows:
             if rng.random() < b.empty_share:
                 row.end = rng.randint(RATE // 2, limit)
-                if MUSIC in self._utterances and rng.random() < 0.6:
+                if self._music and rng.random() < 0.6:
                     self._background(row, 10 ** rng.uniform(-1.5, 0))
                 row.nothing = rng.random() < 0.7
             else:
-                self._speech(row, list(weights), list(weights.values()))
+                self._speech(row)
                 row.nothing = not row.words
-                if MUSIC in self._utterances and rng.random() < 0.06:
-                    self._background(row, 10 ** rng.uniform(-1.6, -0.6))
+                if self._music and rng.random() < 0.08:
+                    self._background(row, 10 ** rng.uniform(-1.6, -0.5))
             row.prefix = self._context(row.words) if with_context and rng.random() < 0.6 else self._prefix
         return self._pack(seconds, width, rows, LONG_PREFIX if with_context else SHORT_PREFIX)
 
-    def _speech(self, row: _Row, sources: list[str], shares: list[float]) -> None:
+    def _speech(self, row: _Row) -> None:
         """Fill a row with utterances and pauses."""
         rng, limit = self._rng, row.limit
+        weights = self.weights()
+        sources, shares = list(weights), list(weights.values())
         position = int(RATE * (rng.uniform(0, 0.5) if rng.random() < 0.75 else rng.uniform(0, 1.5)))
         first = rng.choices(sources, shares)[0]
-        mixed = rng.random() < 0.4  # most rows stay within one kind of source
+        mixed = rng.random() < 0.4  # Most rows stay within one kind of source.
         enough = limit * (1.0 if rng.random() < 0.7 else rng.uniform(0.2, 1.0))
         cut, misses = False, 0
         while misses < 6:
             source = rng.choices(sources, shares)[0] if mixed else first
-            piece = self._piece(source)
+            piece = self._piece(self._worded[source])
             rate = rng.uniform(0.87, 1.15) if source in self._sources else rng.uniform(0.82, 1.22)
             written = int(piece.length / rate) - 2
             spoken = self._prompt.words(piece.words)
             if written < 800 or position + written > limit or len(row.ids) + len(spoken) > row.room:
                 misses, cut = misses + 1, False
-                if row.words and misses > 3:
+                if row.segments and misses > 3:
                     break
                 continue
             cut = piece.ends
             gain = 10 ** rng.uniform(-0.35, 0.35)
-            row.segments.append((position, piece.start, piece.length, rate, gain, written))
+            row.segments.append((position, piece.whole.start + piece.first, piece.length, rate, gain, written))
+            row.of.append(piece)
             position += written
             row.words += piece.words
             row.ids += spoken
@@ -199,19 +221,18 @@ class Planner:
         row.end = position if cut else min(position + int(RATE * rng.uniform(0, 0.8)), limit)
 
     def _background(self, row: _Row, gain: float) -> None:
-        u = self._rng.choice(self._utterances[MUSIC])
+        u = self._rng.choice(self._music)
         rate = self._rng.uniform(0.7, 1.3)
         written = min(int(u.length / rate) - 2, row.end)
         offset = self._rng.randrange(max(int(u.length - written * rate) - 4, 0) + 1)
         row.background.append((0, u.start + offset, u.length - offset, rate, gain, written))
 
-    def weights(self, progress: float) -> dict[str, float]:
-        """Share of every source that has utterances."""
-        low, high = self._b.real_share
-        real_share = low + (high - low) * progress
-        made = {SYNTHETIC: 1 - real_share} if SYNTHETIC in self._utterances else {}
-        real = {s: w for s, w in self._sources.items() if s in self._utterances}
-        scale = (real_share if made else 1.0) / sum(real.values())
+    def weights(self) -> dict[str, float]:
+        """Give the share of every source that has utterances with a text."""
+        known = self._worded
+        made = {SYNTHETIC: 1 - self._b.real_share} if SYNTHETIC in known else {}
+        real = {s: w for s, w in self._sources.items() if s in known}
+        scale = (self._b.real_share if made else 1.0) / sum(real.values())
         return {s: w * scale for s, w in real.items()} | made
 
     def _pack(self, seconds: int, width: int, rows: list[_Row], prefix_width: int) -> Plan:
@@ -239,11 +260,15 @@ class Planner:
         )
 
 
-def _taught(row: _Row) -> NDArray[np.int64]:
-    """Which row of the pool is spoken at each encoder row's middle."""
+def _taught(row: _Row) -> NDArray[np.float64]:
+    """Tell which of the teacher's rows is spoken at the middle of each encoder row. A fraction tells how far the place
+    is from one of the teacher's rows to the next."""
     middle = np.arange(row.limit // ROW) * ROW + ROW // 2
-    out = np.full(len(middle), -1, np.int64)
-    for position, start, _, rate, _, written in row.segments:
+    out = np.full(len(middle), -1.0)
+    for (position, _, _, rate, _, written), piece in zip(row.segments, row.of, strict=True):
         inside = (middle >= position) & (middle < position + written)
-        out[inside] = (start + (middle[inside] - position) * rate) // ROW
+        at = (piece.first + (middle[inside] - position) * rate) / ROW - 0.5
+        # The teacher hears frames of 30 s.
+        last = min(piece.whole.length - 1, 30 * RATE - 1) // ROW
+        out[inside] = np.where(at < last + 1, piece.whole.row + np.clip(at, 0, last), -1.0)
     return out

@@ -1,9 +1,8 @@
-"""All audio of a run in one int16 tensor on the device, the planner processes that know where every utterance lies in
-it, and the assembly of waveforms from a plan.
-"""
+"""All audio of a run lies in one int16 tensor on the device. Planner processes know where every utterance lies in it,
+and waveforms are assembled from their plans."""
 
+import itertools
 import json
-import multiprocessing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -15,59 +14,64 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from training.asr.config import Config
-from training.asr.plan import SYNTHETIC, Plan, Planner, Utterance
+from training.asr.plan import MUSIC, ROW, SYNTHETIC, Plan, Planner, Utterance
 from training.asr.prompt import Prompt
 from training.shards import RATE, Clip
 from training.stages import Share
 from training.transcript import written
 
 Item = tuple[int, int, str, str, list[tuple[int, int]]]
-"""An utterance of a synthetic shard (training/speech/write.py): start, length, text, voice, [(sample, words before
-it), ...]."""
+"""An utterance of a synthetic shard (training/speech/write.py): start, length, text, voice, [(sample, words before it),
+...]."""
 
 
 class Pool(IterableDataset[Plan]):
-    """`batches.pool_hours` of audio on `device`. Iterated in a planner's process, it gives that planner's plans."""
+    """`batches.pool_hours` of audio on `device`. Iterated in a planner's process, the pool gives that planner's
+    plans."""
 
     def __init__(
         self, config: Config, tokenizer: Path, rare: Mapping[str, int], device: torch.device, share: Share = (0, 1)
     ) -> None:
-        """share: (K, N), one of N pools that hold different generated speech and give different plans."""
+        """share: (K, N): one of N pools that hold different generated speech and give different plans."""
         self._config, self._tokenizer, self._rare, self._share = config, tokenizer, rare, share
         self._size = int(config.batches.pool_hours * 3600 * RATE)
         self.audio = torch.zeros(self._size, dtype=torch.int16, device=device)
-        self.used, self._begun = 0, 0  # used: samples of `audio` that hold something
+        # Samples of `audio` that hold something, and how many rows of a teacher's states belong to them.
+        self.used, self.rows = 0, 0
         self._utterances: dict[str, list[Utterance]] = {}
-        self.progress = multiprocessing.get_context("fork").Value("d", 0.0)
+        self._first = 0
 
     def __iter__(self) -> Iterator[Plan]:
         worker = get_worker_info()
-        seed = (self._config.optimisation.seed * 100 + self._begun) * 100 + self._share[0]
-        seed = seed * 100 + (worker.id if worker else 0)
-        prompt = Prompt(Tokenizer.from_file(str(self._tokenizer)))
-        planner = Planner(self._config, prompt, self._rare, self._utterances, seed)
-        while True:
-            yield planner.plan(self.progress.value)
+        number, count = (worker.id, worker.num_workers) if worker else (0, 1)
+        seed = self._config.optimisation.seed * 100 + self._share[0]
+        planner = Planner(self._config, Prompt(Tokenizer.from_file(str(self._tokenizer))), self._rare,
+                          self._utterances, seed)  # fmt: skip
+        for at in itertools.count(self._first + number, count):
+            yield planner.plan(at)
 
-    def begin(self) -> Iterator[Plan]:
-        """Plans of what is known of the utterances now, by processes that end with the iterator. They never touch the
-        device: a fork cannot."""
-        self._begun += 1
+    def begin(self, first: int) -> Iterator[Plan]:
+        """Give the plans from number `first` on. They are made by processes that end with the iterator and never touch
+        the device, which a forked process cannot."""
+        self._first = first
         workers = self._config.batches.planners
-        return iter(DataLoader(self, None, num_workers=workers, multiprocessing_context="fork"))
+        # A loader draws a seed for its processes. It is drawn here and not from the run's own numbers, which would
+        # change.
+        own = torch.Generator()
+        return iter(DataLoader(self, None, num_workers=workers, multiprocessing_context="fork", generator=own))
 
     @property
     def hours(self) -> dict[str, float]:
-        """Of every source."""
+        """The hours of every source."""
         return {k: sum(u.length for u in found) / RATE / 3600 for k, found in self._utterances.items() if found}
 
     @property
-    def real(self) -> list[Utterance]:
-        """Of all sources that are recordings."""
-        return [u for found in self._utterances.values() for u in found if u.real]
+    def speech(self) -> list[Utterance]:
+        """All utterances but the music: what a teacher hears."""
+        return [u for source, found in self._utterances.items() if source != MUSIC for u in found]
 
     def _place(self, samples: NDArray[np.int16]) -> int | None:
-        """Copy samples to the end of the pool; None where they do not fit any more."""
+        """Copy samples to the end of the pool and give their place; None where they do not fit any more."""
         if self.used + len(samples) > self._size:
             return None
         start = self.used
@@ -75,26 +79,35 @@ class Pool(IterableDataset[Plan]):
         self.used += len(samples)
         return start
 
-    def add_clips(self, clips: list[Clip]) -> None:
-        """Real speech; a clip without a usable transcript, or longer than the longest row allows, is left out."""
+    def _add(self, source: str, u: Utterance) -> None:
+        u.row = self.rows
+        self.rows += -(-u.length // ROW)
+        self._utterances.setdefault(source, []).append(u)
+
+    def add_clips(self, clips: list[Clip], cuts: Mapping[str, list[tuple[int, int]]] | None = None) -> None:
+        """Add real speech. A clip that is longer than the longest row allows is left out. cuts: word boundaries of
+        clips, by file, as of an utterance.
+
+        Raises:
+            ValueError: the pool does not hold all of it.
+        """
         for clip in clips:
             text = written(clip.text)
-            if not text or len(clip.samples) > 28 * RATE:
+            if len(clip.samples) > 28 * RATE:
                 continue
             start = self._place(clip.samples)
             if start is None:
                 raise ValueError(f"batches.pool_hours: {self._size / 3600 / RATE:.0f} h do not hold the real speech")
-            known = self._utterances.setdefault(clip.source, [])
-            known.append(Utterance(start, len(clip.samples), text, True, []))
+            found = (cuts or {}).get(clip.file, []) if text else []
+            self._add(clip.source, Utterance(start, len(clip.samples), text, True, [(at, n) for at, n in found]))
 
     def add_sounds(self, source: str, sounds: list[NDArray[np.int16]]) -> None:
-        """Sounds without words."""
+        """Add sounds without words."""
         starts = [(self._place(s), len(s)) for s in sounds]
         self._utterances[source] = [Utterance(at, n, "", False, []) for at, n in starts if at is not None]
 
     def add_synthetic(self, folder: Path) -> None:
-        """Generated speech: this pool's of the shards in `folder`, by name, as long as they fit."""
-        made = self._utterances.setdefault(SYNTHETIC, [])
+        """Add generated speech: this pool's share of the shards in `folder`, by name, as long as they fit."""
         number, count = self._share
         for file in sorted(folder.glob("w*.json"))[number::count]:
             base = self._place(np.fromfile(file.with_suffix(".pcm"), np.int16))
@@ -106,12 +119,12 @@ class Pool(IterableDataset[Plan]):
                 if len(text.split()) != len(said.split()):
                     words = []
                 cuts = [(s, n) for s, n in words if 3200 < s < length and 0 < n < len(text.split())]
-                made.append(Utterance(base + at, length, text, False, cuts))
+                self._add(SYNTHETIC, Utterance(base + at, length, text, False, cuts))
 
 
 def assemble(audio: Tensor, plan: Plan) -> Tensor:
-    """Waveforms [U, seconds * 16000], float32 in about [-1, 1]: every segment read at its own rate by cubic
-    interpolation, and added."""
+    """Give the waveforms [U, seconds * 16000] of a plan, float32 in about [-1, 1]. Every segment is read at its own
+    rate by cubic interpolation, and added to its row."""
     device, rows, length = audio.device, len(plan.length), plan.seconds * RATE
     out = torch.zeros(rows * length, device=device)
     if not len(plan.segments):

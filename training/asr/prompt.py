@@ -1,6 +1,6 @@
 """Token ids of the official chat template around the audio.
 
-Source: Qwen3-ASR inference/qwen3_asr.py:
+The template's source is Qwen3-ASR's inference/qwen3_asr.py:
 `<|im_start|>system\\n{context}<|im_end|>\\n<|im_start|>user\\n<|audio_start|>` audio
 `<|audio_end|><|im_end|>\\n<|im_start|>assistant\\n` then `language English<asr_text>` text `<|im_end|>`.
 """
@@ -12,10 +12,11 @@ from tokenizers import Tokenizer
 
 
 class Prompt:
-    """Pieces of one conversation as lists of ids, and a cache of word encodings."""
+    """The pieces of one conversation as lists of ids. Encoded words are remembered."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        """ValueError where the tokenizer lacks a token of the template."""
+        """Raises:
+        ValueError: the tokenizer lacks a token of the template."""
         self._tokenizer, self._cached = tokenizer, cache(self._encode)
         for token in ("<|im_start|>", "<|im_end|>", "<|audio_start|>", "<|audio_end|>", "<asr_text>", "<|endoftext|>"):
             if tokenizer.token_to_id(token) is None:
@@ -30,12 +31,12 @@ class Prompt:
         return list(self._tokenizer.encode(text).ids)
 
     def words(self, words: Iterable[str]) -> list[int]:
-        """Ids of " w1 w2 ...": exact, because the pre-tokenizer splits before every space."""
+        """Give the ids of " w1 w2 ...". They are exact, because the pre-tokenizer splits before every space."""
         return [i for word in words for i in self._cached(" " + word)]
 
     def prefix(self, context: Iterable[str] = (), *, leading_space: bool = True) -> list[int]:
-        """Everything before the audio. `context` words stand in the system turn; with a space before the first one each
-        word has the very tokens that it has in a transcript."""
+        """Give everything before the audio. `context` words stand in the system turn; with a space before the first one
+        each word has the very tokens that it has in a transcript."""
         words = list(context)
         if not words:
             return [*self._system, *self._user]
@@ -43,7 +44,7 @@ class Prompt:
         return [*self._system, *first, *self.words(words[not leading_space :]), *self._user]
 
     def text(self, ids: list[int]) -> str:
-        """Transcript of generated ids: what stands between <asr_text> (if any) and <|im_end|>."""
+        """Give the transcript of generated ids: what stands between <asr_text> (if it is there) and <|im_end|>."""
         if self.end in ids:
             ids = ids[: ids.index(self.end)]
         if self.text_start in ids:

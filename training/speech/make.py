@@ -1,50 +1,64 @@
-"""Speech by the hour: orders drawn from a script and the voices, said in batches, checked and written.
+"""Speech by the hour: orders are drawn from a script and the voices, said in batches, checked and written.
 
-One process drives one GPU; `share` K of N processes draws other orders than the rest and makes an Nth of the hours.
+One process drives one GPU. With a `share` of (K, N) it draws other orders than the rest and makes an Nth of the hours.
 """
 
+import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from training.speech.batches import Batches, Order, Said
-from training.speech.script import Script, load_script
+from training.speech.contour import bends
+from training.speech.script import Script, load_scripts
 from training.speech.takes import Checked
 from training.speech.voices import OWN, OWN_SPEEDS, SPEAKERS, SPEEDS, Voice, Voices
 from training.speech.weights import load
 from training.speech.write import HearingWriter, SpeakingWriter, Writer
 from training.stages import Share
 
-_AHEAD = 6  # batches that may wait for a writer
-_ROWS = 64  # utterances whose durations are planned at once
-_BATCH_SECONDS = 320.0  # of sound, said at once
-_SENTENCES = 6  # of a speaker at a time
+# Batches that may wait for a writer: more would fill memory where the disk is slow.
+_AHEAD = 6
+# Utterances whose durations are planned at once.
+_ROWS = 64
+# Seconds of sound that are said at once: smaller batches leave the GPU waiting.
+_BATCH_SECONDS = 320.0
+# Seconds to say what waits, where a run's seconds are given.
+_FINISH = 10.0
+# Sentences of a speaker in a row, so that a speaker is heard in others of his own.
+_SENTENCES = 6
 Spoken = Iterator[tuple[Voice, float]]
 
 
-def orders(script: Script, rng: np.random.Generator, spoken_by: Spoken) -> Iterator[Order]:
-    """Every sentence once in random order, again and again, each time by the next voice, at its speed."""
+def orders(script: Script, rng: np.random.Generator, spoken_by: Spoken, *, bend: bool) -> Iterator[Order]:
+    """Give every sentence once in random order, again and again, each time by the next voice, at its speed. bend:
+    whether pitch is bent, as it is for a model that speaks."""
     while True:
         for sentence in rng.permutation(len(script.texts)).tolist():
             voice, speed = next(spoken_by)
             accent = int(voice.british)
             aligned = bool(script.aligned[accent][sentence])
-            text, spoken = script.texts[sentence], script.spoken[sentence]
-            yield Order(text, spoken, script.line(sentence, accent), voice, speed, aligned)
+            order = Order(script.texts[sentence], script.line(sentence, accent), voice, speed, aligned)
+            if bend:
+                sounds = script.sounds(sentence)
+                order = replace(order, sounds=sounds, bends=tuple(bends(sounds, order.tokens.tolist())))
+            yield order
 
 
 def any_voice(voices: Voices, rng: np.random.Generator) -> Spoken:
-    """For a model that hears."""
+    """Draw any voice, for a model that hears."""
     while True:
         yield voices.draw(rng), float(np.exp(rng.uniform(*np.log(SPEEDS))))
 
 
 def few_and_many(voices: Voices, rng: np.random.Generator, share: float) -> Spoken:
-    """For a model that speaks: our own voices, and in a share of the sentences others, each saying several."""
+    """Draw voices for a model that speaks: our own, and in a share of the sentences other speakers, each of whom says
+    several."""
     while True:
         other = voices.speaker(int(rng.integers(SPEAKERS)))
         for _ in range(_SENTENCES):
@@ -88,33 +102,36 @@ class Writing:
 def make(
     *,
     weights: Path,
-    script: Path,
+    script: tuple[Path, ...],
     hours: float,
     hearing: Path | None = None,
     speaking: Path | None = None,
     others: float = 0.0,
-    device: str = "cuda:0",
+    device: str = "cuda",
     share: Share = (0, 1),
     seed: int = 1,
+    seconds: float = math.inf,
 ) -> None:
-    """Speech: so many hours (all shares together) of shards in a folder, for hearing or for speaking. others: share of
-    speaking that thousands of speakers say beside our own voices; weights: folder that `convert` wrote. Prints what
-    was made about twice a minute."""
+    """Make speech: shards in a folder, for hearing or for speaking, of so many hours (all shares together) or of so
+    many seconds' work. others: the share of speaking that thousands of speakers say beside our own voices; weights:
+    folder that `convert` wrote. What was made is printed about twice a minute."""
     if (hearing is None) == (speaking is None):
         raise ValueError("make: give --hearing or --speaking")
     start = told = time.monotonic()
     number, count = share
     where = torch.device(device)
     if where.type == "cuda":
-        torch.cuda.set_device(where)
-        torch.backends.cudnn.allow_tf32 = False  # durations as on a processor; the network's large part is float16
+        if where.index is not None:
+            torch.cuda.set_device(where)
+        # Durations are then those of a processor. The network's large part is float16 in any case.
+        torch.backends.cudnn.allow_tf32 = False
     torch.manual_seed(seed * 1000 + number)
     model = load(weights).to(where)
     if where.type == "cuda":
         model.decoder.half()
     voices, rng = Voices(weights / "voices.safetensors", where), np.random.default_rng([seed, number, 0])
     wanted = hours / count
-    # Of few hours, batches are smaller: what waits in them until the end is less.
+    # Of few hours the batches are smaller, so that less waits in them until the end.
     batches = Batches(model, voices, where, _ROWS, min(_BATCH_SECONDS, max(wanted * 3600 / 200, 8.0)))
     spoken_by = any_voice(voices, rng) if hearing else few_and_many(voices, rng, others)
     writer: Writer = HearingWriter(hearing, number) if hearing else SpeakingWriter(speaking or Path(), number)
@@ -125,15 +142,17 @@ def make(
         made = f"{writer.seconds / 3600:.2f} h {dict(writer.counts)}, {batches.too_long} too long"
         print(f"share {number}: {spent:.0f} s, {writer.seconds / spent:.0f} × real time; {made}", flush=True)
 
-    for order in orders(load_script(script), rng, spoken_by):
+    for order in orders(load_scripts(script), rng, spoken_by, bend=speaking is not None):
         for said in batches.add(order):
             writing.send(said)
-        if writer.seconds >= wanted * 3600:
+        if writer.seconds >= wanted * 3600 or time.monotonic() - start > seconds:
             break
         if time.monotonic() - told > 30:
             told = time.monotonic()
             tell()
     for said in batches.finish():
         writing.send(said)
+        if time.monotonic() - start > seconds + _FINISH:
+            break
     writing.finish()
     tell()

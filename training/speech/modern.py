@@ -1,6 +1,7 @@
 """Sentences of today for `text --modern`, out of clones of public repositories that lie in one folder.
 
-Contract: a line a sentence, each once, in the order of the sources; what a repository lacks is left out.
+Contract: each sentence is a line and occurs once, in the order of the sources. A repository that is missing is left
+out.
 """
 
 import json
@@ -12,18 +13,19 @@ from typing import Any, Final
 
 _STRANGE: Final = re.compile(r"[\[\]{}<>_*]|http")
 _APART: Final = re.compile(r"^'+ | ?''|`` ?| (?=[.,?!;:)'])|(?<=\() | (?=n't)")
-_KEPT: Final = 0.28  # of Schema-Guided Dialogue: its patterns repeat
+# The share of Schema-Guided Dialogue that is taken, because its patterns repeat.
+_KEPT: Final = 0.28
 
 
 def _wiki_split(clone: Path) -> Iterator[str]:
-    """WikiSplit (CC BY-SA 4.0): the short sentences that a long one of Wikipedia became."""
+    """WikiSplit (CC BY-SA 4.0) has the short sentences that a long one of Wikipedia became."""
     for name in ("tune", "test", "validation"):
         for line in (clone / f"{name}.tsv").read_text(encoding="utf-8").splitlines():
             yield from (_APART.sub("", " ".join(part.split())) for part in line.split("\t")[1].split("<::::>"))
 
 
 def _schema_guided(clone: Path) -> Iterator[str]:
-    """Schema-Guided Dialogue (CC BY-SA 4.0): what people and assistants say."""
+    """Schema-Guided Dialogue (CC BY-SA 4.0) has what people and assistants say."""
     chance = random.Random(3)
     for file in sorted((clone / "train").glob("dialogues_*.json")):
         turns = [turn["utterance"] for dialogue in json.loads(file.read_bytes()) for turn in dialogue["turns"]]
@@ -31,7 +33,7 @@ def _schema_guided(clone: Path) -> Iterator[str]:
 
 
 def _taskmaster(clone: Path) -> Iterator[str]:
-    """Taskmaster (CC BY 4.0): the same, for errands."""
+    """Taskmaster (CC BY 4.0) has the same for errands."""
     for file in sorted(clone.glob("TM-*/data/*.json")):
         objects: list[dict[str, Any]] = []
         json.loads(file.read_bytes(), object_hook=objects.append)
@@ -39,7 +41,7 @@ def _taskmaster(clone: Path) -> Iterator[str]:
 
 
 def _trivia(clone: Path) -> Iterator[str]:
-    """OpenTriviaQA (CC BY-SA 4.0): questions."""
+    """OpenTriviaQA (CC BY-SA 4.0) has questions."""
     for file in sorted((clone / "categories").iterdir()):
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
         yield from (line.removeprefix("#Q ") for line in lines if line.startswith("#Q "))
@@ -51,11 +53,12 @@ SOURCES: Final[Mapping[str, Callable[[Path], Iterator[str]]]] = {
     "Taskmaster": _taskmaster,
     "OpenTriviaQA": _trivia,
 }
-"""Folder of a clone → its sentences."""
+"""The folder of a clone, and what reads its sentences."""
 
 
 def modern(clones: Path, /, *, out: Path) -> None:
-    """Sentences of today out of public repositories. clones: folder with clones of those in SOURCES, any of them."""
+    """Write sentences of today out of public repositories. clones: folder with clones of those in SOURCES, any of
+    them."""
     lines: dict[str, None] = {}
     for name, read in SOURCES.items():
         if (clones / name).is_dir():

@@ -1,8 +1,8 @@
-"""Numbers in running text, brought into one style: words up to one hundred, digits beyond and where people use them.
+"""Numbers in running text are brought into one style: words up to one hundred, digits beyond and where people use them.
 
-`numerals(text)` takes words and digits as found. Ordinals are words up to twentieth; clock times, days of months,
-years, money, percentages, technical units and labelled numbers are digits. Several numbers in a row of words are left
-to the refusal of "#": whether they are a time, a year or a code cannot be told.
+`numerals(text)` takes words and digits as they are found. Ordinals are words up to twentieth; clock times, days of
+months, years, money, percentages, technical units and labelled numbers are digits. Several numbers in a row of words
+become "#", by which the line is refused, because nobody can tell whether they are a time, a year or a code.
 """
 
 import re
@@ -11,18 +11,26 @@ from typing import Any, Final
 
 import num2words as _num2words
 
-from codec.text import vocabulary
-from training.speech.said import LABELS, ROADS
+from codec.text import units, vocabulary
 
-_library: Any = _num2words  # ships no types
+_library: Any = _num2words  # The library has no types.
+LABELS: Final = (
+    "Room|Gate|Flight|Highway|Route|Platform|Channel|Terminal|Apartment|Suite|Interstate|Unit|Page|Chapter|Version|Level|"
+    "page|chapter|version|channel|platform|extension"
+)
+"""Words after which a number is a name, which is written in digits."""
+ROADS: Final = "Street|Avenue|Road|Lane|Drive|Boulevard|Court|Place|Way|Terrace|Square|Parkway"
+"""Words that end an address, whose number is written in digits too."""
 MONTHS: Final = "|".join(month.capitalize() for month in vocabulary.MONTHS)
 UNITS: Final = {
-    short: vocabulary.UNITS[short.lower()] for short in "km kg cm mm mg ml GB MB TB GHz MHz mph kWh".split()
+    short: name
+    for short in "km kg cm mm mg ml GB MB TB GHz MHz mph kWh".split()
+    if (name := units.unit_name(short)) is not None
 }
 
 
 def in_words(number: int, to: str = "cardinal") -> str:
-    """A number in words: twenty-one; to: "ordinal", "ordinal_num" too."""
+    """Give a number in words: twenty-one. to: "ordinal" and "ordinal_num" are possible too."""
     text: str = _library.num2words(number, to=to)
     return text.replace(",", "")
 
@@ -46,23 +54,24 @@ _ON_A_ROAD = re.compile(rf" (?:\w+ )?[A-Z]\w+ (?:{ROADS})\b")
 
 
 def short_ordinal(number: int) -> str:
-    """1st, 12th, 23rd."""
+    """Give 1st, 12th, 23rd."""
     return in_words(number, "ordinal_num")
 
 
 def ordinal(number: int) -> str:
-    """twelfth, twentieth, 21st."""
+    """Give twelfth, twentieth, 21st."""
     return _ORDINALS[number - 1] if number <= 20 else short_ordinal(number)
 
 
 def integer(number: int) -> str:
-    """Words up to one hundred, then digits with commas: 1,204."""
+    """Give words up to one hundred, then digits with commas: 1,204."""
     return in_words(number) if number <= 100 else f"{number:,}"
 
 
 def _groups(words: list[str]) -> Iterator[int]:
-    """Numbers as a person says them; "nineteen forty five" gives 19 and 45."""
-    total, current, room, begun = 0, 0, 100, False  # a number below `room` may still be added
+    """Give the numbers of a row of words as a person says them; "nineteen forty five" gives 19 and 45."""
+    # A number below `room` may still be added.
+    total, current, room, begun = 0, 0, 100, False
     for word in words:
         if word in _VALUES:
             value = _VALUES[word]
@@ -81,11 +90,11 @@ def _groups(words: list[str]) -> Iterator[int]:
 
 
 def _spoken(m: re.Match[str]) -> str:
-    """One expression of number words in the style; "#" where it cannot be told what it is."""
+    """Write one expression of number words in the style; "#" where nobody can tell what it is."""
     text = m[0]
     words = [word for word in re.split(r"[ -]", text.lower()) if word != "and"]
     if words[0] in ("hundred", "thousand"):
-        return text  # "a hundred", "several thousand"
+        return text  # It is "a hundred" or "several thousand".
     values = list(_groups(words))
     if len(values) == 1:
         shown = integer(values[0])
@@ -95,7 +104,7 @@ def _spoken(m: re.Match[str]) -> str:
 
 def _figures(m: re.Match[str]) -> str:
     number = int(m[0].replace(",", ""))
-    kept = number > 100 and "," not in m[0]  # a year, a code
+    kept = number > 100 and "," not in m[0]  # The number is a year or a code.
     if kept or _LABELLED.search(m.string, 0, m.start()) or _ON_A_ROAD.match(m.string, m.end()):
         return m[0]
     return integer(number)
@@ -106,12 +115,12 @@ def _ordinal(m: re.Match[str]) -> str:
 
 
 def _digits(text: str) -> str:
-    """Digits, or one number in words, as digits."""
+    """Give digits, or one number in words, as digits."""
     return text if text[0].isdigit() else f"{sum(_groups(re.split('(?: and)?[ -]', text.lower()))):,}"
 
 
 def _counted(m: re.Match[str], after: str, before: str = "") -> str:
-    """What is counted with its sign; "a hundred percent" stays as it is."""
+    """Write what is counted with its sign; "a hundred percent" stays as it is."""
     return m[0] if m[1].lower().startswith(("hundred", "thousand")) else f"{before}{_digits(m[1])}{after}"
 
 
@@ -122,10 +131,7 @@ _DATES_AND_TIMES: Final[tuple[Rule, ...]] = (
     (rf"(?i)\b({'|'.join(_HOURS)})(?= [ap]\.m\.)", lambda m: f"{_VALUES[m[1].lower()]}:00"),
     (r"\b(Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.? (?=\d)", lambda m: f"{_SHORT_MONTHS[m[1]]} "),
     (rf"\b(?:[Tt]he )?(\d{{1,2}})(?:st|nd|rd|th)? (?:of )?({MONTHS})\b,?", lambda m: f"{m[2]} {m[1]}"),
-    (
-        rf"\b({MONTHS}) (?:the )?(\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)",
-        lambda m: f"{m[1]} {short_ordinal(int(m[2]))}",
-    ),
+    (rf"\b({MONTHS}) (?:the )?(\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)", lambda m: f"{m[1]} {short_ordinal(int(m[2]))}"),
     (
         rf"\b({MONTHS}) (?:the )?({'|'.join(_ORDINALS)})\b",
         lambda m: f"{m[1]} {short_ordinal(_ORDINALS.index(m[2]) + 1)}",
@@ -136,10 +142,7 @@ _QUANTITIES: Final[tuple[Rule, ...]] = (
     (r"\b([1-9]\d?)(?:st|nd|rd|th)\b", _ordinal),
     (r"(?<![\d$.,:#])(\d\d00|\d{5,9})(?= [a-z]+s\b)", lambda m: f"{int(m[1]):,}"),
     (r"(?<![\d$.,:#])(\d{4})(?= (?:people|men|women|years|miles|feet|tons)\b)", lambda m: f"{int(m[1]):,}"),
-    (
-        rf"(?i)(\d[\d,.]*|{_WORDS}) ({'|'.join(_UNIT_NAMES)})\b",
-        lambda m: _counted(m, f" {_UNIT_NAMES[m[2].lower()]}"),
-    ),
+    (rf"(?i)(\d[\d,.]*|{_WORDS}) ({'|'.join(_UNIT_NAMES)})\b", lambda m: _counted(m, f" {_UNIT_NAMES[m[2].lower()]}")),
     (rf"(\d)({'|'.join(UNITS)})\b", lambda m: f"{m[1]} {m[2]}"),
     (rf"(?i)(\d[\d,.]*|{_WORDS}) percent\b", lambda m: _counted(m, "%")),
     (r"(?i)\bone dollar\b", lambda _: "$1"),
@@ -160,7 +163,7 @@ _FIRST, _LAST = (
 
 
 def numerals(text: str) -> str:
-    """`text` with its numbers in the style; "#" stands for what could not be told."""
+    """Give `text` with its numbers in the style; "#" stands for what nobody can tell."""
     for pattern, rule in _FIRST:
         text = pattern.sub(rule, text)
     text = _EXPRESSION.sub(_spoken, _FIGURES.sub(_figures, text))

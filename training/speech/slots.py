@@ -1,6 +1,5 @@
-"""Sentences of templates: entries of lists, numbers, names, spellings, and words by what they are, the rarest so far
-first. Numbers stand as digits: `training.speech.written` brings them into the style.
-"""
+"""Sentences are made of templates: entries of lists, numbers, names, spellings, and words by what they are, of which
+the one said least so far comes first. Numbers stand as digits; `training.speech.written` brings them into the style."""
 
 import random
 import re
@@ -13,6 +12,7 @@ from training.transcript import lines_of
 
 DATA: Final = Path(__file__).parent / "data"
 _TRIES = 40
+"""So many words are drawn for a slot, of which the one said least so far fills it."""
 _ONSETS = "b bl br ch d dr f fl g gr h j k kl l m n p pr r s sh st t tr v w z".split()
 _NUCLEI = "a e i o u ee oo ay or ar er".split()
 _CODAS = ["", "", "n", "l", "r", "s", "m", "k", "t", "nd", "x", "th"]
@@ -27,25 +27,25 @@ _KINDS: Final = {
 
 @cache
 def lexicon() -> dict[str, list[str]]:
-    """Words, most frequent first, and the tags of what each can be."""
+    """Give the words, most frequent first, and the tags of what each can be."""
     return {word: tags for word, *tags in map(str.split, lines_of(DATA / "words.txt.xz"))}
 
 
 @cache
 def tagged(tag: str) -> list[str]:
-    """Words that can be it, most frequent first."""
+    """Give the words that can be what a tag says, most frequent first."""
     return [word for word, tags in lexicon().items() if tag in tags]
 
 
 @cache
 def vocabulary() -> tuple[str, ...]:
-    """All words of the lexicon in lower case, most frequent first."""
+    """Give all words of the lexicon in lower case, most frequent first."""
     return tuple(map(str.lower, lexicon()))
 
 
 @cache
 def names(which: str) -> list[str]:
-    """first, last, places or brands."""
+    """Give a list of names: first, last, places or brands."""
     return (DATA / f"{which}.txt").read_text().split("\n")[:-1]
 
 
@@ -68,12 +68,12 @@ def _read() -> tuple[dict[str, list[str]], dict[str, tuple[float, list[str]]]]:
 
 
 def templates() -> dict[str, tuple[float, list[str]]]:
-    """kind → its weight and its templates."""
+    """Give each kind's weight and its templates."""
     return _read()[1]
 
 
 def invented_name(chance: random.Random) -> str:
-    """A pronounceable word of two or three syllables that no text contains: no language model can guess it, so a
+    """Make a pronounceable word of two or three syllables that no text contains. No language model can guess it, so a
     decoder learns to copy it from the context."""
     count = chance.choice((2, 2, 2, 3))
     parts: list[str] = []
@@ -84,13 +84,13 @@ def invented_name(chance: random.Random) -> str:
 
 
 class Slots:
-    """Fillers that follow one generator of chance and the words counted so far."""
+    """Fillers of slots. They follow one generator of chance and the words counted so far."""
 
     def __init__(self, chance: random.Random, counts: Counter[str]) -> None:
         self._chance, self._counts = chance, counts
 
     def fill(self, name: str) -> str:
-        """One filler of the slot; a slot that ends in 1 begins with a capital.
+        """Give one filler of the slot. The filler of a slot that ends in 1 begins with a capital.
 
         Raises:
             KeyError: there is no such slot.
@@ -112,7 +112,7 @@ class Slots:
         return self._word(name)
 
     def _word(self, name: str) -> str:
-        """Of some words that fit, the one said least so far."""
+        """Give, of some words that fit, the one said least so far."""
         if name in ("adj", "adv"):
             tags = ["j" if name == "adj" else "r"]
         elif re.fullmatch(r"v[ti][zdgn]?", name):
@@ -134,7 +134,7 @@ _AN = re.compile(r"\b([Aa]) (?=[aeio]|u(?!ni|se|ti|ra|su)|hour|honest|honor|heir
 
 
 def expand(template: str, chance: random.Random, slots: Slots) -> str:
-    """One sentence of a template."""
+    """Make one sentence of a template."""
     while _CHOICE.search(template):
         template = _CHOICE.sub(lambda m: chance.choice(m[1].split("|")), template)
     text = _SLOT.sub(lambda m: slots.fill(m[1]), template)

@@ -1,8 +1,8 @@
-"""Frames to sound: a decoder at 80 frames a second, then an iSTFT network fed with the voice's harmonics; and the
-convolutions whose norms follow the style (AdaIN), over [B, C, T].
+"""Frames become sound: a decoder at 80 frames a second, then an iSTFT network that is fed with the voice's harmonics,
+and the convolutions whose norms follow the style (AdaIN), over [B, C, T].
 
 Samples are 24 kHz float32 in about [-1, 1]; a frame of the durations is SAMPLES of them (25 ms). An instance norm sees
-a whole row, so a row must hold one utterance and nothing else: batches are of equal lengths.
+a whole row, so a row must hold one utterance and nothing else, and batches are of equal lengths.
 """
 
 import math
@@ -13,16 +13,19 @@ from torch.nn import functional as F
 
 RATE = 24_000
 SAMPLES = 600
-_HALF = SAMPLES // 2  # samples of a pitch value
+# Samples of a pitch value.
+_HALF = SAMPLES // 2
 _HARMONICS, _SINE, _VOICED = 9, 0.1, 10.0
+"""These and the constants below are Kokoro's: harmonics of the source, the loudness of each, the least pitch of a voice
+in Hz; bins, window and hop of its iSTFT."""
 _BINS, _FFT, _HOP = 11, 20, 5
 STYLE = 128
 _ROOT = 2**-0.5
 
 
 def _affine(x: Tensor, scale: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
-    """Factor and addend, [B, C, 1] in float32, that norm every channel of `x` and style it. `x` itself may be float16:
-    only its sums are float32, so that it is read and never copied."""
+    """Give a factor and an addend, [B, C, 1] in float32, that norm every channel of `x` and style it. `x` itself may be
+    float16; only its sums are float32, so that it is read and never copied."""
     mean = torch.mean(x, 2, keepdim=True, dtype=torch.float32)
     square = torch.linalg.vector_norm(x, dim=2, keepdim=True, dtype=torch.float32).square() / x.shape[2]
     factor = (1 + scale) * torch.rsqrt((square - mean.square()).clamp(min=0) + 1e-5)
@@ -30,13 +33,13 @@ def _affine(x: Tensor, scale: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def styled(x: Tensor, scale: Tensor, shift: Tensor, slope: float) -> Tensor:
-    """Norm, style and leaky ReLU."""
+    """Norm, style and apply a leaky ReLU."""
     factor, addend = _affine(x, scale, shift)
     return F.leaky_relu_(torch.addcmul(addend, x, factor), slope).to(x.dtype)
 
 
 def snaked(x: Tensor, scale: Tensor, shift: Tensor, alpha: Tensor) -> Tensor:
-    """Norm, style and y + sin²(alpha y) / alpha, which is y + 1 / (2 alpha) - cos(2 alpha y) / (2 alpha)."""
+    """Norm, style and give y + sin²(alpha y) / alpha, which is y + 1 / (2 alpha) - cos(2 alpha y) / (2 alpha)."""
     factor, addend = _affine(x, scale, shift)
     twice = 2 * alpha
     wave = torch.addcmul(addend * twice, x, factor * twice).cos_()
@@ -57,7 +60,7 @@ class Style(nn.Module):
 
 
 class AdaptiveBlock(nn.Module):
-    """A residual block of two convolutions, with twice the rate where `upsample`."""
+    """A residual block of two convolutions, which doubles the rate where `upsample`."""
 
     def __init__(self, channels: int, out: int, *, upsample: bool = False) -> None:
         super().__init__()
@@ -81,7 +84,7 @@ class AdaptiveBlock(nn.Module):
 
 
 class SnakeBlock(nn.Module):
-    """Three residual pairs of convolutions, the first of each dilated 1, 3 and 5."""
+    """Three residual pairs of convolutions, of which the first is dilated by 1, 3 and 5."""
 
     def __init__(self, channels: int, kernel: int) -> None:
         super().__init__()
@@ -102,15 +105,16 @@ class SnakeBlock(nn.Module):
 
 
 class Source(nn.Module):
-    """Sines at the pitch and its multiples where there is a pitch, noise where not, merged into one signal."""
+    """Sines at the pitch and its multiples where there is a pitch, and noise where there is none, merged into one
+    signal."""
 
     def __init__(self) -> None:
         super().__init__()
         self.l_linear = nn.Linear(_HARMONICS, 1)
 
     def forward(self, pitch: Tensor, noise: float) -> Tensor:
-        """Pitch in Hz [B, P] -> [B, 300 P]. The phase runs linearly from the middle of a pitch value to the middle
-        of the next; turns are counted in float64, so that a long row stays in tune."""
+        """Pitch in Hz [B, P] -> [B, 300 P]. The phase runs linearly from the middle of one pitch value to the middle of
+        the next; turns are counted in float64, so that a long row stays in tune."""
         turns = pitch.double().cumsum(1) * (_HALF / RATE)
         step = pitch.roll(-1, 1) * (_HALF / RATE)
         step[:, -1] = 0
@@ -126,14 +130,14 @@ class Source(nn.Module):
         voiced = (pitch > _VOICED).float().repeat_interleave(_HALF, 1)
         merged = _SINE * sines * voiced + bias
         if noise:
-            # Each harmonic has noise of its own: together they are one, as loud as their weights' norm.
+            # Each harmonic has noise of its own; together they are one noise, as loud as their weights' norm.
             level = (voiced * 0.003 + (1 - voiced) * (_SINE / 3)) * weight.norm() * noise
             merged = merged + level * torch.randn_like(merged)
         return torch.tanh(merged)
 
 
 class Generator(nn.Module):
-    """80 frames a second [B, 512, P] and the source -> samples."""
+    """Features of 80 frames a second [B, 512, P] and the source -> samples."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -154,7 +158,8 @@ class Generator(nn.Module):
             beside = self.noise_res[i](self.noise_convs[i](source), style)
             x = self.ups[i](F.leaky_relu(x, 0.1))
             if i:
-                x = torch.cat([x[:, :, 1:2], x], 2)  # reflected by one, as the spectrum has one frame more
+                # The first frame is repeated, because the spectrum has one frame more.
+                x = torch.cat([x[:, :, 1:2], x], 2)
             x = x + beside
             first, second, third = self.resblocks[3 * i : 3 * i + 3]
             x = (first(x, style) + second(x, style) + third(x, style)) / 3
@@ -163,7 +168,7 @@ class Generator(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Phonemes' sound on frames, pitch and energy -> samples."""
+    """How phonemes sound on frames, with pitch and energy -> samples."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -171,15 +176,12 @@ class Decoder(nn.Module):
         self.encode = AdaptiveBlock(512 + 2, 1024)
         self.asr_res = nn.Conv1d(512, 64, 1)
         self.decode = nn.ModuleList(
-            [
-                *(AdaptiveBlock(1024 + 2 + 64, 1024) for _ in range(3)),
-                AdaptiveBlock(1024 + 2 + 64, 512, upsample=True),
-            ]
+            [*(AdaptiveBlock(1024 + 2 + 64, 1024) for _ in range(3)), AdaptiveBlock(1024 + 2 + 64, 512, upsample=True)]
         )
         self.generator = Generator()
 
     def forward(self, phonemes: Tensor, pitch: Tensor, energy: Tensor, style: Tensor, noise: float) -> Tensor:
-        """[B, 512, F], float32 [B, 2 F] twice, [B, 128] -> [B, 600 F] float32; computed in the phonemes' dtype."""
+        """[B, 512, F], float32 [B, 2 F] twice, [B, 128] -> [B, 600 F] float32. It is computed in the phonemes' type."""
         dtype = phonemes.dtype
         curves = [self.F0_conv(pitch[:, None].to(dtype)), self.N_conv(energy[:, None].to(dtype))]
         x = self.encode(torch.cat([phonemes, *curves], 1), style)

@@ -1,7 +1,7 @@
 """Sentences as people talk and write today, for speech that a synthesiser says and a small recogniser learns from.
 
-A line is `written<TAB>spoken`: what the recogniser shall write (one style, `training.speech.written`), and what is
-pronounced (`training.speech.said`). No line holds a text of a test: transcripts in index.jsonl or plain lines.
+A line is what the recogniser shall write, in the one style of `training.speech.written`. No line holds a text of a
+test; tests are transcripts in index.jsonl or plain lines.
 """
 
 import json
@@ -12,20 +12,24 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from training.speech.said import said
 from training.speech.slots import Slots, expand, templates, vocabulary
+from training.speech.sounds import said
 from training.speech.written import styled
 from training.transcript import lines_of, plain
 
 MIX: Final = {"fiction": 0.35, "modern": 0.36, "template": 0.29}
-"""Shares of draws; where sentences run out, templates take their share."""
+"""Shares of draws. Where sentences of a kind run out, templates take their share."""
 SHORT: Final = 0.07
-"""Share of the found lines that have one to four words."""
+"""The share of the found lines that have one to four words."""
 MOST_WORDS: Final = 30
-MOST_SAID: Final = 40  # 15 s at 2.7 words a second
-_WANTED: Final = 18  # times that a word shall occur
+# Words of a line as it is said: 15 s at 2.7 words a second.
+MOST_SAID: Final = 40
+# A word shall occur so many times; until then lines that hold it are preferred.
+_WANTED: Final = 18
 _CHOICES: Final = 20
+"""So many sentences are drawn, of which the one with the rarest words is taken."""
 _WINDOW: Final = 7
+"""So many words in a row make two texts the same sentence; shorter ones occur by chance."""
 _END: Final = re.compile(r"(?<=[a-z0-9)]{2}[.?!]) (?=[A-Z])")
 _SAID: Final = re.compile(r"[A-Za-z][A-Za-z '.,?!-]*")
 _CLAUSE: Final = re.compile(
@@ -34,7 +38,7 @@ _CLAUSE: Final = re.compile(
 
 
 class Never:
-    """Texts that no line may be, hold, or share seven words in a row with."""
+    """Texts that no line may be or hold, or share seven words in a row with."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._whole = set[str]()
@@ -59,19 +63,19 @@ class Never:
 
 
 def transcripts(path: Path) -> Iterator[str]:
-    """Texts of an index.jsonl, or of a plain file's lines."""
+    """Give the texts of an index.jsonl, or a plain file's lines."""
     lines = lines_of(path)
     yield from (json.loads(line)["text"] for line in lines) if path.suffix == ".jsonl" else lines
 
 
 def sentences(path: Path) -> Iterator[str]:
-    """Of a text, plain or .xz; a line is a sentence or some."""
+    """Give the sentences of a text, plain or .xz, in which a line is one sentence or some."""
     for line in lines_of(path):
         yield from split(line)
 
 
 def split(text: str) -> list[str]:
-    """The sentences of a paragraph; short ones stay with the one before, so that some lines hold two."""
+    """Give the sentences of a paragraph. Short ones stay with the one before, so that some lines hold two."""
     parts: list[str] = []
     for part in _END.split(text):
         if parts and len(parts[-1].split()) < 4:
@@ -82,7 +86,8 @@ def split(text: str) -> list[str]:
 
 
 class Pool:
-    """Found sentences in random order, each given once; of some candidates the one with the rarest words comes."""
+    """Found sentences in random order. Each is given once, and of some candidates the one with the rarest words
+    comes."""
 
     def __init__(self, texts: Iterable[str], chance: random.Random) -> None:
         found = list(dict.fromkeys(texts))
@@ -92,7 +97,7 @@ class Pool:
         self._long = [text for text in found if text.count(" ") >= 4]
 
     def draw(self, gain: Callable[[str], float]) -> str | None:
-        """The next sentence, or None where all were given."""
+        """Give the next sentence, or None where all were given."""
         from_pool = self._short if self._short and self._chance.random() < SHORT else self._long
         if not from_pool:
             return None
@@ -115,18 +120,18 @@ class Script:
         self._given = set[str]()
         self._pools = {"fiction": Pool(fiction, self._chance), "modern": Pool(modern, self._chance)}
 
-    def lines(self, count: int) -> Iterator[tuple[str, str, str]]:
-        """(kind, written, spoken), as many as asked for."""
+    def lines(self, count: int) -> Iterator[tuple[str, str]]:
+        """So many lines, each with its kind."""
         made = 0
         while made < count:
             kind, found = self._next()
-            pair = self._accepted(found, generated=kind not in self._pools)
-            if pair is None:
+            written = self._accepted(found, generated=kind not in self._pools)
+            if written is None:
                 continue
             made += 1
             self.kinds[kind] += 1
-            self.counts.update(set(plain(pair[0]).split()))
-            yield kind, *pair
+            self.counts.update(set(plain(written).split()))
+            yield kind, written
 
     def _next(self) -> tuple[str, str]:
         kind = self._chance.choices(list(MIX), list(MIX.values()))[0]
@@ -142,7 +147,7 @@ class Script:
         return rare / (len(words) + 4)
 
     def _cut(self, text: str) -> str:
-        """Half of the long sentences end, or begin, at a clause's end."""
+        """Let half of the long sentences end, or begin, at a clause's end."""
         words = text.split()
         if len(words) <= 12 or (len(words) <= 28 and self._chance.random() < 0.5):
             return text
@@ -154,11 +159,11 @@ class Script:
         mark = text[-1] if text.endswith(part + text[-1]) and text[-1] in ".?!" else "."
         return part[0].upper() + part[1:] + mark
 
-    def _accepted(self, text: str, *, generated: bool) -> tuple[str, str] | None:
+    def _accepted(self, text: str, *, generated: bool) -> str | None:
         written = styled(text)
         if written is None or written in self._given or len(written.split()) > MOST_WORDS:
             return None
-        spoken = said(written)
+        spoken = said(written).strip()
         if len(spoken.split()) > MOST_SAID or _SAID.fullmatch(spoken) is None:
             return None
         if written in self._never or spoken in self._never:
@@ -166,17 +171,17 @@ class Script:
         if generated and len(set(words := plain(written).split())) < len(words) - 4:
             return None
         self._given.add(written)
-        return written, spoken
+        return written
 
 
 def write(
     *, count: int, fiction: Path, modern: tuple[Path, ...] = (), never: tuple[Path, ...], seed: int = 1, out: Path
 ) -> None:
-    """So many lines for `prepare` of novels, sentences of today and templates. fiction, modern: sentences, one a line
-    (.xz too); never: transcripts of tests; the same arguments give the same file."""
+    """Write so many lines for `prepare` of novels, sentences of today and templates. fiction, modern: files of
+    sentences, one a line (.xz too); never: transcripts of tests. The same arguments give the same file."""
     today: Sequence[str] = [text for path in modern for text in sentences(path)]
     script = Script(sentences(fiction), today, Never(text for path in never for text in transcripts(path)), seed)
-    lines = [f"{written}\t{spoken}" for _, written, spoken in script.lines(count)]
+    lines = [written for _, written in script.lines(count)]
     out.write_text("\n".join(lines) + "\n", encoding="utf-8")
     enough = sum(script.counts[word] >= 12 for word in vocabulary()[:25_000])
     print(f"{len(lines)} lines; {enough} of the 25,000 most frequent words occur in 12 lines or more")

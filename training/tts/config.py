@@ -1,28 +1,29 @@
 """The recipe of `pocket-tts-en`: shapes, data, optimisation.
 
 Fields that exist in the official config.json carry its names; every other field has its unit in its comment or name.
+Runs that are named here are those of notes/2026-11-speaking-runs.md.
 """
 
 from dataclasses import dataclass, field
 
-RATE = 24_000  # samples a second of everything in this package
-FRAME = 1920  # samples a codec frame: 12.5 frames a second
+RATE = 24_000  # Everything in this package has so many samples a second.
+FRAME = 1920  # A codec frame has so many samples, so 12.5 frames make a second.
 FRAMES_AN_HOUR = 45_000
-LABEL = 480  # samples a phone label: 50 labels a second, four a frame
+LABEL = 480  # A phone label has so many samples: 50 labels a second, four for each frame.
 # Phone labels: what sounds alike in Kokoro's alphabet of phonemes has one number.
 _SOUNDS = "A I OQo W Y ɑɒ æa ʌ əᵊɐ ɜ ɛe ɪᵻ i ɔ ʊ u ɹ ʤ ʧ ð θ ŋ ʃ ʒ ɡ h j Tɾ tʔ b d f k l m n p s v w z".split()
 NUMBER = {letter: number for number, letters in enumerate(_SOUNDS, 1) for letter in letters}
-SILENCE, UNKNOWN = 0, 255  # the latter is a label that no loss counts
+SILENCE, UNKNOWN = 0, 255  # The latter is a label that no loss counts.
 PHONES = 1 + len(_SOUNDS)
 
 
 @dataclass(frozen=True)
 class CodecShape:
-    """Decoder (official names) and the encoder that only training needs."""
+    """The decoder (official names) and the encoder that only training needs. The decoder's is the shape that ships."""
 
     codebook_size: int = 1024
     num_quantizers: int = 8
-    codebook_dim: int = 128  # width of the quantised sum; a codebook has half of it
+    codebook_dim: int = 128  # The quantised sum has this width, and a codebook half of it.
     latent_dim: int = 256
     hidden_size: int = 256
     num_hidden_layers: int = 6
@@ -36,14 +37,15 @@ class CodecShape:
     upsample_rates: tuple[int, ...] = (6, 5, 4, 4)
     upsampling_ratios: tuple[int, ...] = (2, 2)
     encoder_width: int = 384
-    encoder_blocks: tuple[int, ...] = (3, 3, 3, 5)  # at 100, 50, 25 and 12.5 frames a second
+    encoder_blocks: tuple[int, ...] = (3, 3, 3, 5)  # So many blocks work at 100, 50, 25 and 12.5 frames a second.
 
 
 @dataclass(frozen=True)
 class TalkerShape:
-    """Talker, and the predictor of the other codebooks (fields with `predictor_`)."""
+    """Talker, and predictor of the other codebooks (fields with `predictor_`): the shape that ships, but for the pieces
+    of its text."""
 
-    text_vocab_size: int = 768
+    text_vocab_size: int = 1024
     text_hidden_size: int = 256
     hidden_size: int = 384
     intermediate_size: int = 1024
@@ -53,7 +55,7 @@ class TalkerShape:
     head_dim: int = 64
     rope_theta: float = 10000.0
     rms_norm_eps: float = 1e-6
-    control_ids: int = 32  # rows of the codec vocabulary after the codes of codebook 0
+    control_ids: int = 32  # The codec vocabulary has so many rows after the codes of codebook 0.
     predictor_hidden_size: int = 192
     predictor_intermediate_size: int = 512
     predictor_num_hidden_layers: int = 4
@@ -62,7 +64,7 @@ class TalkerShape:
 
 @dataclass(frozen=True)
 class SpeakerShape:
-    """The speaker encoder (official names)."""
+    """The speaker encoder (official names), narrower than the released one."""
 
     mel_dim: int = 128
     enc_channels: tuple[int, ...] = (256, 256, 256, 256, 512)
@@ -75,69 +77,53 @@ class SpeakerShape:
 
 @dataclass(frozen=True)
 class CodecTraining:
-    """Optimisation of the codec. The schedule runs on wall-clock: a machine is there for so long."""
+    """How the codec's encoder is trained. The schedule follows the clock, because a machine is there for so long."""
 
-    batch: int = 20  # crops a step
-    frames: int = 80  # of a crop
-    slice_frames: int = 25  # decoded and compared: a slice a crop
-    history_frames: int = 4  # decoded before a slice, not compared
-    gain: float = 0.15  # crops are played up to so much softer or louder: every utterance has one level
-    unquantised_steps: int = 400  # past the codebooks, and then as many through them, of the encoder alone
-    mel_weight: float = 15.0
-    magnitude_weight: float = 1.5  # of square-root magnitudes within the spectral distance: what is loud
-    phone_weight: float = 2.0
-    commitment_weight: float = 0.5
-    ear_weight: float = 6.0  # of the distance to the hearing model's encoder
-    ema: float = 0.98
-    dead_usage: float = 0.1  # vectors a batch below which an entry is restarted
+    batch: int = 20  # A step has so many crops,
+    frames: int = 80  # and a crop has so many frames.
+    slice_frames: int = 25  # So many frames of each crop are decoded and compared.
+    history_frames: int = 4  # So many are decoded before these and not compared, so that the decoder has a past.
+    gain: float = 0.15  # Crops are played up to so much softer or louder, because every utterance has one level.
+    unquantised_steps: int = 400  # So many steps go past the codebooks, and all others through them.
+    mel_weight: float = 15.0  # It weighs the spectral distance, as in the first run with an ear.
+    # It weighs square-root magnitudes within the spectral distance, which are what is loud.
+    magnitude_weight: float = 1.5
+    phone_weight: float = 2.0  # It weighs the phones, without which codebook 0 is hard to tell from text.
+    commitment_weight: float = 0.5  # It keeps the encoder's output near the entries that stand for it.
+    ear_weight: float = 6.0  # It weighs the distance to the hearing model's encoder; the first run with an ear had 8.
     rate: float = 6e-4
     warmup_steps: int = 200
-    final_rate: float = 0.03  # of the peak
+    final_rate: float = 0.03  # The rate ends at so much of its peak.
     clip: float = 5.0
     seed: int = 1
 
 
 @dataclass(frozen=True)
-class DecoderTraining:
-    """Optimisation of the codec's decoder on fixed codes, against discriminators."""
-
-    batch: int = 10  # crops a step
-    frames: int = 80  # of a crop: what the transformer sees
-    slice_frames: int = 16  # decoded, compared and judged: a slice a crop
-    history_frames: int = 4  # decoded before a slice, not compared
-    mel_weight: float = 15.0
-    magnitude_weight: float = 0.5  # as in CodecTraining
-    ear_weight: float = 8.0  # as in CodecTraining
-    likeness_weight: float = 2.0  # of distances between the discriminators' hidden layers
-    period_widths: tuple[int, ...] = (32, 64, 128, 256, 256)  # channels of the layers that judge periods
-    spectrum_width: int = 32  # channels of those that judge spectra
-    rate: float = 3e-4  # of decoder and discriminators
-    warmup_steps: int = 200
-    final_rate: float = 0.03  # of the peak
-    clip: float = 10.0
-    seed: int = 1
-
-
-@dataclass(frozen=True)
 class TalkerTraining:
-    """Optimisation of talker and predictor on codes."""
+    """How talker and predictor are trained on codes: as in the run "from what shipped, with cloning"."""
 
-    positions: int = 16384  # a step
-    lengths: tuple[int, ...] = (48, 72, 100, 140, 200, 320)  # positions of a row: the buckets
-    predictor_frames: int = 6144  # frames a step that the predictor learns from
-    rate: float = 6e-4  # of a talker that ships; 1e-3 from nothing
-    encoder_pace: float = 0.3  # of the rate, for the speaker encoder: nothing in it keeps activations at one size
+    positions: int = 16384  # A step has so many positions, as in that run.
+    lengths: tuple[int, ...] = (48, 72, 100, 140, 200, 320)  # The rows of each bucket have so many positions.
+    predictor_frames: int = 6144  # The predictor learns from so many frames of a step.
+    rate: float = 6e-4  # This is the rate for a talker that ships; 1e-3 serves one from nothing.
+    # The speaker encoder's part of the rate: nothing in it keeps activations at one size, and at the whole rate its
+    # vectors ran away within twenty steps.
+    encoder_pace: float = 0.3
     warmup_steps: int = 200
     final_rate: float = 0.02
     dropout: float = 0.1
-    cloned_rows: float = 0.5  # rows of a step whose speaker is heard in a recording; the others have our own voices
-    narrow: float = 0.5  # of these recordings, how many lack their upper frequencies
-    code_noise: float = 0.03  # input codes replaced at random, mean share
-    own_rows: float = 0.6  # rows of a step in which a share of the frames holds the model's own likeliest codes
-    own_first: float = 0.15  # of such frames, how many take codebook 0 from the talker too
-    own_steps: int = 2000  # the share grows from nothing to all over them
+    cloned_rows: float = (
+        0.5  # In such a share of the rows the speaker is heard in a recording; the others have our own voices.
+    )
+    narrow: float = 0.5  # Such a share of these recordings lacks its upper frequencies.
+    code_noise: float = 0.03  # Such a share of input codes, in the mean, is replaced at random.
+    # In such a share of the rows some frames hold the model's own likeliest codes: training on them mends a
+    # third of what speaking loses against recorded codes.
+    own_rows: float = 0.6
+    own_first: float = 0.15  # Such a share of those frames takes codebook 0 from the talker too.
+    own_steps: int = 2000  # The share grows from nothing to all over so many steps.
     guide_layer: int = 2
-    guide_steps: int = 2000  # the diagonal attention guide decays over them
+    guide_steps: int = 2000  # The diagonal guide of the attention decays over so many steps.
     weight_decay: float = 0.05
     clip: float = 1.0
     seed: int = 1
@@ -152,7 +138,7 @@ class Config:
     talker: TalkerShape = field(default_factory=TalkerShape)
     speaker: SpeakerShape = field(default_factory=SpeakerShape)
     codec_training: CodecTraining = field(default_factory=CodecTraining)
-    decoder_training: DecoderTraining = field(default_factory=DecoderTraining)
     talker_training: TalkerTraining = field(default_factory=TalkerTraining)
-    # Our own voices, of the codec vocabulary, in the order of their ids.
+    tokenizer_lines: int = 60_000  # The text's pieces are learnt from so many lines of the script.
+    # Our own voices stand in the order of their ids in the codec vocabulary.
     speakers: tuple[str, ...] = ("clara", "maeve", "hugo", "owen")

@@ -1,6 +1,6 @@
 """The codec's decoder: codes -> waveform, with the structure and parameter names of Qwen3TTSTokenizerV2Decoder.
 
-Strictly causal: the first n frames decoded alone equal the first n · 1920 samples of the whole.
+It is strictly causal: the first n frames decoded alone equal the first n · 1920 samples of the whole.
 """
 
 import torch
@@ -14,14 +14,15 @@ from training.tts.quantizer import SplitResidualVectorQuantizer
 
 
 class TransformerLayer(nn.Module):
-    """Pre-norm attention (no norms of queries and keys) and MLP, both scaled by a learnt factor a channel."""
+    """Attention (without norms of queries and keys) and MLP, each behind a norm, both scaled by a learnt factor for
+    each channel."""
 
     def __init__(self, shape: CodecShape) -> None:
         super().__init__()
         d, heads, eps = shape.hidden_size, shape.num_attention_heads, shape.rms_norm_eps
         self.self_attn, self.mlp = Attention(d, heads, heads, d // heads, None), GatedMlp(d, shape.intermediate_size)
         self.input_layernorm, self.post_attention_layernorm = RMSNorm(d, eps), RMSNorm(d, eps)
-        # By the shape's hidden_size and layer_scale_initial_scale.
+        # The scales' size and first value are the shape's hidden_size and layer_scale_initial_scale.
         self.self_attn_layer_scale, self.mlp_layer_scale = MimiLayerScale(shape), MimiLayerScale(shape)
 
     def forward(self, x: Tensor, turn: Turn, mask: Tensor) -> Tensor:
@@ -52,7 +53,7 @@ class WindowTransformer(nn.Module):
 
 
 class ResidualUnit(nn.Module):
-    """Snake, dilated k7, Snake, k1, residual: [B, C, T] -> [B, C, T]."""
+    """Snake, a dilated convolution of 7, Snake, a convolution of 1, and a residual: [B, C, T] -> [B, C, T]."""
 
     def __init__(self, dim: int, dilation: int) -> None:
         super().__init__()
@@ -79,7 +80,7 @@ class DecoderBlock(nn.Module):
 
 
 class Decoder(nn.Module):
-    """codes int64 [B, K, T] -> waveform float32 [B, 1, 1920 · T] in [-1, 1]."""
+    """Maps codes int64 [B, K, T] to a waveform float32 [B, 1, 1920 · T] in [-1, 1]."""
 
     def __init__(self, shape: CodecShape) -> None:
         super().__init__()
@@ -98,11 +99,12 @@ class Decoder(nn.Module):
         )
 
     def latents(self, quantised: Tensor) -> Tensor:
-        """[B, codebook_dim, T] -> [B, latent_dim, T]."""
+        """Map the quantised sum [B, codebook_dim, T] to latents [B, latent_dim, T]."""
         return self.pre_transformer(self.pre_conv(quantised).transpose(1, 2)).transpose(1, 2)
 
     def vocode(self, h: Tensor) -> Tensor:
-        """[B, latent_dim, T] -> [B, 1, 1920 · T], not clamped. The last convolution needs more than eight bits."""
+        """Map latents [B, latent_dim, T] to samples [B, 1, 1920 · T], not clamped. The last convolution needs more than
+        eight bits."""
         for pair in self.upsample:
             for part in pair:
                 h = part(h)

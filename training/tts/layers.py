@@ -1,7 +1,7 @@
 """Building blocks with the official parameter names: convolutions and Snake.
 
-Contract: every block is strictly causal where it is not asked to be symmetric: output sample t depends on inputs up to
-t. Convolutions take [B, C, T].
+Contract: every block that is not asked to be symmetric is strictly causal: an output sample at t depends on inputs up
+to t. Convolutions take [B, C, T].
 """
 
 from collections.abc import Callable
@@ -10,14 +10,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-_FORMS = 32  # of snake that are compiled: by type, strides and who learns, nine in a codec's run (PyTorch: 8)
+# Snake is compiled in so many forms at most: by type, strides and who learns it is nine in a codec's run (PyTorch's
+# limit is 8).
+_FORMS = 32
 
 
 class CausalConvNet(nn.Module):
-    """Convolution padded on the left only: [B, i, T] -> [B, o, T].
+    """A convolution padded on the left only: [B, i, T] -> [B, o, T].
 
-    Computed in two dimensions with the channels innermost in memory: tensor cores want them so, and would else be
-    handed a transposed copy at every convolution.
+    It is computed in two dimensions with the channels innermost in memory, because tensor cores want them so and would
+    otherwise be handed a transposed copy at every convolution.
     """
 
     def __init__(self, i: int, o: int, kernel: int, dilation: int = 1, groups: int = 1) -> None:
@@ -33,7 +35,7 @@ class CausalConvNet(nn.Module):
 
 
 class CausalTransConvNet(nn.Module):
-    """Transposed convolution cut on the right: [B, i, T] -> [B, o, T · stride]."""
+    """A transposed convolution cut on the right: [B, i, T] -> [B, o, T · stride]."""
 
     def __init__(self, i: int, o: int, kernel: int, stride: int) -> None:
         super().__init__()
@@ -47,12 +49,13 @@ class CausalTransConvNet(nn.Module):
 
 
 def channels_last(x: Tensor) -> Tensor:
-    """x [B, C, H, W], with the channels innermost in memory."""
+    """Give x [B, C, H, W] with the channels innermost in memory."""
     return x.contiguous(memory_format=torch.channels_last)
 
 
 class ConvNeXtBlock(nn.Module):
-    """Depthwise k7, LayerNorm, `wider` × GELU, scaled residual: [B, C, T] -> [B, C, T]. Not causal: symmetric."""
+    """A depthwise convolution of 7, LayerNorm, GELU in `wider` times the width, and a scaled residual: [B, C, T] -> [B,
+    C, T]. Where it is not causal it is symmetric."""
 
     def __init__(self, dim: int, wider: int = 4, *, causal: bool = True) -> None:
         super().__init__()
@@ -61,7 +64,8 @@ class ConvNeXtBlock(nn.Module):
         )
         self.norm = nn.LayerNorm(dim, eps=1e-6)
         self.pwconv1, self.pwconv2 = nn.Linear(dim, wider * dim), nn.Linear(wider * dim, dim)
-        self.gamma = nn.Parameter(torch.full((dim,), 0.1))  # released models: trained from 1e-6
+        # Released models were trained from 1e-6, which a short run would hardly leave.
+        self.gamma = nn.Parameter(torch.full((dim,), 0.1))
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.norm(self.dwconv(x).transpose(1, 2))
@@ -69,7 +73,8 @@ class ConvNeXtBlock(nn.Module):
 
 
 def snake(x: Tensor, frequency: Tensor, magnitude: Tensor) -> Tensor:
-    """x + magnitude · sin²(frequency · x) in float32, returned in the type of x [B, C, T]; the others are [1, C, 1]."""
+    """Give x + magnitude · sin²(frequency · x), computed in float32 and returned in the type of x [B, C, T]; the others
+    are [1, C, 1]."""
     y = x.float()
     return (y + (y * frequency).sin().square() * magnitude).to(x.dtype)
 
@@ -85,14 +90,15 @@ class SnakeBeta(nn.Module):
         self.beta = nn.Parameter(torch.zeros(dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        # The exponentials stay outside: compiled code takes parameters for constant in shape, and compiles for each.
+        # The exponentials stay outside, because compiled code takes parameters for constant in shape and compiles for
+        # each of them.
         frequency = self.alpha.float().exp()[None, :, None]
         magnitude = 1 / (self.beta.float().exp()[None, :, None] + 1e-9)
         return (SnakeBeta.function if self.training else snake)(x, frequency, magnitude)
 
 
 def compiled_snake(device: torch.device, backend: str | Callable[..., object] = "inductor") -> Callable[..., Tensor]:
-    """`snake`, compiled in every form in which it is called, and tried on `device`."""
+    """Give `snake`, compiled in every form in which it is called, and tried on `device`."""
     torch._dynamo.config.recompile_limit = _FORMS  # pyright: ignore
     compiled = torch.compile(snake, dynamic=True, backend=backend)
     for channels in (16, 32):
@@ -103,12 +109,13 @@ def compiled_snake(device: torch.device, backend: str | Callable[..., object] = 
 
 
 def compile_snake(device: torch.device) -> bool:
-    """Fuse Snake's element-wise operations on a GPU; False (and the plain function) where that does not work."""
+    """Fuse Snake's element-wise operations on a GPU. Where that does not work the plain function stays and False is
+    given."""
     if device.type != "cuda":
         return False
     try:
         SnakeBeta.function = staticmethod(compiled_snake(device))
-    except Exception as error:  # a machine without a working compiler still trains
+    except Exception as error:  # A machine without a working compiler still trains.
         print(f"snake is not compiled: {error!r}"[:300], flush=True)
         return False
     return True

@@ -1,8 +1,9 @@
-"""The official streaming layout: every position is the sum of a text embedding and a codec embedding.
+"""The official streaming layout, in which every position is the sum of a text embedding and a codec embedding.
 
-role (text only) · tags with <tts_pad> · speaker with <tts_pad> · <tts_text_bos> with codec pad · first text token
-with codec bos; then text token i + 1 with frame i, <tts_text_eod> after the last text token, <tts_pad> from there
-on. Position of codec bos predicts frame 0, position of frame i predicts frame i + 1 or the end.
+The positions are: the role (text only); tags with <tts_pad>; the speaker with <tts_pad>; <tts_text_bos> with codec pad;
+the first text token with codec bos; then text token i + 1 with frame i, <tts_text_eod> after the last text token, and
+<tts_pad> from there on. The position of codec bos predicts frame 0, and the position of frame i predicts frame i + 1 or
+the end.
 """
 
 from collections.abc import Sequence
@@ -16,12 +17,13 @@ from training.tts.tokenizer import TextIds
 
 LANGUAGE = "english"
 Place = tuple[int, int, int, int]
-"""Where a speaker's utterances begin and how many frames they have; the end of one among them and its frames."""
+"""Where a speaker's utterances begin and how many frames they have; where one among them ends, counted from there, and
+its frames."""
 
 
 @dataclass(frozen=True)
 class CodecIds:
-    """Control ids of the codec vocabulary; codes come before them."""
+    """The control ids of the codec vocabulary. Codes come before them."""
 
     pad: int
     bos: int
@@ -35,7 +37,7 @@ class CodecIds:
 
 
 def codec_ids(config: Config) -> CodecIds:
-    """Ids for `config`: eight tags right after the codes, then the speakers in their order."""
+    """Give the ids for `config`: eight tags right after the codes, then the speakers in their order."""
     first = config.codec.codebook_size
     speakers = {name: first + 8 + i for i, name in enumerate(config.speakers)}
     return CodecIds(*(first + i for i in range(8)), speakers)
@@ -43,10 +45,9 @@ def codec_ids(config: Config) -> CodecIds:
 
 @dataclass(frozen=True)
 class Row:
-    """One utterance laid out, S positions. text int16 [S]; codes int16 [S, K]: those of a position that holds a frame,
-    else a control id and zeros (-1: no codec embedding). begin: the first position of text and frames; place: where
-    the speaker is heard (references.py), None for one who has an id.
-    """
+    """One utterance laid out on S positions. text: int16 [S]; codes: int16 [S, K], those of a position that holds a
+    frame, else a control id and zeros (-1: no codec embedding); begin: the first position of text and frames; place:
+    where the speaker is heard (references.py), None for one who has an id."""
 
     text: NDArray[np.int16]
     codes: NDArray[np.int16]
@@ -57,7 +58,7 @@ class Row:
 
 
 def head(text: TextIds, codec: CodecIds, speaker: str, *, language: bool) -> tuple[list[int], list[int]]:
-    """Text and codec ids of the positions before the first text token."""
+    """Give the text and codec ids of the positions before the first text token."""
     known = [codec.think, codec.think_bos, codec.language, codec.think_eos]
     tags = known if language else [codec.nothink, codec.think_bos, codec.think_eos]
     control = [*tags, codec.speakers.get(speaker, -1), codec.pad]
@@ -67,8 +68,10 @@ def head(text: TextIds, codec: CodecIds, speaker: str, *, language: bool) -> tup
 def lay_out(
     codes: NDArray[np.int16], tokens: Sequence[int], speaker: str, text: TextIds, codec: CodecIds, *, language: bool
 ) -> Row:
-    """codes int16 [n, K] and the text's `tokens` -> a row of len(head) + n + 1 positions. ValueError where the text
-    does not end before the speech: the layout has one text token a frame.
+    """Lay out codes int16 [n, K] and the text's `tokens` in a row of len(head) + n + 1 positions.
+
+    Raises:
+        ValueError: the text does not end before the speech; the layout has one text token for each frame.
     """
     before_text, before_codec = head(text, codec, speaker, language=language)
     start, n, length = len(before_text), len(codes), len(tokens)

@@ -1,8 +1,8 @@
-"""Split residual vector quantisation: one semantic codebook, the rest acoustic; learnt by moving averages.
+"""Split residual vector quantisation: one semantic codebook, and the rest acoustic.
 
-Parameter names and the entry formula embedding_sum / cluster_usage are the official ones. The acoustic books
-quantise the encoder's output through a projection of their own, beside the semantic one, as the official decoder
-adds both.
+Parameter names and the formula of an entry, embedding_sum / cluster_usage, are the official ones. The acoustic books
+quantise the encoder's output through a projection of their own, beside the semantic one, as the official decoder adds
+both.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 
 class Quantised(NamedTuple):
-    """value, semantic [B, D, T]; codes int64 [B, K, T]; commitment: mean squared distance, summed over the books."""
+    """value, semantic: [B, D, T]; codes: int64 [B, K, T]; commitment: mean squared distance, summed over the books."""
 
     value: Tensor
     codes: Tensor
@@ -22,7 +22,7 @@ class Quantised(NamedTuple):
 
 
 def nearest(x: Tensor, table: Tensor) -> Tensor:
-    """Of the entries of `table` [size, dim] to x [N, dim] -> int64 [N]."""
+    """Give the entries of `table` [size, dim] that are nearest to x [N, dim], int64 [N]."""
     return (table.square().sum(1) - 2 * x @ table.t()).argmin(-1)
 
 
@@ -40,23 +40,9 @@ class EuclideanCodebook(nn.Module):
     def table(self) -> Tensor:
         return self.embedding_sum / self.cluster_usage.clamp(min=1e-5)[:, None]
 
-    @torch.no_grad()
-    def learn(self, x: Tensor, index: Tensor, decay: float, dead: float) -> None:
-        """Move every entry towards the vectors x [N, dim] that chose it; entries used less than `dead` restart at
-        one of them.
-        """
-        size = len(self.cluster_usage)
-        hot = torch.zeros(len(x), size, device=x.device).scatter_(1, index[:, None], 1.0)
-        self.cluster_usage.mul_(decay).add_(hot.sum(0), alpha=1 - decay)
-        self.embedding_sum.mul_(decay).add_(hot.t() @ x, alpha=1 - decay)
-        restart = self.cluster_usage < dead
-        fresh = x[torch.randint(0, len(x), (size,), device=x.device)]
-        self.embedding_sum.copy_(torch.where(restart[:, None], fresh, self.embedding_sum))
-        self.cluster_usage.copy_(torch.where(restart, torch.ones_like(self.cluster_usage), self.cluster_usage))
-
 
 class ResidualVectorQuantization(nn.Module):
-    """Books one after another, each on what the ones before leave."""
+    """Books one after another, each for what the ones before it leave."""
 
     def __init__(self, books: int, dim: int, size: int) -> None:
         super().__init__()
@@ -68,23 +54,21 @@ class ResidualVectorQuantization(nn.Module):
         return [layer["_codebook"] for layer in self.layers]  # type: ignore[index]  # typed as plain Modules
 
     def decode(self, codes: Tensor) -> Tensor:
-        """codes [B, n, T] -> [B, dim, T]."""
+        """Map codes [B, n, T] to their sum [B, dim, T]."""
         return sum(F.embedding(codes[:, i], b.table()) for i, b in enumerate(self.books)).transpose(1, 2)  # type: ignore[union-attr]
 
-    def forward(self, z: Tensor, decay: float | None, dead: float) -> tuple[Tensor, Tensor, Tensor]:
-        """z [B, dim, T] -> straight-through value, codes [B, n, T], commitment. Books learn where `decay` is given."""
-        # In float32: a product rounded to eight bits would choose wrong entries.
+    def forward(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Quantise z [B, dim, T] -> the value with a straight-through gradient, codes [B, n, T], commitment."""
+        # It is done in float32, because a product rounded to eight bits would choose wrong entries.
         with torch.autocast(z.device.type, enabled=False):
-            return self._quantise(z.float(), decay, dead)
+            return self._quantise(z.float())
 
-    def _quantise(self, z: Tensor, decay: float | None, dead: float) -> tuple[Tensor, Tensor, Tensor]:
+    def _quantise(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x = z.transpose(1, 2).reshape(-1, z.shape[1])
         left, value, codes, loss = x.detach(), torch.zeros_like(x), [], x.new_zeros(())
         for book in self.books:
             index = nearest(left, book.table())
             entry = F.embedding(index, book.table())
-            if decay is not None:
-                book.learn(left, index, decay, dead)
             loss = loss + F.mse_loss(x - value, entry)
             value, left = value + entry, left - entry
             codes.append(index.view(z.shape[0], -1))
@@ -103,7 +87,7 @@ class ResidualVectorQuantizer(nn.Module):
 
 
 class SplitResidualVectorQuantizer(nn.Module):
-    """The whole quantiser: codes [B, K, T] <-> [B, width, T]."""
+    """The whole quantiser, between codes [B, K, T] and their value [B, width, T]."""
 
     def __init__(self, books: int, width: int, size: int) -> None:
         super().__init__()
@@ -111,20 +95,20 @@ class SplitResidualVectorQuantizer(nn.Module):
         self.rvq_rest = ResidualVectorQuantizer(books - 1, width // 2, width, size)
 
     def decode(self, codes: Tensor) -> Tensor:
-        """codes int64 [B, K, T] -> [B, width, T]."""
+        """Map codes int64 [B, K, T] to their value [B, width, T]."""
         first, rest = self.rvq_first, self.rvq_rest
         return first.output_proj(first.vq.decode(codes[:, :1])) + rest.output_proj(rest.vq.decode(codes[:, 1:]))
 
-    def forward(self, z: Tensor, decay: float | None = None, dead: float = 0.0) -> Quantised:
-        """z [B, width, T]: the encoder's output."""
+    def forward(self, z: Tensor) -> Quantised:
+        """Quantise the encoder's output z [B, width, T]."""
         first, rest = self.rvq_first, self.rvq_rest
-        q1, c1, l1 = first.vq(first.input_proj(z), decay, dead)
+        q1, c1, l1 = first.vq(first.input_proj(z))
         semantic = first.output_proj(q1)
-        q2, c2, l2 = rest.vq(rest.input_proj(z), decay, dead)
+        q2, c2, l2 = rest.vq(rest.input_proj(z))
         return Quantised(semantic + rest.output_proj(q2), torch.cat([c1, c2], 1), l1 + l2, semantic)
 
     def bypass(self, z: Tensor) -> Quantised:
-        """As `forward`, with the projections but without the books (codes are empty)."""
+        """Do as `forward` does with the projections but without the books; codes are empty."""
         first, rest = self.rvq_first, self.rvq_rest
         semantic = first.output_proj(first.input_proj(z))
         codes = torch.zeros(z.shape[0], 0, z.shape[2], dtype=torch.long, device=z.device)

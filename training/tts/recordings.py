@@ -1,45 +1,65 @@
-"""Recordings of a tar: all as a shard, in which every so-many-th prompt is held out; and the codes of those held out,
-by the codec's own encoder, which an evaluation decodes and compares.
+"""Recordings of tars become shards, in which every so-many-th prompt is held out. An evaluation decodes and compares
+the codes of those that are held out, by the codec's own encoder.
 
-The encoder is not shipped, so its codes are; bench/codec_quality.py reads them.
+The encoder does not ship, so its codes do; bench/codec_quality.py reads them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from training.shards import decode, entries
+from training.shards import decode, entries, source_of
+from training.speech.takes import AFTER, BEFORE
 from training.tts.codec import Codec
 from training.tts.config import FRAME, LABEL, RATE, UNKNOWN
 from training.tts.speech import Speech, Utterance, join, levelled
-from training.tts.text import speakable
 
 _EVERY = 27
+"""One prompt in so many is held out: 51 of Kathleen's recordings, by which codecs are compared."""
+_READERS = "kathleen", "librispeech", "vctk"
+"""Sources whose speakers are told apart and recorded well enough to be learnt from (training/shards.py)."""
+# The seconds of a recording that is learnt from; Kokoro's takes are as long.
+_SHORTEST, _LONGEST = 1.0, 16.0
+# What is below so much of the loudest 20 ms is cut off at both ends.
+_QUIET = 0.03
 
 
 def held_texts(rows: Iterable[dict[str, str]], every: int) -> set[str]:
-    """Every so-many-th prompt of a tar in alphabetical order: its takes are held out."""
+    """Give every so-many-th prompt of a tar in alphabetical order: its takes are held out."""
     return set(sorted({row["text"] for row in rows})[::every])
 
 
-def read_recordings(tar: Path, every: int = _EVERY) -> Speech:
-    """All takes of a tar, none with phone labels."""
-    rows = list(entries(tar))
+def read_recordings(tar: Path, sounds: Mapping[str, str], every: int = _EVERY) -> Speech:
+    """Read all takes of a tar whose readers are known, none with phone labels. sounds: of texts as they stand in the
+    index; a take whose text lacks them is left out."""
+    rows = [(row, data) for row, data in entries(tar) if source_of(row["corpus"]) in _READERS and row["text"] in sounds]
     held = held_texts((row for row, _ in rows), every)
     pieces: list[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]] = []
     for row, data in rows:
-        wave = levelled(decode(data, RATE, "float32"))
-        made = Utterance(speakable(row["text"]), row["speaker"], len(wave) // FRAME, row["text"] in held)
+        if not _SHORTEST <= float(row["seconds"]) <= _LONGEST:
+            continue
+        wave = levelled(trimmed(decode(data, RATE, "float32")))
+        held_out = row["text"] in held
+        made = Utterance(sounds[row["text"]], row["speaker"], len(wave) // FRAME, held_out)
         pieces.append((made, wave, np.full(len(wave) // LABEL, UNKNOWN, np.uint8)))
     return join(pieces)
 
 
+def trimmed(wave: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Cut a take so that it has as much silence at its ends as Kokoro's takes have."""
+    hop = RATE // 50
+    level = np.sqrt(np.square(wave[: len(wave) // hop * hop].reshape(-1, hop)).mean(1))
+    loud = np.flatnonzero(level > _QUIET * level.max())
+    return wave[max(loud[0] * hop - int(BEFORE * RATE), 0) : (loud[-1] + 1) * hop + int(AFTER * RATE)]
+
+
 @torch.inference_mode()
 def write_codes(codec: Codec, tars: Sequence[Path], out: Path, every: int = _EVERY) -> int:
-    """files, starts (0), frames [n] and codes int16 [all frames, K] of the takes held out; returns how many."""
+    """Write files, starts (0), frames [n] and codes int16 [all frames, K] of the takes that are held out, and give
+    their number."""
     names: list[str] = []
     codes: list[NDArray[np.int16]] = []
     for rows in (list(entries(tar)) for tar in tars):

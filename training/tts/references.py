@@ -1,4 +1,5 @@
-"""Recordings in which the talker hears how a speaker sounds: of every utterance, others by the same speaker."""
+"""References are recordings in which the talker hears how a speaker sounds: for every utterance, others by the same
+speaker."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -15,23 +16,25 @@ from training.tts.config import FRAME
 from training.tts.prompt import Place
 from training.tts.speech import Utterance, load
 
-SHORTEST, LONGEST = 38, 125  # frames of a span: 3 to 10 s
-_READERS = 8  # files read at a time
+# Frames of a span, 3 to 10 s: the runtime hears 10 s of a recording.
+SHORTEST, LONGEST = 38, 125
+# Files that are read at a time.
+_READERS = 8
 
 
 class References:
-    """Speech on the device as int16 [frames, 1920], a speaker's utterances side by side; what is held out has its own
-    place beside what is trained on.
-    """
+    """Speech on the device as int16 [frames, 1920], with a speaker's utterances side by side. What is held out has its
+    own place beside what is trained on."""
 
     def __init__(self, shards: Iterable[Path], ours: Iterable[str], device: torch.device) -> None:
-        """ours: speakers who need none: their voices are learnt by name."""
+        """ours: speakers who need no reference, because their voices are learnt by name."""
         skipped, self.device = set(ours), device
 
         def others(path: Path) -> list[tuple[Utterance, NDArray[np.int16]]]:
             return [(u, wave.copy()) for u, wave, _ in load(path).pieces() if u.speaker not in skipped]
 
-        found = defaultdict[tuple[str, bool], dict[str, list[NDArray[np.int16]]]](dict)  # takes of a text together
+        # Takes of one text lie together, so that none of them is heard when another one is said.
+        found = defaultdict[tuple[str, bool], dict[str, list[NDArray[np.int16]]]](dict)
         with ThreadPoolExecutor(_READERS) as pool:
             for utterance, wave in chain.from_iterable(pool.map(others, shards)):
                 found[utterance.speaker, utterance.held_out].setdefault(utterance.text, []).append(wave)
@@ -50,14 +53,13 @@ class References:
             begin += size
 
     def place(self, utterance: Utterance) -> Place | None:
-        """None where too little else of its speaker is there."""
+        """Give an utterance's place; None where too little else of its speaker is there."""
         found = self._places.get((utterance.speaker, utterance.held_out, utterance.text))
         return found if found and found[1] - found[3] >= SHORTEST else None
 
     def draw(self, places: Tensor) -> Tensor:
-        """Waveforms float32 [B, 240000] of spans of 3 to 10 s, each again and again for 10 s, that hold nothing of the
-        utterances themselves. places: int64 [B, 4] of `place`.
-        """
+        """Draw waveforms float32 [B, 240000] of spans of 3 to 10 s, each repeated until it fills 10 s, that hold
+        nothing of the utterances themselves. places: int64 [B, 4] of `place`."""
         begin, size, end, frames = places[:, :, None].unbind(1)
         other = size - frames
 

@@ -1,4 +1,5 @@
-"""Laid-out rows of a run on the device, in buckets of a few lengths, so that a step is one of a few captured graphs."""
+"""The laid-out rows of a run lie on the device, in buckets of a few lengths, so that a step is one of a few captured
+graphs."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,11 +21,13 @@ IGNORE = -100
 
 
 class Batch(NamedTuple):
-    """B rows of S positions: text int64 [B, S]; codes int64 [B, S, K] as in `prompt.Row`; frame bool [B, S]: the
-    position holds a frame; label int64 [B, S]: code 0 of the frame that comes next, or the end; text_at float32 [B, S]:
-    the position whose text should be spoken (-1: none); span float32 [B, 2]: first and last text position + 1; slot
-    int64 [B]: the speaker's position; chosen int64 [F]: label positions the predictor learns from; cloned int64 [C]:
-    rows whose speakers are heard, in heard float32 [C, samples].
+    """B rows of S positions.
+
+    text: int64 [B, S]; codes: int64 [B, S, K] as in `prompt.Row`; frame: bool [B, S], whether the position holds a
+    frame; label: int64 [B, S], code 0 of the frame that comes next, or the end; text_at: float32 [B, S], the position
+    whose text should be spoken (-1: none); span: float32 [B, 2], first and last text position + 1; slot: int64 [B], the
+    speaker's position; chosen: int64 [F], label positions that the predictor learns from; cloned: int64 [C], rows whose
+    speakers are heard, in heard: float32 [C, samples].
     """
 
     text: Tensor
@@ -40,8 +43,8 @@ class Batch(NamedTuple):
 
 
 class Bucket:
-    """Rows of up to `length` positions, padded, kept small (int16) on the device, first those whose speakers have
-    ids."""
+    """Rows of up to `length` positions, padded. They are kept small (int16) on the device, and those whose speakers
+    have ids come first."""
 
     def __init__(self, layout: "Layout", rows: Sequence[Row], length: int) -> None:
         rows = sorted(rows, key=lambda row: row.place is not None)
@@ -59,18 +62,19 @@ class Bucket:
         self._places = torch.tensor(places, dtype=torch.long, device=device).view(-1, 4)
 
     def batch(self, index: Tensor, frames: int | None, cloned: Tensor | None = None) -> Batch:
-        """Rows int64 [B]; `frames` positions drawn for the predictor (None: all that hold one). cloned: those of the
-        B whose speakers are heard, if that is known.
-        """
+        """Give the rows int64 [B]. frames: how many positions are drawn for the predictor (None: all that hold one);
+        cloned: those of the B rows whose speakers are heard, if that is known."""
         text, codes = self._text[index].long(), self._codes[index].long()
         begin, tokens, count = self._extent[index][:, :, None].unbind(1)
-        after = torch.arange(self.length, device=index.device) - begin  # the position of the first frame's label is 0
+        # Counted so, the position of the first frame's label is 0.
+        after = torch.arange(self.length, device=index.device) - begin
         frame = (after > 0) & (after <= count)
         label = torch.where((after >= 0) & (after < count), codes[:, :, 0].roll(-1, 1), IGNORE)
         label = torch.where(after == count, self._end, label)
         text_at = torch.where((after >= 0) & (after <= count), begin + after / count * tokens, -1.0)
         span = torch.cat([begin, begin + tokens], 1).float()
-        holds = frame[:, 1:].flatten()  # the position before a frame predicts it
+        # The position before a frame predicts it.
+        holds = frame[:, 1:].flatten()
         if frames is None:
             chosen = holds.nonzero()[:, 0]
         else:
@@ -83,13 +87,15 @@ class Bucket:
         return Batch(text, codes, frame, label, text_at, span, begin[:, 0] - 2, chosen, cloned, heard)
 
     def draw(self, training: TalkerTraining) -> Batch:
-        """Rows for a step, always as many of which the speakers are heard, these in recordings like other people's."""
+        """Draw rows for a step. It always has the same number of rows whose speakers are heard, and these are heard in
+        recordings like other people's."""
         count, device = max(1, training.positions // self.length), self._places.device
         share = training.cloned_rows if self._own else 1.0
         heard = round(share * count) if len(self._places) else 0
         of_each = ((0, self._own, count - heard), (self._own, self.rows, heard))
         index = torch.cat([torch.randint(low, high, (n,), device=device) for low, high, n in of_each if n])
-        order = torch.randperm(count, device=device)  # in the place of the nth stands order[n]
+        # In the place of the nth row stands order[n].
+        order = torch.randperm(count, device=device)
         made = self.batch(index[order], training.predictor_frames, order.argsort()[count - heard :])
         return made._replace(heard=like_recordings(made.heard)) if heard else made
 
@@ -102,10 +108,9 @@ class Layout:
         self.text, self.codec = text_ids(tokenizer), codec_ids(config)
 
     def rows(self, codes: Speech, wanted: Sequence[int]) -> dict[int, Row]:
-        """Rows, by their numbers, of those of the `wanted` utterances that fit the longest bucket, whose text can be
-        read and ends before the speech does, and whose speaker has an id or is heard. Every second row names its
-        language.
-        """
+        """Give rows, by their numbers, of those of the `wanted` utterances that fit the longest bucket, whose text can
+        be read and ends before the speech does, and whose speaker has an id or is heard. Every second row names its
+        language."""
         said = [codes.utterances[i] for i in wanted]
         encoded = self._tokenizer.encode_batch([u.text for u in said])
         rows: dict[int, Row] = {}
@@ -118,7 +123,7 @@ class Layout:
         return rows
 
     def buckets(self, rows: Sequence[Row]) -> list[Bucket]:
-        """One bucket a configured length, empty ones left out."""
+        """Give one bucket for each configured length; empty ones are left out."""
         within = zip((0, *self._lengths), self._lengths, strict=False)
         inside = [(high, [row for row in rows if low < len(row.text) <= high]) for low, high in within]
         return [Bucket(self, found, length) for length, found in inside if found]

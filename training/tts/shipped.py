@@ -1,30 +1,35 @@
 """Weights back from a shipped model directory, to go on from: the codec's decoder and the speaker encoder (ONNX),
-talker and predictor (GGUF and tables of rows). What does not ship is not there: the codec's encoder and phone head.
+talker and predictor (GGUF and tables of rows). What does not ship is not there: the codec's encoder and its phone head.
 
-For the next run, where the float16 checkpoint is gone. Needs `onnx` and `gguf`. What comes back is what was shipped:
-every weight within half a quantisation step of the checkpoint's.
+The next run needs this, because the float16 checkpoint is gone. It needs `onnx` and `gguf`. What comes back is what was
+shipped, with every weight within half a quantisation step of the checkpoint's.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 
-from export.tts.codec import CodecDecoder
+from export.trace.codec import CodecDecoder
+from export.trace.speaker_encoder import SpeakerEncoder
 from export.tts.codec_dims import CodecDims
-from export.tts.speaker_encoder import SpeakerEncoder
+from training.checkpoint import TOKENIZER
 from training.shipped import Array, graph_tensors, stack_weights
 from training.tts.codec import ENCODING
 from training.tts.config import RATE, CodecShape, Config, SpeakerShape
 from training.tts.decoder import Decoder
 from training.tts.talker import ENCODER, Talker
+from training.tts.tokenizer import SPECIAL
 
-_CONSTANT = {"cos", "sin", "codebooks.first"}  # of the exported modules: not weights
+# Buffers of the exported modules that are no weights.
+_CONSTANT = {"cos", "sin", "codebooks.first"}
 
 
 def codec_dims(shape: CodecShape) -> CodecDims:
-    """That shape in the exporter's words."""
+    """Give that shape in the exporter's words."""
     return CodecDims(
         codebooks=shape.num_quantizers, entries=shape.codebook_size, entry_width=shape.codebook_dim // 2,
         code_width=shape.codebook_dim, latent=shape.latent_dim, width=shape.hidden_size,
@@ -36,10 +41,10 @@ def codec_dims(shape: CodecShape) -> CodecDims:
 
 
 def shipped_decoder(folder: Path, shape: CodecShape) -> dict[str, Tensor]:
-    """The state dict of a codec's `Decoder` of that shape, without the projections into the codebooks, float32.
+    """Give the state dict of a codec's `Decoder` of that shape, without the projections into the codebooks, float32.
 
     The exporter only moves values, but for Snake's exponentials. So it is given the place of each value in the state
-    dict instead of the value, and what it makes of the places tells where each value of the graph belongs.
+    dict in place of the value, and what it makes of the places tells where each value of the graph belongs.
 
     Raises:
         ValueError: the graph is not of that shape.
@@ -47,7 +52,7 @@ def shipped_decoder(folder: Path, shape: CodecShape) -> dict[str, Tensor]:
     with torch.device("meta"):
         state = Decoder(shape).state_dict()
     wanted = {name: t.shape for name, t in state.items() if not ENCODING.match(f"decoder.{name}")}
-    # Snake's come first: small places survive an exponential.
+    # Snake's come first, because small places survive an exponential.
     order = sorted(wanted, key=lambda name: not name.endswith(("alpha", "beta")))
     places: dict[str, Array] = {}
     begin = 1
@@ -80,15 +85,20 @@ def shipped_decoder(folder: Path, shape: CodecShape) -> dict[str, Tensor]:
     return weights
 
 
-def shipped_talker(folder: Path, config: Config) -> dict[str, Tensor]:
-    """The state dict of a `Talker` of that shape, float32; without the speaker encoder where none ships.
+def shipped_talker(folder: Path, config: Config, tokenizer: Path | None = None) -> dict[str, Tensor]:
+    """Give the state dict of a `Talker` of that shape, with a row for each piece of its text, float32, without the
+    speaker encoder where none ships. tokenizer: a tokenizer.json of sounds, of another text than the shipped one; each
+    of its pieces begins as the mean of what the shipped rows hold for letters that sound so.
 
     Raises:
         ValueError: a file is not of that shape.
     """
     t, codec = config.talker, config.codec
+    rows = _table(folder / "text_rows.npy")
+    rows = rows if tokenizer is None else _spelt(rows, folder / TOKENIZER, tokenizer)
     with torch.device("meta"):
-        wanted = Talker(t, codec, config.speaker).state_dict()
+        wanted = Talker(replace(t, text_vocab_size=len(rows)), codec, config.speaker).state_dict()
+    text = _text(rows, t.text_hidden_size)
     predictor = "code_predictor."
     names = {name: name for name in wanted if name.startswith("model.")} | {"lm_head.weight": "codec_head.weight"}
     weights = stack_weights(folder / "talker.gguf", names, t.num_hidden_layers)
@@ -103,7 +113,7 @@ def shipped_talker(folder: Path, config: Config) -> dict[str, Tensor]:
         weights[f"{predictor}lm_head.{i}.weight"] = head
     weights[f"{predictor}small_to_mtp_projection.weight"] = _table(folder / "predictor_weight.npy").T.contiguous()
     weights[f"{predictor}small_to_mtp_projection.bias"] = _table(folder / "predictor_bias.npy")
-    weights |= _text(_table(folder / "text_rows.npy"), t.text_hidden_size)
+    weights |= text
     if (graph := folder / "speaker_encoder.onnx").exists():
         weights |= _speaker_encoder(graph, [name for name in wanted if name.startswith(ENCODER)], config.speaker)
     else:
@@ -115,11 +125,31 @@ def shipped_talker(folder: Path, config: Config) -> dict[str, Tensor]:
 
 
 def _speaker_encoder(path: Path, names: list[str], shape: SpeakerShape) -> dict[str, Tensor]:
-    """What an exported graph holds, under training's names: the exporter is given a name's place for each tensor."""
+    """Give what an exported graph holds, under training's names. The exporter is given the place of a name in place of
+    each tensor."""
     graph = graph_tensors(path)
     scales = [shape.enc_res2net_scale] * (len(shape.enc_channels) - 2)
     places = SpeakerEncoder(lambda name: np.full((1, 1, 1), names.index(name), np.float32), scales, shape.enc_dilations)
     return {names[int(place)]: torch.from_numpy(graph[name]) for name, place in places.named_buffers()}
+
+
+_LETTERS = str.maketrans(
+    dict(zip("AIOWYiuæɑəɛɜɪɔʊʌᵊᵻɐ", "ai i o ow oy ee oo a o a e er i aw oo u e e a".split(), strict=True))
+    | dict(zip("ŋðɡɹʃʒʤʧθTj—…", "ng th g r sh s j ch th t y , .".split(), strict=True))
+    | dict.fromkeys("ˈˌ", "")
+)
+
+
+def _spelt(rows: Tensor, shipped: Path, tokenizer: Path) -> Tensor:
+    """Give a row for every piece of `tokenizer`, made of the `rows` of the tokenizer that ships."""
+    old, new = Tokenizer.from_file(str(shipped)), Tokenizer.from_file(str(tokenizer))
+    made = rows.mean(0).repeat(new.get_vocab_size(), 1)
+    for piece, number in new.get_vocab().items():
+        same = old.token_to_id(piece) if piece in SPECIAL or piece == "assistant" else None
+        ids = [same] if same is not None else old.encode(new.decode([number]).translate(_LETTERS)).ids
+        if ids:
+            made[number] = rows[ids].mean(0)
+    return made
 
 
 def _table(path: Path) -> Tensor:
@@ -127,16 +157,18 @@ def _table(path: Path) -> Tensor:
 
 
 def _text(rows: Tensor, inner: int) -> dict[str, Tensor]:
-    """An embedding and a projection that make `rows` [tokens, hidden]: the exporter keeps the product only, whose rows
-    lie in `inner` dimensions around a point. SiLU is inverted where it is above zero.
+    """Give an embedding and a projection that make `rows` [tokens, hidden].
+
+    The exporter keeps their product only, whose rows lie in `inner` dimensions around a point. SiLU is inverted where
+    it is above zero.
     """
     middle = rows.mean(0)
     u, spread, axes = torch.linalg.svd(rows - middle, full_matrices=False)
     size = spread[:inner].clamp(min=1e-6) / len(rows) ** 0.5
-    y = u[:, :inner] * len(rows) ** 0.5  # variance 1 in each dimension
+    y = u[:, :inner] * len(rows) ** 0.5  # Each dimension has variance 1 now.
     lift = (1 - y.min()).ceil()
     x = y + lift
-    for _ in range(30):  # Newton on x · sigmoid(x) = y + lift
+    for _ in range(30):  # Newton's method solves x · sigmoid(x) = y + lift.
         gate = x.sigmoid()
         x = x - (x * gate - y - lift) / (gate * (1 + x * (1 - gate)))
     weight = axes[:inner].T * size

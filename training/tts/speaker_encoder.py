@@ -1,7 +1,7 @@
-"""The speaker encoder: what a voice is, heard in a recording of it; ECAPA-TDNN with the official parameter names.
+"""The speaker encoder hears in a recording what a voice is: ECAPA-TDNN with the official parameter names.
 
-Source of structure: Qwen3TTSSpeakerEncoder (export/tts/speaker_encoder.py), its log-mel included; its blocks are those
-of Qwen2.5-Omni, whose own net reads blocks of fewer channels together.
+The structure's source is Qwen3TTSSpeakerEncoder (export/trace/speaker_encoder.py), with its log-mel. Its blocks are
+those of Qwen2.5-Omni, whose own net reads blocks of fewer channels together.
 """
 
 import math
@@ -20,13 +20,18 @@ from training.tts.config import RATE, SpeakerShape
 from training.tts.spectra import Mel
 
 N_FFT, HOP = 1024, 256
-_FLOOR = 1e-5  # of a mel magnitude
-_ROOM = RATE // 2  # samples of an echo
-_USUAL, _SPREAD = -5.0, 3.0  # mean and deviation of the log-mel of speech, roughly
+# No mel magnitude is less; the official encoder has the same floor.
+_FLOOR = 1e-5
+# An echo has so many samples, half a second.
+_ROOM = RATE // 2
+# Silence is at most so much of a recording's length; its level is 10 to a power between these.
+_SILENCE, _LEVELS = 0.6, (-2.0, 0.4)
+# The mean and deviation of the log-mel of speech, roughly.
+_USUAL, _SPREAD = -5.0, 3.0
 
 
 class LogMel(Mel):
-    """Waveforms [B, S] at 24 kHz -> natural log of mel magnitudes float32 [B, S // 256, bins]."""
+    """Maps waveforms [B, S] at 24 kHz to the natural log of mel magnitudes, float32 [B, S // 256, bins]."""
 
     def __init__(self, bins: int) -> None:
         super().__init__(torch.from_numpy(mel_filters(bins, RATE, N_FFT)), HOP, "reflect")
@@ -36,7 +41,8 @@ class LogMel(Mel):
 
 
 def narrowed(mels: Tensor, share: float) -> Tensor:
-    """Log-mels [B, T, bins], a share of them without what lies above a random bin, as telephones and files leave it."""
+    """Give log-mels [B, T, bins], a share of which lacks what lies above a random bin, as telephones and files leave
+    it."""
     rows, bins = mels.shape[0], mels.shape[2]
     top = torch.randint(bins * 5 // 8, bins, (rows, 1, 1), device=mels.device)
     cut = (torch.rand(rows, 1, 1, device=mels.device) < share) & (torch.arange(bins, device=mels.device) >= top)
@@ -62,7 +68,7 @@ class SpeakerEncoder(nn.Module):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
                 nn.init.zeros_(module.bias)
         nn.init.normal_(self.fc.weight, 0.0, 0.005)
-        with torch.no_grad():  # begins as if log-mels had no mean and a deviation of 1
+        with torch.no_grad():  # The encoder begins as if log-mels had no mean and a deviation of 1.
             first.conv.weight /= _SPREAD
             first.conv.bias -= _USUAL * first.conv.weight.sum((1, 2))
 
@@ -75,15 +81,20 @@ class SpeakerEncoder(nn.Module):
 
 
 def like_recordings(wave: Tensor) -> Tensor:
-    """Waveforms [B, S] in rooms, with some hiss, at other levels: whoever is cloned is not in our studio."""
+    """Give waveforms [B, S] in rooms, with some hiss, at other levels, half of them with silence for a part of their
+    length. Whoever is cloned is not in our studio, and neither softness nor a pause is part of a voice."""
 
     def drawn(low: float, high: float) -> Tensor:
         return torch.empty(len(wave), 1, device=wave.device).uniform_(low, high)
 
+    count = wave.shape[1]
+    pauses = torch.arange(count, device=wave.device) / count
+    begin, size = drawn(0.0, 1.0), drawn(0.0, _SILENCE) * (drawn(0.0, 1.0) < 0.5)
+    wave = wave * ((pauses < begin) | (pauses >= begin + size))
     at = torch.arange(_ROOM, device=wave.device) / RATE
     echo = torch.randn(len(wave), _ROOM, device=wave.device) * torch.exp(-6.9 * at / drawn(0.05, 0.5))
     echo = echo / echo.norm(dim=1, keepdim=True) * drawn(0.0, 0.6)
     echo[:, 0] = 1.0
-    size = wave.shape[1] + _ROOM
-    heard = torch.fft.irfft(torch.fft.rfft(wave, size) * torch.fft.rfft(echo, size), size)[:, : wave.shape[1]]
-    return (heard + torch.randn_like(wave) * 10 ** drawn(-5.0, -2.3)) * 10 ** drawn(-1.0, 0.3)
+    size = count + _ROOM
+    heard = torch.fft.irfft(torch.fft.rfft(wave, size) * torch.fft.rfft(echo, size), size)[:, :count]
+    return (heard + torch.randn_like(wave) * 10 ** drawn(-5.0, -2.3)) * 10 ** drawn(*_LEVELS)

@@ -1,4 +1,4 @@
-"""Spectra of 24 kHz waveforms: mel magnitudes, and the multi-scale spectral distance that the codec minimises."""
+"""Spectra of 24 kHz waveforms: mel magnitudes, and the multi-scale spectral distance that the codec makes small."""
 
 from collections.abc import Iterable
 from typing import Literal, cast
@@ -11,18 +11,20 @@ from transformers.audio_utils import mel_filter_bank
 
 from training.tts.config import RATE
 
-SCALES = ((2048, 128), (1024, 96), (512, 64), (256, 32), (128, 12))  # (window in samples, mel bands)
-_COMPARED_FLOOR = 0.02  # of a magnitude that is compared: lower, what is nearly silent outweighs speech
+# (window in samples, mel bands) of each scale: long windows tell pitches apart, short ones onsets.
+SCALES = ((2048, 128), (1024, 96), (512, 64), (256, 32), (128, 12))
+# It is added to a magnitude that is compared. At 1e-4 what is nearly silent outweighed speech.
+_COMPARED_FLOOR = 0.02
 
 
 def mel_bank(window: int, bands: int) -> Tensor:
-    """HTK mel triangles above 20 Hz that each sum to one: float32 [bands, window / 2 + 1]."""
+    """Give HTK mel triangles above 20 Hz that each sum to one, float32 [bands, window / 2 + 1]."""
     bank = mel_filter_bank(window // 2 + 1, bands, 20.0, RATE / 2, RATE, mel_scale="htk").T
     return torch.from_numpy(bank / np.maximum(bank.sum(1, keepdims=True), 1e-3)).float()
 
 
 class Mel(nn.Module):
-    """[B, samples] -> mel magnitudes float32 [B, bands, samples / hop], windows centred on their hops."""
+    """Maps [B, samples] to mel magnitudes float32 [B, bands, samples / hop], with windows centred on their hops."""
 
     window: Tensor
     bank: Tensor
@@ -36,9 +38,8 @@ class Mel(nn.Module):
         self.register_buffer("bank", bank, persistent=False)
 
     def linear(self, wave: Tensor) -> Tensor:
-        """Magnitudes float32 [B, window / 2 + 1, samples / hop]. The epsilon keeps the gradient of an exactly zero bin
-        finite.
-        """
+        """Give magnitudes float32 [B, window / 2 + 1, samples / hop]. The epsilon keeps the gradient of an exactly
+        silent bin finite."""
         padded = F.pad(wave.float(), (self.margin, self.margin), self.beyond)
         z = torch.stft(padded, len(self.window), self.hop, window=self.window, center=False, return_complex=True)
         return (z.real.square() + z.imag.square() + 1e-9).sqrt()
@@ -49,9 +50,8 @@ class Mel(nn.Module):
 
 
 class SpectralDistance(nn.Module):
-    """Mean over `SCALES` of the L1 distance of log-mels, plus `magnitudes` × that of square-root magnitudes, which
-    weighs what is loud: [B, 1, S] × 2 -> scalar.
-    """
+    """The mean over `SCALES` of the L1 distance of log-mels, plus `magnitudes` times that of square-root magnitudes,
+    which weighs what is loud: [B, 1, S] × 2 -> scalar."""
 
     def __init__(self, magnitudes: float = 0.5) -> None:
         super().__init__()

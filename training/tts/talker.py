@@ -1,7 +1,8 @@
-"""Talker (codebook 0, one step a frame) and predictor (the other codebooks), with the official parameter names under
-`talker.`; and the speaker encoder, whose names are no part of them.
+"""The talker (codebook 0, one step a frame) and the predictor (the other codebooks), with the official parameter names
+under `talker.`, and the speaker encoder, whose names are no part of them.
 
-Source of structure: Qwen3TTSTalkerForConditionalGeneration. Positions are plain (all three mRoPE axes are equal there).
+The structure's source is Qwen3TTSTalkerForConditionalGeneration. Positions are plain, because all three mRoPE axes are
+equal there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from training.qwen3 import Layer, Past, Probe, RMSNorm, rotary
 from training.tts.config import CodecShape, SpeakerShape, TalkerShape
 from training.tts.speaker_encoder import LogMel, SpeakerEncoder, narrowed
 
-ENCODER = "speaker_encoder."  # what its parameters' names begin with
+ENCODER = "speaker_encoder."  # The names of the speaker encoder's parameters begin so.
 
 
 class Stack(nn.Module):
@@ -31,7 +32,7 @@ class Stack(nn.Module):
     def forward(
         self, x: Tensor, past: Sequence[Past] = (), start: int = 0, probes: Mapping[int, Probe] | None = None
     ) -> Tensor:
-        """At the positions from `start`. past: of every layer, or nothing; probes: by the numbers of layers."""
+        """Read at the positions from `start` on. past: of every layer, or nothing; probes: by the numbers of layers."""
         turn = rotary(torch.arange(start, start + x.shape[1], device=x.device), self.head_dim, self.theta)
         for i, layer in enumerate(self.layers):
             x = layer(x, turn, past=past[i] if past else None, probe=(probes or {}).get(i))
@@ -39,7 +40,7 @@ class Stack(nn.Module):
 
 
 class TalkerModel(Stack):
-    """With both embedding tables."""
+    """The talker's stack with both embedding tables."""
 
     def __init__(self, shape: TalkerShape, codec_vocab: int, dropout: float) -> None:
         s, heads = shape, (shape.num_attention_heads, shape.num_key_value_heads)
@@ -49,7 +50,8 @@ class TalkerModel(Stack):
 
 
 class PredictorModel(Stack):
-    """Over the books of one frame; one embedding table (of the talker's width) a book after the first."""
+    """A stack over the books of one frame, with one embedding table (of the talker's width) for each book after the
+    first."""
 
     def __init__(self, shape: TalkerShape, books: int, size: int) -> None:
         s, heads = shape, shape.predictor_num_attention_heads
@@ -59,7 +61,7 @@ class PredictorModel(Stack):
 
 
 class Predictor(nn.Module):
-    """Input [hidden, code 0, code 1, ...] in the talker's width; position k + 1 predicts code k + 1."""
+    """Its input is [hidden, code 0, code 1, ...] in the talker's width; position k + 1 predicts code k + 1."""
 
     def __init__(self, shape: TalkerShape, books: int, size: int) -> None:
         super().__init__()
@@ -68,12 +70,12 @@ class Predictor(nn.Module):
         self.small_to_mtp_projection = nn.Linear(shape.hidden_size, shape.predictor_hidden_size)
 
     def forward(self, x: Tensor, past: Sequence[Past] = (), start: int = 0) -> Tensor:
-        """[N, T, talker width] at the positions from `start` -> [N, T, predictor width]."""
+        """Map [N, T, talker width] at the positions from `start` on to [N, T, predictor width]."""
         return self.model(self.small_to_mtp_projection(x), past, start)
 
 
 class ResizeMlp(nn.Module):
-    """Two linear layers with SiLU between."""
+    """Two linear layers with SiLU between them."""
 
     def __init__(self, i: int, inner: int, o: int) -> None:
         super().__init__()
@@ -102,25 +104,23 @@ class Talker(nn.Module):
         self.log_mel, self.speaker_encoder = LogMel(speaker.mel_dim), SpeakerEncoder(speaker, shape.hidden_size)
 
     def voices(self, heard: Tensor, narrow: float = 0.0) -> Tensor:
-        """What takes the speaker's place: recordings [C, samples] -> [C, hidden]. narrow: how many of them lack their
-        upper frequencies.
-        """
+        """Map recordings [C, samples] to what takes the speaker's place [C, hidden]. narrow: how many of them lack
+        their upper frequencies."""
         return self.speaker_encoder(narrowed(self.log_mel(heard), narrow))
 
     def embed_text(self, ids: Tensor) -> Tensor:
-        """int64 [...] -> [..., hidden]."""
+        """Map text ids int64 [...] to [..., hidden]."""
         return self.text_projection(self.model.text_embedding(ids))
 
     def embed_rest(self, codes: Tensor) -> Tensor:
-        """Codes of books 1..K-1, int64 [..., K - 1] -> the sum of their embeddings [..., hidden]."""
+        """Map codes of books 1..K-1, int64 [..., K - 1], to the sum of their embeddings [..., hidden]."""
         tables = self.code_predictor.model.codec_embedding
         return sum(table(codes[..., i]) for i, table in enumerate(tables))  # type: ignore[return-value]
 
     @torch.no_grad()
     def likeliest(self, hidden: Tensor, first: Tensor) -> Tensor:
-        """The predictor's own greedy codes of books 1..K-1: hidden [N, hidden], codebook 0 int64 [N] -> int64 [N, K -
-        1]. Shapes are static and nothing is read back, so it may stand in a captured graph.
-        """
+        """Give the predictor's own greedy codes of books 1..K-1: hidden [N, hidden], codebook 0 int64 [N] -> int64 [N,
+        K - 1]. Shapes are static and nothing is read back, so it may stand in a captured graph."""
         predictor = self.code_predictor
         past = [Past() for _ in predictor.model.layers]
         given = torch.stack([hidden, self.model.codec_embedding(first)], 1)
@@ -131,7 +131,7 @@ class Talker(nn.Module):
         return torch.stack(found, 1)
 
     def predict(self, hidden: Tensor, codes: Tensor) -> Tensor:
-        """Teacher-forced logits of books 1..K-1: hidden [N, hidden], codes int64 [N, K] -> [N, K - 1, entries]."""
+        """Give teacher-forced logits of books 1..K-1: hidden [N, hidden], codes int64 [N, K] -> [N, K - 1, entries]."""
         tables = self.code_predictor.model.codec_embedding
         known = [table(codes[:, i + 1]) for i, table in enumerate(list(tables)[:-1])]
         rows = torch.stack([hidden, self.model.codec_embedding(codes[:, 0]), *known], 1)
@@ -140,5 +140,5 @@ class Talker(nn.Module):
 
 
 def official(talker: Talker) -> dict[str, Tensor]:
-    """The weights under their official names."""
+    """Give the weights under their official names."""
     return {k if k.startswith(ENCODER) else f"talker.{k}": v for k, v in talker.state_dict().items()}

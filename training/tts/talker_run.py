@@ -1,11 +1,7 @@
-"""A run of talker training on the codes of all voices.
+"""A run of talker training on the codes of all voices."""
 
-What stands in `out` beside what `training.run` names: model.safetensors (newest).
-"""
-
-import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +10,8 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from training.checkpoint import WEIGHTS
 from training.learner import autocast
-from training.run import Given, Trainer, rate_at
+from training.run import CANDIDATE, Given, Trainer, rate_at
 from training.tts.checkpoint import load_talker, save_talker
 from training.tts.config import Config
 from training.tts.prompt import Row
@@ -27,15 +22,15 @@ from training.tts.talker import Talker
 from training.tts.talker_step import MEASURES, TalkerStep, losses
 
 _TEST_ROWS = 200
-CLONED = "cloned"  # the score of those who are heard
+"""Rows of each voice by which a run is scored."""
+CLONED = "cloned"  # The name of the score of those who are heard.
 
 
 @dataclass(frozen=True, kw_only=True)
 class TalkerRun(Given):
     """What a run is given besides the configuration. speech: folders of the shards that the codes stand for, in which
-    speakers other than our own are heard; without it these are left out. start: model.safetensors of `training.tts
-    shipped`, or of a talker.
-    """
+    speakers other than our own are heard; without it these are left out. start: folder `talker` of `training.tts
+    shipped`, or `weights` of a run."""
 
     codes: tuple[Path, ...]
     tokenizer: Path
@@ -46,12 +41,16 @@ class TalkerRun(Given):
 class TalkerTrainer(Trainer):
     """Owns the talker and its steps."""
 
-    save_every = 180.0  # a score takes 12 s
+    # Seconds; a score takes 12 of them.
+    save_every = 180.0
 
     def __init__(self, config: Config, run: TalkerRun) -> None:
         t = config.talker_training
+        sizes = {name: round(getattr(t, name) * run.scale) for name in ("positions", "predictor_frames")}
+        config = replace(config, talker_training=(t := replace(t, **sizes)))
         super().__init__("talker", run, config, MEASURES, t.seed)
-        self._rng = np.random.default_rng(t.seed)  # every process takes rows of one length
+        # Every process draws the same lengths, so that all take rows of one length.
+        self._rng = np.random.default_rng(t.seed)
         tokenizer = Tokenizer.from_file(str(run.tokenizer))
         codes = concatenate([load(path) for path in run.codes])
         layout = Layout(config, tokenizer, References(shards(run.speech), config.speakers, self.device))
@@ -82,19 +81,18 @@ class TalkerTrainer(Trainer):
     def step(self, done: float) -> Tensor:
         t = self.config.talker_training
         self.steps.rate(rate_at(done, self.count, t.rate, t.final_rate, t.warmup_steps))
-        age = math.inf if self._started else self.count
-        self.steps.guide_weight.fill_(max(0.0, 1 - age / t.guide_steps))
-        self.steps.own_share.fill_(min(1.0, age / max(t.own_steps, 1)))
+        self.steps.guide_weight.fill_(max(0.0, 1 - self.count / t.guide_steps))
+        self.steps.own_share.fill_(1.0 if self._started else min(1.0, self.count / max(t.own_steps, 1)))
         weight = np.array([b.rows * b.length for b in self.buckets], float)
         self.steps.run(self.buckets[int(self._rng.choice(len(self.buckets), p=weight / weight.sum()))])
         return self.steps.measures
 
     def write(self, *, last: bool) -> None:
-        save_talker(self.talker, self.given.out / WEIGHTS)
+        save_talker(self.talker, self.given.out / CANDIDATE, steps=self.count, scores=self.scores)
 
     @torch.no_grad()
     def score(self, *, last: bool) -> dict[str, Any]:
-        """Cross-entropies and accuracies of held-out speech, teacher-forced and looking back on the model's own
+        """Give cross-entropies and accuracies of held-out speech, teacher-forced and looking back on the model's own
         codes."""
         self.talker.eval()
         scores: dict[str, Any] = {}

@@ -1,5 +1,5 @@
-"""One optimisation step of talker, predictor and speaker encoder: gradients by one CUDA graph a bucket length, then an
-update."""
+"""One step of talker, predictor and speaker encoder: the gradients are found by one CUDA graph for each length of rows,
+then the weights are updated."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,13 +20,14 @@ MEASURES = (
     "cross-entropy 0", "cross-entropy rest", "guide", "accuracy 0", "accuracy 1", "accuracy rest", "gradient norm",
 )  # fmt: skip
 _BETAS = (0.9, 0.95)
-_GUIDE_WIDTH, _GUIDE_MARGIN = 0.08, 1.5  # of the text's length, tokens: how far from the diagonal attention is free
+"""AdamW's, as they are usual for language models."""
+# How far from the diagonal attention is free: so much of the text's length and so many tokens more.
+_GUIDE_WIDTH, _GUIDE_MARGIN = 0.08, 1.5
 
 
 class Losses(NamedTuple):
-    """first, rest, guide: scalars; rest: mean of the books after the first; hits float32 [K]: accuracy of every
-    book.
-    """
+    """first, rest, guide: scalars, of which rest is the mean of the books after the first; hits: float32 [K], the
+    accuracy of every book."""
 
     first: Tensor
     rest: Tensor
@@ -35,7 +36,7 @@ class Losses(NamedTuple):
 
 
 def guide_loss(weights: Tensor, batch: Batch) -> Tensor:
-    """How much of the attention [B, S, S] of speech positions on text lies away from the diagonal."""
+    """Tell how much of the attention [B, S, S] that speech positions pay to text lies away from the diagonal."""
     at = torch.arange(weights.shape[-1], device=weights.device).float()
     begin, end = batch.span[:, :1], batch.span[:, 1:]
     in_text = (at >= begin) & (at < end)
@@ -47,7 +48,8 @@ def guide_loss(weights: Tensor, batch: Batch) -> Tensor:
 
 
 def embed(talker: Talker, batch: Batch, given: Tensor, voices: Tensor | None) -> Tensor:
-    """Input [B, S, hidden] of rows whose codes are `given`, int64 [B, S, K]. voices: [C, hidden] of the cloned ones."""
+    """Give the input [B, S, hidden] of rows whose codes are `given`, int64 [B, S, K]. voices: [C, hidden] of the cloned
+    rows."""
     spoken = batch.codes[..., :1] >= 0
     x = talker.embed_text(batch.text) + talker.model.codec_embedding(given[..., 0].clamp(min=0)) * spoken
     x = x + talker.embed_rest(given[..., 1:]) * batch.frame[..., None]
@@ -57,7 +59,7 @@ def embed(talker: Talker, batch: Batch, given: Tensor, voices: Tensor | None) ->
 
 
 def heard_voices(talker: Talker, batch: Batch, narrow: float = 0.0) -> Tensor | None:
-    """Of the cloned rows [C, hidden]; None where there are none."""
+    """Give the voices of the cloned rows [C, hidden]; None where there are none."""
     return talker.voices(batch.heard, narrow) if len(batch.cloned) else None
 
 
@@ -65,9 +67,11 @@ def heard_voices(talker: Talker, batch: Batch, narrow: float = 0.0) -> Tensor | 
 def with_own(
     talker: Talker, batch: Batch, given: Tensor, voices: Tensor | None, share: Tensor, first_share: float
 ) -> Tensor:
-    """`given` int64 [B, S, K], where the model's own likeliest codes stand in a `share` (float32 [R], R <= B) of the
-    frames of the first R rows: books 1..K-1, in `first_share` of those frames codebook 0 too. It is what the talker
-    looks back on when it speaks; the recorded codes alone would teach it to rely on what it will never see.
+    """Give `given` int64 [B, S, K] with the model's own likeliest codes in some frames.
+
+    They stand in a `share` (float32 [R], R <= B) of the frames of the first R rows: books 1..K-1, and in `first_share`
+    of those frames codebook 0 too. The talker looks back on such codes when it speaks; the recorded codes alone would
+    teach it to rely on what it will never see.
     """
     rows, (_, size, books) = len(share), given.shape
     trained = talker.training
@@ -88,9 +92,9 @@ def with_own(
 
 
 def losses(talker: Talker, batch: Batch, training: TalkerTraining, *, noise: bool, own: Tensor | None = None) -> Losses:
-    """Losses against the recorded codes. noise: replace input codes at random and drop parts of the input, as training
-    does. own: shares of the frames that hold the model's own codes, as `with_own` takes them (None: teacher-forced).
-    """
+    """Give the losses against the recorded codes. noise: replace input codes at random and drop parts of the input, as
+    training does; own: shares of the frames that hold the model's own codes, as `with_own` takes them (None:
+    teacher-forced)."""
     codes = given = batch.codes
     if noise:
         share = training.code_noise * 2 * torch.rand(codes.shape[0], 1, 1, device=codes.device)
@@ -114,7 +118,7 @@ def losses(talker: Talker, batch: Batch, training: TalkerTraining, *, noise: boo
 
 
 class TalkerStep(Step):
-    """Learner and captured steps of a run, one a bucket."""
+    """The learner and the captured steps of a run, one for each bucket."""
 
     def __init__(self, talker: Talker, training: TalkerTraining, ranks: Ranks) -> None:
         device = ranks.device
@@ -128,23 +132,24 @@ class TalkerStep(Step):
         super().__init__(ranks, MEASURES, parts)
         self.talker, self.training = talker, training
         self.guide_weight = torch.ones((), device=device)
-        self.own_share = torch.zeros((), device=device)  # at most so many frames of a row hold the model's own codes
+        # At most such a share of a row's frames holds the model's own codes.
+        self.own_share = torch.zeros((), device=device)
         self._gradients: dict[int, Callable[[], None]] = {}
 
     def begin(self, buckets: Sequence[Bucket]) -> None:
         """Make the steps."""
-        # The longest first: its memory serves the shorter ones.
+        # The longest comes first, because its memory serves the shorter ones.
         for bucket in sorted(buckets, key=lambda b: -b.length):
             self._gradients[bucket.length] = self.finding(partial(bucket.draw, self.training), self._find)
         self._learn = self.learning()
 
     def run(self, bucket: Bucket) -> None:
-        """One step on rows drawn from `bucket`."""
+        """Make one step on rows drawn from `bucket`."""
         self._gradients[bucket.length]()
         self._learn()
 
     def _find(self, *tensors: Tensor) -> None:
-        """Gradients, and what is measured."""
+        """Find the gradients, and note what is measured."""
         batch = Batch(*tensors)
         rows = max(1, round(self.training.own_rows * len(batch.text)))
         own = self.own_share * torch.rand(rows, device=self.device)

@@ -1,16 +1,18 @@
-"""Text as the small speaking model reads it: by the runtime's own rules, so that it learns what it will be given.
+"""Text as the small speaking model reads it: sounds of words, and the author's marks (codec/sounds/line.py).
 
-Contract: `speakable` gives lower-case words with inner apostrophes and the marks , . ? ! ; : and ends with . ? or !.
-It begins with a space, so that a text's tokens are the tokens of its words, one after another: a stream can be
-encoded word by word.
+A text begins with a space, so that its tokens are the tokens of its words, one after another: a stream can be encoded
+word by word. It ends with one of `RULES.ends`.
 """
 
-from codec.text.stream import spoken_text
+from codec.sounds.line import MARKS
+from codec.sounds.symbols import SYMBOLS
 from engines.manifest import TextRules
 
-RULES = TextRules(alphabet="abcdefghijklmnopqrstuvwxyz'", marks=",.?!;:", ends=".?!")
+RULES = TextRules(alphabet="".join(sorted(SYMBOLS)), marks=MARKS, ends=".?!…,")
+"""What the next talker's text may hold.
 
-
-def speakable(text: str) -> str:
-    """`text` in the model's characters; "" where digits would have to be guessed or no word is left."""
-    return "" if any(c.isdigit() for c in text) else spoken_text(text, RULES, english=True)
+A comma is among the ends. Where the runtime cuts a sentence at a clause it ends the piece with a comma
+(codec/text/pieces.py), and the talker learns from lines that were parted at theirs (training/speech/write.py) that the
+pitch does not fall there as it does at a full stop. The full stop stands first, because it ends a piece that lacks any
+mark.
+"""

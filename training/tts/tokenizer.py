@@ -10,7 +10,7 @@ from training.checkpoint import TOKENIZER
 
 PAD, BOS, EOS = "<tts_pad>", "<tts_text_bos>", "<tts_text_eod>"
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", PAD, BOS, EOS)
-# The pre-tokenizer expression of Qwen2's published tokenizer.json.
+# This is the pre-tokenizer's expression in Qwen2's published tokenizer.json.
 _SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )

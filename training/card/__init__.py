@@ -1,0 +1,1 @@
+"""These scripts are for a machine of GPUs without a network."""
