@@ -1,4 +1,4 @@
-"""Every published number is one command here."""
+"""Measurements: every published number is one command here."""
 
 from engines.threads import hold_blas
 

@@ -16,10 +16,12 @@ from engines.manifest import NAME
 from engines.store import BUNDLED, ModelNotFound, default, find
 
 VOICES = (1, 6, 8)
+"""The numbers of voices that speak at the same time."""
 VOICE_SECONDS = 30.0
+"""Seconds for which they speak."""
 SYNTHETIC = Path(__file__).parent.parent / "tests" / "synthetic"
 CLIPS = SYNTHETIC.parent / "data"
-"""In a clone, not in an installed package."""
+"""The recordings of the tests, which are in a clone but not in an installed package."""
 COMPARED = 40
 """The first clips of all corpora, heard live and as files; `python -m bench.identity` hears all of them."""
 OFFICIAL = Path(os.environ.get("OFFICIAL_ASR", ".envs/qwen3-asr-0.6b-random"))
@@ -27,7 +29,7 @@ OFFICIAL = Path(os.environ.get("OFFICIAL_ASR", ".envs/qwen3-asr-0.6b-random"))
 
 
 def alone(measure: Callable[..., dict[str, object]], *arguments: Any, **options: Any) -> dict[str, object]:
-    """A measurement in a process of its own: its peak memory is nobody else's.
+    """Run a measurement in a process of its own, so that its peak memory is nobody else's.
 
     Beside it ``stolen_cores``: how many of this machine's cores its host gave to others meanwhile, where that is told.
     """

@@ -23,8 +23,8 @@ from bench.clips import pcm16, samples_of
 from bench.probe import machine, peak_resident_bytes, resident_bytes
 from clients.lag import percentile
 from engines import store
-from engines.batching import Owner
 from engines.gguf import Rows
+from engines.lane import Steps
 from streaming.decoding import EMPTY
 from streaming.engine import SEGMENT_SECONDS, Engine
 from streaming.segment import Segment
@@ -112,19 +112,19 @@ class _Forced(Engine):
     """
 
     def begin(self, count: int, known: int) -> None:
-        """A reading begins whose first logits choose token ``known``; it is to say ``count`` tokens in all."""
+        """Begin a reading of ``count`` tokens in all, of which the first logits choose number ``known``."""
         self._at, self._end = known, count
 
     @cached_property
     def text(self) -> Sequence[int]:
-        """Its tokens: such as begin words, which any may follow."""
+        """The tokens of every reading. Each begins a word, so that any of them may follow any other."""
         words = np.flatnonzero(self.prompt.after_word(None))
         words = words[~np.isin(words, list(self.prompt.stop))]
         return np.random.default_rng(0).choice(words, self.decoder.rows).tolist()
 
-    def evaluate(self, rows: Rows, owner: Owner) -> Floats:
+    def evaluate(self, rows: Rows) -> Steps[Floats]:
         """As ``Engine.evaluate``, with the greatest logit at the forced token."""
-        logits = super().evaluate(rows, owner)
+        logits = yield from super().evaluate(rows)
         for row in logits:
             token = self.text[self._at] if self._at < self._end else self.prompt.end
             row[token] = row.max() + 20.0
@@ -135,15 +135,15 @@ class _Forced(Engine):
 def _hear(
     engine: Engine, samples: Floats, work: Work, tick: float | None, ticks: list[float], force_tokens: int
 ) -> str:
-    """One segment; returns its text."""
-    owner = Owner()
-    sequence = engine.acquire(owner)
+    """Hear one segment and return its text."""
+    run = engine.lane.run
+    sequence = run(engine.acquire())
     # Forced tokens name no language.
     language = engine.language(engine.manifest.languages[0] if force_tokens else None)
     try:
         head = engine.head((), language)
         began = time.perf_counter()
-        engine.evaluate(Rows(sequence, 0, head.rows, len(head.rows)), owner)
+        run(engine.evaluate(Rows(sequence, 0, head.rows, len(head.rows))))
         work.prefill_seconds += time.perf_counter() - began
         work.head_rows += len(head.rows)
         segment = Segment(engine, sequence, head, language, work)
@@ -154,7 +154,7 @@ def _hear(
             began = time.perf_counter()
             segment.extend(samples[start : start + step])
             while windows < complete_windows(engine.manifest, segment.length):
-                segment.advance(owner)
+                run(segment.advance())
                 windows += 1
             if tick is None:
                 break
@@ -163,15 +163,15 @@ def _hear(
                 committed = last.answer.body[: max(0, said - UNCERTAIN * force_tokens)]
                 said += force_tokens
                 engine.begin(said, len(committed))
-            last = segment.interim(last, committed, owner)
+            last = run(segment.interim(last, committed))
             stability.hear(last, engine.prompt, segment.ctc)
             ticks.append(time.perf_counter() - began)
         if isinstance(engine, _Forced):
             if tick is None:
                 engine.begin(force_tokens, 0)
-                segment.final(segment.length, owner)
+                run(segment.final(segment.length))
             return ""
-        return segment.final(segment.length, owner).answer.text
+        return run(segment.final(segment.length)).answer.text
     finally:
         engine.release(sequence)
 

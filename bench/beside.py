@@ -1,4 +1,4 @@
-"""Rows that need others beside them: marks, the same speech under other conditions, processor time."""
+"""Rows that compare with something: marks, the same speech under other conditions, processor time beside others."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,12 +16,13 @@ from bench.row import NotMeasured, Row, percent
 
 MARKS: Final = {"sentence ends": 0.85, "commas": 0.65, "capitals": 0.85}
 WORSE: Final = 1.3
-"""Most error rate under a condition, as a multiple of that on the same clips as they are."""
+"""The error rate that is allowed under a condition, as a multiple of that on the same clips without it."""
 COST: Final = 0.08
+"""How many seconds of a processor a second of recordings may take: the promise in the table of goals."""
 A_CORPUS: Final = 20
-"""Clips of a corpus that are heard under each condition."""
+"""Clips of each corpus that are heard under each condition."""
 TIMED: Final = 30
-"""Clips that processor time is measured on."""
+"""Clips on which processor time is measured."""
 
 
 def mark_rows(material: Material) -> list[Row]:
@@ -33,7 +34,7 @@ def mark_rows(material: Material) -> list[Row]:
     def found(texts: Sequence[str]) -> dict[str, float]:
         return marks.f1((clip.text, text) for clip, text in zip(clips, texts, strict=True))
 
-    heard = material.heard(clips, what="cased texts")
+    heard = material.texts(clips, what="cased texts")
     ours = found(heard)
     others = {p.name: found([one.text for one in material.heard_by(p, clips)]) for p in material.present}
     lower = all(text == text.lower() for text in heard)
@@ -61,7 +62,7 @@ def condition_rows(material: Material) -> list[Row]:
     waves = [samples(clip) for clip in clips]
     changed = {name: _changed(name, clips, waves) for name in CONDITIONS}
     every = [*clips, *(clip for group in changed.values() for clip in group)]
-    material.heard(every, what="conditions")
+    material.texts(every, what="conditions")
     for peer in material.present:
         material.heard_by(peer, every)
     clean = _rates(material, clips)
@@ -80,7 +81,7 @@ def _changed(name: str, clips: Sequence[Clip], waves: Sequence[Floats]) -> list[
 def _condition_row(material: Material, name: str, rates: dict[str, float], clean: dict[str, float]) -> Row:
     ours, *others = (f"{percent(rates[who])} = {rates[who] / max(clean[who], 1e-9):.2f} ×" for who in rates)
     ratio = rates["ours"] / max(clean["ours"], 1e-9)
-    # Beside the ratio: below the first of the peers, the one of our size.
+    # Besides the ratio, fewer words must be wrong than with the first of the peers, which is of our size.
     beaten = all(rates["ours"] < rates[peer.name] for peer in material.present[:1])
     notes, details = (f"the same clips as they are: {percent(clean['ours'])}",), {"rates": rates, "clean": clean}
     met = ratio <= WORSE and beaten
@@ -90,7 +91,7 @@ def _condition_row(material: Material, name: str, rates: dict[str, float], clean
 
 def _rates(material: Material, clips: Sequence[Clip]) -> dict[str, float]:
     """Word error rates: "ours", then each peer's."""
-    found = {"ours": score(clips, material.heard(clips)).wer}
+    found = {"ours": score(clips, material.texts(clips)).wer}
     for peer in material.present:
         found[peer.name] = score(clips, [one.text for one in material.heard_by(peer, clips)]).wer
     return found

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from audio.ogg import mend
-from audio.pcm import PcmDecoder
-from audio.recording import RecordingError, open_recording
+from audio.pcm import MAX_RATE, MIN_RATE, PcmDecoder, linear16
+from audio.recording import RecordingError, open_recording, samples
 
 Floats = npt.NDArray[np.float32]
 
@@ -44,8 +44,8 @@ def pcm16(source: Path | BinaryIO) -> tuple[bytes, int, int]:
         RecordingError: nothing that can be heard, with the file's name.
     """
     try:
-        recording = open_recording(source)
-        return b"".join(recording.blocks()), recording.sample_rate, recording.channels
+        rate = min(max(open_recording(source).sample_rate, MIN_RATE), MAX_RATE)
+        return b"".join(linear16(block) for block in samples(source, rate)), rate, 1
     except RecordingError as error:
         raise RecordingError(f"{source}: {error}") from None
 

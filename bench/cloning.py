@@ -29,15 +29,17 @@ from engines import manifest as manifests
 Floats = npt.NDArray[np.float32]
 
 GOAL: Final = 0.75
-"""Least similarity of what is said to a recording of the person, as a share of that of two recordings."""
+"""How similar a clone must be to a recording of the person, as a share of the similarity of two recordings."""
 PEOPLE: Final = 20
+"""The number of people who are cloned, at most."""
 REFERENCE, HELD, MOST = 10.0, 5.0, 12.0
-"""Seconds: least of what is cloned and of the recording beside it, most of either."""
+"""Seconds: the least that is cloned, the least of the recording beside it, and the most of either."""
 
 BINS, SIZE, HOP, FRAMES, STEP = 40, 400, 160, 160, 77
-"""Of the network's mels, and frames of a part that it hears and from one part to the next (its own 1.3 a second)."""
+"""The measures of the network (Resemblyzer 0.1.4, hparams.py): bins, window and hop of its mels, frames of a part that
+it hears, and frames from one part to the next (1.3 parts a second)."""
 LEVEL: Final = 10 ** (-30 / 20)
-"""Root mean square that softer recordings are raised to."""
+"""The root mean square to which softer recordings are raised: −30 dBFS, as in Resemblyzer's hparams.py."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,14 +27,16 @@ from engines.onnx import Graph
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
 
-_soxr: Any = soxr  # incompletely typed
+_soxr: Any = soxr  # soxr's types are incomplete.
 
 CODES: Final = "held-out.npz"
 FIELDS: Final = ("files", "starts", "frames", "codes")
 STOI: Final = 0.95
+"""The goal for STOI: speech that is understood as well as the recording."""
 PESQ: Final = 2.7
+"""The goal for PESQ wide band."""
 NATURAL: Final = 0.93
-"""Least naturalness of what is decoded, as a share of the recordings'."""
+"""How natural decoded speech must be, as a share of the recordings' naturalness."""
 RATE: Final = 16_000
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import soundfile
 
+from audio.telephone import RATE as TELEPHONE
 from audio.telephone import over_telephone
 
 Floats = npt.NDArray[np.float32]
@@ -18,9 +19,11 @@ Random = np.random.Generator
 
 RATE: Final = 16_000
 REVERBERATION: Final = 0.5
-"""Seconds in which a room's echo falls by 60 dB; direct sound and echo are equally strong."""
+"""Seconds in which the echo of the room falls by 60 dB. Direct sound and echo are equally strong."""
 PRE_DELAY: Final = 0.004
+"""Seconds between the direct sound and the first echo: a wall at 0.7 m."""
 TALKERS: Final = 5
+"""The number of other people who talk."""
 BABBLE: Final = 10.0
 """Decibels by which the speaker is louder than all others together."""
 
@@ -39,9 +42,17 @@ def room(wave: Floats, random: Random, others: Sequence[Floats]) -> Floats:
 
 
 def telephone(wave: Floats, random: Random, others: Sequence[Floats]) -> Floats:
-    """By GSM 06.10, as :mod:`audio.telephone` says."""
+    """By GSM 06.10 full rate, 13 kbit/s, as :mod:`audio.telephone` says."""
     del random, others
-    return over_telephone(wave, RATE, "GSM610")
+    return over_telephone(wave, RATE, _gsm)
+
+
+def _gsm(narrow: Floats) -> Floats:
+    file = io.BytesIO()
+    _soundfile.write(file, narrow, TELEPHONE, format="WAV", subtype="GSM610")
+    file.seek(0)
+    coded, _ = _soundfile.read(file, dtype="float32")
+    return coded
 
 
 def babble(wave: Floats, random: Random, others: Sequence[Floats]) -> Floats:

@@ -22,7 +22,7 @@ GOALS: Final[dict[str, tuple[str, float | None]]] = {
     "kathleen": ("Kathleen", 0.06),
     "Common Voice": ("Common Voice, newer", 0.20),
 }
-"""Beginning of a corpus's name → what the table calls it, and the error rate that is wanted, if any."""
+"""The beginning of each corpus's name, what the table calls the corpus, and the error rate that is wanted, if any."""
 QUANTISED_LIMIT: Final = 0.003
 """How much the error rate may grow from fp32 to what ships."""
 
@@ -37,7 +37,7 @@ def error_rows(material: Material) -> list[Row]:
     if not groups:
         raise NotMeasured("no clips were chosen")
     damaged = [clip.mended() for clip in material.clips if clip.mended() is not clip]
-    material.heard([*material.clips, *damaged], what="word errors")
+    material.texts([*material.clips, *damaged], what="word errors")
     for peer in material.present:
         material.heard_by(peer, [*material.clips, *damaged])
     notes = [f"{len(damaged)} of {len(material.clips)} clips change their Ogg serial number; libsndfile stops there"]
@@ -56,7 +56,7 @@ def error_rows(material: Material) -> list[Row]:
 
 
 def _row(material: Material, name: str, limit: float | None, clips: Sequence[Clip], count: str, *notes: str) -> Row:
-    found = score(clips, material.heard(clips))
+    found = score(clips, material.texts(clips))
     beside = {
         peer.name: score(clips, [one.text for one in material.heard_by(peer, clips)]) for peer in material.present
     }
@@ -98,8 +98,8 @@ def quantised_row(material: Material) -> list[Row]:
     if material.reference is None:
         raise NotMeasured("needs --reference DIR, the same checkpoint exported with --encoder fp32 --decoder f32")
     clips = [clip.mended() for clip in material.clips]
-    ours = score(clips, material.heard(clips, what="word errors"))
-    theirs = score(clips, material.heard(clips, material.reference, what="word errors of the reference"))
+    ours = score(clips, material.texts(clips, what="word errors"))
+    theirs = score(clips, material.texts(clips, material.reference, what="word errors of the reference"))
     name = f"{'/'.join(precision(material.hearing_model))} against {'/'.join(precision(material.reference))}"
     reached = f"{100 * (ours.wer - theirs.wer):+.2f} points ({percent(ours.wer)}, {percent(theirs.wer)})"
     goal = f"≤ {100 * QUANTISED_LIMIT:+.1f} points"
@@ -162,7 +162,7 @@ def measure(
             raise NoSuchCorpus(f"no corpus named {corpus!r}; found: {', '.join(sorted(there))}")
     clips = [clip for clip in material.clips if not corpora or clip.corpus in corpora]
     began = time.perf_counter()
-    material.heard(clips)
+    material.texts(clips)
     wall = time.perf_counter() - began
     seconds = sum(clip.seconds for clip in clips)
     groups = sorted(by_corpus(clips).items())
@@ -171,7 +171,7 @@ def measure(
         "model": manifests.read_asr(material.hearing_model).name,
         "encoder": encoder,
         "decoder": decoder,
-        "corpora": {corpus: asdict(score(group, material.heard(group))) for corpus, group in groups},
+        "corpora": {corpus: asdict(score(group, material.texts(group))) for corpus, group in groups},
         "audio_hours": round(seconds / 3600, 3),
         "times_real_time": round(seconds / max(wall, 1e-9), 1),
     }

@@ -36,14 +36,16 @@ from engines.threads import budget
 
 CLIPS: Final = Path(__file__).parent.parent / "tests" / "synthetic"
 ROUNDS: Final = 5
+"""Measurements of which the median is given."""
 TEXT: Final = "The tide comes in at nine."
 _PIECE: Final = 0.02
+"""Seconds of audio in a message, as browsers send it."""
 
 Figures = dict[str, float]
 
 
 class Said:
-    """One clip: its audio with a pause after it, and where the sound of its first and of its last word ends."""
+    """One clip: its audio with a pause after it, and where the sound of its first and its last word ends."""
 
     def __init__(self, speech: Speech, place: int) -> None:
         begin = speech.starts[place]
@@ -67,7 +69,7 @@ async def paced(pcm: bytes, rate: int, send: Callable[[bytes], Awaitable[None]])
         await send(pcm[start : start + size])
 
 
-async def heard(
+async def over_socket(
     messages: ClientConnection,
     said: Said,
     rate: int,
@@ -100,14 +102,14 @@ async def listen(url: str, said: Said) -> Figures:
 
     query = f"encoding=linear16&sample_rate={RATE}&interim_results=true"
     async with connect(f"{url}/v1/listen?{query}", proxy=None) as one:
-        return await heard(one, said, RATE, one.send, kind)
+        return await over_socket(one, said, RATE, one.send, kind)
 
 
 async def turns(url: str, said: Said) -> Figures:
     """``/v2/listen``"""
     names = {"StartOfTurn": "interim", "EndOfTurn": "final"}
     async with connect(f"{url}/v2/listen?encoding=linear16&sample_rate={RATE}", proxy=None) as one:
-        return await heard(one, said, RATE, one.send, lambda message: names.get(message.get("event"), ""))
+        return await over_socket(one, said, RATE, one.send, lambda message: names.get(message.get("event"), ""))
 
 
 async def realtime(url: str, said: Said) -> Figures:
@@ -120,7 +122,7 @@ async def realtime(url: str, said: Said) -> Figures:
             audio64 = base64.b64encode(audio).decode()
             await one.send(json.dumps({"type": "input_audio_buffer.append", "audio": audio64}))
 
-        return await heard(one, said, 24_000, append, lambda message: names.get(message["type"], ""))
+        return await over_socket(one, said, 24_000, append, lambda message: names.get(message["type"], ""))
 
 
 async def transcribed(port: int, said: Said) -> Figures:

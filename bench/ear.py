@@ -19,18 +19,19 @@ from streaming.options import ListenOptions
 
 Floats = npt.NDArray[np.float32]
 Sound = Callable[[int], Iterable[Floats]]
-"""Opens a recording at the rate it is asked for: float32 mono, in pieces."""
+"""A function that opens a recording at the rate it is asked for: float32 mono, in pieces."""
 Progress = Callable[[float], None]
-"""Is told the share that is done, 0…1."""
+"""A function that is told the share that is done, 0…1."""
 
 SESSIONS: Final = 4
-"""Heard side by side: their single rows share llama.cpp calls. A text is the same alone and in a crowd."""
+"""Recordings that are heard side by side, so that single rows share llama.cpp's calls. A text is the same alone and in
+a crowd."""
 
-_soxr: Any = soxr  # incompletely typed
+_soxr: Any = soxr  # soxr's types are incomplete.
 
 
 def no_progress(share: float) -> None:
-    """For callers that nobody watches."""
+    """Progress for callers that nobody watches."""
     del share
 
 

@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 PIECE_SECONDS = 0.1
+"""Seconds of audio in a call."""
 
 
 def main() -> int:

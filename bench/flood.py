@@ -19,25 +19,27 @@ from clients.handshake import listen_url, settings
 from clients.options import StreamOptions
 
 FAST: Final = 50.0
-"""Times real time."""
+"""How many times faster than real time the fast clients send."""
 CLIENTS: Final = 4
-"""Of each kind."""
+"""The number of clients of each kind."""
 STEP_SECONDS: Final = 0.1
+"""Seconds between two writes of a fast client."""
 BUFFER_BYTES: Final = 1 << 18
-"""Written and not yet taken by the daemon: above that a client waits."""
+"""Bytes that are written and not yet taken by the daemon, above which a client waits."""
 AGAIN_SECONDS: Final = 0.5
+"""Seconds that a client waits before it opens a session again."""
 
 
 @dataclass(slots=True)
 class Flood:
-    """What came of the flood."""
+    """The measurements of a flood."""
 
     fast_seconds: float = 0.0
-    """Audio that the fast clients sent."""
+    """Seconds of audio that the fast clients sent."""
     tiny_frames: int = 0
     refused: int = 0
     ended: int = 0
-    """Sessions that the daemon ended."""
+    """The number of sessions that the daemon ended."""
 
 
 @asynccontextmanager
@@ -95,7 +97,7 @@ async def _fast(connection: ClientConnection, speech: Speech, flood: Flood) -> N
 
 
 async def _tiny(connection: ClientConnection, speech: Speech, flood: Flood) -> None:
-    """At real-time pace, were the daemon able to read so many frames."""
+    """Send frames of one byte, at the pace of real time if the daemon can read so many."""
     at = 0.0
     while True:
         if connection.transport.is_closing():

@@ -32,9 +32,9 @@ Floats = npt.NDArray[np.float32]
 
 DATA: Final = Path(__file__).parent.parent / "tests" / "data"
 PIECES: Final = (0.02, 0.1, 0.25)
-"""Seconds of audio a call, live."""
+"""Seconds of audio in each call, of live callers."""
 LATE_PIECES: Final = (0.5, 1.7, 3.0)
-"""The same for a caller that falls behind: most interims are skipped."""
+"""Seconds of audio in each call, of callers that fall behind, for whom most interims are skipped."""
 
 
 def measure(
@@ -62,17 +62,17 @@ def measure(
         asr = kind(source if as_it_is else widened.write(source, Path(folder)), sessions=sessions, threads=threads)
         with closing(asr):
             sounds = [np.concatenate(list(path_sound(data / row["file"])(asr.sample_rate))) for row in rows]
-            files = [heard(asr, sound, None, 0) for sound in sounds]
+            files = [final_texts(asr, sound, None, 0) for sound in sounds]
             before = asr.work
-            live = [heard(asr, sound, PIECES, seed) for seed, sound in enumerate(sounds)]
+            live = [final_texts(asr, sound, PIECES, seed) for seed, sound in enumerate(sounds)]
             ticks = asr.work.ticks - before.ticks
             before = asr.work
-            late = [heard(asr, sound, LATE_PIECES, seed) for seed, sound in enumerate(sounds)]
+            late = [final_texts(asr, sound, LATE_PIECES, seed) for seed, sound in enumerate(sounds)]
             skipped = asr.work.ticks_skipped - before.ticks_skipped
             lane = asr.engine.lane
             calls = lane.jobs - lane.batches
             with ThreadPoolExecutor(sessions) as pool:
-                crowd = list(pool.map(heard, repeat(asr), sounds, repeat(PIECES), range(len(sounds))))
+                crowd = list(pool.map(final_texts, repeat(asr), sounds, repeat(PIECES), range(len(sounds))))
             return {
                 "model": asr.name,
                 "decoder": asr.manifest.decoder.quantization,
@@ -87,7 +87,7 @@ def measure(
             }
 
 
-def heard(asr: AsrModel, sound: Floats, pieces: Sequence[float] | None, seed: int) -> list[str]:
+def final_texts(asr: AsrModel, sound: Floats, pieces: Sequence[float] | None, seed: int) -> list[str]:
     """The final texts of one recording; ``pieces``: seconds a call, drawn at random, None for the file at once."""
     random_ = random.Random(seed)
     texts: list[str] = []

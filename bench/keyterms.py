@@ -1,4 +1,4 @@
-"""Keyterms: rare names that come out with them and not without, and context words that nobody said and that come out.
+"""Keyterms: how many rare names come out with them and not without, and how many come out that nobody said.
 
 Each of a hundred utterances gets its own rare word and 5–20 others that it does not hold. Three hundred other draws get
 5–20 words of which they hold none.
@@ -17,13 +17,17 @@ from bench.wer import normalize, rate
 from streaming.engine import HEAD_ROWS
 
 NAMES: Final = 100
+"""The number of utterances that each hold a rare name."""
 UTTERANCES: Final = 300
+"""The number of utterances that hold none of their keyterms."""
 POOL: Final = 400
-"""Rare words that distractors are drawn from."""
+"""Rare words from which distractors are drawn."""
 OTHERS: Final = (5, 20)
-"""Fewest and most distractors of a session."""
+"""The fewest and the most distractors of a session."""
 GAIN: Final = 0.4
+"""The goal for the share of names that come out because of keyterms."""
 INSERTED: Final = 0.002
+"""The goal for the share of keyterms that come out although nobody said them."""
 
 
 def keyterm_rows(material: Material) -> list[Row]:
@@ -44,7 +48,7 @@ def _recall(material: Material, ear: Ear, rare: Sequence[Rare], pool: Sequence[s
     for item in rare:
         own = [item.word, *_others(chance, pool, item.clip)]
         terms.append(_fitting(ear, own, chance))
-    plain = material.heard(clips, what="names without keyterms")
+    plain = material.texts(clips, what="names without keyterms")
     with progress("names with keyterms") as report:
         helped = ear.texts([file_sound(clip.audio) for clip in clips], terms, report)
     hits = [[_count(text, item.word) > 0 for item, text in zip(rare, texts, strict=True)] for texts in (plain, helped)]
@@ -71,7 +75,7 @@ def _unspoken(material: Material, ear: Ear, clips: Sequence[Clip], pool: Sequenc
     chance = random.Random(SEED + 2)
     chosen = material.sample(clips, UTTERANCES, seed=3)
     terms = [_fitting(ear, _others(chance, pool, clip), chance) for clip in chosen]
-    plain = material.heard(chosen, what="utterances without keyterms")
+    plain = material.texts(chosen, what="utterances without keyterms")
     with progress("utterances with unspoken keyterms") as report:
         misled = ear.texts([file_sound(clip.audio) for clip in chosen], terms, report)
     counts = [

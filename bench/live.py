@@ -28,10 +28,13 @@ from clients.transcription import transcribe
 from engines.threads import budget
 
 TESTS: Final = Path(__file__).parent.parent / "tests"
-"""In a clone, not in an installed package."""
+"""The folder of the tests, which is in a clone but not in an installed package."""
 SECONDS: Final = 60.0
+"""Seconds of a row."""
 LONG_SESSIONS: Final = 20
+"""The number of long sessions."""
 LONG_MINUTES: Final = 4.0
+"""Minutes of each of them."""
 FILES: Final = 40
 """Recordings of tests/data that are transcribed as files."""
 FED_CLIPS: Final = 10
@@ -39,7 +42,7 @@ FED_CLIPS: Final = 10
 MOST: Final = 48
 """Sessions that the row ``admission`` opens at most."""
 OPENED_EVERY: Final = 1.5
-"""Seconds between two of them."""
+"""Seconds between the openings of two of them."""
 
 Figures = dict[str, Any]
 
@@ -178,7 +181,9 @@ def flat(figures: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 def table(name: str, ours: Figures, theirs: Figures | None) -> str:
     """A measured row as a Markdown table: a line a figure, and how many times theirs is ours."""
     one, other = flat(ours), flat(theirs or {})
-    lines = [[name, "here", *(["against", "against / here"] if theirs is not None else [])]]
+    # Figures of those who were let in say little without how many were not.
+    title = f"{name}: {one['let_in']} of {one['sessions']} let in" if "let_in" in one else name
+    lines = [[title, "here", *(["against", "against / here"] if theirs is not None else [])]]
     for figure, value in one.items():
         line = [figure, _shown(value)]
         if theirs is not None:

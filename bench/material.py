@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.clips import Clip, read_shard
 from bench.ear import Ear, Progress, file_sound
-from bench.peers import PEERS, RATE, Floats, Heard, Peer, hear
+from bench.peers import PEERS, RATE, Floats, Peer, PeerText, hear
 from engines import store
 
 SEED = 20_261_120
@@ -52,7 +52,7 @@ class Material:
     peers: Sequence[str] = ()
     voice: str | None = None
     _heard: dict[tuple[Path, int], str] = field(default_factory=dict[tuple[Path, int], str], init=False)
-    _others: dict[tuple[str, int], Heard] = field(default_factory=dict[tuple[str, int], Heard], init=False)
+    _others: dict[tuple[str, int], PeerText] = field(default_factory=dict[tuple[str, int], PeerText], init=False)
 
     @cached_property
     def clips(self) -> list[Clip]:
@@ -77,7 +77,7 @@ class Material:
         """Directory of the speaking model. ModelNotFound: there is none."""
         return store.find(self.speaking or store.default("tts"))
 
-    def heard(self, clips: Sequence[Clip], directory: Path | None = None, what: str = "heard") -> list[str]:
+    def texts(self, clips: Sequence[Clip], directory: Path | None = None, what: str = "heard") -> list[str]:
         """Final texts of ``clips`` by a hearing model, the shipped one without ``directory``; each is heard once."""
         directory = directory or self.hearing_model
         keys = [(directory, hash(clip.audio)) for clip in clips]
@@ -95,10 +95,10 @@ class Material:
 
     @property
     def absent(self) -> list[str]:
-        """Of those that cannot: how to get them."""
+        """How to get each of the peers that cannot run here."""
         return [f"{p.name} {reason}" for p in map(PEERS.__getitem__, self.peers) if (reason := p.missing())]
 
-    def heard_by(self, peer: Peer, clips: Sequence[Clip]) -> list[Heard]:
+    def heard_by(self, peer: Peer, clips: Sequence[Clip]) -> list[PeerText]:
         """What a peer hears in ``clips``; each is heard once."""
         keys = [(peer.name, hash(clip.audio)) for clip in clips]
         missing = {key: clip for key, clip in zip(keys, clips, strict=True) if key not in self._others}

@@ -19,7 +19,7 @@ import soxr
 from bench.noise import RATE
 
 Floats = npt.NDArray[np.float32]
-_soxr: Any = soxr  # incompletely typed
+_soxr: Any = soxr  # soxr's types are incomplete.
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,10 @@ from bench.row import NotMeasured, Row
 Floats = npt.NDArray[np.float32]
 
 GOAL: Final = 3.8
+"""The goal for naturalness by distillmos, of 1…5."""
 RATE: Final = 16_000
 SHORTEST: Final = RATE // 2
+"""Samples. Shorter recordings say nothing of naturalness."""
 
 
 def opinions(waves: Sequence[Floats], progress: Progress) -> tuple[float, float]:
@@ -35,9 +37,9 @@ def opinions(waves: Sequence[Floats], progress: Progress) -> tuple[float, float]
             raise NotMeasured(f"needs {package}: pip install -e '.[natural]'")
     try:
         torch, distillmos, dnsmos = (importlib.import_module(n) for n in ("torch", "distillmos", "speechmos.dnsmos"))
-    except (ImportError, OSError) as error:  # torchaudio built for another torch, say
+    except (ImportError, OSError) as error:  # For example, torchaudio was built for another torch.
         raise NotMeasured(f"distillmos and speechmos cannot be loaded: {error}") from error
-    with redirect_stdout(sys.stderr):  # it says where its weights are
+    with redirect_stdout(sys.stderr):  # It prints where its weights are.
         model: Any = distillmos.ConvTransformerSQAModel().eval()
     found = list[tuple[float, float]]()
     kept = [one for one in waves if len(one) >= SHORTEST]

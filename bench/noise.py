@@ -16,6 +16,7 @@ Random = np.random.Generator
 RATE: Final = 16_000
 SEED: Final = 20_261_120
 _QUIET: Final = 10 ** (-80 / 20)
+"""The level of dither in a digital silence: −80 dBFS."""
 
 
 def silences(seconds: float) -> dict[str, Floats]:
@@ -105,7 +106,8 @@ def _rain(count: int, random: Random) -> Doubles:
 
 
 def _crowd(count: int, random: Random) -> Doubles:
-    """Bands where vowels have theirs, each swelling a few times a second: the rhythm of a crowd, and no voice."""
+    """Noise in the frequency bands of vowels, each of which swells a few times a second: it has the rhythm of a crowd,
+    and no voice."""
     bands = [(200, 900), (500, 1500), (900, 2500), (1500, 4000)]
     parts = list[Doubles]()
     for low, high in bands:

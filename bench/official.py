@@ -18,9 +18,13 @@ from bench.row import Row, table
 from engines.llama import VNNI, instruction_sets
 
 CLIP_SECONDS: Final = 11.0
+"""Seconds of the recording that is heard at once."""
 STREAM_SECONDS: Final = 45.0
+"""Seconds of the recording that is heard live."""
 TICK_SECONDS: Final = 2.0
+"""Seconds between two hypotheses of the live recording: those of the other program's stream."""
 TICK_TOKENS: Final = 12
+"""Tokens by which the text grows in a tick: fast speech."""
 RECORDING: Final = Path(__file__).parent.parent / "tests" / "data" / "recordings" / "lj.opus"
 
 GOALS: Final = {
@@ -30,8 +34,10 @@ GOALS: Final = {
 """How many times as fast as antirez/qwen-asr ours is to be, with VNNI and without: the clip's encoder; a row; a token;
 a tick, encoder and decoder together."""
 TICK_GOAL_MS: Final = 1200.0
+"""The goal for a tick in milliseconds, so that it is live on two cores."""
 RESIDENT_GOAL: Final = 1.2e9
-"""Bytes, of an encoder and a decoder of ``RESIDENT_OF``; nothing is promised of others."""
+"""How many bytes a model may take in memory with the encoder and decoder of ``RESIDENT_OF``; other models have no
+goal."""
 RESIDENT_OF: Final = ("int8", "q8_0")
 
 

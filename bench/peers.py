@@ -53,7 +53,7 @@ class Peer:
     weights: str = ""
 
     def missing(self) -> str:
-        """How to install what is not there; "" where nothing lacks."""
+        """How to install what is not there; empty where nothing is missing."""
         if importlib.util.find_spec(self.module) is None:
             return f"needs {self.module}: pip install -e '.[{self.extra}]'"
         if self.weights and not (folder() / self.weights).is_dir():
@@ -68,7 +68,7 @@ def folder() -> Path:
 
 
 def _package(name: str) -> Any:
-    return importlib.import_module(name)  # none of them is typed
+    return importlib.import_module(name)  # None of the modules is typed.
 
 
 def _moonshine(weights: Path, gated: bool) -> Hear:
@@ -118,7 +118,8 @@ def _sphinx(weights: Path, gated: bool) -> Hear:
     decoder = _package("pocketsphinx").Decoder(samprate=RATE, loglevel="FATAL")
 
     def hear(wave: Floats) -> str:
-        decoder.reinit_feat()  # forgets the cepstral mean of what was heard before: a text is the same in any order
+        # Without this, the cepstral mean of earlier recordings would be kept, and a text would depend on their order.
+        decoder.reinit_feat()
         decoder.start_utt()
         decoder.process_raw(pcm16(wave), full_utt=True)
         decoder.end_utt()
@@ -154,25 +155,27 @@ def pcm16(wave: Floats) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class PeerText:
     """What a recogniser heard in a recording, and the processor seconds that it took."""
 
     text: str
     processor: float
 
 
-def hear(peer: Peer, waves: Sequence[Floats], progress: Progress = no_progress, *, gated: bool = False) -> list[Heard]:
+def hear(
+    peer: Peer, waves: Sequence[Floats], progress: Progress = no_progress, *, gated: bool = False
+) -> list[PeerText]:
     """What ``peer`` hears in recordings float32 [n] at :data:`RATE`, each by itself.
 
     Args:
-        gated: recordings may hold no speech at all.
+        gated: whether recordings may hold no speech at all, so that each peer uses its own detector of speech.
 
     Raises:
         NotMeasured: a package or weights are missing.
     """
     if reason := peer.missing():
         raise NotMeasured(f"{peer.name} {reason}")
-    found = list[Heard]()
+    found = list[PeerText]()
     with ProcessPoolExecutor(min(budget(None), len(waves)) or 1, get_context("spawn"), _alone) as pool:
         for one in pool.map(partial(_heard, peer, gated), waves):
             found.append(one)
@@ -187,11 +190,11 @@ def _alone() -> None:
         os.sched_setaffinity(0, {mine[os.getpid() % len(mine)]})
 
 
-def _heard(peer: Peer, gated: bool, wave: Floats) -> Heard:
+def _heard(peer: Peer, gated: bool, wave: Floats) -> PeerText:
     hears = _loaded(peer, gated)
     began = time.process_time()
     text = hears(wave)
-    return Heard(text, time.process_time() - began)
+    return PeerText(text, time.process_time() - began)
 
 
 @cache

@@ -12,12 +12,12 @@ from bench.clips import Clip, read_shard
 from bench.material import Material
 
 Floats = npt.NDArray[np.float32]
-_soxr: Any = soxr  # incompletely typed
+_soxr: Any = soxr  # soxr's types are incomplete.
 
 VOICE: Final = "kathleen"
 EVERY: Final = 27
-"""Of the voice's prompts, in alphabetical order, every so-many-th is held out with all its takes: as
-training did it when the model was made."""
+"""Every so-many-th of the voice's prompts, in alphabetical order, is held out with all its takes, as when the model was
+made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 READY_SECONDS = 120
+"""Seconds in which a daemon must be ready: large models load for a minute."""
 _END_SECONDS = 40
+"""Seconds in which it must end: its drain, and some more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def served(flags: Sequence[str], checkout: Path | None = None) -> Generator[Serv
 
 
 def python(checkout: Path | None) -> str:
-    """The interpreter of a checkout, our own without."""
+    """The Python of a checkout's .venv, or without a checkout the one that runs this."""
     return sys.executable if checkout is None else str(checkout.resolve() / ".venv" / "bin" / "python")
 
 

@@ -31,18 +31,22 @@ from clients.stream import AsyncStream
 from engines.threads import budget
 
 PIECE_SECONDS: Final = 0.1
+"""Seconds of audio in a message."""
 PAUSE_SECONDS: Final = 1.2
+"""Seconds between two clips: longer than the silence that ends an utterance."""
 ENDPOINTING_SECONDS: Final = 0.6
-"""The daemon's own default; nothing else is asked of it."""
+"""Seconds of silence that end an utterance: the daemon's default, which is not changed here."""
 RATE: Final = 16000
 TIMED_CLIPS: Final = 60
+"""Synthetic clips that are spoken."""
 SAME_WORD_SECONDS: Final = 0.4
-"""A heard word is a known one of the same spelling whose end lies this near."""
+"""Seconds within which a heard word of the same spelling is taken for a known one."""
 STAGGER_SECONDS: Final = 3.0
-"""Over which the sessions begin."""
+"""Seconds over which the beginnings of the sessions are spread."""
 PATIENCE_SECONDS: Final = 30.0
-"""How long after its last audio a session may take before it counts as not ended."""
+"""Seconds that a session may take after its last audio before it counts as not ended."""
 TOO_MANY: Final = 429
+"""The HTTP status with which a full daemon refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ class Speech:
 
     @property
     def seconds(self) -> float:
-        """Length of one round."""
+        """The length of one round in seconds."""
         return len(self.pcm) / (2 * RATE)
 
     def piece(self, begin: float, seconds: float) -> bytes:
@@ -104,29 +108,31 @@ def _whole(end: float, heard: float) -> bool:
 
 @dataclass(slots=True)
 class Session:
-    """What one session saw. Lags in seconds."""
+    """What one session saw. Lags are in seconds."""
 
     meter: LagMeter
     finals: list[float] = field(default_factory=list[float])
-    """Of each utterance whose end is known: from the piece that completes its endpointing silence to its final."""
+    """For each utterance whose end is known: seconds from the piece that completes its endpointing silence to its
+    final."""
     moments: list[float] = field(default_factory=list[float])
-    """When each of them was due, on the monotonic clock."""
+    """The times at which each of those pieces was due, on the monotonic clock."""
     unanswered: int = 0
-    """Such utterances without a final, in a session that ended; in one that did not, the wait so far is its lag."""
+    """The number of such utterances without a final, in a session that ended; in one that did not, the wait so far is
+    the lag."""
     interims: int = 0
     heard: float = 0.0
-    """Seconds of audio sent."""
+    """Seconds of audio that were sent."""
     ended: bool = False
-    """All of it is."""
+    """Whether all audio was sent."""
     end_lag: float = math.nan
-    """From the last audio to the daemon's closing; infinite where it did not."""
+    """Seconds from the last audio to the daemon's close; infinite where it did not close."""
     refused: bool = False
     lost: str = ""
     late: list[float] = field(default_factory=list[float])
-    """How long after its moment the generator sent each piece: its own lateness, not the daemon's."""
+    """Seconds by which the generator sent each piece late: this is its own lateness, not the daemon's."""
 
     def answered(self, ends: Sequence[float], now: float) -> None:
-        """The finals of the utterances that end at ``ends`` came."""
+        """Count the finals of the utterances that end at ``ends``."""
         moments = [self.meter.sent_at(end + ENDPOINTING_SECONDS) for end in ends]
         self.moments += moments
         self.finals += [now - moment for moment in moments]
@@ -255,13 +261,13 @@ async def session(url: str, speech: Speech, share: float, seconds: float, stop: 
 
 
 class _Due:
-    """Utterances that wait for their finals; ``ends`` on the session's clock."""
+    """Utterances that wait for their finals. ``ends`` are on the session's clock."""
 
     def __init__(self, ends: Sequence[float]) -> None:
         self.ends = sorted(ends)
 
     def answered(self, final: Results) -> list[float]:
-        """Those that ``final`` answers: of a stretch of audio in which they end."""
+        """The words that ``final`` answers, which are those that end in its stretch of audio."""
         there = [e for e in self.ends if final.start < e <= final.start + final.duration + SAME_WORD_SECONDS]
         self.ends = [end for end in self.ends if end not in there]
         return there
@@ -305,6 +311,7 @@ def result(load: Sequence[Session]) -> dict[str, object]:
     ended = [each.end_lag for each in load if not math.isnan(each.end_lag)]
     return {
         "sessions": len(load),
+        "let_in": sum(not each.refused for each in load),
         "refused_sessions": sum(each.refused for each in load),
         "lost_sessions": sum(bool(each.lost) for each in load),
         "lost_because": sorted({each.lost for each in load if each.lost})[:5],

@@ -13,8 +13,11 @@ from packaging.requirements import Requirement
 from bench.figures import lines
 from engines.store import BUNDLED
 
+GRAPHS = BUNDLED.parent / "export" / "graphs"
+"""The released models' graphs without their weights (export/known.py)."""
+
 ENGINE = "llama-cpp-python"
-"""Compiled where it is installed: its source is downloaded, its size counts unpacked only."""
+"""The package that is compiled where it is installed. Its source is downloaded, so only its unpacked size counts."""
 
 
 class DownloadError(RuntimeError):
@@ -33,13 +36,16 @@ def measure(*, download: bool = False) -> dict[str, object]:
     """
     packages = dependencies("hearsay")
     unpacked = {name: _unpacked(found) for name, found in sorted(packages.items())}
-    bundled = sum(path.stat().st_size for path in BUNDLED.rglob("*") if path.is_file())
+    bundled, graphs = (
+        sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) for folder in (BUNDLED, GRAPHS)
+    )
     result: dict[str, object] = {
         "unpacked_mb": {
             name: round(size / 1e6, 2) for name, size in sorted(unpacked.items(), key=lambda item: -item[1])
         },
         "unpacked_total_mb": round(sum(unpacked.values()) / 1e6, 1),
         "bundled_models_mb": round(bundled / 1e6, 1),
+        "graphs_without_weights_mb": round(graphs / 1e6, 2),
     }
     if download:
         sizes = _downloads({name: found.version for name, found in packages.items()})
@@ -77,7 +83,7 @@ def dependencies(root: str) -> dict[str, Distribution]:
 
 
 def _unpacked(found: Distribution) -> int:
-    """Bytes of the installed files, compiled Python left out."""
+    """How many bytes the installed files have, without compiled Python."""
     total = 0
     for file in found.files or []:
         path = Path(str(found.locate_file(file)))
@@ -87,7 +93,7 @@ def _unpacked(found: Distribution) -> int:
 
 
 def _downloads(versions: dict[str, str]) -> dict[str, int]:
-    """Bytes of each package's download, the engine's left out."""
+    """How many bytes the download of each package has, without that of the engine."""
     wanted = [f"{name}=={version}" for name, version in versions.items() if name != ENGINE]
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir", "-q", "-d", folder, *wanted]

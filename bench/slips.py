@@ -13,9 +13,9 @@ from typing import Final
 from bench.wer import alignment, read
 
 LONG_WORD: Final = 4
-"""Letters from which both ears' missing a single word counts."""
+"""How many letters a single word has at least for it to count that both models miss it."""
 SPLIT_WORD: Final = 5
-"""Letters from which a misheard word may come out as three."""
+"""How many letters a word has at least that may be misheard as three words."""
 NEAR: Final = 1
 """Words by which the ears may disagree about where something is missing or was added."""
 
@@ -24,7 +24,8 @@ Pairs = Sequence[tuple[int | None, int | None]]
 
 @dataclass(frozen=True, slots=True)
 class Slips:
-    """Words of the reference that are missing, and places (a word's number) before which words were added."""
+    """The differences from a reference: the numbers of its words that are missing, and of those before which words were
+    added."""
 
     skipped: tuple[int, ...]
     added: tuple[int, ...]
@@ -75,12 +76,12 @@ def _joined(words: Sequence[str], others: Sequence[str]) -> list[tuple[str, ...]
 
 
 def _near(places: set[int], others: set[int]) -> set[int]:
-    """Those of ``places`` that have one of ``others`` near."""
+    """The members of ``places`` that have one of ``others`` near."""
     return {i for i in places if any(abs(i - k) <= NEAR for k in others)}
 
 
 def _skipped(words: Sequence[str], missing: set[int]) -> tuple[int, ...]:
-    """Of the missing words those that cannot have been slurred: in a row, or long enough."""
+    """The missing words that cannot just have been slurred, as they are long or stand in a row."""
     return tuple(i for i in sorted(missing) if {i - 1, i + 1} & missing or len(words[i]) >= LONG_WORD)
 
 

@@ -17,12 +17,13 @@ from bench.spoken import RATE, Spoken, beside, odd_lengths, say_all
 from bench.wer import rate, read
 
 UNSEEN: Final = "everyday"
-"""The kind of sentence that intelligibility is measured on."""
+"""The kind of sentences on which intelligibility is measured."""
 OURS: Final = 1.3
 THEIRS: Final = 1.2
-"""Most error rate on what the model says, as a multiple of that on the recordings: our ear, and the others. The latter
-also of that on what another model says (``--beside``)."""
+"""The error rates that are allowed on what the model says, as multiples of that on the recordings: by our ear, and by
+others. The latter holds also for what another model says (``--beside``)."""
 FAILURES: Final = 2
+"""Failing sentences of the 500 that are allowed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,15 +23,16 @@ from codec.model import TtsModel
 from codec.options import SpeakOptions
 
 Floats = npt.NDArray[np.float32]
-_soxr: Any = soxr  # incompletely typed
+_soxr: Any = soxr  # soxr's types are incomplete.
 
 RATE: Final = 16_000
-"""What both ears are given."""
+"""Hertz: the rate that both ears are given."""
 SPEAKERS: Final = 4
+"""Sentences that are spoken side by side."""
 LENGTHS: Final = (0.6, 1.67)
-"""Of the usual length for so many letters: outside, something was left out or went on."""
+"""The least and the most of the usual length for so many letters. Outside, something was left out or went on."""
 OVERHEAD: Final = 8
-"""Letters' worth of time that every sentence takes beside its letters: silence, and the lengthened end."""
+"""Every sentence takes the time of so many letters beside its own: silence, and its lengthened end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Spoken:
 
     @property
     def pace(self) -> float:
-        """Seconds a letter."""
+        """How many seconds a letter takes."""
         return self.seconds / (OVERHEAD + sum(len(word) for word in normalize(self.text)))
 
 
@@ -85,7 +86,7 @@ def say_all(material: Material) -> tuple[list[Spoken], str]:
 
 
 def say(model: TtsModel, voice: str, sentence: Sentence, seed: int) -> Spoken:
-    """One sentence."""
+    """Say one sentence."""
     chunks, texts, guards = list[Floats](), list[str](), list[str]()
     with closing(model.speaker(SpeakOptions(voice=voice, seed=seed))) as speaker:
         speaker.say(sentence.text)

@@ -37,13 +37,17 @@ from streaming.options import ListenOptions
 from streaming.stability import Rule
 
 PIECE_SECONDS: Final = 0.1
+"""Seconds of audio in a call."""
 PAUSE_SECONDS: Final = 1.2
-"""Of faint noise behind every recording."""
+"""Seconds of faint noise behind every recording."""
 EARLY_SECONDS: Final = 0.5
+"""Seconds before its final from which a committed word counts as early."""
 CLIPS: Final = 250
+"""Clips of the sample that is heard."""
 LIMIT: Final = 0.01
+"""The goal for the share of committed words that are taken back."""
 CHOSEN_ON: Final = Path(__file__).parent.parent / "tests" / "data" / "index.jsonl"
-"""streaming/stability.py was set with some of these."""
+"""The recordings with some of which the rule in streaming/stability.py was chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +69,16 @@ class Committed:
 
     @property
     def early_share(self) -> float:
-        """Of the finals' words."""
+        """The share of the finals' words that were committed early."""
         return self.early / max(self.words, 1)
 
     @property
     def retracted_share(self) -> float:
-        """Of the committed words."""
+        """The share of the committed words that were taken back."""
         return self.retracted / max(self.committed, 1)
 
 
-def heard(asr: AsrModel, sound: Sound) -> Committed:
+def count_committed(asr: AsrModel, sound: Sound) -> Committed:
     """Hear one recording live and count."""
     found, committed = Committed(), list[tuple[str, float]]()
     with closing(asr.listener(ListenOptions())) as listener:
@@ -138,7 +142,7 @@ def sweep(
             asr.engine.rule = rule
             found, done = Committed(), 0
             with ThreadPoolExecutor(SESSIONS) as pool, progress(f"committed words, bound {rule.bound:g}") as report:
-                for one in pool.map(partial(heard, asr), sounds):
+                for one in pool.map(partial(count_committed, asr), sounds):
                     found, done = found + one, done + 1
                     report(done / len(sounds))
             curve.append((rule, found))
@@ -172,7 +176,7 @@ def figures(found: Committed) -> dict[str, object]:
 
 
 def recordings(directory: Path) -> list[Sound]:
-    """Those that the ``index.jsonl`` of ``directory`` names."""
+    """The recordings that the ``index.jsonl`` of ``directory`` names."""
     content = (directory / "index.jsonl").read_text(encoding="utf-8")
     return [path_sound(directory / json.loads(line)["file"]) for line in content.splitlines()]
 

@@ -27,12 +27,15 @@ TEXT = (
 )
 FIRST_WORDS = "The museum opens "
 FIRST_TRIALS = 7
+"""Measurements of the first audio, of which the median is given."""
 CLEAR_TRIALS = 20
+"""Measurements of a clear."""
 CLEAR_LIMIT = 60.0
-"""Seconds that a clear's audio or answer may take before the measurement gives up."""
+"""Seconds in which a clear's audio or answer must come, before the measurement gives up."""
 CALLS = (1, 4, 12)
-"""Frames of a codec call whose time is published."""
+"""The numbers of frames in a codec call for which the time is published."""
 CALL_TRIALS = 9
+"""Measurements of a codec call."""
 
 
 def measure(
@@ -51,7 +54,7 @@ def measure(
     tts = TtsModel(directory, sessions=1, threads=threads, device=device)
     load_seconds = time.perf_counter() - began
     try:
-        options = SpeakOptions(voice=voice, seed=1)
+        options = SpeakOptions(voice=voice, seed=1, pauses=0)
         cold = [_first_audio(tts, options, prepared=False) for _ in range(FIRST_TRIALS)]
         prepared = [_first_audio(tts, options, prepared=True) for _ in range(FIRST_TRIALS)]
         result: dict[str, object] = {
@@ -116,7 +119,7 @@ def clear_ms(tts: TtsModel, options: SpeakOptions) -> dict[str, float]:
     try:
         for trial in range(CLEAR_TRIALS):
             speaker.say(TEXT)
-            _await(AudioChunk, came)  # one frame is out; a whole group is being made
+            _await(AudioChunk, came)  # One frame is out, and a whole group is being made.
             time.sleep(trial * tts.frame_samples / tts.sample_rate / 8)
             began = time.perf_counter()
             speaker.clear()

@@ -17,6 +17,7 @@ MANY: Final = 50
 """Occurrences in the text from which a name is not rare."""
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z'’]*")
 _SHORTEST: Final = 4
+"""Letters of the shortest word that can be a keyterm."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from clients.speech import AsyncSpeech, Audio, SpeechOptions
 from engines.threads import budget
 
 WAITING_SECONDS = 3.0
-"""Audio that a listener keeps unplayed."""
+"""Seconds of audio that a listener keeps unplayed."""
 CHARACTERS_PER_SECOND = 40
-"""Of text told at the start: more than any voice speaks in a second."""
+"""Characters of text a second that are told at the start: more than any voice speaks."""
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from engines.manifest import NAME
 from engines.store import ModelNotFound
 
 LIMIT: Final = 45e6
+"""The goal for the bytes of a model."""
 
 
 def size_rows(material: Material) -> list[Row]:

@@ -10,7 +10,7 @@ from codec.text.stream import spoken_text
 from engines.manifest import TextRules
 
 NO_WORD: Final = "-"
-"""Stands for a word that normalisation leaves nothing of, so that places keep their numbers."""
+"""Stands for a word of which normalisation leaves nothing, so that places keep their numbers."""
 
 
 def normalize(text: str) -> list[str]:
@@ -24,13 +24,13 @@ def read(text: str) -> list[str]:
 
 
 def distance(reference: Sequence[str], hypothesis: Sequence[str]) -> int:
-    """Fewest substitutions, insertions and deletions of words from one to the other."""
+    """The fewest substitutions, insertions and deletions of words that lead from one to the other."""
     found = _compared(reference, hypothesis)
     return found.substitutions + found.insertions + found.deletions
 
 
 def character_distance(reference: str, hypothesis: str) -> int:
-    """The same of characters, spaces included."""
+    """The edit distance in characters, spaces included."""
     found = jiwer.process_characters([reference], [hypothesis])
     return found.substitutions + found.insertions + found.deletions
 

@@ -21,17 +21,17 @@ import numpy.typing as npt
 
 from engines import integrity
 from engines import manifest as manifests
-from engines.batching import Owner
+from engines.lane import Steps
 from engines.llama import start_backend
 from streaming.encoder import AudioEncoder, Encoded
 from streaming.model import AsrModel
 
 Floats = npt.NDArray[np.float32]
 
-llama: Any = llama_cpp.llama_cpp  # ctypes bindings, untyped
+llama: Any = llama_cpp.llama_cpp  # The ctypes bindings have no types.
 
 BLOCK: Final = 256
-"""Values that share a scale in the K formats."""
+"""Values that share a scale in llama.cpp's K formats (QK_K in ggml)."""
 ALL_F32: Final = 0
 Q4_K_M: Final = 15
 """llama.h's LLAMA_FTYPE_ALL_F32 and LLAMA_FTYPE_MOSTLY_Q4_K_M."""
@@ -125,20 +125,19 @@ class WidenedEncoder(AudioEncoder):
         self.__dict__.update(encoder.__dict__)
         self._decoder_width = width
 
-    def body(self, rows: Any, owner: Owner | None = None) -> Encoded:
+    def body(self, rows: Any) -> Steps[Encoded]:
         """As ``AudioEncoder.body``."""
-        found = super().body(rows, owner)
+        found = yield from super().body(rows)
         missing = self._decoder_width - found.embeddings.shape[1]
         return replace(found, embeddings=np.pad(found.embeddings, ((0, 0), (0, missing))))
 
 
 class WidenedModel(AsrModel):
-    """A model directory that ``write`` has made, loaded. Its sessions share calls, as those of a large one do."""
+    """A model directory that ``write`` has made, loaded."""
 
-    def _warm(self) -> None:
-        self.engine.small = False
+    def warm(self) -> None:
         self.engine.encoder = WidenedEncoder(self.engine.encoder, self.engine.decoder.width)
-        super()._warm()
+        super().warm()
 
 
 def _whole(length: int) -> int:

@@ -14,8 +14,9 @@ from bench.wer import normalize
 Floats = npt.NDArray[np.float32]
 
 MINUTES: Final = 10.0
+"""Minutes of each kind of sound."""
 PIECE_SECONDS: Final = 60.0
-"""Every sound is heard in sessions of at most that length, as a client would that reconnects."""
+"""Seconds of the sessions in which every sound is heard, as by a client that reconnects."""
 
 
 def wordless_rows(material: Material) -> list[Row]:

@@ -29,6 +29,26 @@ APART = ("soak", "reference", "clients_outside", "cluster", "test_bundle.py")
 """What runs only when it is named: it takes long, or needs torch, other people's clients or every wheel once more."""
 
 
+LONGEST = (
+    "reference/test_kept.py", "reference/test_keep.py", "streaming/test_containers.py", "commands/test_models.py",
+    "commands/test_bench.py", "commands/test_demo.py", "bench/test_identity.py", "bench/test_eval.py",
+    "bench/test_live.py", "daemon/test_drain.py", "daemon/test_serve.py", "daemon/openai/test_realtime_attack.py",
+    "codec/test_decoder.py", "codec/test_codes.py", "training/tts/test_cloning.py", "training/asr/test_train.py",
+)  # fmt: skip
+"""Files that take half a minute and more. They come first: where several processes take a file at a time, one that is
+begun last would be what all the others wait for."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put ``LONGEST`` before the others, which stay in their order."""
+    here, places = Path(__file__).parent, {name: place for place, name in enumerate(LONGEST)}
+
+    def place(item: pytest.Item) -> int:
+        return places.get(item.path.relative_to(here).as_posix(), len(places)) if here in item.path.parents else -1
+
+    items.sort(key=place)
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave what stands in ``APART`` out of a run that does not name them."""
     here = Path(__file__).parent

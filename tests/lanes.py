@@ -5,8 +5,11 @@ import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
 
-from engines.batching import Lane, Owner, Priority, Task
+from engines.lane import Lane
+
+T = TypeVar("T")
 
 
 class Clock:
@@ -20,25 +23,27 @@ class Clock:
 
 @contextmanager
 def held(lane: Lane) -> Generator[None]:
-    """The lane works on a job of ours from the block's first line to its end, and on nothing else."""
-    begun, gate = threading.Event(), threading.Event()
+    """All threads of the lane work for us from the block's first line to its end, and on nothing else."""
+    begun, gate = threading.Barrier(lane.threads + 1), threading.Event()
 
     def job() -> None:
-        begun.set()
+        begun.wait()
         gate.wait()
 
-    blocker = threading.Thread(target=lambda: lane.call(job))
-    blocker.start()
+    blockers = [threading.Thread(target=lambda: lane.call(job)) for _ in range(lane.threads)]
+    for blocker in blockers:
+        blocker.start()
     begun.wait()
     try:
         yield
     finally:
         gate.set()
-        blocker.join()
+        for blocker in blockers:
+            blocker.join()
 
 
 def until_waiting(lane: Lane, jobs: int) -> None:
-    """Return when at least so many jobs wait in the lane's queue."""
+    """Return when at least so many pieces of work wait in the lane's queue."""
     while lane.waiting < jobs:
         time.sleep(0.001)
 
@@ -60,11 +65,20 @@ def queue(lane: Lane) -> Generator[Callable[[Callable[[], object]], None]]:
         call.result()
 
 
-def task(priority: Priority, session: Owner | None = None) -> Task:
-    """A piece of work that begins now."""
-    return Task(session or Owner(), priority)
+def alone(steps: Generator[object, object, T]) -> T:
+    """What work returns that yields nothing."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it yields")
 
 
-def noting(lane: Lane, done: list[str], name: str, owner: Owner | None) -> Callable[[], None]:
-    """Submits a job that writes down that it was its turn."""
-    return lambda: lane.call(lambda: done.append(name), owner=owner)
+def yielding(function: Callable[..., T]) -> Callable[..., Generator[object, object, T]]:
+    """``function`` as work that yields nothing."""
+
+    def steps(*args: object) -> Generator[object, object, T]:
+        return function(*args)
+        yield
+
+    return steps

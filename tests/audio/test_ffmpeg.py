@@ -18,9 +18,10 @@ import pytest
 import soundfile
 
 from audio.container import ContainerError
-from audio.ffmpeg import opened
+from audio.ffmpeg import open_container
 from audio.ogg import checksum
 from audio.recording import RecordingError, samples
+from audio.sound import Wanted
 from audio.wire import ContainerStream
 from tests.audio.containers import tone
 
@@ -40,7 +41,7 @@ def file(data: bytes) -> npt.NDArray[np.float32]:
 
 
 def live(data: bytes) -> npt.NDArray[np.float32]:
-    stream = ContainerStream(RATE, 14_400)
+    stream = ContainerStream(Wanted(RATE), 14_400)
     try:
         return np.concatenate([*stream.pieces(data), *stream.pieces(b"", last=True)])
     finally:
@@ -201,5 +202,5 @@ def test_pictures_are_not_decoded() -> None:
         frame.pts, frame.time_base = 0, Fraction(1, 25)
         film.mux([*video.encode(frame), *video.encode(None)])
     made.seek(0)
-    with opened(made, "matroska") as container:
+    with open_container(made, "matroska") as container:
         assert container.streams.video[0].codec_context.pix_fmt is None

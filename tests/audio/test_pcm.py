@@ -1,7 +1,6 @@
 """PcmDecoder: every encoding against an independent reference, and the same samples for every cut of the bytes."""
 
 import struct
-import sys
 
 import numpy as np
 import numpy.typing as npt
@@ -95,19 +94,6 @@ def test_g711_tables_follow_the_standard(encoding: str, reference: object) -> No
     assert callable(reference)
     expected = np.array([reference(byte) for byte in range(256)], np.float32)
     np.testing.assert_array_equal(whole(PcmDecoder(encoding, 16_000), bytes(range(256))), expected)
-
-
-if sys.version_info < (3, 13):  # later Pythons have no audioop; the test above holds everywhere
-
-    @pytest.mark.parametrize("encoding", ["mulaw", "alaw"])
-    def test_g711_tables_agree_with_audioop(encoding: str) -> None:
-        """The standard library's own decoder gives the same samples."""
-        import audioop
-
-        data = bytes(range(256))
-        linear = (audioop.ulaw2lin if encoding == "mulaw" else audioop.alaw2lin)(data, 2)
-        expected = np.frombuffer(linear, dtype=np.int16).astype(np.float32) / 32768
-        np.testing.assert_array_equal(whole(PcmDecoder(encoding, 16_000), data), expected)
 
 
 def test_channels_are_mixed_to_their_mean() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.eval import GROUPS, main
+from bench.eval import main
 from bench.material import Material
 from bench.row import Row, at_most, percent, table
 from bench.sentences import COUNTS, sentences
@@ -82,11 +82,6 @@ def test_rows_that_cannot_be_measured_say_why(data: Path) -> None:
     assert all(row["reached"] == "not measured" and row["status"] == "open" for row in found.values())
 
 
-def test_every_row_of_the_table_has_a_group() -> None:
-    assert list(GROUPS)[:5] == ["words", "marks", "conditions", "cost", "wordless"]
-    assert list(GROUPS)[5:] == ["committed", "keyterms", "quantised", "size", "speaking", "cloning", "codec"]
-
-
 def test_rare_words_are_rare(data: Path) -> None:
     """None is in the text or in training clips, names come first, every clip gives one."""
     material = Material(data, [data / "speech" / "en-test-00.tar"])
@@ -106,11 +101,12 @@ def test_keyterms_lead_to_their_words_and_unspoken_ones_seldom_come(
 ) -> None:
     """Every word that the short clips hold is rare for the small text: with keyterms more of them come out."""
     monkeypatch.setattr("bench.keyterms.UTTERANCES", 12)
-    short = sorted((row for row in index() if row["seconds"] < 4), key=lambda row: row["seconds"])[:46]
+    monkeypatch.setattr("bench.keyterms.OTHERS", (5, 10))  # so that half as many clips hold enough of them
+    short = sorted((row for row in index() if row["seconds"] < 4), key=lambda row: row["seconds"])[:24]
     write_shard(data / "speech" / "en-test-00.tar", short)
     recall, unspoken = rows_of(data, "--rows", "keyterms").values()
     words = recall["words"]
-    assert 40 <= len(words) <= 50
+    assert 20 <= len(words) <= 24
     assert sum(word["with"] for word in words) >= sum(word["without"] for word in words) > 0
     assert all(word["word"] in word["said"].lower() for word in words)
     for entry in unspoken["inserted"]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from bench.flood import one_byte_frames
 from bench.live import flat, main, table
 from bench.sessions import ENDPOINTING_SECONDS, PAUSE_SECONDS, RATE, spread, timed_speech
 from tests.clips import DATA
+from tests.daemon.process import UNHURRIED
 
 SYNTHETIC = DATA.parent / "synthetic"
 
@@ -73,8 +75,10 @@ def test_rows_and_checkouts_that_are_not_there_are_named(capsys: pytest.CaptureF
     assert ".venv" in capsys.readouterr().err
 
 
-def test_the_flood_is_measured_beside_a_speaker(tmp_path: Path) -> None:
+def test_the_flood_is_measured_beside_a_speaker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A short one on a real daemon: the speaker heard both times, the flood sent what it says."""
+    (tmp_path / "sitecustomize.py").write_text(UNHURRIED)  # the daemon takes all of it, however busy the machine is
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     found = tmp_path / "live.json"
     assert main(["--rows", "flood", "--seconds", "8", "--json", str(found)]) == 0
     here = json.loads(found.read_text())["flood"]["here"]

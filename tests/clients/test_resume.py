@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
@@ -14,6 +15,10 @@ from clients.handshake import Lost, Refused
 from clients.options import StreamOptions
 from clients.resume import Backoff, Disconnected, Reconnected
 from clients.stream import AsyncStream, Stream, listen
+from daemon.config import Settings
+from daemon.loading import Loaded, Models
+from daemon.serve import Background
+from streaming.model import AsrModel
 from tests.clients.conftest import Daemon
 from tests.daemon.support import free_port
 
@@ -202,6 +207,50 @@ async def test_a_finalize_without_an_answer_is_asked_again():
             async for _ in stream:
                 pass
     assert crooked.finalized == [100, 100]
+
+
+async def test_a_daemon_that_takes_long_to_load_is_found_as_soon_as_it_is_ready(
+    asr_model: AsrModel, monkeypatch: pytest.MonkeyPatch
+):
+    """Killed; nobody answers for a while, then it says that it is loading: it is looked for all the time, whatever it
+    asks for, and the session's user is not told of every attempt."""
+    monkeypatch.setattr(resume, "FIRST_WAIT", 0.1)
+    monkeypatch.setattr(resume, "LOOK_SECONDS", 0.06)
+    monkeypatch.setattr(resume, "LONGEST_WAIT", 1.6)
+    models = Models(Loaded.of(asr_model))
+    port = free_port()
+    waits, wait = list[float](), resume.Backoff.wait
+
+    def noted(self: Backoff, error: Lost | Refused) -> float:
+        waits.append(wait(self, error))
+        return waits[-1]
+
+    monkeypatch.setattr(Backoff, "wait", noted)
+
+    def slowly(settings: Settings) -> Models:
+        del settings
+        time.sleep(1.0)
+        return models
+
+    chosen = Settings(port=port, sessions=4)
+    first, second = (Background(chosen, load, owns_models=False) for load in (lambda _: models, slowly))
+    await asyncio.to_thread(first.__enter__)
+    try:
+        async with AsyncStream(first.url, StreamOptions(sample_rate=16_000)) as stream:
+            await stream.send(bytes(32_000))
+            await asyncio.to_thread(first.__exit__, None, None, None)
+            await asyncio.sleep(0.6)
+            starting = asyncio.create_task(asyncio.to_thread(second.__enter__))
+            told = 0
+            async for event in stream:
+                told += isinstance(event, Disconnected)
+                if isinstance(event, Reconnected):
+                    break
+            assert max(waits) <= resume.FIRST_WAIT, "as soon as it is ready"
+            assert told < 8 < len(waits)
+            await starting
+    finally:
+        await asyncio.to_thread(second.__exit__, None, None, None)
 
 
 def test_retry_after_is_waited():

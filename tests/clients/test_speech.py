@@ -58,6 +58,7 @@ async def test_a_text_is_spoken(talking_url: str):
     assert len(pcm) % 3840 == 0 and np.frombuffer(pcm, "<i2").any()
     (piece,) = [event for event in events if isinstance(event, Piece)]
     assert (piece.start, piece.start_char, piece.end_char) == (0, 0, len(TEXT))
+    assert [TEXT[word.start_char : word.end_char] for word in piece.words] == TEXT.split()
     assert piece.end == pytest.approx(len(pcm) / options.bytes_per_second, abs=1e-3)
     again = audio(await say(talking_url, TEXT, options))
     difference = np.frombuffer(pcm, "<i2").astype(int) - np.frombuffer(again, "<i2")
@@ -88,19 +89,6 @@ async def test_words_are_spoken_while_they_are_written(talking_url: str):
     assert heard.is_set()
 
 
-async def test_a_clear_silences_and_the_session_goes_on(talking_url: str):
-    """After Cleared no audio of the old text comes; new text is spoken."""
-    async with AsyncSpeech(talking_url) as speech:
-        await speech.speak(f"{TEXT} " * 100)
-        stream = speech.events()
-        await _until(stream, Audio)
-        await speech.clear()
-        await _until(stream, Cleared)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5):
-                await anext(stream)
-
-
 async def test_a_clear_then_more(talking_url: str):
     """What is said after a clear is spoken to its end."""
     async with AsyncSpeech(talking_url, SpeechOptions(marks=True)) as speech:
@@ -123,10 +111,9 @@ async def _until(stream: AsyncIterator[SpeechEvent], kind: type[SpeechEvent]) ->
     raise AssertionError(f"the session ended without {kind}")
 
 
-@pytest.mark.parametrize(("encoding", "rate"), [("linear16", 48000), ("mulaw", 8000), ("alaw", 16000)])
-async def test_the_shape_of_the_audio_is_the_one_asked_for(talking_url: str, encoding: str, rate: int):
-    """The same speech is as long in every encoding and at every rate."""
-    plain, shaped = SpeechOptions(seed=5), SpeechOptions(seed=5, encoding=encoding, sample_rate=rate)  # type: ignore[arg-type]
+async def test_the_shape_of_the_audio_is_the_one_asked_for(talking_url: str):
+    """The same speech is as long in another encoding and at another rate."""
+    plain, shaped = SpeechOptions(seed=5), SpeechOptions(seed=5, encoding="mulaw", sample_rate=16_000)
     expected = len(audio(await say(talking_url, TEXT, plain))) / plain.bytes_per_second
     assert len(audio(await say(talking_url, TEXT, shaped))) / shaped.bytes_per_second == pytest.approx(
         expected, abs=0.02

@@ -220,6 +220,16 @@ def test_a_file_through_the_daemon(url: str, clips: list[Clip]):
     assert " ".join(word["word"] for word in answer["words"]) == answer["text"]
 
 
+def test_a_file_tells_how_far_it_is(url: str, clips: list[Clip]):
+    """By way of a job, which is forgotten at the end."""
+    file, seconds = DATA / "clips" / clips[0].name, list[float]()
+    assert transcribe(url, file, progress=seconds.append) == transcribe(url, file)
+    assert seconds == sorted(seconds) and seconds[-1] > 0
+    with pytest.raises(Refused) as error:
+        transcribe(url, DATA / "index.jsonl", progress=seconds.append)
+    assert error.value.of_file
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe_through_the_daemon(url: str, clips: list[Clip], tmp_path: Path):
     """What has no length beforehand is sent all the same."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ import httpx
 ROOT: Final = Path(__file__).resolve().parents[2]
 RATE: Final = 16_000
 KEY: Final = "key-of-the-clients-outside"
-NODE: Final = ROOT / ".envs/outside/node"
+NODE: Final = Path(os.environ.get("HEARSAY_OUTSIDE_NODE", ROOT / ".envs/outside/node"))
 CLIP: Final = ROOT / "tests/data/clips/2f85d415637c.opus"
 
 
@@ -92,6 +93,18 @@ def heard(daemon: Daemon, path: Path) -> str:
     text = answer.json()["text"]
     assert text
     return text
+
+
+def heard_as(one: str, other: str) -> float:
+    """How many of the words of two texts are the same, in the same order, 0…1."""
+    a, b = words(one), words(other)
+    blocks = SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
+    return sum(block.size for block in blocks) / max(len(a), len(b), 1)
+
+
+def took(client: str, what: str, seconds: float) -> None:
+    """Print a latency, for whoever runs these tests."""
+    print(f"{client}: {what} {seconds:.2f} s")
 
 
 def words(text: str) -> list[str]:

@@ -3,18 +3,36 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from chat_endpoint import REPLY, chat_endpoint
 from deepgram import AsyncDeepgramClient, DeepgramClient
+from deepgram.agent.v1.types import AgentV1Settings
 from deepgram.core.events import EventType
 from deepgram.environment import DeepgramClientEnvironment
 from deepgram.speak.v1.types import SpeakV1Text
 from deepgram.speak.v2.types import SpeakV2Interrupt, SpeakV2Speak
-from support import Daemon, Speech, words
+from support import Daemon, Speech, took, words
+
+SETTINGS = {
+    "type": "Settings",
+    "audio": {
+        "input": {"encoding": "linear16", "sample_rate": 16_000},
+        "output": {"encoding": "linear16", "sample_rate": 24_000, "container": "none"},
+    },
+    "agent": {
+        "language": "en",
+        "listen": {"provider": {"type": "deepgram", "model": "nova-3"}},
+        "think": {"provider": {"type": "open_ai", "model": "gpt-4o-mini"}, "prompt": "Be brief."},
+        "speak": {"provider": {"type": "deepgram", "model": "aura-2-thalia-en"}},
+    },
+}
+"""As in Deepgram's own first example."""
 
 
 def environment(daemon: Daemon) -> DeepgramClientEnvironment:
@@ -178,3 +196,36 @@ def test_javascript(daemon: Daemon, speech: Speech, node: Callable[..., str]) ->
     assert words(told["live"]) == words(told["file"]) == words(told["turn"]) == words(speech.text)
     assert told["sound"] > 5000 and told["stt"] == 1
     assert {"Connected", "SpeechStarted", "SpeechMetadata", "SessionMetadata"} <= set(told["said"])
+
+
+def test_an_agent(serve: Callable[..., AbstractContextManager[Daemon]], speech: Speech) -> None:
+    """agent.v1.connect: a person speaks, the agent answers."""
+    messages: list[Any] = []
+    over = threading.Event()
+
+    def take(message: Any) -> None:
+        messages.append(message)
+        if getattr(message, "type", "") == "AgentAudioDone":
+            over.set()
+
+    with chat_endpoint() as (url, requests), serve("--llm-url", url) as partner:
+        client = DeepgramClient(api_key=partner.key, environment=environment(partner))
+        with client.agent.v1.connect() as connection:
+            connection.on(EventType.MESSAGE, take)
+            listening = threading.Thread(target=connection.start_listening)
+            listening.start()
+            connection.send_settings(AgentV1Settings.model_validate(SETTINGS))
+            for piece in [*speech.pieces(100), bytes(32_000)]:
+                connection.send_media(piece)
+            ended = time.monotonic()
+            assert over.wait(60)
+            took("deepgram agent", "whole answer after the end of speech", time.monotonic() - ended)
+        listening.join(60)
+    assert {getattr(one, "role", None): one.content for one in messages if getattr(one, "role", None)} == {
+        "user": requests[0]["messages"][-1]["content"],
+        "assistant": REPLY,
+    }
+    assert requests[0]["messages"][0]["content"] == "Be brief."
+    kinds = [getattr(one, "type", "audio") for one in messages]
+    assert kinds[:2] == ["Welcome", "SettingsApplied"] and "Error" not in kinds and "Warning" not in kinds
+    assert sum(len(one) for one in messages if isinstance(one, bytes)) > 48_000

@@ -8,13 +8,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import openai
 import pytest
-import soxr
 from chat_endpoint import REPLY, chat_endpoint
 from pipeline import piped
-from support import RATE, ROOT, Daemon, Speech, words
+from support import ROOT, Daemon, Speech, words
 
 TLS = ROOT / "tests/daemon/tls"
 Requests = list[dict[str, Any]]
@@ -25,13 +23,6 @@ def partner(serve: Callable[..., AbstractContextManager[Daemon]]) -> Iterator[tu
     """A daemon that answers by way of a chat endpoint, and what that is asked."""
     with chat_endpoint() as (url, requests), serve("--llm-url", url) as one:
         yield one, requests
-
-
-@pytest.fixture(scope="module")
-def pcm(speech: Speech) -> bytes:
-    """The recording at 24 kHz, with a second of silence after it."""
-    samples = np.frombuffer(speech.pcm + b"\0" * 32_000, "<i2").astype(np.float32) / 32768
-    return (np.clip(soxr.resample(samples, RATE, 24_000), -1, 1) * 32767).astype("<i2").tobytes()
 
 
 def alike(one: str, other: str) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from codec.model import TtsModel
 from codec.talker import TalkerStep
-from engines.batching import Owner
+from engines.lane import Owner
 from tests.codec.talking import Codes
 
 

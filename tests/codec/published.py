@@ -1,7 +1,7 @@
 """Writes data/published.onnx: a tiny causal "codec" behind the 21 inputs and outputs of the published stateful decoder.
 
 Needs the onnx package: ``python tests/codec/published.py``. The test of the compatibility path computes the same sound
-in numpy, for the whole utterance at once (tests/codec/test_published.py). Like the published graphs (names and order of
+in numpy, for the whole talker at once (tests/codec/test_published.py). Like the published graphs (names and order of
 HaujetZhao/Qwen3-TTS-GGUF, 13-Export-Decoder.py) it has states that grow from length 0, holds back four frames until
 ``is_last``, and returns more than ``valid_samples``.
 """

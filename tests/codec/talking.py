@@ -7,7 +7,7 @@ from codec.events import AudioChunk, Event
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.speaker import Speaker
-from engines.batching import Owner
+from engines.lane import Owner
 
 TEXT = "The quick brown fox jumps over the lazy dog, twice. It costs $5.50 on March 3, 2024."
 SHORT_TEXT = "Good morning to all of you."

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from codec.events import Event, Flushed, PieceMark, Warning
+from codec.events import Event, Flushed, PieceMark, SpeechWarning
 from codec.inbox import MAX_PENDING
 from codec.model import TtsModel
 from codec.options import OptionError, SpeakOptions
@@ -20,7 +20,7 @@ def test_text_without_words_is_answered_not_spoken(tts_model: TtsModel, text: st
     speaker.flush()
     events = run(speaker)
     assert heard(events).size == 0
-    assert [e.code for e in events if isinstance(e, Warning)] == (["nothing_to_speak"] if text else [])
+    assert [e.code for e in events if isinstance(e, SpeechWarning)] == (["nothing_to_speak"] if text else [])
     assert events[-1] == Flushed(0)
     speaker.close()
 

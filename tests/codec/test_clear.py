@@ -12,7 +12,7 @@ from codec.events import Cleared, Finished, Flushed, PieceMark
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.talker import TalkerStep
-from engines.batching import Owner
+from engines.lane import Owner
 from tests.codec.talking import SHORT_TEXT, TEXT, Codes, heard, run, say
 
 Floats = npt.NDArray[np.float32]

@@ -12,7 +12,7 @@ from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.sampling import Sampling
 from codec.talker import TalkerStep
-from engines.batching import Owner
+from engines.lane import Owner
 from tests.codec.talking import SHORT_TEXT, TEXT, Codes, heard, say
 from tests.lanes import held, until_waiting
 

@@ -46,7 +46,7 @@ def same(found: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> N
     assert np.abs(found - expected).max() <= 1e-5 * np.sqrt(np.mean(np.square(expected, dtype=np.float64)))
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(cuts=st.lists(st.integers(1, 64), min_size=1, max_size=8))
 def test_chunks_make_the_sound_of_one_shot(
     decoder: CodecDecoder, sound: npt.NDArray[np.float32], cuts: list[int]

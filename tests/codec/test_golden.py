@@ -11,7 +11,7 @@ from codec.events import AudioChunk
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.talker import TalkerStep
-from engines.batching import Owner
+from engines.lane import Owner
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tts"
 TEXT = "The king is singing: 27 songs, one by one, until the morning."

@@ -15,7 +15,7 @@ from codec.options import SpeakOptions
 from codec.rows import CodeTable
 from codec.voices import Reference, StoredVoice
 from engines import manifest as manifests
-from engines.batching import Owner
+from engines.lane import Owner
 from engines.manifest import ManifestError
 
 Floats = npt.NDArray[np.float32]

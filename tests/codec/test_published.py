@@ -59,7 +59,7 @@ def whole(codes: np.ndarray) -> np.ndarray:
 
 
 def noise(frames: int, seed: int = 3) -> np.ndarray:
-    """Codes of an utterance."""
+    """Codes of an talker."""
     return np.random.default_rng(seed).integers(0, ENTRIES, (frames, Q))
 
 

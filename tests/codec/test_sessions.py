@@ -8,7 +8,7 @@ import pytest
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.speaker import Speaker
-from engines.batching import Cancelled
+from engines.lane import Cancelled
 from engines.sessions import Busy
 from tests.codec.talking import TEXT
 

@@ -168,7 +168,7 @@ def test_silence_in_a_recording_is_no_part_of_the_voice(tts_model: TtsModel) -> 
             assert alike > 0.8, alike
         with pytest.raises(OptionError, match=r"^reference: 0\.6 s of sound, the rest is silence"):
             tts_model.clone("amid", np.concatenate([silence, person[middle:][: rate * 2 // 5], silence]), rate)
-    soft = np.concatenate([np.zeros(20 * rate, np.float32), person * 0.04])
+    soft = np.concatenate([np.zeros(20 * rate, np.float32), person * 0.027])
     assert 0.5e-3 < np.sqrt(np.mean(soft**2)) < 1e-3
     tts_model.clone("amid", soft, rate)  # loud enough where there is speech
     knocked = person * 0.05
@@ -211,7 +211,8 @@ def test_two_daemons_may_share_a_directory(tts_model: TtsModel, tmp_path: Path) 
 
 
 def test_a_directory_that_takes_nothing_is_told(tts_model: TtsModel, tmp_path: Path) -> None:
+    """As what it is, not as an option's fault: callers decide who hears of the path."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(OptionError, match=r"^voice: .*file.* takes no voice: Not a directory$"):
+    with pytest.raises(NotADirectoryError):
         voices = Voices(tts_model.manifest, tmp_path / "file")
         voices.store("someone", vector(voices))

@@ -50,8 +50,6 @@ def lead_out(name: str) -> Change:
 
 HEARING = {
     "outside": (lead_out("../../../etc/passwd"), "'../../../etc/passwd' leaves the model directory"),
-    "absolute": (lead_out("/etc/passwd"), "'/etc/passwd' leaves the model directory"),
-    "drive": (lead_out("C:x"), "'C:x' leaves the model directory"),
     **{name: (garble(name), name) for name in ("stem.onnx", "decoder.gguf", "mel.npy", "tokenizer.json")},
     "cut": (cut("encoder.weights"), "encoder.weights has"),
 }

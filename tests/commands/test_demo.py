@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from audio.ffmpeg import bounded_allocations
 from bench.wer import normalize, rate
 from commands import doctor
 from commands.echo import WORDS_PER_SECOND
@@ -105,10 +106,26 @@ def test_doctor_says_what_is_here_and_what_to_do(hearsay: Run):
     lacking = [f["remedy"] for f in findings if f["topic"] == "extra" and f["state"] != "ok"]
     assert all(re.fullmatch(r"pip install [a-z ]+", remedy) for remedy in lacking)
     assert any("pocket-asr-en" in f["found"] and "default" in f["found"] for f in findings if f["topic"] == "model")
-    (speed,) = [f["found"] for f in findings if f["topic"] == "speed"]
+    speed, voice = [f["found"] for f in findings if f["topic"] == "speed"]
+    assert voice.startswith("pocket-tts-en ")
     assert re.match(r"[1-9]\d*( or more)? live sessions of pocket-asr-en|pocket-asr-en is not live here: .* s,", speed)
     plain = hearsay("doctor").stdout
     assert "onnxruntime 1" in plain and "CPU" in plain
+
+
+def test_a_library_that_cannot_be_bounded_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once in the log, and by doctor with what to do."""
+    monkeypatch.setattr("ctypes.CDLL", lambda name: object())
+    bounded_allocations.cache_clear()
+    try:
+        found = doctor._bounds()  # type: ignore[reportPrivateUsage]
+        assert doctor._bounds() == found  # type: ignore[reportPrivateUsage]
+    finally:
+        bounded_allocations.cache_clear()
+    assert "hides av_max_alloc" in found.found and found.remedy.startswith("pip install")
+    assert [record.levelname for record in caplog.records if "av_max_alloc" in record.getMessage()] == ["WARNING"]
 
 
 def test_doctor_names_packages_that_are_missing_or_of_another_version(hearsay: Run, monkeypatch: pytest.MonkeyPatch):

@@ -20,6 +20,7 @@ from commands.console import Failure
 from commands.speech import speaking_model
 from engines import store
 from tests.clients.conftest import virtual
+from tests.codec.sounds.voices import sounding
 from tests.commands.conftest import Run
 from tests.daemon.support import eventually
 
@@ -75,7 +76,7 @@ def test_a_text_becomes_a_file(say: Run, tmp_path: Path):
     assert 0 < found["first_audio"] < found["wall"] and found["seed"] == 7
     quiet = say(TEXT, "-o", tmp_path / "b.wav", "--seed", 7)
     assert quiet.returncode == 0 and quiet.stdout == ""
-    assert (tmp_path / "b.wav").read_bytes() == path.read_bytes()
+    assert same(*(soundfile.read(file, dtype="int16")[0] for file in (tmp_path / "b.wav", path)))
 
 
 def test_a_drawn_seed_is_told_and_gives_the_same_again(say: Run, tmp_path: Path):
@@ -83,7 +84,7 @@ def test_a_drawn_seed_is_told_and_gives_the_same_again(say: Run, tmp_path: Path)
     drawn = [facts(say(TEXT, "-o", tmp_path / f"{i}.wav", "--json")) for i in range(2)]
     again = facts(say(TEXT, "-o", tmp_path / "again.wav", "--json", "--seed", drawn[0]["seed"]))
     assert drawn[0]["seed"] != drawn[1]["seed"] and again["seed"] == drawn[0]["seed"]
-    assert (tmp_path / "again.wav").read_bytes() == (tmp_path / "0.wav").read_bytes()
+    assert same(*(soundfile.read(tmp_path / name, dtype="int16")[0] for name in ("again.wav", "0.wav")))
 
 
 def test_the_suffix_says_the_format(say: Run, tmp_path: Path):
@@ -102,6 +103,18 @@ def test_speed_shortens(say: Run, tmp_path: Path):
     slow = facts(say(TEXT, "-o", tmp_path / "a.wav", "--json", "--seed", 3))
     fast = facts(say(TEXT, "-o", tmp_path / "b.wav", "--json", "--seed", 3, "--speed", 2))
     assert fast["seconds"] == pytest.approx(slow["seconds"] / 2, rel=0.1)
+
+
+def test_pauses_and_the_times_of_words(say: Run, tmp_path: Path):
+    """``--pauses`` as in the sessions; the JSON object has each word with its times, in order and inside the file."""
+    text = f"{TEXT}\n\n{TEXT}"
+    short = facts(say(text, "-o", tmp_path / "a.wav", "--json", "--seed", 3, "--pauses", 0))
+    long = facts(say(text, "-o", tmp_path / "b.wav", "--json", "--seed", 3, "--pauses", 3))
+    assert short["seconds"] + 1 < long["seconds"]
+    assert len(long["words"]) == len(text.split())
+    times = [word[key] for word in long["words"] for key in ("start", "end")]
+    assert times == sorted(times) and times[-1] <= long["seconds"]
+    assert "pauses: 9 lies outside" in say(TEXT, "-o", tmp_path / "c.wav", "--pauses", 9).stderr
 
 
 def test_a_file_and_standard_input_say_what_the_argument_says(
@@ -192,9 +205,9 @@ def test_without_a_device_a_file_is_recommended(say: Run):
 
 
 def test_without_a_speaking_model_the_message_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch):
-    """The default's name, how to name another, where models come from."""
+    """The pull that brings one, and how to name another."""
     monkeypatch.setitem(store.DEFAULTS, "tts", "no-such-model")
-    with pytest.raises(Failure, match="no-such-model is not here.*--tts-model.*export.*pull"):
+    with pytest.raises(Failure, match="hearsay models pull qwen3-tts-0.6b brings one.*--tts-model"):
         speaking_model(None)
     with pytest.raises(store.ModelNotFound, match="another"):
         speaking_model("another")
@@ -279,3 +292,28 @@ def _through_a_file(say: Run, text: str, path: Path) -> subprocess.CompletedProc
     file = path.with_suffix(".txt")
     file.write_text(text)
     return say("-f", file, "-o", path)
+
+
+def test_a_dry_run_prints_the_words_as_they_would_be_read(say: Run, tmp_path: Path) -> None:
+    """A piece a line, from any source, without a loudspeaker; what has no sound is named on stderr."""
+    (tmp_path / "a.txt").write_text("The BBC has 42 chefs. 你 are here.", encoding="utf-8")
+    words = "the b b c has forty two chefs.\nare here.\n"
+    for source in (("-f", tmp_path / "a.txt"), ((tmp_path / "a.txt").read_text(encoding="utf-8"),)):
+        done = say(*source, "--dry-run")
+        assert (done.returncode, done.stdout) == (0, words)
+        assert "there are no sounds for 你: they are left out" in done.stderr
+    found = facts(say("At 5 km.", "--dry-run", "--json"))
+    assert found == {"pieces": [{"words": "at five kilometers.", "sounds": None}], "unread": ""}
+
+
+def test_a_dry_run_shows_sounds_and_ones_own_pronunciations(hearsay: Run, tts_directory: Path, tmp_path: Path) -> None:
+    """Of a model that reads sounds; a bad line is one line on stderr; a daemon has its own."""
+    model, own = sounding(tts_directory, tmp_path / "sounding"), tmp_path / "words.txt"
+    own.write_text("choir KOY-er\n")
+    dry = ("say", "The choir.", "--dry-run", "--tts-model", model, "--lexicon", own)
+    assert facts(hearsay(*dry, "--json"))["pieces"] == [{"words": "The choir.", "sounds": "ðə kˈYəɹ."}]
+    own.write_text("choir KOY-er\nchef sh5f\n")
+    done = hearsay(*dry)
+    assert done.returncode == 2 and "line 2, 'chef': '5' is no letter of a respelling" in done.stderr
+    done = hearsay(*dry, "--url", "http://127.0.0.1:1")
+    assert done.returncode == 2 and "hearsay serve --lexicon" in done.stderr

@@ -39,7 +39,7 @@ async def told(session: Speech, deltas: list[str]) -> tuple[bytes, list[str], in
             await session.finish()
 
         tasks.create_task(tell())
-        async for heard in session.heard(lambda: 1.0):
+        async for heard in session.events(lambda: 1.0):
             match heard:
                 case Sound():
                     pcm += heard.pcm
@@ -112,7 +112,7 @@ async def test_a_silence_between_sentences_is_nobodys_fault(tts_directory: Path,
         async with session:
             await session.say("The cat sat down here. ")
             async with asyncio.timeout(120):
-                async for event in session.heard(lambda: 0.0):
+                async for event in session.events(lambda: 0.0):
                     heard.append(type(event).__name__)
                     if heard[-1] == "Awaiting":
                         break

@@ -19,7 +19,7 @@ from websockets.asyncio.client import connect
 from tests.clients.conftest import Daemon, pcm
 from tests.clips import DATA, Clip
 from tests.commands.conftest import Run
-from tests.daemon.support import PATIENT
+from tests.daemon.support import HTTP, PATIENT
 from tests.golden_models import aligner
 
 
@@ -128,7 +128,7 @@ def test_what_comes_through_a_pipe_is_heard(
     text = hearsay("transcribe", file).stdout
     assert text.strip()
     pipe = "/dev/stdin" if os.name == "posix" else "-"
-    for name, *options in (["-"], [pipe], [pipe, "--url", url]):
+    for name, *options in (["-"], [pipe, "--url", url]):
         command = [sys.executable, "-m", "commands.main", "transcribe", "--json", name, *options]
         done = subprocess.run(command, input=file.read_bytes(), capture_output=True, env=environment, timeout=600)
         assert done.returncode == 0, done.stderr
@@ -208,3 +208,32 @@ def test_an_aligner_tells_the_word_times(hearsay: Run, short: list[Clip], tmp_pa
     assert refused.returncode != 0 and "aligns no words" in refused.stderr
     misused = hearsay("transcribe", file, "--aligner", tmp_path, "--url", "http://127.0.0.1:1")
     assert misused.returncode == 2 and "--aligner" in misused.stderr
+
+
+@pytest.mark.parametrize("format", ["txt", "srt", "vtt", "json"])
+def test_each_format_is_what_the_daemon_writes(hearsay: Run, url: str, short: list[Clip], format: str) -> None:
+    """In this process and through a daemon, on stdout; the subtitles are the daemon's own, letter for letter."""
+    file = DATA / "clips" / max(short, key=lambda clip: clip.seconds).name
+    here = hearsay("transcribe", "--format", format, "--width", "20", file)
+    there = hearsay("transcribe", "--format", format, "--width", "20", "--url", url, file)
+    assert here.returncode == there.returncode == 0, here.stderr + there.stderr
+    assert here.stdout == there.stdout
+    asked = {"response_format": format, "max_line_width": "20"}
+    with file.open("rb") as sound:
+        answer = HTTP.post(f"{url}/v1/audio/transcriptions", files={"file": sound}, data=asked)
+    if format == "json":
+        assert json.loads(here.stdout)["text"] == answer.json()["text"]
+    else:
+        assert here.stdout == answer.text
+        assert format == "txt" or max(map(len, here.stdout.splitlines())) <= 30, "20, and 29 of the times"
+
+
+def test_subtitles_of_several_files_go_into_a_folder(hearsay: Run, short: list[Clip], tmp_path: Path) -> None:
+    """One file each; without a folder that is refused with what to do."""
+    files = [DATA / "clips" / clip.name for clip in short[:2]]
+    refused = hearsay("transcribe", "--format", "srt", *files)
+    assert refused.returncode == 2 and "--output DIR" in refused.stderr
+    done = hearsay("transcribe", "--format", "srt", "--output", tmp_path / "made", *files)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert sorted(path.name for path in (tmp_path / "made").iterdir()) == sorted(f"{file.stem}.srt" for file in files)
+    assert all(" --> " in path.read_text() for path in (tmp_path / "made").iterdir())

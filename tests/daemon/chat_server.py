@@ -26,8 +26,10 @@ class Script:
     """Function calls: id, name, arguments."""
     finish: str = "stop"
     status: int = 200
-    raw: bytes | None = None
-    """Sent instead of all that."""
+    raw: bytes | Iterable[bytes] | None = None
+    """Sent instead of all that, piece by piece."""
+    coding: str = ""
+    """How ``raw`` says that it is compressed."""
 
 
 @dataclass(slots=True)
@@ -78,25 +80,28 @@ class ChatServer:
         script = self.script
         if script.status != 200:
             return JSONResponse({"error": {"message": "out of order"}}, script.status)
-        return StreamingResponse(self._events(script), media_type="text/event-stream")
+        headers = {"content-encoding": script.coding} if script.coding else None
+        return StreamingResponse(self._events(script), headers=headers, media_type="text/event-stream")
 
     async def _events(self, script: Script) -> AsyncIterator[bytes]:
         whole = False
         try:
             if script.raw is not None:
-                yield script.raw
+                for piece in (script.raw,) if isinstance(script.raw, bytes) else script.raw:
+                    yield piece
+                    await asyncio.sleep(script.pause)
                 whole = True
                 return
             for place, part in enumerate(script.parts):
                 if place and script.pause:
                     await asyncio.sleep(script.pause)
-                yield _chunk({"content": part})
+                yield chunk({"content": part})
             for index, (identifier, name, arguments) in enumerate(script.calls):
                 begin = {"index": index, "id": identifier, "type": "function"}
-                yield _chunk({"tool_calls": [{**begin, "function": {"name": name, "arguments": ""}}]})
+                yield chunk({"tool_calls": [{**begin, "function": {"name": name, "arguments": ""}}]})
                 for piece in (arguments[:5], arguments[5:]):
-                    yield _chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-            yield _chunk({}, script.finish)
+                    yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+            yield chunk({}, script.finish)
             yield _event({"choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 7}})
             yield b"data: [DONE]\n\n"
             whole = True
@@ -104,7 +109,8 @@ class ChatServer:
             self.seen.broken_off += not whole
 
 
-def _chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
+def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
+    """An event of a reply."""
     return _event({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
 

@@ -17,7 +17,8 @@ from daemon.loading import Loaded, Models
 from daemon.serve import Background
 from streaming.model import AsrModel
 from tests.clips import Clip
-from tests.daemon.support import RATE, Client, Counts, Speech, Voice, finals, running
+from tests.daemon.chat_server import ChatServer
+from tests.daemon.support import RATE, Client, Counts, Speech, Voice, finals, free_port, running
 
 
 @pytest.fixture(scope="module", autouse=True)  # other rooms' tests come after these
@@ -71,6 +72,27 @@ def talker(talk: Callable[..., AbstractContextManager[Background]]) -> Iterator[
         yield background
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[ChatServer]:
+    """A chat endpoint."""
+    with ChatServer() as running:
+        yield running
+
+
+@pytest.fixture
+def chat(server: ChatServer) -> ChatServer:
+    """The chat endpoint, with nothing remembered of other tests."""
+    server.forget()
+    return server
+
+
+@pytest.fixture(scope="module")
+def partner(talk: Callable[..., AbstractContextManager[Background]], server: ChatServer) -> Iterator[Background]:
+    """A daemon that hears, answers and speaks, also to Asterisk."""
+    with talk(llm_url=server.url, llm_key="chat-key", audiosocket_port=free_port()) as background:
+        yield background
+
+
 @pytest.fixture
 def client(daemon: Background) -> Client:
     """A client of the daemon with default settings."""
@@ -117,10 +139,15 @@ def offline(tts_model: TtsModel) -> Callable[..., bytes]:
     return speak
 
 
+@pytest.fixture(scope="session")
+def alone(daemon: Background, speech: Speech) -> str:
+    """What a session alone hears in the recording."""
+    return finals(Client(daemon.url).transcribe(speech.pcm))
+
+
 @pytest.fixture
-def bystander(client: Client, speech: Speech) -> Generator[None]:
+def bystander(client: Client, speech: Speech, alone: str) -> Generator[None]:
     """Another session of the same daemon, live while the test does its worst: it must hear the same as alone."""
-    alone = finals(client.transcribe(speech.pcm))
     heard: list[str] = []
     done = threading.Event()
 

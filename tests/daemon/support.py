@@ -35,8 +35,8 @@ LONG = " ".join([SHORT] * 30)
 """Long enough to be interrupted."""
 PATIENT: Final[dict[str, Any]] = {"open_timeout": 120, "ping_timeout": 120, "close_timeout": 120}
 """For a WebSocket client on a machine that is busy or slow."""
-POOLS = ("hearsay-worker", "hearsay-feeding", "hearsay-decoding")
-"""Names that a daemon's threads begin with."""
+POOLS = ("hearsay-worker", "hearsay-ears", "hearsay-decoding", "asyncio_")
+"""Names that the threads of a daemon's pools begin with; asyncio's own looks up names of hosts."""
 LONGEST = " ".join([SHORT] * 100)
 """So long that it is not over before somebody vanishes."""
 

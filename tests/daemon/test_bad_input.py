@@ -92,12 +92,6 @@ def test_a_container_is_not_raw_audio(client: Client, speech: Speech) -> None:
         collect(socket, messages)
 
 
-def test_mp4_is_not_raw_audio(client: Client) -> None:
-    with client.open() as socket, ends_with(1008, "this is MP4, not raw linear16") as messages:
-        pour(socket, b"\0\0\0\x1cftypisom" + bytes(32_000))
-        collect(socket, messages)
-
-
 @pytest.mark.usefixtures("bystander")
 def test_text_where_audio_belongs(client: Client, speech: Speech) -> None:
     """An Error for each, naming what is known; the stream goes on."""
@@ -213,7 +207,7 @@ def test_a_sender_far_ahead_of_real_time_is_heard(client: Client, asr_model: Asr
     minute = speech.pcm * int(60 / speech.seconds)
     with client.open() as socket:
         with ExitStack() as busy:
-            for lane in {asr_model.engine.lane, asr_model.engine.encoder_lane}:
+            for lane in [asr_model.engine.lane]:
                 busy.enter_context(held(lane))
             send(socket, minute, 32_000)
             assert socket.ping().wait(60), "the reader always reads"
@@ -291,7 +285,7 @@ def test_a_connection_that_asks_for_nothing_is_given_up(
 ) -> None:
     """Also one that stops in the middle of its next request."""
     *whole, rest = requests
-    hurry = partial(monkeypatch.setattr, "daemon.connection._REQUEST_SECONDS", 0.5)
+    hurry = partial(monkeypatch.setattr, "daemon.http_connection._REQUEST_SECONDS", 0.5)
     if not whole:
         hurry()
     with start() as background, idle_connection(background.url) as raw:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket as sockets
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -69,6 +70,23 @@ def replicated(folder: Path, count: int = 2, **settings: str) -> Iterator[tuple[
 
 
 @nginx
+def test_one_address_takes_so_many_connections_and_no_more(tmp_path: Path) -> None:
+    """429, as the daemon says it; others have their answer meanwhile."""
+    with replicated(tmp_path, 1) as (url, _), ExitStack() as held:
+        host, port = url.removeprefix("http://").split(":")
+        # One more than may be held: nginx can still count the request by which the test found it ready.
+        for _ in range(33):
+            raw = held.enter_context(sockets.create_connection((host, int(port))))
+            raw.sendall(b"POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
+        assert eventually(lambda: ask(url, "/healthz") == 429)
+        with sockets.create_connection((host, int(port)), source_address=("127.0.0.2", 0)) as other:
+            other.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert other.recv(12) == b"HTTP/1.1 200"
+        held.close()
+        assert eventually(lambda: ask(url, "/healthz") == 200)
+
+
+@nginx
 def test_every_door_is_open(tmp_path: Path, speech: Speech) -> None:
     """What a daemon says through it is what it says, and pages of its own address may call."""
     with replicated(tmp_path, tts_model="auto") as (url, daemons):
@@ -115,7 +133,8 @@ def test_a_replica_drains_behind_it(tmp_path: Path, speech: Speech) -> None:
     """Whoever is there finishes, whoever comes is served elsewhere; without any replica it is 503."""
     with replicated(tmp_path, drain_seconds="600") as (url, daemons):
         client = Client(url)
-        with client.open() as one, client.open() as other:
+        # Without endpointing no silence is assumed where a client sends nothing for a while.
+        with client.open(endpointing="false") as one, client.open(endpointing="false") as other:
             half = len(speech.pcm) // 4 * 2
             for socket in (one, other):
                 send(socket, speech.pcm[:half])
@@ -126,7 +145,8 @@ def test_a_replica_drains_behind_it(tmp_path: Path, speech: Speech) -> None:
             for socket in (one, other):
                 send(socket, speech.pcm[half:])
                 socket.send('{"type": "CloseStream"}')
-                assert finals([json.loads(message) for message in socket]) == finals(client.transcribe(speech.pcm))
+                said = finals([json.loads(message) for message in socket])
+                assert said == finals(client.transcribe(speech.pcm, endpointing="false"))
         assert daemons[0].wait() == 0
         daemons[1].process.send_signal(signal.SIGTERM)
         assert daemons[1].wait() == 0

@@ -17,14 +17,6 @@ def test_documentation_holds_the_table_of_all_settings() -> None:
     assert all(f"| `{name}` |" in others or f"| `{name}` |" in bounds for name in TYPES)
 
 
-def test_limits_are_documented_with_their_defaults() -> None:
-    text = (DOCS / "limits.md").read_text(encoding="utf-8")
-    for name in TYPES:
-        if name.startswith("max_") or name.endswith("_seconds") or name == "sessions":
-            assert f"`{name}`" in text, name
-            assert f"`{getattr(Settings(), name)}`" in text, name
-
-
 def test_a_variable_that_is_nearly_a_setting_s_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     """Whose names are unlike any are somebody else's: a client's key, what Kubernetes sets for a service."""
     others = {
@@ -78,6 +70,11 @@ def test_text_becomes_the_type_of_its_setting() -> None:
         ({"HEARSAY_API_KEY": "short"}, "api_key: a key is 8 to 256"),
         ({"HEARSAY_API_KEY": "has space in it"}, "api_key: a key is 8 to 256"),
         ({"HEARSAY_ALLOWED_ORIGINS": "https://example.org/"}, "allowed_origins: 'https://example.org/' is not"),
+        ({"HEARSAY_ALLOWED_ORIGINS": "https://Example.org"}, "allowed_origins: 'https://Example.org' is not"),
+        ({"HEARSAY_ALLOWED_ORIGINS": "https://*.example.org"}, "allowed_origins: 'https://*.example.org' is not"),
+        ({"HEARSAY_ALLOWED_ORIGINS": "https://*"}, "'https://*': a * stands for every page of a scheme other than"),
+        ({"HEARSAY_ALLOWED_ORIGINS": "app://*:80"}, "'app://*:80': a * stands for every page of a scheme other than"),
+        ({"HEARSAY_ALLOWED_ORIGINS": "https://example.org:443"}, "browsers leave :443 out, as it is that of https"),
         ({"HEARSAY_TLS_KEY": "key.pem"}, "tls_certificate, tls_key: one is set without the other"),
         ({"HEARSAY_HOST": "0.0.0.0"}, "host: 0.0.0.0 is reachable from other machines and no api_key is set"),
         ({"HEARSAY_HOST": "::"}, "host: :: is reachable"),

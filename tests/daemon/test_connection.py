@@ -1,7 +1,8 @@
-"""Connections that break where uvicorn expects none to: each ends, is told why where it can be, and leaves no log."""
+"""Connections that break where a server least expects it: each ends, is told why where it can be, and leaves no log."""
 
 import json
 import logging
+import re
 import socket as sockets
 import ssl
 import struct
@@ -13,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.http11 import Request
+from websockets.http11 import Request, Response
+from websockets.server import ServerProtocol
 
-from daemon.connection import HttpConnection, WebSocketConnection
+from daemon.http_connection import HttpConnection
 from daemon.serve import Background
-from tests.daemon.support import LONGEST, RATE, Speech, eventually
+from daemon.websocket_connection import WebSocketConnection
+from tests.daemon.support import LONGEST, RATE, Client, Speech, eventually, finals
 
 Start = Callable[..., AbstractContextManager[Background]]
 
@@ -85,7 +88,7 @@ def test_who_is_still_sending_a_frame_that_is_too_large_learns_why(
     daemon: Background, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not reset meanwhile."""
-    monkeypatch.setattr("daemon.connection._LINGER_SECONDS", 60.0)
+    monkeypatch.setattr("daemon.websocket_connection._LINGER_SECONDS", 60.0)
     with opened(daemon.url) as raw:
         raw.sendall(head())
         assert raw.recv(12) == b"HTTP/1.1 101"
@@ -95,6 +98,47 @@ def test_who_is_still_sending_a_frame_that_is_too_large_learns_why(
             raw.sendall(bytes(65_536))
             time.sleep(0.02)
         assert struct.pack("!H", 1009) in everything(raw)
+
+
+def test_frames_behind_the_request_are_heard(
+    daemon: Background, speech: Speech, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the same packet, as a client sends them that does not wait for the answer."""
+    monkeypatch.setattr("daemon.websocket_connection._CLOSE_SECONDS", 0.5)  # it does not close either
+    audio = [masked(2, speech.pcm[at : at + 32_000]) for at in range(0, len(speech.pcm), 32_000)]
+    with opened(daemon.url) as raw:
+        raw.sendall(head() + b"".join(audio) + masked(1, b'{"type": "CloseStream"}'))
+        said = everything(raw)
+    assert finals(Client(daemon.url).transcribe(speech.pcm)).split()[0].encode() in said
+    assert struct.pack("!H", 1000) in said[-200:]
+
+
+def test_requests_may_be_sent_together(daemon: Background) -> None:
+    """They are answered one after the other; the last one asks for the connection's end."""
+    asks = [f"{method} /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" for method in ("GET", "HEAD", "GET")]
+    with opened(daemon.url) as raw:
+        raw.sendall("".join([*asks, "GET /nowhere HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"]).encode())
+        said = everything(raw)
+    assert re.findall(rb"HTTP/1.1 (\d+)", said) == 3 * [b"200"] + [b"404"]
+    assert said.count(b'{"status":"ok"}') == 2, "an answer to HEAD has no body"
+
+
+def test_a_client_that_waits_to_be_told_is_told_to_go_on(daemon: Background, speech: Speech) -> None:
+    """curl sends large bodies so: an answer without the body would spare it the upload."""
+    asks = f"POST {LISTEN} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(speech.pcm)}\r\nConnection: close\r\n"
+    with opened(daemon.url) as raw:
+        raw.sendall(f"{asks}Expect: 100-continue\r\n\r\n".encode())
+        assert raw.recv(4096) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        raw.sendall(speech.pcm)
+        assert everything(raw).startswith(b"HTTP/1.1 200 ")
+
+
+def test_what_is_no_http_is_told_so(daemon: Background) -> None:
+    for asks, status in ((b"\x16\x03\x01\r\n\r\n", b"400"), (b"GET / HTTP/1.1\r\nX: " + 20_000 * b"x", b"431")):
+        with opened(daemon.url) as raw:
+            raw.sendall(asks)
+            said = everything(raw)
+        assert said.startswith(b"HTTP/1.1 " + status) and b"This is no HTTP request: " in said
 
 
 def test_two_lengths_are_one_too_many(daemon: Background) -> None:
@@ -133,6 +177,26 @@ def test_a_body_that_is_no_http_ends_the_connection(
     assert [record.getMessage() for record in caplog.records if record.levelno > logging.WARNING] == []
 
 
+@pytest.mark.parametrize(
+    "more", [masked(9, b"?"), masked(8, b"\x03\xe8"), masked(1, b"{}"), masked(1, b"\xff"), BROKEN]
+)
+@pytest.mark.parametrize("broken", [masked(1, b"\xff"), struct.pack("!BB4x", 1, 0x80) + masked(0, b"\xff"), BROKEN])
+def test_what_comes_behind_broken_frames_is_not_answered(
+    daemon: Background, caplog: pytest.LogCaptureFixture, broken: bytes, more: bytes
+) -> None:
+    """In the same packet: the client learns what was wrong, and the log does not call it a fault of ours."""
+    with opened(daemon.url) as raw:
+        raw.sendall(head())
+        assert raw.recv(12) == b"HTTP/1.1 101"
+        raw.sendall(broken + 3 * more)
+        said = everything(raw)
+    # A parser sees all frames of a packet before their messages are read: what ends those of the close comes first.
+    code = 1002 if BROKEN in (broken, more) else 1000 if more[0] == 0x88 else 1007
+    assert struct.pack("!H", code) in said
+    assert eventually(lambda: daemon.hub.taken == 0)
+    assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
+
+
 def closes(background: Background, code: str) -> float:
     """How many streams ended with ``code``."""
     return background.hub.metrics.registry.get_sample_value("hearsay_closes_total", {"code": code}) or 0
@@ -143,13 +207,13 @@ def test_frames_that_are_broken_before_the_answer_end_the_connection(
     start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, frame: bytes
 ) -> None:
     """While all places are taken, the answer takes a while: time for a frame that nobody may send yet."""
-    asked, handle = threading.Semaphore(0), WebSocketConnection.handle_connect
+    asked, accept = threading.Semaphore(0), ServerProtocol.accept
 
-    def noted(connection: WebSocketConnection, event: Request) -> None:
-        handle(connection, event)
+    def noted(protocol: ServerProtocol, request: Request) -> Response:
         asked.release()
+        return accept(protocol, request)
 
-    monkeypatch.setattr(WebSocketConnection, "handle_connect", noted)
+    monkeypatch.setattr(ServerProtocol, "accept", noted)
     monkeypatch.setattr("daemon.hub._PATIENCE_SECONDS", 60)
     with start(sessions=1) as background, opened(background.url) as first:
         first.sendall(head())

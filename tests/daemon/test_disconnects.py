@@ -8,7 +8,7 @@ from streaming.model import AsrModel
 from tests.daemon.disconnects import DOORS, abrupt_disconnects, whole
 from tests.daemon.support import Speech
 
-DISCONNECTS = 40
+DISCONNECTS = 24
 
 
 @pytest.mark.parametrize("name", DOORS)

@@ -2,8 +2,12 @@
 
 import io
 import json
+import re
 import signal
 import socket
+import struct
+import subprocess
+import sys
 import threading
 import time
 from contextlib import ExitStack
@@ -17,7 +21,7 @@ import soundfile
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.daemon.process import ask, process
-from tests.daemon.support import HTTP, LONG, RATE, Client, Speech, eventually, finals, send
+from tests.daemon.support import HTTP, LONGEST, RATE, SHORT, Client, Speech, eventually, finals, send
 
 
 def test_sigterm_in_mid_sentence_lets_live_sessions_finish(speech: Speech) -> None:
@@ -66,6 +70,86 @@ def test_at_the_drain_deadline_sessions_are_finalised_and_sent_away(speech: Spee
         assert messages[-1]["type"] == "Metadata"
         assert finals(messages) == expected
         assert running.wait() == 0
+
+
+def test_who_reads_nothing_does_not_hold_the_end_up() -> None:
+    """Neither what is being sent at the deadline nor what is sent after it waits for ``send_timeout_seconds``."""
+    settings = {"drain_seconds": "1", "tts_model": "auto", "send_timeout_seconds": "600"}
+    with process(**settings) as running, ExitStack() as stack:
+        url = running.url()
+        host, port = url.removeprefix("http://").split(":")
+        upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        upgrade += "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+        body = json.dumps({"input": LONGEST, "response_format": "pcm"})
+        length = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        for asks, status in (
+            (f"GET /v1/speak?sample_rate=48000 HTTP/1.1\r\nHost: {host}\r\n{upgrade}\r\n", b"HTTP/1.1 101"),
+            (f"POST /v1/audio/speech HTTP/1.1\r\nHost: {host}\r\n{length}\r\n{body}", b"HTTP/1.1 200"),
+        ):
+            raw = stack.enter_context(socket.socket())
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            raw.connect((host, int(port)))
+            raw.sendall(asks.encode())
+            assert raw.recv(12) == status
+            if status == b"HTTP/1.1 101":
+                for message in ({"type": "Speak", "text": LONGEST}, {"type": "Flush"}):
+                    text = json.dumps(message).encode()
+                    raw.sendall(struct.pack("!BBH4x", 0x81, 0x80 | 126, len(text)) + text)  # masked with zeros
+        assert eventually(lambda: stands(url)), "nothing more is taken"
+        began = time.monotonic()
+        running.process.send_signal(signal.SIGTERM)
+        running.wait()
+        assert time.monotonic() - began < 200, "however busy the machine is"
+
+
+def stands(url: str) -> bool:
+    """Whether voices have begun and been held back for a second."""
+
+    def spoken() -> list[str]:
+        return re.findall(r"^hearsay_spoken_seconds_total.* ([\d.e+]+)$", HTTP.get(url + "/metrics").text, re.M)
+
+    before = spoken()
+    time.sleep(1)
+    return len(before) == 2 and all(float(seconds) > 0 for seconds in before) and spoken() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process is doing is read from /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_it_imports_its_libraries_ends_it_in_good_order(number: signal.Signals) -> None:
+    """It has no session yet."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "hearsay", "serve", "--port", "0"], stderr=subprocess.PIPE, text=True
+    ) as running:
+        about = Path(f"/proc/{running.pid}")
+        # A third-party module's folder is open to it: the interpreter is up, and its own libraries come next.
+        assert eventually(lambda: "msgspec" in (about / "maps").read_text())
+        assert "onnxruntime" not in (about / "maps").read_text()
+        running.send_signal(number)
+        assert running.stderr is not None
+        assert (running.stderr.read(), running.wait(60)) == ("", 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limits of another process are set")
+def test_too_few_files_are_told_in_a_line() -> None:
+    """Clients that come are not taken for a while, and the log stays short."""
+    import resource
+
+    with process() as running:
+        host, port = running.url().removeprefix("http://").split(":")
+        pid = running.process.pid
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        open_now = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (open_now + 1, before[1]))
+        with ExitStack() as held:
+            for _ in range(20):
+                held.enter_context(socket.create_connection((host, int(port))))
+            time.sleep(2)  # asyncio tries again each second
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        assert eventually(lambda: ask(f"http://{host}:{port}", "/healthz") == 200)
+        running.process.terminate()
+        assert running.wait() == 0
+        log = [line for line in running.lines if not line.startswith("hearsay ")]
+        assert len(log) == 1 and "no connection can be taken for now: Too many open files" in log[0], log[:9]
 
 
 def test_a_second_signal_ends_at_once(speech: Speech) -> None:
@@ -132,7 +216,7 @@ def test_at_the_drain_deadline_what_has_arrived_is_answered() -> None:
     """An upload that is not here yet is 503, a text is spoken to its end."""
     with process(drain_seconds="0.5", tts_model="auto") as running, ExitStack() as stack:
         host, port = running.url().removeprefix("http://").split(":")
-        body = json.dumps({"input": LONG, "response_format": "pcm"})
+        body = json.dumps({"input": " ".join([SHORT] * 12), "response_format": "pcm"})
         asks = {"/v1/audio/speech": (len(body), body), "/v1/audio/transcriptions": (1000, "--X\r\n")}
         raws: list[socket.socket] = []
         for path, (length, part) in asks.items():
@@ -143,13 +227,13 @@ def test_at_the_drain_deadline_what_has_arrived_is_answered() -> None:
             raws.append(raw)
         said = raws[0].recv(12)
         running.process.send_signal(signal.SIGTERM)
+        while chunk := raws[0].recv(65_536):  # first: who does not read for some seconds is not waited for
+            said = (said + chunk)[-5:]
+        assert said[-5:] == b"0\r\n\r\n", "the last chunk"
         answer = b""
         while chunk := raws[1].recv(4096):
             answer += chunk
         assert answer.startswith(b"HTTP/1.1 503 ") and b"retry-after: 5" in answer
-        while chunk := raws[0].recv(65_536):
-            said = (said + chunk)[-5:]
-        assert said[-5:] == b"0\r\n\r\n", "the last chunk"
         assert running.wait() == 0
         assert "Traceback" not in "".join(running.lines)
 
@@ -180,16 +264,18 @@ def test_at_the_drain_deadline_all_that_arrived_is_heard(speech: Speech) -> None
 HANG = """
 import threading
 from streaming.listener import Listener
-def step(self):
+def hang(self):
     threading.Event().wait()
-Listener.step = step
+    yield
+Listener._do = hang
 """
 """A model whose calls never come back."""
 
 
 def test_what_must_be_cut_is_named(speech: Speech) -> None:
     """Nothing moves: the stream is told what is lost, the log too, and the status is not 0."""
-    with process(HANG, drain_seconds="0", stall_seconds="1") as running:
+    hurry = "import daemon.serve; daemon.serve._CUT_SECONDS = 3.0"
+    with process(f"{HANG}\n{hurry}", drain_seconds="0", stall_seconds="1") as running:
         with Client(running.url()).open() as socket:
             send(socket, speech.pcm)
             assert socket.ping().wait(60)

@@ -1,6 +1,7 @@
 """One stream's messages: the other streams' turns, and what waits for a client."""
 
 import asyncio
+import time
 from typing import Any
 
 import anyio
@@ -53,6 +54,38 @@ async def test_others_have_their_turn_while_messages_wait() -> None:
     assert await reading == 1000
     assert turns >= 3
     assert stream.taken < MANY
+
+
+class Costly(Counting):
+    """Takes a millisecond over each message."""
+
+    async def _take_text(self, text: str) -> None:
+        self.taken += 1
+        time.sleep(0.001)  # noqa: ASYNC251 (this is what it is about)
+
+
+@pytest.mark.anyio
+async def test_of_many_who_flood_one_goes_on_in_each_turn() -> None:
+    """So what needs many turns, as a final does, is no later beside twenty of them than beside one."""
+    over = False
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.disconnect", "code": 1000} if over else {"type": "websocket.receive", "text": "…"}
+
+    async def send(message: Any) -> None:
+        del message
+
+    hub = Hub(Settings())
+    streams = [Costly(hub, receive, send) for _ in range(20)]
+    reading = [asyncio.create_task(stream._read()) for stream in streams]
+    await asyncio.sleep(0)
+    before, turns = sum(stream.taken for stream in streams), 100
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    over, taken = True, [stream.taken for stream in streams]
+    assert sum(taken) - before < 3 * turns
+    assert max(taken) - min(taken) <= 3, "all have the same share"
+    assert await asyncio.gather(*reading) == [1000] * 20
 
 
 @pytest.mark.anyio

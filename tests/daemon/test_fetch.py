@@ -1,11 +1,14 @@
 """Recordings fetched for a client: bounded, and never from where the operator did not allow."""
 
 import asyncio
+import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote_to_bytes
 
 import pytest
 from starlette.datastructures import UploadFile
@@ -43,8 +46,15 @@ def files(speech: Speech) -> Iterator[str]:
                 self.wfile.write(b"1\r\na\r\n" * 50_000 + b"0\r\n\r\n")
             elif self.path.startswith("/to/"):
                 self.send_response(302)
-                self.send_header("Location", self.path.removeprefix("/to/"))
+                # As servers send it: whatever the address holds, in UTF-8.
+                place = unquote_to_bytes(self.path.removeprefix("/to/")).decode("latin-1")
+                self.send_header("Location", place)
                 self.end_headers()
+            elif self.path == "/gr%C3%BC%C3%9Fe":
+                self.send_response(200)
+                self.send_header("Content-Length", "3")
+                self.end_headers()
+                self.wfile.write(b"abc")
             elif self.path == "/silent":
                 over.wait()
             else:
@@ -86,8 +96,39 @@ def test_a_recording_is_fetched_also_by_way_of_redirects(start: Start, files: st
         ]:
             status, text = ask(daemon, files + path)
             assert (status, says in text) == (code, True), (path, text)
-        for url in ("ftp://127.0.0.1/a", "http:///a", "no url", "http://[::1", "http://127.0.0.1:99999/a"):
+        for url in ("ftp://127.0.0.1/a", "http:///a", "no url", "http://[::1", "http://127.0.0.1:99999/a", *_ODD_URLS):
             assert ask(daemon, url)[0] == 400, url
+
+
+_ODD_URLS = (
+    "http://ex\u00e4mple.invalid/a", "http://\u2603.invalid/", "http://a\u200db/", "http://xn--a.invalid/",
+    f"http://{'a' * 70}.invalid/", f"http://{'ab.' * 200}invalid/", "http://.../", "http://a b/", "http://a\x00b/",
+    "http://127.0.0.1:0/", "http://[::1%25x]/", "http://user:p\u00e4ss@127.0.0.1:9/", "http://127.0.0.1:9/\u2028?\u00fc#\u00fc",
+    "http://127.0.0.1:9/" + "\u00fc" * 15_000,
+)  # fmt: skip
+
+
+def test_addresses_of_any_script_are_asked(start: Start, files: str) -> None:
+    """In a path, a query, and a redirect."""
+    with start(fetch_urls="any") as daemon:
+        for path in ("/gr\u00fc\u00dfe", "/to//gr%C3%BC%C3%9Fe", f"/to/http:%2F%2F{files[7:]}/gr%C3%BC%C3%9Fe"):
+            status, text = ask(daemon, files + path)
+            assert (status, "fetched" in text or "status" in text) == (400, False), text  # it is no recording
+        status, text = ask(daemon, f"{files}/to/http:%2F%2F%E2%98%83.invalid/")
+        assert status == 400 and "no URL that can be fetched" in text
+        status, text = ask(daemon, f"{files}/to/http:%2F%2F%FF%FE/")
+        assert status == 400, text
+
+
+def test_a_recording_that_the_disk_does_not_take_is_507(
+    start: Start, files: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As one that is uploaded: the answer names no path of this machine."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with start(fetch_urls="any") as daemon:
+        status, text = ask(daemon, f"{files}/large")
+        assert (status, text) == (507, "the file cannot be stored: No such file or directory")
+        assert [record.exc_info for record in caplog.records if record.levelno >= logging.WARNING] == [None]
 
 
 def test_private_addresses_are_not_asked(start: Start, files: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +158,11 @@ def test_private_addresses_are_not_asked(start: Start, files: str, monkeypatch: 
         ("192.168.1.1", False), ("169.254.169.254", False), ("100.64.0.1", False), ("0.0.0.0", False),
         ("224.0.0.1", False), ("::1", False), ("fe80::1", False), ("fc00::1", False), ("::ffff:10.0.0.1", False),
         ("::ffff:8.8.8.8", True), ("2002:7f00:1::", False), ("64:ff9b::a9fe:a9fe", False), ("64:ff9b::808:808", True),
+        ("64:ff9b:1::7f00:1", False), ("64:ff9b:1::808:808", False), ("::ffff:0:127.0.0.1", False),
+        ("::ffff:0:808:808", False), ("::127.0.0.1", False), ("::808:808", False), ("fec0::1", False),
+        ("2001:0:808:808::f7f7:f7f7", False), ("2001:db8::1", False), ("100::1", False), ("5f00::1", False),
+        ("4000::1", False), ("::", False), ("ff0e::1", False), ("192.0.0.8", False), ("192.88.99.1", False),
+        ("240.0.0.1", False), ("255.255.255.255", False), ("198.18.0.1", False), ("2001:4860:4860::8888", True),
     ],
 )  # fmt: skip
 def test_what_counts_as_public(address: str, is_public: bool) -> None:

@@ -120,6 +120,14 @@ def test_a_foreign_origin_is_refused_even_with_the_key(guarded: Background, orig
     assert "allowed_origins" in body["err_msg"]
 
 
+def test_an_origin_of_an_allowed_scheme_passes(start: Start) -> None:
+    """Firefox gives an extension another origin on every machine."""
+    with start(allowed_origins=("moz-extension://*", "https://[::1]:8443")) as background:
+        asked = ["moz-extension://9b1f", "https://[::1]:8443", "chrome-extension://abc", "https://evil.example"]
+        answers = [HTTP.get(background.url + "/v1/models", headers={"Origin": origin}) for origin in asked]
+    assert [answer.status_code for answer in answers] == [200, 200, 403, 403]
+
+
 def test_an_allowed_origin_may_call_across(guarded: Background) -> None:
     origin = "https://example.org"
     sent = "authorization, content-type, x-stainless-lang"  # the last is openai-js's
@@ -215,15 +223,18 @@ def test_health_answers_while_the_model_is_loaded(models: Models) -> None:
 def test_the_key_in_the_query_goes_no_further_in_capitals(
     guarded: Background, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
-    """The log says what is left of the query."""
+    """Nor does a word that somebody expects to hear: the log says what was given, and no value of it."""
     with caplog.at_level("INFO"):
-        assert HTTP.get(f"{guarded.url}/v1/models?{name}={KEY}").status_code == 200
-        assert HTTP.get(f"{guarded.url}/v1/models?{name}=wrong-{KEY}").status_code == 401
-        with connect(f"{Client(guarded.url).socket_url}/v1/listen?{RAW}&{name}={KEY}", proxy=None, **PATIENT):
+        assert HTTP.get(f"{guarded.url}/v1/models?{name}={KEY}&keyterm=secret").status_code == 200
+        assert HTTP.get(f"{guarded.url}/v1/models?{name}=wrong-{KEY}&keyterm=secret").status_code == 401
+        query = f"{RAW}&keyterm=secret&{name}={KEY}"
+        with connect(f"{Client(guarded.url).socket_url}/v1/listen?{query}", proxy=None, **PATIENT):
             pass
-    said = [record.getMessage() for record in caplog.records if record.name.startswith(("hearsay", "uvicorn"))]
-    assert any("/v1/models" in line for line in said)
-    assert not [line for line in said if KEY in line]
+        assert HTTP.post(f"{guarded.url}/v1/listen?keyterm=secret&{name}={KEY}&nonsense=secret").status_code == 400
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("hearsay")]
+    assert any("/v1/models?keyterm" in line for line in said)
+    assert any("/v1/listen?encoding&sample_rate&keyterm" in line for line in said)
+    assert not [line for line in said if KEY in line or "secret" in line]
 
 
 def test_a_path_writes_no_line_of_its_own(guarded: Background, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, closing
 
 import numpy as np
 import pytest
@@ -13,14 +13,24 @@ from hypothesis import strategies as st
 
 from audio.pcm import Samples, Shape
 from audio.wire import RawDecoder
-from daemon.hearing import GATHER_SECONDS, MOST_BEHIND_SECONDS, MOST_FINALIZES, HearingStream, Said
+from daemon.ears import Ears
+from daemon.hearing import (
+    GATHER_SECONDS,
+    MOST_BEHIND_SECONDS,
+    MOST_FINALIZES,
+    MUTED_SECONDS,
+    HearingStream,
+    Said,
+)
 from daemon.metrics import Metrics
 from daemon.workers import SessionWorker
-from engines.batching import Priority
+from engines.lane import Steps
+from engines.scheduling import Priority
 from streaming.events import SpeechStarted, Transcript
 from streaming.listener import Listener
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
+from streaming.vad import FRAME, Frame, VoiceModel
 from tests.daemon.support import RATE, Speech
 from tests.lanes import held
 from tests.streaming.listening import finish, hear
@@ -29,12 +39,16 @@ BYTES = 2 * RATE
 
 
 @asynccontextmanager
-async def opened(model: AsrModel, limit: float = 300, *, interim: bool = False) -> AsyncIterator[HearingStream]:
+async def opened(
+    model: AsrModel, limit: float = 300, *, interim: bool = False, ears: Ears | None = None
+) -> AsyncIterator[HearingStream]:
     """A stream of linear16 at 16 kHz."""
-    with ThreadPoolExecutor(2) as pool, ThreadPoolExecutor(1) as feeding:
+    with ThreadPoolExecutor(2) as pool, closing(Ears("ears")) as own:
         worker = SessionWorker[Listener](pool, model.listener(ListenOptions(interim=interim)))
         try:
-            yield HearingStream(worker, feeding, RawDecoder(Shape("linear16", RATE, 1), RATE), limit, Metrics(), "x")
+            yield HearingStream(
+                worker, ears or own, RawDecoder(Shape("linear16", RATE, 1), RATE), limit, Metrics(), "x"
+            )
         finally:
             await worker.close()
 
@@ -156,7 +170,7 @@ async def test_the_clock_waits_for_no_model(asr_model: AsrModel, speech: Speech,
     async with opened(asr_model) as stream:
         hearing = asyncio.create_task(everything(stream))
         with ExitStack() as busy:
-            for lane in {asr_model.engine.lane, asr_model.engine.encoder_lane}:
+            for lane in [asr_model.engine.lane]:
                 busy.enter_context(held(lane))
             stream.push(speech.pcm + 2 * silence)
             for _ in range(6000):
@@ -181,12 +195,12 @@ async def test_who_sends_faster_than_he_is_heard_is_backlog(
 ) -> None:
     """No final of his goes before those of live sessions while audio of his waits, and no interim is made."""
     engine = asr_model.engine
-    for lane in {engine.lane, engine.encoder_lane}:
+    for lane in [engine.lane]:
         monkeypatch.setattr(lane, "_stopwatch", time.thread_time)  # a busy machine may stop the lane anywhere
     async with opened(asr_model, interim=True) as stream:
         for _ in range(20):
             stream.push(speech.pcm + bytes(2 * BYTES))
-        before = {lane: dict(lane.busy) for lane in {engine.lane, engine.encoder_lane}}
+        before = {lane: dict(lane.busy) for lane in [engine.lane]}
         async with aclosing(stream.batches()) as batches:
             async for _ in batches:
                 if stream.heard > 5 * (speech.seconds + 2):
@@ -201,13 +215,13 @@ async def test_who_sends_faster_than_he_is_heard_is_backlog(
 async def test_small_frames_gather(asr_model: AsrModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred frames of a millisecond cost a few calls, and none waits longer than the gathering time."""
     fed: list[int] = []
-    feed = Listener.feed
+    hear = Listener.hear
 
-    def counted(listener: Listener, samples: Samples, waiting: float) -> None:
+    def counted(listener: Listener, samples: Samples, waiting: float) -> Steps[None]:
         fed.append(len(samples))
-        feed(listener, samples, waiting)
+        return hear(listener, samples, waiting)
 
-    monkeypatch.setattr(Listener, "feed", counted)
+    monkeypatch.setattr(Listener, "hear", counted)
     async with opened(asr_model) as stream:
         hearing = asyncio.create_task(everything(stream))
         began = time.monotonic()
@@ -227,6 +241,57 @@ async def test_small_frames_gather(asr_model: AsrModel, monkeypatch: pytest.Monk
 
 
 @pytest.mark.anyio
+async def test_what_need_not_gather_is_due_at_once(asr_model: AsrModel) -> None:
+    """As much audio as gathers waits for no moment that others share: somebody's final may hang on it."""
+    for _ in range(20):
+        async with opened(asr_model) as stream:
+            assert stream.push(bytes(int(BYTES * GATHER_SECONDS) - 2))
+            moment = stream.due
+            assert stream.push(bytes(2))
+            assert stream.due <= min(moment, time.monotonic())
+
+
+@pytest.mark.anyio
+async def test_streams_that_are_due_together_share_the_calls_of_voice_activity(
+    asr_model: AsrModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A frame of each is one call; a call that fails is told to each of them, and the thread lives on."""
+    sizes: list[int] = []
+    probabilities, broken = VoiceModel.probabilities, False
+
+    def counted(model: VoiceModel, frames: Sequence[Frame]) -> list[float]:
+        sizes.append(len(frames))
+        if broken:
+            raise RuntimeError("no voice today")
+        return probabilities(model, frames)
+
+    monkeypatch.setattr(VoiceModel, "probabilities", counted)
+    with closing(Ears("ears")) as ears:
+        async with AsyncExitStack() as stack:
+            streams = [await stack.enter_async_context(opened(asr_model, ears=ears)) for _ in range(4)]
+            hearing = [asyncio.create_task(everything(stream)) for stream in streams]
+            for broken in (False, True):
+                await asyncio.sleep(2 * GATHER_SECONDS - time.monotonic() % GATHER_SECONDS)
+                for stream in streams:
+                    stream.push(bytes(2 * FRAME))
+                for _ in range(600):
+                    if sum(sizes) >= 4:
+                        break
+                    await asyncio.sleep(0.01)
+                assert sizes == [4]
+                sizes.clear()
+            for task in hearing:
+                with pytest.raises(RuntimeError, match="no voice today"):
+                    await task
+            await asyncio.sleep(0)
+            broken = False
+            async with opened(asr_model, ears=ears) as another:
+                another.push(bytes(BYTES))
+                another.end()
+                assert transcripts(await everything(another)) == []
+
+
+@pytest.mark.anyio
 async def test_leaving_ends_both_tasks(asr_model: AsrModel, speech: Speech) -> None:
     """Whoever stops in the middle leaves no task, no call and no sequence behind."""
     taken = asr_model.live
@@ -243,3 +308,43 @@ async def test_leaving_ends_both_tasks(asr_model: AsrModel, speech: Speech) -> N
             await hearing
         assert len(asyncio.all_tasks()) == tasks
     assert asr_model.live == taken
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("piece", [BYTES // 10, 10**9])
+async def test_a_microphone_that_is_muted_ends_what_was_said(asr_model: AsrModel, speech: Speech, piece: int) -> None:
+    """Its frames stop in the middle of a word: a second later the words are final. The clock stands meanwhile, so what
+    follows has the times of its own audio."""
+    pcm = speech.pcm[: len(speech.pcm) * 3 // 4]
+    async with opened(asr_model) as stream, aclosing(stream.batches()) as batches:
+        for at in range(0, len(pcm), piece):
+            assert stream.push(pcm[at : at + piece])
+        muted = time.monotonic()
+        said = list[Said]()
+        while not transcripts(said):
+            said += await anext(batches)
+        (first,) = transcripts(said)
+        assert first.text and first.speech_final and not first.from_finalize
+        assert first.end == pytest.approx(len(pcm) / BYTES, abs=0.1)
+        assert time.monotonic() - muted >= MUTED_SECONDS
+        stream.push(speech.pcm)
+        stream.end()
+        later = transcripts([one async for batch in batches for one in batch])
+        assert later[-1].text and later[-1].end <= len(pcm) / BYTES + speech.seconds
+        assert later[0].start >= first.end - 0.01
+
+
+@pytest.mark.anyio
+async def test_who_sends_seldom_is_not_taken_for_muted(
+    asr_model: AsrModel, speech: Speech, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A browser that records in long pieces pauses between them."""
+    monkeypatch.setattr("daemon.hearing.MUTED_SECONDS", 0.3)
+    monkeypatch.setattr("daemon.hearing._LOOK_SECONDS", 0.05)
+    async with opened(asr_model) as stream:
+        hearing = asyncio.create_task(everything(stream))
+        for at in range(0, len(speech.pcm), BYTES):
+            stream.push(speech.pcm[at : at + BYTES])
+            await asyncio.sleep(0.7)
+        stream.end()
+        assert len(transcripts(await hearing)) == 1

@@ -1,6 +1,7 @@
 """The page's own scripts against a daemon, in Node: what they tell where it says no, or not as asked."""
 
 import json
+import random
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -13,6 +14,9 @@ import pytest
 from codec.events import Event
 from codec.speaker import Speaker
 from daemon.serve import Background
+from daemon.subtitles import Layout, cues, srt, vtt
+from streaming.events import Transcript, Word
+from tests.daemon.support import HTTP, Speech
 
 FOLDER = Path(__file__).parents[2] / "daemon" / "page"
 NODE = ["node", "--experimental-websocket"]
@@ -89,6 +93,160 @@ def told(tmp_path: Path) -> Callable[..., list[list[Any]]]:
     return run
 
 
+TYPING = """
+let now = 0, timers = []
+globalThis.setTimeout = (call, wait = 0) => timers[timers.push({at: now + wait, call}) - 1]
+globalThis.clearTimeout = (timer) => { timers = timers.filter((other) => other !== timer) }
+performance.now = () => now
+const passed = (milliseconds) => {
+  const end = now + milliseconds
+  for (let due; (due = timers.filter(({at}) => at <= end).sort((a, b) => a.at - b.at)[0]);) {
+    clearTimeout(due)
+    now = due.at
+    due.call()
+  }
+  now = end
+}
+const {Saying} = await import("./saying.js")
+const frames = []
+globalThis.WebSocket = class {
+  static OPEN = 1
+  readyState = 0
+  constructor() {
+    setTimeout(() => {
+      this.readyState = 1
+      this.onopen()
+    })
+  }
+  send(text) { frames.push([now, JSON.parse(text)]) }
+}
+const playback = {rate: 24000, buffered: 0, play: () => [0, 1], clear() {}}
+const saying = new Saying(playback, {sound() {}, piece() {}, busy() {}, trouble() {}})
+const text = process.argv[3]
+for (let i = 1; i <= text.length; i++) {
+  passed(20)
+  saying.type(text.slice(0, i))
+}
+const typed = now
+passed(1500)
+for (const [at, frame] of frames) told(at - typed, frame)
+process.exit()
+"""
+
+
+def typed(told: Callable[..., list[list[Any]]], text: str) -> tuple[list[str], float]:
+    """The phrases that a text becomes that is typed at fifty letters a second, by a clock of the script's own, and how
+    long after its last letter the last of them is said, in milliseconds."""
+    frames = told(TYPING, "http://127.0.0.1:1", text)
+    assert [frame["type"] for _, frame in frames] == ["Speak", "Flush"] * (len(frames) // 2)
+    return [frame["text"].strip() for _, frame in frames if frame["type"] == "Speak"], frames[-1][0]
+
+
+@pytest.mark.parametrize(
+    ("text", "phrases", "after"),
+    [
+        ("Is it you?", ["Is it you?"], 0),
+        ("What?!", ["What?"], -20),
+        ("Wait! Who goes there, at this time of night", ["Wait!", "Who goes there, at this time of night"], 900),
+        (
+            "The boats came home at nine, and the tide. It cost 3.50 euros.",
+            ["The boats came home at nine,", "and the tide.", "It cost 3.50 euros."],
+            300,
+        ),
+        (
+            "one two three four five six seven eight nine ten eleven twelve thirteen",
+            ["one two three four five six seven eight nine ten", "eleven twelve thirteen"],
+            900,
+        ),
+    ],
+)
+def test_what_is_typed_is_said_phrase_by_phrase(
+    told: Callable[..., list[list[Any]]], text: str, phrases: list[str], after: float
+) -> None:
+    """Never word by word; a question is asked as soon as its mark is there, the rest after a short pause."""
+    assert typed(told, text) == (phrases, after)
+
+
+CUES = """
+const {readFileSync} = await import("node:fs")
+const {Transcript} = await import("./transcript.js")
+globalThis.sessionStorage.setItem = () => {}
+for (const finals of JSON.parse(readFileSync(process.argv[3]))) {
+  const transcript = new Transcript()
+  transcript.finals = finals
+  told(transcript.srt(), transcript.vtt())
+}
+process.exit()
+"""
+
+
+def test_its_subtitles_are_the_daemons(told: Callable[..., list[list[Any]]], tmp_path: Path) -> None:
+    """Letter for letter, for a hundred made-up recordings."""
+    how = random.Random(7)
+    recordings: list[list[Transcript]] = []
+    for _ in range(100):
+        finals, at = list[Transcript](), 0.0
+        for _ in range(how.randrange(1, 6)):
+            names = [
+                "".join(how.choices("abcde.,&<é今天", k=how.randrange(1, 14))) for _ in range(how.randrange(1, 30))
+            ]
+            words = list[Word]()
+            for name in names:
+                end = round(at + how.uniform(0.05, 0.8), 3)
+                words.append(Word(name, at, end, 1.0))
+                at = round(end + how.choice([0.0, 0.05, 0.3, 2.0]), 3)
+            text = how.choice([" ", ""]).join(names)
+            finals.append(Transcript(words[0].start, at, text, tuple(words), len(words), "en", is_final=True))
+        recordings.append(finals)
+    shown = [
+        [
+            {
+                "start": f.start,
+                "end": f.end,
+                "text": f.text,
+                "words": [{"text": w.text, "start": w.start, "end": w.end} for w in f.words],
+            }
+            for f in finals
+        ]
+        for finals in recordings
+    ]
+    (tmp_path / "finals").write_text(json.dumps(shown), encoding="utf-8")
+    found = told(CUES, "http://127.0.0.1:1", str(tmp_path / "finals"))
+    for (subrip, webvtt), finals in zip(found, recordings, strict=True):
+        expected = cues(finals, Layout(), 0.0)
+        assert (subrip, webvtt) == (srt(expected), vtt(expected))
+
+
+UPLOAD = """
+const {openAsBlob} = await import("node:fs")
+const {hear} = await import("./upload.js")
+const {Transcript} = await import("./transcript.js")
+globalThis.sessionStorage.setItem = () => {}
+const transcript = new Transcript()
+const file = new File([await openAsBlob(process.argv[3])], "recording.opus")
+try {
+  await hear(file, 10, (final) => transcript.add(final))
+  told(transcript.text(), transcript.finals[0].words[0].start >= 10, transcript.srt().includes("-->"))
+} catch (error) {
+  told(error.message)
+}
+process.exit()
+"""
+
+
+def test_a_file_is_heard(
+    daemon: Background, speech: Speech, told: Callable[..., list[list[Any]]], tmp_path: Path
+) -> None:
+    """Sentence by sentence, later on the transcript's clock; what is no recording is a sentence."""
+    ((text, later, subtitled),) = told(UPLOAD, daemon.url, str(speech.path))
+    file = {"file": ("speech.opus", speech.path.read_bytes())}
+    answer = HTTP.post(f"{daemon.url}/v1/audio/transcriptions", files=file).json()
+    assert (" ".join(text.split()), later, subtitled) == (answer["text"], True, True)
+    (tmp_path / "letter").write_text("Dear all, " * 99)
+    ((message,),) = told(UPLOAD, daemon.url, str(tmp_path / "letter"))
+    assert "no audio" in message
+
+
 def test_a_recording_goes_on_after_a_refusal_that_has_passed(
     daemon: Background, told: Callable[..., list[list[Any]]]
 ) -> None:
@@ -109,16 +267,25 @@ def test_a_fault_while_it_speaks_is_told(
     talk: Talk, told: Callable[..., list[list[Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the first sound, too."""
-    step, steps = Speaker.step, 0
+    step, sounded = Speaker.step, False
 
-    def failing(self: Speaker, buffered: float | None = None) -> list[Event]:
-        nonlocal steps
-        steps += 1
-        if steps == 3:
+    def failing(self: Speaker, buffered: float | None = None, *, hold: bool = False) -> list[Event]:
+        nonlocal sounded
+        if sounded:
             raise ArithmeticError
-        return step(self, buffered)
+        events = step(self, buffered, hold=hold)
+        sounded = any(hasattr(event, "samples") for event in events)
+        return events
 
     monkeypatch.setattr(Speaker, "step", failing)
     with talk() as background:
         found = told(SAYING, background.url, "Good morning, and a good day to all of you who are listening to us here.")
     assert found == [["sound"], ["trouble", "The daemon says: the work failed: ArithmeticError."]]
+
+
+@pytest.mark.parametrize("script", sorted(path.name for path in FOLDER.glob("*.js")))
+def test_every_script_is_one(script: str) -> None:
+    """One that is none takes the whole page down, and only a browser would tell."""
+    source = (FOLDER / script).read_bytes()
+    done = subprocess.run(["node", "--input-type=module", "--check"], input=source, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()

@@ -167,11 +167,6 @@ def test_openai_stream(client: openai.OpenAI, speech: Speech) -> None:
     assert deltas == last.text == whole.text
 
 
-def test_openai_models(client: openai.OpenAI) -> None:
-    assert [model.id for model in client.models.list()] == ["pocket-asr-en"]
-    assert client.models.retrieve("whisper-1").id == "whisper-1"
-
-
 def test_openai_errors(client: openai.OpenAI, guarded: Background) -> None:
     with pytest.raises(openai.BadRequestError) as error:
         client.audio.transcriptions.create(model="whisper-1", file=b"this is no audio")

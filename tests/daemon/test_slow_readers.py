@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from daemon.connection import WebSocketConnection
 from daemon.duplex import Duplex, Ending
 from daemon.serve import Background
+from daemon.websocket_connection import WebSocketConnection
 from tests.daemon.support import RATE, Client, Counts, eventually
 
 Start = Callable[..., AbstractContextManager[Background]]
@@ -44,14 +44,14 @@ def flood(client: Client, limit: int) -> sockets.socket:
 @pytest.mark.usefixtures("bystander")
 def test_answers_to_pings_do_not_pile_up(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client pings for megabytes before it reads: it gets the latest answer, and few of the others."""
-    taken, take = 0, WebSocketConnection.handle_ping
+    taken, take = 0, WebSocketConnection.answer_ping
 
     def counted(self: WebSocketConnection) -> None:
         nonlocal taken
         take(self)
         taken += 1
 
-    monkeypatch.setattr(WebSocketConnection, "handle_ping", counted)
+    monkeypatch.setattr(WebSocketConnection, "answer_ping", counted)
     ping = struct.pack("!BB4x", 0x89, 0x80 | 125) + b"p" * 117
     with start() as background, flood(Client(background.url), 0) as raw:
         raw.settimeout(60)
@@ -71,7 +71,7 @@ def test_a_client_that_never_reads_is_cut_off(
     start: Start, count: Callable[[Background], Counts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its session ends and leaves nothing behind, though the client keeps its socket open and its buffers are full."""
-    monkeypatch.setattr("daemon.connection._ABORT_SECONDS", 0.5)
+    monkeypatch.setattr("daemon.websocket_connection._ABORT_SECONDS", 0.5)
     monkeypatch.setattr("daemon.duplex._CLOSE_SECONDS", 0.5)
     with start(max_outbound_bytes=1 << 26, send_timeout_seconds=1.5) as background:
         client = Client(background.url)
@@ -95,7 +95,7 @@ def test_a_client_that_reads_too_little_meets_the_bound(start: Start) -> None:
 
 def test_a_client_that_reads_too_late_sees_1013(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads once the daemon has given it up, and the daemon waits for that however slow both are."""
-    monkeypatch.setattr("daemon.connection._ABORT_SECONDS", 600)
+    monkeypatch.setattr("daemon.websocket_connection._ABORT_SECONDS", 600)
     monkeypatch.setattr("daemon.duplex._CLOSE_SECONDS", 600)
     closing, close = threading.Event(), Duplex._close
 

@@ -9,7 +9,7 @@ import pytest
 
 from audio import encoder
 from codec.model import TtsModel
-from codec.options import SpeakOptions
+from codec.options import Hold, SpeakOptions
 from daemon.metrics import Metrics
 from daemon.speaking import PLENTY_SECONDS, STARVING_SECONDS, Playback, PlaybackClock, Sound, SpeechStream
 from daemon.workers import SessionWorker
@@ -124,5 +124,36 @@ async def test_a_voice_waits_while_another_starves(
         await asyncio.wait_for(consuming, 120)
         assert (speech.seconds > held + 2) != clear
         assert sum(sound.seconds for sound in given) == pytest.approx(speech.seconds)
+        await worker.close()
+        wire.close()
+
+
+@pytest.mark.parametrize(("hold", "waits"), [("auto", True), ("phrase", True), ("word", False)])
+@pytest.mark.anyio
+async def test_text_that_comes_slowly_is_held_by_the_phrase(tts_model: TtsModel, hold: Hold, waits: bool) -> None:
+    """Sound comes with the end of the sentence, and not with its first word; where the text stops, what is there is
+    spoken soon."""
+    with ThreadPoolExecutor(2) as pool:
+        worker = SessionWorker(pool, tts_model.speaker(SpeakOptions(seed=1, hold=hold)))
+        wire = encoder.raw("linear16", tts_model.sample_rate)
+        speech = SpeechStream(worker, wire, Metrics(), "/v1/speak", PlaybackClock())
+        spoke = asyncio.Event()
+
+        async def consume() -> None:
+            async for batch in speech.batches():
+                if any(isinstance(item, Sound) and item.seconds for item in batch):
+                    spoke.set()
+
+        consuming = asyncio.create_task(consume())
+        for word in "Good morning to you ".split():
+            speech.say(f"{word} ")
+            await asyncio.sleep(0.2)
+        assert spoke.is_set() != waits
+        if hold == "auto":
+            await asyncio.wait_for(spoke.wait(), 10)
+        speech.say("all.")
+        speech.finish()
+        await asyncio.wait_for(consuming, 60)
+        assert speech.seconds > 0.5
         await worker.close()
         wire.close()

@@ -1,4 +1,4 @@
-"""The time of lanes and of their work."""
+"""The clock that lanes and their work are timed by."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from tests.lanes import Clock
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """By which lanes and pieces of work go."""
+    """Replace the clock of lanes and their work by one that only the test moves."""
     clock = Clock()
-    monkeypatch.setattr("engines.batching.time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr("engines.lane.time", SimpleNamespace(monotonic=clock))
     return clock

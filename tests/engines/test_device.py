@@ -1,4 +1,4 @@
-"""Devices: what is not here is told in one sentence."""
+"""Devices: one that is missing is refused in one sentence."""
 
 import pytest
 

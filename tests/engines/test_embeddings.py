@@ -1,4 +1,4 @@
-"""The embedding table: the rows are the file's, from any thread, and nothing is left open."""
+"""The embedding table: its rows are those of the file, from any thread, and the file is closed afterwards."""
 
 import os
 import sys
@@ -18,13 +18,13 @@ from engines.llama import GgufError
 
 @pytest.fixture(scope="module")
 def path(asr_directory: Path) -> Path:
-    """The embedded model's decoder."""
+    """The decoder of the bundled model."""
     return asr_directory / manifests.read_asr(asr_directory).decoder.file
 
 
 @pytest.fixture(scope="module")
 def expected(path: Path) -> np.ndarray:
-    """All rows, by the gguf package."""
+    """All rows, as the gguf package reads them."""
     tensor = next(t for t in gguf.GGUFReader(path).tensors if t.name == "token_embd.weight")
     return gguf.quants.dequantize(np.array(tensor.data), tensor.tensor_type)
 
@@ -78,7 +78,7 @@ def test_no_descriptor_is_left(path: Path) -> None:
 
 
 def test_what_is_no_gguf_is_refused(tmp_path: Path) -> None:
-    """Whatever the reader stumbles over, the error names the file."""
+    """Whatever is wrong with a file, the error names it."""
     for content in (b"", b"not a model at all", b"GGUF\3\0\0\0" + bytes(8), b"GGUF\3\0\0\0" + b"\xff" * 64):
         (tmp_path / "odd.gguf").write_bytes(content)
         with pytest.raises(GgufError, match=r"odd\.gguf"):

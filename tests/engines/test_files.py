@@ -1,4 +1,4 @@
-"""Arrays and tokenizers that cannot be read: one kind of error, and it names the file."""
+"""Arrays and tokenizers that cannot be read raise one kind of error, which names the file."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ TOKENIZER = Path(__file__).parents[1] / "golden" / "speaking" / "tokenizer.json"
 
 
 def test_arrays_come_as_they_were_written(tmp_path: Path) -> None:
-    """Mapped or read; floats as contiguous float32."""
+    """Arrays come back mapped or read, and floats as contiguous float32."""
     written = np.asfortranarray(np.arange(12, dtype=np.float16).reshape(3, 4))
     np.save(tmp_path / "a.npy", written)
     for array in (load_array(tmp_path / "a.npy"), load_array(tmp_path / "a.npy", mapped=True)):
@@ -34,7 +34,7 @@ def test_what_is_no_array_is_refused(tmp_path: Path, content: bytes, mapped: boo
 
 
 def test_other_files_in_an_arrays_place_are_refused(tmp_path: Path) -> None:
-    """An archive, pickled objects, whole numbers where floats are needed, nothing at all."""
+    """An archive, pickled objects, integers in place of floats and an empty file are refused."""
     np.savez(tmp_path / "archive", a=np.zeros(3))
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
     np.save(tmp_path / "numbers.npy", np.arange(3))
@@ -52,7 +52,7 @@ def test_other_files_in_an_arrays_place_are_refused(tmp_path: Path) -> None:
 def test_an_array_that_was_damaged_anywhere_is_an_array_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, mapped: bool
 ) -> None:
-    """Cut off, or a byte changed: never another error."""
+    """A file that is cut off, or has another byte, gives an array or a ManifestError, never another error."""
     path = tmp_path_factory.mktemp("damaged") / "a.npy"
     np.save(path, np.zeros((4, 5), np.float32))
     content = bytearray(path.read_bytes())

@@ -1,4 +1,4 @@
-"""One context, many sequences: the facts the streaming design rests on, on the embedded model."""
+"""One llama.cpp context with many sequences: what streaming relies on, shown with the bundled model."""
 
 import gc
 import shutil
@@ -9,15 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engines import gguf
 from engines import manifest as manifests
+from engines.decoders import Decoders
 from engines.gguf import CALL_ROWS, Decoder, Rows
+from engines.lane import Lane
 from engines.llama import GgufError, llama
 from engines.sessions import Busy
 
 
 @pytest.fixture(scope="module")
 def decoder(asr_directory: Path) -> Iterator[Decoder]:
-    """The embedded model's decoder with a few short sequences."""
+    """The bundled model's decoder with a few short sequences."""
     manifest = manifests.read(asr_directory)
     decoder = Decoder(asr_directory / manifest.decoder.file, sequences=6, rows=512, threads=2)
     yield decoder
@@ -25,13 +28,13 @@ def decoder(asr_directory: Path) -> Iterator[Decoder]:
 
 
 def noise(decoder: Decoder, count: int, seed: int) -> np.ndarray:
-    """Rows of the scale of real ones."""
+    """Random rows, scaled like real ones."""
     rows = np.random.default_rng(seed).standard_normal((count, decoder.width)).astype(np.float32)
     return rows * float(np.std(decoder.embed([5, 6, 7])))
 
 
 def test_dimensions_agree_with_the_manifest(decoder: Decoder, asr_directory: Path) -> None:
-    """What llama.cpp loaded is what model.json says."""
+    """The dimensions that llama.cpp loads are those of model.json."""
     spec = manifests.read(asr_directory).decoder
     assert (decoder.width, decoder.vocabulary) == (spec.width, spec.vocabulary)
 
@@ -69,8 +72,90 @@ def test_forgotten_rows_leave_no_trace(decoder: Decoder) -> None:
     np.testing.assert_array_equal(clean, again)
 
 
+def test_a_cache_that_grows_keeps_every_bit(asr_directory: Path) -> None:
+    """Two sequences go on with the same bits when others make the cache grow. When all are given back it is as small as
+    at first."""
+    file = asr_directory / manifests.read(asr_directory).decoder.file
+
+    def run(least: int) -> list[np.ndarray]:
+        decoder = Decoder(file, sequences=6, rows=512, threads=1, least_bytes=least)
+        try:
+            held = [decoder.held]
+            first = decoder.acquire()
+            out = decoder.evaluate([Rows(first, 0, noise(decoder, 90, 1), 89)])
+            second = decoder.acquire()
+            out += decoder.evaluate([Rows(second, 0, noise(decoder, 70, 2), 69)])
+            out += decoder.evaluate([Rows(first, 60, noise(decoder, 20, 3), 0)])
+            rest = [decoder.acquire() for _ in range(4)]
+            held.append(decoder.held)
+            for step in range(3):
+                steps = [
+                    Rows(s, at + step, noise(decoder, 1, 10 * s + step), 0) for s, at in ((first, 80), (second, 70))
+                ]
+                out += decoder.evaluate(steps)
+            assert held == ([1, 6] if least == 0 else [6, 6])
+            for sequence in (first, second, *rest):
+                decoder.release(sequence)
+            assert decoder.held == held[0]
+            return out
+        finally:
+            decoder.close()
+
+    for grown, roomy in zip(run(0), run(1 << 30), strict=True):
+        np.testing.assert_array_equal(grown, roomy)
+
+
+def test_decoders_of_one_model_share_its_weights_and_the_sequences(asr_directory: Path) -> None:
+    """Each computes the same bits, holds at most its half of the sequences whoever comes and goes, and a sequence that
+    could not be had is nobody's."""
+    file = asr_directory / manifests.read(asr_directory).decoder.file
+    decoders = Decoders(file, count=2, sequences=5, rows=256, threads=1, card=False, flat=False)
+    lane = Lane("hearsay-test", threads=2)
+    try:
+        taken = [lane.run(decoders.acquire()) for _ in range(4)]
+        assert sorted(number % 2 for number in taken) == [0, 0, 1, 1]
+        rows = np.random.default_rng(1).standard_normal((30, decoders.width)).astype(np.float32)
+        one, other = (lane.run(decoders.evaluate(Rows(number, 0, rows, 29))) for number in taken[:2])
+        np.testing.assert_array_equal(one, other)
+        for number in [number for number in taken if number % 2]:
+            lane.run(decoders.release(number))
+        assert [lane.run(decoders.acquire()) % 2 for _ in range(3)] == [1, 1, 0]
+        assert lane.run(decoders.acquire()) % 2 == 1
+        with pytest.raises(Busy):
+            lane.run(decoders.acquire())
+        lane.run(decoders.release(taken[0]))
+        assert lane.run(decoders.acquire()) == taken[0]
+    finally:
+        lane.close()
+        decoders.close()
+
+
+def test_a_cache_that_cannot_grow_refuses_one_session_and_keeps_the_others(
+    asr_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If memory is short or llama.cpp fails, only the new session is refused, and the others go on."""
+    file = asr_directory / manifests.read(asr_directory).decoder.file
+    decoder = Decoder(file, sequences=2, rows=256, threads=1, least_bytes=0)
+    rows = noise(decoder, 30, 1)
+    sequence = decoder.acquire()
+    whole = decoder.evaluate([Rows(sequence, 0, rows, 0)])[0]
+    decoder.evaluate([Rows(sequence, 0, rows[:20], 20)])
+    with monkeypatch.context() as patch:
+        patch.setattr(gguf, "available", lambda: 1000)
+        with pytest.raises(Busy, match="no memory for more"):
+            decoder.acquire()
+    with monkeypatch.context() as patch:
+        patch.setattr(llama, "llama_state_seq_set_data", lambda *_: 0)
+        with pytest.raises(GgufError, match="could not move the 20 rows of sequence 0"):
+            decoder.acquire()
+    assert (decoder.taken, decoder.held) == (1, 1)
+    np.testing.assert_allclose(decoder.evaluate([Rows(sequence, 20, rows[20:], 0)])[0], whole[20:], atol=0.1)
+    assert decoder.acquire() == 1
+    decoder.close()
+
+
 def test_another_content_gives_other_logits(decoder: Decoder) -> None:
-    """The comparison above can fail: other rows, other logits."""
+    """Other rows give other logits, so that the comparison above can fail."""
     sequence = decoder.acquire()
     first = decoder.evaluate([Rows(sequence, 0, noise(decoder, 20, 1), 19)])[0]
     second = decoder.evaluate([Rows(sequence, 0, noise(decoder, 20, 2), 19)])[0]
@@ -90,7 +175,7 @@ def test_logits_come_for_the_rows_asked_for(decoder: Decoder) -> None:
 
 
 def test_sequences_are_finite(decoder: Decoder) -> None:
-    """One more than there are is refused; a released one can be taken again."""
+    """More sequences than there are cannot be taken, and one that was given back can be taken again."""
     taken = [decoder.acquire() for _ in range(6)]
     with pytest.raises(Busy, match="6 sequences"):
         decoder.acquire()
@@ -102,7 +187,7 @@ def test_sequences_are_finite(decoder: Decoder) -> None:
 
 
 def test_a_sequence_is_given_back_once(decoder: Decoder) -> None:
-    """Twice would hand it to two sessions; so would one that nobody took."""
+    """A sequence given back twice would go to two sessions, so that is an error, as is one that nobody took."""
     sequence = decoder.acquire()
     decoder.release(sequence)
     for wrong in (sequence, 6, -1):
@@ -118,7 +203,8 @@ def test_a_sequence_is_given_back_once(decoder: Decoder) -> None:
 def test_rows_that_llama_cpp_does_not_forget_are_no_free_rows(
     decoder: Decoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It refuses what this kind of cache never meets; the next session must not find another's rows all the same."""
+    """If llama.cpp refuses to forget rows, which this kind of cache never lets it, the next session must not get their
+    cells."""
     sequence = decoder.acquire()
     decoder.evaluate([Rows(sequence, 0, noise(decoder, 3, 1), 3)])
     with monkeypatch.context() as patch:
@@ -131,7 +217,7 @@ def test_rows_that_llama_cpp_does_not_forget_are_no_free_rows(
 
 
 def test_rows_of_a_call_that_failed_reach_nobody(decoder: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """llama.cpp may have put them into the cache before it gave up."""
+    """Rows of a call that failed are forgotten, since llama.cpp may have put them into the cache."""
     sequence = decoder.acquire()
     rows = noise(decoder, 3, 1)
     expected = decoder.evaluate([Rows(sequence, 0, rows, 0)])[0]
@@ -149,7 +235,7 @@ def test_rows_of_a_call_that_failed_reach_nobody(decoder: Decoder, monkeypatch: 
 
 
 def test_rows_beyond_the_cells_or_after_a_gap_are_refused(decoder: Decoder) -> None:
-    """The error names the rows; the context stays usable."""
+    """The error names the rows, and the decoder can still be used."""
     sequence = decoder.acquire()
     with pytest.raises(GgufError, match="do not fit"):
         decoder.evaluate([Rows(sequence, 500, noise(decoder, 100, 1), 100)])
@@ -161,7 +247,8 @@ def test_rows_beyond_the_cells_or_after_a_gap_are_refused(decoder: Decoder) -> N
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_rows_that_hold_no_number_reach_nobody(decoder: Decoder, wrong: float) -> None:
-    """In a cell they would be there for whoever has the sequence next: llama.cpp masks cells by multiplying by 0."""
+    """NaN is refused, since in a cell it would reach the next session there: llama.cpp masks cells by multiplying with
+    0."""
     for count in (3, 1):
         sequence = decoder.acquire()
         rows = noise(decoder, count, 1)
@@ -177,7 +264,7 @@ def test_rows_that_hold_no_number_reach_nobody(decoder: Decoder, wrong: float) -
 
 
 def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:
-    """The message names the file."""
+    """The error names the file."""
     path = tmp_path / "not.gguf"
     path.write_bytes(b"not a model at all")
     with pytest.raises(GgufError, match="not.gguf"):
@@ -188,7 +275,7 @@ def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:
 def test_a_load_that_fails_halfway_leaves_nothing(
     asr_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """llama.cpp has taken the file, the embedding table cannot be read: both are let go of."""
+    """If the embedding table cannot be read after llama.cpp loaded the file, both are let go of."""
 
     def mapped() -> bool:
         return str(path.resolve()) in Path("/proc/self/maps").read_text()
@@ -213,7 +300,7 @@ def test_a_load_that_fails_halfway_leaves_nothing(
 
 
 def test_steps_in_one_pass_leave_the_sequences_between_as_they_were(asr_directory: Path) -> None:
-    """The order that a card wants, on the processor: rows of neighbours are computed along and forgotten."""
+    """The path for a card, run on the processor: rows of sequences in between are computed along and forgotten."""
     manifest = manifests.read_asr(asr_directory)
 
     def loaded() -> Decoder:

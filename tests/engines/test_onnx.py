@@ -1,4 +1,4 @@
-"""Graphs that cannot be loaded or run: one kind of error, and it names the file."""
+"""Graphs that cannot be loaded or run raise one kind of error, which names the file."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ FRAME = Path(__file__).parents[1] / "golden" / "tts" / "frame.onnx"
 
 
 def damaged(tmp_path: Path, content: bytes) -> Path:
-    """A file of that content."""
+    """A file with that content."""
     path = tmp_path / "odd.onnx"
     path.write_bytes(content)
     return path
@@ -19,7 +19,7 @@ def damaged(tmp_path: Path, content: bytes) -> Path:
 
 @pytest.mark.parametrize("content", [b"", b"not a graph", FRAME.read_bytes()[:3000], FRAME.read_bytes()[3000:]])
 def test_what_is_no_graph_is_refused(tmp_path: Path, content: bytes, capfd: pytest.CaptureFixture[str]) -> None:
-    """One error, nothing on the terminal."""
+    """Each gives one error, and nothing on the terminal."""
     with pytest.raises(GraphError, match=r"ONNX Runtime cannot load .*odd\.onnx: "):
         Graph(damaged(tmp_path, content), threads=1, provider="cpu")
     with pytest.raises(GraphError, match=r"absent\.onnx"):
@@ -28,7 +28,7 @@ def test_what_is_no_graph_is_refused(tmp_path: Path, content: bytes, capfd: pyte
 
 
 def test_a_name_that_is_no_text_is_refused_in_silence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """ONNX Runtime's Python would try once more without a GPU that nobody asked for, and tell stdout."""
+    """ONNX Runtime's own second try, without a GPU that nobody asked for, does not happen and prints nothing."""
     content = FRAME.read_bytes()
     assert b"temperature" in content
     path = damaged(tmp_path, content.replace(b"temperature", b"temperatur\xe9"))

@@ -1,4 +1,4 @@
-"""The q8_0 kernel that is compiled into llama.cpp, against its arithmetic restated in NumPy: bit for bit.
+"""The q8_0 kernel that is compiled into llama.cpp, compared bit for bit with its arithmetic restated in NumPy.
 
 llama.cpp's own kernels keep 8 partial sums of each output: a lane's 4 products of bytes are summed exactly, times the
 product of both scales, added by one fused multiply-add a block; the lanes are summed 4, 2, 1 apart.
@@ -50,7 +50,7 @@ extern "C" int product(int64_t m, int64_t n, int64_t k, const block_q8_0 * a, co
 
 
 def features() -> set[str]:
-    """This processor's."""
+    """This processor's instruction sets."""
     info = Path("/proc/cpuinfo")
     return set(info.read_text().split()) if info.exists() else set()
 
@@ -61,7 +61,7 @@ HERE = [name for name, (_, wanted) in KERNELS.items() if name == "native" or fea
 
 @pytest.fixture(scope="module", params=HERE)
 def kernel(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> ctypes.CDLL:
-    """The header compiled alone, for this processor, as llama.cpp is, and for lesser ones."""
+    """The header compiled by itself: for this processor, as in llama.cpp, and for simpler ones."""
     told, _ = KERNELS[request.param]
     folder = tmp_path_factory.mktemp("kernel")
     (folder / "glue.cpp").write_text(GLUE)
@@ -72,7 +72,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
 
 
 def blocks(rng: np.random.Generator, rows: int, k: int) -> npt.NDArray[np.void]:
-    """Random q8_0 rows [rows, k], extreme bytes and scales of every size among them; ±127 is the most there is."""
+    """Random q8_0 rows [rows, k], with extreme bytes and scales of every size. ±127 is the largest value there is."""
     made = np.zeros((rows, k), BLOCK)
     made["values"] = rng.integers(-127, 128, (rows, k, 32))
     made["values"][rng.random((rows, k)) < 0.2] = rng.choice([-127, 127])
@@ -81,7 +81,7 @@ def blocks(rng: np.random.Generator, rows: int, k: int) -> npt.NDArray[np.void]:
 
 
 def restated(a: npt.NDArray[np.void], b: npt.NDArray[np.void]) -> npt.NDArray[np.float32]:
-    """c[j, i] = a[i] · b[j], in the order of llama.cpp's kernels."""
+    """The product c[j, i] = a[i] · b[j], summed in the order of llama.cpp's kernels."""
     left, right = a["values"].astype(np.int64), b["values"].astype(np.int64)
     lanes = np.zeros((len(b), len(a), 8), np.float32)
     for block in range(a.shape[1]):
@@ -98,7 +98,7 @@ def restated(a: npt.NDArray[np.void], b: npt.NDArray[np.void]) -> npt.NDArray[np
 def multiply(
     kernel: ctypes.CDLL, a: npt.NDArray[np.void], b: npt.NDArray[np.void], threads: int
 ) -> npt.NDArray[np.float32] | None:
-    """The kernel's c[j, i], or None where it leaves the product to llama.cpp."""
+    """The kernel's c[j, i], or None if it leaves the product to llama.cpp."""
     c = np.full((len(b), len(a)), np.nan, np.float32)
     sizes = [ctypes.c_int64(x) for x in (len(a), len(b), a.shape[1])]
     pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, c)]
@@ -106,7 +106,8 @@ def multiply(
 
 
 def test_it_is_there_where_the_processor_has_what_it_wants(kernel: ctypes.CDLL) -> None:
-    """Elsewhere nothing of it is compiled. What is says which instructions it uses."""
+    """The kernel is compiled where the processor has its instructions, and tells which those are. Elsewhere none of it
+    is."""
     assert bool(kernel.available()) == features().issuperset(KERNELS["native"][1])
     if kernel.available():
         told = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(kernel, "hearsay_q8_0")))
@@ -120,7 +121,7 @@ def test_it_is_there_where_the_processor_has_what_it_wants(kernel: ctypes.CDLL) 
 def test_every_output_has_the_bits_of_llama_cpp(
     kernel: ctypes.CDLL, tiles: int, n: int, k: int, threads: int, seed: int
 ) -> None:
-    """However many columns there are and whoever computes which rows: alone and among others the same."""
+    """Every output has llama.cpp's bits, however many columns there are and however rows are split between threads."""
     rng = np.random.default_rng(seed)
     a, b = blocks(rng, 8 * tiles, k), blocks(rng, n, k)
     c = multiply(kernel, a, b, threads)

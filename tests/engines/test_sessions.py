@@ -1,4 +1,4 @@
-"""A bounded set of sessions, and their counters summed."""
+"""A bounded set of sessions, and the sum of their counters."""
 
 import threading
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from streaming.work import Work as Heard
 
 @dataclass(slots=True)
 class Steps(Counts):
-    """Work of a session of the tests."""
+    """What a session of these tests counts."""
 
     steps: int = 0
 
 
 class Walker:
-    """The smallest session."""
+    """The smallest session there can be."""
 
     def __init__(self, on_close: Callable[["Walker"], None]) -> None:
         self.work, self._on_close = Steps(), on_close
@@ -30,7 +30,7 @@ class Walker:
 
 @pytest.fixture
 def sessions() -> Sessions[Walker, Steps]:
-    """Places for three."""
+    """Room for three sessions."""
     return Sessions[Walker, Steps](3, Steps)
 
 
@@ -44,7 +44,7 @@ def test_one_too_many_is_refused_until_another_closes(sessions: Sessions[Walker,
 
 
 def test_work_outlives_its_session_and_counts_once(sessions: Sessions[Walker, Steps]) -> None:
-    """Closed twice or not yet closed: the sum is the same."""
+    """The sum is the same whether sessions are open, closed or closed twice."""
     first, second = sessions.open(Walker), sessions.open(Walker)
     first.work.steps, second.work.steps = 3, 40
     assert sessions.work == Steps(43)
@@ -66,7 +66,7 @@ def test_a_session_that_cannot_be_made_takes_no_place(sessions: Sessions[Walker,
 
 
 def test_places_hold_when_many_threads_want_them(sessions: Sessions[Walker, Steps]) -> None:
-    """Never more than three are open, and no step is lost."""
+    """Never more than three sessions are open, and no count is lost, with many threads."""
     refused, most = 0, 0
     lock = threading.Lock()
 
@@ -94,7 +94,7 @@ def test_places_hold_when_many_threads_want_them(sessions: Sessions[Walker, Step
 
 
 def test_every_field_is_summed() -> None:
-    """Of both rooms' counters; the one that is added stays as it is."""
+    """Every field of both rooms' counters is summed, and the one that is added stays as it is."""
     for kind in (Heard, Said):
         names = [field.name for field in fields(kind)]
         assert len(names) > 10

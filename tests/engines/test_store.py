@@ -1,4 +1,4 @@
-"""Models on disk: lookup order, checksums, names that stay inside, removal."""
+"""Models on disk: the order of lookup, checksums, names that stay inside, and removal."""
 
 import hashlib
 import os
@@ -36,7 +36,7 @@ CONTENTS = {
 
 
 def build(directory: Path, **overrides: object) -> AsrManifest:
-    """Write a whole model directory (its graphs are no graphs: the store never opens them)."""
+    """Write a complete model directory, with files that are no graphs, since the store never opens them."""
     directory.mkdir(parents=True)
     files: dict[str, File] = {}
     for name, content in CONTENTS.items():
@@ -149,20 +149,13 @@ def test_names_that_leave_the_directory_are_refused(tmp_path: Path, name: str):
 
 @given(st.text(max_size=30))
 def test_a_member_never_lies_outside(name: str):
-    """Whatever the name: an error, or a path below the directory."""
+    """Any name gives an error or a path below the directory."""
     root = Path("/models/tiny")
     try:
         path = member(root, name)
     except ManifestError:
         return
     assert Path(os.path.normpath(path)).is_relative_to(root) and os.path.normpath(path) != str(root)
-
-
-def test_a_reference_outside_the_list_is_refused(tmp_path: Path):
-    """A file that the manifest uses but does not checksum is an error of the manifest."""
-    build(tmp_path / "tiny", tokenizer=Tokenizer("other.json"))
-    with pytest.raises(ManifestError, match="tokenizer.file names 'other.json'"):
-        integrity.load_manifest(tmp_path / "tiny")
 
 
 def test_only_the_users_models_are_removed(places: dict[str, Path]):
@@ -183,27 +176,27 @@ def test_only_the_users_models_are_removed(places: dict[str, Path]):
 
 @pytest.fixture
 def put(places: dict[str, Path]) -> Callable[[], Path]:
-    """Put a model of another licence where "tiny" is, as the end of a pull does; returns that place."""
+    """Put a model of another licence in the place of "tiny", as the end of a pull does, and return the place."""
 
     def put() -> Path:
         staging = places["user"] / ".pull-1"
         shutil.rmtree(staging, ignore_errors=True)
         build(staging, licence="MIT")
-        store._put(staging, places["user"] / "tiny")
+        store.put(staging, places["user"] / "tiny")
         return places["user"] / "tiny"
 
     return put
 
 
 def licence(path: Path) -> str:
-    """Tells the two models of one name apart."""
+    """The licence, by which two models of the same name are told apart."""
     return read(path).licence
 
 
 def test_a_pulled_model_takes_the_place_of_a_directory_a_link_and_what_was_left(
     places: dict[str, Path], tmp_path: Path, put: Callable[[], Path]
 ):
-    """Of a link, the link: what it led to stays. Nothing else lies there afterwards."""
+    """A new model replaces a directory or a link, but not what the link leads to, and nothing else is left there."""
     target = places["user"] / "tiny"
     build(target)
     assert licence(put()) == "MIT"
@@ -222,7 +215,7 @@ def test_a_pulled_model_takes_the_place_of_a_directory_a_link_and_what_was_left(
 def test_a_crash_while_a_model_is_replaced_leaves_one(
     places: dict[str, Path], put: Callable[[], Path], monkeypatch: pytest.MonkeyPatch, crash: int
 ):
-    """At either of the two renames: the name still leads to the old model, and the next pull brings the new one."""
+    """After a crash at either rename the name still leads to the old model, and the next pull brings the new one."""
     build(places["user"] / "tiny")
     rename, calls = Path.rename, 0
 
@@ -250,12 +243,34 @@ def test_a_model_that_was_left_by_a_crash_is_removed_by_its_name(places: dict[st
     assert list(places["user"].iterdir()) == []
 
 
-def test_a_place_that_takes_no_model_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """Before anything is fetched."""
-    (tmp_path / "file").write_bytes(b"")
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
-    with pytest.raises(store.StoreError, match="cannot write to .*file"):
-        store.pull("someone/tiny")
+def test_what_a_pull_left_is_removed_by_its_name(places: dict[str, Path]):
+    store.pulling("tiny").mkdir(parents=True)
+    assert store.remove("tiny") == places["user"] / "tiny"
+    assert list(places["user"].iterdir()) == []
+
+
+def test_what_would_bring_a_model_is_said(places: dict[str, Path], tmp_path: Path):
+    """The error says what would bring a release, a checkpoint, or a name that is nearly one; pulled releases are found
+    by name and repository."""
+    for name in ("qwen3-asr-0.6b", "Qwen/Qwen3-ASR-0.6B", "QWEN3-ASR-0.6B"):
+        with pytest.raises(store.ModelNotFound, match=r"hearsay models pull qwen3-asr-0\.6b brings it \(1\.9 GB"):
+            store.find(name)
+    build(places["user"] / "qwen3-asr-0.6b")
+    for name in ("qwen3-asr-0.6b", "Qwen/Qwen3-ASR-0.6B", "QWEN3-ASR-0.6B"):
+        assert store.find(name) == places["user"] / "qwen3-asr-0.6b"
+    with pytest.raises(store.ModelNotFound, match=r"did you mean qwen3-asr-0\.6b or"):
+        store.find("qwen-asr-0.6b")
+    with pytest.raises(
+        store.ModelNotFound, match="if it is a repository, hearsay models pull someone/theirs brings it"
+    ):
+        store.find("someone/theirs")
+    checkpoint = tmp_path / "Qwen3-ASR-0.6B"
+    checkpoint.mkdir()
+    (checkpoint / "model.safetensors").write_bytes(b"")
+    with pytest.raises(
+        store.ModelNotFound, match=f"is a checkpoint, not yet a model: hearsay models pull {checkpoint}"
+    ):
+        store.find(str(checkpoint))
 
 
 @pytest.mark.parametrize(

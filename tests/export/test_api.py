@@ -13,7 +13,7 @@ from tests.export.checkpoints import tensors, write_checkpoint
 
 
 def test_inspect_needs_no_torch_and_prints_every_dimension(tmp_path: Path) -> None:
-    """In a fresh interpreter, so that nothing else can have imported it."""
+    """A fresh interpreter runs it, so that nothing else can have imported torch."""
     directory = write_checkpoint(tmp_path / "checkpoint")
     code = (
         "import sys; from pathlib import Path; from export import api; "
@@ -26,7 +26,7 @@ def test_inspect_needs_no_torch_and_prints_every_dimension(tmp_path: Path) -> No
 
 
 def test_the_report_counts_what_is_there(tmp_path: Path) -> None:
-    """Tensors and parameters."""
+    """The report has the right number of tensors and of parameters."""
     values = tensors()
     report = api.inspect(write_checkpoint(tmp_path, values))
     assert (report.tensors, report.parameters) == (len(values), sum(array.size for array in values.values()))
@@ -36,13 +36,13 @@ def test_the_report_counts_what_is_there(tmp_path: Path) -> None:
     ("encoder", "decoder", "message"), [("int4", "q8_0", "encoder: 'int4'"), ("int8", "q5", "decoder: 'q5'")]
 )
 def test_unknown_formats_are_refused(tmp_path: Path, encoder: str, decoder: str, message: str) -> None:
-    """Before anything is read."""
+    """An unknown format is refused before anything is read."""
     with pytest.raises(CheckpointError, match=message):
         api.run(tmp_path, tmp_path / "out", encoder=encoder, decoder=decoder, clip=False, name=None)
 
 
 def test_a_missing_package_gives_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Naming the package and how to install it."""
+    """The sentence names the package and how to install it."""
     directory = write_checkpoint(tmp_path / "checkpoint")
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else find(name))
@@ -57,7 +57,7 @@ def test_a_missing_package_gives_one_sentence(tmp_path: Path, monkeypatch: pytes
 
 
 def test_tables_say_what_failed() -> None:
-    """A broken limit, a kept one, a printed one; NaN never keeps a limit."""
+    """A row shows whether its limit is broken, kept or missing; NaN never keeps a limit."""
     from export.table import Row, Table
 
     good, bad, shown = Row("a", "x", 1.0, 2.0), Row("b", "y", float("nan"), 0.5), Row("c", "z", 9.0, None)

@@ -12,7 +12,7 @@ from tests.export.checkpoints import AUDIO, TEXT, Tensors, tensors, write_checkp
 
 
 def test_every_dimension_is_read(tmp_path: Path) -> None:
-    """Also where another value would be the usual one: head_dim, window, tied head."""
+    """Each dimension has an unusual value, so that none can be assumed: head_dim, window, tied head."""
     dims = read_dims(open_checkpoint(write_checkpoint(tmp_path, audio={**AUDIO, "n_window_infer": 300})))
     assert (dims.encoder.bands, dims.encoder.chunk_frames, dims.encoder.chunk_rows, dims.encoder.window_rows) == (
         16,
@@ -26,13 +26,13 @@ def test_every_dimension_is_read(tmp_path: Path) -> None:
 
 
 def test_the_head_dimension_comes_from_the_weights_where_the_configuration_is_silent(tmp_path: Path) -> None:
-    """hidden / heads would be 16."""
+    """The weights decide, since hidden / heads would give 16."""
     text = {key: value for key, value in TEXT.items() if key != "head_dim"}
     assert read_dims(open_checkpoint(write_checkpoint(tmp_path, tensors(), text=text))).decoder.head_dim == 32
 
 
 def test_both_layouts_hold_the_same_tensors(tmp_path: Path) -> None:
-    """transformers' names are read under the original ones."""
+    """transformers' layout gives the same tensors under the original names."""
     values = tensors()
     original = open_checkpoint(write_checkpoint(tmp_path / "a", values))
     renamed: Tensors = {}
@@ -59,7 +59,7 @@ def test_both_layouts_hold_the_same_tensors(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("dtype", "error"), [("F32", 0.0), ("F16", 2**-11), ("BF16", 2**-7)])
 def test_every_dtype_is_read_as_float32(tmp_path: Path, dtype: str, error: float) -> None:
-    """Relative to what was stored."""
+    """The values read equal those that the dtype can store."""
     values = tensors()
     checkpoint = open_checkpoint(write_checkpoint(tmp_path, values, dtype=dtype))
     array = checkpoint.tensor("audio_tower.proj1.weight", 48, 48)
@@ -68,7 +68,7 @@ def test_every_dtype_is_read_as_float32(tmp_path: Path, dtype: str, error: float
 
 
 def test_shards_are_read_through_their_index(tmp_path: Path) -> None:
-    """As large checkpoints are published."""
+    """A checkpoint in several files is read, as large ones are published."""
     values = tensors()
     whole = open_checkpoint(write_checkpoint(tmp_path, values))
     names = list(values)
@@ -89,7 +89,7 @@ def test_shards_are_read_through_their_index(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(tensors()))
 def test_a_missing_tensor_is_named(tmp_path: Path, name: str) -> None:
-    """Whichever it is, under the name the checkpoint would give it."""
+    """Whichever tensor is missing, the error has the name of the checkpoint's own layout."""
     values = tensors()
     del values[name]
     with pytest.raises(CheckpointError, match=f"tensor {name} is missing"):
@@ -98,7 +98,7 @@ def test_a_missing_tensor_is_named(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(tensors()))
 def test_a_tensor_of_another_shape_is_named_with_both_shapes(tmp_path: Path, name: str) -> None:
-    """What is there and what the configuration asks for."""
+    """The error has the tensor's shape and the one that the configuration asks for."""
     values = tensors()
     right = list(values[name].shape)
     values[name] = np.concatenate([values[name], values[name][:1]])
@@ -111,7 +111,7 @@ def test_a_tensor_of_another_shape_is_named_with_both_shapes(tmp_path: Path, nam
 
 
 def test_a_tensor_without_a_place_is_named(tmp_path: Path) -> None:
-    """A layer more than configured would otherwise be left out in silence."""
+    """A layer more than configured is refused, since it would be left out unnoticed."""
     for audio, text, name in (
         ({**AUDIO, "encoder_layers": 1}, TEXT, r"audio_tower\.layers\.1"),
         (AUDIO, {**TEXT, "num_hidden_layers": 1}, r"model\.layers\.1"),
@@ -139,7 +139,7 @@ def test_a_tensor_without_a_place_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_key_is_named(tmp_path: Path, section: str, key: str, value: object, message: str) -> None:
-    """With its section and, where there is one, the limit."""
+    """The error has the key with its section and, if there is one, the limit."""
     sections = {"audio": dict(AUDIO), "text": dict(TEXT)}
     if value is None:
         del sections[section][key]
@@ -151,7 +151,7 @@ def test_a_bad_key_is_named(tmp_path: Path, section: str, key: str, value: objec
 
 
 def test_files_that_are_no_checkpoint_are_refused(tmp_path: Path) -> None:
-    """Nothing there, another model, broken JSON, a download that was cut off."""
+    """An empty directory, another model, broken JSON and a download that was cut off are refused."""
     with pytest.raises(CheckpointError, match=r"holds no config\.json"):
         open_checkpoint(tmp_path)
     write_checkpoint(tmp_path)
@@ -172,13 +172,13 @@ def test_files_that_are_no_checkpoint_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_dtype_is_named(tmp_path: Path) -> None:
-    """float64 is not what any checkpoint is published in."""
+    """float64 is refused by name, since no checkpoint is published in it."""
     with pytest.raises(CheckpointError, match="has dtype F64"):
         read_dims(open_checkpoint(write_checkpoint(tmp_path, tensors(), dtype="F64")))
 
 
 def test_a_phone_head_stays_behind(tmp_path: Path) -> None:
-    """Our own models are trained with one; what is exported has none. Other tensors without a place are refused."""
+    """The phone head, which only trains our own models, is not exported. Other tensors without a place are refused."""
     values = tensors() | {"phones.0.weight": np.ones(48, np.float32), "phones.1.weight": np.ones((27, 48), np.float32)}
     assert open_checkpoint(write_checkpoint(tmp_path / "a", values)).tensors.keys() == (
         open_checkpoint(write_checkpoint(tmp_path / "b")).tensors.keys()
@@ -190,7 +190,7 @@ def test_a_phone_head_stays_behind(tmp_path: Path) -> None:
 
 
 def test_a_ctc_head_and_an_aligner_are_seen(tmp_path: Path) -> None:
-    """By their tensors and keys."""
+    """A CTC head and an aligner are recognised by their tensors and keys."""
     values = tensors()
     values["ctc.weight"], values["ctc.bias"] = np.ones((513, 48), np.float32), np.ones(513, np.float32)
     assert read_dims(open_checkpoint(write_checkpoint(tmp_path / "a", values))).encoder.ctc == 513

@@ -1,4 +1,4 @@
-"""Integer products are the same on every processor: no two neighbouring ones leave 16 bits.
+"""Integer products are the same on every processor, since no sum of two neighbouring products exceeds 16 bits.
 
 A processor without VNNI adds the products of rows 2k and 2k + 1 in 16 bits and cuts off what is beyond
 (export/columns.py). Here the sums are computed in NumPy, so a graph that could lose some fails on every machine.
@@ -24,7 +24,7 @@ Fields = Mapping[int, Sequence[int | bytes]]
 
 
 def saturating(activations: NDArray[np.int64], weight: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``activations @ weight`` as vpmaddubsw computes it: sums of two products held to 16 bits, then added."""
+    """The product ``activations @ weight`` as vpmaddubsw computes it: sums of two products saturate at 16 bits."""
     odd = len(weight) % 2
     rows = np.pad(activations, ((0, 0), (0, odd))).reshape(len(activations), -1, 2, 1)
     pairs = np.pad(weight, ((0, odd), (0, 0))).reshape(-1, 2, weight.shape[1])
@@ -32,13 +32,14 @@ def saturating(activations: NDArray[np.int64], weight: NDArray[np.int64]) -> NDA
 
 
 def worst(weight: NDArray[np.int8]) -> tuple[int, int]:
-    """Greatest and least sum of two neighbouring products over all activations of 0…255 [rows 2k and 2k + 1]."""
+    """The greatest and the least sum of two neighbouring products, for all activations of 0…255 [rows 2k and 2k +
+    1]."""
     wide = np.pad(weight.astype(np.int64), ((0, len(weight) % 2), (0, 0))).reshape(-1, 2, weight.shape[1])
     return int((255 * (wide > 0) * wide).sum(1).max()), int((255 * (wide < 0) * wide).sum(1).min())
 
 
 def parsed(data: bytes) -> Fields:
-    """A message in protobuf's wire format, by field number: integers as they are, all else as bytes."""
+    """The fields of a message in protobuf's wire format by number: integers as they are, all else as bytes."""
     fields, at = dict[int, list[int | bytes]](), 0
 
     def integer() -> int:
@@ -69,14 +70,15 @@ def messages(fields: Fields, number: int) -> Iterator[Fields]:
 
 
 def text(fields: Fields, number: int, place: int = 0) -> str:
-    """A string in a field."""
+    """The string in a field."""
     value = fields[number][place]
     assert isinstance(value, bytes)
     return value.decode()
 
 
 def products(path: Path) -> dict[str, NDArray[np.int8]]:
-    """The weights that a graph multiplies with as integers, by name. Numbers: onnx.proto; no onnx is installed here."""
+    """The weights that a graph multiplies as integers, by name. Field numbers are those of onnx.proto, since no onnx is
+    installed here."""
     (graph,) = messages(parsed(path.read_bytes()), 7)
     tensors = {text(tensor, 8): tensor for tensor in messages(graph, 5)}
     found = dict[str, NDArray[np.int8]]()
@@ -102,7 +104,7 @@ def products(path: Path) -> dict[str, NDArray[np.int8]]:
 
 @pytest.mark.parametrize("path", GRAPHS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_product_of_a_graph_leaves_16_bits(path: Path) -> None:
-    """Whatever the activations; of every graph that is shipped or that tests compare with."""
+    """No sum can exceed 16 bits, whatever the activations, in any graph that ships or that tests compare with."""
     weights = products(path)
     # What is read is what the graphs have: the hearing models multiply integers, no other graph does.
     hears = path.parent.name in ("pocket-asr-en", "int8") or path.name.startswith("stem-")
@@ -118,7 +120,7 @@ columns = st.tuples(
 
 
 def drawn(rows: int, outputs: int, seed: int, kind: str) -> NDArray[np.float32]:
-    """A matrix: Gaussian, with single large weights, or all of one size, which is the worst there is."""
+    """A random matrix: Gaussian, with single large weights, or all of one size, which is the worst case."""
     random = np.random.default_rng(seed)
     shape = (rows, outputs)
     values = {
@@ -131,7 +133,8 @@ def drawn(rows: int, outputs: int, seed: int, kind: str) -> NDArray[np.float32]:
 
 @given(columns)
 def test_multiplied_columns_are_exact_for_the_worst_activations(chosen: tuple[int, int, int, str]) -> None:
-    """And each weight is within half a step, which is never more than twice that of a column that is only stored."""
+    """Products are exact, and each weight is off by at most half a step, which is at most twice that of a stored
+    column."""
     weight = drawn(*chosen)
     values, scales = quantize_columns(weight, multiplied=True)
     wide = values.astype(np.int64)
@@ -146,7 +149,7 @@ def test_multiplied_columns_are_exact_for_the_worst_activations(chosen: tuple[in
 
 @given(columns)
 def test_stored_columns_reach_127(chosen: tuple[int, int, int, str]) -> None:
-    """They are widened before use, so nothing is held back for neighbours."""
+    """Columns that are only stored use the whole range, since they are widened before use."""
     weight = drawn(*chosen)
     values, scales = quantize_columns(weight, multiplied=False)
     used = np.abs(weight).max(0) > 0
@@ -155,7 +158,7 @@ def test_stored_columns_reach_127(chosen: tuple[int, int, int, str]) -> None:
 
 
 def test_what_saturates_is_seen() -> None:
-    """Two neighbours of 127 are cut off, and the two weights between them in another order are not."""
+    """Two neighbours of 127 saturate, and the same weights in another order do not."""
     beside, apart = (np.array(rows, np.int8)[:, None] for rows in ([127, 127, 0, 0], [127, 0, 127, 0]))
     rows = np.full((1, 4), 255)
     assert worst(beside) == (64770, 0) and worst(apart) == (32385, 0)

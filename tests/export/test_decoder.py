@@ -1,4 +1,4 @@
-"""The GGUF: what llama.cpp loads, what it computes, what is refused."""
+"""The GGUF: llama.cpp loads it and computes the right numbers, and what does not fit is refused."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def logits(path: Path) -> Floats:
-    """Logits of eight tokens in one call."""
+    """The logits of eight tokens in one call."""
     decoder = Decoder(path, sequences=1, rows=256, threads=1, kv="f32")
     try:
         return decoder.evaluate([Rows(decoder.acquire(), 0, decoder.embed(range(100, 108)), 0)])[0]
@@ -37,7 +37,7 @@ def logits(path: Path) -> Floats:
 
 
 def export(directory: Path, path: Path, quantization: str) -> Path:
-    """One GGUF."""
+    """Write one GGUF and return its path."""
     checkpoint = open_checkpoint(directory)
     write_decoder(checkpoint, read_dims(checkpoint).decoder, path, quantization, name="test", head=False)
     return path
@@ -45,7 +45,7 @@ def export(directory: Path, path: Path, quantization: str) -> Path:
 
 @pytest.mark.parametrize(("quantization", "error"), [("f16", 2e-3), ("q8_0", 0.05), ("q6_k", 0.08), ("q4_k_m", 0.3)])
 def test_rounded_formats_stay_near_float32(wide: Path, tmp_path: Path, quantization: str, error: float) -> None:
-    """Relative to the deviation of the logits; and they are rounded, not copied."""
+    """Logits differ a little, relative to their deviation, which shows that weights were rounded and not copied."""
     exact = logits(export(wide, tmp_path / "f32.gguf", "f32"))
     rounded = logits(export(wide, tmp_path / "rounded.gguf", quantization))
     difference = float(np.sqrt(((rounded - exact) ** 2).mean()) / exact.std())
@@ -68,7 +68,7 @@ def test_an_untied_head_is_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("quantization", ["q6_k", "q4_k_m"])
 def test_block_formats_that_do_not_fit_are_refused_by_name(tmp_path: Path, quantization: str) -> None:
-    """With the dimensions at fault and what would fit, before anything is written."""
+    """Before anything is written, the error names the dimensions at fault and the formats that fit."""
     with pytest.raises(CheckpointError) as caught:
         export(write_checkpoint(tmp_path / "a"), tmp_path / "a.gguf", quantization)
     assert "hidden_size = 64" in str(caught.value) and "intermediate_size = 96" in str(caught.value)
@@ -77,7 +77,7 @@ def test_block_formats_that_do_not_fit_are_refused_by_name(tmp_path: Path, quant
 
 
 def test_the_official_dimensions_fit_every_format() -> None:
-    """0.6B and 1.7B."""
+    """The dimensions of 0.6B and 1.7B fit every format."""
     for width, ffn in ((1024, 3072), (2048, 6144)):
         dims = DecoderDims(width, 28, 16, 8, 128, ffn, 151936, 65536, 1e6, 1e-6, True)
         for quantization in ("f32", "f16", "q8_0", "q6_k", "q4_k_m"):
@@ -85,7 +85,7 @@ def test_the_official_dimensions_fit_every_format() -> None:
 
 
 def test_what_float16_cannot_hold_is_refused(tmp_path: Path) -> None:
-    """Instead of an infinity in the file."""
+    """A value too large for float16 is refused instead of becoming infinite."""
     values = tensors()
     values["thinker.model.layers.1.mlp.up_proj.weight"][0, 0] = 1e5
     with pytest.raises(CheckpointError, match=r"layers\.1\.mlp\.up_proj\.weight reaches 100000"):

@@ -1,4 +1,4 @@
-"""What the manifest says of a checkpoint."""
+"""The manifest that is made of a checkpoint."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.export.checkpoints import write_checkpoint
 
 
 def written(folder: Path, **extra: object) -> manifests.AsrManifest:
-    """The manifest of a checkpoint with ``extra`` as the key ``hearsay`` of its config.json, read back."""
+    """The manifest, read back, of a checkpoint whose config.json has ``extra`` as its key ``hearsay``."""
     checkpoint = open_checkpoint(write_checkpoint(folder / "checkpoint", hearsay=extra))
     out = folder / "out"
     out.mkdir()
@@ -24,7 +24,7 @@ def written(folder: Path, **extra: object) -> manifests.AsrManifest:
 
 
 def test_a_manifest_of_an_older_export_is_read(tmp_path: Path) -> None:
-    """It names a phone head, its pronunciations, and what else its decoder learnt; all of this is passed over."""
+    """What older exports wrote about a phone head, pronunciations and the decoder's training is ignored."""
     manifest = written(tmp_path, mel_floor={"kind": "fixed", "log10": -6.5})
     path = tmp_path / "out" / manifests.NAME
     content = json.loads(path.read_text())
@@ -39,7 +39,7 @@ def test_a_manifest_of_an_older_export_is_read(tmp_path: Path) -> None:
 
 
 def test_what_training_told_of_itself_is_not_written(tmp_path: Path) -> None:
-    """``hearsay.phones`` and ``hearsay.decoder`` of a checkpoint concern its training alone."""
+    """``hearsay.phones`` and ``hearsay.decoder`` are about training alone, and not exported."""
     phones = {"layer": 1, "frames": 3, "pronunciation": "pronunciation.npz"}
     told = written(tmp_path / "told", phones=phones, decoder={"language_model": True})
     (tmp_path / "silent").mkdir()

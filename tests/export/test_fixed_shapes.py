@@ -1,4 +1,4 @@
-"""What a device that compiles a graph for every shape would meet: after warm-up, no shape that is new.
+"""After warm-up no graph meets a new shape, on a device that compiles a graph for every shape.
 
 No such device is at hand, so every graph that would run on it says that it needs fixed shapes and is watched; the rest
 is the real thing, sessions in a crowd included.
@@ -28,20 +28,21 @@ Shapes = frozenset[tuple[str, tuple[int, ...]]]
 
 
 class Watched:
-    """The shapes of the inputs that every graph met, and how often it ran."""
+    """The shapes of inputs that every graph met, and how often each graph ran."""
 
     def __init__(self) -> None:
         self.shapes: dict[str, set[Shapes]] = {}
         self.calls: dict[str, int] = {}
 
     def marked(self) -> dict[str, set[Shapes]]:
-        """The shapes so far; calls are counted from here on."""
+        """Remember the shapes so far, and count calls from here on."""
         self.calls.clear()
         return {name: set(shapes) for name, shapes in self.shapes.items()}
 
 
 def watch(patch: pytest.MonkeyPatch, *, fixed: bool) -> Watched:
-    """Watch every graph that is loaded from here on and would run on the device; ``fixed``: it says what it needs."""
+    """Watch every graph that is loaded from here on and would run on the device. If ``fixed``, graphs say that they
+    need fixed shapes."""
     watched, load, run = Watched(), Graph.__init__, Graph.run
 
     def loaded(self: Graph, path: Path, *, threads: int, provider: str = "auto") -> None:
@@ -64,13 +65,14 @@ def watch(patch: pytest.MonkeyPatch, *, fixed: bool) -> Watched:
 
 @pytest.fixture
 def patch() -> Iterator[pytest.MonkeyPatch]:
-    """Undone before anything else is."""
+    """Patches that are undone before any other fixture ends."""
     with pytest.MonkeyPatch.context() as context:
         yield context
 
 
 def crowd(model: AsrModel, clips: Sequence[Clip]) -> int:
-    """Six sessions at a time hear the clips, live in ragged pieces and from files; how many finals they said."""
+    """Let six sessions at a time hear the clips, live in ragged pieces and as files, and return how many finals there
+    were."""
 
     def one(number: int) -> int:
         samples = clips[number].samples[: 12 * RATE]
@@ -83,13 +85,13 @@ def crowd(model: AsrModel, clips: Sequence[Clip]) -> int:
 
 
 def batched(shapes: Mapping[str, set[Shapes]], name: str) -> bool:
-    """Whether a graph met more than one item at a time."""
+    """Whether a graph ever had more than one item in a call."""
     return any(shape[0] > 1 for met in shapes[name] for _, shape in met)
 
 
 @pytest.mark.parametrize("family", ["qwen3-asr", "fun-asr-nano"])
 def test_hearing_meets_no_new_shape(patch: pytest.MonkeyPatch, clips: list[Clip], tmp_path: Path, family: str) -> None:
-    """Encoder graphs of both families, the aligner's beside the first."""
+    """The encoder graphs of both families, and an aligner's, meet no new shape."""
     watched = watch(patch, fixed=True)
     if family == "qwen3-asr":
         (tmp_path / "aligner").mkdir()
@@ -110,7 +112,7 @@ def test_hearing_meets_no_new_shape(patch: pytest.MonkeyPatch, clips: list[Clip]
 
 
 def test_speaking_meets_no_new_shape(patch: pytest.MonkeyPatch, tts_directory: Path, tmp_path: Path) -> None:
-    """The codec's decoder, whose calls have many frames and many sessions."""
+    """The codec's decoder, whose calls have many frames and many sessions, meets no new shape."""
     watched = watch(patch, fixed=True)
     model = TtsModel(tts_directory, sessions=6, threads=2, voices=tmp_path)
     try:
@@ -126,7 +128,7 @@ def test_speaking_meets_no_new_shape(patch: pytest.MonkeyPatch, tts_directory: P
 
 
 def test_shapes_that_are_not_fixed_are_noticed(patch: pytest.MonkeyPatch, clips: list[Clip]) -> None:
-    """The same work by graphs that do not say what they need."""
+    """The same work shows new shapes if graphs do not say that they need fixed ones."""
     watched = watch(patch, fixed=False)
     model = AsrModel(GOLDEN.parent / "funasr" / "nano", sessions=6, threads=2)
     try:

@@ -52,14 +52,14 @@ CONFIG: dict[str, Any] = {
 
 
 class Storage:
-    """What torch pickles by reference to a member of the archive."""
+    """What torch pickles as a reference to a member of the archive."""
 
     def __init__(self, key: str, kind: type, count: int) -> None:
         self.key, self.kind, self.count = key, kind, count
 
 
 class Described:
-    """Pickles as torch pickles a tensor."""
+    """A tensor that is pickled as torch pickles one."""
 
     def __init__(self, rebuild: Any, storage: Storage, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
         hooks: OrderedDict[str, object] = OrderedDict()
@@ -70,7 +70,7 @@ class Described:
 
 
 class Writer(pickle.Pickler):
-    """Refers to storages as torch does."""
+    """A pickler that refers to storages as torch does."""
 
     def persistent_id(self, obj: Any, /) -> Any:
         return ("storage", obj.kind, obj.key, "cpu", obj.count) if isinstance(obj, Storage) else None
@@ -78,7 +78,7 @@ class Writer(pickle.Pickler):
 
 @pytest.fixture
 def save(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """A ``torch.save`` of state dicts: the names that a pickle refers to stand in for torch while it is written."""
+    """Write what ``torch.save`` writes of state dicts. Names that the pickle refers to stand in for torch meanwhile."""
     torch, utils = types.ModuleType("torch"), types.ModuleType("torch._utils")
 
     def _rebuild_tensor_v2() -> None: ...
@@ -112,7 +112,7 @@ def save(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def dims_of(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Shapes of every tensor of CONFIG, by hand where they are few."""
+    """The shapes of every tensor of CONFIG."""
     shapes = {
         "llm.model.embed_tokens.weight": (64, 16), "llm.model.norm.weight": (16,),
         **{f"llm.model.layers.0.{name}.weight": shape for name, shape in {
@@ -131,7 +131,7 @@ def dims_of(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def checkpoint(directory: Path, save: Callable[..., None], config: dict[str, Any] = CONFIG, **changes: Any) -> Path:
-    """A checkpoint directory; ``changes``: keys of config.yaml."""
+    """Write a checkpoint directory whose config.yaml has ``changes``."""
     (directory / "Qwen3").mkdir(parents=True)
     (directory / "Qwen3" / "config.json").write_text(json.dumps(LLM))
     (directory / "config.yaml").write_text(yaml.safe_dump(config | changes))
@@ -141,7 +141,7 @@ def checkpoint(directory: Path, save: Callable[..., None], config: dict[str, Any
 
 
 def test_every_format_is_read(tmp_path: Path, save: Callable[..., None]) -> None:
-    """float32, float16 and bfloat16, whole or behind ``module.``."""
+    """Tensors in float32, float16 and bfloat16 are read, with and without the prefix ``module.``."""
     values = np.arange(-6, 6, dtype="f4").reshape(3, 4) / 8
     half = (values.view("u4") >> 16).astype("u2")
     save(tmp_path / "model.pt", {"a": values, "b": values.astype("f2"), "module.c": half})
@@ -152,7 +152,7 @@ def test_every_format_is_read(tmp_path: Path, save: Callable[..., None]) -> None
 
 
 def test_a_pickle_runs_nothing(tmp_path: Path, save: Callable[..., None]) -> None:
-    """What asks for more than tensors is refused before it is called."""
+    """A pickle that asks for more than tensors is refused before anything is called."""
 
     class Trap:
         def __reduce__(self) -> Any:
@@ -165,7 +165,7 @@ def test_a_pickle_runs_nothing(tmp_path: Path, save: Callable[..., None]) -> Non
 
 
 def test_other_files_are_refused(tmp_path: Path, save: Callable[..., None]) -> None:
-    """None, no archive, one without a pickle, a turned tensor."""
+    """A missing file, one that is no archive, one without a pickle and a transposed tensor are refused."""
     path = tmp_path / "model.pt"
     with pytest.raises(CheckpointError, match=r"holds no model\.pt"):
         read_tensors(path)
@@ -182,14 +182,14 @@ def test_other_files_are_refused(tmp_path: Path, save: Callable[..., None]) -> N
 
 
 def test_dimensions(tmp_path: Path, save: Callable[..., None]) -> None:
-    """Those of the configuration, the decoder's from its own directory."""
+    """The dimensions are those of the configuration, and the decoder's those in its own directory."""
     dims: FunAsrDims = read_funasr_dims(open_funasr(checkpoint(tmp_path / "c", save)))
     assert (dims.front.frame_length, dims.front.hop, dims.encoder.inputs, dims.halvings) == (400, 160, 70, 3)
     assert (dims.adaptor.width, dims.decoder.head_dim, dims.ctc, dims.system, dims.think) == (16, 8, None, True, True)
 
 
 def test_inspect_needs_no_torch(tmp_path: Path, save: Callable[..., None]) -> None:
-    """In a fresh interpreter."""
+    """A fresh interpreter inspects a checkpoint without importing torch."""
     directory = checkpoint(tmp_path / "c", save)
     code = (
         f"import sys; from pathlib import Path; from export import api; print(api.inspect(Path({str(directory)!r}))); "
@@ -229,14 +229,14 @@ def test_inspect_needs_no_torch(tmp_path: Path, save: Callable[..., None]) -> No
 def test_what_cannot_be_exported_is_refused_by_name(
     tmp_path: Path, save: Callable[..., None], changes: dict[str, Any], message: str
 ) -> None:
-    """The key of the configuration, or the tensor as the checkpoint calls it."""
+    """The error names the key of the configuration, or the tensor as the checkpoint calls it."""
     directory = checkpoint(tmp_path / "c", save, **changes)
     with pytest.raises(CheckpointError, match=message):
         api.inspect(directory)
 
 
 def test_a_decoder_tensor_is_named_as_published(tmp_path: Path, save: Callable[..., None]) -> None:
-    """With the prefix that the checkpoint gives it."""
+    """The error has the tensor's name with the checkpoint's own prefix."""
     directory = checkpoint(tmp_path / "c", save)
     (directory / "Qwen3" / "config.json").write_text(json.dumps(LLM | {"intermediate_size": 24}))
     with pytest.raises(
@@ -246,7 +246,7 @@ def test_a_decoder_tensor_is_named_as_published(tmp_path: Path, save: Callable[.
 
 
 def test_mean_and_variance(tmp_path: Path) -> None:
-    """Read from Kaldi's text; another width is refused."""
+    """They are read from Kaldi's text, and another width is refused."""
     text = "<AddShift> 2 2\n<LearnRateCoef> 0 [ -1 -2.5 ]\n<Rescale> 2 2\n<LearnRateCoef> 0 [ 0.5 0.25 ]\n"
     (tmp_path / "am.mvn").write_text(text)
     np.testing.assert_array_equal(read_cmvn(tmp_path / "am.mvn", 2), np.array([[-1, -2.5], [0.5, 0.25]], "f4"))

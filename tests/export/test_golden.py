@@ -1,4 +1,4 @@
-"""The runtime against numbers of the official code, without torch: features, encoder, prompts, decoder.
+"""The runtime compared with numbers of the official code, without torch: features, encoder, prompts and decoder.
 
 ``tests/golden/asr`` holds an exported random-weight model and what transformers made of the same weights and sounds
 (tests/reference/golden.py wrote both).
@@ -16,9 +16,9 @@ from tokenizers import Tokenizer
 
 from audio.mel_filters import mel_filters
 from engines import manifest as manifests
-from engines.batching import Lane
 from engines.files import load_tokenizer
 from engines.gguf import Decoder, Rows
+from engines.lane import Lane
 from engines.manifest import AsrManifest
 from engines.onnx import Graph
 from export.sound import sound
@@ -42,27 +42,29 @@ def features(manifest: AsrManifest, number: int) -> Floats:
 
 @pytest.fixture(scope="module")
 def manifest() -> AsrManifest:
-    """Of the float32 export."""
+    """The manifest of the float32 export."""
     return manifests.read_asr(GOLDEN / "fp32")
 
 
 def encode(directory: Path, number: int) -> Floats:
-    """Embeddings of a golden clip by the runtime's encoder."""
+    """The embeddings of a golden clip by the runtime's encoder."""
     manifest = manifests.read_asr(directory)
     frames, window = manifest.encoder.chunk_frames, manifest.encoder.window_rows
     spec, lane = manifest.encoder, Lane("golden")
     try:
         graphs = [Graph(directory / name, threads=1, provider="cpu") for name in (spec.stem, spec.body)]
-        encoder = AudioEncoder(spec, graphs[0], graphs[1], lane, manifest.mel.bins)
+        encoder = AudioEncoder(spec, graphs[0], graphs[1], manifest.mel.bins)
         mel = features(manifest, number)
-        rows = np.concatenate(encoder.stems([mel[:, at : at + frames] for at in range(0, mel.shape[1], frames)]))
-        return np.concatenate([encoder.body(rows[at : at + window]).embeddings for at in range(0, len(rows), window)])
+        chunks = [mel[:, at : at + frames] for at in range(0, mel.shape[1], frames)]
+        rows = np.concatenate(lane.run(encoder.stems(chunks)))
+        parts = (rows[at : at + window] for at in range(0, len(rows), window))
+        return np.concatenate([lane.run(encoder.body(part)).embeddings for part in parts])
     finally:
         lane.close()
 
 
 def test_the_manifest_holds() -> None:
-    """Every file is there with its hash: the runtime's own check."""
+    """Every file is there with its checksum."""
     import hashlib
 
     for name in ("fp32", "int8"):
@@ -72,13 +74,13 @@ def test_the_manifest_holds() -> None:
 
 
 def test_filters() -> None:
-    """The exported ones are those that are computed."""
+    """The exported filters are those that the exporter computes."""
     np.testing.assert_array_equal(np.load(GOLDEN / "fp32" / "mel.npy"), mel_filters(128))
 
 
 @pytest.mark.parametrize("number", range(3))
 def test_features(manifest: AsrManifest, number: int) -> None:
-    """The official extractor's, whose transform is in float32."""
+    """Features are those of the official extractor, whose transform is in float32."""
     ours = features(manifest, number)[::4]
     assert ours.shape == OFFICIAL[f"features{number}"].shape
     assert np.abs(ours - OFFICIAL[f"features{number}"]).max() < 1e-4
@@ -87,7 +89,7 @@ def test_features(manifest: AsrManifest, number: int) -> None:
 @pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize(("name", "limit", "cosine"), [("fp32", 1e-3, 0.999999), ("int8", 0.3, 0.995)])
 def test_encoder(number: int, name: str, limit: float, cosine: float) -> None:
-    """From samples to embeddings: the official windowed encoder's, exactly in float32 and nearly in 8 bits."""
+    """Embeddings are those of the official windowed encoder, exactly in float32 and nearly in 8 bits."""
     ours, theirs = encode(GOLDEN / name, number), OFFICIAL[f"embeddings{number}"]
     assert ours.shape == theirs.shape
     assert np.abs(ours - theirs).max() / np.sqrt((theirs**2).mean()) < limit
@@ -97,7 +99,7 @@ def test_encoder(number: int, name: str, limit: float, cosine: float) -> None:
 
 @pytest.mark.parametrize("frames", [200, 400])
 def test_encoder_of_longer_chunks(frames: int, tmp_path: Path) -> None:
-    """Two windows, chunks of 2 s or 4 s: the official windowed encoder's rows, nearly, in 8 bits."""
+    """In 8 bits, two windows with chunks of 2 s or 4 s give nearly the official encoder's rows."""
     ours = encode(longer_chunks(tmp_path, frames), 2)
     theirs = OFFICIAL[f"embeddings2_{frames}"]
     assert ours.shape == theirs.shape == (-(-970 // 8), 64)
@@ -111,7 +113,7 @@ def test_encoder_of_longer_chunks(frames: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["fp32", "int8"])
 def test_the_whole_clip_graph_gives_the_same(name: str) -> None:
-    """Two windows with a tail, in one call."""
+    """Two windows with a tail come out of one call as they do one by one."""
     directory = GOLDEN / name
     mel = features(manifests.read_asr(directory), 2)
     padded = np.pad(mel, ((0, 0), (0, -mel.shape[1] % 100)))[None]
@@ -124,7 +126,7 @@ def test_the_whole_clip_graph_gives_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["fp32", "int8"])
 def test_a_window_is_bit_equal_alone_padded_and_beside_a_loud_one(name: str) -> None:
-    """No scale spans another window's rows or the padding."""
+    """No scale of 8-bit rows depends on another window or on padding."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     body = ort.InferenceSession(str(GOLDEN / name / "body.onnx"), options, providers=["CPUExecutionProvider"])
@@ -140,7 +142,7 @@ def test_a_window_is_bit_equal_alone_padded_and_beside_a_loud_one(name: str) -> 
 
 
 def test_prompts(manifest: AsrManifest) -> None:
-    """The official template's ids, with and without language and context."""
+    """The ids of prompts are the official template's, with and without language and context."""
     tokenizer = GOLDEN / "fp32" / manifest.tokenizer.file
     prompt = Prompt(load_tokenizer(tokenizer), leading_space=False)
     placeholder = Tokenizer.from_file(str(tokenizer)).token_to_id("<|audio_pad|>")
@@ -153,7 +155,7 @@ def test_prompts(manifest: AsrManifest) -> None:
 
 @pytest.fixture(scope="module")
 def decoder(manifest: AsrManifest) -> Iterator[Decoder]:
-    """float32 weights and KV."""
+    """The decoder in float32, with a KV cache in float32."""
     loaded = Decoder(GOLDEN / "fp32" / manifest.decoder.file, sequences=1, rows=512, threads=1, kv="f32")
     yield loaded
     loaded.close()
@@ -161,7 +163,7 @@ def decoder(manifest: AsrManifest) -> Iterator[Decoder]:
 
 @pytest.mark.parametrize("number", range(3))
 def test_greedy_tokens(decoder: Decoder, manifest: AsrManifest, number: int) -> None:
-    """From samples to 64 tokens, every stage the runtime's: the official model's tokens."""
+    """The 64 tokens that the runtime's own parts decode from samples are those of the official model."""
     ids, tokens = OFFICIAL[f"prompt{number}"], OFFICIAL[f"tokens{number}"].tolist()
     assert len(set(tokens)) >= 20
     placeholder = Tokenizer.from_file(str(GOLDEN / "fp32" / manifest.tokenizer.file)).token_to_id("<|audio_pad|>")
@@ -183,5 +185,5 @@ def test_greedy_tokens(decoder: Decoder, manifest: AsrManifest, number: int) -> 
 
 
 def test_other_audio_gives_other_text() -> None:
-    """The golden tokens are no constant."""
+    """Other audio gives other tokens, so the golden ones are not constant."""
     assert len({tuple(OFFICIAL[f"tokens{number}"].tolist()) for number in range(3)}) == 3

@@ -1,4 +1,4 @@
-"""The tokenizer: copied or put together, the same ids either way."""
+"""The tokenizer, copied or put together, gives the same ids."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ WHOLE = train_tokenizer()
 
 
 def slow(directory: Path) -> Path:
-    """vocab.json, merges.txt and the added tokens, as the original checkpoints bring them."""
+    """The files vocab.json, merges.txt and those of added tokens, as original checkpoints have them."""
     write_checkpoint(directory)
     (directory / "tokenizer.json").unlink()
     WHOLE.model.save(str(directory))
@@ -28,13 +28,14 @@ def slow(directory: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def assembled(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    """Put together from the slow format."""
+    """A tokenizer put together from those files."""
     return Tokenizer.from_str(json.dumps(assemble(slow(tmp_path_factory.mktemp("slow")))))
 
 
 @given(text=st.text(st.characters(codec="utf-8"), max_size=60))
 def test_the_assembled_tokenizer_gives_the_same_ids(assembled: Tokenizer, text: str) -> None:
-    """For any text that is already composed: Qwen2 normalises to NFC, the trained one does not normalise."""
+    """Any composed text has the same ids. Only such text is tried, since Qwen2 normalises to NFC and the trained
+    tokenizer does not."""
     import unicodedata
 
     composed = unicodedata.normalize("NFC", text)
@@ -43,21 +44,21 @@ def test_the_assembled_tokenizer_gives_the_same_ids(assembled: Tokenizer, text: 
 
 
 def test_prompt_tokens_are_single_ids(assembled: Tokenizer) -> None:
-    """Between text, without spaces."""
+    """Special tokens are single ids between text, without spaces."""
     text = "a".join(NEEDED)
     ids = assembled.encode(text).ids
     assert [ids[at] for at in range(0, len(ids), 2)] == [WHOLE.token_to_id(name) for name in NEEDED]
 
 
 def test_a_tokenizer_json_is_taken_as_it_is(tmp_path: Path) -> None:
-    """Byte for byte."""
+    """The file is copied byte for byte."""
     checkpoint = open_checkpoint(write_checkpoint(tmp_path / "checkpoint"))
     write_tokenizer(checkpoint, 512, tmp_path / "out.json")
     assert (tmp_path / "out.json").read_bytes() == (tmp_path / "checkpoint/tokenizer.json").read_bytes()
 
 
 def test_bad_tokenizers_are_refused(tmp_path: Path) -> None:
-    """An id beyond the table, a missing prompt token, no files at all."""
+    """An id beyond the table, a missing special token and missing files are refused."""
     directory = slow(tmp_path / "checkpoint")
     checkpoint = open_checkpoint(directory)
     with pytest.raises(CheckpointError, match=r"beyond text_config\.vocab_size 100"):

@@ -21,11 +21,11 @@ if WANTED == "asr":
     from export import api
     from export.checkpoint import open_checkpoint
     from export.dims import read_dims
-    from export.parity import Exported
-    from export.reference import Reference
+    from export.verify.parity import Exported
+    from export.verify.reference import Reference
     from tests.reference.official import OTHER, TINY, longer, write_checkpoint
 
-    torch.set_num_threads(2)
+    torch.set_num_threads(1 if "PYTEST_XDIST_WORKER" in os.environ else 2)
 
     class Case:
         """A random-weight checkpoint, its float32 export, and the official code on it."""

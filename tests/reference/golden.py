@@ -21,8 +21,8 @@ import torch
 from export import api
 from export.checkpoint import open_checkpoint
 from export.dims import read_dims
-from export.reference import Reference
 from export.sound import sound
+from export.verify.reference import Reference
 from streaming.prompt import LANGUAGES
 from tests.reference.official import longer, write_checkpoint
 

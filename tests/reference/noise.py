@@ -16,12 +16,12 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from export import parity
 from export.checkpoint import open_checkpoint
 from export.dims import read_dims
-from export.parity import Exported, decode, error
-from export.reference import Generated, Reference
 from export.sound import sound
+from export.verify import parity
+from export.verify.parity import Exported, decode, error
+from export.verify.reference import Generated, Reference
 from tests.reference.stages import DECODER_STAGES, ENCODER_STAGES, changed
 
 Floats = NDArray[np.float32]

@@ -50,20 +50,21 @@ if [[ ${1:-} == --true-models ]]; then
 fi
 if [[ ${1:-} == --true-dims ]]; then
   shift
+  "$REFERENCE_PYTHON" -W ignore -m export.trace.keep --check
   "$REFERENCE_PYTHON" -W ignore -m tests.reference.true_dims --noise --ort124 "$ORT124_PYTHON" "$@"
   bash tests/reference/funasr/run.sh --true-dims
   exec bash tests/reference/tts/run.sh --true-dims
 fi
 
-# The official packages warn about their own deprecations; ours are caught by `make test`.
-HEARSAY_REFERENCE=asr HEARSAY_ORT124=$ORT124_PYTHON \
-  "$REFERENCE_PYTHON" -m pytest -q -W default -p no:logging --disable-warnings tests/reference "$@"
-# The recipes' own tests need torch too.
-"$REFERENCE_PYTHON" -m pytest -q -W default --disable-warnings tests/training
-# The judges of `make eval` have tests too: one that needs torch, and those that are compiled here.
 "$REFERENCE_PYTHON" -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("resemblyzer"))' \
   || "$REFERENCE_PYTHON" -m pip install -q --disable-pip-version-check --no-deps Resemblyzer==0.1.4
-"$REFERENCE_PYTHON" -m pytest -q -W default --disable-warnings tests/bench/test_cloning.py
+# Tracing keeps one core busy: tests run two at a time, each in one thread, those of a file one after the other.
+# The official packages warn about their own deprecations; ours are caught by `make test`.
+export OMP_NUM_THREADS=1
+export REFERENCE_PYTEST="-q -n 2 --dist loadfile --no-loadscope-reorder -W default -p no:logging --disable-warnings"
+# The recipes' own tests need torch too, and so does one of the judges of `make eval`; the others are compiled here.
+HEARSAY_REFERENCE=asr HEARSAY_ORT124=$ORT124_PYTHON \
+  "$REFERENCE_PYTHON" -m pytest $REFERENCE_PYTEST tests/reference tests/training tests/bench/test_cloning.py "$@"
 make -s eval-extra
 if .venv/bin/python -c 'import pesq, pystoi, pocketsphinx' 2>/dev/null; then
   .venv/bin/python -m pytest -q tests/bench/test_judges.py

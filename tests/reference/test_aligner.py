@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from transformers import Qwen3ASRProcessor
 from transformers.models.qwen3_asr import processing_qwen3_asr as official_code
 
-from engines.batching import Lane, Owner
+from engines.lane import Lane
 from export import api
 from export.checkpoint import open_checkpoint
 from export.dims import read_dims
-from export.reference import Reference
 from export.sound import sound
+from export.verify.reference import Reference
 from streaming.forced_aligner import ForcedAligner, mend, units_of
 from tests.reference.official import TINY, write_checkpoint
 
@@ -45,7 +45,7 @@ class Pair:
         plain = self.reference.processor(model / "tokenizer.json")
         self.processor = Qwen3ASRProcessor(plain.feature_extractor, plain.tokenizer, chat_template=TEMPLATE)
         self.lane = Lane("aligner")
-        self.aligner = ForcedAligner(model, lane=self.lane, threads=2, seconds=24.0)
+        self.aligner = ForcedAligner(model, sessions=1, threads=2, seconds=24.0)
 
     def official(self, samples: np.ndarray, text: str) -> list[tuple[str, float, float]]:
         """Words and times as the official code gives them."""
@@ -72,7 +72,7 @@ def test_times_are_the_official_ones(pair: Pair, seconds: float) -> None:
     samples = sound(seconds, 7)
     theirs = pair.official(samples, TEXT)
     words = TEXT.split()
-    ours = pair.aligner.times(samples, words, "en", Owner())
+    ours = pair.lane.run(pair.aligner.times(samples, words, "en"))
     assert ours is not None and len(ours) == len(words)
     assert [unit for word in words for unit in units_of(word)] == [text for text, _, _ in theirs]
     expected: list[tuple[float, float]] = []
@@ -92,10 +92,10 @@ def test_times_are_the_official_ones(pair: Pair, seconds: float) -> None:
 def test_what_an_aligner_was_not_trained_on_is_left_alone(pair: Pair) -> None:
     """Another language, nothing to align, or more text than there is room for."""
     samples = sound(2.0, 1)
-    assert pair.aligner.times(samples, ["hyvää", "huomenta"], "fi", Owner()) is None
-    assert pair.aligner.times(samples, ["—", "!"], "en", Owner()) is None
-    assert pair.aligner.times(samples, ["fox"] * 600, "en", Owner()) is None
-    assert pair.aligner.times(samples, ["fox"], None, Owner()) is not None
+    assert pair.lane.run(pair.aligner.times(samples, ["hyvää", "huomenta"], "fi")) is None
+    assert pair.lane.run(pair.aligner.times(samples, ["—", "!"], "en")) is None
+    assert pair.lane.run(pair.aligner.times(samples, ["fox"] * 600, "en")) is None
+    assert pair.lane.run(pair.aligner.times(samples, ["fox"], None)) is not None
 
 
 @settings(max_examples=300, deadline=None)

@@ -14,11 +14,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from export import api, parity
+from export import api
 from export.checkpoint import open_checkpoint
 from export.dims import Dims, read_dims
-from export.parity import Exported, Row
-from export.reference import Reference
+from export.verify import parity
+from export.verify.parity import Exported, Row
+from export.verify.reference import Reference
 from tests.export import checkpoints
 from tests.reference.official import OTHER, TINY, add_ctc, write_checkpoint
 from tests.reference.stages import changed
@@ -154,15 +155,16 @@ def test_what_training_hears_is_what_the_export_hears(tmp_path: Path) -> None:
     features = np.clip(np.random.default_rng(8).standard_normal((128, 930)) * 0.4, -0.6, 1.4).astype(np.float32)
     padded = torch.from_numpy(np.pad(features, ((0, 0), (0, 70))))[None]
     with torch.no_grad():
-        states, _, count = model.thinker.audio_tower(padded, torch.tensor([930]))
-        ctc = model.ctc(states[0, : int(count)]).log_softmax(-1).numpy()
+        tower = model.hear(padded, torch.tensor([930]))
+        count = int(tower.count)
+        ctc = model.ctc(tower.states[0, :count]).log_softmax(-1).numpy()
     plain = api.run(checkpoint, tmp_path / "fp32", encoder="fp32", decoder="f32", clip=False, name=None)
     exported = Exported(plain)
     try:
         heard = exported.encode(features)
     finally:
         exported.close()
-    assert heard.ctc is not None and heard.ctc.shape == (int(count), 513)
+    assert heard.ctc is not None and heard.ctc.shape == (count, 513)
     assert np.abs(heard.ctc - ctc).max() < parity.HEAD_ERROR
 
     back = shipped_weights(

@@ -17,8 +17,8 @@ from engines import manifest as manifests
 from engines.store import find
 from export import api
 from export.checkpoint import CheckpointError
-from export.quantize import WIDE
 from export.sound import sound
+from export.trace.quantize import WIDE
 from tests.reference.official import TINY, write_checkpoint
 
 pytestmark = pytest.mark.reference
@@ -144,7 +144,7 @@ def test_wide_convolutions_are_products_in_8_bits(wide: Any) -> None:
         distance = np.sqrt(((near[index] - exact[index]) ** 2).mean() / (exact[index] ** 2).mean())
         assert 1e-4 < distance < 0.04, distance
         assert np.array_equal(stem.run(None, {"mel": chunks[index : index + 1]})[0][0], near[index])
-    from export.parity import Exported
+    from export.verify.parity import Exported
 
     exported = Exported(rounded)
     try:
@@ -160,7 +160,7 @@ def test_rounded_encoders_stay_near_the_official_one(
     tiny: Any, int8: Path, fp16: Path, precision: str, limit: float
 ) -> None:
     """RMS error over RMS; and the clip graph rounds as stem and body do."""
-    from export.parity import Exported
+    from export.verify.parity import Exported
 
     exported = Exported(fp16 if precision == "fp16" else int8)
     try:

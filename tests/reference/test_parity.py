@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from export import api, parity
-from export.parity import SECONDS, Exported, compared, decode, error
+from export import api
 from export.sound import sound
 from export.table import Row
+from export.verify import parity
+from export.verify.parity import SECONDS, Exported, compared, decode, error
 from streaming.encoder import rows_of
 from tests.reference.official import TINY, write_checkpoint
 from tests.reference.stages import DECODER_STAGES, ENCODER_STAGES, changed

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from export.rules import RULES, RuleError, check, violations
+from export.trace.rules import RULES, RuleError, check, violations
 
 pytestmark = pytest.mark.reference
 

@@ -17,10 +17,11 @@ from pathlib import Path
 
 import torch
 
-from export import api, parity
+from export import api
 from export.checkpoint import Checkpoint, open_checkpoint
 from export.dims import Dims, read_dims
-from export.reference import Generated, Reference
+from export.verify import parity
+from export.verify.reference import Generated, Reference
 from tests.reference import noise
 from tests.reference.official import FULL, write_checkpoint
 

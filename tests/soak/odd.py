@@ -5,23 +5,29 @@ silence, reaches little.
 """
 
 import base64
+import gzip
+import itertools
 import json
 import random
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal
 from urllib.parse import urlencode
 
 import msgspec
 
-from daemon.deepgram import listen_messages, speak_messages, speak_turns_messages, turns_messages
+from daemon import vosk
+from daemon.deepgram import agent_messages, listen_messages, speak_messages, speak_turns_messages, turns_messages
 from daemon.deepgram.listen_query import HONOURED as LISTEN
 from daemon.deepgram.recorded_query import HONOURED as RECORDED
 from daemon.deepgram.speak_query import FILE_HONOURED
 from daemon.deepgram.speak_query import HONOURED as SPEAK
 from daemon.deepgram.turns_query import HONOURED as TURNS
+from daemon.elevenlabs import stream_input
+from daemon.elevenlabs.request import QUERY as SPOKEN
 from daemon.openai.realtime import client_events
+from daemon.telephone import twilio
 
 HEADS: Final = (
     b"RIFF\xff\xff\xff\xffWAVEfmt ",
@@ -44,9 +50,12 @@ _KEYS: Final = (
     "speed", "max_output_tokens", "include", "keywords", "create_response", "interrupt_response", "conversation",
     "text", "voice_id", "response_format", "session", "expires_after", "anchor", "seconds", "url", "stream_format",
 )  # fmt: skip
+_TEXT: Final = "/v1/text-to-speech/owen"
 _MIXES: Final = {
     "/v1/listen": LISTEN, "/v2/listen": TURNS, "/v1/speak": SPEAK, "/v2/speak": SPEAK,
-    "/v1/realtime": frozenset({"intent", "model"}),
+    "/v1/realtime": frozenset({"intent", "model"}), "/v1/agent/converse": frozenset({"model"}),
+    "/vosk": frozenset({"model"}), "/twilio/converse": frozenset({"model"}), "/twilio/hear": frozenset({"model"}),
+    f"{_TEXT}/stream-input": SPOKEN.honoured, f"{_TEXT}/multi-stream-input": SPOKEN.honoured,
 }  # fmt: skip
 _PLAIN: Final = {
     "/v1/listen": (
@@ -56,18 +65,29 @@ _PLAIN: Final = {
     ),
     "/v2/listen": ("encoding=linear16&sample_rate=16000&eager_eot_threshold=0.4", ""),
     "/v1/speak": ("seed=1&marks=true",), "/v2/speak": ("model=flux-alexis-en&seed=1",),
-    "/v1/realtime": ("", "intent=transcription"),
+    "/v1/realtime": ("", "intent=transcription"), "/v1/agent/converse": ("",), "/vosk": ("",),
+    "/twilio/converse": ("",), "/twilio/hear": ("",),
+    f"{_TEXT}/stream-input": ("output_format=pcm_16000",),
+    f"{_TEXT}/multi-stream-input": ("output_format=ulaw_8000&sync_alignment=true",),
 }  # fmt: skip
 _COMMANDS: Final[dict[str, Any]] = {
     "/v1/listen": listen_messages.Command, "/v2/listen": turns_messages.Command, "/v1/speak": speak_messages.Command,
     "/v2/speak": speak_turns_messages.Command, "/v1/realtime": client_events.Command,
+    "/v1/agent/converse": agent_messages.Command, "/vosk": vosk.Command, "/twilio/converse": twilio.Incoming,
+    "/twilio/hear": twilio.Incoming, f"{_TEXT}/stream-input": stream_input.Input,
+    f"{_TEXT}/multi-stream-input": stream_input.Input,
 }  # fmt: skip
 SOCKETS: Final = tuple(_COMMANDS)
-FORMS: Final = ("/v1/audio/transcriptions", "/v1/audio/voices")
+FORMS: Final = (
+    "/v1/audio/transcriptions", "/v1/audio/voices", "/v1/speech-to-text", "/asr", "/detect-language", "/inference",
+)  # fmt: skip
 BODIES: Final = {
     "/v1/audio/speech": ("model", "input", "voice", "response_format", "speed", "instructions", "stream_format"),
     "/v1/realtime/client_secrets": ("session", "expires_after"),
     "/v1/speak": ("text",), "/v2/speak": ("text",), "/v1/listen": ("url",),
+    **{f"{_TEXT}{end}": ("text", "voice_settings", "seed") for end in ("", "/stream", "/with-timestamps")},
+    f"{_TEXT}/stream/with-timestamps": ("text", "language_code"), "/v1/audio/voices/combine": ("text",),
+    "/dev/captioned_speech": ("input", "voice", "stream"), "/load": ("model",),
 }  # fmt: skip
 _FIELDS: Final = (
     "model", "language", "prompt", "response_format", "temperature", "stream", "timestamp_granularities[]", "file",
@@ -81,7 +101,7 @@ _ASKED: Final = {
 PAGES: Final = (
     "/", "/page/page.js", "/page/x", "/v1/models", "/v1/models/whisper-1", "/v1/models/x", "/v1/audio/voices",
     "/v1/audio/voices/owen", "/v1/audio/voices/x", "/metrics", "/readyz", "/v1/realtime/calls", "/v1/listen",
-    "/nothing",
+    "/nothing", "/v1/voices", "/v2/voices", "/v1/voices/owen", "/v1/user", "/load", "/twilio/hear", "/vosk",
 )  # fmt: skip
 _FORMAT: Final = {"rate": 16000, "width": 2, "channels": 1}
 _EVENTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
@@ -108,14 +128,69 @@ class Odd:
     def frame(self, path: str) -> str | bytes:
         """One message for a WebSocket at ``path``."""
         chance, kind = self.chance, self.chance.random()
+        if path == "/v1/realtime" and chance.random() < 0.1:
+            return self._asked()
         if kind < 0.2:
             return self._sound()
         if kind < 0.35:
             head = chance.choice(HEADS) if chance.random() < 0.1 else b""
             return head + chance.randbytes(chance.randrange(1, 400))
-        command = chance.choice(typing.get_args(_COMMANDS[path if chance.random() < 0.9 else chance.choice(SOCKETS)]))
-        text = json.dumps({"type": command.__struct_config__.tag, **self._fields(command)})
+        commands = _COMMANDS[path if chance.random() < 0.9 else chance.choice(SOCKETS)]
+        command = chance.choice(typing.get_args(commands) or (commands,))
+        text = json.dumps(self._begun(path) if chance.random() < 0.05 else self._message(command))
         return self._bitten(text) if kind < 0.55 else text
+
+    def _message(self, command: Any) -> dict[str, Any]:
+        tag = command.__struct_config__.tag
+        return ({} if tag is None else {"type": tag}) | self._fields(command)
+
+    def _begun(self, path: str) -> dict[str, Any]:
+        """What opens a stream whose first message says how it is to be served."""
+        sound = {"encoding": self.chance.choice(("linear16", "mulaw", "x")), "sample_rate": 8000}
+        return {
+            "event": self.chance.choice(("start", "media", "stop", "connected")), "streamSid": "x",
+            "start": {"customParameters": {"greeting": self._text()}}, "media": {"payload": self._text()},
+            "type": "Settings", "agent": self._fields(agent_messages.Agent), "audio": {"input": sound},
+            "config": self._fields(vosk.Config), "text": self._text(), "path": path,
+        }  # fmt: skip
+
+    def _asked(self) -> str:
+        """Of a conversation: a large item, many references to it, an answer asked for, and taken back."""
+        chance = self.chance
+        item: dict[str, Any] = {"type": "message", "role": "user", "id": chance.choice(("a", "b"))}
+        item["content"] = [{"type": "input_text", "text": chance.choice(_WORDS) * chance.choice((1, 1000, 20_000))}]
+        references = [{"type": "item_reference", "id": "a"}] * chance.choice((1, 3, 600, 20_000))
+        return json.dumps(
+            chance.choice(
+                (
+                    {"type": "conversation.item.create", "item": item},
+                    {"type": "response.create", "response": {"input": references}},
+                    {"type": "response.create", "response": {"output_modalities": ["text"]}},
+                    {"type": "response.create"},
+                    {"type": "response.cancel"},
+                    {"type": "response.cancel"},
+                )
+            )
+        )
+
+    def reply(self) -> tuple[bytes | Iterable[bytes] | None, str]:
+        """What a chat endpoint sends, None for something of sense, and how it says that this is compressed."""
+        chance = self.chance
+        call = b'data: {"choices": [{"delta": {"tool_calls": [{"index": %d, "id": "x"}]}}]}\n\n'
+        text = b'data: {"choices": [{"delta": {"content": "Hm. "}}]}\n\n'
+        match chance.randrange(10):
+            case 0:
+                return gzip.compress(chance.choice((b"\n", text)) * (1 << 20)), chance.choice(("gzip", "br", ""))
+            case 1:
+                return itertools.repeat(chance.choice((b"\n" * 5000, b": x\n\n" * 500, text, b"x" * 9000))), ""
+            case 2:
+                return (call % n for n in itertools.count()), ""
+            case 3:
+                return chance.randbytes(2000), ""
+            case 4:
+                return self._bitten((text * 20).decode()).encode("utf-8", "replace"), ""
+            case _:
+                return None, ""
 
     def form(self) -> bytes:
         """A multipart form with the boundary X, more or less."""
@@ -176,6 +251,13 @@ class Odd:
         text = json.dumps(line)
         text = self._bitten(text) if self.chance.random() < 0.02 else text
         return text.encode("utf-8", "surrogatepass") + b"\n" + payload
+
+    def call(self) -> bytes:
+        """A frame of AudioSocket's, mostly of sound."""
+        kind = 0x10 if self.chance.random() < 0.9 else self.chance.randrange(256)
+        payload = self._sound() if self.chance.random() < 0.9 else b""
+        size = len(payload) if self.chance.random() < 0.98 else self.chance.randrange(1 << 16)
+        return bytes((kind,)) + size.to_bytes(2, "big") + payload
 
     # ------------------------------------------------------------------------------------------- out of their parts
 

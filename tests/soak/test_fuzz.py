@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 
 from websockets.exceptions import WebSocketException
@@ -55,14 +56,14 @@ def web(odd: Odd, running: Process, url: str, most: int, codes: Counter[int], st
     return sent
 
 
-def wyoming(odd: Odd, port: int, most: int) -> int:
-    """One connection of Wyoming's, and how much was sent on it."""
+def plain(port: int, most: int, made: Callable[[], bytes]) -> int:
+    """One connection of Wyoming's or AudioSocket's, and how much was sent on it."""
     sent = 0
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), 10) as one:
         one.settimeout(0.001)
         while sent < most:
             sent += 1
-            one.sendall(odd.wyoming())
+            one.sendall(made())
             with suppress(TimeoutError):
                 if not one.recv(1 << 16):
                     break
@@ -76,18 +77,21 @@ def test_nothing_that_is_sent_breaks_it(clips: list[Clip]) -> None:
     # The file of a form that ends within it is closed when starlette forgets it, which is at once.
     unwarned = "import warnings; warnings.simplefilter('ignore', ResourceWarning)"
     settings = {"sessions": "16", "speakers": "8", "tts_model": "auto", "idle_seconds": "5"}
-    port = free_port()
+    port, calls = free_port(), free_port()
     with (
         ChatServer() as chat,
-        process(unwarned, **settings, wyoming_port=str(port), llm_url=chat.url) as running,
+        process(unwarned, **settings, wyoming_port=str(port), audiosocket_port=str(calls), llm_url=chat.url) as running,
     ):
         url = running.url()
         expected = finals(Client(url).transcribe(speech.pcm))
         began, sent = time.perf_counter(), 0
         while sent < FRAMES:
             most = min(A_CONNECTION, FRAMES - sent)
-            if odd.chance.random() < 0.1:
-                sent += wyoming(odd, port, most)
+            chat.script.raw, chat.script.coding = odd.reply()
+            if (kind := odd.chance.random()) < 0.1:
+                sent += plain(port, most, odd.wyoming)
+            elif kind < 0.15:
+                sent += plain(calls, most, odd.call)
             else:
                 sent += web(odd, running, url, most, codes, statuses)
         framed = time.perf_counter() - began

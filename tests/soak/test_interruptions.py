@@ -16,7 +16,7 @@ from codec.events import AudioChunk, Cleared
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.speaker import Speaker
-from engines.batching import Cancelled
+from engines.lane import Cancelled
 from engines.store import find
 
 TEXTS = (

@@ -1,5 +1,4 @@
-"""What drives a listener in tests: fed piece by piece, all its work done between two pieces; what it is given, and what
-of its events is compared."""
+"""Driving a listener in tests: audio is fed in pieces, and all work is done between two pieces."""
 
 from collections.abc import Sequence
 
@@ -20,13 +19,13 @@ LIVE = ListenOptions(interim=True)
 
 
 def hear(listener: Listener, samples: Floats) -> list[Event]:
-    """All that follows from ``samples`` at once."""
+    """Feed ``samples`` at once and return all events that follow."""
     listener.feed(samples)
     return listener.drain()
 
 
 def finish(listener: Listener) -> list[Event]:
-    """The rest of a session, which is closed then."""
+    """End and close a session, and return its last events."""
     listener.finish()
     events = listener.drain()
     assert listener.finished
@@ -35,7 +34,7 @@ def finish(listener: Listener) -> list[Event]:
 
 
 def listen(model: AsrModel, samples: Floats, options: ListenOptions, cuts: Sequence[int]) -> list[Event]:
-    """All events of a session fed in pieces of the given lengths, over and over."""
+    """Return all events of a session that is fed in pieces of the given lengths, over and over."""
     listener = model.listener(options)
     events: list[Event] = []
     at = turn = 0
@@ -47,7 +46,7 @@ def listen(model: AsrModel, samples: Floats, options: ListenOptions, cuts: Seque
 
 
 def finals(events: list[Event]) -> list[Transcript]:
-    """The final transcripts, without what may depend on interim hypotheses."""
+    """The final transcripts in ``events``, without the fields that may depend on interims."""
     return [
         Transcript(e.start, e.end, e.text, e.words, 0, e.language, True, e.speech_final, e.from_finalize, e.confidence)
         for e in events
@@ -56,7 +55,7 @@ def finals(events: list[Event]) -> list[Transcript]:
 
 
 def continuous(clips: list[Clip], seconds: float) -> Floats:
-    """Speech without a pause worth the name, from many clips."""
+    """Speech of many clips joined without any pause worth the name."""
     parts: list[Floats] = []
     total = 0
     for clip in clips:

@@ -1,55 +1,54 @@
-"""What words are committed by: their hypotheses' own probabilities, and the CTC head where the model has one."""
+"""Which words are committed, by the probabilities of real hypotheses and, if the model has one, the CTC head."""
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
-from engines.batching import Owner
 from engines.gguf import Rows
 from streaming.ctc import CtcRows, align
 from streaming.decoding import EMPTY, Hypothesis
 from streaming.events import bare
 from streaming.model import AsrModel
 from streaming.segment import Segment
-from streaming.stability import DECODER_ALONE, WITH_CTC, Heard, Stability
+from streaming.stability import DECODER_ALONE, WITH_CTC, Stability, TokenWord
 from streaming.work import Work
 from tests.clips import RATE, Clip
 from tests.golden_models import GOLDEN
 
 
 class Noted(Stability):
-    """Keeps what it is told of words, and of their CTC scores."""
+    """A rule for committing that only records the words and CTC scores it is given."""
 
     def __init__(self) -> None:
         super().__init__(WITH_CTC)
-        self.heard: Sequence[Heard] = ()
+        self.heard: Sequence[TokenWord] = ()
         self.scores: Sequence[float] = ()
 
-    def update(self, words: Sequence[Heard], ctc: Callable[[], Sequence[float]], *, pause: bool = False) -> None:
-        """Take the words of a hypothesis."""
+    def update(self, words: Sequence[TokenWord], ctc: Callable[[], Sequence[float]], *, pause: bool = False) -> None:
+        """Record the words of a hypothesis and their scores."""
         self.heard, self.scores = words, ctc()
 
 
 @pytest.fixture(scope="module")
 def heard(asr_model: AsrModel, clips: list[Clip]) -> list[tuple[Hypothesis, CtcRows]]:
-    """Interims of the beginnings of some clips, and the rows of what each heard."""
+    """Interim hypotheses of the beginnings of some clips, each with the CTC head's rows of its clip."""
     engine = asr_model.engine
-    sequence = engine.acquire(Owner())
+    sequence = engine.lane.run(engine.acquire())
     language = engine.language(None)
     head = engine.head((), language)
-    engine.evaluate(Rows(sequence, 0, head.rows, len(head.rows)), Owner())
+    engine.lane.run(engine.evaluate(Rows(sequence, 0, head.rows, len(head.rows))))
     found: list[tuple[Hypothesis, CtcRows]] = []
     for clip in clips[:6]:
         segment = Segment(engine, sequence, head, language, Work())
         segment.extend(clip.samples[: 5 * RATE])
-        found.append((segment.interim(EMPTY, (), Owner()), segment.ctc))
+        found.append((engine.lane.run(segment.interim(EMPTY, ())), segment.ctc))
     engine.release(sequence)
     return found
 
 
 def test_only_a_ctc_head_loosens_the_rule(asr_model: AsrModel) -> None:
-    """Models without one, as the official ones are, commit by the decoder alone."""
+    """A model without a CTC head, as official ones are, commits by the decoder alone."""
     assert asr_model.engine.rule is WITH_CTC
     official = AsrModel(GOLDEN / "int8", sessions=1)
     assert official.engine.rule is DECODER_ALONE
@@ -59,7 +58,7 @@ def test_only_a_ctc_head_loosens_the_rule(asr_model: AsrModel) -> None:
 def test_what_the_ctc_head_does_not_hear_is_not_committed(
     asr_model: AsrModel, heard: list[tuple[Hypothesis, CtcRows]]
 ) -> None:
-    """However often the same is heard."""
+    """No word is committed that the CTC head does not find in the audio, however often hypotheses agree on it."""
 
     def committed(hypothesis: Hypothesis, ctc: CtcRows) -> int:
         stability = Stability(WITH_CTC)
@@ -80,7 +79,7 @@ def test_what_the_ctc_head_does_not_hear_is_not_committed(
 def test_words_carry_what_the_hypothesis_says_of_them(
     asr_model: AsrModel, heard: list[tuple[Hypothesis, CtcRows]]
 ) -> None:
-    """The least probability of their tokens, that of the token after them, and their CTC scores."""
+    """Each word comes with the least probability of its tokens, that of the token after them, and its CTC score."""
     hypothesis, rows = heard[0]
     stability = Noted()
     assert stability.hear(hypothesis, asr_model.engine.prompt, rows)
@@ -105,7 +104,7 @@ def test_words_carry_what_the_hypothesis_says_of_them(
 def test_a_final_in_a_pause_that_lacks_committed_words_is_passed_over(
     asr_model: AsrModel, heard: list[tuple[Hypothesis, CtcRows]]
 ) -> None:
-    """What is committed stays."""
+    """A final in a pause that does not begin with the committed words changes nothing."""
     (one, rows), (other, _) = heard[:2]
     stability = Stability(WITH_CTC)
     assert stability.hear(one, asr_model.engine.prompt, rows, pause=True)
@@ -116,7 +115,8 @@ def test_a_final_in_a_pause_that_lacks_committed_words_is_passed_over(
 
 
 def test_a_committed_word_does_not_go_on_in_a_pause(asr_model: AsrModel) -> None:
-    """Where its tokens begin a longer word: that is another one. A mark behind it is none of it."""
+    """A final in which a committed word goes on as a longer one is ignored. A mark after the word does not make it
+    another."""
     prompt = asr_model.engine.prompt
     stability = Stability(DECODER_ALONE)
 

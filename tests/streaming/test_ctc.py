@@ -1,4 +1,4 @@
-"""Forced alignment and likelihoods against every path, and the rows of a clip that grows."""
+"""Forced alignment, likelihoods and spotting compared with every path one by one, and the rows of a growing clip."""
 
 import itertools
 import math
@@ -27,6 +27,14 @@ def rows_saying(path: list[int], sharpness: float = 8.0, seed: int = 0, width: i
 def collapsed(path: tuple[int, ...]) -> tuple[int, ...]:
     """CTC's reading of a path: repeats merged, blanks removed."""
     return tuple(label for label, _ in itertools.groupby(path) if label != BLANK)
+
+
+@given(st.lists(st.integers(0, BLANK), min_size=1, max_size=12))
+def test_the_best_path_is_read_as_ctc_reads_it(path: list[int]) -> None:
+    rows = CtcRows(BLANK)
+    assert rows.path() == []
+    rows.end(rows_saying(path, 20.0))
+    assert tuple(rows.path()) == collapsed(tuple(path))
 
 
 def test_a_constructed_path_is_found() -> None:
@@ -132,8 +140,8 @@ def test_wrong_input_is_refused(shape: tuple[int, ...], tokens: list[int], messa
 
 
 def test_a_row_costs_a_few_operations_on_vectors() -> None:
-    """A full segment, 312 rows and 120 tokens: no Python loop over tokens. Measured against such operations, in one
-    run, by this thread's own time: machines differ, ratios do not."""
+    """Aligning a full segment, 312 rows and 120 tokens, has no Python loop over tokens. Its time is compared with that
+    of vector operations in the same run, since machines differ and ratios do not."""
     random = np.random.default_rng(2)
     log_probs = rows_saying(random.integers(0, 1024, 312).tolist(), 3, width=1025)
     tokens = random.integers(0, 1024, 120).tolist()
@@ -155,7 +163,7 @@ def test_a_row_costs_a_few_operations_on_vectors() -> None:
 
 
 def clip_saying(rows: npt.NDArray[np.float32]) -> CtcRows:
-    """A clip of those rows."""
+    """A clip whose rows are those of ``rows_saying``."""
     clip = CtcRows(BLANK)
     clip.append(rows[:2])
     clip.end(rows[2:])
@@ -163,7 +171,7 @@ def clip_saying(rows: npt.NDArray[np.float32]) -> CtcRows:
 
 
 def test_a_word_scores_the_mean_of_its_tokens() -> None:
-    """A word that the rows say scores near 0, one that they do not far below; tokens between words count for none."""
+    """A word that the rows favour scores near 0, another far below. Tokens between words do not count."""
     rows = rows_saying([5, 1, 1, 5, 2, 3, 5, 0], 20)
     said = clip_saying(rows).word_scores([1, 2, 3, 0], [(0, 1), (1, 3), (3, 4)])
     assert all(-0.01 < score <= 0 for score in said)
@@ -175,7 +183,7 @@ def test_a_word_scores_the_mean_of_its_tokens() -> None:
 
 
 def test_words_without_a_path_have_no_score() -> None:
-    """More tokens than rows, none at all, or no head."""
+    """Words have no score if there are more tokens than rows, no rows or no head."""
     clip = clip_saying(rows_saying([1, 2]))
     assert clip.word_scores([1, 2, 3], [(0, 2), (2, 3)]) == [-math.inf, -math.inf]
     assert clip.word_scores([], []) == []
@@ -188,7 +196,7 @@ FEW = st.lists(st.integers(0, 1), max_size=4)
 
 
 def by_brute_force(log_probs: npt.NDArray[np.float32], text: Sequence[int]) -> float:
-    """The probability of every path that spells ``text``, one by one."""
+    """The summed probability of all paths that spell ``text``, taken one by one."""
     total = 0.0
     for path in itertools.product(range(log_probs.shape[1]), repeat=len(log_probs)):
         if [token for token, _ in itertools.groupby(path) if token != TWO] == list(text):
@@ -214,7 +222,8 @@ def test_the_likelihood_is_the_sum_over_all_paths(weights: list[list[float]], te
 
 
 def test_a_long_clip_does_not_underflow() -> None:
-    """Two thousand rows, each token of probability 0.001: one path, whose probability no double holds."""
+    """Two thousand rows with tokens of probability 0.001 leave one path, whose probability is too small for a
+    double."""
     rows, text = 2000, [0, 1] * 1000
     log_probs = np.full((rows, 3), -np.inf, np.float32)
     log_probs[np.arange(rows), text] = np.log(0.001)
@@ -260,14 +269,14 @@ def test_the_tail_is_that_of_the_last_clip_and_windows_stay() -> None:
 
 
 def test_without_a_head_nothing_is_heard() -> None:
-    """Neither where the model has none nor before a clip was read."""
+    """Words have no score in a model without a CTC head, and before a clip was read."""
     for rows in (CtcRows(None), CtcRows(TWO)):
         assert rows.log_probs is None and rows.word_scores([0, 1], [(0, 1), (1, 2)]) == [-math.inf] * 2
 
 
 @given(data=st.data())
 def test_the_best_spot_is_the_best_of_all_paths(data: st.DataObject) -> None:
-    """From any row to any other: against the best token of each row, a token."""
+    """The best spot is the best path between any two rows, compared with each row's best token, by token."""
     rows = data.draw(st.integers(1, 5))
     log_probs = rows_saying([BLANK] * rows, sharpness=1.0, seed=data.draw(st.integers(0, 99)))[:, [0, 1, 5]]
     text = data.draw(st.lists(st.integers(0, 1), min_size=1, max_size=3))
@@ -292,7 +301,7 @@ def test_the_best_spot_is_the_best_of_all_paths(data: st.DataObject) -> None:
 
 
 def test_spots_tell_where_and_after_how_much() -> None:
-    """Every one of them, in the order of the rows; nothing of what was not heard; none without rows enough."""
+    """All spots come in the order of their rows, and none where the tokens are missing or the rows too few."""
     log_probs = rows_saying([5, 1, 1, 5, 2, 3, 5, 4, 2, 5, 3], sharpness=30)
     found = spots(log_probs, [[2, 3], [1, 4], [4], [0] * 12], BLANK, -0.5)
     assert [[(s.first, s.last, s.place) for s in one] for one in found] == [

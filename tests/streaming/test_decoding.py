@@ -1,4 +1,4 @@
-"""Greedy decoding on made-up logits: choices, drafts, budgets, and loops that are told from repetition."""
+"""Greedy decoding on made-up logits: choices, drafts, budgets, and telling loops from repetition."""
 
 from collections.abc import Sequence
 
@@ -27,6 +27,7 @@ from streaming.decoding import (
     loop,
 )
 from streaming.keyterms import NEXT, KeytermBias
+from tests.lanes import alone, yielding
 
 STOP = 9
 """Ends a text; the vocabulary is 0…9."""
@@ -34,8 +35,8 @@ NO_TERMS = KeytermBias([])
 
 
 class Script:
-    """A decoder that says ``texts``, the first one that begins with what was said; each token is followed by what
-    stands after it there, with the token after that as its second choice. Notes the rows that it is asked for."""
+    """A decoder that says the first of ``texts`` that begins with what was said. After each token the text's next one
+    is likeliest, and the one after that second. It notes the rows that it is asked for."""
 
     def __init__(self, *texts: Sequence[int]) -> None:
         self._texts = texts
@@ -43,7 +44,8 @@ class Script:
         self._said: list[int] = []
 
     def logits(self, said: Sequence[int]) -> Floats:
-        """What chooses the token after ``said``: the likeliest one is the first text's that fits, and so on."""
+        """The logits that choose the token after ``said``: the next tokens of the first text that fits are
+        likeliest."""
         found = np.full(10, -8.0, np.float32)
         nexts = [
             text[len(said)] for text in self._texts if list(text[: len(said)]) == list(said) and len(text) > len(said)
@@ -53,7 +55,7 @@ class Script:
         return found
 
     def follow(self, draft: Draft, **rest: int) -> None:
-        """``follow`` from what the draft has on, its first row being 100."""
+        """Call ``follow`` after the tokens that the draft has, the first of which is at position 100."""
         self._said = list(draft.tokens)
 
         def step(token: int, position: int) -> Floats:
@@ -63,11 +65,11 @@ class Script:
             return self.logits(self._said)
 
         kept, bans, limit = rest.get("kept", 0), rest.get("bans", 0), rest.get("limit", 100)
-        follow(
+        steps = follow(
             draft,
             self.logits(draft.tokens),
             100 + len(draft.tokens),
-            step=step,
+            step=yielding(step),
             stop={STOP},
             bias=NO_TERMS,
             limit=limit,
@@ -75,10 +77,11 @@ class Script:
             bans=bans,
             choices=True,
         )
+        alone(steps)
 
 
 def test_a_text_is_followed_to_its_end() -> None:
-    """Row by row, each token at its place; one choice a token, and one for the end."""
+    """Decoding asks row by row, at the right positions, and gives a choice for each token and one for the end."""
     draft, script = Draft(), Script([3, 1, 4, 1, 5, STOP])
     script.follow(draft)
     assert draft.tokens == [3, 1, 4, 1, 5]
@@ -104,7 +107,7 @@ def test_the_limit_ends_a_text_that_the_model_does_not(limit: int) -> None:
 
 
 def test_an_interim_stops_after_the_first_turn_of_a_loop() -> None:
-    """Nothing that is committed is taken back."""
+    """An interim ends before a loop's second turn, but keeps all committed tokens."""
     draft, script = Draft(), Script([1, *[2, 3] * 20])
     script.follow(draft)
     assert draft.tokens == [1, 2, 3] and draft.looped and not draft.ended
@@ -115,7 +118,8 @@ def test_an_interim_stops_after_the_first_turn_of_a_loop() -> None:
 
 
 def test_a_final_hears_what_was_said_behind_a_loop() -> None:
-    """With another token than the one that began the second turn; the rows behind it are evaluated again."""
+    """A final goes on after a loop's first turn with another token than before, and evaluates the rows after it
+    again."""
     draft, script = Draft(), Script([1, *[2, 3] * 20], [1, 2, 3, 7, 8, STOP])
     script.follow(draft, bans=MAX_BANS)
     assert draft.tokens == [1, 2, 3, 7, 8] and draft.ended and draft.looped
@@ -137,7 +141,8 @@ def test_a_cut_keeps_the_beginning() -> None:
 
 @given(st.lists(st.integers(0, 4), max_size=12), st.lists(st.integers(0, 4), max_size=12), st.integers(0, 3))
 def test_a_draft_is_accepted_as_far_as_the_decoder_says_it(said: list[int], guess: list[int], kept: int) -> None:
-    """The row after the last accepted token is the one that greedy decoding goes on from, whatever was guessed."""
+    """A draft is accepted up to its first wrong token, and the next row's logits are those that greedy decoding goes on
+    from."""
     text = [*said, STOP]
     script = Script([0] * kept + text)
     before = [0] * kept
@@ -154,7 +159,7 @@ def test_a_draft_is_accepted_as_far_as_the_decoder_says_it(said: list[int], gues
 
 
 def test_a_term_that_was_begun_is_accepted_by_its_bonus() -> None:
-    """Each row of a draft gets the bonus of what stands before it."""
+    """Each row of a draft gets the bonus for the tokens before it."""
     rows = np.zeros((3, 10), np.float32)
     rows[0, 3], rows[1, 5] = 1.0, NEXT / 2
     bias = KeytermBias([[[3, 4]]])
@@ -198,12 +203,12 @@ def test_the_budget_is_bounded_by_the_audio_and_the_cache() -> None:
 
 
 def test_a_word_said_four_times_is_speech() -> None:
-    """Short repetition happens."""
+    """A word that is said four times is no loop."""
     assert loop([1, 2, 7, 7, 7, 7]) == 0
 
 
 def test_a_loop_is_found_with_its_second_turn() -> None:
-    """Its block is the shortest that repeats."""
+    """The index is that of the second turn of the shortest block that repeats."""
     assert loop([1, 2, 3, *[4, 5, 6] * 4]) == 6
     assert loop([9] + [7] * 8) == 2
 
@@ -214,14 +219,14 @@ def test_a_loop_is_found_with_its_second_turn() -> None:
     st.integers(0, 5),
 )
 def test_every_loop_is_found(before: list[int], block: list[int], extra: int) -> None:
-    """Any block repeated often enough, whatever stood before it."""
+    """Any block that repeats often enough is found, whatever stands before it."""
     turns = max(MIN_TURNS, -(-MIN_TOKENS // len(block))) + extra
     assert loop(before + block * turns) == len(before) + len(block)
 
 
 @given(st.lists(st.integers(0, 3), max_size=60))
 def test_what_is_found_is_a_loop(tokens: list[int]) -> None:
-    """A block repeats from its first turn to the end."""
+    """Where a loop is reported, a block does repeat from its first turn to the end."""
     second = loop(tokens)
     if not second:
         return

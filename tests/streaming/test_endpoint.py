@@ -1,4 +1,4 @@
-"""Voice activity and endpointing: scripted probabilities for the rules, the real model for what it hears."""
+"""Voice activity and endpointing: their rules on scripted probabilities, and what the real model takes for speech."""
 
 import hashlib
 import itertools
@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import models
+from engines.lane import at_once
 from streaming.endpoint import Continued, Endpoint, Endpointer, EndpointEvent, Onset, Silence
 from streaming.vad import CONTEXT, FRAME, Turn, Voice, VoiceActivity, VoiceModel, VoiceState
 
@@ -24,10 +25,10 @@ GRAPH = Path(models.__path__[0]) / "silero-vad" / "silero_vad_16k_op15.onnx"
 
 
 class FirstSample:
-    """A judge whose probability is the frame's first sample: audio that carries its own script."""
+    """A judge for which a frame's first sample is its probability, so that audio carries its own script."""
 
-    def probability(self, state: VoiceState, frame: Samples) -> float:
-        return float(frame[0])
+    def probabilities(self, frames: Sequence[tuple[VoiceState, Samples]]) -> list[float]:
+        return [float(frame[0]) for _, frame in frames]
 
 
 def script(probabilities: Sequence[float]) -> Samples:
@@ -35,15 +36,15 @@ def script(probabilities: Sequence[float]) -> Samples:
 
 
 def turns(probabilities: Sequence[float]) -> list[Turn]:
-    return VoiceActivity(FirstSample()).feed(script(probabilities))
+    return at_once(VoiceActivity(FirstSample()).feed(script(probabilities)))
 
 
 def events(probabilities: Sequence[float], endpointing: float | None = 0.3) -> list[EndpointEvent]:
-    return Endpointer(VoiceActivity(FirstSample()), endpointing).feed(script(probabilities))
+    return at_once(Endpointer(VoiceActivity(FirstSample()), endpointing).feed(script(probabilities)))
 
 
 def spans(given_turns: list[Turn]) -> list[tuple[Voice, int, int]]:
-    """(voice, frame it began at, frames heard) where the verdict changes."""
+    """The verdicts that differ from the one before, as (voice, frame where it began, frames so far)."""
     changes = [t for i, t in enumerate(given_turns) if i == 0 or given_turns[i - 1].voice is not t.voice]
     return [(t.voice, t.since // FRAME, t.clock // FRAME) for t in changes]
 
@@ -54,7 +55,7 @@ def model() -> VoiceModel:
 
 
 def voice_like(seed: int, seconds: float = 4.0) -> Samples:
-    """Bursts of a buzzing, formant-shaped sound with pauses: enough for the model to change its mind."""
+    """Bursts of a buzzing, formant-shaped sound with pauses, which make the model change its verdict."""
     random = np.random.default_rng(seed)
     time = np.arange(int(16_000 * seconds)) / 16_000
     pitch = 120 + 30 * np.sin(2 * np.pi * 1.3 * time) + random.uniform(-20, 60)
@@ -91,9 +92,9 @@ def test_hysteresis() -> None:
 def test_one_turn_a_frame() -> None:
     """Every 512 samples bring one verdict with the clock at their end; the rest waits for more."""
     activity = VoiceActivity(FirstSample())
-    assert [t.clock for t in activity.feed(np.zeros(1300, np.float32))] == [512, 1024]
-    assert activity.feed(np.zeros(235, np.float32)) == []
-    assert [t.clock for t in activity.feed(np.zeros(1, np.float32))] == [1536]
+    assert [t.clock for t in at_once(activity.feed(np.zeros(1300, np.float32)))] == [512, 1024]
+    assert at_once(activity.feed(np.zeros(235, np.float32))) == []
+    assert [t.clock for t in at_once(activity.feed(np.zeros(1, np.float32)))] == [1536]
 
 
 def test_an_utterance() -> None:
@@ -138,13 +139,13 @@ def test_without_endpointing() -> None:
 def test_closing_from_outside() -> None:
     """After close, speech that goes on has an onset at the closing, new speech at its own beginning."""
     endpointer = Endpointer(VoiceActivity(FirstSample()), 0.3)
-    endpointer.feed(script([0.9] * 10))
+    at_once(endpointer.feed(script([0.9] * 10)))
     endpointer.close(8 * FRAME)
-    assert endpointer.feed(script([0.9, 0.9])) == [Onset(8 * FRAME, 11 * FRAME)]
-    assert endpointer.feed(script([0.1] * 5)) == [Silence(12 * FRAME, 15 * FRAME)]
+    assert at_once(endpointer.feed(script([0.9, 0.9]))) == [Onset(8 * FRAME, 11 * FRAME)]
+    assert at_once(endpointer.feed(script([0.1] * 5))) == [Silence(12 * FRAME, 15 * FRAME)]
     endpointer.close(17 * FRAME)
-    assert endpointer.feed(script([0.1] * 20)) == []
-    assert endpointer.feed(script([0.9] * 3)) == [Onset(37 * FRAME, 40 * FRAME)]
+    assert at_once(endpointer.feed(script([0.1] * 20))) == []
+    assert at_once(endpointer.feed(script([0.9] * 3))) == [Onset(37 * FRAME, 40 * FRAME)]
 
 
 @given(
@@ -199,9 +200,27 @@ def test_state_is_carried_as_the_model_wants_it(model: VoiceModel) -> None:
         output, recurrent = session.run(None, feeds)
         expected.append(output[0, 0])
     state = VoiceState()
-    got = [model.probability(state, frame) for frame in audio[: 125 * FRAME].reshape(-1, FRAME)]
+    got = [model.probabilities([(state, frame)])[0] for frame in audio[: 125 * FRAME].reshape(-1, FRAME)]
     np.testing.assert_array_equal(got, expected)
     assert max(expected) > 0.6 > 0.3 > min(expected)
+
+
+@pytest.mark.parametrize("count", [2, 3, 8, 24, 64])
+def test_frames_of_many_streams_have_the_bits_of_each_alone(model: VoiceModel, count: int) -> None:
+    """Frames of speech, silence and hiss in one call have the same bits as alone, states included, over some
+    seconds."""
+    random = np.random.default_rng(count)
+    streams = [voice_like(i, 2.0) * np.float32(i % 3 > 0) for i in range(count)]
+    streams = [each + random.normal(0, 0.003 * (i % 2), len(each)).astype(np.float32) for i, each in enumerate(streams)]
+    frames = [each[: 60 * FRAME].reshape(-1, FRAME) for each in streams]
+    alone, together = [VoiceState() for _ in streams], [VoiceState() for _ in streams]
+    for number in range(60):
+        expected = [model.probabilities([(state, each[number])])[0] for state, each in zip(alone, frames, strict=True)]
+        pairs = [(state, each[number]) for state, each in zip(together, frames, strict=True)]
+        assert model.probabilities(pairs) == expected
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(one.recurrent, other.recurrent)
+        np.testing.assert_array_equal(one.context, other.context)
 
 
 AUDIO = voice_like(3, 4.0)
@@ -214,11 +233,11 @@ def test_cuts_do_not_matter(model: VoiceModel, cuts: list[int], endpointing: flo
     edges = [0, *sorted(cuts), len(AUDIO)]
     pieces = [AUDIO[a:b] for a, b in zip(edges, edges[1:], strict=False)]
     whole, cut = Endpointer(VoiceActivity(model), endpointing), Endpointer(VoiceActivity(model), endpointing)
-    expected = whole.feed(AUDIO)
-    assert [event for piece in pieces for event in cut.feed(piece)] == expected
+    expected = at_once(whole.feed(AUDIO))
+    assert [event for piece in pieces for event in at_once(cut.feed(piece))] == expected
     assert {Onset, Silence, Endpoint} <= {type(event) for event in expected}
-    activity = VoiceActivity(model)
-    assert [turn for piece in pieces for turn in activity.feed(piece)] == VoiceActivity(model).feed(AUDIO)
+    activity, expected = VoiceActivity(model), at_once(VoiceActivity(model).feed(AUDIO))
+    assert [turn for piece in pieces for turn in at_once(activity.feed(piece))] == expected
 
 
 def test_noise_is_not_speech(model: VoiceModel) -> None:
@@ -228,7 +247,7 @@ def test_noise_is_not_speech(model: VoiceModel) -> None:
     clicks = np.zeros(160_000)
     clicks[::8000] = 0.8
     for audio in (0 * time, random.normal(0, 0.01, 160_000), 0.1 * np.sin(2 * np.pi * 50 * time), clicks):
-        assert Endpointer(VoiceActivity(model), 0.3).feed(audio.astype(np.float32)) == []
+        assert at_once(Endpointer(VoiceActivity(model), 0.3).feed(audio.astype(np.float32))) == []
 
 
 DATA = Path(__file__).parents[1] / "data"
@@ -241,7 +260,8 @@ def test_every_clip_is_heard(model: VoiceModel) -> None:
         if "parts" not in row:
             samples, _ = soundfile.read(DATA / row["file"], dtype="float32")
             endpointer = Endpointer(VoiceActivity(model), 0.6)
-            found = (event for at in range(0, len(samples), 8000) for event in endpointer.feed(samples[at : at + 8000]))
+            pieces = (samples[at : at + 8000] for at in range(0, len(samples), 8000))
+            found = (event for piece in pieces for event in at_once(endpointer.feed(piece)))
             assert any(isinstance(event, Onset) for event in found), row
 
 
@@ -250,7 +270,7 @@ def test_gaps_and_speech_of_a_recording(model: VoiceModel, row: dict[str, Any]) 
     """In a long recording every joined clip is speech, and from 0.3 s after it the gap behind it is silence."""
     samples, rate = soundfile.read(DATA / row["file"], dtype="float32")
     speech = np.zeros(len(samples), bool)
-    for turn in VoiceActivity(model).feed(samples):
+    for turn in at_once(VoiceActivity(model).feed(samples)):
         speech[turn.since if turn.voice is Voice.SPEECH else turn.clock : turn.clock] = True
     parts = [(int(part["start"] * rate), int(part["end"] * rate)) for part in row["parts"]]
     for (start, end), following in itertools.zip_longest(

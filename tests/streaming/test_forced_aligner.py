@@ -1,4 +1,4 @@
-"""Word times from an aligner beside the hearing model (number for number with the official one: tests/reference)."""
+"""Word times from an aligner beside the hearing model. tests/reference compares its numbers with the official code."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -19,14 +19,14 @@ from tests.streaming.listening import LIVE, OFFLINE, finals, listen
 
 @pytest.fixture(scope="module")
 def aligned(asr_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsrModel]:
-    """The embedded model and an aligner of random weights."""
+    """The bundled model with an aligner of random weights."""
     model = AsrModel(asr_directory, sessions=3, aligner=aligner(tmp_path_factory.mktemp("aligner")))
     yield model
     model.close()
 
 
 def test_finals_have_the_aligners_times(aligned: AsrModel, asr_model: AsrModel, clips: list[Clip]) -> None:
-    """Other times than the CTC head's, in order, inside the segment, not approximate; the words are the same."""
+    """The aligner changes the times of a final and not its words. Times are in order and inside the segment."""
     clip = next(clip for clip in clips if clip.seconds > 5)
     ours = finals(listen(aligned, clip.samples, OFFLINE, [len(clip.samples)]))
     plain = finals(listen(asr_model, clip.samples, OFFLINE, [len(clip.samples)]))
@@ -41,14 +41,14 @@ def test_finals_have_the_aligners_times(aligned: AsrModel, asr_model: AsrModel, 
 
 
 def test_live_times_are_the_files(aligned: AsrModel, clips: list[Clip]) -> None:
-    """Interims and cuts change none of them."""
+    """The aligner's times depend neither on interims nor on how the audio was cut."""
     for clip in clips[:3]:
         live = finals(listen(aligned, clip.samples, LIVE, [1600, 777]))
         assert live == finals(listen(aligned, clip.samples, OFFLINE, [len(clip.samples)]))
 
 
 def test_a_model_of_the_other_kind_is_named(asr_directory: Path, tmp_path: Path) -> None:
-    """An aligner does not hear, and a hearing model does not align."""
+    """An aligner cannot be loaded as a hearing model, nor a hearing model as an aligner."""
     other = aligner(tmp_path)
     with pytest.raises(ManifestError, match="aligns words and hears none"):
         AsrModel(other)
@@ -57,7 +57,7 @@ def test_a_model_of_the_other_kind_is_named(asr_directory: Path, tmp_path: Path)
 
 
 def test_keyterms_and_language_do_not_stand_in_its_way(aligned: AsrModel, clips: list[Clip]) -> None:
-    """Times come whatever the session asked for."""
+    """The aligner gives times whatever language and keyterms the session has."""
     options = ListenOptions(language="en", keyterms=("hearsay",), interim=False)
     found = finals(listen(aligned, clips[0].samples, options, [len(clips[0].samples)]))
     assert found and not any(word.approximate for final in found for word in final.words)
@@ -65,7 +65,7 @@ def test_keyterms_and_language_do_not_stand_in_its_way(aligned: AsrModel, clips:
 
 @given(st.lists(st.integers(0, 24_000), max_size=40))
 def test_mended_marks_never_fall_and_believed_ones_stay(marks: list[int]) -> None:
-    """Between the least and the greatest; a rising list stays as it is."""
+    """Mended times never fall and lie between the least and the greatest. A list that never falls stays as it is."""
     mended = mend(marks)
     assert len(mended) == len(marks) and mended == sorted(mended)
     assert set(mend(sorted(marks))) <= set(marks) and mend(sorted(marks)) == sorted(marks)
@@ -74,14 +74,15 @@ def test_mended_marks_never_fall_and_believed_ones_stay(marks: list[int]) -> Non
 
 
 def test_one_mark_out_of_order_takes_its_neighbours() -> None:
-    """The nearer one's, the earlier of two equally near; a longer block is spread out."""
+    """One wrong time takes the value of the nearer neighbour, the earlier of two equally near. A longer block is spread
+    out."""
     assert mend([0, 800, 160, 240]) == [0, 0, 160, 240]
     assert mend([0, 9000, 9000, 80, 160, 240, 320]) == [0, 0, 80, 80, 160, 240, 320]
     assert mend([0, 100, 9000, 8000, 7000, 200, 300, 400, 500]) == [0, 100, 125, 150, 175, 200, 300, 400, 500]
 
 
 def test_units() -> None:
-    """Punctuation goes, ideographs stand alone."""
+    """Punctuation is dropped, and each ideograph is a unit by itself."""
     assert units_of("it's") == ["it's"]
     assert units_of("well-known,") == ["wellknown"]
     assert units_of("中文ok3") == ["中", "文", "ok3"]

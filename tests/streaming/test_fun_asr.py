@@ -1,4 +1,4 @@
-"""The second family, Fun-ASR-Nano: held to the official classes without torch, and live by the same listener.
+"""The family Fun-ASR-Nano, compared with the official classes without torch, and live with the same listener.
 
 The arrays come from funasr and transformers alone (tests/reference/funasr/golden.py).
 """
@@ -13,14 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.batching import Owner
 from engines.gguf import Decoder, Rows
 from engines.onnx import Graph
 from export.sound import sound
 from streaming.engine import SEGMENT_SECONDS
-from streaming.fun_asr.clip import WholeClip
-from streaming.fun_asr.fbank import Fbank
-from streaming.fun_asr.prompt import NAMES
+from streaming.families.fun_asr_nano import NAMES, Fbank, WholeClip
 from streaming.model import AsrModel
 from streaming.options import ListenOptions, OptionError
 from streaming.prompt import LANGUAGES
@@ -45,20 +42,20 @@ PROMPTS: tuple[tuple[str | None, tuple[str, ...]], ...] = (
 
 @pytest.fixture(scope="module")
 def nano() -> Iterator[AsrModel]:
-    """Random weights of the family; what it says is noise."""
+    """A model of the family with random weights, whose texts are noise."""
     model = AsrModel(NANO, sessions=6, threads=2)
     yield model
     model.close()
 
 
 def front(model: AsrModel) -> Fbank:
-    """Its front end."""
+    """The model's front end."""
     assert isinstance(model.engine.log_mel, Fbank)
     return model.engine.log_mel
 
 
 def rows_of(model: AsrModel, samples: Floats) -> Floats:
-    """Stacked rows of a clip."""
+    """The stacked rows of a clip."""
     fbank = front(model)
     return fbank.rows(fbank.frames(samples, fbank.count(len(samples))))
 
@@ -68,7 +65,7 @@ def rows_of(model: AsrModel, samples: Floats) -> Floats:
 
 @pytest.mark.parametrize("number", range(3))
 def test_front_end(nano: AsrModel, number: int) -> None:
-    """The official rows, whose transform is in float32: frames, stacking at both edges, mean and variance."""
+    """Frames, stacking at both edges, mean and variance are official; the official transform is in float32."""
     ours = rows_of(nano, sound(*CLIPS[number]))
     assert ours.shape == (len(OFFICIAL[f"embeddings{number}"]), 560)
     assert np.abs(ours[::8, ::4] - OFFICIAL[f"features{number}"]).max() < 1e-3
@@ -76,7 +73,7 @@ def test_front_end(nano: AsrModel, number: int) -> None:
 
 @pytest.mark.parametrize("number", range(3))
 def test_encoder(nano: AsrModel, number: int) -> None:
-    """From samples to embeddings and the CTC head."""
+    """From samples to embeddings and the CTC head the numbers are those of the official code."""
     rows = rows_of(nano, sound(*CLIPS[number]))
     theirs = OFFICIAL[f"embeddings{number}"]
     graph = Graph(NANO / nano.manifest.encoder.body, threads=1, provider="cpu")
@@ -90,7 +87,7 @@ def test_encoder(nano: AsrModel, number: int) -> None:
 
 @pytest.mark.parametrize("number", range(4))
 def test_prompts(nano: AsrModel, number: int) -> None:
-    """The official ids, with and without language and keyterms; 0 where the audio lies."""
+    """The ids of prompts, with and without language and keyterms, are the official ones; 0 stands for audio."""
     language, terms = PROMPTS[number]
     prompt = nano.engine.prompt
     ids = OFFICIAL[f"asked{number}"].tolist()
@@ -101,13 +98,13 @@ def test_prompts(nano: AsrModel, number: int) -> None:
 
 @pytest.mark.parametrize("number", range(3))
 def test_greedy_tokens(nano: AsrModel, number: int) -> None:
-    """From samples to 64 tokens, every stage the runtime's: the official model's."""
+    """The 64 tokens that the runtime's own parts decode from samples are those of the official model."""
     ids, tokens = OFFICIAL[f"prompt{number}"], OFFICIAL[f"tokens{number}"].tolist()
     assert len(set(tokens)) >= 15
     samples = sound(*CLIPS[number])
-    clip = WholeClip(nano.engine, front(nano), Work())
+    clip = WholeClip(nano.engine.encoder, front(nano), Work())
     clip.extend(samples)
-    audio = clip.tail(len(samples), Owner()).embeddings
+    audio = nano.engine.lane.run(clip.tail(len(samples))).embeddings
     decoder = Decoder(NANO / nano.manifest.decoder.file, sequences=1, rows=512, threads=1, kv="f32")
     try:
         rows = decoder.embed(ids.tolist())
@@ -127,7 +124,7 @@ def test_greedy_tokens(nano: AsrModel, number: int) -> None:
 
 
 def test_other_audio_gives_other_text() -> None:
-    """The golden tokens are no constant."""
+    """Other audio gives other tokens, so the golden ones are not constant."""
     assert len({tuple(OFFICIAL[f"tokens{number}"].tolist()) for number in range(3)}) == 3
 
 
@@ -137,22 +134,23 @@ def test_other_audio_gives_other_text() -> None:
 @settings(max_examples=25)
 @given(length=st.integers(1, 3 * RATE), cuts=st.lists(st.integers(1, 9000), max_size=4).map(lambda cuts: [*cuts, 4000]))
 def test_rows_do_not_depend_on_cuts_or_looks(nano: AsrModel, length: int, cuts: list[int]) -> None:
-    """Samples in any pieces, a look after each: the rows of the clip that was given at once, bit for bit."""
+    """Samples in any pieces, with a hypothesis after each, give the same rows, bit for bit, as the whole clip at
+    once."""
     samples = sound(3.0, 4)[:length]
-    clips = [WholeClip(nano.engine, front(nano), Work()) for _ in range(2)]
+    clips = [WholeClip(nano.engine.encoder, front(nano), Work()) for _ in range(2)]
     clips[0].extend(samples)
     at = turn = 0
     while at < length:
         clips[1].extend(samples[at : at + cuts[turn % len(cuts)]])
         at, turn = min(at + cuts[turn % len(cuts)], length), turn + 1
-        clips[1].tail(at, Owner())
-    once, pieces = (clip.tail(length, Owner()).embeddings for clip in clips)
+        nano.engine.lane.run(clips[1].tail(at))
+    once, pieces = (nano.engine.lane.run(clip.tail(length)).embeddings for clip in clips)
     assert once.shape == (-(-max(1, -(-front(nano).count(length) // 6)) // 8), 48)
     np.testing.assert_array_equal(once, pieces)
 
 
 def test_the_same_clip_in_any_container(nano: AsrModel) -> None:
-    """5 s in 5, 30 and 60 s, noise behind it."""
+    """A clip of 5 s has the same rows in inputs of 5, 30 and 60 s that end with noise."""
     graph = Graph(NANO / nano.manifest.encoder.body, threads=2, provider="cpu")
     rows = rows_of(nano, sound(5.0, 3))
     found: list[Floats] = []
@@ -168,7 +166,7 @@ def test_the_same_clip_in_any_container(nano: AsrModel) -> None:
 
 
 def test_the_first_call_after_warming_costs_what_later_ones_cost() -> None:
-    """A session that was just loaded, its shape warmed: its first call against its later ones, the best of eight."""
+    """Once the shape is warm, the first call of a new session takes no longer than later ones, by the best of eight."""
     rows = np.zeros((1, 500, 560), np.float32)
     ratios: list[float] = []
     for _ in range(8):
@@ -190,14 +188,14 @@ def test_the_first_call_after_warming_costs_what_later_ones_cost() -> None:
 def test_the_final_text_does_not_depend_on_the_cuts(
     nano: AsrModel, clips: list[Clip], which: int, cuts: list[int]
 ) -> None:
-    """Live in any pieces, interim hypotheses included, gives bit for bit what the file gives."""
+    """A live session, in any pieces and with interims, gives bit for bit what the file gives."""
     clip = clips[which % len(clips)]
     live = listen(nano, clip.samples, LIVE, cuts)
     assert finals(live) == finals(listen(nano, clip.samples, OFFLINE, [len(clip.samples)]))
 
 
 def test_alone_and_in_a_crowd(nano: AsrModel, clips: list[Clip]) -> None:
-    """Six sessions in turns: each gets what it gets alone."""
+    """Each of six sessions that take turns gets what it gets alone."""
     chosen = [clip.samples[: 8 * RATE] for clip in clips[:60:10]]
     listeners = [nano.listener(LIVE) for _ in chosen]
     events: list[list[object]] = [[] for _ in chosen]
@@ -213,7 +211,7 @@ def test_alone_and_in_a_crowd(nano: AsrModel, clips: list[Clip]) -> None:
 
 
 def test_a_full_segment_is_split_and_looked_at(nano: AsrModel, clips: list[Clip]) -> None:
-    """Speech without a pause: looks stay bounded by the longest segment, frames are computed once."""
+    """In speech without a pause, clips never exceed the longest segment, and each frame is computed once."""
     samples = continuous(clips, 30)
     options = ListenOptions(endpointing=None)
     listener = nano.listener(options)
@@ -228,7 +226,8 @@ def test_a_full_segment_is_split_and_looked_at(nano: AsrModel, clips: list[Clip]
 
 
 def test_languages(nano: AsrModel) -> None:
-    """Forced before the audio; told by the script where none is; one that it does not hear is refused."""
+    """A language may be forced before the audio, is told by the script of the text otherwise, and is refused if the
+    model lacks it."""
     engine = nano.engine
     assert NAMES.keys() <= LANGUAGES.keys()
     assert engine.language("zh-CN") == "zh"
@@ -243,7 +242,7 @@ def test_languages(nano: AsrModel) -> None:
 
 
 def test_keyterms_are_heard_about(nano: AsrModel) -> None:
-    """They stand before the audio, and the list is bounded as ever."""
+    """Keyterms stand in the prompt before the audio, and a list that is too long is refused."""
     head = nano.engine.head(("hearsay", "fox"), None)
     assert len(head.rows) > len(nano.engine.head((), None).rows)
     with pytest.raises(OptionError, match="keyterms"):
@@ -251,14 +250,14 @@ def test_keyterms_are_heard_about(nano: AsrModel) -> None:
 
 
 def test_a_segment_of_a_few_samples(nano: AsrModel) -> None:
-    """Shorter than a frame: one row, a text, no error."""
-    engine, owner = nano.engine, Owner()
-    sequence = engine.acquire(owner)
+    """A segment shorter than a frame gives one row and a text, and no error."""
+    engine = nano.engine
+    sequence = engine.lane.run(engine.acquire())
     try:
         head = engine.head((), "en")
-        engine.evaluate(Rows(sequence, 0, head.rows, len(head.rows)), owner)
+        engine.lane.run(engine.evaluate(Rows(sequence, 0, head.rows, len(head.rows))))
         segment = Segment(engine, sequence, head, "en", Work())
         segment.extend(np.zeros(5, np.float32))
-        assert segment.final(5, owner).answer.language == "en"
+        assert engine.lane.run(segment.final(5)).answer.language == "en"
     finally:
         engine.release(sequence)

@@ -1,4 +1,4 @@
-"""Keyterms make their own tokens likelier and nothing else; where they leak into the text, the text is taken back."""
+"""Keyterms make their own tokens likelier and nothing else, and a text that recites them is noticed."""
 
 import numpy as np
 import pytest
@@ -8,26 +8,26 @@ from tokenizers import Tokenizer
 
 from engines.store import BUNDLED
 from streaming.ctc import CtcRows
-from streaming.keyterms import FIRST, FIRST_HEARD, NEXT, NEXT_HEARD, SUPPORT, KeytermBias, recited
+from streaming.keyterms import FIRST, FIRST_SPOTTED, NEXT, NEXT_SPOTTED, SUPPORT, KeytermBias, recited
 from streaming.prompt import Prompt
 
 
 def bonus(bias: KeytermBias, tokens: list[int], vocabulary: int = 12) -> dict[int, float]:
-    """What is added, by token."""
+    """The bonus of each token that has one after ``tokens``."""
     logits = np.zeros(vocabulary, np.float32)
     bias.apply(logits, tokens)
     return {int(i): float(logits[i]) for i in np.flatnonzero(logits)}
 
 
 def test_a_term_may_begin_anywhere() -> None:
-    """Its first token always gets a little."""
+    """The first token of a term always gets the small bonus."""
     bias = KeytermBias([[[3, 4, 5]], [[7]]])
     assert bonus(bias, []) == {3: FIRST, 7: FIRST}
     assert bonus(bias, [1, 2]) == {3: FIRST, 7: FIRST}
 
 
 def test_a_begun_term_is_led_on_and_a_finished_one_is_not() -> None:
-    """The next token gets more; after the last one nothing is left over."""
+    """The next token of a term that was begun gets the larger bonus. After its last token there is none."""
     bias = KeytermBias([[[3, 4, 5]]])
     assert bonus(bias, [1, 3]) == {3: FIRST, 4: NEXT}
     assert bonus(bias, [1, 3, 4]) == {3: FIRST, 5: NEXT}
@@ -36,24 +36,25 @@ def test_a_begun_term_is_led_on_and_a_finished_one_is_not() -> None:
 
 
 def test_terms_that_share_a_beginning_go_on_together() -> None:
-    """Both continuations; a token that is first and next gets both."""
+    """Both continuations of a shared beginning get the larger bonus; a token that begins one term and continues another
+    gets both."""
     assert bonus(KeytermBias([[[3, 4]], [[3, 5]]]), [3]) == {3: FIRST, 4: NEXT, 5: NEXT}
     assert bonus(KeytermBias([[[3, 3, 4]]]), [3]) == {3: FIRST + NEXT}
 
 
 def test_whether_a_term_s_last_word_goes_on_is_for_the_model_to_say() -> None:
-    """Tokens that are longer than the last one get what it gets, at the term's end only."""
+    """At a term's end, and only there, tokens that spell more than its last one get the same bonus."""
     bias = KeytermBias([[[3, 4]]], longer={3: [7], 4: [5, 6]}.__getitem__)
     assert bonus(bias, [3]) == {3: FIRST, 4: NEXT, 5: NEXT, 6: NEXT}
-    heard = bias.heard(clip(1, 3, 4, 2))
-    assert bonus(heard, [1, 3]) == {3: FIRST_HEARD, 4: NEXT_HEARD, 5: NEXT_HEARD, 6: NEXT_HEARD}
+    heard = bias.spotted(clip(1, 3, 4, 2))
+    assert bonus(heard, [1, 3]) == {3: FIRST_SPOTTED, 4: NEXT_SPOTTED, 5: NEXT_SPOTTED, 6: NEXT_SPOTTED}
     prompt = Prompt(Tokenizer.from_file(str(BUNDLED / "pocket-asr-en" / "tokenizer.json")), leading_space=True)
     spelled = {prompt.text([token]) for token in prompt.longer(prompt.terms(["the"])[0][0][-1])}
     assert {"they", "their"} <= spelled and all(text.startswith("the") and text != "the" for text in spelled)
 
 
 def test_the_language_before_the_text_is_left_alone() -> None:
-    """Where the model writes its language first, terms count from the opener on and do not reach across it."""
+    """If the model writes its language first, terms begin after the opener and never reach across it."""
     bias = KeytermBias([[[3, 4]]], opener=9)
     assert bonus(bias, []) == {}
     assert bonus(bias, [1, 3]) == {}
@@ -65,7 +66,7 @@ BLANK = 12
 
 
 def clip(*tokens: int, rows: int = 2) -> CtcRows:
-    """A head that heard ``tokens``, each for ``rows`` rows after as many of silence."""
+    """The rows of a CTC head that finds ``tokens`` in the audio, each for ``rows`` rows after as many of silence."""
     log_probs = np.full((2 * rows * len(tokens), BLANK + 1), -20.0, np.float32)
     for row in range(len(log_probs)):
         log_probs[row, tokens[row // (2 * rows)] if row % (2 * rows) >= rows else BLANK] = 0.0
@@ -75,41 +76,42 @@ def clip(*tokens: int, rows: int = 2) -> CtcRows:
 
 
 def test_a_term_that_was_heard_gets_much_more_where_it_was_heard() -> None:
-    """About there, until it stands in the text; elsewhere as much as if nothing were known."""
-    bias = KeytermBias([[[3, 4]]]).heard(clip(*[1] * 9, 3, 4, *[2] * 9))
+    """A spotted term gets the large bonus near its place, until it stands in the text, and the usual one elsewhere."""
+    bias = KeytermBias([[[3, 4]]]).spotted(clip(*[1] * 9, 3, 4, *[2] * 9))
     before = [1] * 9
-    assert bonus(bias, before) == {3: FIRST_HEARD}
-    assert bonus(bias, [*before, 3]) == {3: FIRST_HEARD, 4: NEXT_HEARD}
+    assert bonus(bias, before) == {3: FIRST_SPOTTED}
+    assert bonus(bias, [*before, 3]) == {3: FIRST_SPOTTED, 4: NEXT_SPOTTED}
     assert bonus(bias, [*before, 3, 4]) == {3: FIRST}
-    assert bonus(bias, [1] * 8) == bonus(bias, [1] * 13) == {3: FIRST_HEARD}
+    assert bonus(bias, [1] * 8) == bonus(bias, [1] * 13) == {3: FIRST_SPOTTED}
     assert bonus(bias, [1] * 7) == bonus(bias, [1] * 14) == {3: FIRST}, "early it would swallow a word"
 
 
 def test_a_term_counts_as_often_as_it_was_heard() -> None:
-    """In any of its forms."""
-    bias = KeytermBias([[[3, 4], [5, 6]]]).heard(clip(1, 3, 4, 2, 5, 6, 2))
-    assert bonus(bias, [1]) == {3: FIRST_HEARD, 5: FIRST_HEARD}
-    assert bonus(bias, [1, 3, 4, 2]) == {3: FIRST_HEARD, 5: FIRST_HEARD}
+    """A term that is spotted twice gets the large bonus until it stands in the text twice, in any of its forms."""
+    bias = KeytermBias([[[3, 4], [5, 6]]]).spotted(clip(1, 3, 4, 2, 5, 6, 2))
+    assert bonus(bias, [1]) == {3: FIRST_SPOTTED, 5: FIRST_SPOTTED}
+    assert bonus(bias, [1, 3, 4, 2]) == {3: FIRST_SPOTTED, 5: FIRST_SPOTTED}
     assert bonus(bias, [1, 3, 4, 2, 5, 6]) == {3: FIRST, 5: FIRST}
 
 
 def test_a_term_of_one_token_gets_no_more_where_it_was_heard() -> None:
-    """Nor does its other form, of two: the model knows the word."""
-    bias = KeytermBias([[[3], [4, 5]]]).heard(clip(1, 3, 2, 4, 5))
+    """A spotted term of one token gets the usual bonus, and so does its other form of two, since the model knows the
+    word."""
+    bias = KeytermBias([[[3], [4, 5]]]).spotted(clip(1, 3, 2, 4, 5))
     assert bonus(bias, [1]) == bonus(bias, [1, 3, 2]) == {3: FIRST, 4: FIRST}
     assert bonus(bias, [1, 3, 2, 4]) == {3: FIRST, 4: FIRST, 5: NEXT}
 
 
 def test_a_term_that_was_not_heard_gets_nothing() -> None:
-    """Where the head heard something else; without a head, or rows, nothing is known and all get a little."""
+    """A term that the CTC head does not find gets no bonus. Without a head, or rows, all terms get the usual one."""
     bias = KeytermBias([[[3, 4]], [[7, 8]]])
-    assert bonus(bias.heard(clip(1, 7, 8, 2)), [1]) == {7: FIRST_HEARD}
-    assert bonus(bias.heard(CtcRows(BLANK)), [1]) == bonus(bias.heard(CtcRows(None)), [1]) == {3: FIRST, 7: FIRST}
+    assert bonus(bias.spotted(clip(1, 7, 8, 2)), [1]) == {7: FIRST_SPOTTED}
+    assert bonus(bias.spotted(CtcRows(BLANK)), [1]) == bonus(bias.spotted(CtcRows(None)), [1]) == {3: FIRST, 7: FIRST}
 
 
 @given(st.lists(st.integers(0, 11), max_size=8))
 def test_no_terms_no_bonus(tokens: list[int]) -> None:
-    """A session without keyterms is untouched."""
+    """A session without keyterms keeps its logits as they are."""
     assert bonus(KeytermBias([]), tokens) == {}
 
 
@@ -133,7 +135,8 @@ def tokenizer() -> Tokenizer:
 def test_a_term_is_listened_for_as_given_and_with_capitals(
     given: str, terms: list[list[str]], tokenizer: Tokenizer
 ) -> None:
-    """One with commas is a list; what is too long for a name is none."""
+    """A keyterm counts as given and with capitals. One with commas is a list, in which parts too long for a name are
+    dropped."""
     prompt = Prompt(tokenizer, leading_space=True)
     assert [[prompt.text(form) for form in term] for term in prompt.terms([given])] == terms
 
@@ -148,20 +151,20 @@ CONTEXT = "kubernetes grafana prometheus new york city".split()
 
 
 def test_three_context_words_in_order_are_suspicious() -> None:
-    """Wherever they stand; case and punctuation do not hide them."""
+    """Three of the keyterms' words in a row are noticed wherever they stand, whatever their case and punctuation."""
     assert recited("well kubernetes Grafana, prometheus then".split(), CONTEXT) == (1, 4)
     assert recited("he lives in new york city now".split(), CONTEXT) == (3, 6)
 
 
 def test_two_or_another_order_are_not() -> None:
-    """A keyterm that was said is what the context is for."""
+    """Two words, or words in another order, are not suspicious: keyterms may after all be said."""
     assert recited("kubernetes and grafana prometheus".split(), CONTEXT) is None
     assert recited("prometheus grafana kubernetes".split(), CONTEXT) is None
     assert recited([], CONTEXT) is None
 
 
 def test_support_is_what_the_ctc_head_heard() -> None:
-    """Tokens with their own rows are supported, tokens without are not."""
+    """Tokens with rows of their own are supported by the CTC head, tokens without are not."""
     rows, vocabulary = 30, 10
     log_probs = np.full((rows, vocabulary + 1), -9.0, np.float32)
     log_probs[:, vocabulary] = -0.1

@@ -1,4 +1,4 @@
-"""Log-mel: against the definition in double precision, and the same bits for every way of cutting the samples."""
+"""Log-mel features, compared with their definition in double precision, and the same bits however samples are cut."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def log_mel(bins: int = 128, floor: FixedFloor | ClipFloor | None = None) -> Log
 
 
 def by_definition(samples: npt.NDArray[np.float32], bins: int = 128) -> npt.NDArray[np.float64]:
-    """Log10 mel energies in double precision, frame by frame, with a written-out Fourier sum."""
+    """The log10 mel energies in double precision, frame by frame, with the Fourier sum written out."""
     padded = np.pad(samples.astype(np.float64), 200, mode="reflect")
     window = np.sin(np.pi * np.arange(400) / 400) ** 2
     fourier = np.exp(-2j * np.pi * np.outer(np.arange(201), np.arange(400)) / 400)

@@ -1,4 +1,4 @@
-"""A model that cannot be loaded leaves nothing behind; one that can keeps its promises about room and load."""
+"""Loading a model: a failure leaves nothing behind, and a loaded model knows its speed."""
 
 import shutil
 import threading
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.batching import Cancelled
+from engines.lane import Cancelled
 from streaming.model import AsrModel
 from streaming.options import OptionError
 from tests.clips import Clip
@@ -18,18 +18,19 @@ MAPS = Path("/proc/self/maps")
 
 
 def weights(folder: Path) -> list[str]:
-    """Mappings of the folder's decoder into this process, where that can be told: one that was not freed has some."""
+    """How often the folder's decoder is mapped into this process, where the system tells; a decoder that was not freed
+    is."""
     lines = MAPS.read_text().splitlines() if MAPS.exists() else []
     return [line for line in lines if line.endswith(f"{folder}/decoder.gguf")]
 
 
 def lanes() -> set[int | None]:
-    """Threads that a model started."""
+    """The threads that models have started."""
     return {thread.ident for thread in threading.enumerate() if thread.name.startswith("hearsay-")}
 
 
 def truncated(name: str) -> Callable[[Path], None]:
-    """Cuts a file of a folder in two."""
+    """Cut the end off a file of a folder."""
 
     def damage(folder: Path) -> None:
         data = (folder / name).read_bytes()
@@ -39,7 +40,7 @@ def truncated(name: str) -> Callable[[Path], None]:
 
 
 def another_graph(folder: Path) -> None:
-    """The body loads, and cannot be run."""
+    """Replace the body by a graph that loads and cannot be run."""
     shutil.copyfile(folder / "stem.onnx", folder / "body.onnx")
 
 
@@ -51,7 +52,7 @@ def another_graph(folder: Path) -> None:
     ],
 )
 def test_a_failed_load_leaves_nothing(tmp_path: Path, damage: Callable[[Path], None]) -> None:
-    """No thread, no weights in memory."""
+    """A failed load leaves no thread and no weights in memory."""
     folder = tmp_path / "model"
     shutil.copytree(GOLDEN / "int8", folder)
     loaded = AsrModel(folder, sessions=1, threads=2)
@@ -98,7 +99,7 @@ def test_a_closed_model_ends_its_lanes_and_its_listeners() -> None:
 
 
 def test_the_speed_is_known_before_the_first_session(asr_model: AsrModel, clips: list[Clip]) -> None:
-    """And what sessions do is counted, open or closed."""
+    """Warming up measures the speed, and the work of sessions is counted whether they are open or closed."""
     assert 0 <= asr_model.headroom <= asr_model.sessions - asr_model.live
     before = asr_model.work.finals
     listen(asr_model, clips[0].samples, OFFLINE, [10**9])

@@ -1,10 +1,12 @@
-"""What a session may choose of voice activity: where speech begins, and how much audio before that counts."""
+"""The options of voice activity: where speech begins, and how much audio before that counts."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
+from engines.lane import at_once
 from engines.sessions import OptionError
 from streaming.events import SpeechStarted, Transcript
 from streaming.model import AsrModel
@@ -19,16 +21,16 @@ class Steady:
     def __init__(self, probability: float) -> None:
         self.likely = probability
 
-    def probability(self, state: VoiceState, frame: Any) -> float:
+    def probabilities(self, frames: Sequence[tuple[VoiceState, Any]]) -> list[float]:
         """The same for all."""
-        return self.likely
+        return [self.likely for _ in frames]
 
 
 @pytest.mark.parametrize(
     ("field", "value"), [("threshold", 0.05), ("threshold", 1.0), ("preroll", -0.1), ("preroll", 0.6)]
 )
 def test_what_lies_outside_its_limits_is_named(field: str, value: float) -> None:
-    """Before any audio arrives."""
+    """An option outside its bounds is refused before any audio arrives, by an error that names it."""
     with pytest.raises(OptionError) as error:
         ListenOptions(**{field: value})
     assert error.value.field == field
@@ -36,14 +38,14 @@ def test_what_lies_outside_its_limits_is_named(field: str, value: float) -> None
 
 @pytest.mark.parametrize(("threshold", "voice"), [(0.3, Voice.SPEECH), (0.5, Voice.SPEECH), (0.7, Voice.SILENCE)])
 def test_speech_begins_at_the_threshold_of_the_session(threshold: float, voice: Voice) -> None:
-    """Frames of 0.6 are speech to one session and silence to another."""
-    turns = VoiceActivity(Steady(0.6), threshold).feed(np.zeros(8 * FRAME, np.float32))
+    """Frames with a probability of 0.6 are speech to one session and silence to another."""
+    turns = at_once(VoiceActivity(Steady(0.6), threshold).feed(np.zeros(8 * FRAME, np.float32)))
     assert turns[-1].voice is voice
 
 
 @pytest.mark.parametrize("preroll", [0.0, 0.2, MAX_PREROLL])
 def test_an_utterance_begins_so_much_before_its_onset(asr_model: AsrModel, clips: list[Clip], preroll: float) -> None:
-    """As far as there is audio."""
+    """An utterance begins ``preroll`` seconds before its onset, or with the first sample."""
     clip = min(clips, key=lambda clip: abs(clip.seconds - 4))
     listener = asr_model.listener(ListenOptions(preroll=preroll, interim=False))
     listener.feed(np.concatenate([np.zeros(RATE, np.float32), clip.samples]))

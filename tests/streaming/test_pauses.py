@@ -1,4 +1,4 @@
-"""Pauses that may be ends, and options that change under way."""
+"""The events Paused and Resumed, and options that change during a session."""
 
 import numpy as np
 import pytest
@@ -13,17 +13,17 @@ from tests.clips import RATE, Clip
 
 @pytest.fixture
 def speech(clips: list[Clip]) -> np.ndarray:
-    """Some seconds in which the model hears words."""
+    """Some seconds of a clip in which the model finds words."""
     return min(clips, key=lambda clip: abs(clip.seconds - 4)).samples
 
 
 def quiet(seconds: float) -> np.ndarray:
-    """Nothing."""
+    """Digital silence."""
     return np.zeros(int(seconds * RATE), np.float32)
 
 
 def fed(listener: Listener, *parts: np.ndarray) -> list[Event]:
-    """What is said of each part in turn, heard before the next one comes."""
+    """Feed each part in turn, with all its work done before the next, and return the events."""
     events: list[Event] = []
     for part in parts:
         listener.feed(part)
@@ -32,7 +32,7 @@ def fed(listener: Listener, *parts: np.ndarray) -> list[Event]:
 
 
 def finals(events: list[Event]) -> list[Transcript]:
-    """The finals."""
+    """The final transcripts among ``events``."""
     return [event for event in events if isinstance(event, Transcript) and event.is_final]
 
 
@@ -58,7 +58,7 @@ def test_speech_that_goes_on_takes_a_pause_back(asr_model: AsrModel, speech: np.
 
 
 def test_nothing_is_said_of_pauses_unless_asked(asr_model: AsrModel, speech: np.ndarray) -> None:
-    """And what is asked changes no final."""
+    """Paused and Resumed come only if they are asked for, and change no final."""
     found: list[list[Transcript]] = []
     for eager in (None, 0.3):
         listener = asr_model.listener(ListenOptions(eager=eager))
@@ -70,7 +70,7 @@ def test_nothing_is_said_of_pauses_unless_asked(asr_model: AsrModel, speech: np.
 
 
 def test_endpointing_and_keyterms_change_under_way(asr_model: AsrModel, speech: np.ndarray) -> None:
-    """Endpointing at once, keyterms with the next utterance: its head is evaluated anew."""
+    """A new endpointing holds at once, new keyterms from the next utterance on, whose head is evaluated anew."""
     listener = asr_model.listener(ListenOptions(interim=False, endpointing=None))
     assert finals(fed(listener, speech, quiet(2.0))) == []
     listener.configure(endpointing=0.5, eager=None, keyterms=("Oslo",))

@@ -1,16 +1,15 @@
-"""The n-best list against every alternative decoded by itself, on made-up decoders and on the real model."""
+"""The n-best list, compared with decoding every alternative by itself, on made-up decoders and on the real model."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engines.batching import Owner
 from engines.gguf import Rows
 from streaming.ctc import log_likelihoods
-from streaming.decoding import Choice, Draft, Floats, Step, budget, follow
+from streaming.decoding import Choice, Draft, Floats, budget, follow
 from streaming.keyterms import KeytermBias
 from streaming.model import AsrModel
 from streaming.rescoring import CTC, CUT, DRAFT, MOST, NEAR, PER_TOKEN, Evaluate, expected, rescored
@@ -18,6 +17,7 @@ from streaming.segment import Segment
 from streaming.windows import Windows
 from streaming.work import Work
 from tests.clips import RATE, Clip
+from tests.lanes import alone, yielding
 
 NO_TERMS = KeytermBias([])
 STOP = 5
@@ -27,7 +27,8 @@ FIRST = 7
 
 
 def alternatives(greedy: Draft, start: int) -> list[tuple[int, int, float]]:
-    """(place, token, logarithm) of those that are looked at: the ``MOST`` that cost least, none of them ``CUT``."""
+    """The (place, token, logarithm) of the alternatives that are tried: the likeliest ``MOST`` of those above
+    ``CUT``."""
     all_ = [
         (choice.log - log, at, token, log)
         for at, choice in enumerate(greedy.choices)
@@ -38,9 +39,15 @@ def alternatives(greedy: Draft, start: int) -> list[tuple[int, int, float]]:
 
 
 def by_brute_force(
-    greedy: Draft, start: int, step: Step, stop: frozenset[int], position: int, limit: int, bias: KeytermBias
+    greedy: Draft,
+    start: int,
+    step: Callable[[int, int], Floats],
+    stop: frozenset[int],
+    position: int,
+    limit: int,
+    bias: KeytermBias,
 ) -> list[Draft]:
-    """The greedy text and each alternative that ends, the latter decoded from their first row on, row by row."""
+    """The greedy text, and each alternative that ends, decoded from its first token on, row by row."""
     found = {tuple(greedy.tokens): greedy}
     for at, token, log in alternatives(greedy, start):
         draft = Draft(greedy.tokens[:at], greedy.probabilities[:at], [*greedy.choices[:at], Choice(log)])
@@ -51,16 +58,15 @@ def by_brute_force(
             for i, each in enumerate(draft.tokens):
                 logits = step(each, position + i)
             bias.apply(logits, draft.tokens)
-            follow(
-                draft, logits, position + len(draft.tokens), step=step, stop=stop, bias=bias, limit=limit, choices=True
-            )
+            at, one = position + len(draft.tokens), yielding(step)
+            alone(follow(draft, logits, at, step=one, stop=stop, bias=bias, limit=limit, choices=True))
         if draft.ended:
             found.setdefault(tuple(draft.tokens), draft)
     return list(found.values())
 
 
 def scores(drafts: Sequence[Draft], start: int, ctc: Floats, blank: int) -> list[float]:
-    """What the best is chosen by."""
+    """The scores by which the best text is chosen."""
     heard = log_likelihoods(ctc, [draft.tokens[start:] for draft in drafts], blank)
     heard = CTC * heard if np.isfinite(heard).any() else np.zeros(len(drafts))
     return [
@@ -70,7 +76,7 @@ def scores(drafts: Sequence[Draft], start: int, ctc: Floats, blank: int) -> list
 
 
 class Made:
-    """A decoder whose logits are drawn by ``seed`` and all that was said, with a cache as the real one has."""
+    """A made-up decoder with a cache. Its logits are drawn from ``seed`` and all tokens so far."""
 
     def __init__(self, seed: int, sharpness: float) -> None:
         self._seed, self._sharpness = seed, sharpness
@@ -109,18 +115,19 @@ class Made:
 def test_drafts_save_calls_and_change_nothing(
     seed: int, sharpness: float, start: int, rows: int, limit: int, term: list[int]
 ) -> None:
-    """The same text, score and probabilities as when every alternative is decoded by itself; limits, loops, bonuses and
-    a clip that is too short for any text included."""
+    """Text, score and probabilities are those of decoding every alternative by itself, with limits, loops, bonuses, and
+    clips too short for any text."""
     stop, bias = frozenset({STOP}), KeytermBias([[term]] if term else [])
     decoder, greedy = Made(seed, sharpness), Draft()
     logits = decoder.logits()
     bias.apply(logits, ())
-    follow(greedy, logits, FIRST, step=decoder.step, stop=stop, bias=bias, limit=limit, choices=True)
+    one, several = yielding(decoder.step), yielding(decoder.evaluate)
+    alone(follow(greedy, logits, FIRST, step=one, stop=stop, bias=bias, limit=limit, choices=True))
     if not greedy.ended or len(greedy.tokens) < start:
         return
     ctc = np.log(np.random.default_rng(seed).dirichlet(np.ones(STOP + 2), rows)).astype(np.float32)
     blank = STOP + 1
-    best = rescored(greedy, start, FIRST, ctc, blank, evaluate=decoder.evaluate, stop=stop, bias=bias, limit=limit)
+    best = alone(rescored(greedy, start, FIRST, ctc, blank, evaluate=several, stop=stop, bias=bias, limit=limit))
     drafts = by_brute_force(greedy, start, Made(seed, sharpness).step, stop, FIRST, limit, bias)
     each = scores(drafts, start, ctc, blank)
     assert scores([best], start, ctc, blank)[0] == pytest.approx(max(each)) or not np.isfinite(max(each))
@@ -148,16 +155,16 @@ def test_a_draft_is_what_followed_the_nearest_same_token(greedy: list[int], plac
 
 
 class Real:
-    """The model's decoder over one clip without a complete window."""
+    """The model's own decoder over one clip that is shorter than a window."""
 
     def __init__(self, model: AsrModel, samples: Floats, sequence: int) -> None:
         engine = self.engine = model.engine
         self._sequence = sequence
         language = engine.language(None)
         head = engine.head((), language)
-        windows = Windows(engine, Work())
+        windows = Windows(engine.encoder, engine.log_mel, Work())
         windows.extend(samples)
-        tail = windows.tail(len(samples), Owner())
+        tail = engine.lane.run(windows.tail(len(samples)))
         assert tail.ctc is not None
         self.ctc = tail.ctc
         self._before = np.concatenate([head.rows, tail.embeddings, engine.embed(engine.prompt.suffix(language))])
@@ -169,20 +176,21 @@ class Real:
     def greedy(self) -> Draft:
         """As a segment decodes it, in the same calls."""
         head = self._cuts[1]
-        self.engine.evaluate(Rows(self._sequence, 0, self._before[:head], head), Owner())
+        self.engine.lane.run(self.engine.evaluate(Rows(self._sequence, 0, self._before[:head], head)))
         rest = self._before[head:]
-        logits = self.engine.evaluate(Rows(self._sequence, head, rest, len(rest) - 1), Owner())
+        logits = self.engine.lane.run(self.engine.evaluate(Rows(self._sequence, head, rest, len(rest) - 1)))
         draft = Draft()
         stop = self.engine.prompt.stop
-        follow(
-            draft, logits[0], self.position, step=self.step, stop=stop, bias=NO_TERMS, limit=self.limit, choices=True
-        )
+        one, limit = yielding(self.step), self.limit
+        alone(follow(draft, logits[0], self.position, step=one, stop=stop, bias=NO_TERMS, limit=limit, choices=True))
         return draft
 
     def evaluate(self, tokens: Sequence[int], position: int, wanted: int) -> Floats:
         """Through the lane."""
         self.calls += 1
-        return self.engine.evaluate(Rows(self._sequence, position, self.engine.embed(tokens), wanted), Owner())
+        return self.engine.lane.run(
+            self.engine.evaluate(Rows(self._sequence, position, self.engine.embed(tokens), wanted))
+        )
 
     def step(self, token: int, position: int) -> Floats:
         """One row."""
@@ -190,18 +198,18 @@ class Real:
 
 
 def test_the_real_models_choice_is_that_of_brute_force(asr_model: AsrModel, clips: list[Clip]) -> None:
-    """The best text of all alternatives, each decoded from its first token on; the same bits again; what a segment
-    hears; and in less than half the calls."""
+    """The real model chooses the best of all alternatives decoded by themselves, with the same bits each time, in less
+    than half the calls."""
     engine, blank = asr_model.engine, asr_model.manifest.encoder.ctc_blank
     assert engine.rescores and blank is not None
-    sequence = engine.acquire(Owner())
+    sequence = engine.lane.run(engine.acquire())
     stop = engine.prompt.stop
     changed = compared = 0
     calls = np.zeros(2, int)
     try:
         for clip in [clip for clip in clips if clip.seconds < 6][:8]:
             real = Real(asr_model, clip.samples, sequence)
-            evaluate: Evaluate = real.evaluate
+            evaluate: Evaluate = yielding(real.evaluate)
             results: list[Draft] = []
             for _ in range(2):
                 greedy = real.greedy()
@@ -209,9 +217,11 @@ def test_the_real_models_choice_is_that_of_brute_force(asr_model: AsrModel, clip
                     break
                 real.calls = 0
                 results.append(
-                    rescored(
-                        greedy, 0, real.position, real.ctc, blank,
-                        evaluate=evaluate, stop=stop, bias=NO_TERMS, limit=real.limit,
+                    alone(
+                        rescored(
+                            greedy, 0, real.position, real.ctc, blank,
+                            evaluate=evaluate, stop=stop, bias=NO_TERMS, limit=real.limit,
+                        )
                     )
                 )  # fmt: skip
             if len(results) < 2:
@@ -230,7 +240,7 @@ def test_the_real_models_choice_is_that_of_brute_force(asr_model: AsrModel, clip
             assert scores([best], 0, real.ctc, blank)[0] >= scores([greedy], 0, real.ctc, blank)[0]
             segment = Segment(engine, sequence, engine.head((), engine.language(None)), engine.language(None), Work())
             segment.extend(clip.samples)
-            assert segment.final(len(clip.samples), Owner()).tokens == tuple(best.tokens)
+            assert engine.lane.run(segment.final(len(clip.samples))).tokens == tuple(best.tokens)
             changed += best.tokens != greedy.tokens
             compared += 1
     finally:

@@ -1,4 +1,4 @@
-"""Committed words: agreed, sure, without their marks, append-only."""
+"""Committed words: hypotheses agree on them, the model is sure of them, and they are never taken back by an interim."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,23 +12,23 @@ from hypothesis import strategies as st
 from engines.files import load_tokenizer
 from streaming.events import MARKS, bare
 from streaming.prompt import Prompt
-from streaming.stability import AFTER, AGREEMENT, DECODER_ALONE, WITH_CTC, Heard, Rule, Stability
+from streaming.stability import AFTER, AGREEMENT, DECODER_ALONE, WITH_CTC, Rule, Stability, TokenWord
 
 PROMPT = Prompt(load_tokenizer(Path(__file__).parents[2] / "models/pocket-asr-en/tokenizer.json"), leading_space=True)
 RULES = pytest.mark.parametrize("rule", [DECODER_ALONE, WITH_CTC])
 
 
-def words(text: str, sure: float = 1.0, after: float = 1.0) -> list[Heard]:
-    """Words with made-up tokens, equal for equal words; nothing follows the last one."""
-    heard: list[Heard] = []
+def words(text: str, sure: float = 1.0, after: float = 1.0) -> list[TokenWord]:
+    """Words with made-up tokens, which are equal for equal words; no token follows the last one."""
+    found: list[TokenWord] = []
     for word in text.split():
         stem = bare(word)
-        heard.append(Heard(stem, tuple(stem.encode()), tuple(word[len(stem) :].encode()), sure, after))
-    return [*heard[:-1], *(replace(last, after=0.0) for last in heard[-1:])]
+        found.append(TokenWord(stem, tuple(stem.encode()), tuple(word[len(stem) :].encode()), sure, after))
+    return [*found[:-1], *(replace(last, after=0.0) for last in found[-1:])]
 
 
 def certain() -> Sequence[float]:
-    """A CTC head that has no doubt, of any number of words."""
+    """The scores of a CTC head that is certain of every word."""
     return [0.0] * 100
 
 
@@ -38,14 +38,15 @@ def unasked() -> Sequence[float]:
 
 
 def hear(stability: Stability, text: str, times: int) -> None:
-    """The same hypothesis, several times."""
+    """Take in the same hypothesis several times."""
     for _ in range(times):
         stability.update(words(text), certain)
 
 
 @RULES
 def test_words_are_committed_once_enough_hypotheses_agree(rule: Rule) -> None:
-    """The agreeing prefix, not before; the last word waits for what follows it."""
+    """The prefix on which enough hypotheses agree is committed, but for the last word, which waits for the token after
+    it."""
     stability = Stability(rule)
     hear(stability, "the cat sat on the mat", AGREEMENT - 1)
     assert stability.words == ()
@@ -55,9 +56,9 @@ def test_words_are_committed_once_enough_hypotheses_agree(rule: Rule) -> None:
 
 @RULES
 def test_a_final_in_a_pause_needs_no_second_opinion(rule: Rule) -> None:
-    """Nor does its last word wait; what it doubts is not committed."""
+    """A final in a pause commits words at once, the last one too, but none that it doubts."""
     stability = Stability(rule)
-    pause = [*words("the cat sat on the")[:-1], *words("the mat now")[:2], Heard("now", (9,), (), 1.0, 1.0)]
+    pause = [*words("the cat sat on the")[:-1], *words("the mat now")[:2], TokenWord("now", (9,), (), 1.0, 1.0)]
     stability.update(pause, certain, pause=True)
     assert stability.words == ("the", "cat", "sat", "on", "the", "mat", "now")
     stability = Stability(rule)
@@ -68,7 +69,7 @@ def test_a_final_in_a_pause_needs_no_second_opinion(rule: Rule) -> None:
 
 @RULES
 def test_a_difference_stops_the_commit(rule: Rule) -> None:
-    """Nothing at or behind the first word that differed in any of them."""
+    """No word is committed from the first one on that differs between hypotheses."""
     stability = Stability(rule)
     hear(stability, "the bat sat on the mat", 1)
     hear(stability, "the cat sat on the mat", AGREEMENT - 1)
@@ -77,7 +78,7 @@ def test_a_difference_stops_the_commit(rule: Rule) -> None:
 
 @RULES
 def test_an_unsure_word_stops_the_commit(rule: Rule) -> None:
-    """A word that was once heard with doubt waits, and the words after it."""
+    """A word that one hypothesis doubts is not committed yet, nor are the words after it."""
     stability = Stability(rule)
     doubt = words("one two three four five")
     doubt[1] = replace(doubt[1], sure=exp(rule.bound) - 0.01)
@@ -90,7 +91,7 @@ def test_an_unsure_word_stops_the_commit(rule: Rule) -> None:
 
 @RULES
 def test_what_has_stood_for_long_may_be_less_sure(rule: Rule) -> None:
-    """Two seconds of interims, not half a second."""
+    """A doubtful word is committed after two seconds of interims, not after half a second."""
     doubt = [replace(word, sure=exp(rule.bound - 0.5)) for word in words("one two three")]
     stability = Stability(rule)
     for _ in range(4):
@@ -103,7 +104,7 @@ def test_what_has_stood_for_long_may_be_less_sure(rule: Rule) -> None:
 
 @RULES
 def test_a_word_that_may_go_on_stops_the_commit(rule: Rule) -> None:
-    """Where the decoder doubts the token after it."""
+    """A word is not committed while the decoder doubts the token after it."""
     text = words("it may be so now then")
     text[1] = replace(text[1], after=exp(rule.bound / AFTER) - 0.01)
     stability = Stability(rule)
@@ -113,7 +114,7 @@ def test_a_word_that_may_go_on_stops_the_commit(rule: Rule) -> None:
 
 
 def test_a_mark_comes_with_the_next_word() -> None:
-    """A comma that becomes a full stop takes nothing back: it is not committed before a word follows."""
+    """A mark is committed with the next word only, so a comma that becomes a full stop takes nothing back."""
     stability = Stability(WITH_CTC)
     hear(stability, "well, yes", AGREEMENT)
     assert stability.words == ("well",) and stability.tokens == tuple(b"well")
@@ -126,7 +127,8 @@ def test_a_mark_comes_with_the_next_word() -> None:
 
 
 def test_a_word_that_the_ctc_head_does_not_hear_stops_the_commit() -> None:
-    """However sure the decoder is; one that it half hears may still be committed."""
+    """However sure the decoder is, a word that the CTC head does not find is not committed. One that it half finds may
+    be."""
     stability = Stability(WITH_CTC)
     scores = [0.0, WITH_CTC.bound / WITH_CTC.ctc + 0.1, WITH_CTC.bound / WITH_CTC.ctc - 0.1, 0.0, 0.0]
     for _ in range(AGREEMENT):
@@ -135,7 +137,7 @@ def test_a_word_that_the_ctc_head_does_not_hear_stops_the_commit() -> None:
 
 
 def test_a_text_that_cannot_be_aligned_commits_nothing() -> None:
-    """Its words have no score."""
+    """The words of a text that cannot be aligned have no score, so none is committed."""
     stability = Stability(WITH_CTC)
     for pause in (False, False, True):
         stability.update(words("one two three four five"), lambda: [-inf] * 5, pause=pause)
@@ -143,7 +145,8 @@ def test_a_text_that_cannot_be_aligned_commits_nothing() -> None:
 
 
 def test_doubts_add_up() -> None:
-    """Each would pass alone: the word, what follows it, what the CTC head says."""
+    """Small doubts about a word, the token after it and its CTC score would each pass alone, and together stop the
+    commit."""
     third = WITH_CTC.bound / 2.5
     for sure, after, score, committed in (
         (third, 0.0, third / WITH_CTC.ctc, True),
@@ -158,7 +161,8 @@ def test_doubts_add_up() -> None:
 
 
 def test_the_ctc_head_is_asked_once_and_only_where_it_decides() -> None:
-    """Not before enough agree, not for words that it could not save, never by the other rule."""
+    """The CTC head is not asked before enough hypotheses agree, nor about words that it could not save, nor by the
+    other rule."""
     asked = list[int]()
 
     def scores() -> Sequence[float]:
@@ -181,7 +185,7 @@ def test_the_ctc_head_is_asked_once_and_only_where_it_decides() -> None:
 
 
 def test_retracted_are_the_committed_words_that_the_final_lacks() -> None:
-    """A word in the middle, the last ones, or all of them."""
+    """The count is right for words missing in the middle, at the end, or altogether."""
     stability = Stability(DECODER_ALONE)
     hear(stability, "a b c d e f", AGREEMENT)
     assert stability.words == ("a", "b", "c", "d", "e")
@@ -212,6 +216,6 @@ def test_a_word_of_nothing_but_marks_stays() -> None:
 
 @given(st.lists(st.integers(8, 1500), max_size=20), st.sampled_from(["en", "zh", None]))
 def test_every_token_of_a_text_belongs_to_a_word(tokens: list[int], language: str | None) -> None:
-    """A space alone, too: committed words are the text's first tokens."""
+    """Committed words are the text's first tokens, even if one is only a space."""
     ranges = [(first, stop) for _, first, stop in PROMPT.words(tokens, language)]
     assert [first for first, _ in ranges] == [0, *(stop for _, stop in ranges)][: len(ranges)]

@@ -1,4 +1,4 @@
-"""Word times: from the CTC head's rows, inside the segment and in order, or shared out."""
+"""Word times, taken from the CTC head's rows or shared out."""
 
 import itertools
 
@@ -26,7 +26,8 @@ def test_rows_are_not_evenly_spaced() -> None:
 
 
 def test_words_have_the_times_of_their_tokens() -> None:
-    """From a spike's delay before the first token's row to the last token's last row, or to the next word."""
+    """A word lasts from ``SPIKE_DELAY`` before its first token's first row to the end of its last token's last row, or
+    to the next word."""
     path = [5, 1, 1, 2, 5, 3, 5, 5, 0, 5, 5, 5, 4, 4, 5]
     spans = [(0, 2), (2, 3), (4, 5)]
     times = word_times(rows_saying(path, 20), [1, 2, 3, 0, 4], spans, BLANK, seconds(15, 10.0), 11.1)
@@ -48,7 +49,8 @@ def test_times_stay_inside_the_segment() -> None:
 
 
 def test_a_text_that_does_not_fit_has_no_times() -> None:
-    """More tokens than rows: None, so that the caller marks its words approximate. No tokens: no words."""
+    """A text with more tokens than rows has no times, so that its words are marked approximate. A text without tokens
+    has no words."""
     assert word_times(rows_saying([1, 2]), [1, 2, 3], [(0, 3)], BLANK, seconds(2), 1.0) is None
     assert word_times(rows_saying([1, 1]), [1, 1], [(0, 2)], BLANK, seconds(2), 1.0) is None
     assert word_times(rows_saying([5, 5]), [], [], BLANK, seconds(2), 1.0) == []

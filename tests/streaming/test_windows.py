@@ -1,4 +1,5 @@
-"""The audio half of a segment: every chunk and window once, the same rows however they were asked for, any chunk."""
+"""The audio half of a segment: each chunk and window is encoded once, and rows are the same however they are asked
+for."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines import manifest as manifests
-from engines.batching import Owner
 from streaming.encoder import rows_of
 from streaming.engine import BEYOND_SECONDS, HEAD_ROWS, SEGMENT_SECONDS, TEXT_ROWS
 from streaming.mel import official_length
@@ -25,7 +25,7 @@ from tests.streaming.listening import continuous, finals, finish, hear, listen
 
 @pytest.fixture(scope="module", params=[100, 200, 400])
 def any_chunk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsrModel]:
-    """Random weights, the official floor, chunks of 1, 2 and 4 s."""
+    """A model of random weights with the official floor and chunks of 1, 2 or 4 s."""
     frames = request.param
     directory = GOLDEN / "int8" if frames == 100 else longer_chunks(tmp_path_factory.mktemp("chunks"), frames)
     model = AsrModel(directory, sessions=3, threads=2)
@@ -34,30 +34,30 @@ def any_chunk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def tone(seconds: float) -> np.ndarray:
-    """A sound that grows louder, so that the official floor rises with it."""
+    """A sound that grows louder, so that the official mel floor rises with it."""
     time = np.arange(int(seconds * RATE)) / RATE
     noise = np.random.default_rng(3).standard_normal(len(time))
     return (np.exp(0.3 * time - 6) * (np.sin(2 * np.pi * 300 * time) + 0.3 * noise)).astype(np.float32)
 
 
 def heard(model: AsrModel, samples: np.ndarray, looks: list[float]) -> tuple[np.ndarray, Work]:
-    """All embeddings of ``samples`` as one segment, with a look at the tail at each of ``looks`` (seconds)."""
+    """All embeddings of ``samples`` as one segment, of which the tail is encoded at each second of ``looks`` too."""
     work = Work()
-    windows, owner = Windows(model.engine, work), Owner()
+    windows, run = Windows(model.engine.encoder, model.engine.log_mel, work), model.engine.lane.run
     found: list[np.ndarray] = []
     at = 0
     for stop in [*(int(look * RATE) for look in looks), len(samples)]:
         windows.extend(samples[at:stop])
         while windows.taken < complete_windows(model.manifest, windows.length):
-            found.append(windows.take(owner).embeddings)
-        rows = windows.tail(windows.length, owner).embeddings
+            found.append(run(windows.take()).embeddings)
+        rows = run(windows.tail(windows.length)).embeddings
         at = stop
     return np.concatenate([*found, rows]), work
 
 
 @given(st.integers(0, 24 * RATE))
 def test_a_window_is_complete_from_its_end_on(samples: int) -> None:
-    """Of any chunk: not a sample sooner, and each window is as long as the one before it."""
+    """With any chunk, a window is complete from its last sample on and not before, and all are equally long."""
     for directory in (GOLDEN / "int8", GOLDEN / "fp32"):
         manifest = manifests.read_asr(directory)
         complete = complete_windows(manifest, samples)
@@ -68,7 +68,8 @@ def test_a_window_is_complete_from_its_end_on(samples: int) -> None:
 
 @pytest.mark.parametrize("seconds", [0.1, 0.3, 1.0, 3.99, 4.01, 7.99, 8.0, 8.01, 9.7, 23.9])
 def test_rows_do_not_depend_on_looks(any_chunk: AsrModel, seconds: float) -> None:
-    """Bit for bit, with a rising floor, and as many rows as the official model has."""
+    """Rows have the same bits whether or not tails were encoded in between, and are as many as the official model
+    has."""
     samples, spec = tone(seconds), any_chunk.manifest.encoder
     alone, work = heard(any_chunk, samples, [])
     looks = [look for look in np.arange(0.3, 24, 0.7).tolist() if look < seconds]
@@ -88,7 +89,7 @@ def test_rows_do_not_depend_on_looks(any_chunk: AsrModel, seconds: float) -> Non
 
 @pytest.mark.parametrize("cuts", [[160, 7001], [51_000, 512]])
 def test_live_is_offline_with_any_chunk(any_chunk: AsrModel, clips: list[Clip], cuts: list[int]) -> None:
-    """Finals of a session with interims, in any pieces, are those of the file."""
+    """With any chunk, a live session in any pieces and with interims gives the finals of the file."""
     samples = np.concatenate([clips[cuts[0] % len(clips)].samples, continuous(clips[30:], 10)])
     live = finals(listen(any_chunk, samples, ListenOptions(language="en"), cuts))
     offline = finals(listen(any_chunk, samples, ListenOptions(language="en", interim=False), [len(samples)]))
@@ -97,7 +98,7 @@ def test_live_is_offline_with_any_chunk(any_chunk: AsrModel, clips: list[Clip], 
 
 
 def test_nothing_finished_is_computed_twice_with_any_chunk(any_chunk: AsrModel, clips: list[Clip]) -> None:
-    """Chunks, windows and rows of live speech without a pause, counted."""
+    """In live speech without a pause, each chunk, window and row is computed once."""
     samples = continuous(clips, 26)
     spec = any_chunk.manifest.encoder
     listener = any_chunk.listener(ListenOptions(endpointing=None))
@@ -119,7 +120,8 @@ def test_nothing_finished_is_computed_twice_with_any_chunk(any_chunk: AsrModel, 
 
 
 def test_a_window_that_the_split_may_cut_stays_open(tmp_path: Path, clips: list[Clip]) -> None:
-    """Windows shorter than the stretch that is split: live is still offline, and no audio is lost."""
+    """If windows are shorter than the stretch in which a segment is split, live still equals offline, and no audio is
+    lost."""
     import msgspec
 
     directory = longer_chunks(tmp_path, 200)

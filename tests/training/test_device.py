@@ -1,6 +1,7 @@
-"""Steps of all runs read nothing back from their device and take nothing from another: what is captured cannot.
+"""Steps of all runs read nothing back from their device and take nothing from another one, because what does so cannot
+be captured.
 
-The device here is PyTorch's "meta". Its tensors have no values, so that they cannot be read, nor mixed with others.
+The device here is PyTorch's "meta". Its tensors have no values, so that they can be neither read nor mixed with others.
 """
 
 from contextlib import nullcontext
@@ -22,9 +23,9 @@ from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
-from training.asr.step import Step
+from training.asr.step import Step, Taught
 from training.tts.codec import Codec
-from training.tts.codec_run import CodecStep, DecoderStep
+from training.tts.codec_run import CodecStep
 from training.tts.config import FRAME
 from training.tts.crops import Store
 from training.tts.references import References
@@ -41,7 +42,7 @@ WAVE = np.zeros(FRAMES * FRAME, np.int16)
 
 @pytest.fixture(autouse=True)
 def of_meta(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What PyTorch has not got for this device: half precision, and an AdamW that keeps its rate there."""
+    """Replace what PyTorch lacks for this device: half precision, and an AdamW that keeps its rate there."""
     for module in ("codec_run", "talker_run"):
         monkeypatch.setattr(f"training.tts.{module}.autocast", lambda _: nullcontext())
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
@@ -49,19 +50,14 @@ def of_meta(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.optim.AdamW, "step", lambda _: None)
 
 
-@pytest.mark.parametrize("phase", [{"free": True, "still": True}, {"free": False, "still": True}, {"free": False}])
-def test_a_codecs_step_stays_on_its_device(phase: dict[str, bool]) -> None:
-    codec, labels = Codec(CONFIG.codec).to(META).train(), np.zeros((1, 4 * FRAMES), np.uint8)
-    CodecStep(codec, CONFIG.codec_training, Store(WAVE, labels, META), None, RANKS).begin(**phase)()
-
-
-def test_a_decoders_step_stays_on_its_device() -> None:
-    decoder, codes = Codec(CONFIG.codec).to(META).train().decoder, np.zeros((2, FRAMES, 3), np.int16)
-    DecoderStep(decoder, CONFIG.decoder_training, Store(WAVE, codes, META), None, RANKS).begin()()
+@pytest.mark.parametrize("free", [True, False])
+def test_a_codecs_step_stays_on_its_device(free: bool) -> None:
+    codec, labels = Codec(CONFIG.codec).to(META).train(), np.zeros(4 * FRAMES, np.uint8)
+    CodecStep(codec, CONFIG.codec_training, Store(WAVE, labels, META), None, RANKS).begin(free=free)()
 
 
 def test_a_talkers_step_stays_on_its_device(tmp_path: Path) -> None:
-    """Half of its rows are of a speaker who is heard."""
+    """Half of the rows are of a speaker who is heard."""
     said = [Utterance(text, name, 45, False) for name in ("ada", "eve") for text in (" one.", " two.", " three.")]
     join((one, np.zeros(45 * FRAME, np.int16), np.zeros(4 * 45, np.uint8)) for one in said).save(tmp_path / "x.npz")
     layout = Layout(CONFIG, tokenizer(tmp_path), References(shards([tmp_path]), CONFIG.speakers, META))
@@ -74,16 +70,18 @@ def test_a_talkers_step_stays_on_its_device(tmp_path: Path) -> None:
     assert len(step.buffers[-1]) == 1, "of two rows"
 
 
-def test_hearings_step_stays_on_its_device(tmp_path: Path) -> None:
-    """But for CTC, which stands between the graphs and wants its lengths on the processor."""
+@pytest.mark.parametrize("free", [0, 1])
+def test_hearings_step_stays_on_its_device(tmp_path: Path, free: int) -> None:
+    """Only CTC, which stands between the graphs, wants its lengths on the processor."""
     model = PocketASR(hearing.CONFIG.shape)
-    model.add_taught(2)
+    model.add_taught(2, 2 - free)
     model.to(META).train()
     known = {"librispeech": [plan.Utterance(0, 32000, "a letter", True, [])]}
-    planner = plan.Planner(hearing.CONFIG, Prompt(hearing.tiny_tokenizer(tmp_path)), {}, known, 1)
-    audio, taught = torch.zeros(32000, dtype=torch.int16, device=META), torch.zeros(25, 2, device=META)
+    planner = plan.Planner(hearing.CONFIG, Prompt(hearing.tiny_tokenizer(tmp_path)), {"letter": 2}, known, 1)
+    audio = torch.zeros(32000, dtype=torch.int16, device=META)
+    taught = Taught(torch.zeros(25, hearing.CONFIG.shape.d_model, device=META), torch.zeros(25, 2, device=META))
     optimizer = Optimizer(model, hearing.CONFIG.optimisation, 0.0)
     step = Step(hearing.CONFIG, model, LogMel().to(META), optimizer, audio, taught)
-    out = step._forward(step._inputs(planner.plan(0.5)))  # pyright: ignore[reportPrivateUsage]
-    step._backward(out, [torch.zeros_like(out.ctc), torch.zeros_like(out.inner)])  # pyright: ignore[reportPrivateUsage]
+    out = step._forward(step._inputs(planner.plan(1)))  # pyright: ignore[reportPrivateUsage]
+    step._backward(out, torch.zeros_like(out.ctc))  # pyright: ignore[reportPrivateUsage]
     step.update()

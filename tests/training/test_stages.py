@@ -12,6 +12,8 @@ import pytest
 
 pytest.importorskip("torch")
 
+from torch.distributed.run import get_args_parser as distributed
+
 from training.stages import Share, asked
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +54,7 @@ def test_a_stage_is_called_with_what_the_command_line_gives(capsys: pytest.Captu
 
 
 def commands() -> list[list[str]]:
-    """Module, stage and arguments of every command of the recipe, its variables put in."""
+    """Give module, stage and arguments of every command of the recipe, with its variables put in."""
     found, known = list[list[str]](), dict[str, str]()
     for block in re.findall(r"^```\n(.*?)^```$", (ROOT / "docs/training.md").read_text(), re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", "").splitlines():
@@ -67,3 +69,9 @@ def commands() -> list[list[str]]:
 def test_printed_commands_are_understood(words: list[str]) -> None:
     stages = importlib.import_module(f"{words[0]}.__main__").STAGES
     assert callable(asked(words[0], None, stages, words[1:]))
+
+
+def test_printed_torchrun_gives_a_stage_all_its_options() -> None:
+    [printed] = re.findall(r"`torchrun ([^`]*) …`", (ROOT / "docs/training.md").read_text())
+    given = distributed().parse_args([*printed.split(), "--start", "a", "--out", "b"])
+    assert [given.training_script, *given.training_script_args] == [*printed.split()[-2:], "--start", "a", "--out", "b"]

@@ -1,13 +1,11 @@
 """Deepgram's query parameters: honoured, accepted with a warning, or refused by name."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from audio.pcm import Shape
-from daemon.deepgram.listen_query import CONTAINED, HONOURED, SHORTEST_ENDPOINT, parse
+from daemon.deepgram.listen_query import CONTAINED, SHORTEST_ENDPOINT, parse
 from daemon.refusal import Refused
 from streaming.options import ListenOptions
 
@@ -98,11 +96,6 @@ def test_linear32_is_float32() -> None:
     assert request.shape is not None
 
 
-@pytest.mark.parametrize("model", ["", "pocket", "nova-3", "nova-2-medical", "Nova-3", "whisper-large", "base"])
-def test_aliases_mean_the_loaded_model(model: str) -> None:
-    parse(f"{RAW}&model={model}".encode(), "pocket")
-
-
 @pytest.mark.parametrize("language", ["multi", "auto", ""])
 def test_languages_that_leave_it_to_the_model(language: str) -> None:
     assert parse(f"{RAW}&language={language}".encode(), "pocket").options.language is None
@@ -143,9 +136,3 @@ def test_any_query_is_read_or_refused(query: bytes) -> None:
             parse(full, "pocket")
         except Refused as refused:
             assert refused.status == 400
-
-
-def test_documentation_lists_what_is_honoured() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "deepgram.md").read_text(encoding="utf-8")
-    for name in HONOURED:
-        assert f"`{name}`" in text or f"`{name}=" in text, name

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,14 +13,13 @@ from deepgram.types.listen_v1response import ListenV1Response
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.deepgram.listen_messages import Word
+from daemon.deepgram.listen_messages import ListenWord
 from daemon.deepgram.recorded_answer import results
-from daemon.deepgram.recorded_query import HONOURED, parse
+from daemon.deepgram.recorded_query import parse
 from daemon.refusal import Refused
 from daemon.serve import Background
 from streaming.events import Transcript
 from streaming.events import Word as Spoken
-from tests.audio.containers import contained
 from tests.daemon.support import HTTP, RATE, Client, Speech, finals
 
 
@@ -79,11 +77,6 @@ def test_raw_audio_needs_its_format(daemon: Background, speech: Speech) -> None:
     told = post(daemon, flac(speech.pcm), raw)
     assert transcript(told) == text and "FLAC, which tells its own" in told.json()["metadata"]["warnings"][0]
     assert post(daemon, speech.pcm).status_code == 400
-
-
-def test_webm_as_a_browser_records_it(daemon: Background, speech: Speech) -> None:
-    data = contained("webm", np.repeat(np.frombuffer(speech.pcm, "<i2"), 3)[:, None], 48_000)
-    assert transcript(post(daemon, data, **{"content-type": "audio/webm"}))
 
 
 @pytest.mark.parametrize("raw", [False, True])
@@ -169,7 +162,7 @@ def test_every_word_stands_in_one_paragraph_and_one_utterance(channels: list[lis
         assert alternative.paragraphs is not None
         texts = [word.text for word in words]
         assert alternative.paragraphs.transcript.split() == texts
-        said: list[Word] = [word for one in found.utterances if one.channel == number for word in one.words]
+        said: list[ListenWord] = [word for one in found.utterances if one.channel == number for word in one.words]
         assert sorted(word.punctuated_word or "" for word in said) == sorted(texts)
 
 
@@ -179,9 +172,3 @@ def test_any_query_is_read_or_refused(query: bytes) -> None:
         parse(query, "pocket")
     except Refused as refused:
         assert refused.status == 400
-
-
-def test_every_parameter_is_documented() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "deepgram.md").read_text(encoding="utf-8")
-    for name in HONOURED:
-        assert f"`{name}`" in text or f"`{name}=" in text, name

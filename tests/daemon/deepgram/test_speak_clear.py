@@ -9,7 +9,7 @@ from codec.model import TtsModel
 from codec.speaker import Speaker
 from codec.talker import TalkerStep
 from daemon.serve import Background
-from engines.batching import Owner
+from engines.lane import Owner
 from tests.daemon.support import LONG, SHORT, Voice, same, taken, tell, until
 from tests.lanes import held, until_waiting
 

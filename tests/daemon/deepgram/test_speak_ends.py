@@ -58,7 +58,7 @@ def test_a_client_that_never_reads_holds_the_model_back_and_is_cut_off(
     talk: Start, tts_model: TtsModel, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """No more is made than fits the buffers on the way; after ``send_timeout_seconds`` the place is free."""
-    monkeypatch.setattr("daemon.connection._ABORT_SECONDS", 0.5)
+    monkeypatch.setattr("daemon.websocket_connection._ABORT_SECONDS", 0.5)
     monkeypatch.setattr("daemon.duplex._CLOSE_SECONDS", 0.5)
     with talk(send_timeout_seconds=1, max_text_characters=65_536) as background:
         voice = Voice(background.url)

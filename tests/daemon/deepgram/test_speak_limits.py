@@ -63,18 +63,6 @@ def test_one_too_many_is_refused(talk: Start) -> None:
         assert voice.speak(SHORT)[0]
 
 
-def test_the_key_is_asked_for(talk: Start) -> None:
-    with talk(api_key=("a-key-of-speech",)) as background:
-        voice = Voice(background.url)
-        with pytest.raises(InvalidStatus) as refused, voice.open():
-            pass
-        assert refused.value.response.status_code == 401
-        for path in ("/v1/audio/voices", "/v1/audio/voices/slt"):
-            assert HTTP.get(background.url + path).status_code == 401
-        with voice.open(options={"additional_headers": {"Authorization": "Token a-key-of-speech"}}) as socket:
-            assert json.loads(socket.recv())["type"] == "Metadata"
-
-
 def test_drain_lets_a_stream_speak_on_and_then_ends_it(talk: Start) -> None:
     """``Background.__exit__`` drains with no time left: what was said is spoken to its end, then comes 1012."""
     with talk() as background:

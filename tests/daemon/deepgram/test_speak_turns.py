@@ -22,7 +22,6 @@ from codec.model import TtsModel
 from daemon.deepgram.speak_turns_messages import commands
 from daemon.messages import decoded
 from daemon.serve import Background
-from daemon.spoken_text import SpokenText
 from tests.daemon.support import LONG, PATIENT, SHORT, eventually, same, taken, tell, until
 from tests.lanes import held, until_waiting
 
@@ -296,19 +295,3 @@ def test_any_text_is_a_command_or_an_error(text: str) -> None:
         decoded(text, commands)
     except ValueError as error:  # msgspec's errors are such
         assert str(error)
-
-
-@given(
-    st.text(max_size=200),
-    st.lists(st.tuples(st.floats(0, 5), st.integers(0, 200)), max_size=5),
-    st.floats(-1, 60),
-)  # fmt: skip
-def test_what_was_heard_is_the_beginning_of_the_text(text: str, steps: list[tuple[float, int]], at: float) -> None:
-    spoken = SpokenText(text)
-    end, place = 0.0, 0
-    for seconds, last in sorted(steps, key=lambda step: step[1]):
-        place = min(max(place, last), len(text))
-        spoken.paces.append((end, end + seconds, place))
-        end += seconds
-    spoken.seconds = end
-    assert text.startswith(spoken.heard(at))

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from daemon.deepgram.turns_messages import commands
-from daemon.deepgram.turns_query import HONOURED, Thresholds, confidence, parse, silence
+from daemon.deepgram.turns_query import Thresholds, confidence, parse, silence
 from daemon.messages import decoded
 from daemon.refusal import Refused
 from daemon.serve import Background
@@ -225,9 +224,3 @@ def test_any_query_is_read_or_refused(query: bytes) -> None:
 def test_any_text_is_a_command_or_an_error(text: str) -> None:
     with suppress(msgspec.MsgspecError):
         decoded(text, commands)
-
-
-def test_every_parameter_is_documented() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "deepgram.md").read_text(encoding="utf-8")
-    for name in HONOURED:
-        assert f"`{name}`" in text, name

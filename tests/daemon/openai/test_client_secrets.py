@@ -60,19 +60,33 @@ def test_a_secret_opens_realtime_and_nothing_else(start: Callable[..., AbstractC
 
 
 def test_secrets_expire_and_are_bounded() -> None:
-    """By the clock; one more than MOST is refused until one has expired."""
-    now = [100.0]
-    secrets = ClientSecrets(lambda: now[0])
+    """One more than MOST is refused until one has expired."""
+    wall, now = [1000.0], [100.0]
+    secrets = ClientSecrets(lambda: wall[0], lambda: now[0])
     first, grant = secrets.issue("mine", 10)
-    assert grant.expires_at == 110 and secrets.find(["nothing", first]) == grant
+    assert grant.expires_at == 1010 and secrets.find(["nothing", first]) == grant
     for _ in range(MOST - 1):
         secrets.issue("other", 1000)
     with pytest.raises(Refused) as refused:
         secrets.issue("one more", 10)
     assert (refused.value.status, refused.value.retry_after) == (429, 10)
-    now[0] = 110
+    wall[0], now[0] = 1010, 110
     assert secrets.find([first]) is None
     assert secrets.issue("one more", 10)[1].session == "one more"
+
+
+@pytest.mark.parametrize(("wall", "now"), [(-3600, 10), (10, 0)], ids=["the clock is set back", "the machine slept"])
+def test_a_secret_expires_by_either_clock(wall: float, now: float) -> None:
+    """And does not come back."""
+    clocks = [5000.0, 100.0]
+    secrets = ClientSecrets(lambda: clocks[0], lambda: clocks[1])
+    value, _ = secrets.issue("mine", 10)
+    clocks[0] += wall
+    assert (secrets.find([value]) is None) == (wall > 0)
+    clocks[1] += now
+    assert secrets.find([value]) is None
+    clocks[:] = 5000.0, 100.0
+    assert secrets.find([value]) is None
 
 
 @pytest.mark.parametrize(

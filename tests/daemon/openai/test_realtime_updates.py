@@ -64,10 +64,10 @@ def test_a_session_holds_so_much_and_no_more(daemon: Background) -> None:
     """What may hold anything does not grow from update to update."""
     with session(daemon.url, model="gpt-realtime") as live:
         for n in range(5):
-            live.update(metadata={str(n): "x" * 100_000})
-        error = live.update(metadata={"last": "x" * 100_000})["error"]
+            live.update(prompt={"id": "p", "variables": {str(n): "x" * 100_000}})
+        error = live.update(prompt={"id": "p", "variables": {"last": "x" * 100_000}})["error"]
         assert (error["param"], error["code"]) == ("session", "session_limit") and "524288" in error["message"]
-        assert list(live.update()["metadata"]) == [*"01234"]
+        assert list(live.update()["prompt"]["variables"]) == [*"01234"]
 
 
 @pytest.mark.parametrize("model", ["gpt-realtime-whisper", "gpt-live-transcribe"])

@@ -1,8 +1,11 @@
 """``/v1/audio/speech`` and ``/v1/audio/voices`` over real sockets."""
 
 import base64
+import errno
 import io
 import json
+import logging
+import os
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -23,7 +26,8 @@ from codec.talker import TalkerStep
 from codec.voices import Voices
 from daemon.loading import Loaded, Models
 from daemon.serve import Background
-from engines.batching import Owner
+from engines.lane import Owner
+from tests.codec.sounds.voices import sounding
 from tests.daemon.encoders import cloner
 from tests.daemon.support import LONG, SHORT, Voice, decoded, eventually, running, same
 
@@ -126,6 +130,37 @@ def test_aliases_mean_the_speaking_model(http: httpx.Client, model: str) -> None
     assert (card["id"], card["root"], card["does"]) == (model, "pocket-tts-en", "speaking")
 
 
+def test_pauses_are_the_requests_or_the_settings(talk: Start, http: httpx.Client) -> None:
+    """Of two paragraphs: more where more is asked for; where nothing is, the daemon's setting counts."""
+    text = f"{SHORT}\n\n{SHORT}"
+
+    def length(client: httpx.Client, pauses: float | None) -> int:
+        return len(ask(client, input=text, pauses=pauses, response_format="pcm").content)
+
+    none, once, twice = (length(http, pauses) for pauses in (0, 1, 2))
+    assert none < once < twice and length(http, None) == once
+    with talk(pauses=2.0) as background, httpx.Client(base_url=background.url, timeout=60) as client:
+        assert length(client, None) == twice and length(client, 0) == none
+
+
+@pytest.mark.parametrize("stream", [None, False])
+def test_captioned_speech_has_the_words_with_their_times(http: httpx.Client, pcm: bytes, stream: bool | None) -> None:
+    """As Kokoro-FastAPI's: objects a line, or one, with the file's bytes and the words; the same sound as without."""
+    body = {"input": SHORT, "seed": 1, "response_format": "pcm", "return_timestamps": True, "stream": stream}
+    answer = http.post("/dev/captioned_speech", json={key: value for key, value in body.items() if value is not None})
+    assert answer.status_code == 200
+    kind = "application/json" if stream is False else "application/x-ndjson"
+    assert answer.headers["content-type"] == kind
+    parts = [json.loads(line) for line in answer.text.splitlines()]
+    assert (len(parts) == 1) == (stream is False)
+    assert same(b"".join(base64.b64decode(part["audio"]) for part in parts), pcm)
+    assert all(part["audio_format"] == MEDIA_TYPES["pcm"] for part in parts)
+    words = [word for part in parts for word in part["timestamps"]]
+    assert [word["word"] for word in words] == SHORT.lower().split()
+    times = [word[key] for word in words for key in ("start_time", "end_time")]
+    assert times == sorted(times) and times[-1] <= len(pcm) / 48_000
+
+
 def test_models_are_listed(http: httpx.Client) -> None:
     cards = http.get("/v1/models").json()["data"]
     assert [(card["id"], card["does"]) for card in cards] == [
@@ -155,9 +190,14 @@ def test_models_are_listed(http: httpx.Client) -> None:
         ({"speed": 9}, 400, "speed", "9 lies outside 0.25…4"),
         ({"speed": "fast"}, 400, "speed", "Expected `float"),
         ({"language": "fi"}, 400, "language", "speaks en, not 'fi'"),
-        ({"seed": -1}, 400, "seed", "-1 lies outside"),
+        ({"seed": -2}, 400, "seed", "-2 lies outside"),
+        ({"lexicon": {"gif": "jif"}}, 400, "lexicon", "pocket-tts-en reads letters, so it takes no pronunciations"),
+        ({"lexicon": {"gif": "h5"}}, 400, "lexicon", "'gif': '5' is no letter of a respelling such as hyoo-STUN"),
+        ({"lexicon": ["gif"]}, 400, "lexicon", "Expected `object | null`"),
+        ({"lexicon": dict.fromkeys(map("w{}".format, range(300)), "ah")}, 400, "lexicon", "300 words, a request may"),
         ({"model": "whisper-1"}, 404, "model", "'whisper-1' is not loaded; 'pocket-tts-en' is"),
-        ({"colour": "blue"}, 400, "colour", "unknown field `colour`"),
+        ({"sample_rate": 8000}, 400, "sample_rate", "mp3 comes at 24000 Hz here"),
+        ({"profanity_filter": True}, 400, "profanity_filter", "no words are filtered here"),
     ],
 )
 def test_what_is_wrong_is_named(http: httpx.Client, fields: dict[str, Any], status: int, param: str, says: str) -> None:
@@ -186,6 +226,23 @@ def test_a_body_too_large_is_refused_before_it_is_read(http: httpx.Client) -> No
     assert (answer.status_code, answer.json()["error"]["param"]) == (413, None)
     refused = http.get("/v1/audio/speech")
     assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+
+
+def test_a_word_is_said_as_the_request_says(models: Models, tmp_path: Path) -> None:
+    """By a model that reads sounds: another pronunciation is another speech, the dictionary's own is the same."""
+    directory = sounding(Path(__file__).parents[2] / "golden" / "speaking", tmp_path / "sounding")
+    model = TtsModel(directory, sessions=1, threads=1, voices=tmp_path / "voices")
+    with (
+        running(Models(models.hearing, Loaded.of(model)), speakers=1) as background,
+        httpx.Client(base_url=background.url, timeout=60) as client,
+    ):
+        said = [
+            ask(client, input="The choir.", response_format="pcm", lexicon=lexicon)
+            for lexicon in (None, {"choir": "/kwaɪɚ/"}, {"Choir": "KOY-er"})
+        ]
+    model.close()
+    assert [answer.status_code for answer in said] == [200] * 3
+    assert same(said[0].content, said[1].content) and not same(said[0].content, said[2].content)
 
 
 # --------------------------------------------------------------------------------------------------------- voices
@@ -255,7 +312,6 @@ def test_a_voice_is_added_heard_and_deleted(cloning: httpx.Client) -> None:
         (recording(3), {"name": "kathleen"}, "name: 'kathleen' is a preset"),
         (recording(3), {"name": ""}, "name: missing"),
         (recording(3), {"text": "!!!"}, "text: holds nothing that can be spoken"),
-        (recording(3), {"colour": "blue"}, "colour: no such field"),
         (recording(3), {"type": "prompt"}, "type: voices are made from recordings"),
     ],
 )  # fmt: skip
@@ -291,7 +347,7 @@ def test_forms_that_are_none(cloning: httpx.Client) -> None:
     missing = cloning.post("/v1/audio/voices", files={"name": (None, "me")})
     assert (missing.status_code, missing.json()["error"]["message"]) == (400, "audio_sample: missing")
     text = cloning.post("/v1/audio/voices", files={"name": (None, "me"), "file": (None, "not a file")})
-    assert (text.status_code, text.json()["error"]["message"]) == (400, "file: not a file")
+    assert (text.status_code, text.json()["error"]["param"]) == (400, "file")
     assert add(cloning, b"\0" * ((32 << 20) + 1)).status_code == 413
     for refused, allowed in (
         (cloning.put("/v1/audio/voices"), "GET, POST"),
@@ -323,5 +379,65 @@ def test_of_two_who_delete_a_voice_the_later_one_is_told_that_it_is_gone(
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "voice_not_found")
 
 
+@pytest.mark.parametrize("name", ["alloy", "DEFAULT", "af_heart", "en_us-lessac-medium", "aura-2-thalia-en", "tts-1"])
+def test_no_voice_is_stored_under_a_name_that_others_mean_their_own_by(
+    cloning: httpx.Client, name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Else whoever may speak decides what everybody hears. One that lies there from before is not heard either."""
+    plain = ask(cloning, response_format="pcm").content
+    answer = add(cloning, name=name)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "name")
+    assert "choose another" in answer.json()["error"]["message"]
+    if name in ("alloy", "af_heart"):
+        assert add(cloning, name="heir").status_code == 201
+        (stored,) = tmp_path_factory.getbasetemp().rglob("heir.npz")
+        older = stored.rename(stored.with_stem(name))
+        try:
+            assert same(ask(cloning, voice=name, response_format="pcm").content, plain)
+        finally:
+            older.unlink()
+
+
+def test_a_disk_that_takes_no_voice_is_507_and_names_no_path(
+    cloning: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log does."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/secret/voices/.voice-x")
+
+    monkeypatch.setattr("codec.voices.tempfile.mkstemp", full)
+    answer = add(cloning)
+    assert answer.status_code == 507
+    assert answer.json()["error"]["message"] == "the voice cannot be stored: No space left on device"
+    assert [record.exc_info for record in caplog.records if record.levelno >= logging.WARNING] == [None]
+
+
+def test_a_file_that_the_disk_does_not_take_breaks_off(
+    http: httpx.Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """flac waits in the temporary directory: the answer ends before its end, and the log says why in a sentence."""
+    monkeypatch.setattr("audio.encoder._SPOOL_BYTES", 1000)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(httpx.RemoteProtocolError):
+        ask(http, response_format="flac")
+    assert not any(record.exc_info for record in caplog.records)
+    assert "No such file or directory" in caplog.text
+    monkeypatch.undo()
+    assert ask(http, response_format="flac").status_code == 200
+
+
 def test_places_are_free_again(talker: Background) -> None:
     assert eventually(lambda: talker.hub.taken == 0)
+
+
+def test_voices_are_not_mixed(http: httpx.Client) -> None:
+    """What Kokoro's clients send for a mixture is the first voice; a mixture of our own is none, and says so."""
+    body = {"input": SHORT, "voice": "af_sky+af_bella(2)", "response_format": "pcm"}
+    answer = http.post("/v1/audio/speech", json=body)
+    assert answer.status_code == 200 and "first voice" in answer.headers["hearsay-warning"]
+    ours = http.get("/v1/audio/voices").json()["voices"][0]["id"]
+    answer = http.post("/v1/audio/speech", json={**body, "voice": f"{ours}+{ours}"})
+    assert answer.status_code == 400 and ours in answer.json()["error"]["message"]
+    answer = http.post("/v1/audio/voices/combine", json="af_sky+af_bella")
+    assert answer.status_code == 501 and "name one voice" in answer.json()["error"]["message"]

@@ -27,19 +27,22 @@ PREDICTOR = DecoderDims(
 DIMS = TtsDims(TALKER, PREDICTOR, CODEC, text_vocabulary=40, text_width=20, projected=True)
 
 
-def stack(dims: DecoderDims) -> dict[str, Any]:
+def stack(dims: DecoderDims, books: int) -> dict[str, Any]:
     return {
         "hidden_size": dims.width, "num_hidden_layers": dims.layers, "num_attention_heads": dims.heads,
         "num_key_value_heads": dims.kv_heads, "head_dim": dims.head_dim, "intermediate_size": dims.ffn,
         "vocab_size": dims.vocabulary, "max_position_embeddings": dims.context, "rope_theta": dims.rope_theta,
-        "rms_norm_eps": dims.epsilon, "num_code_groups": CODEC.codebooks,
+        "rms_norm_eps": dims.epsilon, "num_code_groups": books,
     }  # fmt: skip
 
 
-def configuration() -> dict[str, Any]:
-    """config.json of the model."""
-    talker = stack(TALKER) | {
-        "code_predictor_config": stack(PREDICTOR), "codec_eos_token_id": 18, "codec_pad_id": 16, "codec_bos_id": 17,
+def configuration(
+    talker_dims: DecoderDims = TALKER, predictor: DecoderDims = PREDICTOR, codec: CodecDims = CODEC
+) -> dict[str, Any]:
+    """The config.json of the model."""
+    talker = stack(talker_dims, codec.codebooks) | {
+        "code_predictor_config": stack(predictor, codec.codebooks),
+        "codec_eos_token_id": 18, "codec_pad_id": 16, "codec_bos_id": 17,
         "codec_nothink_id": 19, "codec_think_id": 20, "codec_think_bos_id": 21, "codec_think_eos_id": 22,
         "codec_language_id": {"english": 23, "sichuan_dialect": 24}, "spk_id": {"ryan": 25, "eric": 26},
         "spk_is_dialect": {"ryan": False, "eric": "sichuan_dialect"},
@@ -51,15 +54,15 @@ def configuration() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def codec_configuration() -> dict[str, Any]:
-    """config.json of the codec."""
+def codec_configuration(dims: CodecDims = CODEC) -> dict[str, Any]:
+    """The config.json of the codec."""
     decoder = {
-        "codebook_size": CODEC.entries, "codebook_dim": CODEC.code_width, "latent_dim": CODEC.latent,
-        "hidden_size": CODEC.width, "num_hidden_layers": CODEC.layers, "num_attention_heads": CODEC.heads,
-        "num_key_value_heads": CODEC.kv_heads, "head_dim": CODEC.head_dim, "intermediate_size": CODEC.ffn,
-        "sliding_window": CODEC.window, "rope_theta": CODEC.rope_theta, "rms_norm_eps": CODEC.epsilon,
-        "num_quantizers": CODEC.codebooks, "upsampling_ratios": [*CODEC.ratios], "upsample_rates": [*CODEC.rates],
-        "decoder_dim": CODEC.channels,
+        "codebook_size": dims.entries, "codebook_dim": dims.code_width, "latent_dim": dims.latent,
+        "hidden_size": dims.width, "num_hidden_layers": dims.layers, "num_attention_heads": dims.heads,
+        "num_key_value_heads": dims.kv_heads, "head_dim": dims.head_dim, "intermediate_size": dims.ffn,
+        "sliding_window": dims.window, "rope_theta": dims.rope_theta, "rms_norm_eps": dims.epsilon,
+        "num_quantizers": dims.codebooks, "upsampling_ratios": [*dims.ratios], "upsample_rates": [*dims.rates],
+        "decoder_dim": dims.channels,
     }  # fmt: skip
     return {"model_type": "qwen3_tts_tokenizer_12hz", "decoder_config": decoder, "output_sample_rate": 24000}
 
@@ -73,7 +76,7 @@ def write_tts_checkpoint(
     reshaped: Mapping[str, tuple[int, ...]] | None = None,
     dtype: str = "F32",
 ) -> Path:
-    """A checkpoint of DIMS; ``without`` and ``reshaped`` spoil tensors."""
+    """Write a checkpoint of DIMS; ``without`` and ``reshaped`` spoil tensors."""
     random = np.random.default_rng(0)
     for folder, shapes, settings in (
         (directory, model_shapes(DIMS), config or configuration()),

@@ -1,4 +1,4 @@
-"""Dimensions of Qwen3-TTS checkpoints: read, checked against every tensor, refused by name."""
+"""The dimensions of Qwen3-TTS checkpoints: read, checked against every tensor, or refused by name."""
 
 import copy
 from pathlib import Path
@@ -28,7 +28,8 @@ from tests.export.tts.checkpoints import (
 
 
 def test_every_dimension_is_read(tmp_path: Path) -> None:
-    """From configuration and tensors: head_dim is not width / heads, text sizes come from the table."""
+    """Dimensions come from configuration and tensors: head_dim is not width / heads, and the table tells the sizes of
+    text."""
     assert read_tts_dims(open_tts(write_tts_checkpoint(tmp_path))) == DIMS
 
 
@@ -62,7 +63,7 @@ def test_head_dim_comes_from_the_weights(tmp_path: Path, missing: str) -> None:
     ],
 )
 def test_a_contradiction_is_named(tmp_path: Path, part: str, key: str, value: Any, message: str) -> None:
-    """Key or tensor, and what is wrong with it."""
+    """The error names the key or tensor and what is wrong with it."""
     config, codec = configuration(), codec_configuration() | {"decode_upsample_rate": 1920}
     (config if part == "talker_config" else codec)[part][key] = value
     with pytest.raises(CheckpointError, match=message):
@@ -81,20 +82,20 @@ def test_a_contradiction_is_named(tmp_path: Path, part: str, key: str, value: An
     ],
 )
 def test_a_missing_tensor_is_named(tmp_path: Path, name: str) -> None:
-    """By its published name."""
+    """The error has the tensor's published name."""
     with pytest.raises(CheckpointError, match=f"tensor {name} is missing"):
         read_tts_dims(open_tts(write_tts_checkpoint(tmp_path, without=(name,))))
 
 
 def test_a_tensor_of_another_shape_is_named(tmp_path: Path) -> None:
-    """With both shapes."""
+    """The error has both shapes."""
     checkpoint = write_tts_checkpoint(tmp_path, reshaped={"talker.codec_head.weight": (64, 31)})
     with pytest.raises(CheckpointError, match=r"talker.codec_head.weight has shape \[64, 31\].*\[64, 32\]"):
         read_tts_dims(open_tts(checkpoint))
 
 
 def test_other_models_are_refused(tmp_path: Path) -> None:
-    """Another model type, the 25 Hz tokenizer, a directory without a codec."""
+    """Another model type, the 25 Hz tokenizer and a directory without a codec are refused."""
     with pytest.raises(CheckpointError, match="holds no config.json"):
         open_tts(tmp_path / "nothing")
     config = configuration()
@@ -110,12 +111,12 @@ def test_other_models_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_codec_can_be_read_alone(tmp_path: Path) -> None:
-    """What lies in speech_tokenizer."""
+    """The dimensions of the codec can be read from speech_tokenizer alone."""
     assert read_codec_dims(open_part(write_tts_checkpoint(tmp_path) / "speech_tokenizer", CODEC_TYPE)) == CODEC
 
 
 def test_views_are_named_as_a_language_model(tmp_path: Path) -> None:
-    """Talker and predictor under the names that the GGUF writer knows, none of the other's."""
+    """Talker and predictor have the names that the GGUF writer knows, and no tensors of the other."""
     model = open_tts(write_tts_checkpoint(tmp_path)).model
     talker, predictor = talker_view(model), predictor_view(model)
     assert talker.tensors["model.embed_tokens.weight"].shape == (TALKER.vocabulary, TALKER.width)
@@ -125,7 +126,8 @@ def test_views_are_named_as_a_language_model(tmp_path: Path) -> None:
 
 
 def test_the_state_is_full_size_and_named_once() -> None:
-    """No empty axis; one tail per convolution; outputs named after inputs."""
+    """No tensor of state has an empty axis, there is one tail for each convolution, and outputs are named after
+    inputs."""
     found = states(CODEC)
     assert all(min(state.shape) > 0 for state in found)
     names = [state.name for state in found]
@@ -135,7 +137,8 @@ def test_the_state_is_full_size_and_named_once() -> None:
 
 
 def test_tables_hold_projected_rows(tmp_path: Path) -> None:
-    """Text rows through both linear layers, code rows in the documented order, heads one a codebook."""
+    """Text rows went through both linear layers, code rows are in the documented order, and each codebook has a
+    head."""
     opened = open_tts(write_tts_checkpoint(tmp_path / "checkpoint"))
     write_tables(opened.model, DIMS, tmp_path, half=False)
     read = {name: stored.read() for name, stored in opened.model.tensors.items()}
@@ -155,7 +158,7 @@ def test_tables_hold_projected_rows(tmp_path: Path) -> None:
 
 
 def test_values_beyond_float16_are_refused(tmp_path: Path) -> None:
-    """Instead of infinities in a table."""
+    """A value too large for float16 is refused instead of becoming infinite."""
     opened = open_tts(write_tts_checkpoint(tmp_path / "checkpoint"))
     stored = opened.model.tensors["talker.text_projection.linear_fc2.bias"]
     with stored.file.open("r+b") as stream:
@@ -166,7 +169,7 @@ def test_values_beyond_float16_are_refused(tmp_path: Path) -> None:
 
 
 def test_inspect_prints_dimensions_and_states(tmp_path: Path) -> None:
-    """Without torch, through the entry that serves both kinds of checkpoint."""
+    """It needs no torch, and is reached by the function for both kinds of checkpoints."""
     printed = str(export.api.inspect(write_tts_checkpoint(tmp_path)))
     assert printed == str(api.inspect(tmp_path))
     for words in ("custom_voice", "head dim        16", "codebooks       3", "past key 0      3 x 71 x 8", "conv h 19"):
@@ -174,7 +177,7 @@ def test_inspect_prints_dimensions_and_states(tmp_path: Path) -> None:
 
 
 def test_formats_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    """Before anything is written; the message says what would fit."""
+    """Before anything is written, the error says which formats fit."""
     with pytest.raises(CheckpointError, match="q4_k_m needs row lengths"):
         api.run(write_tts_checkpoint(tmp_path / "a"), tmp_path / "out", codec="fp32", decoder="q4_k_m")
     with pytest.raises(CheckpointError, match="encoder: 'fp8'"):
@@ -191,7 +194,7 @@ def test_configuration_is_not_shared() -> None:
 
 
 def test_sampling_is_the_checkpoints(tmp_path: Path) -> None:
-    """Over the official defaults; what no draw can use is refused by file and field."""
+    """The checkpoint's values replace the official defaults; one that no draw can use is refused by file and field."""
     write_tts_checkpoint(tmp_path)
     model = open_tts(tmp_path).model
     path = tmp_path / "generation_config.json"

@@ -1,5 +1,6 @@
 """Fun-ASR-Nano checkpoints of the official classes, their float32 exports, and the official code on them."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from engines.onnx import Graph
 from export import api
 from tests.reference.funasr.official import OTHER, TINY, Official, write_checkpoint
 
-torch.set_num_threads(2)
+torch.set_num_threads(1 if "PYTEST_XDIST_WORKER" in os.environ else 2)
 
 
 class Case:

@@ -17,7 +17,7 @@ from funasr.models.sense_voice import model as _encoders  # registers itself
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
-from export.reference import Generated
+from export.verify.reference import Generated
 from tests.reference.official import EMBEDDING, write_tokenizer
 
 Floats = NDArray[np.float32]

@@ -33,4 +33,4 @@ if [[ ${1:-} == --true-dims ]]; then
   exec "$REFERENCE_FUNASR_PYTHON" -W ignore -m tests.reference.funasr.true_dims "$@"
 fi
 HEARSAY_REFERENCE=funasr HEARSAY_ORT124=${ORT124_PYTHON:-} \
-  "$REFERENCE_FUNASR_PYTHON" -m pytest -q -W default -p no:logging --disable-warnings tests/reference/funasr "$@"
+  "$REFERENCE_FUNASR_PYTHON" -m pytest ${REFERENCE_PYTEST:--q -W default -p no:logging --disable-warnings} tests/reference/funasr "$@"

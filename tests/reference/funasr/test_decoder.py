@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from engines.gguf import Decoder
-from export.parity import DISTINCT, LOGIT_ERROR, TOKENS, decode
 from export.sound import sound
+from export.verify.parity import DISTINCT, LOGIT_ERROR, TOKENS, decode
 from tests.reference.funasr.test_encoder import encoded
 from tests.reference.stages import changed
 

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from engines import manifest as manifests
 from engines.onnx import Graph
-from export import api, rules
-from export.parity import error
+from export import api
 from export.sound import sound
+from export.trace import rules
+from export.verify.parity import error
 from tests.reference.stages import changed
 
 pytestmark = pytest.mark.reference

@@ -11,8 +11,7 @@ from engines import manifest as manifests
 from engines.files import load_tokenizer
 from engines.parts import FixedFloor
 from export.sound import sound
-from streaming.fun_asr.fbank import Fbank
-from streaming.fun_asr.prompt import FunAsrPrompt
+from streaming.families.fun_asr_nano import Fbank, FunAsrPrompt
 from tests.reference.funasr import golden
 from tests.reference.funasr.official import NAMES
 from tests.reference.funasr.test_encoder import SECONDS

@@ -17,8 +17,8 @@ import torch
 from engines import manifest as manifests
 from engines.onnx import Graph
 from export import api
-from export.parity import error
 from export.sound import sound
+from export.verify.parity import error
 from tests.reference.funasr.official import PUBLISHED, Official, write_checkpoint
 from tests.reference.funasr.test_encoder import COSINE, encoded
 

@@ -1,4 +1,4 @@
-"""Talker and predictor of a model directory, run greedily by the document (docs/export.md) and nothing else."""
+"""Talker and predictor of a model directory, run greedily by docs/export.md and codec/prompt.py alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

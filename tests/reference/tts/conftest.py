@@ -1,5 +1,6 @@
 """Checkpoints of the official classes with random weights, their exports, and the official models themselves."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from export.tts import api
 from tests.reference.tts import official
 from tests.reference.tts.stepper import Stepper
 
-torch.set_num_threads(2)
+torch.set_num_threads(1 if "PYTEST_XDIST_WORKER" in os.environ else 2)
 
 
 @dataclass(frozen=True)

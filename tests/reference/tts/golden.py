@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from export.trace.frame_graph import frame_graph
 from export.tts import api
 from export.tts.checkpoint import open_tts
 from export.tts.dims import read_tts_dims
-from export.tts.frame_graph import frame_graph
 from tests.reference.tts import official
 
 CODEC = official.TINY_CODEC | {
@@ -51,7 +51,7 @@ def write(directory: Path) -> None:
         made = api.run(checkpoint, directory / "model", codec="fp32", decoder="f32", name="golden-tts")
         opened = open_tts(checkpoint)
         graph = frame_graph(opened.model, read_tts_dims(opened), half=False, exact=True)
-        (directory / "frame.onnx").write_bytes(graph.SerializeToString())
+        (directory / "frame.onnx").write_bytes(graph.model.SerializeToString())
     np.savez_compressed(directory / "official.npz", **outputs(model, codec, made))
 
 

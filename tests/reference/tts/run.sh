@@ -41,4 +41,4 @@ if [[ ${1:-} == --true-models ]]; then
   exec "$REFERENCE_TTS_PYTHON" -W ignore -m tests.reference.tts.true_models "$@"
 fi
 HEARSAY_REFERENCE=tts HEARSAY_ORT124=${ORT124_PYTHON:-} \
-  "$REFERENCE_TTS_PYTHON" -m pytest -q -W default -p no:logging --disable-warnings tests/reference/tts "$@"
+  "$REFERENCE_TTS_PYTHON" -m pytest ${REFERENCE_PYTEST:--q -W default -p no:logging --disable-warnings} tests/reference/tts "$@"

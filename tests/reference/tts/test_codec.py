@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
+from export.trace.codec import build_codec
+from export.trace.speaking_graphs import zeros
 from export.tts.checkpoint import CODEC_TYPE, open_part
-from export.tts.codec import build_codec
 from export.tts.codec_dims import read_codec_dims
-from export.tts.graph import zeros
 from export.tts.state import states
 from tests.reference.tts import official
 from tests.reference.tts.conftest import Case

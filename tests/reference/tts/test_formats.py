@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from engines import manifest as manifests
 from engines.integrity import verify
-from export import rules
 from export.directory import Precision
+from export.trace import rules
 from export.tts.checkpoint import CODEC_TYPE, open_part
 from export.tts.codec_dims import read_codec_dims
 from export.tts.description import CODEC
@@ -31,7 +31,7 @@ Floats = NDArray[np.float32]
 CODES = np.random.default_rng(1).integers(0, 64, (120, 4))
 
 SIGNAL_TO_ERROR = {"fp16": 40.0, "int8": 35.0}
-"""dB below which a precision would not hold. Random weights are harder than trained ones (docs/export.md)."""
+"""dB below which a precision would not hold. Random weights are harder than trained ones."""
 CUTTING = {"fp16": 5e-2, "int8": 1e-4}
 """Largest difference between two ways of cutting over the RMS. int8 computes in float32 and holds what float32 holds;
 float16 samples have steps of 3e-3 of the RMS themselves."""

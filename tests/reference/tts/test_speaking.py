@@ -15,7 +15,7 @@ from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.talker import TalkerStep
 from codec.voices import Reference, StoredVoice
-from engines.batching import Owner
+from engines.lane import Owner
 from tests.reference.tts.conftest import Case
 from tests.reference.tts.test_chain import FRAMES, INSTRUCTION, TEXT, ask, official_prompt
 from tests.reference.tts.test_cloning import base, clip

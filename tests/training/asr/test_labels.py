@@ -1,4 +1,4 @@
-"""Which text a clip is trained on: its own, what a teacher makes of it, or none."""
+"""A clip is trained on its own text, on what a teacher makes of it, or on none."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from training.asr.labels import decided, relabelled
+from training.asr.labels import Labels, decided, spoken
 from training.shards import Clip
 
 
@@ -26,17 +26,30 @@ def clip(text: str, file: str = "a.opus") -> Clip:
         ("", "20 men came.", -0.1, None),
         ("", "The Sea was calm.", -0.1, None),
         ("", "...", -0.1, None),
+        ("", "[BLANK_AUDIO]", -0.1, None),
+        ("", " Blank Audio.", -0.1, None),
+        ("", "(upbeat music) He came.", -0.1, "He came."),
     ],
 )
 def test_what_a_teacher_may_say(own: str, taught: str, sure: float, text: str | None) -> None:
-    """Its words stand only where there are none, it is sure, and no test has them."""
+    """The teacher's words stand only where there are none, where it is sure, and where no test has them."""
     assert decided(clip(own), taught, sure, frozenset({"the sea was calm"})) == text
 
 
-def test_clips_get_their_labels_and_those_without_a_text_are_left_out(tmp_path: Path) -> None:
-    clips = [clip("ONE", "a"), clip("TWO", "b"), clip("", "c"), clip("", "d"), clip("FIVE", "e")]
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [("The blank audio tape.", "The blank audio tape."), ("*coughs* Yes.", "Yes."), ("♪ la ♪", "la"), ("(laughs)", "")],
+)
+def test_sounds_that_are_no_words_leave_a_text(text: str, left: str) -> None:
+    assert spoken(text) == left
+
+
+def test_clips_get_their_labels_or_keep_their_own_text_as_a_sentence(tmp_path: Path) -> None:
+    clips = [clip("ONE", "a"), clip("TWO", "b"), clip("", "c"), clip("", "d"), clip("FIVE MEN", "e")]
     rows = [{"file": "a", "text": "One."}, {"file": "b", "text": ""}, {"file": "c", "text": "Three."}]
-    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = relabelled(clips, tmp_path / "labels.jsonl")
-    assert [(c.file, c.text) for c in found] == [("a", "One."), ("c", "Three."), ("e", "FIVE")]
-    assert [c.text for c in relabelled(clips, None)] == ["ONE", "TWO", "FIVE"]
+    for name, part in (("first", rows[:1]), ("second", rows[1:])):
+        (tmp_path / name).write_text("".join(json.dumps(row | {"cuts": [[7, 1]]}) + "\n" for row in part))
+    labels = Labels.read([tmp_path / "first", tmp_path / "second"])
+    found = [(c.file, c.text) for c in labels.lent(clips)]
+    assert found == [("a", "One."), ("b", ""), ("c", "Three."), ("d", ""), ("e", "Five men.")]
+    assert labels.cuts["c"] == [[7, 1]]

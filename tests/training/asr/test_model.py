@@ -1,4 +1,5 @@
-"""The small Qwen3-ASR: decoding agrees with training, padding and neighbours change nothing, checkpoints come back."""
+"""The small Qwen3-ASR: decoding agrees with training, padding and neighbours change nothing, and checkpoints come
+back."""
 
 import json
 from dataclasses import replace
@@ -12,13 +13,13 @@ import torch
 
 from training.asr.align import quietest, viterbi
 from training.asr.augment import augment, generated_music, mask_spectrogram
-from training.asr.checkpoint import save_checkpoint
+from training.asr.checkpoint import load_checkpoint, save_checkpoint
+from training.asr.config import Regularisation
 from training.asr.encoder import token_count
 from training.asr.evaluate import collapse, error_rate
 from training.asr.model import PocketASR
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel, past_end
-from training.checkpoint import WEIGHTS, load_weights
 
 from .shapes import CONFIG, tiny_tokenizer
 
@@ -27,7 +28,7 @@ from .shapes import CONFIG, tiny_tokenizer
 def model() -> PocketASR:
     torch.manual_seed(3)
     made = PocketASR(CONFIG.shape).eval()
-    with torch.no_grad():  # sharper choices, so that an error is seen in the argmax
+    with torch.no_grad():  # The choices are made sharper, so that an error is seen in the argmax.
         made.thinker.model.embed_tokens.weight.mul_(3)
     return made
 
@@ -66,8 +67,8 @@ def test_positions_run_through_a_longer_chunk() -> None:
     shape = replace(CONFIG.shape, chunk_frames=400)
     tower = PocketASR(shape).eval().thinker.audio_tower
     assert tower.position.shape == (50, shape.d_model) and tower.window_chunks == 2
-    states, _, count = tower(torch.randn(1, 128, 1200), torch.tensor([1100]))
-    assert states.shape[1] == 200 and int(count) == 138
+    heard = tower(torch.randn(1, 128, 1200), torch.tensor([1100]))
+    assert heard.states.shape[1] == 200 and heard.stem.shape[1] == 150 and int(heard.count) == 138
 
 
 def test_greedy_decoding_is_the_argmax_of_training(model: PocketASR, prompt: Prompt) -> None:
@@ -76,7 +77,7 @@ def test_greedy_decoding_is_the_argmax_of_training(model: PocketASR, prompt: Pro
     prefix, count = prefixes(prompt, [[], ["letter", "house"]])
     ids, _, _ = model.transcribe(mel, frames, prefix, count, torch.tensor(prompt.suffix), prompt.end, 12)
     targets = torch.cat([torch.tensor(prompt.suffix).expand(2, -1), ids], 1)
-    again = model(mel, frames, prefix, count, targets).logits.argmax(-1)[:, len(prompt.suffix) - 1 :]
+    again = model.read(model.hear(mel, frames), prefix, count, targets).logits.argmax(-1)[:, len(prompt.suffix) - 1 :]
     for row in range(2):
         until = ids[row].tolist().index(prompt.end) if prompt.end in ids[row] else ids.shape[1]
         assert (again[row, :until] == ids[row, :until]).all()
@@ -87,8 +88,9 @@ def test_a_row_is_the_same_alone_and_in_a_batch(model: PocketASR, prompt: Prompt
     mel = past_end(torch.randn(2, 128, 1600), frames)
     prefix, count = prefixes(prompt, [["sea"], []])
     targets = torch.tensor([[*prompt.suffix, *prompt.english, *prompt.words(["boy"]), prompt.end]] * 2)
-    both = model(mel, frames, prefix, count, targets)
-    alone = model(mel[:1, :, :600], frames[:1], prefix[:1, : count[0]], count[:1], targets[:1])
+    both = model.read(model.hear(mel, frames), prefix, count, targets)
+    heard = model.hear(mel[:1, :, :600], frames[:1])
+    alone = model.read(heard, prefix[:1, : count[0]], count[:1], targets[:1])
     rows = int(token_count(frames[0]))
     torch.testing.assert_close(both.logits[0], alone.logits[0], rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(both.ctc[0, :rows], alone.ctc[0, :rows], rtol=1e-4, atol=1e-4)
@@ -149,9 +151,24 @@ def test_a_checkpoint_comes_back(model: PocketASR, tmp_path: Path) -> None:
     save_checkpoint("tiny", CONFIG.shape, model.state_dict(), tmp_path / "tokenizer", tmp_path / "out")
     thinker = json.loads((tmp_path / "out" / "config.json").read_text())["thinker_config"]
     assert thinker["audio_config"]["d_model"] == CONFIG.shape.d_model
-    weights = load_weights(tmp_path / "out" / WEIGHTS)
+    shape, weights = load_checkpoint(tmp_path / "out")
+    assert shape == CONFIG.shape
     assert weights.keys() == model.state_dict().keys()
     for name, value in model.state_dict().items():
         torch.testing.assert_close(weights[name], value, rtol=1e-3, atol=1e-3)
     extra = json.loads((tmp_path / "out" / "config.json").read_text())["hearsay"]
     assert extra["ctc"] == {"blank": CONFIG.shape.vocab} and extra["mel_floor"] == {"kind": "fixed", "log10": -6.5}
+
+
+def test_free_layers_follow_no_teacher_but_learn() -> None:
+    """The distance to a teacher's states asks nothing of them, and what is said asks something of all layers."""
+    layers = CONFIG.shape.encoder_layers
+    model = PocketASR(replace(CONFIG.shape, encoder_layers=layers + 2), Regularisation(dropout=0.0))
+    model.add_taught(model.shape.d_model, layers)
+    heard = model.hear(torch.randn(1, model.shape.mel_bins, 400), torch.tensor([400]))
+    for loss, asked in ((model.taught(heard.followed), range(layers)), (model.ctc(heard.states), range(layers + 2))):
+        model.zero_grad()
+        loss.square().mean().backward(retain_graph=True)
+        for i, layer in enumerate(model.thinker.audio_tower.layers):
+            found = [p.grad for p in layer.parameters() if p.grad is not None and p.grad.any()]
+            assert bool(found) == (i in asked), i

@@ -1,4 +1,4 @@
-"""Plans: what is heard and what is to be written belong together, and every row fits."""
+"""In a plan what is heard and what is to be written belong together, and every row fits."""
 
 import os
 import subprocess
@@ -26,13 +26,13 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 
 def utterances(real: bool) -> list[Utterance]:
-    """One word a quarter second, cut at every word."""
+    """One word lasts a quarter of a second, and every word can be cut off."""
     out: list[Utterance] = []
     at = 0
     for text in SENTENCES[:6]:
         count = len(text.split())
         cuts = [(i * RATE // 4, i) for i in range(1, count)]
-        out.append(Utterance(at, count * RATE // 4, text, real, cuts))
+        out.append(Utterance(at, count * RATE // 4, text, real, cuts, row=100 + at // ROW))
         at += count * RATE // 4
     return out
 
@@ -62,8 +62,8 @@ def test_rows_fit_and_targets_are_what_was_cut(tokenizer: Tokenizer) -> None:
     made = planner(tokenizer)
     prompt = Prompt(tokenizer)
     known = {word for text in SENTENCES for word in text.split()}
-    for _ in range(60):
-        plan = made.plan(0.5)
+    for number in range(60):
+        plan = made.plan(number)
         rows = len(plan.length)
         assert plan.targets.shape == (rows, target_width(plan.seconds))
         assert plan.prefix.shape[1] in (SHORT_PREFIX, LONG_PREFIX)
@@ -77,28 +77,40 @@ def test_rows_fit_and_targets_are_what_was_cut(tokenizer: Tokenizer) -> None:
             heard = plan.segments[plan.segments[:, 0] == row]
             # A word is a quarter of a second, read at the segment's rate; a cut may fall a little beside its word.
             quarters = (heard[:, 3] / (RATE / 4)).sum()
-            assert abs(quarters - len(text.split())) <= 0.25 * max(len(heard), 1)
+            assert abs(quarters - len(text.split())) <= 0.3 * max(len(heard), 1)
             assert int(plan.mask[row].sum()) == plan.ctc_count[row] + 4
 
 
 def test_what_is_taught_is_what_is_heard(tokenizer: Tokenizer) -> None:
-    """A pool whose samples are their own places: the teacher's row of the pool is the one that sounds in the middle."""
-    made = planner(tokenizer, **{MUSIC: [Utterance(10_000_000, 40 * RATE, "", False, [])]})
+    """Each encoder row gets the teacher's row that sounds in its middle, or the way between two of them."""
+    known = utterances(True)
+    # Rows are counted by utterance, wherever the utterance lies in the pool.
+    known[3].start += 100_000
+    music = {MUSIC: [Utterance(10_000_000, 40 * RATE, "", False, [])]}
+    made = planner(tokenizer, librispeech=known, **music)
     rows = alone = 0
-    for _ in range(40):
-        plan = made.plan(0.5)
+    for number in range(40):
+        plan = made.plan(number)
         assert plan.taught.shape == (len(plan.length), plan.seconds * RATE // ROW)
         for row, position, start, _, rate, _, written in plan.segments.tolist():
-            if start >= 10_000_000:  # music has no words
-                assert not (plan.taught[int(row)] >= start // ROW).any()
+            if start >= 10_000_000:  # Music has no words, and nothing is taught of it.
                 continue
+            whole = next(u for u in [*known, *utterances(False)] if u.start <= start < u.start + u.length)
             for k in range(plan.taught.shape[1]):
                 middle = k * ROW + ROW // 2
                 if position <= middle < position + written:
-                    assert plan.taught[int(row), k] == (start + (middle - position) * rate) // ROW
+                    at = (start - whole.start + (middle - position) * rate) / ROW - 0.5
+                    last = (whole.length - 1) // ROW
+                    assert plan.taught[int(row), k] == pytest.approx(whole.row + min(max(at, 0), last))
                     rows += 1
         alone += int((plan.taught < 0).sum())
     assert rows > 1000 and alone > 100
+
+
+def test_nothing_without_a_text_is_planned(tokenizer: Tokenizer) -> None:
+    silent = [Utterance(0, 5 * RATE, "", True, [])]
+    made = planner(tokenizer, replace(CONFIG, sources={"librispeech": 1.0, "unlabelled": 1.0}), unlabelled=silent)
+    assert set(made.weights()) == {"librispeech", SYNTHETIC}
 
 
 def test_a_word_that_was_never_heard_stands_in_the_context(tokenizer: Tokenizer) -> None:
@@ -106,8 +118,8 @@ def test_a_word_that_was_never_heard_stands_in_the_context(tokenizer: Tokenizer)
     made = Planner(CONFIG, Prompt(tokenizer), {"calm": 1, "letter": 25}, known, 1)
     prompt, short = Prompt(tokenizer), len(Prompt(tokenizer).prefix())
     contexts = 0
-    for _ in range(30):
-        plan = made.plan(0.5)
+    for number in range(30):
+        plan = made.plan(number)
         for row in np.flatnonzero(plan.prefix_count > short):
             if "Calm" in prompt.text(plan.targets[row, len(prompt.suffix) :].tolist()):
                 context = tokenizer.decode(plan.prefix[row, : plan.prefix_count[row]].tolist()).split("\n")[1]
@@ -119,7 +131,7 @@ def test_a_word_that_was_never_heard_stands_in_the_context(tokenizer: Tokenizer)
 def test_cut_utterances_are_really_drawn(tokenizer: Tokenizer) -> None:
     made = planner(tokenizer, replace(CONFIG, batches=replace(CONFIG.batches, span_share=0.9)))
     whole = {u.start: u.length for u in utterances(True)}
-    segments = np.concatenate([made.plan(0.5).segments for _ in range(30)])
+    segments = np.concatenate([made.plan(number).segments for number in range(30)])
     spans = sum(whole.get(int(s), -1) != int(n) for s, n in segments[:, 2:4])
     assert spans > len(segments) // 3
 
@@ -128,8 +140,8 @@ def test_contexts_hold_spoken_and_unspoken_words(tokenizer: Tokenizer) -> None:
     made, prompt = planner(tokenizer), Prompt(tokenizer)
     short = len(prompt.prefix())
     rows = spoken = 0
-    for _ in range(80):
-        plan = made.plan(0.5)
+    for number in range(80):
+        plan = made.plan(number)
         for row in np.flatnonzero(plan.prefix_count > short):
             context = tokenizer.decode(plan.prefix[row, : plan.prefix_count[row]].tolist()).split("\n")[1].split()
             said = prompt.text(plan.targets[row, len(prompt.suffix) :].tolist()).split()
@@ -139,18 +151,22 @@ def test_contexts_hold_spoken_and_unspoken_words(tokenizer: Tokenizer) -> None:
 
 
 def test_the_same_seed_plans_the_same(tokenizer: Tokenizer) -> None:
-    a, b = (planner(tokenizer, seed=3).plan(0.1) for _ in range(2))
+    """The plan of a number is the same whatever was planned before."""
+    first, later = planner(tokenizer, seed=3), planner(tokenizer, seed=3)
+    later.plan(7)
+    a, b = (made.plan(4) for made in (first, later))
     assert (a.targets == b.targets).all() and (a.segments == b.segments).all()
+    assert first.plan(5).segments.shape != a.segments.shape or (first.plan(5).segments != a.segments).any()
 
 
 def test_the_same_seed_plans_the_same_in_another_process() -> None:
-    """Strings have other hashes there, and sets another order."""
+    """Strings have other hashes in another process, and sets another order."""
     code = """
 from tokenizers import Tokenizer
 from tests.training.asr.shapes import SHIPPED
 from tests.training.asr.test_plan import planner
 made = planner(Tokenizer.from_file(str(SHIPPED / "tokenizer.json")))
-print([made.plan(0.5).prefix.tolist() for _ in range(20)])
+print([made.plan(number).prefix.tolist() for number in range(20)])
 """
     told = [
         subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed})
@@ -159,8 +175,5 @@ print([made.plan(0.5).prefix.tolist() for _ in range(20)])
     assert told[0] == told[1]
 
 
-def test_the_share_of_real_speech_moves_with_progress(tokenizer: Tokenizer) -> None:
-    made = planner(tokenizer)
-    low, high = CONFIG.batches.real_share
-    assert made.weights(0.0)["librispeech"] == pytest.approx(low)
-    assert made.weights(1.0)["librispeech"] == pytest.approx(high)
+def test_a_share_of_what_is_heard_is_real(tokenizer: Tokenizer) -> None:
+    assert planner(tokenizer).weights()["librispeech"] == pytest.approx(CONFIG.batches.real_share)

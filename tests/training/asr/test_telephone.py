@@ -1,4 +1,4 @@
-"""Recordings that are there once more, over a telephone."""
+"""Some recordings are there once more, over a telephone."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from training.shards import Clip
 
 
 def test_a_share_of_the_clips_is_there_once_more() -> None:
-    """Others each time by another seed, their words the same; the clips themselves stay."""
+    """Another seed takes other clips. Their words stay the same, and the clips themselves stay."""
     rng = np.random.default_rng(1)
     clips = [Clip(rng.integers(-9000, 9000, 4000 + i).astype(np.int16), f"clip {i}", "", "", "an4") for i in range(20)]
     copies = telephoned(clips, 0.25, 3, 1)

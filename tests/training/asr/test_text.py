@@ -1,4 +1,4 @@
-"""Transcripts, written text, invented names."""
+"""Transcripts, written text and invented names."""
 
 import random
 import re

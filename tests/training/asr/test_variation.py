@@ -1,4 +1,4 @@
-"""What is varied, and what must not move."""
+"""What the augmentation varies, and what must not move."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Sentences out of clones: every kind of file, what is strange or said twice left out."""
+"""Sentences come out of clones with every kind of file; what is strange or said twice is left out."""
 
 import json
 from pathlib import Path

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from training.speech import takes
+from training.speech import takes, write
 from training.speech.batches import Order
-from training.speech.phonemes import VOCABULARY
+from training.speech.sounds import VOCABULARY
 from training.speech.voices import Voice
 from training.speech.write import HearingWriter, SpeakingWriter, frame_labels, phone_labels
 from training.tts.config import FRAME, NUMBER, SILENCE, UNKNOWN
@@ -19,11 +19,12 @@ from training.tts.speech import load
 
 def order(phonemes: str) -> Order:
     tokens = np.array([VOCABULARY[c] for c in phonemes], np.uint8)
-    return Order("I go, yes.", "I go, yeah.", tokens, Voice((0,), (1.0,), False, "clara"), 1.0, aligned=True)
+    voice = Voice((0,), (1.0,), False, "clara")
+    return Order("I go, yes.", tokens, voice, 1.0, aligned=True, sounds=phonemes)
 
 
 def tone(seconds: float, before: float, after: float) -> torch.Tensor:
-    """[1, N] at 24 kHz: silence, 440 Hz, silence."""
+    """Make [1, N] at 24 kHz: silence, 440 Hz, silence."""
     t = torch.arange(int(seconds * 24_000)) / 24_000
     parts = [
         torch.zeros(int(before * 24_000)),
@@ -65,7 +66,8 @@ def test_hearing_shards_hold_the_written_text_and_where_its_words_begin(tmp_path
     (start, length, text, engine, words) = json.loads((tmp_path / "w01_0000.json").read_text())[0]
     assert (start, text, engine) == (0, "I go, yes.", "kokoro")
     assert np.fromfile(tmp_path / "w01_0000.pcm", np.int16).shape == (length,)
-    trimmed = 0.5 * 16_000 - 800 + 640  # words sound 40 ms before their durations say
+    # Words sound 40 ms before their durations say.
+    trimmed = 0.5 * 16_000 - 800 + 640
     assert [n for _, n in words] == [1, 2]
     assert abs(words[0][0] - (31 * 400 - trimmed)) <= 320 and abs(words[1][0] - (51 * 400 - trimmed)) <= 320
     assert writer.counts == {"kept": 1, "silent": 1}
@@ -89,13 +91,43 @@ def test_speaking_shards_are_those_of_the_speaking_model(tmp_path: Path) -> None
     assert sorted(p.name for p in tmp_path.iterdir()) == ["speech-00-0000.npz", "speech-00-0001.npz"]
     shard = load(tmp_path / "speech-00-0000.npz")
     [(made, wave, labels)] = shard.pieces()
-    assert (made.text, made.speaker) == (" i go, yeah.", "clara")
+    assert (made.text, made.speaker) == (" ˈI ɡˈO, jˈɛs.", "clara")
     assert len(wave) == made.frames * FRAME and len(labels) == made.frames * 4
     assert (labels[:4] == SILENCE).all() and (labels[-8:] == SILENCE).all() and labels[5] == NUMBER["I"]
 
 
+@pytest.mark.parametrize("pause", [0.3, 0.0])
+def test_a_line_is_parted_at_a_mark_where_it_pauses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pause: float
+) -> None:
+    """What stands before the comma keeps it, and where nothing pauses the line stays whole."""
+    monkeypatch.setattr(write, "_PARTED", 1.0)
+    monkeypatch.setattr(write, "_PARTED_SHORT", 1.0)
+    said = order("ˈI ɡˈO, jˈɛs.")
+    space = int(pause * 40)
+    durations = np.array([[20, 1, 9, 1, 5, 1, 10, 3, space, 5, 1, 10, 5, 4, 25]])
+    wave = torch.cat([tone(0.775, 0.5, pause), tone(0.5, 0.0, 0.7)], 1)
+    writer = SpeakingWriter(tmp_path, 0)
+    writer.add(takes.speaking(wave), [said], durations)
+    writer.finish()
+    pieces = list(load(tmp_path / "speech-00-0000.npz").pieces())
+    texts = [u.text for u, _, _ in pieces]
+    assert texts == ([" ˈI ɡˈO,", " jˈɛs."] if pause else [" ˈI ɡˈO, jˈɛs."])
+    if pause:
+        lengths = [int(np.flatnonzero(np.abs(wave.astype(int)) > 50)[-1]) / 24_000 for _, wave, _ in pieces]
+        assert lengths == [pytest.approx(0.08 + 0.775, abs=0.03), pytest.approx(0.08 + 0.5, abs=0.03)]
+
+
+def test_a_take_that_goes_on_after_its_last_phone_is_left_out(tmp_path: Path) -> None:
+    said = order("ˈI ɡˈO, jˈɛs.")
+    durations = np.array([[20, 1, 9, 1, 5, 1, 10, 3, 1, 5, 1, 10, 5, 4, 25]])
+    writer = SpeakingWriter(tmp_path, 0)
+    writer.add(takes.speaking(tone(1.8, 0.5, 0.5)), [said], durations)
+    assert writer.counts == {"implausible length": 1}
+
+
 def test_a_speaker_sounds_higher_and_is_held_out_whole(tmp_path: Path) -> None:
-    """Played faster, labels with it; what speakers say lies side by side."""
+    """The speaker is played faster, and the labels follow. What a speaker says lies side by side."""
     durations = np.array([[20, 1, 9, 1, 5, 1, 10, 3, 1, 5, 1, 10, 5, 4, 25]])
     writer, shards = SpeakingWriter(tmp_path, 0), []
     for name, pitch, held_out in (("s0001", 1.0, False), ("s0040", 1.2, True), ("s0001", 1.0, False)):
@@ -114,11 +146,7 @@ def test_a_speaker_sounds_higher_and_is_held_out_whole(tmp_path: Path) -> None:
 
 
 def test_labels_follow_the_durations_and_marks_their_sounds() -> None:
-    assert phone_labels(order("ˈI ɡː").tokens).tolist() == [
-        *[NUMBER["I"]] * 2,
-        UNKNOWN,
-        *[NUMBER["ɡ"]] * 2,
-    ]
+    assert phone_labels(order("ˈI ɡː").tokens).tolist() == [*[NUMBER["I"]] * 2, UNKNOWN, *[NUMBER["ɡ"]] * 2]
     said = order("I ɡ")
     for space, wanted in ((2, UNKNOWN), (8, SILENCE)):
         made = frame_labels(said, np.array([4, 4, space, 4, 4]), 0, 30).tolist()

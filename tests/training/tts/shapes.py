@@ -12,13 +12,11 @@ from training.tts.config import (
     CodecShape,
     CodecTraining,
     Config,
-    DecoderTraining,
     SpeakerShape,
     TalkerShape,
     TalkerTraining,
 )  # fmt: skip
 from training.tts.speech import Speech, Utterance, join, levelled, shards
-from training.tts.text import speakable
 from training.tts.tokenizer import train_tokenizer
 
 if TYPE_CHECKING:
@@ -45,9 +43,6 @@ CONFIG = Config(
     codec_training=CodecTraining(
         batch=2, frames=12, slice_frames=3, history_frames=1, unquantised_steps=2, warmup_steps=2,
     ),
-    decoder_training=DecoderTraining(
-        batch=2, frames=12, slice_frames=3, history_frames=1, warmup_steps=2, period_widths=(4, 8), spectrum_width=4,
-    ),
     speakers=("ada", "ben"),
     talker_training=TalkerTraining(positions=160, predictor_frames=24, lengths=(40, 60), warmup_steps=5, guide_layer=1),
 )  # fmt: skip
@@ -57,15 +52,23 @@ FICTION = [
 ]  # fmt: skip
 
 
+_SOUNDS = str.maketrans("aceogqrxy", "ɑkɛOɡkɹzi")
+
+
+def sounds(text: str) -> str:
+    """Give a text as if each letter was a sound."""
+    return "".join(f" {word}" for word in text.lower().translate(_SOUNDS).split())
+
+
 def tokenizer(folder: Path) -> Tokenizer:
-    """Learnt from sentences that need more pieces than the vocabulary holds."""
+    """Learn a tokenizer from sentences that need more pieces than the vocabulary holds."""
     chance = random.Random(1)
     words = [" ".join(chance.sample(vocabulary()[:500], 6)) for _ in range(500)]
-    return train_tokenizer(map(speakable, [*FICTION * 20, *words]), CONFIG.talker.text_vocab_size, folder)
+    return train_tokenizer(map(sounds, [*FICTION * 20, *words]), CONFIG.talker.text_vocab_size, folder)
 
 
 def tone_shard(speaker: str, count: int = 4, frames: int = 20, held_out: bool = False) -> Speech:
-    """Utterances of gliding tones; labels say which of four stretches a label lies in."""
+    """Make utterances of gliding tones, whose labels say which of four stretches a label lies in."""
     noise = np.random.default_rng(len(speaker))
     rows = []
     for i in range(count):
@@ -77,29 +80,30 @@ def tone_shard(speaker: str, count: int = 4, frames: int = 20, held_out: bool = 
 
 
 def random_codes(count: int = 12, frames: int = 24) -> Speech:
-    """Codes that follow the text: the same text has the same codes."""
+    """Make codes that follow the text: the same text has the same codes."""
     size, books = CONFIG.codec.codebook_size, CONFIG.codec.num_quantizers
     chance, words = random.Random(3), " ".join(FICTION).replace(".", "").replace(",", "").split()
-    text = [speakable(" ".join(chance.sample(words, 3))) for _ in range(count)]
+    text = [sounds(" ".join(chance.sample(words, 3))) for _ in range(count)]
     made = [np.random.default_rng(len(t)).integers(0, size, (frames, books)).astype(np.int16) for t in text]
     said = [Utterance(t, ("ada", "ben")[i % 2], frames, i % 4 == 0) for i, t in enumerate(text)]
     return Speech(said, {"codes": np.concatenate(made)})
 
 
 def layout(folder: Path, *speech: Path) -> "Layout":
-    """Of a tokenizer that it makes in `folder`, and of speakers who are heard in the shards of `speech`."""
-    from training.tts.references import References  # needs torch, which only training has
+    """Make the layout of a tokenizer that is written to `folder`, and of speakers who are heard in the shards of
+    `speech`."""
+    from training.tts.references import References  # These modules need torch, which only training has.
     from training.tts.rows import Layout, torch
 
     return Layout(CONFIG, tokenizer(folder), References(shards(speech), CONFIG.speakers, torch.device("cpu")))
 
 
 def rows(layout: "Layout", codes: Speech, *, held_out: bool) -> "list[Row]":
-    """Of the utterances that are (not) held out."""
+    """Give the rows of the utterances that are (not) held out."""
     return list(layout.rows(codes, [i for i, u in enumerate(codes.utterances) if u.held_out == held_out]).values())
 
 
 def by_steps(trainer: Run) -> Run:
-    """A run whose seconds are its steps, reported one in two."""
+    """Let a run's seconds be its steps, and let it report every second one."""
     trainer.now, trainer.report_every = lambda: float(trainer.count), 2
     return trainer

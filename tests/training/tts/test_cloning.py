@@ -17,20 +17,18 @@ from codec.clone import VoiceEncoder
 from codec.events import AudioChunk
 from codec.model import TtsModel
 from codec.options import SpeakOptions
-from engines.batching import Lane
+from engines.lane import Lane
 from engines.manifest import read_tts
 from export.tts import api
-from tests.training.tts.shapes import CONFIG, FICTION, by_steps, layout, rows, tokenizer
+from tests.training.tts.shapes import CONFIG, FICTION, by_steps, layout, rows, sounds, tokenizer
 from training.ranks import Ranks
 from training.tts.checkpoint import save_checkpoint
 from training.tts.codec import Codec
-from training.tts.codes import own_codes
 from training.tts.references import LONGEST, SHORTEST, References
 from training.tts.speech import Speech, Utterance, join, shards
 from training.tts.talker import Talker
 from training.tts.talker_run import CLONED, TalkerRun, TalkerTrainer
 from training.tts.talker_step import TalkerStep, embed, heard_voices
-from training.tts.text import speakable
 
 CPU = torch.device("cpu")
 HIGH, LOW = 400.0, 130.0  # Hz
@@ -42,8 +40,8 @@ def tone(pitch: float, frames: int) -> NDArray[np.int16]:
 
 
 def speech(folder: Path) -> Speech:
-    """Shards in `folder` and their codes: ada and ben, and six who are high or low and say their pitch's codes whatever
-    the text; the last two are held out."""
+    """Write shards into `folder` and give their codes. Beside ada and ben there are six speakers who are high or low
+    and say their pitch's codes whatever the text; the last two are held out."""
     chance = np.random.default_rng(2)
     size, books = CONFIG.codec.codebook_size, CONFIG.codec.num_quantizers
     said = {pitch: chance.integers(0, size, (24, books)).astype(np.int16) for pitch in (HIGH, LOW)}
@@ -51,7 +49,7 @@ def speech(folder: Path) -> Speech:
     for number, speaker in enumerate(("ada", "ben", "s0", "s1", "s2", "s3", "s4", "s5")):
         pitch = (HIGH, LOW)[number % 2]
         for text in FICTION[:3]:
-            made = Utterance(speakable(text), speaker, 24, number > 5)
+            made = Utterance(sounds(text), speaker, 24, number > 5)
             pieces.append((made, tone(pitch * (0.9 + 0.02 * number), 24), np.zeros(96, np.uint8)))
             codes.append(said[pitch])
     join(pieces).save(folder / "speech-00-0000.npz")
@@ -106,7 +104,7 @@ def test_a_batch_has_both_kinds_and_hears_the_right_ones(tmp_path: Path) -> None
     assert by_id.sum() == 1 and not by_id[batch.cloned].any()
     spectra = torch.fft.rfft(batch.heard[:, :24000]).abs()
     high = spectra[:, 300:450].amax(1) > spectra[:, 90:180].amax(1)
-    first = codes.of("codes", 0)[0, 0]  # a high one's
+    first = codes.of("codes", 0)[0, 0]  # This is one of a high speaker's codes.
     assert torch.equal(high, batch.label[batch.cloned, batch.span[batch.cloned, 0].long()] == int(first))
     assert (batch.heard.square().mean(1).sqrt().log10().diff().abs() > 1e-3).all(), "at levels of their own"
 
@@ -132,26 +130,17 @@ def test_the_talker_learns_to_follow_who_it_hears(tmp_path: Path) -> None:
     batch = bucket.batch(torch.arange(bucket.rows), None)
     voices = heard_voices(talker, batch)
     assert voices is not None and voices.shape == (6, CONFIG.talker.hidden_size)
-    begin = batch.span[:, 0].long()  # where codebook 0 of the first frame is said: nothing but the voice tells it
+    # Codebook 0 of the first frame is said here, where nothing but the voice tells it.
+    begin = batch.span[:, 0].long()
     at = torch.arange(bucket.rows)
     for shown, right in ((voices, 1.0), (voices.flip(0), 0.0)):
         logits = talker.codec_head(talker.model(embed(talker, batch, batch.codes, shown)))
         assert (logits[at, begin].argmax(-1) == batch.label[at, begin]).float().mean() == right
 
 
-def test_others_own_codes_are_made_where_they_are_heard(tmp_path: Path) -> None:
-    codes, bpe = speech(tmp_path), tokenizer(tmp_path)
-    said, given = codes.utterances, codes.arrays["codes"]
-    for heard, speakers in (([tmp_path], {u.speaker for u in said}), ([], {"ada", "ben"})):
-        own = own_codes(small(), codes, CONFIG, bpe, References(shards(heard), CONFIG.speakers, CPU))
-        made = [not np.array_equal(own.of("codes", i), codes.of("codes", i)) for i in range(len(said))]
-        assert {u.speaker for u, changed in zip(said, made, strict=True) if changed} == speakers
-        assert np.array_equal(own.arrays["codes"][:, 0], given[:, 0])
-
-
 @pytest.mark.slow
 def test_a_trained_model_is_exported_and_clones(tmp_path: Path) -> None:
-    """From a run to a model directory, a stored voice and a sentence; presets as before."""
+    """A run becomes a model directory, in which a voice is stored and a sentence said; presets speak as before."""
     bpe = tokenizer(tmp_path / "tokenizer")
     speech(tmp_path / "speech").save(tmp_path / "codes.npz")
     run = TalkerRun(

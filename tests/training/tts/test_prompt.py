@@ -16,7 +16,7 @@ from training.tts.tokenizer import text_ids
 
 
 def test_a_text_is_the_tokens_of_its_words(tmp_path: Path) -> None:
-    """So a stream can be encoded word by word."""
+    """The pieces of a text are those of its words, so that a stream can be encoded word by word."""
     bpe = tokenizer(tmp_path)
     text = " the lamp, don't go! who is there?"
     words = [" the", " lamp,", " don't", " go!", " who", " is", " there?"]
@@ -25,7 +25,8 @@ def test_a_text_is_the_tokens_of_its_words(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("language", "before"), [(True, 9), (False, 8)])
 def test_every_position_of_a_row(tmp_path: Path, language: bool, before: int) -> None:
-    """Role, tags, speaker, then one text token and one frame a position; labels are one position ahead of frames."""
+    """The role, the tags and the speaker come first, then one text token and one frame for each position. Labels are
+    one position ahead of frames."""
     made = layout(tmp_path)
     text, ids = made.text, made.codec
     codes = np.arange(15, dtype=np.int16).reshape(5, 3)

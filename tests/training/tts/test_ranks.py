@@ -16,24 +16,17 @@ import torch
 
 from tests.training.tts.shapes import CONFIG, random_codes, tokenizer, tone_shard
 from training.tts.codec import Codec, save_codec
-from training.tts.codec_run import CodecTrainer, DecoderRun, DecoderTrainer, SliceRun
-from training.tts.codes import encode
-from training.tts.speech import shards
+from training.tts.codec_run import CodecRun, CodecTrainer
 from training.tts.talker_run import TalkerRun, TalkerTrainer
 
 
 def _trainer(kind: str, folder: Path) -> tuple[Any, str]:
-    """A trainer and the name of its module."""
+    """Give a trainer and the name of its module."""
     speech = (folder / "speech",)
     out, start = folder / kind, folder / "codec.safetensors"
     if kind == "codec":
-        run = SliceRun(start=start, speech=speech, out=out, seconds=30, device="cpu")
+        run = CodecRun(start=start, speech=speech, out=out, seconds=30, device="cpu")
         return CodecTrainer(CONFIG, run), "codec"
-    if kind == "decoder":
-        codes = (folder / "codes.npz",)
-        return DecoderTrainer(
-            CONFIG, DecoderRun(start=start, codes=codes, speech=speech, out=out, seconds=30, device="cpu")
-        ), "codec"
     codes, tokenizer = (folder / "random.npz",), folder / "tokenizer.json"
     run = TalkerRun(codes=codes, tokenizer=tokenizer, out=out, seconds=30, device="cpu")
     return TalkerTrainer(CONFIG, run), "talker"
@@ -46,20 +39,20 @@ def _train(number: int, port: int, kind: str, folder: Path) -> None:
     }  # fmt: skip
     torch.set_num_threads(1)
     trainer, name = _trainer(kind, folder)
-    ticks = itertools.count(1000.0, 1.0 + number)  # the second one's clock runs ahead
+    # The second process's clock runs ahead.
+    ticks = itertools.count(1000.0, 1.0 + number)
     trainer.now = lambda: float(next(ticks))
     trainer.train()
     module, drawn = getattr(trainer, name), torch.rand(3)
     torch.save((list(module.state_dict().values()), trainer.count, drawn), folder / f"told-{number}")
 
 
-@pytest.mark.parametrize("kind", ["codec", "decoder", "talker"])
+@pytest.mark.parametrize("kind", ["codec", "talker"])
 def test_two_processes_take_the_same_steps(tmp_path: Path, kind: str) -> None:
     tone_shard("ada", frames=40).save(tmp_path / "speech/speech-00-0000.npz")
     tone_shard("ada", frames=40, held_out=True).save(tmp_path / "speech/speech-00-0001.npz")
     codec = Codec(CONFIG.codec)
     save_codec(codec, tmp_path / "codec.safetensors")
-    encode(codec, shards([tmp_path / "speech"]), torch.device("cpu")).save(tmp_path / "codes.npz")
     tokenizer(tmp_path)
     random_codes().save(tmp_path / "random.npz")
     with socket.socket() as free:

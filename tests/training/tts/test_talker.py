@@ -1,9 +1,10 @@
-"""Talker and predictor: frame by frame equals all at once; they learn; the layout is the official one."""
+"""Talker and predictor: a frame at a time equals all at once, they learn, and the layout is the official one."""
 
 import json
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ import torch
 
 from tests.training.tts.shapes import CONFIG, by_steps, layout, random_codes, rows, tokenizer
 from training.ranks import Ranks
+from training.speech.sounds import FILES
 from training.tts.checkpoint import load_talker, save_checkpoint, save_talker
 from training.tts.codec import Codec
 from training.tts.prompt import codec_ids, lay_out
@@ -64,7 +66,8 @@ def test_the_predictors_own_codes_are_what_it_finds_likeliest_book_by_book() -> 
 
 
 def test_a_share_of_the_frames_holds_the_models_own_codes(tmp_path: Path) -> None:
-    """Only frames of the first rows change, all of them at share 1; books 1 up are then what the predictor says."""
+    """Only frames of the first rows change, and all of them at a share of 1. Books 1 and up are then what the predictor
+    says."""
     talker, batch = small().train(), drawn(tmp_path)
     given = batch.codes
     made = with_own(talker, batch, given, None, torch.tensor([1.0, 0.5]), 0.0)
@@ -108,7 +111,7 @@ def test_training_looks_back_on_own_codes(tmp_path: Path) -> None:
     for own in (0.0, 1.0):
         step.own_share.fill_(own)
         step.rate(0.0)
-        torch.manual_seed(3)  # the same rows
+        torch.manual_seed(3)  # The same rows are drawn with this seed.
         step.run(bucket)
         found.append(step.measures[0].item())
     assert abs(found[0] - found[1]) > 1e-5
@@ -158,13 +161,20 @@ def test_the_guide_wants_the_diagonal(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_has_the_official_layout(tmp_path: Path) -> None:
-    """Files, names and ids that the official code reads; weights come back."""
+    """The official code can read the files, names and ids, and the weights come back."""
     from safetensors.torch import load_file
 
     tokenizer(tmp_path / "tokenizer")
     talker, folder = small(), tmp_path / "checkpoint"
-    save_checkpoint(CONFIG, Codec(CONFIG.codec), talker, tmp_path / "tokenizer", ("ben",), folder)
+    sounds, files = tmp_path / "sounds", msgspec.structs.asdict(FILES)
+    sounds.mkdir()
+    for name in files.values():
+        (sounds / name).write_text(name)
+    save_checkpoint(CONFIG, Codec(CONFIG.codec), talker, tmp_path / "tokenizer", ("ben",), folder, sounds)
     config = json.loads((folder / "config.json").read_text())
+    named = config["hearsay"]["text"]["sounds"]
+    assert named == files
+    assert all((folder / name).read_text() == name for name in named.values())
     t = config["talker_config"]
     assert t["spk_id"] == {"ben": codec_ids(CONFIG).speakers["ben"]}
     assert sum(t["rope_scaling"]["mrope_section"]) == t["head_dim"] // 2
@@ -186,26 +196,34 @@ def test_a_checkpoint_has_the_official_layout(tmp_path: Path) -> None:
     assert torch.allclose(again.codec_head.weight, talker.codec_head.weight, atol=1e-3)
 
 
-def test_a_run_begins_from_a_talker_without_its_beginner_s_aids(tmp_path: Path) -> None:
+def test_a_run_that_begins_from_a_talker_looks_back_on_its_own_codes_at_once(tmp_path: Path) -> None:
+    """The text of a run that begins from weights may be another one, so its attention is led to it anew."""
     tokenizer(tmp_path)
     random_codes().save(tmp_path / "a.npz")
-    save_talker(small(), tmp_path / "start.safetensors")
-    trainer = by_steps(TalkerTrainer(CONFIG, replace(given(tmp_path, 2), start=tmp_path / "start.safetensors")))
+    save_talker(small(), tmp_path / "start")
+    trainer = by_steps(TalkerTrainer(CONFIG, replace(given(tmp_path, 2), start=tmp_path / "start")))
     for mine, theirs in zip(trainer.talker.parameters(), small().parameters(), strict=True):
         assert torch.allclose(mine, theirs, atol=2e-3)
     trainer.step(0.0)
-    assert trainer.steps.guide_weight == 0 and trainer.steps.own_share == 1
+    assert trainer.steps.guide_weight == 1 and trainer.steps.own_share == 1
+    trainer.count = CONFIG.talker_training.guide_steps
+    trainer.step(0.0)
+    assert trainer.steps.guide_weight == 0
     assert trainer.talker.training and trainer.talker.model.layers[0].drop.p == CONFIG.talker_training.dropout > 0
 
 
 def test_a_run_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
-    """Steps, seconds and weights of the run before count."""
+    """Steps, seconds and weights of the run before count, and they lie in files that can be carried."""
     tokenizer(tmp_path)
     random_codes().save(tmp_path / "a.npz")
     first = by_steps(TalkerTrainer(CONFIG, given(tmp_path, 3)))
     first.train()
-    on = by_steps(TalkerTrainer(CONFIG, given(tmp_path, 5)))
+    (tmp_path / "out/state").rename(tmp_path / "carried")
+    on = by_steps(TalkerTrainer(CONFIG, replace(given(tmp_path, 5), state=tmp_path / "carried")))
     assert on.count == 3
-    assert all(torch.equal(a, b) for a, b in zip(on.talker.parameters(), first.talker.parameters(), strict=True))
+    for mine, theirs in zip(on.talker.parameters(), first.talker.parameters(), strict=True):
+        assert torch.equal(mine, theirs.half().float())
+    moments = zip(*(run.steps.learners[0].kept().values() for run in (on, first)), strict=True)
+    assert all(torch.equal(mine, theirs) for mine, theirs in moments)
     on.train()
     assert json.loads((tmp_path / "out/talker.json").read_text())["steps"] == 5

@@ -1,34 +1,48 @@
-"""What the speaking model reads."""
+"""The text that the next talker reads: where the runtime ends its pieces, and with which mark."""
 
-import re
+import msgspec
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from codec.sounds.speller import Speller
+from codec.text.pieces import Close, Fragment, PieceEnd
+from codec.text.stream import TextStream
+from tests.codec.sounds.voices import reader
+from training.speech.sounds import FILES
+from training.tts.text import RULES
 
-from training.tts.text import speakable
-
-SPOKEN = re.compile(r" [a-z][a-z' ,.?!;:]*[.?!]")
-
-
-@given(st.text())
-def test_text_is_written_in_the_models_characters_or_refused(text: str) -> None:
-    """Whatever comes in: a leading space, known characters, an end mark."""
-    said = speakable(text)
-    assert said == "" or (SPOKEN.fullmatch(said) and "  " not in said)
+RUNTIME = msgspec.structs.replace(RULES, sounds=FILES, longest=120, clause=40)
+"""The rules as the exporter writes them into the manifest."""
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("Hello, World", " hello, world."),
-        ("“Don’t!” she said", " don't! she said."),
-        ("Mr. Brown — no less — etc.", " mister brown, no less, et cetera."),
-        ("well-known; 50% of it", ""),
-        ("café & bar", " cafe and bar."),
-        ("...", ""),
-        ("'tis what?!", " tis what!"),
-    ],
-)
-def test_examples(text: str, said: str) -> None:
-    assert speakable(text) == said
+def pieces(text: str) -> list[tuple[str, Close]]:
+    """What the talker reads of a text, piece by piece, and what each piece ends with."""
+    stream, speller = TextStream(RUNTIME), Speller(reader(), RUNTIME.marks)
+    said, found = "", list[tuple[str, Close]]()
+    for item in stream.feed(text) + stream.flush():
+        if isinstance(item, Fragment):
+            said += speller.spell(item.text, marked=item.marked)
+        elif isinstance(item, PieceEnd) and said:
+            found.append((said, item.close))
+            said = ""
+            speller.end()
+    return found
+
+
+def test_a_sentence_that_is_cut_at_a_clause_goes_on_with_a_comma() -> None:
+    """The comma stands where the author wrote one and where nothing stands. The sentence itself ends as it is
+    written."""
+    long = "The kettle was cold when she came in from the garden"
+    for joint in (", because the maid had forgotten it?", " because the maid had forgotten it?"):
+        (first, close), (last, end) = pieces(long + joint)
+        assert close is Close.CLAUSE and first.endswith("ɡˈɑɹdən,"), first
+        assert end is Close.SENTENCE and last.endswith("ɪt?")
+
+
+def test_a_word_too_many_is_cut_off_with_a_comma() -> None:
+    """No clause ends in so many words, so that the piece is as long as a piece may be."""
+    first, *_ = pieces("tree " * 40)
+    assert first[1] is Close.CUT and first[0].endswith("tɹˈi,")
+
+
+def test_a_text_without_a_mark_ends_with_a_full_stop() -> None:
+    """A comma would promise more."""
+    assert pieces("Thank you") == [(" θˈæŋk ju.", Close.SENTENCE)]
