@@ -54,7 +54,8 @@ outside: environment  ## other people's newest clients against the daemon: make 
 	@bash tests/clients_outside/run.sh $(OUTSIDE)
 
 lint: $(VENV)/dev.stamp  ## ruff and pyright (strict)
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright -p pyproject.toml && $(BIN)/pyright -p pyproject.toml --pythonplatform Windows
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/pyright -p pyproject.toml --pythonplatform Windows & windows=$$!; $(BIN)/pyright -p pyproject.toml; here=$$?; wait $$windows && exit $$here
 
 docs: environment  ## write the tables of the documents that the code says better
 	@$(BIN)/python -m tools.docs

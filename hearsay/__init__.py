@@ -1,4 +1,4 @@
-"""hearsay's client: live hearing, live speech, files and voices of a daemon, wherever it runs.
+"""The client of hearsay: live hearing, live speech, transcription of files and voices, from a daemon anywhere.
 
 ::
 
@@ -6,21 +6,21 @@
 
     with Stream("http://127.0.0.1:8750", StreamOptions(sample_rate=16000)) as stream:
         stream.send(pcm)                # 16-bit samples, in pieces of any size
-        stream.close_stream()           # no more audio: the rest is heard, then iteration ends
+        stream.close_stream()           # no more audio; iteration ends after the last final
         for event in stream:
             if isinstance(event, Results) and event.is_final:
                 print(event.text)
 
-``Speech`` says text while it is being written, ``transcribe`` hears a file, ``voices`` lists who may speak;
-``AsyncStream`` and ``AsyncSpeech`` are the same for asyncio, ``listen`` a whole live session. A lost stream goes
-on at whichever daemon answers. All of it talks to a daemon (``hearsay serve``) over its public protocols and imports
-nothing of it.
+``Speech`` speaks text while it is being written, ``transcribe`` transcribes a file, ``voices`` lists the voices.
+``AsyncStream`` and ``AsyncSpeech`` are the same for asyncio, and ``listen`` is a whole live session. A stream whose
+connection breaks resumes at any of the daemons it was given. Everything here talks to a daemon (``hearsay serve``) by
+its public protocols and imports nothing of it.
 """
 
 from pathlib import Path
 
 if not (Path(__file__).parent / "clients").is_dir():
-    # In the repository the rooms lie beside this folder, installed inside it.
+    # In the repository the rooms lie beside this folder; in an installed package they lie inside it.
     __path__.append(str(Path(__file__).parent.parent))
 
 from .clients.events import (

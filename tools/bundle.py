@@ -86,7 +86,7 @@ def main() -> None:
         except (ManifestError, ModelNotFound) as error:
             sys.exit(str(error))
         archive = output / f"{name}.tar"
-        with tarfile.open(Path(scratch) / "tar", "w") as tar:  # wheels are compressed already
+        with tarfile.open(Path(scratch) / "tar", "w") as tar:  # Wheels are compressed already, so the tar is not.
             tar.add(folder, name)
         (Path(scratch) / "tar").replace(archive)
     print(f"{archive}: {archive.stat().st_size / 1e6:.0f} MB. There: tar xf {archive.name} && {name}/install.sh [DIR]")

@@ -16,14 +16,14 @@ import msgspec
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
-ROOMS: Final = ("audio", "engines", "streaming", "codec", "daemon", "clients", "hearsay", "commands", "export")
-"""Folders of code, those that know nobody first; the recipes of training/ have a page of their own."""
+ROOMS: Final = ("engines", "streaming", "codec", "daemon")
+"""Folders whose files a newcomer needs a list of; elsewhere the names of files tell enough."""
 
 MOST_WORDS: Final = 8
-"""Of what is said about a file; a first clause that is longer stays whole."""
+"""Words that are told of a file at most. A first clause that is longer stays whole."""
 
-SHARED: Final = 5
-"""Verbs that take an argument or option of the same meaning, from which on it is told once."""
+SHARED: Final = 3
+"""An argument or option that so many verbs take with the same meaning is told once for all of them."""
 
 _BLOCK: Final = re.compile(r"(<!-- generated: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -34,7 +34,19 @@ def commands() -> str:
     taken = Counter(row for name, verb in verbs for row in _rows(name, verb))
     shared = [row for row, count in taken.items() if count >= SHARED]
     sections = [section for name, verb in verbs for section in _section(name, verb, shared)]
-    return "\n".join([f"## What many take\n\n{_table(shared)}", *sections])
+    return "\n".join([f"## What many take\n\n{_listed(shared)}", *sections])
+
+
+def releases() -> str:
+    """The published checkpoints, a row each."""
+    from engines.releases import DOES, RELEASES
+
+    rows = [
+        f"| `{one.alias}` | {DOES[one.kind]}{f', {one.about}' if one.about else ''} | {one.bytes / 1e9:.1f} GB | "
+        f"{one.languages} |"
+        for one in RELEASES
+    ]
+    return "\n".join(["| | | download | languages |", "|---|---|---|---|", *rows]) + "\n"
 
 
 def settings() -> str:
@@ -52,14 +64,14 @@ def limits() -> str:
 
 
 def realtime_in() -> str:
-    """What a client of ``/v1/realtime`` says."""
+    """The events of a client of ``/v1/realtime``."""
     from daemon.openai.realtime import client_events
 
     return _events(client_events)
 
 
 def realtime_out() -> str:
-    """What the daemon says there."""
+    """The events of the daemon there."""
     from daemon.openai.realtime import server_events
 
     return _events(server_events)
@@ -73,12 +85,13 @@ def _events(module: ModuleType) -> str:
 
 
 def files() -> str:
-    """Every file of code, by room, with the beginning of its docstring."""
+    """Every file and inner folder of the rooms that do the work, with the beginning of its docstring."""
     return "\n".join(line for room in ROOMS for line in _room(ROOT / room))
 
 
 PARTS: Final[dict[str, Callable[[], str]]] = {
     "commands": commands,
+    "releases": releases,
     "settings": settings,
     "limits": limits,
     "files": files,
@@ -88,7 +101,7 @@ PARTS: Final[dict[str, Callable[[], str]]] = {
 
 
 def pages() -> dict[Path, str]:
-    """Each page that has such parts → its text with the parts as the code has them now.
+    """The text of each page that has such parts, with the parts as the code has them now.
 
     Raises:
         KeyError: a page asks for a part that nobody writes.
@@ -119,10 +132,10 @@ def _section(name: str, verb: Any, shared: list[str]) -> Iterator[str]:
     yield " ".join(str(verb.help).split()) + "\n"
     yield "```\n" + str(verb.epilog).removeprefix("Example: ") + "\n```\n"
     rows = _rows(name, verb)
-    also = " ".join(row.split(" | ")[0].removeprefix("| ") for row in rows if row in shared)
+    also = " ".join(row.split(": ")[0].removeprefix("- ") for row in rows if row in shared)
     own = [row for row in rows if row not in shared]
     if rows:
-        yield _table([*own, f"| {also} | |"] if also else own)
+        yield _listed([*own, f"- {also}"] if also else own)
 
 
 def _rows(name: str, verb: Any) -> list[str]:
@@ -135,8 +148,8 @@ def _rows(name: str, verb: Any) -> list[str]:
     return [row for parameter in parameters if (row := _row(parameter)) is not None]
 
 
-def _table(rows: list[str]) -> str:
-    return "| | |\n|---|---|\n" + "\n".join(rows) + "\n"
+def _listed(rows: list[str]) -> str:
+    return "\n".join(rows) + "\n"
 
 
 def _row(parameter: Any) -> str | None:
@@ -145,23 +158,24 @@ def _row(parameter: Any) -> str | None:
         return None
     if parameter.param_type_name == "argument":
         names = [str(parameter.metavar or parameter.name)]
-    told = " ".join(str(parameter.help or "").split()).replace("|", "\\|")
-    return f"| {' '.join(f'`{name}`' for name in names)} | {told} |".replace("`NAME|DIR`", "`NAME` or `DIR`")
+    told = " ".join(str(parameter.help or "").split())
+    return f"- {' '.join(f'`{name}`' for name in names)}: {told}".replace("`NAME|DIR`", "`NAME` or `DIR`")
 
 
 def _room(folder: Path) -> Iterator[str]:
     told: dict[str, str] = {}
-    for path in sorted(folder.rglob("*.py"), key=lambda path: (path.parent, path.name)):
-        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-        if path.name != "__init__.py":
-            told[path.relative_to(folder).as_posix()] = brief(docstring or "")
+    for path in [*sorted(folder.glob("*.py")), *sorted(folder.rglob("*/__init__.py"))]:
+        inner = path.parent if path.name == "__init__.py" else path
+        if inner != folder:
+            docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+            told[inner.relative_to(folder).as_posix() + "/" * inner.is_dir()] = brief(docstring or "")
     width = max(map(len, told))
     yield f"### {folder.name}/\n"
     yield "\n".join(["```text", *(f"{name:{width}}  {text}".rstrip() for name, text in told.items()), "```\n"])
 
 
 def brief(docstring: str) -> str:
-    """The first sentence of ``docstring``; where it has more than ``MOST_WORDS`` words, its first clauses."""
+    """The first sentence of ``docstring``; of one with more than ``MOST_WORDS`` words its first clauses."""
     # The first line, or what its sentence needs of the next ones.
     found = re.match(r".*[.!?]$|(?s:.*?[.!?])(?=\s)|", docstring, re.MULTILINE)
     sentence = " ".join((found or [""])[0].split()).replace("`", "").removesuffix(".")
@@ -173,7 +187,7 @@ def brief(docstring: str) -> str:
 
 
 def main() -> None:
-    """Write the pages that are not what the code says."""
+    """Write the pages whose parts differ from what the code says."""
     for path, text in pages().items():
         if path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")

@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 from audio.ogg import mend
 
 RATE: Final = 16_000
+"""Hertz: the rate of the hearing model."""
 SEED: Final = 20_261_120
+"""The seed of every choice."""
 SHARD: Final = "speech/en-test-00.tar"
 
 # Clips by the beginning of their corpus name: every corpus is heard, none drowns the others.
@@ -61,7 +63,7 @@ READING_TEXT: Final = (
     " syllable."
 )
 BITRATE_LEVEL: Final = 0.95
-"""libsndfile's compression level for Opus: about 20 kbit/s at 16 kHz."""
+"""The level of libsndfile's compression for Opus: about 20 kbit/s at 16 kHz."""
 
 Samples = NDArray[np.float32]
 Row = dict[str, Any]

@@ -22,11 +22,11 @@ from pathlib import Path
 PACKAGE = "llama-cpp-python"
 ADDED = Path(__file__).resolve().parent / "llama"
 OPTIONS = ("-DLLAVA_BUILD=OFF",)
-"""Of llama-cpp-python's own build: without the library for pictures."""
+"""Options for llama-cpp-python's own build: it leaves out the library for pictures."""
 INCLUDED = {"llama.cpp": "alone.cmake", "ggml": "q8_0.cmake"}
 """Project → the file of ``ADDED`` that CMake includes behind its project()."""
 TELL_SECONDS = 10.0
-"""Between two lines on how far the compiler is."""
+"""Seconds between two lines that tell how far the compiler is."""
 
 
 def pinned(requirements: Path) -> str:
@@ -57,7 +57,7 @@ def key(line: str) -> str:
 def compiler_missing() -> str | None:
     """One sentence on what to install, or None."""
     if platform.system() == "Windows":
-        return None  # CMake finds Visual Studio by itself and says so if it cannot
+        return None  # CMake finds Visual Studio, or tells that it cannot.
     missing = [tool for tool in ("gcc", "g++", "make") if shutil.which(tool) is None]
     if platform.system() == "Darwin":
         missing = [] if shutil.which("clang++") else ["clang++"]
@@ -85,7 +85,7 @@ def compile_wheel(line: str, scratch: Path) -> Path:
     """A wheel of the pinned ``line`` in ``scratch``; tells every few seconds how far it is."""
     wanted, log = scratch / "llama.txt", scratch / "log"
     wanted.write_text(line + "\n")
-    # Not from pip's cache of wheels: that does not know how it was built.
+    # pip's cache of wheels is not used, because it does not know how a wheel was built.
     command = pip(
         "wheel", "-v", "--no-cache-dir", "--no-deps", "--require-hashes", "-r", str(wanted), "-w", str(scratch)
     )

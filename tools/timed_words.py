@@ -18,6 +18,7 @@ import soundfile
 from tools.held_out import BITRATE_LEVEL, RATE
 
 COUNT: Final = 150
+"""Clips that are written."""
 MARGIN: Final = 0.05
 """Seconds around the speech of a take (training/speech/takes.py)."""
 SILENCE: Final = 0.4

@@ -1,4 +1,10 @@
 # CMake includes this file behind project(ggml): products of q8_0 go to q8_0.h, where the compiler has what that wants.
+# AMX is left out: many compilers make it end the process (GCC's bug 114098), and llama.cpp would copy all weights for it.
+include(CheckCXXCompilerFlag)
+check_cxx_compiler_flag(-mno-amx-int8 leaves_amx_out)
+if(leaves_amx_out)
+    add_compile_options(-mno-amx-int8)
+endif()
 set(sgemm "${CMAKE_CURRENT_SOURCE_DIR}/src/ggml-cpu/llamafile/sgemm.cpp")
 file(READ "${sgemm}" text)
 string(FIND "${text}" "hearsay::q8_0" already)
