@@ -54,6 +54,9 @@ _LONGEST_GAP_SECONDS: Final = 5.0
 """Most that is added to ``MUTED_SECONDS`` for a client that sends seldom: browsers record in pieces of some seconds."""
 _LOOK_SECONDS: Final = 0.25
 """How often a stream looks whether that time has passed."""
+_STILL_SECONDS: Final = 0.5
+"""A look that is later than this was held up, with the whole process or machine (a laptop slept): audio that came
+meanwhile is not read yet, so the time does not count as one without audio."""
 UNHEARD_BYTES: Final = 64_000
 """Bytes of audio, as they came, that may wait for each second that may wait: the listener itself would keep so many of
 a second (float32 at 16 kHz). Of formats that bring more bytes a second fewer seconds may wait."""
@@ -173,8 +176,9 @@ class HearingStream:
         """For each Finalize that has no answer yet, the bytes before it."""
         self._clock: deque[tuple[float, float]] = deque(maxlen=_CLOCK_ENTRIES)
         """Pairs of seconds on the listener's clock and the time at which they, or the mark behind them, had arrived."""
-        self._pushed_at = self._stepped_at = 0.0
-        """The times by ``time.monotonic()`` at which audio last came and the listener last said something."""
+        self._pushed_at = self._stepped_at = self._woke_at = 0.0
+        """The times by ``time.monotonic()`` at which audio last came, the listener last said something, and a look was
+        last held up."""
         self._gap: float | None = None
         """The longest time between two pieces of audio, mutes left out; at first the length of the only piece."""
         self._gap_is_guessed = True
@@ -360,8 +364,10 @@ class HearingStream:
     def hear(self) -> Steps[None]:
         """Feed a slice, up to the next mark; see ``daemon.ears.Ear``."""
         with self._lock:
-            self.due = math.inf
+            late, self.due = time.monotonic() - self.due, math.inf
         try:
+            if late > _STILL_SECONDS:
+                self._woke_at = time.monotonic()
             if self._held is not (len(self._told) > (0 if self._held else _MOST_TOLD)):
                 self._held = not self._held
                 self.listener.hold(self._held)
@@ -389,7 +395,7 @@ class HearingStream:
 
     def _rest(self) -> None:
         """Assume silence where nothing has come for long enough, and all that came is heard."""
-        quiet = time.monotonic() - max(self._pushed_at, self._stepped_at)
+        quiet = time.monotonic() - max(self._pushed_at, self._stepped_at, self._woke_at)
         if (
             self._resting
             and quiet >= MUTED_SECONDS + min(self._gap or 0.0, _LONGEST_GAP_SECONDS)

@@ -1,8 +1,9 @@
 """The stream between bytes and events: order, bounds, cuts that change nothing, and a clock that waits for no model."""
 
 import asyncio
+import math
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, closing
 
@@ -57,6 +58,34 @@ async def everything(stream: HearingStream) -> list[Said]:
     """All that is said until the stream's end."""
     async with aclosing(stream.batches()) as batches:
         return [said async for batch in batches for said in batch]
+
+
+class Clock:
+    """Stands for the module ``time`` in a stream and its ears: seconds that stand until a test moves them."""
+
+    def __init__(self, ears: Ears) -> None:
+        self.now, self._ears = 1000.0, ears
+
+    def monotonic(self) -> float:
+        """As that module's."""
+        return self.now
+
+    async def goes_on(self, stream: HearingStream, seconds: float) -> None:
+        """Move the clock, and wait until the stream has heard all that is due."""
+        self.now += seconds
+        while stream.due <= self.now:
+            self._ears.wake(-math.inf)
+            await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Clock, Ears]]:
+    """Such a clock, and ears that live by it."""
+    with closing(Ears("ears")) as ears:
+        clock = Clock(ears)
+        for module in ("daemon.hearing", "daemon.ears"):
+            monkeypatch.setattr(f"{module}.time", clock)
+        yield clock, ears
 
 
 def transcripts(said: list[Said]) -> list[Transcript]:
@@ -271,9 +300,10 @@ async def test_streams_that_are_due_together_share_the_calls_of_voice_activity(
             streams = [await stack.enter_async_context(opened(asr_model, ears=ears)) for _ in range(4)]
             hearing = [asyncio.create_task(everything(stream)) for stream in streams]
             for broken in (False, True):
-                await asyncio.sleep(2 * GATHER_SECONDS - time.monotonic() % GATHER_SECONDS)
-                for stream in streams:
-                    stream.push(bytes(2 * FRAME))
+                with ears._wake:  # However slowly they are pushed: the thread looks once all are due.
+                    for stream in streams:
+                        stream.push(bytes(2 * FRAME))
+                    time.sleep(max(0.0, max(stream.due for stream in streams) - time.monotonic()))  # noqa: ASYNC251
                 for _ in range(600):
                     if sum(sizes) >= 4:
                         break
@@ -336,15 +366,36 @@ async def test_a_microphone_that_is_muted_ends_what_was_said(asr_model: AsrModel
 
 @pytest.mark.anyio
 async def test_who_sends_seldom_is_not_taken_for_muted(
-    asr_model: AsrModel, speech: Speech, monkeypatch: pytest.MonkeyPatch
+    asr_model: AsrModel, speech: Speech, clock: tuple[Clock, Ears]
 ) -> None:
     """A browser that records in long pieces pauses between them."""
-    monkeypatch.setattr("daemon.hearing.MUTED_SECONDS", 0.3)
-    monkeypatch.setattr("daemon.hearing._LOOK_SECONDS", 0.05)
-    async with opened(asr_model) as stream:
+    time, ears = clock
+    async with opened(asr_model, ears=ears) as stream:
         hearing = asyncio.create_task(everything(stream))
         for at in range(0, len(speech.pcm), BYTES):
             stream.push(speech.pcm[at : at + BYTES])
-            await asyncio.sleep(0.7)
+            for _ in range(17):
+                await time.goes_on(stream, 0.1)
         stream.end()
+        await time.goes_on(stream, 0.1)
+        assert len(transcripts(await hearing)) == 1
+
+
+@pytest.mark.anyio
+async def test_a_process_that_was_stopped_takes_nobody_for_muted(
+    asr_model: AsrModel, speech: Speech, clock: tuple[Clock, Ears]
+) -> None:
+    """A laptop that slept: what its client sent meanwhile has not been read when it wakes."""
+    time, ears = clock
+    async with opened(asr_model, ears=ears) as stream:
+        hearing = asyncio.create_task(everything(stream))
+        half = len(speech.pcm) // 4 * 2
+        for at in range(0, half, BYTES // 10):
+            stream.push(speech.pcm[at : min(at + BYTES // 10, half)])
+            await time.goes_on(stream, 0.1)
+        for seconds in (0.2, 60.0, 0.2):
+            await time.goes_on(stream, seconds)
+        stream.push(speech.pcm[half:])
+        stream.end()
+        await time.goes_on(stream, 0.1)
         assert len(transcripts(await hearing)) == 1
