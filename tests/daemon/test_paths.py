@@ -15,6 +15,7 @@ from daemon.deepgram import listen_query, recorded_query, turns_query
 from daemon.paths import ENDPOINTS, LISTEN, SPEAK, TRANSCRIPTIONS, VOICES, Endpoint, Kind, endpoint
 from daemon.serve import Background
 from tests.daemon.support import HTTP
+from tests.soak import odd
 
 DOCS = Path(__file__).parents[2] / "docs"
 PROTOCOL, DEEPGRAM = ((DOCS / name).read_text(encoding="utf-8") for name in ("protocol.md", "deepgram.md"))
@@ -25,6 +26,13 @@ def test_every_path_is_served_and_documented(daemon: Background, one: Endpoint) 
     answer = HTTP.get(daemon.url + one.path.replace("{id}", "x"))
     assert "no such path" not in answer.text
     assert re.search(rf"`[^`]*{re.escape(one.path.removesuffix('/{id}'))}\b", PROTOCOL), "docs/protocol.md"
+
+
+@pytest.mark.parametrize("one", ENDPOINTS, ids=lambda one: one.path)
+def test_the_fuzz_knocks_at_every_path(one: Endpoint) -> None:
+    """A door that is new is tried with nonsense as well (``make soak``)."""
+    path = re.compile(re.escape(one.path).replace(r"\{id\}", "[^/]+"))
+    assert any(map(path.fullmatch, (*odd.SOCKETS, *odd.FORMS, *odd.BODIES, *odd.PAGES)))
 
 
 @pytest.mark.parametrize("query", [listen_query, recorded_query, turns_query], ids=lambda query: query.__name__)

@@ -80,6 +80,7 @@ _COMMANDS: Final[dict[str, Any]] = {
 SOCKETS: Final = tuple(_COMMANDS)
 FORMS: Final = (
     "/v1/audio/transcriptions", "/v1/audio/voices", "/v1/speech-to-text", "/asr", "/detect-language", "/inference",
+    "/v1/jobs", "/v1/audio/translations",
 )  # fmt: skip
 BODIES: Final = {
     "/v1/audio/speech": ("model", "input", "voice", "response_format", "speed", "instructions", "stream_format"),
@@ -91,7 +92,7 @@ BODIES: Final = {
 }  # fmt: skip
 _FIELDS: Final = (
     "model", "language", "prompt", "response_format", "temperature", "stream", "timestamp_granularities[]", "file",
-    "include[]", "chunking_strategy", "keywords[]", "name", "text", "audio_sample", "nonsense",
+    "include[]", "chunking_strategy", "keywords[]", "name", "text", "audio_sample", "nonsense", "callback",
 )  # fmt: skip
 _ASKED: Final = {
     "response_format": ("json", "text", "srt", "vtt", "verbose_json", "diarized_json"), "stream": ("true", "false"),
@@ -101,7 +102,8 @@ _ASKED: Final = {
 PAGES: Final = (
     "/", "/page/page.js", "/page/x", "/v1/models", "/v1/models/whisper-1", "/v1/models/x", "/v1/audio/voices",
     "/v1/audio/voices/owen", "/v1/audio/voices/x", "/metrics", "/readyz", "/v1/realtime/calls", "/v1/listen",
-    "/nothing", "/v1/voices", "/v2/voices", "/v1/voices/owen", "/v1/user", "/load", "/twilio/hear", "/vosk",
+    "/nothing", "/v1/voices", "/v2/voices", "/v1/voices/owen", "/v1/user", "/v1/user/subscription", "/healthz",
+    "/v1/jobs", "/v1/jobs/x", *BODIES, *SOCKETS,
 )  # fmt: skip
 _FORMAT: Final = {"rate": 16000, "width": 2, "channels": 1}
 _EVENTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
@@ -117,6 +119,8 @@ class Odd:
 
     def __init__(self, seed: int, pcm: bytes, file: bytes) -> None:
         self.chance: Final = random.Random(seed)
+        self.jobs: Final = list[str]()
+        """Ids of jobs that were taken."""
         self._pcm, self._file, self._place = pcm, file, 0
 
     def socket(self) -> tuple[str, str]:
@@ -213,8 +217,11 @@ class Odd:
         return body if plain or chance.random() < 0.8 else body[: chance.randrange(len(body))]
 
     def page(self) -> tuple[str, str]:
-        """A method, and a path that is read."""
-        return self.chance.choice(("GET", "GET", "HEAD", "DELETE", "PUT")), self.chance.choice(PAGES)
+        """A method, and a path that is read; sometimes that of a job, which waits, is heard or is over by then."""
+        method = self.chance.choice(("GET", "GET", "HEAD", "DELETE", "PUT"))
+        if self.jobs and self.chance.random() < 0.2:
+            return method, f"/v1/jobs/{self.chance.choice(self.jobs[-20:])}"
+        return method, self.chance.choice(PAGES)
 
     def form_type(self) -> str:
         """The content type of a form."""

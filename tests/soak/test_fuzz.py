@@ -102,6 +102,8 @@ def test_nothing_that_is_sent_breaks_it(clips: list[Clip]) -> None:
                 path, body, kind = odd.body()
             answer = HTTP.post(url + path, content=body, headers={"content-type": kind})
             statuses[answer.status_code] += 1
+            if answer.status_code == 202:
+                odd.jobs.append(answer.json()["id"])
             method, page = odd.page()
             statuses[HTTP.request(method, url + page).status_code] += 1
             assert answer.status_code < 500 or answer.status_code in ANSWERED, (path, body, answer.text)
