@@ -282,10 +282,11 @@ class Duplex(ABC):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await self._held.aclose()
-            # A client may close with any code above 3000, and not each of them is to become a time series.
+            # Whoever sees that the slot is free finds the stream counted. A client may close with any code above 3000,
+            # and not each of them is to become a time series.
             self._metrics.closes.labels(str(code) if code < 3000 else "other").inc()
             self._metrics.coalesced.inc(self._outbox.coalesced)
+            await self._held.aclose()
 
     async def _read(self) -> int:
         """Take everything that the client sends; returns the close code with which it left."""
