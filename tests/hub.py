@@ -136,8 +136,8 @@ class Handler(BaseHTTPRequestHandler):
                     return
                 given += len(block)
                 server.sent[name] += len(block)
-                if server.rate is not None:
-                    time.sleep(len(block) / server.rate)
+                if (rate := server.rate) is not None:  # a test may lift it at any moment
+                    time.sleep(len(block) / rate)
 
 
 @contextmanager

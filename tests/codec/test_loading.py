@@ -32,27 +32,30 @@ def load(directory: Path) -> None:
     TtsModel(directory, sessions=1, threads=2).close()
 
 
+Left = Callable[[Path], tuple[set[threading.Thread], list[str]]]
+
+
 @pytest.fixture
-def left() -> Callable[[Path], tuple[int, list[str]]]:
+def left() -> Left:
     """What a model leaves in this process: threads, and its files that are open or mapped."""
 
-    def look(directory: Path) -> tuple[int, list[str]]:
+    def look(directory: Path) -> tuple[set[threading.Thread], list[str]]:
         files: list[str] = []
         if sys.platform.startswith("linux"):
             files = [line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()]
             files += [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
-        return threading.active_count(), [file for file in files if file.startswith(str(directory.resolve()))]
+        return set(threading.enumerate()), [file for file in files if file.startswith(str(directory.resolve()))]
 
     return look
 
 
-def test_a_whole_model_loads_and_leaves_nothing(directory: Path, left: Callable[[Path], tuple[int, list[str]]]) -> None:
+def test_a_whole_model_loads_and_leaves_nothing(directory: Path, left: Left) -> None:
     before = left(directory)
     model = TtsModel(directory, sessions=1, threads=2)
     assert left(directory) != before
     model.close()
     model.close()
-    assert left(directory)[0] == before[0]
+    assert left(directory)[0] <= before[0]
     assert not any(name.endswith(".gguf") for name in left(directory)[1])
 
 
@@ -69,18 +72,16 @@ def test_a_file_that_is_missing_or_cut_is_named(directory: Path, name: str, faul
 
 
 @pytest.mark.parametrize("name", CODE + ARRAYS)
-def test_a_file_that_is_garbled_is_named_and_nothing_is_left(
-    directory: Path, name: str, left: Callable[[Path], tuple[int, list[str]]]
-) -> None:
+def test_a_file_that_is_garbled_is_named_and_nothing_is_left(directory: Path, name: str, left: Left) -> None:
     """Its length as it should be, its beginning not."""
     content = (directory / name).read_bytes()
     (directory / name).write_bytes(bytes(byte ^ 0x5A for byte in content[:200]) + content[200:])
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with pytest.raises((ManifestError, GgufError, GraphError), match=name) as error:
         load(directory)
     del error
     threads, files = left(directory)
-    assert threads == before
+    assert threads <= before
     assert not any(file.endswith(".gguf") for file in files)
 
 
@@ -89,18 +90,16 @@ def changed(directory: Path, **fields: object) -> None:
     write(msgspec.structs.replace(read_tts(directory), **fields), directory)
 
 
-def test_a_model_that_cannot_be_warmed_leaves_nothing(
-    directory: Path, left: Callable[[Path], tuple[int, list[str]]]
-) -> None:
+def test_a_model_that_cannot_be_warmed_leaves_nothing(directory: Path, left: Left) -> None:
     """The manifest's codec has a state of another shape: ONNX Runtime refuses the first call."""
     codec = read_tts(directory).codec
     states = (msgspec.structs.replace(codec.states[0], shape=(3, 3)), *codec.states[1:])
     changed(directory, codec=msgspec.structs.replace(codec, states=states))
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with pytest.raises(GraphError, match=r"codec_decoder\.onnx"):
         load(directory)
     threads, files = left(directory)
-    assert threads == before
+    assert threads <= before
     assert not any(file.endswith(".gguf") for file in files)
 
 

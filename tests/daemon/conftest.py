@@ -18,7 +18,7 @@ from daemon.serve import Background
 from streaming.model import AsrModel
 from tests.clips import Clip
 from tests.daemon.chat_server import ChatServer
-from tests.daemon.support import RATE, Client, Counts, Speech, Voice, finals, free_port, running
+from tests.daemon.support import RATE, Client, Counts, Speech, Voice, eventually, finals, free_port, running
 
 
 @pytest.fixture(scope="module", autouse=True)  # other rooms' tests come after these
@@ -80,10 +80,13 @@ def server() -> Iterator[ChatServer]:
 
 
 @pytest.fixture
-def chat(server: ChatServer) -> ChatServer:
-    """The chat endpoint, with nothing remembered of other tests."""
+def chat(server: ChatServer, request: pytest.FixtureRequest) -> Iterator[ChatServer]:
+    """The chat endpoint, with nothing remembered of other tests. What this one opened at ``partner`` asks no more when
+    the next begins."""
+    background: Background | None = request.getfixturevalue("partner") if "partner" in request.fixturenames else None
     server.forget()
-    return server
+    yield server
+    assert background is None or eventually(lambda: background.hub.taken == 0)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +145,7 @@ def offline(tts_model: TtsModel) -> Callable[..., bytes]:
 @pytest.fixture(scope="session")
 def alone(daemon: Background, speech: Speech) -> str:
     """What a session alone hears in the recording."""
-    return finals(Client(daemon.url).transcribe(speech.pcm))
+    return finals(Client(daemon.url).transcribe(speech.pcm, endpointing="false"))
 
 
 @pytest.fixture
@@ -152,7 +155,8 @@ def bystander(client: Client, speech: Speech, alone: str) -> Generator[None]:
     done = threading.Event()
 
     def listen() -> None:
-        with client.open() as socket:
+        # Without endpointing no silence is assumed where this thread stands still for a second.
+        with client.open(endpointing="false") as socket:
             for start in range(0, len(speech.pcm), 3200):
                 socket.send(speech.pcm[start : start + 3200])
                 done.wait(0.02)

@@ -91,6 +91,8 @@ def test_a_file_takes_no_room_from_live_sessions(
         fed(listener, *args, **more)
 
     monkeypatch.setattr(Listener, "feed", feed)
+    for lane in [asr_model.engine.lane]:
+        monkeypatch.setattr(lane, "_stopwatch", time.thread_time)  # a busy machine may stop the lane anywhere
     spent = {lane: dict(lane.busy) for lane in [asr_model.engine.lane]}
     answer = HTTP.post(background.url + path, content=slowly(), headers={"content-type": boundary})
     assert answer.status_code == 200 and rooms == [1, 1]

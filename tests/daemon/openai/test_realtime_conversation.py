@@ -312,7 +312,7 @@ def test_a_session_may_become_one_of_transcription_only_at_its_beginning(partner
 
 def test_a_client_that_vanishes_ends_reply_and_voice(partner: Background, chat: ChatServer) -> None:
     """Both places come back, and the endpoint's reply is broken off."""
-    chat.script.parts, chat.script.pause = LONG, 0.05
+    chat.script.parts, chat.script.pause = LONG * 20, 0.05
     with pytest.raises(ConnectionError), session(partner.url) as live:
         live.tell("conversation.item.create", item=ASKED)
         live.tell("response.create")
