@@ -376,14 +376,21 @@ $("clear").addEventListener("click", () => {
 // -------------------------------------------------------------------------------------------------------------- saying
 
 const pieces = []
-const playback = new Playback(() => {
-  pieces.length = 0
+const playback = new Playback((silenced) => {
+  if (silenced) {
+    pieces.length = 0
+    heardSound = Math.min(heardSound, performance.now())
+  }
   showSaying()
 })
 const saying = new Saying(playback, {
   sound: (milliseconds) => { $("sound-lag").textContent = seconds(milliseconds) },
-  piece: (words, start, end) => pieces.push({words, start, end}),
+  piece(words, start, end) {
+    pieces.push({words, start, end})
+    showSaying()
+  },
   pcm(data) {
+    heardSound = performance.now() + 1000 * playback.buffered
     spokenTape.add(new Int16Array(data), playback.rate)
     $("save-spoken").disabled = false
   },
@@ -392,13 +399,12 @@ const saying = new Saying(playback, {
 })
 
 const STEADY = 500  // milliseconds of nothing between two pieces of sound that are no end
-let heardSound = -Infinity
+let heardSound = -Infinity  // when all sound that has come is over
 
 function showSaying() {
   const now = playback.now
-  const sounding = playback.buffered > 0
-  if (sounding) heardSound = performance.now()
-  const speaking = sounding || saying.due || performance.now() - heardSound < STEADY
+  const speaking = playback.buffered > 0 || saying.due || performance.now() - heardSound < STEADY
+  if (!speaking) pieces.length = 0  // Their words stand for as long as sound may go on.
   put("saying", speaking ? "Speaking" : "")
   if ($("hush").disabled === speaking) $("hush").disabled = !speaking
   showWords(speaking ? pieces.findLast(({start}) => start <= now)?.words ?? SILENT : SILENT, now)

@@ -11,7 +11,7 @@ export class Playback {
   #next = 0
   #idle
 
-  /** idle: called when everything has been played. */
+  /** idle(silenced): called when everything has been played, or was silenced. */
   constructor(idle) { this.#idle = idle }
 
   /** Samples a second of what `play` takes. */
@@ -43,7 +43,7 @@ export class Playback {
     this.#sources.add(source)
     source.onended = () => {
       this.#sources.delete(source)
-      if (!this.#sources.size) this.#idle()
+      if (!this.#sources.size) this.#idle(false)
     }
     source.start(start)
     return [start, this.#next]
@@ -63,7 +63,7 @@ export class Playback {
     this.#sources.clear()
     this.#next = 0
     this.#fresh()
-    this.#idle()
+    this.#idle(true)
   }
 
   /** A gain of its own for what comes after a silence. */
