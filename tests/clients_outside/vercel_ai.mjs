@@ -17,7 +17,7 @@ const began = Date.now();
 const whole = await transcribe({
   model: openai.transcription('gpt-4o-transcribe'),
   audio,
-  providerOptions: { openai: { timestampGranularities: ['word'], language: 'en' } },
+  providerOptions: { openai: { responseFormat: 'verbose_json', timestampGranularities: ['word'], language: 'en' } },
 });
 const took = Date.now() - began;
 const other = await transcribe({ model: deepgram.transcription('nova-3'), audio });

@@ -256,7 +256,7 @@ def test_a_recording_goes_on_after_a_refusal_that_has_passed(
 
 def test_what_is_not_spoken_is_told(talk: Talk, told: Callable[..., list[list[Any]]]) -> None:
     """That an idle session ends is nobody's business."""
-    with talk(idle_seconds=0.5) as background:
+    with talk(idle_seconds=4) as background:  # more than a machine stands still
         wordless, spoken = told(SAYING, background.url, "!!!"), told(SAYING, background.url, "Hello.")
     assert wordless == [["trouble", "The daemon says: the text holds nothing that can be spoken."]]
     assert spoken[0] == ["sound"]
