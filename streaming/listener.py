@@ -27,7 +27,7 @@ from streaming.events import Event, Transcript
 from streaming.options import ListenOptions
 from streaming.segment import KvSequence, Segment
 from streaming.transcripts import Transcripts
-from streaming.utterance import INTERIM_SECONDS, PRIORITIES, QUIET, Early, Piece, Utterance
+from streaming.utterance import INTERIM_SECONDS, PRIORITIES, QUIET, Early, Utterance, WorkKind
 from streaming.work import Work
 
 Floats = npt.NDArray[np.float32]
@@ -53,7 +53,7 @@ class _Doing:
     """The piece under way. ``end`` is where the audio of an early final ends."""
 
     utterance: Utterance
-    piece: Piece
+    kind: WorkKind
     end: int | None
 
 
@@ -297,16 +297,16 @@ class Listener:
     def _late(self) -> bool:
         return not self.live or self._clock.timeline.behind(self._clock.samples) + self._waiting > BEHIND_SECONDS
 
-    def _next(self) -> tuple[Utterance, Piece] | None:
+    def _next(self) -> tuple[Utterance, WorkKind] | None:
         """Find the piece of work that comes next."""
         utterance = self._clock.timeline.unfinished
-        piece = utterance and utterance.due(interim=self.options.interim and not self._late)
-        return (utterance, piece) if utterance and piece else None
+        kind = utterance and utterance.due(interim=self.options.interim and not self._late)
+        return (utterance, kind) if utterance and kind else None
 
-    def _priority(self, utterance: Utterance, piece: Piece) -> Priority:
+    def _priority(self, utterance: Utterance, kind: WorkKind) -> Priority:
         if self._late:
             return Priority.BACKLOG
-        return PRIORITIES[piece] if utterance.closed is None else Priority.FINAL
+        return PRIORITIES[kind] if utterance.closed is None else Priority.FINAL
 
     def _moved(self) -> None:
         """Take in that something changed, under the lock: how far behind the session is, and how urgent the work is
@@ -353,8 +353,8 @@ class Listener:
             priority = self._priority(*next_)
         else:
             utterance = doing.utterance
-            in_vain = (doing.piece is Piece.INTERIM and utterance.due(interim=False) is not None) or (
-                doing.piece is Piece.EARLY and utterance.silence_end != doing.end
+            in_vain = (doing.kind is WorkKind.INTERIM and utterance.due(interim=False) is not None) or (
+                doing.kind is WorkKind.EARLY and utterance.silence_end != doing.end
             )
             if in_vain and not task.withdrawn:
                 task.withdrawn = True
@@ -392,8 +392,8 @@ class Listener:
                 next_, due = self._next(), self.heard
                 if next_ is None:
                     return []
-                utterance, piece = next_
-                self._doing = _Doing(utterance, piece, utterance.silence_end)
+                utterance, kind = next_
+                self._doing = _Doing(utterance, kind, utterance.silence_end)
                 samples = utterance.audio(0, utterance.length)
             made = yield from self._make(self._doing, samples)
             with self._lock:
@@ -416,18 +416,18 @@ class Listener:
             utterance.segment = yield from self._sequence.segment(utterance.head, self.options.mel_maximum)
         segment = utterance.segment
         segment.extend(samples[segment.length :])
-        match doing.piece:
-            case Piece.WINDOW:
+        match doing.kind:
+            case WorkKind.WINDOW:
                 before = utterance.cached
                 yield from segment.advance()
                 utterance.advanced += 1
                 self._count(utterance.cached - before)
                 return []
-            case Piece.INTERIM:
+            case WorkKind.INTERIM:
                 return [(yield from self._interim(utterance, segment))]
-            case Piece.EARLY:
+            case WorkKind.EARLY:
                 return [] if doing.end is None else (yield from self._early(utterance, segment, doing.end))
-            case Piece.FINAL:
+            case WorkKind.FINAL:
                 yield from self._final(utterance, segment)
                 return []
 

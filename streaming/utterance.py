@@ -39,7 +39,7 @@ QUIET: Final = SAMPLE_RATE * 15 // 100
 are wrong, with them 22.4 % (notes/2026-11-commits.md)."""
 
 
-class Piece(Enum):
+class WorkKind(Enum):
     """A kind of model work that a session asks for. Each is bounded, so that sessions can take turns."""
 
     WINDOW = auto()
@@ -53,10 +53,10 @@ class Piece(Enum):
 
 
 PRIORITIES: Final = {
-    Piece.WINDOW: Priority.EARLY,
-    Piece.INTERIM: Priority.INTERIM,
-    Piece.EARLY: Priority.EARLY,
-    Piece.FINAL: Priority.FINAL,
+    WorkKind.WINDOW: Priority.EARLY,
+    WorkKind.INTERIM: Priority.INTERIM,
+    WorkKind.EARLY: Priority.EARLY,
+    WorkKind.FINAL: Priority.FINAL,
 }
 """How urgent each kind of work is for a live session that is not behind."""
 
@@ -173,17 +173,17 @@ class Utterance(SampleBuffer):
 
     # ---------------------------------------------------------------- what is due
 
-    def due(self, *, interim: bool) -> Piece | None:
+    def due(self, *, interim: bool) -> WorkKind | None:
         """The work that is due next, or None; ``interim`` tells whether interims are wanted."""
         if self.final is not None:
             return None
         if complete_windows(self._manifest, self._limit) > self.advanced:
-            return Piece.WINDOW
+            return WorkKind.WINDOW
         if self.closed is not None:
-            return Piece.FINAL
+            return WorkKind.FINAL
         if self.silence_end is not None:
-            return None if self.length < self.silence_end or self.ahead is not None else Piece.EARLY
-        return Piece.INTERIM if interim and self.length - self.looked >= INTERIM_SECONDS * self._rate else None
+            return None if self.length < self.silence_end or self.ahead is not None else WorkKind.EARLY
+        return WorkKind.INTERIM if interim and self.length - self.looked >= INTERIM_SECONDS * self._rate else None
 
     def due_since(self) -> int | None:
         """The sample of the session's clock at which the oldest work that the final needs became due; None if none is
