@@ -191,8 +191,9 @@ class Track:
     @property
     def _fillable(self) -> float:
         """The longest silence, in seconds, that may be filled in here."""
-        sound = max(0.0, self.seconds + self._lost - self._filled)
-        return max(0.0, min(MOST_HOLE_SECONDS, MOST_HOLE_SECONDS + MOST_SILENT_SHARE * sound - self._filled))
+        sound = max(0.0, self.seconds - self._filled)
+        silence = self._filled + self._lost
+        return max(0.0, min(MOST_HOLE_SECONDS, MOST_HOLE_SECONDS + MOST_SILENT_SHARE * sound - silence))
 
     def take(self, packet: Any, origin: float) -> Iterator[Samples]:
         """The samples of a packet of this track. ``origin`` is the time stamp, in seconds, at which all tracks
@@ -221,7 +222,6 @@ class Track:
     def _lose(self, packet: Any) -> Iterator[Samples]:
         """Give silence in place of a packet that cannot be decoded."""
         seconds = min(float((packet.duration or 0) * (packet.time_base or 0)), self._fillable)
-        self._filled += seconds
         if self._telephone:
             self._notes.hushed += seconds
         else:
@@ -231,6 +231,7 @@ class Track:
             if self._bad >= DAMAGED_PACKETS:
                 raise Unfit(f"it is damaged: {self._bad} packets in a row cannot be decoded")
         if self._sink is not None and self._sink.open:
+            self._filled += seconds
             yield from self._sink.silence(seconds)
         else:
             self._lost += seconds
@@ -245,6 +246,7 @@ class Track:
             at = float(frame.pts * frame.time_base) - origin
             if not self.begun and not self._stamped:
                 self._late = at - self._lost
+            self._lost = 0.0  # What was lost is a part of the hole before the first frame.
             hole = at - self._late - self.seconds
             if hole > self._fillable:
                 self._notes.closed += self.begun

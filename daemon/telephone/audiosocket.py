@@ -28,7 +28,7 @@ _GOODBYE: Final = bytes((_HANG_UP, 0, 0))
 _LINEAR: Final = {"type": "audio/pcm", "rate": 8_000}
 _FRAME_BYTES: Final = 320
 """How many bytes of sound a frame has: 20 ms, as Asterisk sends them."""
-_FRAME_SECONDS: Final = 0.02
+_BYTES_PER_SECOND: Final = 16_000
 _AHEAD_SECONDS: Final = 0.06
 """How many seconds of sound are sent ahead of what is played: three frames, so that a late one leaves no gap."""
 
@@ -94,7 +94,7 @@ class Line:
             self._played = max(self._played, now)
             await asyncio.sleep(self._played - now - _AHEAD_SECONDS)
             self._writer.write(bytes((_SOUND,)) + len(data).to_bytes(2, "big") + data)
-            self._played += _FRAME_SECONDS
+            self._played += len(data) / _BYTES_PER_SECOND
             await self._writer.drain()
 
 
