@@ -15,6 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
+import msgspec
+
 from commands.console import MISUSED, Failure, complain
 from commands.progress import Bars
 from engines import hub, integrity, manifest, memory, releases, store
@@ -75,7 +77,8 @@ def pull(wish: Wish) -> Path:
             made = _local(local, work, bars, wish, name)
         else:
             made = _remote(repository, release, work, bars, wish, name)
-        store.put(made, target)
+        if made != target:
+            store.put(made, target)
     return target
 
 
@@ -150,8 +153,13 @@ def _local(source: Path, work: Path, bars: Bars, wish: Wish, name: str) -> Path:
 
 
 def _remote(repository: str, release: Release | None, work: Path, bars: Bars, wish: Wish, name: str) -> Path:
-    """The model made of what a repository holds; where that is an export of ours, the export itself."""
+    """The model made of what a repository holds; where that is an export of ours, the export itself. Where the very
+    model is here already, it is that."""
     found = hub.look(repository, wish.revision)
+    origin = f"{found.name}@{found.commit}"
+    if _is_here(here := work.parent / name, origin, wish.precision):
+        complain(f"{name} is here already, made of the newest {found.name}; hearsay models remove {name} deletes it")
+        return here
     paths = [entry.path for entry in found.entries]
     place = work / f"source-{found.commit[:12]}"
     for other in work.glob("source-*"):
@@ -172,10 +180,23 @@ def _remote(repository: str, release: Release | None, work: Path, bars: Bars, wi
     from export.stored import CheckpointError
 
     try:
-        return _converted(_entrance(place, wanted), work, bars, wish, name, release)
+        made = _converted(_entrance(place, wanted), work, bars, wish, name, release)
     except CheckpointError as error:
         said = str(error).replace(str(place), found.name)
         raise Failure(f"{said}. The download is kept; hearsay models remove {name} deletes it") from None
+    manifest.write(msgspec.structs.replace(manifest.read(made), source=origin), made)
+    return made
+
+
+def _is_here(model: Path, origin: str, precision: Precision) -> bool:
+    """Whether ``model`` was made of that commit of that repository, in the precision that is asked for, and is whole:
+    another pull is how a damaged one is mended."""
+    try:
+        found = integrity.verify(model)
+    except (manifest.ManifestError, OSError):
+        return False
+    decoder = found.decoder if isinstance(found, manifest.AsrManifest) else found.talker
+    return found.source == origin and precision in ("auto", decoder.quantization)
 
 
 def _hold_texts(found: Repository, wanted: Sequence[Entry], place: Path) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 
-from engines import integrity
+from engines import integrity, manifest
 from engines.releases import RELEASES
 from tests.commands.conftest import Run
 from tests.export.checkpoints import train_tokenizer
@@ -207,6 +208,27 @@ def test_weights_that_cannot_be_converted_are_named_by_their_repository(
     assert done.returncode == 1 and "hearsay: someone/pointers/model.safetensors is a pointer" in done.stderr
     assert "hearsay models remove pointers deletes it" in done.stderr and ".pull-pointers" not in done.stderr
     assert (models / ".pull-pointers").is_dir()
+
+
+def test_what_is_here_already_does_not_come_again(
+    pull: Run, hub: Hub, asr_directory: Path, models: Path, tmp_path: Path
+):
+    """Of the same commit, in the precision asked for, and whole; anything else is asked of the hub."""
+    theirs, mine = tmp_path / "hub" / "someone" / "known", models / "known"
+    theirs.mkdir(parents=True)
+    (theirs / "config.json").write_text('{"model_type": "whisper"}')
+    (theirs / "model.safetensors").write_bytes(bytes(200_000))
+    shutil.copytree(asr_directory, mine)
+    model = manifest.read_asr(mine)
+    manifest.write(msgspec.structs.replace(model, source=f"someone/known@{COMMIT}"), mine)
+    done = pull("someone/known")
+    assert done.returncode == 0 and "known is here already" in done.stderr and done.stdout.strip() == str(mine)
+    assert pull("someone/known", "--precision", model.decoder.quantization).returncode == 0
+    assert not hub.sent
+    assert "'whisper'" in pull("someone/known", "--precision", "f32").stderr
+    with (mine / model.decoder.file).open("r+b") as file:
+        file.write(b"damaged")
+    assert "'whisper'" in pull("someone/known").stderr
 
 
 def test_another_architecture_is_told_before_its_weights_come(pull: Run, hub: Hub, models: Path, tmp_path: Path):
