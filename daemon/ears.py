@@ -1,4 +1,4 @@
-"""The thread in which streams hear what they took: wire formats, voice activity, the clock. It waits for no lane.
+"""The thread in which streams hear: wire formats, voice activity, the clock. It waits for no lane.
 
 Streams that are due at the same moment go on side by side, frame by frame, so that their voice activity is one call.
 """

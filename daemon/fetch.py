@@ -1,4 +1,4 @@
-"""A recording fetched for a client by http or https: bounded in size, time and redirects, and never from an address
+"""A recording fetched by http or https: bounded in size, time and redirects, and never from an address
 that the operator did not allow.
 
 A name is resolved once and the connection goes to the address that was looked at, so a name that changes between the

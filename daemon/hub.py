@@ -1,4 +1,4 @@
-"""What all protocols share: the models, the slots, the worker threads, and whether the daemon takes work at all.
+"""What all protocols share: it holds models, slots and worker threads, and knows whether the daemon takes work at all.
 
 The models are loaded in a thread, so that ``/healthz`` answers meanwhile. A *slot* is the right to one session: there
 are ``settings.sessions`` of them for hearing and ``settings.speakers`` for speaking, and the gate hands them out before
@@ -8,7 +8,6 @@ a request reaches its protocol.
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -21,15 +20,18 @@ from weakref import WeakSet
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.speaker import Speaker
+from daemon import slots
 from daemon.client_secrets import ClientSecrets
 from daemon.config import Settings
 from daemon.ears import Ears
+from daemon.floor import Floor
 from daemon.jobs import Jobs
 from daemon.loading import Loaded, Models, load_models
 from daemon.metrics import Metrics
 from daemon.names import is_voice_alias, taken_voice
 from daemon.paths import Endpoint, Kind
 from daemon.refusal import Refused
+from daemon.slots import Slots
 from daemon.speaking import PlaybackClock
 from daemon.workers import Closable, SessionWorker, opened
 from engines.sessions import Busy, OptionError
@@ -42,8 +44,6 @@ T = TypeVar("T")
 log: Final = logging.getLogger("hearsay.hub")
 S = TypeVar("S", bound=Closable)
 
-_PATIENCE_SECONDS: Final = 0.25
-"""How long a request waits for a slot."""
 _WARM_SECONDS: Final = 1.0
 """How long the models may warm up before work is taken: a large one's first session has it a little slower then."""
 _LEAVING_SECONDS: Final = 3.0
@@ -53,67 +53,6 @@ _LAST_SECONDS: Final = 1.0
 _MOST_WARNED: Final = 100
 _LOOK_SECONDS: Final = 0.05
 """How often it looks whether the machine has room."""
-
-
-class Floor:
-    """Turns of those that keep the event loop busy: in each turn of the loop one of them goes on, however many there
-    are. What waits for nothing but its own next callback, as a final does some fifty times, so waits for one of them
-    and not for all."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._calling = False
-
-    async def turn(self) -> None:
-        """Wait until it is one's turn, at least until everybody else was."""
-        mine = asyncio.get_running_loop().create_future()
-        self._waiting.append(mine)
-        self._call()
-        await mine
-
-    def _call(self) -> None:
-        if self._waiting and not self._calling:
-            self._calling = True
-            asyncio.get_running_loop().call_soon(self._next)
-
-    def _next(self) -> None:
-        self._calling = False
-        while self._waiting:
-            one = self._waiting.popleft()
-            if not one.done():  # A waiter may have been cancelled.
-                one.set_result(None)
-                break
-        self._call()
-
-
-class Slots:
-    """The slots for sessions of one kind. ``setting`` is the setting that tells how many there are, and ``full`` the
-    message if all are taken."""
-
-    def __init__(self, capacity: int, setting: str, full: str = "all {0} {1} are taken ({1})") -> None:
-        self.capacity, self.setting = capacity, setting
-        self._full = full.format(capacity, setting)
-        self.taken = 0
-        """Slots taken now."""
-        self._free = asyncio.Semaphore(capacity)
-
-    async def take(self) -> None:
-        """
-        Raises:
-            Refused: 429, all are taken and stay so for a moment: whoever ends one stream and opens the next is faster
-                than the clearing up between them.
-        """
-        try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                await self._free.acquire()
-        except TimeoutError:
-            raise Refused(429, self.setting, self._full, retry_after=5) from None
-        self.taken += 1
-
-    def give_back(self) -> None:
-        """Once for every :meth:`take`."""
-        self.taken -= 1
-        self._free.release()
 
 
 class Hub:
@@ -405,7 +344,7 @@ class Hub:
         Raises:
             Refused: 429, the machine would not keep it live, and does not for a moment.
         """
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + slots.PATIENCE_SECONDS
         while self._room < 1:
             if time.monotonic() >= deadline:
                 busy = "this machine hears as many sessions as it keeps live"

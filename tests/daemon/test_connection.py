@@ -214,7 +214,7 @@ def test_frames_that_are_broken_before_the_answer_end_the_connection(
         return accept(protocol, request)
 
     monkeypatch.setattr(ServerProtocol, "accept", noted)
-    monkeypatch.setattr("daemon.hub._PATIENCE_SECONDS", 60)
+    monkeypatch.setattr("daemon.slots.PATIENCE_SECONDS", 60)
     with start(sessions=1) as background, opened(background.url) as first:
         first.sendall(head())
         assert first.recv(12) == b"HTTP/1.1 101" and asked.acquire(timeout=60)

@@ -185,7 +185,7 @@ def test_one_session_too_many_is_told_when_to_come_back(
             assert (answer.status_code, answer.headers["retry-after"]) == (429, "5")
             assert HTTP.get(background.url + "/v1/models").status_code == 200
         assert eventually(lambda: background.hub.taken == 0)
-        monkeypatch.setattr("daemon.hub._PATIENCE_SECONDS", 60)  # how long clearing up takes is the machine's affair
+        monkeypatch.setattr("daemon.slots.PATIENCE_SECONDS", 60)  # how long clearing up takes is the machine's affair
         for _ in range(20):  # at once after the close, before everything is cleared up
             with client.open(), client.open():
                 pass
