@@ -181,6 +181,9 @@ def remove(name: str) -> Path:
         StoreError: the model of that name lies in the search path or is bundled, and is not deleted.
     """
     path = user_directory() / legal_name(name)
+    release = releases.find(name)
+    if release is not None and not (path / NAME).is_file():  # A pull takes a release's other names too.
+        name, path = release.alias, path.with_name(release.alias)
     old = path.with_name(_REPLACED + name)
     begun = pulling(name)
     if (path / NAME).is_file() or (old / NAME).is_file() or begun.exists():

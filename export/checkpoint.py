@@ -6,6 +6,7 @@ both have the original names without the prefix ``thinker.``. Weights lie in one
 that ``model.safetensors.index.json`` names. A tensor is read from disk only when it is asked for.
 """
 
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ such a head."""
 
 TRAINING = ("phones.",)
 """The prefix of tensors that only the training of our own models uses; they are not exported."""
+
+
+_SHARD = re.compile(r"[A-Za-z0-9._-]{1,200}\.safetensors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +122,7 @@ def read_headers(directory: Path) -> dict[str, Stored]:
     """Every tensor of the checkpoint under its original name, but for those that only training uses."""
     index = directory / "model.safetensors.index.json"
     if index.exists():
-        files = sorted({directory / name for name in read_json(index).get("weight_map", {}).values()})
+        files = _shards(index)
     else:
         files = [directory / "model.safetensors"]
     tensors: dict[str, Stored] = {}
@@ -130,9 +134,25 @@ def read_headers(directory: Path) -> dict[str, Stored]:
             raise CheckpointError(f"{directory} holds no {file.name}: download it from where the others came") from None
         except CheckpointError:
             raise
-        except (ValueError, KeyError, struct.error) as error:
+        except (ValueError, struct.error) as error:
             raise CheckpointError(f"{file} is damaged ({error}): download it again") from None
     return tensors
+
+
+def _shards(index: Path) -> list[Path]:
+    """The files that an index names, which lie beside it.
+
+    Raises:
+        CheckpointError: it names none, or something else.
+    """
+    named = read_json(index).get("weight_map")
+    files = cast("dict[str, Any]", named).values() if isinstance(named, dict) else ()
+    for file in files:
+        if not isinstance(file, str) or not _SHARD.fullmatch(file):
+            raise CheckpointError(f"{index} names {str(file)[:80]!r}, which is no file of weights beside it")
+    if not files:
+        raise CheckpointError(f"{index} names no file of weights: download it again")
+    return sorted({index.parent / file for file in files})
 
 
 def canonical(name: str) -> str:

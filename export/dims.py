@@ -1,7 +1,8 @@
 """The dimensions of a checkpoint, read from its configuration and checked against its tensors; none is assumed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from export.checkpoint import Checkpoint, CheckpointError, read_json
@@ -83,16 +84,18 @@ def read_dims(checkpoint: Checkpoint) -> Dims:
             f"{checkpoint.directory}: audio_config.output_dim {dims.encoder.output} differs from "
             f"text_config.hidden_size {dims.decoder.width}"
         )
-    hold_tensors(checkpoint, dict(encoder_shapes(dims.encoder)) | dict(decoder_shapes(dims.decoder, dims.aligner)))
+    hold_tensors(checkpoint, chain(encoder_shapes(dims.encoder), decoder_shapes(dims.decoder, dims.aligner)))
     return dims
 
 
-def hold_tensors(checkpoint: Checkpoint, expected: Mapping[str, tuple[int, ...]]) -> None:
+def hold_tensors(checkpoint: Checkpoint, expected: Iterable[tuple[str, tuple[int, ...]]]) -> None:
     """Raise CheckpointError unless the checkpoint has exactly the tensors ``expected``, of these shapes."""
-    for name, shape in expected.items():
+    names: set[str] = set()
+    for name, shape in expected:  # One after the other: a configuration may ask for a thousand million layers.
         checkpoint.require(name, *shape)
+        names.add(name)
     # Without this check a layer too many would be left out unnoticed. A head that is tied may be stored nevertheless.
-    for name in sorted(checkpoint.tensors.keys() - expected.keys() - {"lm_head.weight"}):
+    for name in sorted(checkpoint.tensors.keys() - names - {"lm_head.weight"}):
         raise CheckpointError(
             f"{checkpoint.directory}: tensor {checkpoint.published(name)} has no place in the model that the "
             "configuration describes"

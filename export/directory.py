@@ -154,6 +154,18 @@ def describe_decoder(decoder: DecoderDims, quantization: Quantization) -> manife
     )
 
 
+def check_described(checkpoint: Checkpoint, dims: Dims) -> None:
+    """Check what only the manifest needs, so that nothing is converted in vain.
+
+    Raises:
+        CheckpointError: a value of config.json is not what it should be.
+    """
+    extra = extras(checkpoint)
+    languages(checkpoint)
+    floor(checkpoint, extra)
+    blank(checkpoint, dims, extra)
+
+
 def floor(checkpoint: Checkpoint, extra: Mapping[str, Any]) -> manifest.FixedFloor | manifest.ClipFloor:
     """The mel floor: the official one, unless the checkpoint says that it was trained with another."""
     value = extra.get("mel_floor")

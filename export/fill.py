@@ -14,6 +14,7 @@ from export.checkpoint import CheckpointError
 from export.names import Precision, Quantization
 from export.pair import find_pair, native_quantization
 from export.progress import Meter, Progress, Report
+from export.stored import suspecting
 from export.work import open_work
 
 __all__ = [
@@ -127,7 +128,8 @@ def convert(
     work = open_work(source)
     meter = Meter(work.disk(precision, quantization), report)
     try:
-        work.write(target, precision, quantization, clip=clip, name=name, meter=meter)
+        with suspecting(source):
+            work.write(target, precision, quantization, clip=clip, name=name, meter=meter)
     except OSError as error:
         if error.errno not in UNWRITABLE:
             raise

@@ -147,6 +147,8 @@ def open_pair(decoder: Path, encoder: Path) -> Checkpoint:
 
 def encoder_tensors(sound: Fields, audio: Mapping[str, int]) -> dict[str, Stored]:
     """The encoder's tensors under the official names."""
+    if audio["encoder_layers"] > len(sound.tensors):  # The table below has names for each of them.
+        raise CheckpointError(f"{sound.path} holds fewer tensors than it says layers: it is damaged")
     chunk = 2 * audio["n_window"]
     rows, width, heads = halved_thrice(chunk), audio["d_model"], audio["encoder_attention_heads"]
     dims = EncoderDims(

@@ -3,10 +3,11 @@
 import json
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,24 @@ from numpy.typing import NDArray
 
 class CheckpointError(ValueError):
     """A checkpoint cannot be exported; the message names the file, the key of its configuration or the tensor."""
+
+
+@contextmanager
+def suspecting(source: Path) -> Generator[None]:
+    """Read ``source`` as what strangers wrote: whatever its values make the reader raise says that they are wrong.
+
+    Raises:
+        CheckpointError: instead of such errors, which stay its cause.
+    """
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
+        raise CheckpointError(
+            f"{source} is damaged, or no checkpoint of its kind: a value in it is not what it should be "
+            f"({type(error).__name__}: {error}); download it again, or pull the official one"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +81,9 @@ WIDTHS: Mapping[str, type[np.generic]] = {"F32": np.float32, "F16": np.float16, 
 """The formats that are read, each with the NumPy type of its values in the file."""
 
 
+MOST_HEADER: Final = 100_000_000
+"""Bytes of the longest header that the safetensors library reads, too."""
+
 POINTER = b"version https://git-lfs"
 """How a file begins that Git LFS puts in place of the real one."""
 
@@ -79,8 +101,8 @@ def read_json(path: Path) -> dict[str, Any]:
     refuse_pointer(path, text)
     try:
         value = json.loads(text)
-    except ValueError as error:
-        raise CheckpointError(f"{path}: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} is no JSON ({error}): download it again") from None
     if not isinstance(value, dict):
         raise CheckpointError(f"{path}: not a JSON object")
     return cast("dict[str, Any]", value)
@@ -104,7 +126,7 @@ def read_header(file: Path) -> dict[str, Stored]:
 
     Raises:
         CheckpointError: the file is a pointer of Git LFS.
-        ValueError, KeyError, struct.error: the file is damaged.
+        ValueError, struct.error: the file is damaged.
         FileNotFoundError: there is no such file.
     """
     with file.open("rb") as stream:
@@ -114,13 +136,44 @@ def read_header(file: Path) -> dict[str, Stored]:
         size = file.stat().st_size
         if length > size - 8:
             raise ValueError("it is cut off, or no safetensors file: its header ends beyond it")
-        header = json.loads(stream.read(length))
-    stored: dict[str, Stored] = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        begin, end = entry["data_offsets"]
-        if 8 + length + end > size:
-            raise ValueError(f"it is cut off: tensor {name} ends beyond it")
-        stored[name] = Stored(file, 8 + length + begin, entry["dtype"], tuple(entry["shape"]))
-    return stored
+        if length > MOST_HEADER:
+            raise ValueError(f"its header of {length} bytes is longer than the {MOST_HEADER} that the format allows")
+        try:
+            header = json.loads(stream.read(length))
+        except RecursionError:
+            raise ValueError("its header is nested too deeply") from None
+    if not isinstance(header, dict):
+        raise ValueError("its header is no JSON object")
+    entries = cast("dict[str, Any]", header)
+    entries.pop("__metadata__", None)
+    found = {name: _stored(file, 8 + length, size, name, entry) for name, entry in entries.items()}
+    ends = 8 + length
+    for name, (begin, end) in sorted(((name, place) for name, (_, *place) in found.items()), key=lambda one: one[1]):
+        if begin < ends:
+            raise ValueError(f"tensor {name} overlaps another")
+        ends = end
+    return {name: stored for name, (stored, *_) in found.items()}
+
+
+def _stored(file: Path, base: int, size: int, name: str, entry: Any) -> tuple[Stored, int, int]:
+    """One tensor of a safetensors file of ``size`` bytes whose data begin at ``base``, and where it begins and ends.
+
+    Raises:
+        ValueError: the entry is not of the format, or leads out of the file.
+    """
+    known = cast("dict[str, Any]", entry) if isinstance(entry, dict) else dict[str, Any]()
+    offsets, shape, dtype = known.get("data_offsets"), known.get("shape"), known.get("dtype")
+    if not isinstance(dtype, str) or not _counts(shape) or not _counts(offsets) or len(offsets) != 2:
+        raise ValueError(f"tensor {name} has no dtype, shape and data_offsets of the format")
+    begin, end = offsets
+    if base + end > size:
+        raise ValueError(f"it is cut off: tensor {name} ends beyond it")
+    width = 4 if dtype == "U32" else np.dtype(WIDTHS[dtype]).itemsize if dtype in WIDTHS else None
+    if begin > end or (width is not None and end - begin != width * math.prod(shape)):
+        raise ValueError(f"tensor {name} of shape {shape} in {dtype} does not fit its {end - begin} bytes")
+    return Stored(file, base + begin, dtype, tuple(shape)), base + begin, base + end
+
+
+def _counts(value: Any) -> TypeGuard[list[int]]:
+    """Whether ``value`` is a list of integers, none negative."""
+    return isinstance(value, list) and all(type(one) is int and one >= 0 for one in cast("list[Any]", value))

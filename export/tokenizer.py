@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from export.checkpoint import Checkpoint
-from export.stored import POINTER, CheckpointError, read_json, refuse_pointer
+from export.stored import POINTER, CheckpointError, read_json, refuse_pointer, suspecting
 
 SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -35,6 +35,10 @@ tokenizer_config.json, which names them (antirez/qwen-asr, qwen_asr.c:330-350)."
 
 OFFICIAL_WORDS = 151643
 """How many tokens that vocabulary has without added ones."""
+
+
+MOST_TOKENS = 1 << 22
+"""The ids of a tokenizer lie below: official ones have 152 thousand tokens."""
 
 
 ANEW = "download the tokenizer's files from where the weights came"
@@ -65,6 +69,11 @@ def check_alone(directory: Path, kind: str) -> None:
         CheckpointError: as ``write_tokenizer``.
     """
     require_tokenizer(directory)
+    with suspecting(directory):
+        _check_alone(directory, kind)
+
+
+def _check_alone(directory: Path, kind: str) -> None:
     config = read_json(directory / "config.json")
     thinker = config.get("thinker_config", config)
     if kind == "qwen3_tts":
@@ -115,8 +124,15 @@ def assemble(directory: Path) -> dict[str, Any]:
         raise CheckpointError(
             f"{directory} holds neither tokenizer.json nor merges.txt: download them from where the weights came"
         ) from None
+    except UnicodeDecodeError:
+        raise CheckpointError(f"{directory}/merges.txt is no UTF-8 text: {ANEW}") from None
     merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
-    return contents(vocabulary, merges, added_tokens(directory, vocabulary))
+    added = added_tokens(directory, vocabulary)
+    # What is asked for is a list as long as the greatest id.
+    for token in (*vocabulary.values(), *added):
+        if type(token) is not int or not 0 <= token < MOST_TOKENS:
+            raise CheckpointError(f"the tokenizer of {directory} has the id {str(token)[:40]}: {ANEW}")
+    return contents(vocabulary, merges, added)
 
 
 def contents(

@@ -19,7 +19,9 @@ from export.names import CODEC_ENCODER, Precision, Quantization
 from export.pair import find_pair, open_pair
 from export.progress import Meter
 from export.source import check_architecture, locate
+from export.stored import suspecting
 from export.tokenizer import require_tokenizer
+from export.tts import description
 from export.tts import directory as tts
 from export.tts.checkpoint import open_tts
 from export.tts.dims import read_tts_dims
@@ -98,11 +100,13 @@ def open_work(source: Path) -> Work:
         CheckpointError: nothing that can be.
     """
     if pair := find_pair(source):
-        return asr_work(open_pair(*pair))
+        with suspecting(pair[0]):
+            return asr_work(open_pair(*pair))
     source = locate(source)
-    if is_funasr(source):
-        return funasr_work(source)
-    return tts_work(source) if check_architecture(source) == "qwen3_tts" else asr_work(open_checkpoint(source))
+    with suspecting(source):
+        if is_funasr(source):
+            return funasr_work(source)
+        return tts_work(source) if check_architecture(source) == "qwen3_tts" else asr_work(open_checkpoint(source))
 
 
 def count(*checkpoints: Checkpoint) -> int:
@@ -124,6 +128,7 @@ def asr_work(opened: Checkpoint) -> Work:
     dims = read_dims(opened)
     if opened.tokenizer is None:
         require_tokenizer(opened.directory)
+    directory.check_described(opened, dims)
     encoder = sum(math.prod(shape) for _, shape in encoder_shapes(dims.encoder))
 
     def parts(precision: Precision, _quantization: Quantization) -> list[tuple[Part, Checkpoint]]:
@@ -167,6 +172,7 @@ def tts_work(source: Path) -> Work:
     opened = open_tts(source)
     dims = read_tts_dims(opened)
     require_tokenizer(source)
+    description.check_described(opened, dims)
 
     def parts(precision: Precision, quantization: Quantization) -> list[tuple[Part, Checkpoint]]:
         found = [(tts.codec_part(dims.codec, precision), opened.codec)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from export.checkpoint import CheckpointError
@@ -118,7 +119,7 @@ def read_funasr_dims(checkpoint: FunAsrCheckpoint) -> FunAsrDims:
         system=bool(data.get("sys_prompt", True)),
         think=bool(data.get("do_think", True)),
     )
-    expected = dict(encoder_shapes(dims)) | dict(decoder_shapes(decoder, None))
+    expected = chain(encoder_shapes(dims), decoder_shapes(decoder, None))
     held = whole
     if dims.ctc is None:
         # A head of which tensors are missing is left out, as in the official code.

@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from engines import manifest
-from export.checkpoint import Checkpoint, CheckpointError, read_json
+from export.checkpoint import Checkpoint, CheckpointError, extras, read_json
 from export.dims import DecoderDims
 from export.directory import describe_file, licence
 from export.names import CODEC, CODEC_ENCODER, FRAME, SPEAKER_ENCODER, SPEAKER_MEL, TOKENIZER, Precision, Quantization
@@ -58,6 +58,33 @@ def speaker_rate(model: Checkpoint) -> int:
     return int((model.config.get("speaker_encoder_config") or {}).get("sample_rate", 24000))
 
 
+def variant_of(model: Checkpoint) -> str:
+    """Which of the published kinds of model it is.
+
+    Raises:
+        CheckpointError: none of them.
+    """
+    variant = model.config.get("tts_model_type")
+    if variant not in VARIANTS:
+        raise CheckpointError(
+            f"{model.directory}/config.json: tts_model_type {variant!r} is not one of {', '.join(VARIANTS)}"
+        )
+    return variant
+
+
+def check_described(checkpoint: TtsCheckpoint, dims: TtsDims) -> None:
+    """Check what only the manifest needs, so that nothing is converted in vain.
+
+    Raises:
+        CheckpointError: a value of config.json is not what it should be.
+    """
+    model = checkpoint.model
+    variant_of(model)
+    voices(model, dims, languages(model))
+    text_rules(model, extras(model))
+    sampling(model)
+
+
 def describe(
     checkpoint: TtsCheckpoint,
     dims: TtsDims,
@@ -69,11 +96,7 @@ def describe(
 ) -> manifest.TtsManifest:
     """The manifest of the files in ``out``."""
     model = checkpoint.model
-    variant = model.config.get("tts_model_type")
-    if variant not in VARIANTS:
-        raise CheckpointError(
-            f"{model.directory}/config.json: tts_model_type {variant!r} is not one of {', '.join(VARIANTS)}"
-        )
+    variant = variant_of(model)
     language_ids = languages(model)
     # The official code drops the instruction for the small model (qwen3_tts_model.py:799-800).
     instructions = variant == "voice_design" or (

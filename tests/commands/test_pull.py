@@ -12,7 +12,10 @@ from codec.model import TtsModel
 from commands import trial
 from commands.pull import pair
 from commands.trial import attempt
+from export.stored import CheckpointError
+from export.tokenizer import check_alone
 from tests.commands.conftest import Run
+from tests.export.checkpoints import write_checkpoint
 
 HEADER = {"thinker.model.norm.weight": {"dtype": "BF16", "shape": [1024], "data_offsets": [0, 2048]}}
 
@@ -64,6 +67,104 @@ def test_what_is_no_checkpoint_is_said(
     assert len([line for line in done.stderr.splitlines() if line.startswith("hearsay: ")]) == 1
     models = tmp_path / "share" / "hearsay" / "models"
     assert not any(models.iterdir())
+
+
+DEEP = b'{"a":' * 100_000
+NORM = HEADER["thinker.model.norm.weight"]
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ([1], "no JSON object"),
+        ({"a": 5}, "tensor a has no dtype, shape and data_offsets"),
+        ({"a": {**NORM, "dtype": []}}, "tensor a has no dtype"),
+        ({"a": {**NORM, "shape": [-1024]}}, "tensor a has no dtype"),
+        ({"a": {**NORM, "data_offsets": [-2048, 0]}}, "tensor a has no dtype"),
+        ({"a": {**NORM, "data_offsets": ["0", "2048"]}}, "tensor a has no dtype"),
+        ({"a": {**NORM, "shape": [10**9]}}, "does not fit its 2048 bytes"),
+        ({"a": {**NORM, "data_offsets": [2048, 0]}}, "does not fit its -2048 bytes"),
+        ({"a": NORM, "b": {**NORM, "data_offsets": [1024, 3072]}}, "tensor b overlaps another"),
+    ],
+)
+def test_a_header_that_lies_is_said(hearsay: Run, tmp_path: Path, header: object, reason: str) -> None:
+    """Where tensors are said to lie is checked before anything is read from there."""
+    done = hearsay("models", "pull", checkpoint(tmp_path / "theirs", ASR, safetensors(header, bytes(4096))))
+    assert done.returncode == 1 and reason in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_a_header_of_gigabytes_is_not_read(hearsay: Run, tmp_path: Path) -> None:
+    folder = checkpoint(tmp_path / "theirs", ASR, struct.pack("<Q", 3 << 30))
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.truncate(4 << 30)
+    done = hearsay("models", "pull", folder)
+    assert done.returncode == 1 and "longer than the 100000000 that the format allows" in done.stderr, done.stderr
+
+
+def test_json_that_is_nested_without_end_is_said(hearsay: Run, tmp_path: Path) -> None:
+    folder = checkpoint(tmp_path / "theirs", ASR, struct.pack("<Q", len(DEEP)) + DEEP)
+    done = hearsay("models", "pull", folder)
+    assert done.returncode == 1 and "nested too deeply" in done.stderr, done.stderr
+    (folder / "config.json").write_bytes(DEEP)
+    done = hearsay("models", "pull", folder)
+    assert done.returncode == 1 and "config.json is no JSON" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("named", [{}, [], 5, {"a": 5}, {"a": "/dev/zero"}, {"a": "../x.safetensors"}, {"a": "\0"}])
+def test_an_index_names_files_beside_it(hearsay: Run, tmp_path: Path, named: object) -> None:
+    folder = checkpoint(tmp_path / "theirs", ASR, safetensors(HEADER, bytes(2048)))
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": named}))
+    done = hearsay("models", "pull", folder)
+    assert done.returncode == 1 and "index.json names" in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "reason"),
+    [
+        ("audio_config", "encoder_layers", 10**9, "is missing"),
+        ("text_config", "num_hidden_layers", 10**9, "is missing"),
+        ("text_config", "rope_theta", "x", "a value in it is not what it should be"),
+        ("text_config", "head_dim", {"a": 1}, ""),
+        (None, "support_languages", 5, "a value in it is not what it should be"),
+        (None, "support_languages", ["Klingon"], "unknown Klingon"),
+        (None, "hearsay", {"mel_floor": "x"}, "a value in it is not what it should be"),
+    ],
+)
+def test_an_absurd_configuration_is_said_before_anything_is_converted(
+    hearsay: Run, tmp_path: Path, section: str | None, key: str, value: object, reason: str
+) -> None:
+    """A thousand million layers are not counted either."""
+    folder = write_checkpoint(tmp_path / "theirs")
+    config = json.loads((folder / "config.json").read_text())
+    (config if section is None else config["thinker_config"][section])[key] = value
+    (folder / "config.json").write_text(json.dumps(config))
+    done = hearsay("models", "pull", folder)
+    assert done.returncode == 1 and reason in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert "converting" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("merges.txt", b"\xff\xfe"),
+        ("vocab.json", b'{"a": "x"}'),
+        ("vocab.json", b'{"a": 1000000000000}'),
+        ("added_tokens.json", b'{"a": 1000000000000}'),
+        ("added_tokens.json", b'{"a": -5}'),
+        ("tokenizer_config.json", b'{"added_tokens_decoder": {"1000000000000": {"content": "a"}}}'),
+        ("tokenizer_config.json", b'{"added_tokens_decoder": 5}'),
+    ],
+)
+def test_a_tokenizer_of_absurd_ids_is_said(tmp_path: Path, name: str, content: bytes) -> None:
+    """No list is made that is as long as the greatest id."""
+    folder = write_checkpoint(tmp_path / "theirs")
+    model = json.loads((folder / "tokenizer.json").read_text())["model"]
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.json").write_text(json.dumps(model["vocab"]))
+    (folder / "merges.txt").write_text("\n".join(" ".join(merge) for merge in model["merges"]))
+    (folder / name).write_bytes(content)
+    with pytest.raises(CheckpointError, match="theirs"):
+        check_alone(folder, "qwen3_asr")
 
 
 def test_a_directory_of_nothing_is_no_checkpoint(hearsay: Run, tmp_path: Path) -> None:
