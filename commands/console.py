@@ -15,6 +15,8 @@ from engines import DEVICES
 if TYPE_CHECKING:
     from engines.choice import Kind
 
+LARGE = 200_000_000
+"""Bytes of a model whose loading is told."""
 FAILED, MISUSED = 1, 2
 """Exit codes: something failed; something was asked for in a wrong way."""
 
@@ -162,6 +164,19 @@ def own_daemon(model: str | None, threads: int | None, *, tts_model: str | None 
         for reason in () if models is None else models.reasons:
             complain(reason)
         yield background.url
+
+
+def tell_loading(directory: Path) -> None:
+    """Say that a large model is being loaded, which takes a while, and what it costs or that it failed its trial."""
+    from engines import integrity, speed
+
+    size = sum(file.bytes for file in integrity.load_manifest(directory).files.values())
+    if size < LARGE:
+        return
+    cost = speed.measured(directory)
+    takes = "" if cost is None else f"; it takes {cost:.1f} s of this machine for a second of sound"
+    failed = f"; it failed its trial (hearsay models try {directory.name})" if speed.failed_here(directory) else ""
+    complain(f"loading {directory.name}, {size / 1e9:.1f} GB{takes}{failed}")
 
 
 def chosen(kind: "Kind", name: str | None, option: str, threads: int | None = None) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from commands.console import tell_loading
 from commands.speech import MAX_AHEAD, Awaiting, Manner, Remark, Sound, SpeechEvent, Spoken
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Local:
             sample_rate=manner.sample_rate,
             lexicon=None if manner.lexicon is None else Lexicon.load(manner.lexicon),
         )
+        tell_loading(directory)
         self._model = TtsModel(directory, sessions=1, threads=threads)
         try:
             self._speaker = self._model.speaker(options)

@@ -29,6 +29,7 @@ from commands.console import (
     is_expected,
     prose,
     reason,
+    tell_loading,
 )
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ def transcribe(
     key: Key = None,
 ) -> None:
     """See HELP."""
+    from engines import store
+
     format = Format.JSON if as_json else format
     if format in (Format.SRT, Format.VTT) and len(files) > 1 and output is None:
         raise Failure(f"--format {format.value}: subtitles of several files need --output DIR", MISUSED)
@@ -117,6 +120,13 @@ def transcribe(
             "--exact-floor, --threads, --device, --aligner and --track are for transcribing here, without --url",
             MISUSED,
         )
+    if url is None and not any(file == Path("-") or file.exists() for file in files):
+        # A large model takes a minute to load, in vain. A model's name that is wrong is said before.
+        if model is not None:
+            store.find(model)
+        for file in files:
+            complain(f"{file}: there is no such file")
+        raise typer.Exit(FAILED)
     hear = hears(
         url,
         key,
@@ -232,6 +242,7 @@ def _here(
     options = ListenOptions(language=language, keyterms=tuple(keyterms or ()), interim=False)
     beside = None if aligner is None else store.find(aligner)
     directory = chosen("asr", name, "--model", threads)
+    tell_loading(directory)
     model = AsrModel(directory, sessions=1, threads=threads, device=device, aligner=beside)
     model.engine.language(language)  # The language is checked before the first file, rather than once a file.
 

@@ -111,7 +111,8 @@ def readyz(hub: Hub, request: Request) -> Response:
     if hub.stalled:
         return _status(503, "stalled")
     models = hub.models
-    told: dict[str, object] = {"live": not models.why_not_live}
+    unknown = models.warming and not models.why_not_live
+    told: dict[str, object] = {"live": None if unknown else not models.why_not_live}
     if models.why_not_live:
         told["why"] = models.why_not_live
     if models.warming:

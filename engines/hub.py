@@ -10,7 +10,7 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,9 @@ from engines.store import IllegalName, StoreError
 
 PART: Final = ".part"
 """The suffix of a file that has not arrived whole."""
+
+MOST_FILES: Final = 10_000
+"""Files that a repository may list; a page of the hub's listing has 1000."""
 
 Told = Callable[[str, int], None]
 """A function that is told a file's name and how many more of its bytes have arrived."""
@@ -62,14 +65,13 @@ def look(name: str, revision: str | None = None) -> Repository:
         IllegalName: no repository can have that name.
         StoreError: there is no such repository, it is closed to this user, or the hub does not answer.
     """
-    from huggingface_hub import HfApi
+    from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.hf_api import RepoFile
 
     api = HfApi()
     try:
         commit = api.repo_info(name, revision=revision).sha or revision or "main"
-        listed = list(api.list_repo_tree(name, recursive=True, revision=commit))
+        listed = _listed(api.list_repo_tree(name, recursive=True, revision=commit), name)
     except HFValidationError:
         raise IllegalName(
             f"cannot pull {name}: a repository is called OWNER/NAME, of letters, digits, '.', '_' and '-'"
@@ -79,12 +81,37 @@ def look(name: str, revision: str | None = None) -> Repository:
         if held is None:
             raise StoreError(f"cannot pull {name}: {_why(error, name)}") from None
         return held
-    entries = tuple(
-        Entry(one.path, one.size, None if one.lfs is None else one.lfs.sha256)
-        for one in listed
-        if isinstance(one, RepoFile)
-    )
-    return Repository(name, commit, entries)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise StoreError(
+            f"cannot pull {name}: what answers at {constants.ENDPOINT} is no Hugging Face hub, or a page before it "
+            f"asks for a login ({_first_line(error)})"
+        ) from error
+    return Repository(name, commit, tuple(listed))
+
+
+def _listed(files: Iterable[Any], name: str) -> list[Entry]:
+    """The files of a listing.
+
+    Raises:
+        StoreError: there are more than a model has.
+        ValueError: the size of one is no size.
+    """
+    from huggingface_hub.hf_api import RepoFile
+
+    found: list[Entry] = []
+    for one in files:
+        if not isinstance(one, RepoFile):
+            continue
+        if type(one.size) is not int or one.size < 0:
+            raise ValueError(f"{one.path[:80]!r} is listed with the size {one.size!r}")
+        if not all(
+            part.isprintable() and part not in ("", ".", "..") and len(part) < 200 for part in one.path.split("/")
+        ):
+            raise StoreError(f"cannot pull {name}: it lists {one.path[:80]!r}, which is no name of a file")
+        if len(found) == MOST_FILES:
+            raise StoreError(f"cannot pull {name}: it lists more than {MOST_FILES} files, so it is no model")
+        found.append(Entry(one.path, one.size, None if one.lfs is None else one.lfs.sha256))
+    return found
 
 
 def cached(repository: Repository, entry: Entry) -> Path | None:
@@ -156,6 +183,15 @@ def _fetch(client: Any, repository: Repository, entry: Entry, target: Path, told
             before = have
             have = _more(client, url, part, have, entry, repository.name, told)
             tries = 0 if have > before else tries + 1
+        except (
+            httpx2.TooManyRedirects,
+            httpx2.UnsupportedProtocol,
+            httpx2.DecodingError,
+            httpx2.InvalidURL,
+        ) as error:
+            raise StoreError(
+                f"cannot pull {repository.name}: the hub leads nowhere for {entry.path} ({_first_line(error)})"
+            ) from None
         except httpx2.TransportError as error:
             before, have = have, _arrived(target, entry)
             tries = 0 if have > before else tries + 1
@@ -168,7 +204,8 @@ def _fetch(client: Any, repository: Repository, entry: Entry, target: Path, told
         if tries:
             if tries >= _TRIES:
                 raise StoreError(
-                    f"cannot pull {repository.name}: the hub has no time for {entry.path}; try again later"
+                    f"cannot pull {repository.name}: the hub has no time for {entry.path}, or sends less of it than "
+                    f"the {entry.size} bytes that it lists; try again later"
                 )
             time.sleep(min(0.25 * 2**tries, 8.0))
     if entry.sha256 is not None and sha256(part) != entry.sha256:

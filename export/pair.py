@@ -5,6 +5,7 @@ The decoder's tensors keep their formats, the encoder's are widened. llama.cpp c
 table (gguf.TensorNameMap).
 """
 
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,12 @@ BF16 = 32
 
 N_WINDOW, N_WINDOW_INFER = 50, 800
 """How many mel frames half a chunk and a window have in every released encoder; the file does not tell."""
+
+STRING, ARRAY = 8, 9
+VALUE_BYTES: Mapping[int, int] = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+"""How many bytes a value of each type of metadata has (ggml, gguf_type)."""
+MOST_TENSORS = 100_000
+"""A model of any released size has at most a thousand."""
 
 CONTROL, USER = 3, 4
 """The types of tokens that are not made of byte pairs (llama.cpp, llama_token_type)."""
@@ -74,6 +81,7 @@ class Fields:
         with path.open("rb") as file:
             refuse_pointer(path, file.read(64))
         try:
+            _hold_counts(path)
             self._reader = gguf.GGUFReader(path)
         except Exception as error:  # The library documents none: its own and NumPy's come through.
             raise CheckpointError(f"{path} is damaged, or no GGUF ({error}): download it again") from None
@@ -100,6 +108,44 @@ class Fields:
         """The value of the metadata key ``key``, or ``other`` if there is no such key."""
         field = self._reader.get_field(key)
         return other if field is None else field.contents()
+
+
+def _hold_counts(path: Path) -> None:
+    """Walk through the metadata of ``path``: the library believes every count, and reads on beyond the end.
+
+    Raises:
+        ValueError: a count or a length is more than the file has room for, or an array is in another.
+        struct.error: the file ends before.
+    """
+    size = path.stat().st_size
+
+    def number(form: str) -> int:
+        return struct.unpack(form, file.read(struct.calcsize(form)))[0]
+
+    def skip(count: int, width: int = 1) -> None:
+        if count * width > size - file.tell():
+            raise ValueError("a length in it leads beyond its end")
+        file.seek(count * width, 1)
+
+    def skip_value(kind: int, count: int) -> None:
+        if kind != STRING:
+            skip(count, VALUE_BYTES[kind])
+            return
+        for _ in range(count):
+            skip(number("<Q"))
+
+    with path.open("rb") as file:
+        file.seek(8)
+        tensors, keys = number("<Q"), number("<Q")
+        if tensors > MOST_TENSORS or keys > MOST_TENSORS:
+            raise ValueError(f"it says that it has {tensors} tensors and {keys} keys")
+        for _ in range(keys):
+            skip(number("<Q"))
+            kind = number("<I")
+            inner, count = (number("<I"), number("<Q")) if kind == ARRAY else (kind, 1)
+            if inner not in VALUE_BYTES and inner != STRING:
+                raise ValueError(f"it has a value of type {inner}")
+            skip_value(inner, count)
 
 
 def open_pair(decoder: Path, encoder: Path) -> Checkpoint:

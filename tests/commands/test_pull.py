@@ -12,10 +12,14 @@ from codec.model import TtsModel
 from commands import trial
 from commands.pull import pair
 from commands.trial import attempt
+from engines.hub import fetch, look
+from engines.store import StoreError
 from export.stored import CheckpointError
 from export.tokenizer import check_alone
 from tests.commands.conftest import Run
 from tests.export.checkpoints import write_checkpoint
+from tests.hub import COMMIT, running
+from tests.hub import Handler as HubHandler
 
 HEADER = {"thinker.model.norm.weight": {"dtype": "BF16", "shape": [1024], "data_offsets": [0, 2048]}}
 
@@ -34,7 +38,7 @@ def safetensors(header: object, data: bytes) -> bytes:
     return struct.pack("<Q", len(text)) + text + data
 
 
-ASR = {"model_type": "qwen3_asr", "thinker_config": {"audio_config": {}, "text_config": {}}}
+ASR: dict[str, Any] = {"model_type": "qwen3_asr", "thinker_config": {"audio_config": {}, "text_config": {}}}
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1880000000\n"
 
 
@@ -69,6 +73,7 @@ def test_what_is_no_checkpoint_is_said(
     assert not any(models.iterdir())
 
 
+TEMPLATE = "{repo_id}/resolve/{revision}/{filename}"
 DEEP = b'{"a":' * 100_000
 NORM = HEADER["thinker.model.norm.weight"]
 
@@ -167,6 +172,45 @@ def test_a_tokenizer_of_absurd_ids_is_said(tmp_path: Path, name: str, content: b
         check_alone(folder, "qwen3_asr")
 
 
+def key(kind: int, rest: bytes) -> bytes:
+    """A GGUF of one key, ``a``, of that type."""
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 1) + b"a" + struct.pack("<I", kind) + rest
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"GGUF" + struct.pack("<IQQ", 3, 2**60, 0) + bytes(1 << 20), "1152921504606846976 tensors"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, 2**60) + bytes(1 << 20), "1152921504606846976 keys"),
+        (key(9, struct.pack("<IQ", 4, 2**60)), "leads beyond its end"),
+        (key(8, struct.pack("<Q", 2**62)), "leads beyond its end"),
+        (key(9, struct.pack("<IQ", 8, 2**60) + bytes(1000)), "m.gguf is damaged"),
+        (key(9, struct.pack("<IQ", 9, 1) * 20_000), "a value of type 9"),
+        (key(99, b""), "a value of type 99"),
+    ],
+)
+def test_a_gguf_of_endless_counts_is_said(hearsay: Run, tmp_path: Path, content: bytes, reason: str) -> None:
+    """No time and no memory is spent on them."""
+    (tmp_path / "m.gguf").write_bytes(content)
+    (tmp_path / "mmproj-m.gguf").write_bytes(content)
+    done = hearsay("models", "pull", tmp_path / "m.gguf")
+    assert done.returncode == 1 and reason in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("name", ["model-../../x.safetensors", "../x", "/etc/x", "a\nb", "a" * 300])
+def test_a_name_that_leaves_its_folder_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def answer(self: HubHandler, repository: str, *, tree: bool) -> None:
+        respond = self._json  # pyright: ignore[reportPrivateUsage]
+        listed = [{"type": "file", "path": name, "size": 5, "oid": ""}]
+        respond(listed if tree else {"id": repository, "sha": COMMIT})
+
+    monkeypatch.setattr(HubHandler, "_list", answer)
+    with running(tmp_path) as server:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)
+        with pytest.raises(StoreError, match="no name of a file"):
+            look("their/model")
+
+
 def test_a_directory_of_nothing_is_no_checkpoint(hearsay: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = hearsay("models", "pull", tmp_path / "empty")
@@ -180,6 +224,94 @@ def test_a_checkpoint_is_not_served_and_the_pull_is_named(hearsay: Run, tmp_path
         more = ["-o", tmp_path / "x.wav"] if verb == "say" else []
         done = hearsay(verb, "nothing", option, folder, *more)
         assert done.returncode == 2 and f"hearsay models pull {folder} converts it" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        None,
+        5,
+        {"id": 5},
+        [],
+        [{"type": "file"}],
+        [5],
+        [{"type": "file", "path": "config.json", "size": "x", "oid": ""}],
+    ],
+)
+def test_what_answers_like_no_hub_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: object) -> None:
+    """As a page that asks for a login does."""
+
+    def answer(self: HubHandler, repository: str, *, tree: bool) -> None:
+        respond = self._json  # pyright: ignore[reportPrivateUsage]
+        respond({"id": repository, "sha": COMMIT} if tree is False and isinstance(listed, list) else listed)
+
+    monkeypatch.setattr(HubHandler, "_list", answer)
+    with running(tmp_path) as server:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)
+        if listed == []:
+            assert look("their/model").entries == ()
+            return
+        with pytest.raises(StoreError, match="is no Hugging Face hub"):
+            look("their/model")
+
+
+@pytest.mark.parametrize("place", ["", "file:///etc/passwd"])
+def test_a_hub_that_leads_nowhere_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    def answer(self: HubHandler, repository: str, name: str) -> None:
+        self.send_response(302)
+        self.send_header("Location", place or self.path)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    monkeypatch.setattr(HubHandler, "_file", answer)
+    (tmp_path / "their" / "model").mkdir(parents=True)
+    (tmp_path / "their" / "model" / "config.json").write_text("{}")
+    with running(tmp_path) as server:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)
+        monkeypatch.setattr("huggingface_hub.file_download.HUGGINGFACE_CO_URL_TEMPLATE", f"{server.url}/{TEMPLATE}")
+        found = look("their/model")
+        with pytest.raises(StoreError, match="leads nowhere for config.json"):
+            fetch(found, found.entries, tmp_path / "place", lambda path, more: None)
+
+
+def test_a_repository_of_endless_files_is_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engines.hub.MOST_FILES", 2)
+    (tmp_path / "their" / "model").mkdir(parents=True)
+    for name in "abc":
+        (tmp_path / "their" / "model" / name).write_text(name)
+    with running(tmp_path) as server:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)
+        with pytest.raises(StoreError, match="more than 2 files"):
+            look("their/model")
+
+
+def test_no_model_is_loaded_for_files_that_are_not_there(
+    hearsay: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loaded(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("streaming.model.AsrModel.__init__", loaded)
+    done = hearsay("transcribe", tmp_path / "a.wav", tmp_path / "b.wav")
+    assert done.returncode == 1 and done.stderr.count("there is no such file") == 2, done.stderr
+
+
+def test_a_large_model_says_that_it_is_loaded(
+    hearsay: Run, asr_directory: Path, tts_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("commands.console.LARGE", 0)
+    done = hearsay("say", "Yes.", "--tts-model", tts_directory, "-o", tmp_path / "yes.wav")
+    assert done.returncode == 0 and f"loading {tts_directory.name}, 0.0 GB" in done.stderr, done.stderr
+    done = hearsay("transcribe", "--model", asr_directory, tmp_path / "yes.wav")
+    assert done.returncode == 0 and f"loading {asr_directory.name}, 0.0 GB" in done.stderr, done.stderr
+
+
+def test_a_release_is_removed_by_each_of_its_names(hearsay: Run, tmp_path: Path) -> None:
+    """As it is pulled."""
+    begun = tmp_path / "share" / "hearsay" / "models" / ".pull-qwen3-tts-0.6b-customvoice"
+    begun.mkdir(parents=True)
+    done = hearsay("models", "remove", "qwen3-tts-0.6b")
+    assert done.returncode == 0 and not begun.exists(), done.stderr
 
 
 def test_a_model_of_a_directory_is_tried(hearsay: Run, asr_directory: Path, tmp_path: Path) -> None:

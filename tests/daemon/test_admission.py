@@ -177,3 +177,5 @@ def test_a_model_that_cannot_keep_up_is_told_to_whoever_looks(start: Start, monk
         assert told.json()["why"].startswith("pocket-asr-en takes 1.7 s of this machine for a second of speech")
         monkeypatch.setattr(background.hub.hearing_model().model, "warmed", False)
         assert HTTP.get(background.url + "/readyz").json()["warming"] == ["pocket-asr-en"]
+        monkeypatch.setattr(AsrModel, "cost", 0.0)
+        assert HTTP.get(background.url + "/readyz").json()["live"] is None
