@@ -237,6 +237,8 @@ def _more(client: Any, url: str, part: Path, have: int, entry: Entry, name: str,
                 file.write(block)
                 have += len(block)
                 told(entry.path, len(block))
+                if have >= entry.size:  # A hub may go on sending for ever.
+                    break
     return have
 
 

@@ -1,5 +1,6 @@
 """Checkpoints that are pulled from a directory, and what is wrong with them: one sentence, and nothing is left."""
 
+import contextlib
 import json
 import shutil
 import struct
@@ -73,7 +74,6 @@ def test_what_is_no_checkpoint_is_said(
     assert not any(models.iterdir())
 
 
-TEMPLATE = "{repo_id}/resolve/{revision}/{filename}"
 DEEP = b'{"a":' * 100_000
 NORM = HEADER["thinker.model.norm.weight"]
 
@@ -255,6 +255,36 @@ def test_what_answers_like_no_hub_is_said(tmp_path: Path, monkeypatch: pytest.Mo
             look("their/model")
 
 
+def address(name: str, path: str, *, revision: str, endpoint: str) -> str:
+    """That of a file, which the library makes of the endpoint that was set when it was imported."""
+    return f"{endpoint}/{name}/resolve/{revision}/{path}"
+
+
+def test_a_hub_that_sends_without_end_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the bytes are here that it listed."""
+
+    def answer(self: HubHandler, repository: str, name: str) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            for _ in range(20_000):
+                self.wfile.write(b"x" * (1 << 16))
+            taken.append(name)
+
+    taken: list[str] = []
+    monkeypatch.setattr(HubHandler, "_file", answer)
+    (tmp_path / "their" / "model").mkdir(parents=True)
+    (tmp_path / "their" / "model" / "config.json").write_text("{}")
+    with running(tmp_path) as server:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)
+        monkeypatch.setattr("huggingface_hub.hf_hub_url", address)
+        found = look("their/model")
+        fetch(found, found.entries, tmp_path / "place", lambda path, more: None)
+    assert (tmp_path / "place" / "config.json").read_bytes() == b"xx"
+    assert not taken
+
+
 @pytest.mark.parametrize("place", ["", "file:///etc/passwd"])
 def test_a_hub_that_leads_nowhere_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     def answer(self: HubHandler, repository: str, name: str) -> None:
@@ -268,7 +298,7 @@ def test_a_hub_that_leads_nowhere_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "their" / "model" / "config.json").write_text("{}")
     with running(tmp_path) as server:
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)
-        monkeypatch.setattr("huggingface_hub.file_download.HUGGINGFACE_CO_URL_TEMPLATE", f"{server.url}/{TEMPLATE}")
+        monkeypatch.setattr("huggingface_hub.hf_hub_url", address)
         found = look("their/model")
         with pytest.raises(StoreError, match="leads nowhere for config.json"):
             fetch(found, found.entries, tmp_path / "place", lambda path, more: None)
