@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -58,7 +58,7 @@ def speaker_rate(model: Checkpoint) -> int:
     return int((model.config.get("speaker_encoder_config") or {}).get("sample_rate", 24000))
 
 
-def variant_of(model: Checkpoint) -> str:
+def variant_of(model: Checkpoint) -> Literal["base", "custom_voice", "voice_design"]:
     """Which of the published kinds of model it is.
 
     Raises:
