@@ -16,7 +16,7 @@ from daemon.openai.realtime.chat import Chat, ChatError
 from daemon.openai.realtime.conversation import Conversation
 from daemon.openai.realtime.items import Content, Item, new_id
 from daemon.openai.realtime.output_audio import OutputAudio
-from daemon.openai.realtime.spec import Invalid, Spec
+from daemon.openai.realtime.spec import Invalid, Spec, ToolChoice
 from daemon.refusal import Refused
 from daemon.spoken_text import SpokenText
 from engines.sessions import OptionError
@@ -162,9 +162,9 @@ class Response:
                 for tool in spec.tools
             ]
             choice = spec.tool_choice
-            if isinstance(choice, dict) and "name" in choice:
-                choice = {"type": "function", "function": {"name": choice["name"]}}
-            if choice is not None:
+            if isinstance(choice, ToolChoice):
+                request["tool_choice"] = {"type": "function", "function": {"name": choice.name}}
+            elif choice is not None:
                 request["tool_choice"] = choice
             if spec.parallel_tool_calls is not None:
                 request["parallel_tool_calls"] = spec.parallel_tool_calls

@@ -65,7 +65,7 @@ class Transcription(msgspec.Struct):
     languages: list[str] | None = None
     prompt: str | None = None
     keywords: list[str] | None = None
-    delay: str | None = None
+    delay: Literal["minimal", "low", "medium", "high", "xhigh"] | None = None
 
 
 class TurnDetection(msgspec.Struct):
@@ -81,12 +81,18 @@ class TurnDetection(msgspec.Struct):
     interrupt_response: bool | None = None
 
 
+class NoiseReduction(msgspec.Struct):
+    """Where the microphone is."""
+
+    type: Literal["near_field", "far_field"] | None = None
+
+
 class Input(msgspec.Struct):
     """The audio that comes."""
 
     format: Format
     transcription: Transcription | None = None
-    noise_reduction: dict[str, Any] | None = None
+    noise_reduction: NoiseReduction | None = None
     turn_detection: TurnDetection | None = None
 
 
@@ -120,8 +126,40 @@ class Tool(msgspec.Struct, omit_defaults=True):
     parameters: Any = None
 
 
+class ToolChoice(msgspec.Struct):
+    """The function that the model is to call."""
+
+    type: Literal["function"]
+    name: str
+
+
+class Prompt(msgspec.Struct):
+    """A prompt that OpenAI keeps for its customers."""
+
+    id: str
+    variables: dict[str, Any] | None = None
+    version: str | None = None
+
+
+class Tracing(msgspec.Struct):
+    """What OpenAI's traces are called."""
+
+    workflow_name: str | None = None
+    group_id: str | None = None
+    metadata: Any = None
+
+
+class RetentionRatio(msgspec.Struct):
+    """How much of a conversation that is too long is kept."""
+
+    type: Literal["retention_ratio"]
+    retention_ratio: float
+    token_limits: dict[str, Any] | None = None
+
+
 class Spec(msgspec.Struct):
-    """A session's object, as the daemon reads it."""
+    """A session's object, as the daemon reads it. What is not honoured has its published form all the same: clients
+    that check an event stop at one that repeats anything else to them."""
 
     type: Literal["realtime", "transcription"]
     audio: Audio
@@ -129,15 +167,15 @@ class Spec(msgspec.Struct):
     instructions: str | None = None
     output_modalities: list[Modality] | None = None
     tools: list[Tool] | None = None
-    tool_choice: str | dict[str, Any] | None = None
+    tool_choice: Literal["none", "auto", "required"] | ToolChoice | None = None
     max_output_tokens: int | Literal["inf"] | None = None
     temperature: float | None = None
     parallel_tool_calls: bool | None = None
     metadata: dict[str, str] | None = None
-    include: list[str] | None = None
-    prompt: Any = None
-    tracing: Any = None
-    truncation: Any = None
+    include: list[Literal["item.input_audio_transcription.logprobs"]] | None = None
+    prompt: Prompt | None = None
+    tracing: Literal["auto"] | Tracing | None = None
+    truncation: Literal["auto", "disabled"] | RetentionRatio | None = None
 
     @property
     def output_audio(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from daemon.openai.realtime.config import Config, merged
 from daemon.openai.realtime.spec import Invalid
 from daemon.serve import Background
 from daemon.spoken_text import SpokenText
-from tests.daemon.realtime import Session, session
+from tests.daemon.realtime import Session, check_published, session
 from tests.daemon.support import Speech
 
 COMPLETED = "conversation.item.input_audio_transcription.completed"
@@ -23,7 +23,8 @@ scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
 names = st.sampled_from([
     "type", "audio", "input", "output", "format", "rate", "transcription", "turn_detection", "language", "languages",
     "prompt", "keywords", "voice", "speed", "tools", "tool_choice", "instructions", "output_modalities", "threshold",
-    "silence_duration_ms", "prefix_padding_ms", "include", "max_output_tokens", "id", "warnings",
+    "silence_duration_ms", "prefix_padding_ms", "include", "max_output_tokens", "id", "warnings", "tracing", "delay",
+    "truncation", "noise_reduction", "metadata", "temperature", "eagerness", "idle_timeout_ms",
 ]) | st.text(max_size=8)  # fmt: skip
 values = scalars | st.sampled_from(
     ["server_vad", "semantic_vad", "audio/pcm", "audio/pcmu", "realtime", "transcription"]
@@ -92,7 +93,7 @@ def test_an_update_is_taken_whole_or_not_at_all(patch: dict[str, Any], kind: Any
     else:
         assert updated.spec.listen_options().endpointing is None or updated.spec.silence_ms >= 10
         assert updated.document["id"] == config.document["id"]
-        json.dumps(updated.document)
+        check_published({"type": "session.updated", "event_id": "one", "session": updated.document})
         again = updated.updated({}, seconds=60).document
         told: list[str] = updated.document.get("warnings", [])
         assert [one for one in told if ": not known here" not in one] == again.get("warnings", [])

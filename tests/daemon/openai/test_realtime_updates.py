@@ -21,6 +21,18 @@ from tests.daemon.realtime import session
         ({"audio": {"input": {"transcription": {"language": "xx"}}}}, "session.audio.input.transcription.language"),
         ({"audio": {"input": {"transcription": {"prompt": "w " * 300}}}}, "session.audio.input.transcription.prompt"),
         ({"audio": 7}, "session.audio"),
+        ({"audio": {"input": {"noise_reduction": {"type": "loud"}}}}, "session.audio.input.noise_reduction.type"),
+        ({"audio": {"input": {"transcription": {"delay": "x"}}}}, "session.audio.input.transcription.delay"),
+        ({"tool_choice": "perhaps"}, "session.tool_choice"),
+        ({"tool_choice": {"type": "function"}}, "session.tool_choice.name"),
+        ({"tool_choice": {"type": "mcp", "server_label": "x"}}, "session.tool_choice.type"),
+        ({"prompt": "p"}, "session.prompt"),
+        ({"prompt": {"id": 7}}, "session.prompt.id"),
+        ({"tracing": "x"}, "session.tracing"),
+        ({"tracing": {"group_id": 7}}, "session.tracing.group_id"),
+        ({"truncation": "x"}, "session.truncation"),
+        ({"truncation": {"type": "retention_ratio"}}, "session.truncation.retention_ratio"),
+        ({"include": ["x"]}, "session.include[0]"),
     ],
 )
 def test_a_wrong_update_names_its_field_and_changes_nothing(daemon: Background, patch: Any, param: str) -> None:
