@@ -209,24 +209,33 @@ def created(item: Item) -> Item:
         case "message":
             if item.role is None:
                 raise Invalid("item.role", "item.role: missing; a message is of user, assistant or system")
-            for place, part in enumerate(item.content or []):
+            item.content = item.content or []
+            for place, part in enumerate(item.content):
                 _complete(part, item.role, f"item.content[{place}]")
         case "function_call":
             if not item.name:
                 raise Invalid("item.name", "item.name: missing")
             item.call_id = item.call_id or new_id("call")
+            item.arguments = "{}" if item.arguments is None else item.arguments
         case "function_call_output":
             if not item.call_id:
                 raise Invalid("item.call_id", "item.call_id: missing; it names the function call that this answers")
+            item.output = item.output or ""
     return item
+
+
+_PARTS: Final = {"user": ("text", "audio", "image"), "assistant": ("text", "audio"), "system": ("text",)}
+"""What the messages of each role are made of, by OpenAI's schema."""
 
 
 def _complete(part: Content, role: str, path: str) -> None:
     """Give a part the type that OpenAI's schema has for its role, and the fields that the schema wants of that type.
 
     Raises:
-        Invalid: sound of ours comes without what it says.
+        Invalid: a message of that role has no such part, or sound of ours comes without what it says.
     """
+    if part.type.rpartition("_")[2] not in _PARTS[role]:
+        raise Invalid(f"{path}.type", f"{path}.type: a message of {role} has no {part.type}")
     ours = role == "assistant"
     match part.type:
         case "text" | "input_text" | "output_text":

@@ -5,6 +5,9 @@ from typing import Literal
 
 import msgspec
 
+Status = Literal["", "completed", "incomplete", "in_progress"]
+"""How far an item is; empty where nobody has told."""
+
 
 class Content(msgspec.Struct, omit_defaults=True):
     """A part of a message.
@@ -18,7 +21,7 @@ class Content(msgspec.Struct, omit_defaults=True):
     transcript: str | None | msgspec.UnsetType = msgspec.UNSET
     audio: str | None = None
     image_url: str | None = None
-    detail: str | None = None
+    detail: Literal["auto", "low", "high"] | None = None
 
     @property
     def said(self) -> str | None:
@@ -32,7 +35,7 @@ class Item(msgspec.Struct, omit_defaults=True):
     type: Literal["message", "function_call", "function_call_output"]
     id: str = ""
     object: str = ""
-    status: str = ""
+    status: Status = ""
     role: Literal["user", "assistant", "system"] | None = None
     content: list[Content] | None = None
     call_id: str | None = None

@@ -14,7 +14,7 @@ from daemon.openai.realtime import chat
 from daemon.openai.realtime import server_events as wire
 from daemon.openai.realtime.chat import Chat, ChatError
 from daemon.openai.realtime.conversation import Conversation
-from daemon.openai.realtime.items import Content, Item, new_id
+from daemon.openai.realtime.items import Content, Item, Status, new_id
 from daemon.openai.realtime.output_audio import OutputAudio
 from daemon.openai.realtime.spec import Invalid, Spec, ToolChoice
 from daemon.refusal import Refused
@@ -207,7 +207,7 @@ class Response:
         if not self.over:
             self._spoken.paced(last)
 
-    def _end_message(self, message: Item, status: str) -> None:
+    def _end_message(self, message: Item, status: Status) -> None:
         place: dict[str, Any] = {**self._place(message), "content_index": 0}
         text = self._spoken.text
         if self._spec.speaks:
@@ -233,7 +233,7 @@ class Response:
             call = item.call_id or ""
             self._owner.tell(wire.ArgumentsDelta(**self._place(item), call_id=call, delta=part.arguments))
 
-    def _end_calls(self, status: str) -> None:
+    def _end_calls(self, status: Status) -> None:
         for item in self._calls.values():
             if item.status == "in_progress":
                 told: dict[str, Any] = {
@@ -253,7 +253,7 @@ class Response:
             self._owner.join(item)
         return item
 
-    def _finish(self, item: Item, status: str) -> None:
+    def _finish(self, item: Item, status: Status) -> None:
         item.status = status
         self._owner.conversation.changed(item)
         index = self._output.index(item)

@@ -190,6 +190,31 @@ def test_items_are_placed_deleted_and_missed(partner: Background, chat: ChatServ
         assert live.until("error")["error"]["code"] == "item_not_found"
 
 
+@pytest.mark.parametrize(
+    ("item", "param"),
+    [
+        ({**ASKED, "status": "x"}, "item.status"),
+        (
+            {**ASKED, "content": [{"type": "input_image", "image_url": "data:,", "detail": "x"}]},
+            "item.content[0].detail",
+        ),
+        ({**ASKED, "role": "system", "content": [{"type": "input_audio", "audio": "AAAA"}]}, "item.content[0].type"),
+        ({**ASKED, "role": "assistant", "content": [{"type": "input_image"}]}, "item.content[0].type"),
+        ({"type": "message", "role": "user"}, None),
+        ({"type": "function_call", "name": "tide"}, None),
+        ({"type": "function_call_output", "call_id": "call_1"}, None),
+    ],
+)
+def test_an_item_is_told_in_its_published_form_or_refused(
+    partner: Background, chat: ChatServer, item: dict[str, Any], param: str | None
+) -> None:
+    """Every event that comes is held against OpenAI's own types."""
+    with session(partner.url) as live:
+        live.tell("conversation.item.create", item=item)
+        told = live.until("conversation.item.done", "error")
+        assert told.get("error", {}).get("param") == param
+
+
 def test_a_commit_and_a_response_right_after_it_wait_for_the_text(
     partner: Background, chat: ChatServer, pcm: bytes
 ) -> None:
