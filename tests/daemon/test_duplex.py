@@ -56,6 +56,26 @@ async def test_others_have_their_turn_while_messages_wait() -> None:
     assert stream.taken < MANY
 
 
+@pytest.mark.anyio
+async def test_a_stream_is_counted_before_what_it_held_is_free() -> None:
+    """Whoever waits for a slot and looks at the metrics then finds it there."""
+    messages = iter([{"type": "websocket.connect"}, {"type": "websocket.disconnect", "code": 1000}])
+
+    async def receive() -> dict[str, Any]:
+        return next(messages)
+
+    async def send(message: Any) -> None:
+        del message
+
+    hub, counted = Hub(Settings()), list[float | None]()
+    stream = Counting(hub, receive, send)
+    stream._held.callback(
+        lambda: counted.append(hub.metrics.registry.get_sample_value("hearsay_closes_total", {"code": "1000"}))
+    )
+    await stream.run(None)
+    assert counted == [1.0]
+
+
 class Costly(Counting):
     """Takes a millisecond over each message."""
 
