@@ -109,6 +109,7 @@ def transcribe(
 ) -> None:
     """See HELP."""
     from engines import store
+    from engines.device import choose
 
     format = Format.JSON if as_json else format
     if format in (Format.SRT, Format.VTT) and len(files) > 1 and output is None:
@@ -121,9 +122,10 @@ def transcribe(
             MISUSED,
         )
     if url is None and not any(file == Path("-") or file.exists() for file in files):
-        # A large model takes a minute to load, in vain. A model's name that is wrong is said before.
+        # A large model takes a minute to load, in vain. A wrong name of a model or a device is said before.
         if model is not None:
             store.find(model)
+        choose(device)
         for file in files:
             complain(f"{file}: there is no such file")
         raise typer.Exit(FAILED)

@@ -187,7 +187,8 @@ def test_a_call_of_asterisk_is_answered_as_it_plays(
         assert kind == 0x10 and len(payload) <= 320
         sounds.append(payload)
     assert eventually(lambda: len(sent) >= 30)
-    assert sent[29][1] - sent[0][0] > 30 * 0.02 - 0.1  # no faster than it is played
+    # No faster than it is played: a frame at the end of what was made at once may be short.
+    assert sent[29][1] - sent[0][0] > sum(map(len, sounds)) / 16_000 - 0.1
     assert np.frombuffer(b"".join(sounds), "<i2").any()
     line.sendall(b"\x00\x00\x00")
     assert eventually(lambda: partner.hub.listeners.taken == 0 and partner.hub.speakers.taken == 0)
