@@ -295,10 +295,12 @@ async def test_streams_that_are_due_together_share_the_calls_of_voice_activity(
         return probabilities(model, frames)
 
     monkeypatch.setattr(VoiceModel, "probabilities", counted)
+    monkeypatch.setattr("daemon.hearing._LOOK_SECONDS", 3600.0)  # A stream is due for nothing but its audio.
     with closing(Ears("ears")) as ears:
         async with AsyncExitStack() as stack:
             streams = [await stack.enter_async_context(opened(asr_model, ears=ears)) for _ in range(4)]
             hearing = [asyncio.create_task(everything(stream)) for stream in streams]
+            await asyncio.sleep(0)  # All have joined the thread before the first is due.
             for broken in (False, True):
                 with ears._wake:  # However slowly they are pushed: the thread looks once all are due.
                     for stream in streams:
