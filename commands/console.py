@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from engines.choice import Kind
 
 LARGE = 200_000_000
-"""Bytes of a model whose loading is told."""
+"""Bytes of a model from which on its loading is told: it is a choice between those in the box, which are loaded in a
+moment, and released ones."""
 FAILED, MISUSED = 1, 2
 """Exit codes: something failed; something was asked for in a wrong way."""
 

@@ -157,8 +157,8 @@ def _remote(repository: str, release: Release | None, work: Path, bars: Bars, wi
     model is here already, it is that."""
     found = hub.look(repository, wish.revision)
     origin = f"{found.name}@{found.commit}"
-    if _is_here(here := work.parent / name, origin, wish.precision):
-        complain(f"{name} is here already, made of the newest {found.name}; hearsay models remove {name} deletes it")
+    if not wish.keep and _is_here(here := work.parent / name, origin, wish.precision):
+        complain(f"{name} is here already, made of the same {found.name}; hearsay models remove {name} deletes it")
         return here
     paths = [entry.path for entry in found.entries]
     place = work / f"source-{found.commit[:12]}"
@@ -192,11 +192,15 @@ def _is_here(model: Path, origin: str, precision: Precision) -> bool:
     """Whether ``model`` was made of that commit of that repository, in the precision that is asked for, and is whole:
     another pull is how a damaged one is mended."""
     try:
-        found = integrity.verify(model)
+        found = manifest.read(model)
+        decoder = found.decoder if isinstance(found, manifest.AsrManifest) else found.talker
+        if found.source != origin or precision not in ("auto", decoder.quantization):
+            return False
+        complain(f"checking {model.name}, which is here already")
+        integrity.verify(model)
     except (manifest.ManifestError, OSError):
         return False
-    decoder = found.decoder if isinstance(found, manifest.AsrManifest) else found.talker
-    return found.source == origin and precision in ("auto", decoder.quantization)
+    return True
 
 
 def _hold_texts(found: Repository, wanted: Sequence[Entry], place: Path) -> None:

@@ -44,7 +44,10 @@ class Part:
 
 def part(kind: str, **values: Any) -> Part:
     """The part of ``kind`` with these dimensions."""
-    plain = {name: asdict(value) if is_dataclass(value) else value for name, value in values.items()}  # type: ignore[arg-type]
+    plain = {
+        name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+        for name, value in values.items()
+    }
     return Part(kind, json.dumps(plain, sort_keys=True))
 
 
