@@ -15,7 +15,7 @@ import soxr
 
 from audio import recording
 from engines.files import load_floats
-from engines.lane import Lane
+from engines.lane import Lane, alone
 from engines.manifest import TtsManifest
 from engines.onnx import Graph
 from engines.sessions import OptionError
@@ -103,7 +103,7 @@ def _resampled(samples: Floats, rate: int, wanted: int) -> Floats:
 
 
 class VoiceEncoder:
-    """The encoders of a model that can clone. Thread-safe: their graphs run in the codec's lane, and nothing else."""
+    """The encoders of a model that can clone. Thread-safe: their graphs run in the model's lane, and nothing else."""
 
     def __init__(self, manifest: TtsManifest, directory: Path, lane: Lane, *, threads: int, provider: str) -> None:
         """The manifest must name a speaker encoder.
@@ -135,7 +135,7 @@ class VoiceEncoder:
         """The speaker's vector: float32 [talker width]."""
         sound = _resampled(samples, rate, self.spec.sample_rate)
         mels = self.mels(sound)[None]
-        outputs = self._lane.call(lambda: self._graph.run({"mels": mels}))
+        outputs = self._lane.run(alone(lambda: self._graph.run({"mels": mels})))
         return np.asarray(outputs[self._graph.outputs.index("embedding")][0], dtype=np.float32)
 
     def codes(self, samples: Floats, rate: int) -> npt.NDArray[np.int64]:
@@ -146,5 +146,5 @@ class VoiceEncoder:
         size = len(sound) + int(PAUSE_SECONDS * spec.sample_rate)
         audio = np.zeros((1, -(-size // spec.frame_samples) * spec.frame_samples), np.float32)
         audio[0, : len(sound)] = sound
-        outputs = self._lane.call(lambda: codec.run({"audio": audio}))
+        outputs = self._lane.run(alone(lambda: codec.run({"audio": audio})))
         return np.asarray(outputs[codec.outputs.index("codes")][0], dtype=np.int64)

@@ -1,7 +1,7 @@
-"""What a speaking model computes with: decoders, codec, tables, and the lanes before them.
+"""What a speaking model computes with: decoders, codec, tables, and the lane that runs their calls.
 
-Every call may come from any thread and blocks until a lane has done it. Calls of one kind that wait at the same moment
-are one batch.
+Contract: methods that compute are generators, which yield each model call to the lane (``engines/lane.py``). Calls of
+one kind that wait at the same moment are one batch. The engine knows no session and no clock.
 """
 
 import hashlib
@@ -28,9 +28,10 @@ from codec.talker import Talker, TalkerStep
 from codec.voices import Reference
 from engines.device import CARD_THREADS, choose
 from engines.gguf import Decoder
-from engines.lane import Cancelled, Lane, Owner
+from engines.lane import MOST, Cancelled, Lane, Steps, alone, call
 from engines.manifest import ManifestError, TtsManifest
 from engines.onnx import CPU, Graph
+from engines.scheduling import Place
 from engines.threads import SMALL_BYTES, budget, share
 
 Floats = npt.NDArray[np.float32]
@@ -48,7 +49,7 @@ PREDICTOR_CARD_BATCH: Final = 64
 
 
 class Engine:
-    """Weights, lanes and KV cache of one model directory. Thread-safe."""
+    """Weights, lane and KV cache of one model directory. Thread-safe."""
 
     def __init__(
         self,
@@ -97,6 +98,9 @@ class Engine:
         self.talker_seconds = self.predictor_seconds = 0.0
         """Seconds by the clock that all calls for frames took so far in talker and predictor; the lane adds to them."""
         self._lock = threading.Lock()
+        # A frame of a large model mostly reads weights, so one call for many costs little more than for one.
+        flat = card or weights >= SMALL_BYTES
+        self._talking, self._decoding = Place(flat=flat), Place(flat=card)
         with ExitStack() as resources:  # of a load that fails nothing stays
             self._decoder = Decoder(
                 directory / manifest.talker.file,
@@ -123,10 +127,14 @@ class Engine:
                 )
                 resources.callback(small.close)
                 self._predictor = Predictor(manifest.predictor, directory, small, entry, together=card)
-            self.lane = Lane("hearsay-talker")
+            self.lane = Lane(
+                "hearsay-speaking",
+                MOST,
+                processor=time.thread_time,
+                threads=2 if mine.side_by_side else 1,
+                hands=mine.threads if card else 0,
+            )
             resources.callback(self.lane.close)
-            self.codec_lane = Lane("hearsay-codec") if mine.side_by_side else self.lane
-            resources.callback(self.codec_lane.close)
             self._resources = resources.pop_all()
         self._talker = Talker(
             self._decoder,
@@ -146,39 +154,40 @@ class Engine:
         return self._decoder.taken
 
     def close(self) -> None:
-        """End the lanes, then free the decoders. Idempotent."""
+        """End the lane, then free the decoders. Idempotent."""
         self._resources.close()
 
-    def acquire(self, owner: Owner) -> int:
-        """Take an empty sequence of the talker."""
-        return self.lane.call(self._decoder.acquire, owner=owner)
+    def acquire(self) -> Steps[int]:
+        """Take an empty sequence of the talker; returns its number."""
+        return alone(self._decoder.acquire, self._talking)
 
     def release(self, sequence: int) -> None:
-        """Give a sequence back. Waits for the lane; nothing to do once that is closed."""
+        """Give a sequence back. This blocks until the lane has done it; once the lane is closed there is nothing to
+        do."""
         try:
-            self.lane.call(lambda: self._decoder.release(sequence))
+            self.lane.run(alone(lambda: self._decoder.release(sequence), self._talking))
         except Cancelled:
             return
 
-    def prefill(self, sequence: int, start: int, rows: Floats, owner: Owner) -> None:
+    def prefill(self, sequence: int, start: int, rows: Floats) -> Steps[None]:
         """Put prompt rows into a sequence at ``start``."""
-        self.lane.call(lambda: self._talker.prefill(sequence, start, rows), owner=owner)
+        return alone(lambda: self._talker.prefill(sequence, start, rows), self._talking)
 
-    def frame(self, step: TalkerStep, owner: Owner) -> list[int] | None:
+    def frame(self, step: TalkerStep) -> Steps[list[int] | None]:
         """The next frame's codes, or None for the end of speech. Frames that wait at the same moment are one batch."""
-        return self.lane.submit(step, self._frames, key="frame", owner=owner)
+        return call(self._frames, step, key="frame", place=self._talking)
 
-    def decode(self, codes: Codes, state: CodecState, owner: Owner) -> tuple[Floats, CodecState]:
+    def decode(self, codes: Codes, state: CodecState) -> Steps[tuple[Floats, CodecState]]:
         """Decode ``codes``, int64 [N, codebooks]: their samples, float32, and the next state."""
         # On a CPU a batch saves next to nothing and rounds differently than one stream alone.
         key = None if self.provider == CPU else ("codec", len(codes))
-        return self.codec_lane.submit(Decode(codes, state), self.codec.steps, key=key, owner=owner)
+        return call(self.codec.steps, Decode(codes, state), key=key, place=self._decoding)
 
-    def warm(self, owner: Owner) -> None:
+    def warm(self) -> Steps[None]:
         """Run the codec in the shapes that will be run later."""
-        self.codec_lane.call(self.codec.warm, owner=owner)
+        return alone(self.codec.warm, self._decoding)
 
-    def primed(self, reference: Reference | None, owner: Owner) -> CodecState:
+    def primed(self, reference: Reference | None) -> Steps[CodecState]:
         """The codec's state after ``reference``: a cold one would speak the right codes in the wrong voice."""
         if reference is None:
             return self.codec.start()
@@ -189,7 +198,7 @@ class Engine:
                 return self._primed[key]
         state = self.codec.start()
         for first in range(0, len(reference.codes), self.most_frames):  # others' calls go between
-            _, state = self.decode(reference.codes[first : first + self.most_frames], state, owner)
+            _, state = yield from self.decode(reference.codes[first : first + self.most_frames], state)
         with self._lock:
             self._primed[key] = state
             if len(self._primed) > PRIMED:

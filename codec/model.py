@@ -2,7 +2,6 @@
 
 import secrets
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Final, Literal
@@ -37,7 +36,7 @@ WARM_FRAMES: Final = 12
 
 
 class TtsModel:
-    """Weights, lanes and KV cache, shared by every speaker made here. Thread-safe."""
+    """Weights, lane and KV cache, shared by every speaker made here. Thread-safe."""
 
     def __init__(
         self,
@@ -182,7 +181,7 @@ class TtsModel:
                 self._voice_encoder = VoiceEncoder(
                     self.manifest,
                     self.directory,
-                    engine.codec_lane,
+                    engine.lane,
                     threads=engine.threads,
                     provider=engine.device.provider,
                 )
@@ -230,6 +229,6 @@ class TtsModel:
         self.warmed = True
 
     def _spent(self) -> float:
-        """For how many seconds the lanes' threads, which take part in every call, had a processor. Unlike time by the
+        """For how many seconds the lane's threads, which take part in every call, had a processor. Unlike time by the
         clock this does not depend on what else the machine does."""
-        return sum(lane.call(time.thread_time) for lane in {self.engine.lane, self.engine.codec_lane})
+        return sum(self.engine.lane.worked.values()) * self.engine.lane.threads

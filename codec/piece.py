@@ -20,7 +20,7 @@ from codec.guards import Guard
 from codec.script import END
 from codec.talker import TalkerState, TalkerStep
 from codec.work import Work
-from engines.lane import Owner
+from engines.lane import Steps
 
 Floats = npt.NDArray[np.float32]
 
@@ -37,13 +37,12 @@ class Group:
 
 
 class Piece:
-    """Blocking; one thread at a time."""
+    """Its model calls are steps of a lane; one group at a time."""
 
     def __init__(
         self,
         engine: Engine,
         talker: TalkerState,
-        owner: Owner,
         work: Work,
         *,
         index: int,
@@ -60,7 +59,7 @@ class Piece:
             rest: text rows of that text which did not go in before the first frame.
         """
         self.index, self.start = index, start
-        self._engine, self._talker, self._owner, self._work = engine, talker, owner, work
+        self._engine, self._talker, self._work = engine, talker, work
         self._guard = Guard(cap=min(engine.max_frames, engine.rows - talker.position - 1))
         for token in prompt_tokens or ():
             self._guard.read(engine.prompt.spelling(token))
@@ -68,7 +67,7 @@ class Piece:
         self._rest = deque(rest)
         self._text_ended = prompt_tokens is not None and not self._rest
 
-    def speak(self, wanted: int, next_token: Callable[[], int | None], check: Callable[[], None]) -> Group:
+    def speak(self, wanted: int, next_token: Callable[[], int | None], check: Callable[[], None]) -> Steps[Group]:
         """Up to ``wanted`` frames; fewer where the text is late (``next_token`` gives None) or the piece ends.
 
         ``check`` raises where the frames made so far are not wanted any more; ``next_token`` does the same.
@@ -83,7 +82,7 @@ class Piece:
                     self._work.stalls += 1
                     break
                 step = TalkerStep(self._talker, text, may_end=self._text_ended)
-                codes = self._engine.frame(step, self._owner)
+                codes = yield from self._engine.frame(step)
                 if codes is None:
                     reason = "end"
                 else:
@@ -95,7 +94,7 @@ class Piece:
         if not frames:
             return Group(_SILENCE, 0, reason)
         check()
-        samples = self._decode(frames)
+        samples = yield from self._decode(frames)
         reason = reason or self._guard.audio(samples, self._engine.frame_samples, self._text_ended)
         return Group(samples, len(frames), reason)
 
@@ -121,9 +120,9 @@ class Piece:
         self._guard.read(prompt.spelling(token))
         return prompt.text_rows([token])[0]
 
-    def _decode(self, frames: list[list[int]]) -> Floats:
+    def _decode(self, frames: list[list[int]]) -> Steps[Floats]:
         began = time.perf_counter()
-        samples, self._codec = self._engine.decode(np.array(frames, np.int64), self._codec, self._owner)
+        samples, self._codec = yield from self._engine.decode(np.array(frames, np.int64), self._codec)
         self._work.codec_seconds += time.perf_counter() - began
         self._work.codec_calls += 1
         self._work.codec_frames += len(frames)

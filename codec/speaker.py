@@ -1,9 +1,9 @@
 """The session: text in, audio events out. No sockets, no asyncio, no clock but the sample count.
 
-``say``, ``flush``, ``clear``, ``finish`` and ``close`` return at once and may come from any thread;
-:meth:`Speaker.step` blocks for model calls and belongs to one thread at a time. A step speaks one group of frames, at
-most twelve (three of a large model), and looks for a ``clear`` after every frame. Late text stalls the talker: it is
-never fed padding before the text's end.
+``say``, ``flush``, ``clear``, ``finish`` and ``close`` may come from any thread, and but for ``close`` return at once.
+One step goes on at a time: :meth:`Speaker.steps` is its work, whose model calls a lane runs (``engines/lane.py``), and
+:meth:`Speaker.step` waits for it. A step speaks one group of frames, at most twelve (three of a large model), and looks
+for a ``clear`` after every frame. Late text stalls the talker: it is never fed padding before the text's end.
 
 The codes of a piece depend on its text, the options and the seed: not on how the text was cut or when it came, nor on
 other sessions (with f16, f32 and q8_0 weights; engines/gguf.py says what that rests on).
@@ -43,7 +43,7 @@ from codec.text.pieces import Fragment, PieceEnd
 from codec.voices import Reference
 from codec.word_times import Loudness, place_words
 from codec.work import Work
-from engines.lane import Cancelled, Owner
+from engines.lane import Cancelled, Owner, Steps
 
 Floats = npt.NDArray[np.float32]
 
@@ -74,7 +74,8 @@ class Speaker:
         self.options, self.work, self.seed = options, Work(), voicing.seed
         self.sample_rate = options.sample_rate or engine.sample_rate
         self._engine, self._voicing, self._on_close = engine, voicing, on_close
-        self._owner = Owner()
+        self.lane, self.owner = engine.lane, Owner()
+        """Where its steps run, and in whose name."""
         self._output = Output(options.speed, engine.sample_rate, self.sample_rate, voicing.gain)
         speller = voicing.speller
         self._inbox = Inbox(Script(engine.prompt, engine.manifest, english=voicing.english, speller=speller))
@@ -85,6 +86,7 @@ class Speaker:
         """The loudness of the piece being spoken, where the times of its words are asked for."""
         self._whole = voicing.reference is not None or "stream" not in engine.manifest.layouts
         self._stepping = threading.Lock()
+        """Held while a step goes on, or the session is being closed."""
         self._piece: Piece | None = None
         self._pieces = 0
         self._takes = 0
@@ -129,10 +131,11 @@ class Speaker:
         self._output.speed = speed
 
     def close(self) -> None:
-        """Give everything back. Idempotent; a ``step`` running elsewhere stops at its next model call."""
-        self._owner.cancel()
+        """Give everything back; this waits for the lane. Idempotent; a step that goes on ends at its next call."""
+        self.owner.cancel()
         if self._inbox.close():
             return
+        self.lane.wake()
         with self._stepping:
             self._piece = None
             if self._sequence is not None:
@@ -154,9 +157,13 @@ class Speaker:
         """``Finished`` has been given out: no step is due any more."""
         return self._inbox.finished
 
-    # ---------------------------------------------------------------- the stepping thread
+    # ---------------------------------------------------------------- a step
 
     def step(self, buffered: float | None = None, *, hold: bool = False) -> list[Event]:
+        """Do :meth:`steps` in the lane, due now, and wait for what it returns: so it must not be called in the lane."""
+        return self.lane.run(self.steps(buffered, hold=hold), owner=self.owner, deadline=time.monotonic())
+
+    def steps(self, buffered: float | None = None, *, hold: bool = False) -> Steps[list[Event]]:
         """Speak one group of frames, or do what else is due; no events when text is awaited, or where long text held
         nothing to say so far, or where speed and rate hold a group's few samples back (:meth:`wait` tells).
 
@@ -166,24 +173,32 @@ class Speaker:
 
         Raises:
             Cancelled: the session is closed.
+            RuntimeError: another step goes on.
         """
-        with self._stepping:
-            if self._inbox.closed:
-                raise Cancelled
-            events, epoch = self._settle()
-            made: list[Event] = []
-            given, frames = self._given, self.work.frames
-            try:
-                self._advance(made, buffered, epoch, whole=self._whole or hold)
-                finished = bool(made) and isinstance(made[-1], Finished)
-                # Of a frame that was made there may be nothing to give out yet: the next is due all the same.
-                busy = bool(made) or self.work.frames > frames
-                self._inbox.rest(epoch, busy=busy, finished=finished)
-                return events + made
-            except Overtaken:
-                self._given = given
-                self.work.frames_dropped += self.work.frames - frames
-                return events + self._settle()[0]
+        if not self._stepping.acquire(blocking=False) and not self._inbox.closed:
+            raise RuntimeError("a step of this speaker goes on already")
+        if self._inbox.closed:
+            raise Cancelled
+        try:
+            return (yield from self._steps(buffered, hold))
+        finally:
+            self._stepping.release()
+
+    def _steps(self, buffered: float | None, hold: bool) -> Steps[list[Event]]:
+        events, epoch = self._settle()
+        made: list[Event] = []
+        given, frames = self._given, self.work.frames
+        try:
+            yield from self._advance(made, buffered, epoch, whole=self._whole or hold)
+            finished = bool(made) and isinstance(made[-1], Finished)
+            # Of a frame that was made there may be nothing to give out yet: the next is due all the same.
+            busy = bool(made) or self.work.frames > frames
+            self._inbox.rest(epoch, busy=busy, finished=finished)
+            return events + made
+        except Overtaken:
+            self._given = given
+            self.work.frames_dropped += self.work.frames - frames
+            return events + self._settle()[0]
 
     def events(self) -> Iterator[Event]:
         """Every event up to ``Finished``; for callers that said everything and called :meth:`finish`."""
@@ -197,7 +212,7 @@ class Speaker:
         self.say("one two three.")
         self.flush()
         self.step()
-        self._engine.warm(self._owner)
+        self.lane.run(self._engine.warm())
 
     def _settle(self) -> tuple[list[Event], int]:
         """Answer the clears that came, and begin a new turn."""
@@ -210,7 +225,7 @@ class Speaker:
             self.work.clears += len(numbers)
         return [Cleared(number) for number in numbers], epoch
 
-    def _advance(self, events: list[Event], buffered: float | None, epoch: int, *, whole: bool) -> None:
+    def _advance(self, events: list[Event], buffered: float | None, epoch: int, *, whole: bool) -> Steps[None]:
         while self._piece is None:
             with self._inbox.current(epoch) as script:
                 mark = script.next_mark()
@@ -229,11 +244,11 @@ class Speaker:
                 events.append(Finished())
                 return
             elif begin:
-                self._piece = self._begin(events, epoch)
+                self._piece = yield from self._begin(events, epoch)
             else:
-                self._prepare()
+                yield from self._prepare()
                 return
-        self._speak(self._piece, events, buffered, epoch)
+        yield from self._speak(self._piece, events, buffered, epoch)
 
     def _pause(self, ends: list[PieceEnd], events: list[Event], *, last: bool) -> None:
         """The silence between two pieces. After the ``last`` one of a flush only what the author asked for: when the
@@ -246,23 +261,23 @@ class Speaker:
         self._give(np.zeros(round(seconds / self._output.speed * self.sample_rate), np.float32), events)
         self._tail = None
 
-    def _prepare(self) -> int:
+    def _prepare(self) -> Steps[int]:
         """Take a sequence and evaluate the prompt's head, once a session: its rows stay in the cache."""
         if self._sequence is None:
-            self._sequence = self._engine.acquire(self._owner)
-            self._prefill(self._sequence, 0, self._voicing.head)
+            self._sequence = yield from self._engine.acquire()
+            yield from self._prefill(self._sequence, 0, self._voicing.head)
         return self._sequence
 
-    def _prefill(self, sequence: int, start: int, rows: Floats) -> None:
+    def _prefill(self, sequence: int, start: int, rows: Floats) -> Steps[None]:
         """Put ``rows`` of the prompt into the cache, counted."""
         began = time.perf_counter()
-        self._engine.prefill(sequence, start, rows, self._owner)
+        yield from self._engine.prefill(sequence, start, rows)
         self.work.prefill_rows += len(rows)
         self.work.prefill_seconds += time.perf_counter() - began
 
-    def _begin(self, events: list[Event], epoch: int) -> Piece:
+    def _begin(self, events: list[Event], epoch: int) -> Steps[Piece]:
         """Start the next piece after the prompt's head."""
-        engine, voicing, sequence = self._engine, self._voicing, self._prepare()
+        engine, voicing, sequence = self._engine, self._voicing, (yield from self._prepare())
         self._output.reset()
         self._tail = Tail()
         self._piece_speed = self._output.speed
@@ -281,18 +296,17 @@ class Speaker:
             with self._inbox.current(epoch) as script:
                 ids = script.whole()
             body = engine.prompt.cloned(ids, voicing.reference) if voicing.reference else engine.prompt.whole(ids)
-            self._prefill(sequence, talker.position, body.rows)
+            yield from self._prefill(sequence, talker.position, body.rows)
             talker.position += len(body.rows)
             talker.row, rest = body.row, list(body.rest)
             self.work.text_tokens += len(ids)
         piece = Piece(
             engine,
             talker,
-            self._owner,
             self.work,
             index=self._pieces,
             start=start,
-            state=engine.primed(voicing.reference, self._owner),
+            state=(yield from engine.primed(voicing.reference)),
             prompt_tokens=ids,
             rest=rest,
         )
@@ -302,7 +316,7 @@ class Speaker:
         events.append(PieceStarted(piece.index, start))
         return piece
 
-    def _speak(self, piece: Piece, events: list[Event], buffered: float | None, epoch: int) -> None:
+    def _speak(self, piece: Piece, events: list[Event], buffered: float | None, epoch: int) -> Steps[None]:
         """Speak one group of frames of ``piece``."""
 
         def next_token() -> int | None:
@@ -316,7 +330,7 @@ class Speaker:
         engine = self._engine
         frame_seconds = engine.frame_samples / engine.sample_rate
         wanted = group_frames(self._groups, buffered, frame_seconds, engine.most_frames)
-        group = piece.speak(wanted, next_token, check)
+        group = yield from piece.speak(wanted, next_token, check)
         if group.frames:
             self._groups += 1
             self._speak_samples(group.samples, events)

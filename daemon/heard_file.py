@@ -8,7 +8,7 @@ from audio.pcm import Samples
 from daemon.hub import Hub
 from daemon.paths import Endpoint
 from daemon.workers import SessionWorker
-from engines.lane import Steps, alone
+from engines.lane import Steps, Task, alone
 from engines.scheduling import Priority
 from streaming.events import Event, Transcript
 from streaming.listener import Listener
@@ -35,7 +35,7 @@ async def heard(
         last = False
         while not last:
             block = _block_heard(worker.session, blocks, int(_BLOCK_SECONDS * rate))
-            events, size, last = await worker.done(model.engine.lane, block, Priority.BACKLOG)
+            events, size, last = await worker.done(model.engine.lane, Task(block, Priority.BACKLOG))
             metrics.audio.labels(path).inc(size / rate)
             finals = [event for event in events if isinstance(event, Transcript) and event.is_final and event.text]
             metrics.finals.labels(path).inc(len(finals))

@@ -313,7 +313,7 @@ class HearingStream:
                 if told.finished:
                     return
         finally:
-            await self._worker.beside(partial(self._ears.leave, self))
+            await self._worker.run(partial(self._ears.leave, self))
 
     def _tell(self, told: Told) -> None:
         """Pass on to the event loop what the listener tells, from whatever thread that is."""

@@ -14,8 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
-from typing import Any, Final, TypeVar
-from weakref import WeakSet
+from typing import Final, TypeVar
 
 from codec.model import TtsModel
 from codec.options import SpeakOptions
@@ -32,7 +31,6 @@ from daemon.names import is_voice_alias, taken_voice
 from daemon.paths import Endpoint, Kind
 from daemon.refusal import Refused
 from daemon.slots import Slots
-from daemon.speaking import PlaybackClock
 from daemon.workers import Closable, SessionWorker, opened
 from engines.sessions import Busy, OptionError
 from streaming.listener import Listener
@@ -83,8 +81,6 @@ class Hub:
         """``time.monotonic()`` at which sessions were told to leave."""
         self.client_secrets: Final = ClientSecrets()
         self.jobs: Final = Jobs()
-        self.playback: Final = PlaybackClock()
-        """What those who are spoken to have to play."""
         self.leave = asyncio.Event()
         """Set when the drain deadline passes: sessions work off what they have and close with 1012."""
         self.cut = asyncio.Event()
@@ -94,7 +90,7 @@ class Hub:
         self.moved_at = time.monotonic()
         """``time.monotonic()`` at which a call of any session came back last."""
         self._loader, self._owns = loader, owns_models
-        # Each session has at most one call and one close at the same time.
+        # Each session is opened, closed, or has something encoded or checked: one of it at a time, beside a close.
         self._pool = ThreadPoolExecutor(2 * (settings.sessions + settings.speakers) + 2, "hearsay-worker")
         self.ears: Final = Ears("hearsay-ears")
         """Where streams of raw audio hear."""
@@ -107,7 +103,6 @@ class Hub:
         """Live sessions that were let in and have not ended."""
         self._warned: set[str] = set()
         """What the log has told of what clients ask for in vain."""
-        self._live: WeakSet[SessionWorker[Any]] = WeakSet()
         self.metrics.oldest_call.set_function(self.oldest_call)
         self.metrics.capacity.set(settings.sessions)
         self.metrics.speakers.set(settings.speakers)
@@ -211,9 +206,10 @@ class Hub:
 
     def oldest_call(self) -> float:
         """Seconds since the oldest call to a model that is in flight began; 0 without one."""
-        begun = [worker.since for worker in list(self._live) if worker.since is not None]
-        hearing = self.models.hearing.model.engine.lane.oldest if self.models is not None else 0.0
-        return max(hearing, time.monotonic() - min(begun) if begun else 0.0)
+        if (models := self.models) is None:
+            return 0.0
+        lanes = [model.model.engine.lane for model in (models.hearing, models.speaking) if model is not None]
+        return max(lane.oldest for lane in lanes)
 
     @property
     def stalled(self) -> bool:
@@ -415,9 +411,7 @@ class Hub:
         await self.run(partial(_tolerant, find, options, voices.presets, self.settings.strict, []))
 
     def _worker(self, session: S) -> SessionWorker[S]:
-        worker = SessionWorker(self._pool, session, self._moved)
-        self._live.add(worker)
-        return worker
+        return SessionWorker(self._pool, session, self._moved)
 
     def _moved(self) -> None:
         self.moved_at = time.monotonic()

@@ -1,12 +1,11 @@
-"""One speaker between text and encoded audio, and who goes first when the machine cannot keep up. Knows no socket.
-
-A group of frames at a time is made and encoded in a worker thread, as large as what the client has to play allows.
+"""One speaker between text and encoded audio, for which the model's lane makes and encodes a group of frames at a time.
+Knows no socket.
 
 ``say``, ``flush``, ``clear`` and ``finish`` never wait. A single consumer iterates ``batches`` and, by not asking for
 the next one, holds the speaker back: nothing is made ahead of it.
 
-How much a client has to play is estimated from what was sent and the time since. A voice whose client has plenty waits
-while another's has next to nothing: else whoever began first would run ever further ahead, and the others stutter.
+How much a client has to play is estimated from what was sent and the time since. A group is as large as that allows,
+and due when the client runs dry: so nobody runs ever further ahead while others stutter.
 """
 
 import asyncio
@@ -14,9 +13,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import Final
-from weakref import WeakSet
 
 from audio.encoder import Encoder
 from codec.arrival import Arrival
@@ -24,13 +20,7 @@ from codec.events import AudioChunk, Cleared, Event, Finished
 from codec.speaker import Speaker
 from daemon.metrics import Metrics
 from daemon.workers import SessionWorker
-
-STARVING_SECONDS: Final = 0.5
-"""Whoever has less to play goes first."""
-PLENTY_SECONDS: Final = 2.0
-"""Whoever has more can wait."""
-_TURN_SECONDS: Final = 0.05
-"""How often one who waits for others looks whether they still need it."""
+from engines.lane import Steps, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +42,6 @@ class Playback:
         self._clock = clock
         self.ends_at = 0.0
         """Time by the clock at which the client has played everything."""
-        self.making = False
-        """Whether audio is being made for it now."""
 
     @property
     def buffered(self) -> float:
@@ -69,23 +57,6 @@ class Playback:
         self.ends_at = 0.0
 
 
-class PlaybackClock:
-    """What all clients of a daemon have to play, and who goes first; who is gone is forgotten."""
-
-    def __init__(self) -> None:
-        self._playbacks: WeakSet[Playback] = WeakSet()
-
-    def join(self, playback: Playback) -> None:
-        """Count ``playback`` in."""
-        self._playbacks.add(playback)
-
-    def comes_before(self, playback: Playback) -> bool:
-        """Whether ``playback`` has plenty while audio is being made for somebody who has next to nothing."""
-        return playback.buffered > PLENTY_SECONDS and any(
-            other.making and other.buffered < STARVING_SECONDS for other in self._playbacks if other is not playback
-        )
-
-
 class SpeechStream:
     """A text being spoken.
 
@@ -93,18 +64,15 @@ class SpeechStream:
         worker: of a speaker opened for this session; the caller closes it.
         encoder: of the wire format; the caller closes it.
         path: whose metrics it counts in.
-        clock: what all clients have to play.
     """
 
-    def __init__(
-        self, worker: SessionWorker[Speaker], encoder: Encoder, metrics: Metrics, path: str, clock: PlaybackClock
-    ) -> None:
+    def __init__(self, worker: SessionWorker[Speaker], encoder: Encoder, metrics: Metrics, path: str) -> None:
         self.speaker = worker.session
         self._worker, self._encoder = worker, encoder
         self._first_audio, self._spoken = metrics.first_audio, metrics.spoken.labels(path)
-        self._playback, self._clock = Playback(), clock
-        clock.join(self._playback)
-        self._arrival = Arrival()
+        self._playback, self._arrival = Playback(), Arrival()
+        self._group: Task[list[Item]] | None = None
+        """The group of frames that is being made."""
         self._wake = asyncio.Event()
         self._asked_at: float | None = None
         """When text came that is not answered by audio yet, to a speaker that had nothing to say."""
@@ -140,6 +108,9 @@ class SpeechStream:
         self._clearing = self.speaker.clear()
         self._arrival.begins_anew()
         self._playback.clear()
+        if self._group is not None:  # The clear is answered where it ends.
+            self._group.deadline = time.monotonic()
+            self.speaker.lane.wake()
         self._asked_at = None
         self._wake.set()
 
@@ -168,14 +139,11 @@ class SpeechStream:
     async def batches(self) -> AsyncIterator[list[Item]]:
         """What is spoken, group by group; ends with the batch that holds ``Finished``. Raises what the speaker does."""
         while True:
-            await self._turn()
             self._wake.clear()
-            self._playback.making = True
-            try:
-                hold = self._holds()
-                items = self._given(await self._worker.run(partial(self._step, self._playback.buffered, hold)))
-            finally:
-                self._playback.making = False
+            hold = self._holds()
+            due = max(self._playback.ends_at, time.monotonic())
+            self._group = Task(self._made(hold), owner=self.speaker.owner, deadline=due)
+            items = self._given(await self._worker.done(self.speaker.lane, self._group))
             if items:
                 yield items
                 if isinstance(items[-1], Finished):
@@ -203,17 +171,10 @@ class SpeechStream:
         hold = self.speaker.options.hold
         return self._arrival.slow if hold == "auto" else hold == "phrase"
 
-    async def _turn(self) -> None:
-        """Let those go first who have nothing to play. A clear does not wait: then there is nothing to play here."""
-        while self._clock.comes_before(self._playback):
-            self._wake.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_TURN_SECONDS):
-                    await self._wake.wait()
-
-    def _step(self, buffered: float, hold: bool) -> list[Item]:
-        """In a worker thread."""
-        return [self._encoded(event) for event in self.speaker.step(buffered, hold=hold)]
+    def _made(self, hold: bool) -> Steps[list[Item]]:
+        """The next group, which begins when its turn comes: what the client has to play is asked then."""
+        events = yield from self.speaker.steps(self._playback.buffered, hold=hold)
+        return [self._encoded(event) for event in events]
 
     def _encoded(self, event: Event) -> Item:
         if not isinstance(event, AudioChunk):

@@ -131,7 +131,7 @@ class SpokenFile:
     async def _parts(self) -> AsyncGenerator[Part]:
         """The file's bytes, and the sentences that have been spoken; nothing at all where nothing was spoken. The first
         may be empty: audio is under way."""
-        speech = SpeechStream(self._worker, self._file, self._hub.metrics, self._path, self._hub.playback)
+        speech = SpeechStream(self._worker, self._file, self._hub.metrics, self._path)
         speech.say(self._request.text)
         speech.finish()
         spoken = False

@@ -229,41 +229,27 @@ class Lane:
             self._put(task)
             self._wake.notify()
 
-    def run(self, steps: Steps[T], priority: Priority = Priority.EARLY, *, owner: Owner | None = None) -> T:
+    def run(
+        self,
+        steps: Steps[T],
+        priority: Priority = Priority.EARLY,
+        *,
+        owner: Owner | None = None,
+        deadline: float | None = None,
+    ) -> T:
         """Do ``steps`` and return what it returns. It begins here and now, and goes on in the lane, for which this call
-        waits: so it must not come from a thread of the lane.
+        waits: so it must not come from a thread of the lane. The arguments are those of :class:`Task`.
 
         Raises:
             Cancelled: the owner was cancelled or the lane closed before its last call began.
             Exception: whatever ``steps`` raises.
         """
-        return self._result(Task(steps, priority, owner=owner))
-
-    def submit(
-        self,
-        payload: P,
-        run: Callable[[list[P]], Sequence[T]],
-        *,
-        key: Hashable = None,
-        owner: Owner | None = None,
-    ) -> T:
-        """Make one call, which is due now, and return the result of ``payload``. It waits, as :meth:`run`.
-
-        Raises:
-            RuntimeError: ``run`` gave more or fewer results than payloads. Others: as ``run``.
-        """
-        return self._result(Task(call(run, payload, key=key), owner=owner, deadline=time.monotonic()))
-
-    def _result(self, task: Task[T]) -> T:
+        task = Task(steps, priority, owner=owner, deadline=deadline)
         if task.over:
             raise Cancelled
         if task.go_on(None):
             self.start(task)
         return task.future.result()
-
-    def call(self, function: Callable[[], T], *, owner: Owner | None = None) -> T:
-        """Run ``function`` in the lane, alone, and wait for it."""
-        return self.submit(None, lambda _: [function()], owner=owner)
 
     def wake(self) -> None:
         """Look again at what waits: it may be more urgent than it was, or given up."""

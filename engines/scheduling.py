@@ -34,6 +34,11 @@ sessions takes .13 on an H100, one of a few sessions .06 at 0.6B on two cores; a
 and what it took says nothing of the next."""
 
 
+TOGETHER: Final = 2.0
+"""Seconds by which deadlines may be apart in one call of a place that is not flat. What joins such a call makes it
+longer for the most urgent: a file's step for a final, a voice that has plenty to play for one that has nothing."""
+
+
 @dataclass(slots=True, eq=False)
 class Place:
     """Something that takes one call at a time: a llama.cpp context, or a graphics card's graphs.
@@ -89,8 +94,8 @@ class Pace:
 
 
 def chosen(waiting: Iterable[W], now: float, pace: Pace, most: int) -> list[W]:
-    """Choose what runs next as one call: the most urgent first, then those that share its key, ``most`` in all. Nothing
-    is chosen where nothing waits whose place is free.
+    """Choose what runs next as one call: the most urgent first, then those that share its key and are due about then,
+    ``most`` in all. Nothing is chosen where nothing waits whose place is free.
 
     Finals and what they need go by their deadlines; interims go where none of those waits, and backlog where no interim
     does. But where no interim ran for the slack of interims, one that is past its deadline goes first, and so with
@@ -112,7 +117,12 @@ def chosen(waiting: Iterable[W], now: float, pace: Pace, most: int) -> list[W]:
     pace.at[first.priority] = now
     if first.key is None:
         return [first]
-    alike = (job for job in able if job is not first and job.key == first.key and job.place is place)
+    until = math.inf if place is not None and place.flat else first.deadline + TOGETHER
+    alike = (
+        job
+        for job in able
+        if job is not first and job.key == first.key and job.place is place and job.deadline <= until
+    )
     return [first, *sorted(alike, key=_order)[: most - 1]]
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-from engines.lane import Lane
+from engines.lane import Lane, call
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ def held(lane: Lane) -> Generator[None]:
         begun.wait()
         gate.wait()
 
-    blockers = [threading.Thread(target=lambda: lane.call(job)) for _ in range(lane.threads)]
+    blockers = [threading.Thread(target=lambda: lane.run(call(lambda _: [job()], None))) for _ in range(lane.threads)]
     for blocker in blockers:
         blocker.start()
     begun.wait()
@@ -61,8 +61,8 @@ def queue(lane: Lane) -> Generator[Callable[[Callable[[], object]], None]]:
             until_waiting(lane, before + 1)
 
         yield add
-    for call in calls:
-        call.result()
+    for added in calls:
+        added.result()
 
 
 def alone(steps: Generator[object, object, T]) -> T:

@@ -42,7 +42,7 @@ async def open_speech(
         raw = encoder.raw(request.encoding, request.sample_rate)
         stack.callback(raw.close)
         stack.push_async_callback(worker.close)
-        yield SpeechStream(worker, raw, hub.metrics, endpoint.path, hub.playback), warnings
+        yield SpeechStream(worker, raw, hub.metrics, endpoint.path), warnings
 
 
 class SpokenStream(Duplex):

@@ -205,7 +205,7 @@ class InputStream(Duplex):
             held.callback(encoder.close)
             worker = await hub.speak(chosen, self._query.warnings)
             held.push_async_callback(worker.close)
-            speech = SpeechStream(worker, encoder, self._metrics, self._endpoint.path, hub.playback)
+            speech = SpeechStream(worker, encoder, self._metrics, self._endpoint.path)
             context = self._contexts[name] = _Context(speech, encoder, held.pop_all(), timed=timed)
         self._live.add(context)
         self._opened.put_nowait((name, context))

@@ -89,7 +89,7 @@ class Synthesis:
         self._held.callback(raw.close)
         # The worker closes first, because a call in flight may be inside ``raw``.
         self._held.push_async_callback(worker.close)
-        self._speech = SpeechStream(worker, raw, hub.metrics, WYOMING_SYNTHESIZE.path, hub.playback)
+        self._speech = SpeechStream(worker, raw, hub.metrics, WYOMING_SYNTHESIZE.path)
         self._speaking = asyncio.create_task(self._speak(self._speech, rate))
 
     def push(self, text: str) -> None:

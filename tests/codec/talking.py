@@ -7,13 +7,12 @@ from codec.events import AudioChunk, Event
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.speaker import Speaker
-from engines.lane import Owner
 
 TEXT = "The quick brown fox jumps over the lazy dog, twice. It costs $5.50 on March 3, 2024."
 SHORT_TEXT = "Good morning to all of you."
 
-Codes = dict[Owner, list[list[int]]]
-"""Codes of every frame made, by the owner (the session)."""
+Codes = dict[int, list[list[int]]]
+"""Codes of every frame made, by the identity of the piece's talker."""
 
 
 def heard(events: list[Event]) -> npt.NDArray[np.float32]:

@@ -12,7 +12,7 @@ from codec.events import Cleared, Finished, Flushed, PieceMark
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.talker import TalkerStep
-from engines.lane import Owner
+from engines.lane import Steps
 from tests.codec.talking import SHORT_TEXT, TEXT, Codes, heard, run, say
 
 Floats = npt.NDArray[np.float32]
@@ -23,10 +23,10 @@ def test_clear_stops_within_a_frame(tts_model: TtsModel, monkeypatch: pytest.Mon
     speaker = tts_model.speaker(SpeakOptions(seed=5))
     frame, frames = tts_model.engine.frame, 0
 
-    def interrupted(step: TalkerStep, owner: Owner) -> list[int] | None:
+    def interrupted(step: TalkerStep) -> Steps[list[int] | None]:
         nonlocal frames
         frames += 1
-        codes = frame(step, owner)
+        codes = yield from frame(step)
         if frames == 5:
             assert speaker.clear() == 0
         return codes
@@ -50,15 +50,15 @@ def test_a_clear_in_a_group_s_last_frame_begins_no_codec_call(
     speaker = tts_model.speaker(SpeakOptions(seed=5))
     frame, decode, decoded = tts_model.engine.frame, tts_model.engine.decode, 0
 
-    def interrupted(step: TalkerStep, owner: Owner) -> list[int] | None:
-        codes = frame(step, owner)
+    def interrupted(step: TalkerStep) -> Steps[list[int] | None]:
+        codes = yield from frame(step)
         speaker.clear()
         return codes
 
-    def counted(codes: npt.NDArray[np.int64], state: CodecState, owner: Owner) -> tuple[Floats, CodecState]:
+    def counted(codes: npt.NDArray[np.int64], state: CodecState) -> Steps[tuple[Floats, CodecState]]:
         nonlocal decoded
         decoded += 1
-        return decode(codes, state, owner)
+        return (yield from decode(codes, state))
 
     monkeypatch.setattr(tts_model.engine, "frame", interrupted)
     monkeypatch.setattr(tts_model.engine, "decode", counted)
@@ -78,14 +78,13 @@ def test_after_a_clear_the_next_text_is_spoken_as_if_first(tts_model: TtsModel, 
     speaker.step()
     speaker.step()
     speaker.flush()
-    made = len(next(iter(spoken.values())))
     speaker.clear()
     speaker.say(SHORT_TEXT)
     speaker.finish()
     events = run(speaker)
     assert events[0] == Cleared(0)
     assert not any(isinstance(e, Flushed) for e in events)
-    assert next(iter(spoken.values()))[made:] == expected
+    assert list(spoken.values())[-1] == expected
     np.testing.assert_array_equal(heard(events), fresh)
     mark = next(e for e in events if isinstance(e, PieceMark))
     assert (mark.start_char, mark.end_char - mark.start_char) == (48, len(SHORT_TEXT))
@@ -98,14 +97,14 @@ def test_text_said_right_after_a_clear_is_not_lost(tts_model: TtsModel, monkeypa
     speaker = tts_model.speaker(SpeakOptions(seed=9))
     frame, frames = tts_model.engine.frame, 0
 
-    def interrupted(step: TalkerStep, owner: Owner) -> list[int] | None:
+    def interrupted(step: TalkerStep) -> Steps[list[int] | None]:
         nonlocal frames
         frames += 1
         if frames == 4:
             speaker.clear()
             speaker.say(SHORT_TEXT)
             speaker.finish()
-        return frame(step, owner)
+        return (yield from frame(step))
 
     monkeypatch.setattr(tts_model.engine, "frame", interrupted)
     speaker.say(TEXT)
@@ -135,15 +134,15 @@ def test_the_engine_is_free_soon_after_a_clear(tts_model: TtsModel, monkeypatch:
     engine, calls = tts_model.engine, 0
     frame, decode = engine.frame, engine.decode
 
-    def counted_frame(step: TalkerStep, owner: Owner) -> list[int] | None:
+    def counted_frame(step: TalkerStep) -> Steps[list[int] | None]:
         nonlocal calls
         calls += 1
-        return frame(step, owner)
+        return (yield from frame(step))
 
-    def counted_decode(codes: npt.NDArray[np.int64], state: CodecState, owner: Owner) -> tuple[Floats, CodecState]:
+    def counted_decode(codes: npt.NDArray[np.int64], state: CodecState) -> Steps[tuple[Floats, CodecState]]:
         nonlocal calls
         calls += 1
-        return decode(codes, state, owner)
+        return (yield from decode(codes, state))
 
     monkeypatch.setattr(engine, "frame", counted_frame)
     monkeypatch.setattr(engine, "decode", counted_decode)

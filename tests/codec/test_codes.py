@@ -1,10 +1,7 @@
 """What codes depend on, and what not: seed, voice and text; neither how the text arrived nor who else speaks."""
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +9,7 @@ from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.sampling import Sampling
 from codec.talker import TalkerStep
-from engines.lane import Owner
+from engines.lane import Steps
 from tests.codec.talking import SHORT_TEXT, TEXT, Codes, heard, say
 from tests.lanes import held, until_waiting
 
@@ -20,9 +17,12 @@ from tests.lanes import held, until_waiting
 def test_a_seed_names_the_audio(tts_model: TtsModel, spoken: Codes) -> None:
     """The same seed gives the same codes, another seed others, where there is something to draw; without a seed one is
     drawn and told."""
+    made = list[list[list[int]]]()
     for seed in (11, 11, 12):
+        spoken.clear()
         say(tts_model, TEXT, SpeakOptions(seed=seed, sampling=Sampling(temperature=1.0)))
-    first, again, other = spoken.values()
+        made.append([codes for piece in spoken.values() for codes in piece])
+    first, again, other = made
     assert first == again
     assert first != other
     assert len({tuple(codes) for codes in first if codes}) > 20
@@ -41,8 +41,8 @@ def test_cutting_the_text_changes_no_code(tts_model: TtsModel, cuts: list[int]) 
     for these in (None, cuts):
         made: list[list[int] | None] = []
 
-        def watched(step: TalkerStep, owner: Owner, made: list[list[int] | None] = made) -> list[int] | None:
-            made.append(frame(step, owner))
+        def watched(step: TalkerStep, made: list[list[int] | None] = made) -> Steps[list[int] | None]:
+            made.append((yield from frame(step)))
             return made[-1]
 
         tts_model.engine.frame = watched  # type: ignore[method-assign]
@@ -55,9 +55,7 @@ def test_cutting_the_text_changes_no_code(tts_model: TtsModel, cuts: list[int]) 
     assert codes[0] == codes[1]
 
 
-def test_alone_and_among_eight_the_codes_are_the_same(
-    tts_model: TtsModel, spoken: Codes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_alone_and_among_eight_the_codes_are_the_same(tts_model: TtsModel, spoken: Codes) -> None:
     """Eight voices in one batch: each draws what it draws alone, bit for bit (q8_0)."""
     texts = [f"Voice number {i} speaks up." for i in range(8)]
     say_one = [lambda i=i: say(tts_model, texts[i], SpeakOptions(seed=i)) for i in range(8)]
@@ -66,27 +64,12 @@ def test_alone_and_among_eight_the_codes_are_the_same(
     alone = list(spoken.values())
     spoken.clear()
     engine = tts_model.engine
-    lane, frame, met = engine.lane, engine.frame, threading.Barrier(8)
+    lane = engine.lane
     before = lane.batches, lane.jobs
-    first = set[Owner]()
-    holding, held_back = threading.Event(), ExitStack()
-
-    def together(step: TalkerStep, owner: Owner) -> list[int] | None:
-        """The first frames of all eight are in the queue before the lane takes one; later ones as it happens."""
-        if owner not in first:
-            first.add(owner)
-            if met.wait(60) == 0:
-                held_back.enter_context(held(lane))
-                holding.set()
-            assert holding.wait(60)
-        return frame(step, owner)
-
-    monkeypatch.setattr(engine, "frame", together)
     with ThreadPoolExecutor(8) as pool:
-        saying = [pool.submit(one) for one in say_one]
-        assert holding.wait(60)
-        until_waiting(lane, 8)
-        held_back.close()
+        with held(lane):  # All eight are in the queue before the lane takes one.
+            saying = [pool.submit(one) for one in say_one]
+            until_waiting(lane, 8)
         for done in saying:
             done.result()
     crowd = list(spoken.values())

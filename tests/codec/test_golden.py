@@ -11,7 +11,7 @@ from codec.events import AudioChunk
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.talker import TalkerStep
-from engines.lane import Owner
+from engines.lane import Steps, at_once
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tts"
 TEXT = "The king is singing: 27 songs, one by one, until the morning."
@@ -48,8 +48,8 @@ def test_greedy_frames_are_the_official_ones(model: TtsModel, monkeypatch: pytes
     """50 frames, every codebook, through the session; text at once and in deltas."""
     frame, frames = model.engine.frame, list[list[int]]()
 
-    def watched(step: TalkerStep, owner: Owner) -> list[int] | None:
-        codes = frame(step, owner)
+    def watched(step: TalkerStep) -> Steps[list[int] | None]:
+        codes = yield from frame(step)
         frames.append(codes or [])
         return codes
 
@@ -73,10 +73,10 @@ def test_greedy_frames_are_the_official_ones(model: TtsModel, monkeypatch: pytes
 def test_samples_are_the_official_ones(model: TtsModel, sizes: list[int]) -> None:
     """300 frames in groups, to 4.2e-4 of an output whose RMS is .15: the window turns four times."""
     codes = OFFICIAL["codes"].astype(np.int64)
-    owner, state, at, turn = Owner(), model.engine.codec.start(), 0, 0
+    state, at, turn = model.engine.codec.start(), 0, 0
     parts: list[np.ndarray] = []
     while at < len(codes):
-        samples, state = model.engine.decode(codes[at : at + sizes[turn % len(sizes)]], state, owner)
+        samples, state = at_once(model.engine.decode(codes[at : at + sizes[turn % len(sizes)]], state))
         parts.append(samples)
         at, turn = at + sizes[turn % len(sizes)], turn + 1
     wave = np.concatenate(parts)

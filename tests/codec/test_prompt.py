@@ -15,7 +15,7 @@ from codec.options import SpeakOptions
 from codec.rows import CodeTable
 from codec.voices import Reference, StoredVoice
 from engines import manifest as manifests
-from engines.lane import Owner
+from engines.lane import Steps, at_once
 from engines.manifest import ManifestError
 
 Floats = npt.NDArray[np.float32]
@@ -150,9 +150,9 @@ def test_a_cloned_voice_begins_where_its_reference_ended(tts_model: TtsModel, mo
     decoded: list[tuple[npt.NDArray[np.int64], CodecState]] = []
     decode = tts_model.engine.decode
 
-    def watched(codes: npt.NDArray[np.int64], state: CodecState, owner: Owner) -> tuple[Floats, CodecState]:
+    def watched(codes: npt.NDArray[np.int64], state: CodecState) -> Steps[tuple[Floats, CodecState]]:
         decoded.append((codes, state))
-        return decode(codes, state, owner)
+        return (yield from decode(codes, state))
 
     monkeypatch.setattr(tts_model.engine, "decode", watched)
     for _ in range(2):
@@ -162,7 +162,7 @@ def test_a_cloned_voice_begins_where_its_reference_ended(tts_model: TtsModel, mo
         speaker.close()
     references = [codes for codes, _ in decoded if np.array_equal(codes, said)]
     assert len(references) == 1
-    _, primed = decode(said, tts_model.engine.codec.start(), Owner())
+    _, primed = at_once(decode(said, tts_model.engine.codec.start()))
     starts = [state for codes, state in decoded if len(codes) == 1]
     assert len(starts) == 2
     for state in starts:

@@ -15,6 +15,7 @@ from codec.events import Event
 from codec.speaker import Speaker
 from daemon.serve import Background
 from daemon.subtitles import Layout, cues, srt, vtt
+from engines.lane import Steps
 from streaming.events import Transcript, Word
 from tests.daemon.support import HTTP, Speech
 
@@ -267,17 +268,17 @@ def test_a_fault_while_it_speaks_is_told(
     talk: Talk, told: Callable[..., list[list[Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the first sound, too."""
-    step, sounded = Speaker.step, False
+    steps, sounded = Speaker.steps, False
 
-    def failing(self: Speaker, buffered: float | None = None, *, hold: bool = False) -> list[Event]:
+    def failing(self: Speaker, buffered: float | None = None, *, hold: bool = False) -> Steps[list[Event]]:
         nonlocal sounded
         if sounded:
             raise ArithmeticError
-        events = step(self, buffered, hold=hold)
+        events = yield from steps(self, buffered, hold=hold)
         sounded = any(hasattr(event, "samples") for event in events)
         return events
 
-    monkeypatch.setattr(Speaker, "step", failing)
+    monkeypatch.setattr(Speaker, "steps", failing)
     with talk() as background:
         found = told(SAYING, background.url, "Good morning, and a good day to all of you who are listening to us here.")
     assert found == [["sound"], ["trouble", "The daemon says: the work failed: ArithmeticError."]]

@@ -1,20 +1,23 @@
 """Who has how much to play, and who goes first."""
 
 import asyncio
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 
 import pytest
 
 from audio import encoder
 from codec.arrival import IDLE_SECONDS, Arrival
+from codec.events import Finished
 from codec.model import TtsModel
 from codec.options import Hold, SpeakOptions
+from codec.speaker import Speaker
 from daemon.metrics import Metrics
-from daemon.speaking import PLENTY_SECONDS, STARVING_SECONDS, Playback, PlaybackClock, Sound, SpeechStream
+from daemon.speaking import Playback, Sound, SpeechStream
 from daemon.workers import SessionWorker
-from tests.daemon.support import LONG
+from engines.lane import Lane
+from tests.lanes import held, until_waiting
 
 
 class Clock:
@@ -24,21 +27,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-class Watched(PlaybackClock):
-    """Tells when somebody was asked to wait."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.waits = asyncio.Event()
-
-    def comes_before(self, playback: Playback) -> bool:
-        """As the daemon's."""
-        first = super().comes_before(playback)
-        if first:
-            self.waits.set()
-        return first
 
 
 def test_playback_counts_what_is_left_to_play() -> None:
@@ -58,75 +46,41 @@ def test_playback_counts_what_is_left_to_play() -> None:
     assert playback.buffered == 0
 
 
-def test_who_has_plenty_waits_for_who_has_nothing_and_for_nobody_else() -> None:
-    clock = Clock()
-    rich, poor, playing = Playback(clock), Playback(clock), PlaybackClock()
-    playing.join(rich)
-    playing.join(poor)
-    rich.sent(PLENTY_SECONDS + 1)
-    assert not playing.comes_before(rich), "for the other nothing is being made"
-    poor.making = rich.making = True
-    assert playing.comes_before(rich)
-    assert not playing.comes_before(poor)
-    poor.sent(STARVING_SECONDS)
-    assert not playing.comes_before(rich)
-    clock.now += 0.1
-    assert playing.comes_before(rich)
-    rich.clear()
-    assert not playing.comes_before(rich)
-    rich.sent(PLENTY_SECONDS + 1)
-    del poor
-    assert not playing.comes_before(rich), "who is gone is forgotten"
-
-
-@pytest.fixture
-def poor() -> Callable[[PlaybackClock], Playback]:
-    """Makes somebody who starves."""
-
-    def join(playing: PlaybackClock) -> Playback:
-        playback = Playback()
-        playback.making = True
-        playing.join(playback)
-        return playback
-
-    return join
-
-
 @pytest.mark.parametrize("clear", [False, True])
 @pytest.mark.anyio
-async def test_a_voice_waits_while_another_starves(
-    tts_model: TtsModel, poor: Callable[[PlaybackClock], Playback], clear: bool, monkeypatch: pytest.MonkeyPatch
+async def test_who_has_plenty_to_play_waits_for_who_has_nothing(
+    tts_model: TtsModel, clear: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stops a little beyond plenty, and goes on when the other has enough, or at once to answer a clear."""
-    monkeypatch.setattr("daemon.speaking.Playback", partial(Playback, Clock()))  # the client plays nothing meanwhile
-    playing = Watched()
-    starving = poor(playing)
-    with ThreadPoolExecutor(2) as pool:
-        worker = SessionWorker(pool, tts_model.speaker(SpeakOptions(seed=1)))
-        wire = encoder.raw("linear16", tts_model.sample_rate)
-        speech = SpeechStream(worker, wire, Metrics(), "/v1/speak", playing)
-        speech.say(LONG)
-        speech.finish()
-        given: list[Sound] = []
+    """Who has plenty is due when that is played, also where it came first; but a clear is due at once."""
+    lane, first = Lane("hearsay-test"), list[str]()
 
-        async def consume() -> None:
-            async for batch in speech.batches():
-                given.extend(item for item in batch if isinstance(item, Sound))
+    async def consume(name: str, speech: SpeechStream) -> None:
+        async for batch in speech.batches():
+            first.append(name)
+            if isinstance(batch[-1], Finished):
+                return
 
-        consuming = asyncio.create_task(consume())
-        await asyncio.wait_for(playing.waits.wait(), 120)
-        held = speech.seconds
-        await asyncio.sleep(0.2)
-        assert PLENTY_SECONDS < speech.seconds == held < PLENTY_SECONDS + 2
-        if clear:
-            speech.clear()
-        else:
-            starving.making = False
-        await asyncio.wait_for(consuming, 120)
-        assert (speech.seconds > held + 2) != clear
-        assert sum(sound.seconds for sound in given) == pytest.approx(speech.seconds)
-        await worker.close()
-        wire.close()
+    with ThreadPoolExecutor(2) as pool, closing(lane), closing(encoder.raw("linear16", 24_000)) as wire:
+        workers, consuming = list[SessionWorker[Speaker]](), list[asyncio.Task[None]]()
+        with held(lane):
+            for number, (name, plenty) in enumerate({"rich": 60.0, "poor": 0.0}.items(), 1):
+                worker = SessionWorker(pool, tts_model.speaker(SpeakOptions(seed=1)))
+                worker.session.lane = lane
+                workers.append(worker)
+                playback = Playback()
+                playback.sent(plenty)
+                monkeypatch.setattr("daemon.speaking.Playback", lambda playback=playback: playback)
+                speech = SpeechStream(worker, wire, Metrics(), "/v1/speak")
+                speech.say("Good morning.")
+                speech.finish()
+                consuming.append(asyncio.create_task(consume(name, speech)))
+                await asyncio.to_thread(until_waiting, lane, number)
+                if clear and name == "rich":
+                    speech.clear()
+        await asyncio.wait_for(asyncio.gather(*consuming), 120)
+        assert first[0] == ("rich" if clear else "poor")
+        for worker in workers:
+            await worker.close()
 
 
 @pytest.mark.parametrize(("hold", "waits"), [("auto", True), ("phrase", True), ("word", False)])
@@ -141,7 +95,7 @@ async def test_text_that_comes_slowly_is_held_by_the_phrase(
     with ThreadPoolExecutor(2) as pool:
         worker = SessionWorker(pool, tts_model.speaker(SpeakOptions(seed=1, hold=hold)))
         wire = encoder.raw("linear16", tts_model.sample_rate)
-        speech = SpeechStream(worker, wire, Metrics(), "/v1/speak", PlaybackClock())
+        speech = SpeechStream(worker, wire, Metrics(), "/v1/speak")
         spoke = asyncio.Event()
 
         async def consume() -> None:

@@ -33,7 +33,7 @@ def test_calls_run_one_at_a_time(lane: Lane) -> None:
         time.sleep(0.002)
         inside -= 1
 
-    threads = [threading.Thread(target=lambda: [lane.call(job) for _ in range(5)]) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: [lane.run(alone(job)) for _ in range(5)]) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -52,7 +52,7 @@ def test_jobs_of_one_key_share_a_call(lane: Lane) -> None:
 
     results: dict[int, int] = {}
     callers = [
-        threading.Thread(target=lambda i=i: results.__setitem__(i, lane.submit(i, double, key="double")))
+        threading.Thread(target=lambda i=i: results.__setitem__(i, lane.run(call(double, i, key="double"))))
         for i in range(6)
     ]
     with held(lane):
@@ -67,14 +67,14 @@ def test_jobs_of_one_key_share_a_call(lane: Lane) -> None:
 
 def test_jobs_without_key_stay_alone(lane: Lane) -> None:
     """A job without a key has a call of its own."""
-    assert lane.submit(3, lambda batch: [len(batch)]) == 1
+    assert lane.run(call(lambda batch: [len(batch)], 3)) == 1
 
 
 def test_an_error_reaches_its_caller_and_the_lane_lives_on(lane: Lane) -> None:
     """An exception in a call is raised where the job was submitted."""
     with pytest.raises(ZeroDivisionError):
-        lane.call(lambda: 1 // 0)
-    assert lane.call(lambda: 5) == 5
+        lane.run(alone(lambda: 1 // 0))
+    assert lane.run(alone(lambda: 5)) == 5
 
 
 def test_a_cancelled_owner_gets_nothing_more(lane: Lane) -> None:
@@ -85,7 +85,7 @@ def test_a_cancelled_owner_gets_nothing_more(lane: Lane) -> None:
 
     def waiting() -> None:
         try:
-            lane.call(lambda: ran.append("cancelled"), owner=owner)
+            lane.run(alone(lambda: ran.append("cancelled")), owner=owner)
         except Cancelled:
             outcome.append("raised")
 
@@ -95,9 +95,9 @@ def test_a_cancelled_owner_gets_nothing_more(lane: Lane) -> None:
         until_waiting(lane, 1)
         owner.cancel()
     waiter.join()
-    lane.call(lambda: ran.append("other"), owner=other)
+    lane.run(alone(lambda: ran.append("other")), owner=other)
     with pytest.raises(Cancelled):
-        lane.call(lambda: ran.append("late"), owner=owner)
+        lane.run(alone(lambda: ran.append("late")), owner=owner)
     assert outcome == ["raised"]
     assert ran == ["other"]
 
@@ -109,7 +109,7 @@ def test_closing_cancels_what_waits_and_ends_the_thread() -> None:
 
     def waiting() -> None:
         try:
-            lane.call(lambda: None)
+            lane.run(alone(lambda: None))
         except Cancelled:
             outcome.append("raised")
 
@@ -125,7 +125,7 @@ def test_closing_cancels_what_waits_and_ends_the_thread() -> None:
     assert outcome == ["raised"]
     assert not any(t.name == "closing" for t in threading.enumerate())
     with pytest.raises(Cancelled):
-        lane.call(lambda: None)
+        lane.run(alone(lambda: None))
 
 
 def test_cancelled_work_is_answered_before_the_next_call_begins(lane: Lane) -> None:
@@ -142,7 +142,7 @@ def test_cancelled_work_is_answered_before_the_next_call_begins(lane: Lane) -> N
     with queue(lane) as add:
         answered.start()
         until_waiting(lane, 1)
-        add(lambda: lane.call(answered.join))  # goes before it, and ends only when it was answered
+        add(lambda: lane.run(alone(answered.join)))  # goes before it, and ends only when it was answered
         given_up.cancel()
     assert done == ["answered"]
 
@@ -160,7 +160,7 @@ def test_of_a_shared_call_that_fails_each_job_is_tried_alone(lane: Lane) -> None
 
     def submit(number: int) -> None:
         try:
-            told[number] = lane.submit(number, run, key="batch")
+            told[number] = lane.run(call(run, number, key="batch"))
         except ZeroDivisionError as error:
             told[number] = type(error)
 
@@ -182,14 +182,14 @@ def test_a_wrong_number_of_results_is_every_callers_error(lane: Lane, results: l
 
     def submit() -> None:
         with pytest.raises(RuntimeError) as error:
-            lane.submit(0, run, key="batch")
+            lane.run(call(run, 0, key="batch"))
         errors.append(str(error.value))
 
     with queue(lane) as add:
         for _ in range(3):
             add(submit)
     assert errors == [f"3 jobs were run together, {len(results)} results came back"] * 3
-    assert lane.call(lambda: 5) == 5
+    assert lane.run(alone(lambda: 5)) == 5
 
 
 def test_a_batch_is_as_large_as_it_may_be() -> None:
@@ -202,7 +202,7 @@ def test_a_batch_is_as_large_as_it_may_be() -> None:
     try:
         with queue(lane) as add:
             for _ in range(10):
-                add(lambda: lane.submit(0, run, key="batch"))
+                add(lambda: lane.run(call(run, 0, key="batch")))
     finally:
         lane.close()
     assert sizes == [4, 4, 2]
@@ -223,7 +223,7 @@ def test_time_is_booked_to_the_most_urgent_of_a_batch() -> None:
     lane.run(call(sleep, 0.03), Priority.INTERIM)
     lane.run(call(sleep, 0.02), Priority.BACKLOG)
     with queue(lane) as add:
-        for priority in (Priority.BACKLOG, Priority.EARLY):
+        for priority in (Priority.INTERIM, Priority.EARLY):
             add(lambda priority=priority: lane.run(call(sleep, 0.04, key="batch"), priority))
     lane.close()
     booked = {Priority.FINAL: 0.0, Priority.EARLY: 0.04, Priority.INTERIM: 0.03, Priority.BACKLOG: 0.02}
@@ -234,13 +234,13 @@ def test_only_a_final_that_waited_long_shows_a_full_machine(lane: Lane, clock: C
     """Neither backlog nor interims that are late show a full machine, nor work without an owner, nor a final in
     time."""
     with queue(lane) as add:
-        add(lambda: lane.call(lambda: None))
+        add(lambda: lane.run(alone(lambda: None)))
         clock.now += LATE
     with queue(lane) as add:
         for priority in (Priority.EARLY, Priority.INTERIM, Priority.BACKLOG):
             add(lambda priority=priority: lane.run(alone(int), priority))
         clock.now += SLACK[Priority.BACKLOG] + LATE + 0.01
-        add(lambda: lane.call(lambda: None))
+        add(lambda: lane.run(alone(lambda: None)))
         clock.now += LATE + 0.01
     assert lane.late_at < 0
     with queue(lane) as add:

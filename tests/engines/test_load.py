@@ -51,7 +51,7 @@ def work(stopwatch: Stopwatch, clock: Clock) -> Work:
 
     def work(lane: Lane, seconds: float, priority: Priority) -> float:
         lane.run(alone(lambda: take(seconds)), priority)
-        lane.call(lambda: None)  # the time is booked by now
+        lane.run(alone(lambda: None))  # the time is booked by now
         return seconds
 
     return work
@@ -68,7 +68,7 @@ def test_the_busiest_place_decides_how_many_fit(stopwatch: Stopwatch, clock: Clo
     try:
         pair.run(alone(lambda: stopwatch.take(0.02)), Priority.FINAL)
         pair.run(alone(lambda: stopwatch.take(0.08), place), Priority.FINAL)
-        pair.call(lambda: None)
+        pair.run(alone(lambda: None))
     finally:
         pair.close()
     alone_, through = Load(pair), Load(pair, [place])

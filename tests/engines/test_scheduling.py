@@ -71,7 +71,8 @@ def test_of_what_is_past_its_deadline_one_goes_first_once_in_its_slack(priority:
 
 
 def test_calls_of_one_key_and_place_share_as_many_as_may() -> None:
-    """Calls of one key and place share a call, the most urgent first, whatever order they came in."""
+    """Calls of one key and place share a call, the most urgent first, whatever order they came in; what is due much
+    later joins only where that costs nothing."""
     here, there = Place(), Place()
     calls = [
         due("backlog", Priority.BACKLOG, key="step", place=here),
@@ -80,6 +81,8 @@ def test_calls_of_one_key_and_place_share_as_many_as_may() -> None:
         due("away", Priority.EARLY, key="step", place=there),
         due("final", Priority.FINAL, 99.0, key="step", place=here),
     ]
+    assert order(*calls) == ["final+interim", "other", "away", "backlog"]
+    here.flat = True
     assert order(*calls) == ["final+interim+backlog", "other", "away"]
     assert order(*calls, most=2) == ["final+interim", "other", "away", "backlog"]
 

@@ -4,19 +4,18 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from codec.engine import Engine
-from codec.events import AudioChunk, Cleared
+from codec.events import AudioChunk, Cleared, Event
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.speaker import Speaker
-from engines.lane import Cancelled
+from engines.lane import Cancelled, Steps
 from engines.store import find
 
 TEXTS = (
@@ -31,24 +30,27 @@ CALLS = 2
 """Most calls of the engine that a session begins after a clear: the frame for which it has just looked, and, if that
 was a group's last, the codec's."""
 
-Begun = Counter[int]
-"""Frames and codec calls begun, by the thread that asked for them."""
+Begun = Counter[Speaker]
+"""Calls of the engine that each session has asked for."""
 
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> Begun:
     """Counts from now on."""
-    counts = Begun()
+    counts, steps = Begun(), Speaker.steps
 
-    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
-        def counting(*arguments: Any) -> Any:
-            counts[threading.get_ident()] += 1
-            return call(*arguments)
+    def counting(speaker: Speaker, *arguments: Any, **options: Any) -> Steps[list[Event]]:
+        work, result = steps(speaker, *arguments, **options), None
+        with closing(work):
+            while True:
+                try:
+                    call = work.send(result)
+                except StopIteration as end:
+                    return end.value
+                counts[speaker] += 1
+                result = yield call
 
-        return counting
-
-    for name in ("frame", "decode"):
-        monkeypatch.setattr(Engine, name, counted(getattr(Engine, name)))
+    monkeypatch.setattr(Speaker, "steps", counting)
     return counts
 
 
@@ -85,10 +87,10 @@ class Client(threading.Thread):
             self.cleared.clear()
             asked = time.perf_counter()
             speaker.clear()
-            before = self.begun[self.driver.ident or 0]
+            before = self.begun[speaker]
             assert self.cleared.wait(120), f"turn {turn}: no Cleared"
             self.waits.append(time.perf_counter() - asked)
-            self.calls.append(self.begun[self.driver.ident or 0] - before)
+            self.calls.append(self.begun[speaker] - before)
         speaker.close()
         self.driver.join(10)
         assert not self.driver.is_alive()
@@ -149,6 +151,6 @@ def test_five_hundred_interruptions_leave_nothing_behind(model: TtsModel, begun:
     assert (model.live, model.engine.taken) == (0, 0)
     assert (threading.active_count(), len(process.open_files())) == (threads, files)
     assert grown < 100
-    assert model.engine.lane.waiting == model.engine.codec_lane.waiting == 0
+    assert model.engine.lane.waiting == 0
     assert spoken() == before
     model.close()

@@ -72,7 +72,7 @@ class OutputAudio:
             resources.push_async_callback(worker.close)
             raw = encoder.raw(wanted[1], output.format.sample_rate)
             resources.callback(raw.close)
-            self._speech = SpeechStream(worker, raw, self._hub.metrics, REALTIME.path, self._hub.playback)
+            self._speech = SpeechStream(worker, raw, self._hub.metrics, REALTIME.path)
             self._resources = resources.pop_all()
         self._opened, self._said = wanted, 0
         self._speaking = asyncio.create_task(self._speak(self._speech))

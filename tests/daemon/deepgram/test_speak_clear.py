@@ -9,7 +9,7 @@ from codec.model import TtsModel
 from codec.speaker import Speaker
 from codec.talker import TalkerStep
 from daemon.serve import Background
-from engines.lane import Owner
+from engines.lane import Steps
 from tests.daemon.support import LONG, SHORT, Voice, same, taken, tell, until
 from tests.lanes import held, until_waiting
 
@@ -85,10 +85,10 @@ def test_clear_frees_the_engine(voice: Voice, tts_model: TtsModel, monkeypatch: 
     begun, at_clear = 0, list[int]()
     frame, clear = tts_model.engine.frame, Speaker.clear
 
-    def counted(step: TalkerStep, owner: Owner) -> list[int] | None:
+    def counted(step: TalkerStep) -> Steps[list[int] | None]:
         nonlocal begun
         begun += 1
-        return frame(step, owner)
+        return (yield from frame(step))
 
     def noted(speaker: Speaker) -> int:
         number = clear(speaker)

@@ -26,7 +26,7 @@ from codec.talker import TalkerStep
 from codec.voices import Voices
 from daemon.loading import Loaded, Models
 from daemon.serve import Background
-from engines.lane import Owner
+from engines.lane import Steps
 from tests.codec.sounds.voices import sounding
 from tests.daemon.encoders import cloner
 from tests.daemon.support import LONG, SHORT, Voice, decoded, eventually, running, same
@@ -79,12 +79,12 @@ def test_the_answer_begins_while_it_is_made(
     """The model stands after fifty frames until the client has the first bytes."""
     frame, frames, heard = tts_model.engine.frame, 0, threading.Event()
 
-    def halting(step: TalkerStep, owner: Owner) -> list[int] | None:
+    def halting(step: TalkerStep) -> Steps[list[int] | None]:
         nonlocal frames
         frames += 1
         if frames == 50:
             assert heard.wait(60), "nothing came while the speech was made"
-        return frame(step, owner)
+        return (yield from frame(step))
 
     monkeypatch.setattr(tts_model.engine, "frame", halting)
     size = 0

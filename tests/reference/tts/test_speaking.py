@@ -15,7 +15,7 @@ from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.talker import TalkerStep
 from codec.voices import Reference, StoredVoice
-from engines.lane import Owner
+from engines.lane import Steps
 from tests.reference.tts.conftest import Case
 from tests.reference.tts.test_chain import FRAMES, INSTRUCTION, TEXT, ask, official_prompt
 from tests.reference.tts.test_cloning import base, clip
@@ -45,8 +45,8 @@ def session_frames(model: TtsModel, options: SpeakOptions, monkeypatch: pytest.M
     """The first frames of a session that says TEXT in deltas of three characters."""
     frame, frames = model.engine.frame, list[list[int]]()
 
-    def watched(step: TalkerStep, owner: Owner) -> list[int] | None:
-        codes = frame(step, owner)
+    def watched(step: TalkerStep) -> Steps[list[int] | None]:
+        codes = yield from frame(step)
         frames.append(codes or [])
         return codes
 
