@@ -60,7 +60,7 @@ class Decode:
 
 
 class CodecDecoder:
-    """Runs the graph; holds no stream's state. Not thread-safe: the codec's lane is the one thread that calls in."""
+    """Runs the graph; holds no stream's state. Not thread-safe: the lane calls in, one call at a time."""
 
     def __init__(self, spec: CodecSpec, graph: Graph) -> None:
         """

@@ -2,8 +2,7 @@
 
 The index has its source only. It compiles for two to three minutes on two cores, for this very CPU; so the wheel is
 kept under a name that says Python, platform, the CPU's features and how it is built, and a machine compiles it
-once. Run by the Makefile. tools/llama leaves out what nothing here calls, and adds faster products of q8_0, which
-change no bit.
+once. Run by the Makefile. tools/llama leaves out what nothing here calls, and adds faster products of q8_0.
 """
 
 import argparse

@@ -26,7 +26,7 @@ prompt."""
 _COUNT_SECONDS: Final = 5.0
 """Seconds for the count of tokens to come, once a reply is over."""
 _TURN_SECONDS: Final = 0.002
-"""Seconds for which parts are taken before other tasks have their turn: an endpoint that sends fast never lets them."""
+"""Seconds for which parts are taken before other tasks have their turn."""
 MOST_IDLE_BYTES: Final = 1 << 20
 """Bytes that may come between two tokens, and so in one line: a megabyte holds thirty thousand comments that keep a
 connection alive, and the arguments of any function call in one piece."""
@@ -223,6 +223,19 @@ class _Patience:
             self._waited += time.monotonic() - began
 
 
+class _Turn:
+    """A turn of the event loop, from which an endpoint that sends fast would never let others."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    async def end(self) -> None:
+        """Let other tasks go on, if this turn has been long."""
+        if time.monotonic() - self._began > _TURN_SECONDS:
+            await asyncio.sleep(0)
+            self._began = time.monotonic()
+
+
 def _address(settings: Settings) -> str:
     base = settings.llm_url.rstrip("/")
     return base if base.endswith("/chat/completions") else f"{base}/chat/completions"
@@ -255,7 +268,7 @@ async def _parts(pieces: AsyncIterator[bytes], clock: _Patience) -> AsyncGenerat
         ChatError: as :meth:`Reply.take`, or the reply breaks off.
         httpcore2.TimeoutException: no token comes.
     """
-    reply, turn = Reply(), time.monotonic()
+    reply, turn = Reply(), _Turn()
     while not reply.done:
         try:
             piece = await clock.wait(anext(pieces, b""))
@@ -271,9 +284,8 @@ async def _parts(pieces: AsyncIterator[bytes], clock: _Patience) -> AsyncGenerat
             elif isinstance(part, Token) and not reply.finished:
                 clock.renew(_TOKEN_SECONDS)
             yield part
-        if time.monotonic() - turn > _TURN_SECONDS:
-            await asyncio.sleep(0)
-            turn = time.monotonic()
+            await turn.end()
+        await turn.end()
     if not reply.finished:
         raise ChatError("llm_broken", "the chat endpoint (llm_url) broke its reply off")
 
