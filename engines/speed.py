@@ -6,10 +6,10 @@ model, with an interim every two seconds (``engines.load``), of one voice's spee
 if its cost is at most :data:`LIVE`.
 
 The cost is measured when a model is warmed at the end of its pull, and lies beside its files. For a model that never
-ran here, ran on another machine, or is not here yet, it is estimated from its parameters and two speeds of this
-machine: the time for one *row* and parameter in a product of many rows, where arithmetic limits, and the time for one
-*step* and byte of weights in a product of one row, where reading memory limits. The probe measures both by llama.cpp on
-layers of the 0.6B model's shape.
+ran here, ran on another machine, or is not here yet, it is estimated from its parameters and three speeds of this
+machine: the time for one *row* and parameter in a product of many rows, where arithmetic limits, in q8_0 and in
+float32, and the time for one *step* and byte of weights in a product of one row, where reading memory limits. The probe
+measures them by llama.cpp on layers of the 0.6B model's shape, and by NumPy.
 """
 
 import hashlib
@@ -49,14 +49,14 @@ choice: the pull itself brings the load to about 1."""
 BYTES: Final = {"f32": 4.0, "f16": 2.0, "q8_0": 1.0625, "q6_k": 0.82, "q4_k_m": 0.61}
 """How many bytes a weight takes in each quantisation of a decoder: 34 for 32 weights in q8_0, 210 for 256 in q6_k;
 q4_k_m, a mixture of q4_k and q6_k, has 4.9 bits in the released decoders."""
-_ROW_FACTOR: Final = {"f32": 3.0, "f16": 3.0, "q8_0": 1.0, "q6_k": 1.6, "q4_k_m": 1.3}
-"""How many times as long a row takes as in q8_0. These are cautious estimates: a processor with AVX-512 and VNNI takes
-1.0 times as long in f32, 1.3 in f16, 0.85 in q6_k and 0.7 in q4_k."""
+_ROW_FACTOR: Final = {"f32": 3.0, "f16": 3.0, "q6_k": 1.6, "q4_k_m": 1.3}
+"""How many times as long a row takes as in a product of float32 by NumPy. These are cautious estimates: a processor
+with AVX-512 and VNNI takes about 1 in f32, 1.1 in f16, 0.7 in q6_k and 0.6 in q4_k."""
 _WIDTHS: Final = {"int8": 1, "fp16": 2, "fp32": 4}
 """How many bytes a weight takes in each precision of a graph."""
 _ENCODER_FACTOR: Final = 1.2
-"""How many times as long a row takes per parameter of an encoder as of a decoder. It is an estimate: an encoder has
-attention over a whole window and convolutions besides."""
+"""How many times as long a row takes per parameter of an encoder as in a product of float32. It is an estimate: an
+encoder's products are of int8, but it has attention over a whole window and convolutions besides."""
 
 # An estimate counts the work that AsrModel measures when it warms up: an interim and a final of four seconds of speech.
 _AUDIO_ROWS: Final = 52
@@ -79,11 +79,12 @@ one to a few rows a frame, the last convolutions all of its 1920 samples."""
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The speeds of this machine: how many seconds it takes for a row and parameter in q8_0, and for a step and byte of
-    weights."""
+    """The speeds of this machine: how many seconds it takes for a row and parameter in q8_0, for a step and byte of
+    weights, and for a row and parameter in float32."""
 
     row: float
     step: float
+    product: float
 
 
 class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -186,8 +187,9 @@ def estimate_of(manifest: Manifest, units: Units) -> float:
 
 def hearing(weights: Weights, quantization: str, units: Units) -> float:
     """The estimated cost of a hearing model's live session."""
-    encoder = _AUDIO_ROWS * weights.encoder * units.row * _ENCODER_FACTOR
-    rows = (_AUDIO_ROWS + _PROMPT_ROWS) * weights.decoder * units.row * _ROW_FACTOR[quantization]
+    encoder = _AUDIO_ROWS * weights.encoder * units.product * _ENCODER_FACTOR
+    row = units.row if quantization == "q8_0" else units.product * _ROW_FACTOR[quantization]
+    rows = (_AUDIO_ROWS + _PROMPT_ROWS) * weights.decoder * row
     steps = _TOKENS * weights.decoder * BYTES[quantization] * units.step
     return _PASSES * (encoder + rows + steps)
 
@@ -195,7 +197,7 @@ def hearing(weights: Weights, quantization: str, units: Units) -> float:
 def speaking(weights: Weights, quantization: str, units: Units) -> float:
     """The estimated cost of a speaking model's voice."""
     read = (weights.decoder + _PREDICTOR_PASSES * weights.predictor) * BYTES[quantization] * units.step
-    return _FRAMES * (read + _CODEC_ROWS * weights.encoder * units.row)
+    return _FRAMES * (read + _CODEC_ROWS * weights.encoder * units.product)
 
 
 def cost(kind: str, weights: Weights, quantization: str, units: Units) -> float:
@@ -272,7 +274,21 @@ def probe(threads: int | None = None) -> Units:
         finally:
             decoder.close()
     more = 0 if card else budget(threads) - 1
-    return Units(row / (1 + _MORE * more), step / (1 + _MORE * min(more, _READERS - 1)))
+    product = row if card else _product() / (1 + _MORE * more)
+    return Units(row / (1 + _MORE * more), step / (1 + _MORE * min(more, _READERS - 1)), product)
+
+
+def _product() -> float:
+    """Seconds of one thread for a row and parameter in a product of float32."""
+    random = np.random.default_rng(0)
+    rows, weights = (random.standard_normal(shape, np.float32) for shape in ((_ROWS, _WIDTH), (_WIDTH, _INNER)))
+
+    def seconds() -> float:
+        began = time.thread_time()
+        rows @ weights
+        return time.thread_time() - began
+
+    return min(seconds() for _ in range(2 * _TURNS)) / _ROWS / weights.size
 
 
 def _write(file: Path) -> tuple[int, int]:

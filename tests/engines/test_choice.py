@@ -82,7 +82,7 @@ def test_one_that_failed_its_trial_is_passed_over(
     found = choice.choose("asr")
     assert (found.name, found.why) == ("pocket-asr-en", "the small one; odd failed its trial")
     pulled("middle", 20, None)
-    monkeypatch.setattr(speed, "probe", lambda threads=None: Units(1e-15, 1e-15))
+    monkeypatch.setattr(speed, "probe", lambda threads=None: Units(1e-15, 1e-15, 1e-15))
     assert choice.choose("asr").name == "middle" and "; odd failed its trial)" in choice.choose("asr").why
     speed.note(user / "odd", 0.2)
     assert choice.choose("asr").name == "odd"
@@ -103,9 +103,9 @@ def test_what_never_ran_here_is_estimated(
     for field, value in (("machine", "another"), ("threads", 999)):
         pulled_here = file.read_text()
         file.write_text(json.dumps({**json.loads(pulled_here), field: value}))
-        monkeypatch.setattr(speed, "probe", lambda threads=None: Units(1e-6, 1e-6))
+        monkeypatch.setattr(speed, "probe", lambda threads=None: Units(1e-6, 1e-6, 1e-6))
         assert choice.choose("asr").name == "pocket-asr-en"
-        monkeypatch.setattr(speed, "probe", lambda threads=None: Units(1e-14, 1e-14))
+        monkeypatch.setattr(speed, "probe", lambda threads=None: Units(1e-14, 1e-14, 1e-14))
         assert choice.choose("asr").name == "large"
         file.write_text(pulled_here)
 
@@ -123,9 +123,9 @@ def test_the_probe_tells_of_this_machine() -> None:
     """The probe gives plausible times, and estimates grow with a model's size and precision."""
     speed.probe.cache_clear()
     units = speed.probe(1)
-    assert 0 < units.row < 1e-8 and 0 < units.step < 1e-7
+    assert 0 < units.row < 1e-8 and 0 < units.step < 1e-7 and 0 < units.product < 1e-8
     more = speed.probe(4)
-    assert more.row < units.row and more.step < units.step
+    assert more.row < units.row and more.step < units.step and more.product < units.product
     for kind in ("asr", "tts"):
         costs = [speed.cost(kind, one.weights, "q8_0", units) for one in RELEASES if one.kind == kind]
         assert all(cost > 0 for cost in costs)
