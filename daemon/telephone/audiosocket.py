@@ -15,11 +15,11 @@ from starlette.types import Message
 
 from daemon.hub import Hub
 from daemon.openai.realtime import server_events as wire
+from daemon.openai.realtime.call import Call, telephone
 from daemon.openai.realtime.capability import check_answers
 from daemon.paths import AUDIOSOCKET
 from daemon.refusal import Refused
 from daemon.tcp_server import Protocol
-from daemon.telephone.call import Call
 
 _HANG_UP, _SOUND, _ERROR = 0x00, 0x10, 0xFF
 """The kinds of frames that are read: the end of the call, sound (signed linear 16-bit at 8 kHz) and an error. Those
@@ -51,7 +51,8 @@ async def _take_call(hub: Hub, reader: asyncio.StreamReader, writer: asyncio.Str
     try:
         async with hub.slot(AUDIOSOCKET, live=True):
             check_answers(hub)
-            await _AudioSocketCall(hub, "realtime", _LINEAR, line.receive, line.send).run(None)
+            config = telephone(hub, "realtime")
+            await _AudioSocketCall(hub, config, _LINEAR, _LINEAR, line.receive, line.send).run(None)
     except Refused as refused:
         hub.metrics.denials.labels(refused.code).inc()
         log.warning("a call was not taken: %s", refused.message)

@@ -14,12 +14,12 @@ from daemon.duplex import Ending, echoed
 from daemon.hub import Hub
 from daemon.messages import decoded
 from daemon.openai.realtime import server_events as wire
+from daemon.openai.realtime.call import Call, telephone
 from daemon.openai.realtime.capability import check_answers
 from daemon.openai.realtime.session import decoded as audio
 from daemon.openai.realtime.spec import Invalid
 from daemon.paths import TWILIO_CONVERSE
 from daemon.refusal import Refused
-from daemon.telephone.call import Call
 
 _MULAW: Final = {"type": "audio/pcmu", "rate": 8_000}
 
@@ -66,7 +66,8 @@ async def twilio(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
     converses = scope["path"] == TWILIO_CONVERSE.path
     if converses:
         check_answers(hub)
-    await TwilioStream(hub, "realtime" if converses else "transcription", _MULAW, receive, send).run(echoed(scope))
+    config = telephone(hub, "realtime" if converses else "transcription")
+    await TwilioStream(hub, config, _MULAW, _MULAW, receive, send).run(echoed(scope))
 
 
 class TwilioStream(Call):
