@@ -29,7 +29,8 @@ from daemon.gate import Gate
 from daemon.hub import Hub
 from daemon.openai.jobs import jobs
 from daemon.openai.models import models
-from daemon.openai.realtime.secrets import calls, client_secrets
+from daemon.openai.realtime.calls import calls
+from daemon.openai.realtime.secrets import client_secrets
 from daemon.openai.realtime.session import realtime
 from daemon.openai.speech import speech
 from daemon.openai.transcriptions import transcriptions, translations
@@ -73,7 +74,7 @@ def _routes(hub: Hub, handlers: Mapping[Endpoint, Handler]) -> list[BaseRoute]:
         else:
             # A model's name may hold a slash: Systran/faster-whisper-small.
             path = one.path.replace("{id}", "{id:path}") if one is paths.MODEL else one.path
-            methods = ["GET", "POST"] if one in (paths.CALLS, paths.TRANSLATIONS, paths.LOAD) else ["GET"]
+            methods = ["GET", "POST"] if one in (paths.TRANSLATIONS, paths.LOAD) else ["GET"]
             routes.append(Route(path, _endpoint(hub, handlers[one]), methods=methods))
     return routes
 
@@ -145,6 +146,7 @@ _PROTOCOLS: Final = {
     paths.CAPTIONED: speech,
     paths.REALTIME: realtime,
     paths.CLIENT_SECRETS: client_secrets,
+    paths.CALLS: calls,
     paths.VOICES: voices,
     paths.VOICE: voices,
     paths.ASR: asr,
@@ -175,7 +177,6 @@ _GET: Final[dict[Endpoint, Handler]] = {
     paths.MODEL: models,
     paths.PAGE: page,
     paths.PAGE_FILE: page,
-    paths.CALLS: calls,
     paths.TRANSLATIONS: translations,
     paths.LOAD: load,
     paths.USER: account.user,

@@ -185,7 +185,7 @@ class Gate:
         """Any of the given keys may be the right one. A client secret leaves what it grants in the scope."""
         given = [*_from_header(headers), *_from_subprotocols(scope), *in_query]
         granted = None
-        if asked.secrets and scope["type"] == "websocket":
+        if asked.secrets == scope["type"]:
             granted = scope["hearsay.grant"] = self._hub.client_secrets.find(given)
         if not self._keys or granted is not None:
             return

@@ -8,7 +8,7 @@ a request reaches its protocol.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -81,6 +81,8 @@ class Hub:
         """``time.monotonic()`` at which sessions were told to leave."""
         self.client_secrets: Final = ClientSecrets()
         self.jobs: Final = Jobs()
+        self._calls = set[asyncio.Task[None]]()
+        """Those that outlive the request by which they began."""
         self.leave = asyncio.Event()
         """Set when the drain deadline passes: sessions work off what they have and close with 1012."""
         self.cut = asyncio.Event()
@@ -188,6 +190,9 @@ class Hub:
 
     async def stop(self) -> None:
         """Release models and threads. Sessions must have ended."""
+        for call in self._calls:
+            call.cancel()
+        await asyncio.gather(*self._calls, return_exceptions=True)
         await self.jobs.stop()
         if self._loading is not None:
             await self._loading
@@ -199,6 +204,12 @@ class Hub:
         self._pool.shutdown(wait=True)
         for ears in (self.ears, *self._decoding):
             ears.close()
+
+    def begin(self, call: Coroutine[Any, Any, None]) -> None:
+        """Run ``call`` in a task of its own."""
+        task = asyncio.create_task(call)
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
 
     async def run(self, call: Callable[[], T]) -> T:
         """``call()`` in a worker thread."""

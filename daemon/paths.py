@@ -28,7 +28,7 @@ class Endpoint:
             (``{"error": {"message", "type", "param", "code"}}``).
         open: answers anyone: it tells nothing but whether the daemon lives.
         keyless: answers without a key, after Host and Origin: what it holds is public.
-        secrets: a client secret opens its WebSocket too.
+        secrets: the kind of ASGI scope that a client secret opens here too, ``websocket`` or ``http``.
     """
 
     path: str
@@ -36,7 +36,7 @@ class Endpoint:
     door: str = ""
     open: bool = False
     keyless: bool = False
-    secrets: bool = False
+    secrets: str = ""
 
     def needs_slot(self, scope: Scope) -> bool:
         """Whether the request of ``scope`` holds a slot for as long as it lasts."""
@@ -54,9 +54,9 @@ JOBS: Final = Endpoint("/v1/jobs", door="openai")
 JOB: Final = Endpoint("/v1/jobs/{id}", door="openai")
 SPEECH: Final = Endpoint("/v1/audio/speech", Kind.SPEAKING, door="openai")
 CAPTIONED: Final = Endpoint("/dev/captioned_speech", Kind.SPEAKING, door="openai")
-REALTIME: Final = Endpoint("/v1/realtime", Kind.HEARING, secrets=True, door="openai")
+REALTIME: Final = Endpoint("/v1/realtime", Kind.HEARING, secrets="websocket", door="openai")
 CLIENT_SECRETS: Final = Endpoint("/v1/realtime/client_secrets", door="openai")
-CALLS: Final = Endpoint("/v1/realtime/calls", door="openai")
+CALLS: Final = Endpoint("/v1/realtime/calls", secrets="http", door="openai")
 VOICES: Final = Endpoint("/v1/audio/voices", Kind.SPEAKING, door="openai")
 VOICE: Final = Endpoint("/v1/audio/voices/{id}", door="openai")
 ASR: Final = Endpoint("/asr", Kind.HEARING, door="whisper")
@@ -89,7 +89,8 @@ PAGE_FILE: Final = Endpoint("/page/{id}", keyless=True, door="page")
 WYOMING_TRANSCRIBE: Final = Endpoint("wyoming/transcribe", Kind.HEARING)
 WYOMING_SYNTHESIZE: Final = Endpoint("wyoming/synthesize", Kind.SPEAKING)
 AUDIOSOCKET: Final = Endpoint("audiosocket", Kind.HEARING)
-"""These are no paths of the web: they say which slot a connection takes, and are labels in the metrics."""
+WEBRTC: Final = Endpoint("webrtc", Kind.HEARING)
+"""These are no paths of the web: they say which slot a connection or a call takes, and are labels in the metrics."""
 
 ENDPOINTS: Final = tuple(one for one in tuple(globals().values()) if isinstance(one, Endpoint) and one.path[0] == "/")
 """All of these."""

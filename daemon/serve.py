@@ -199,6 +199,9 @@ class _Scarcity:
         scarce = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
         if isinstance(error, ValueError) and "_start_serving" in repr(context.get("handle")):
             return  # The server has closed since, so asyncio cannot take any.
+        if "aiortc" in repr(context.get("future")):  # It takes for granted that clients send what they should.
+            log.info("a client broke its call: %r", error)
+            return
         if "socket" not in context or not isinstance(error, OSError) or error.errno not in scarce:
             loop.default_exception_handler(context)
         elif time.monotonic() - self._told_at > _SCARCE_SECONDS:

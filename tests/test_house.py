@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from graphlib import CycleError, TopologicalSorter
@@ -129,13 +130,18 @@ def test_clients_import_each_other_by_relative_names() -> None:
         assert "clients" not in imported_rooms(path), path.name
 
 
+EXTRAS = {"daemon/peer.py": "webrtc"}
+"""The modules that need an extra; nothing imports them before they are used."""
+
+
 def test_what_is_imported_is_a_dependency() -> None:
     """Of the installed rooms, whatever is no extra's and no measurement's: a fresh environment lacks nothing."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    needed = {re.split(r"[^A-Za-z0-9_.-]", one)[0].lower() for one in project["dependencies"]}
     owners = packages_distributions()
     for room in sorted(MAY_KNOW.keys() - {"bench", "export", "training"}):
         for path in (ROOT / room).rglob("*.py"):
+            extra = project["optional-dependencies"].get(EXTRAS.get(path.relative_to(ROOT).as_posix(), ""), [])
+            needed = {re.split(r"[^A-Za-z0-9_.-]", one)[0].lower() for one in (*project["dependencies"], *extra)}
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
@@ -176,3 +182,9 @@ def test_the_core_knows_no_sockets_and_no_event_loop() -> None:
             text = path.read_text()
             for word in ("import asyncio", "import socket", "import websockets", "import starlette"):
                 assert word not in text, f"{path.relative_to(ROOT)}: {word}"
+
+
+def test_what_needs_an_extra_is_imported_by_need_alone() -> None:
+    """The daemon starts without it."""
+    program = "import sys, daemon.serve, commands.main; sys.exit(bool({'aiortc', 'aioice'} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0

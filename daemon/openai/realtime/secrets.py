@@ -3,8 +3,6 @@
 from typing import Any, Final
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from daemon import body
@@ -13,7 +11,6 @@ from daemon.hub import Hub
 from daemon.openai.realtime.capability import check
 from daemon.openai.realtime.config import Config
 from daemon.openai.realtime.spec import Invalid
-from daemon.paths import REALTIME
 from daemon.refusal import Refused
 
 _SECONDS: Final = (10, 7200)
@@ -43,25 +40,23 @@ async def client_secrets(hub: Hub, scope: Scope, receive: Receive, send: Send) -
         raise Refused(405, "method", "POST a JSON object, which may hold session and expires_after", allow="POST")
     data = await body.whole(scope, receive, hub.settings, _MOST_BYTES, "what a session may hold")
     asked = body.decoded(data, _decoder) if data else _Body()
-    config = await _config(hub, asked.session or {})
+    initial = Config.initial("realtime", seconds=hub.settings.max_session_seconds)
+    config = await configured(hub, initial, asked.session or {})
     value, grant = hub.client_secrets.issue(config, _seconds(asked.expires_after or _Expiry()))
     response = json({"value": value, "expires_at": int(grant.expires_at), "session": config.document})
     async with in_time(hub):
         await response(scope, receive, send)
 
 
-def calls(hub: Hub, request: Request) -> Response:
-    """Refuse WebRTC, which is not spoken here."""
-    del hub, request
-    raise Refused(501, "not_implemented", f"WebRTC calls are not answered here; open a WebSocket to {REALTIME.path}")
+async def configured(hub: Hub, config: Config, session: dict[str, Any]) -> Config:
+    """``config`` with ``session``, an object that came in a request.
 
-
-async def _config(hub: Hub, session: dict[str, Any]) -> Config:
-    kind, seconds = session.get("type", "realtime"), hub.settings.max_session_seconds
-    if kind not in ("realtime", "transcription"):
-        raise Refused(400, "invalid_body", "session.type: neither realtime nor transcription", param="session.type")
+    Raises:
+        Refused: 400, it cannot be honoured.
+    """
+    seconds, strict = hub.settings.max_session_seconds, hub.settings.strict
     try:
-        config = Config.initial(kind, seconds=seconds).updated(session, seconds=seconds, strict=hub.settings.strict)
+        config = config.updated(session, seconds=seconds, fresh=True, strict=strict)
         await check(hub, config.spec)
         return config
     except Invalid as error:

@@ -308,6 +308,20 @@ class AudioDone(_OfContent, tag="response.output_audio.done"):
     """All sound of the item was sent."""
 
 
+class PlaybackStarted(Event, tag="output_audio_buffer.started"):
+    """The sound of a response begins to be played. These three are told in calls, whose sound the daemon paces."""
+
+    response_id: str
+
+
+class PlaybackStopped(PlaybackStarted, tag="output_audio_buffer.stopped"):
+    """All of it was played."""
+
+
+class PlaybackCleared(PlaybackStarted, tag="output_audio_buffer.cleared"):
+    """What was not played is taken back: somebody speaks, or the client wants that."""
+
+
 class ArgumentsDelta(_OfItem, tag="response.function_call_arguments.delta"):
     """A part of a function call's arguments (JSON)."""
 

@@ -54,11 +54,11 @@ async def realtime(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None
     """Check the request, and run the session."""
     if scope["type"] != "websocket":
         raise Refused(426, "upgrade", f"{REALTIME.path} is a WebSocket")
-    config = _asked(hub, scope)
+    config = asked(hub, scope)
     await RealtimeStream(hub, config, receive, send, is_beta=beta.asked_for(scope)).run(echoed(scope))
 
 
-def _asked(hub: Hub, scope: Scope) -> Config:
+def asked(hub: Hub, scope: Scope) -> Config:
     """The object with which the session begins, from the client secret or the query.
 
     Raises:

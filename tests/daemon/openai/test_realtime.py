@@ -322,10 +322,8 @@ def test_what_arrives_faster_than_it_is_heard_is_bounded(
 
 
 def test_other_ways_in_are_refused_with_a_sentence(daemon: Background) -> None:
-    """426 without a WebSocket, 501 for WebRTC, 400 for an intent that is none."""
+    """426 without a WebSocket, 400 for an intent that is none."""
     assert HTTP.get(f"{daemon.url}/v1/realtime").status_code == 426
-    calls = HTTP.post(f"{daemon.url}/v1/realtime/calls", content=b"v=0")
-    assert calls.status_code == 501 and "WebSocket" in calls.json()["error"]["message"]
     with pytest.raises(InvalidStatus) as refused:
         connect(daemon.url.replace("http", "ws", 1) + "/v1/realtime?intent=mischief", proxy=None, **PATIENT)
     assert refused.value.response.status_code == 400
