@@ -50,7 +50,7 @@ serve: environment  ## run the daemon on 127.0.0.1
 test: $(VENV)/dev.stamp  ## everything that needs no torch
 	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=10
 
-outside: environment  ## other people's newest clients against the daemon: make outside [OUTSIDE="-k livekit"]
+outside: $(VENV)/dev.stamp  ## other people's newest clients against the daemon: make outside [OUTSIDE="-k livekit"]
 	@bash tests/clients_outside/run.sh $(OUTSIDE)
 
 lint: $(VENV)/dev.stamp  ## ruff and pyright (strict)
