@@ -105,6 +105,49 @@ PAGES: Final = (
     "/nothing", "/v1/voices", "/v2/voices", "/v1/voices/owen", "/v1/user", "/v1/user/subscription", "/healthz",
     "/v1/jobs", "/v1/jobs/x", *BODIES, *SOCKETS,
 )  # fmt: skip
+_OFFER: Final = """v=0
+o=- 4611 2 IN IP4 127.0.0.1
+s=-
+t=0 0
+a=group:BUNDLE 0 1
+a=extmap-allow-mixed
+a=msid-semantic: WMS 3c
+m=audio 9 UDP/TLS/RTP/SAVPF 111 63 9 0 8 13 110 126
+c=IN IP4 0.0.0.0
+a=rtcp:9 IN IP4 0.0.0.0
+a=candidate:1 1 udp 2122260223 192.0.2.7 50000 typ host generation 0
+a=ice-ufrag:Xw2n
+a=ice-pwd:U0ZpJ9hVQbLkq7Wm2f8yXn3c
+a=ice-options:trickle
+a=fingerprint:sha-256 19:95:D6:19:14:AC:0D:10:FF:3E:95:DE:A4:8D:C0:FA:93:D1:0B:C1:37:BC:E0:E7:98:B3:B9:41:7D:97:02:0F
+a=setup:actpass
+a=mid:0
+a=extmap:1 urn:ietf:params:rtp-hdrext:ssrc-audio-level
+a=extmap:4 urn:ietf:params:rtp-hdrext:sdes:mid
+a=sendrecv
+a=msid:3c 7d
+a=rtcp-mux
+a=rtpmap:111 opus/48000/2
+a=rtcp-fb:111 transport-cc
+a=fmtp:111 minptime=10;useinbandfec=1
+a=rtpmap:63 red/48000/2
+a=fmtp:63 111/111
+a=rtpmap:9 G722/8000
+a=rtpmap:0 PCMU/8000
+a=rtpmap:8 PCMA/8000
+a=rtpmap:13 CN/8000
+a=rtpmap:110 telephone-event/48000
+a=rtpmap:126 telephone-event/8000
+a=ssrc:3735928559 cname:x
+m=application 9 UDP/DTLS/SCTP webrtc-datachannel
+c=IN IP4 0.0.0.0
+a=ice-ufrag:Xw2n
+a=ice-pwd:U0ZpJ9hVQbLkq7Wm2f8yXn3c
+a=fingerprint:sha-256 19:95:D6:19:14:AC:0D:10:FF:3E:95:DE:A4:8D:C0:FA:93:D1:0B:C1:37:BC:E0:E7:98:B3:B9:41:7D:97:02:0F
+a=setup:actpass
+a=mid:1
+a=sctp-port:5000
+a=max-message-size:262144"""
 _FORMAT: Final = {"rate": 16000, "width": 2, "channels": 1}
 _EVENTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("describe", {}), ("ping", {"text": "x"}), ("transcribe", {"name": "x", "language": "en"}),
@@ -265,6 +308,15 @@ class Odd:
         payload = self._sound() if self.chance.random() < 0.9 else b""
         size = len(payload) if self.chance.random() < 0.98 else self.chance.randrange(1 << 16)
         return bytes((kind,)) + size.to_bytes(2, "big") + payload
+
+    def offer(self) -> bytes:
+        """A browser's offer, more or less."""
+        lines = _OFFER.splitlines()
+        for _ in range(self.chance.randrange(4)):
+            place = self.chance.randrange(len(lines))
+            bitten = self._bitten(lines[place])
+            lines[place : place + 1] = self.chance.choice(([], [lines[place]] * 2, [bitten], [lines[place], bitten]))
+        return "\r\n".join([*lines, ""]).encode("utf-8", "replace")
 
     # ------------------------------------------------------------------------------------------- out of their parts
 
