@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from codec.model import TtsModel
 from codec.options import SpeakOptions
