@@ -20,6 +20,7 @@ from bench.peers import PEERS
 from bench.row import NotMeasured, Row, table
 from bench.speaking import speaking_rows
 from bench.stability import committed_row
+from bench.turns import turn_rows
 from bench.weights import size_rows
 from bench.wordless import wordless_rows
 from engines.manifest import ManifestError
@@ -32,6 +33,7 @@ GROUPS: Final[dict[str, Callable[[Material], list[Row]]]] = {
     "cost": cost_row,
     "wordless": wordless_rows,
     "committed": committed_row,
+    "turns": turn_rows,
     "keyterms": keyterm_rows,
     "quantised": quantised_row,
     "size": size_rows,

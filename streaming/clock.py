@@ -2,11 +2,15 @@
 
 Contract: at multiples of 512 samples it decides what is speech, where an utterance begins, pauses and ends, and where a
 long one is split. Everything that a final text depends on lies here and follows from the samples alone, so a stream and
-a file of the same samples have the same utterances, however the stream was cut and however late the work is. It waits
-for no model: the calls of its voice activity are yielded to whoever drives it. Knows no lane and no text.
+a file of the same samples have the same utterances, however the stream was cut and however late the work is. It blocks
+for no model: the calls of its voice activity are yielded to whoever drives it. Where what was said decides whether an
+utterance ends (``streaming.turn``) it stands until the final in advance is there; samples queue up meanwhile, and
+whoever comes next lets it go on. Knows no lane.
 """
 
+import math
 import threading
+from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +22,7 @@ from streaming.endpoint import Continued, Endpoint, Endpointer, EndpointEvent, O
 from streaming.engine import Engine, Head
 from streaming.events import Event, SpeechStarted, Transcript
 from streaming.options import ListenOptions
+from streaming.turn import LITERAL, SHORTEST, Turn, sure
 from streaming.utterance import Closed, Timeline, Utterance
 from streaming.vad import FRAME, VoiceActivity
 from streaming.work import Work
@@ -41,10 +46,17 @@ class Clock:
         """How many samples were judged."""
         self.finishing = False
         """Whether the audio has ended."""
+        self._finished = False
+        """The same once all of it was judged."""
         self._rate = engine.sample_rate
-        self._endpointer = Endpointer(VoiceActivity(engine.vad, options.threshold), options.endpointing)
+        self._endpointer = Endpointer(VoiceActivity(engine.vad, options.threshold))
         self._pending = np.empty(0, np.float32)
-        """The samples of a frame that is not complete."""
+        """The samples that are not judged: those of a frame that is not complete, and all that came while the clock
+        stands."""
+        self._marks: deque[tuple[int, bool]] = deque()
+        """The samples before each end that was asked for, and whether it is a finalize or the end of the audio."""
+        self._going = False
+        """Whether somebody lets the clock go on at present."""
         self._rested = 0
         """Samples of silence that are assumed after those on the clock, until more come."""
         self._recent = np.empty(0, np.float32)
@@ -72,49 +84,99 @@ class Clock:
     @property
     def over(self) -> bool:
         """Whether the audio has ended and everything was said."""
-        return self.finishing and self.timeline.over(self.samples + self._rested)
+        return self._finished and self.timeline.over(self.samples + self._rested)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the clock could go on and nobody lets it."""
+        return not self._going and self._due() is not None
 
     # ---------------------------------------------------------------- what happens
 
     def hear(self, samples: Floats) -> Steps[None]:
         """Go on by ``samples``, float32 mono at the model's rate, any number. What is no number is silence, what is
         beyond ±1 is clipped."""
-        audio = np.concatenate([self._pending, bounded(samples)])
-        whole = len(audio) // FRAME * FRAME
-        for start in range(0, whole, FRAME):
-            yield from self._hear(audio[start : start + FRAME])
         with self.lock:
-            self._pending = audio[whole:].copy()
+            self._pending = np.concatenate([self._pending, bounded(samples)])
+        yield from self.go_on()
 
     def finalize(self) -> None:
         """Close the open utterance at the last sample fed, or say that there was none."""
-        if self._end_here(from_finalize=True):
-            return
         with self.lock:
-            # Speech that begins now begins its preroll earlier.
-            earliest = self.samples - int(self.options.preroll * self._rate)
-            self._end_of_nothing(max(earliest, self._covered), from_finalize=True)
+            self._marks.append((self.fed, True))
+        at_once(self.go_on())
 
     def rest(self, seconds: float) -> bool:
         """Assume ``seconds`` of silence after what was fed; whether more of it could end something."""
         needed, gap = self.options.endpointing, self.options.utterance_end
-        if self._open is not None and needed is not None and seconds >= needed:
-            self._end_here(from_finalize=False)
+        with self.lock:
+            if self._going or len(self._pending) >= FRAME:
+                return True
+            self._going = True
+        needed = min(LITERAL, needed.timeout) if isinstance(needed, Turn) else needed
+        try:
+            if self._open is not None and needed is not None and seconds >= needed:
+                self._end_here(from_finalize=False)
+        finally:
+            self._going = False
         with self.lock:
             self._rested = int(seconds * self._rate)
             return (self._open is not None and needed is not None) or (gap is not None and seconds < gap)
 
     def finish(self) -> None:
         """Close what is open, because the audio has ended."""
-        self._end_here(from_finalize=False)
         with self.lock:
             self.finishing = True
+            self._marks.append((self.fed, False))
+        at_once(self.go_on())
+
+    def go_on(self, most: float = math.inf) -> Steps[None]:
+        """Judge what came, up to where the clock stands, and at most so many frames. Nothing, where somebody does so
+        already: that one takes what came meanwhile too."""
+        with self.lock:
+            if self._going:
+                return
+            self._going = True
+        try:
+            while True:
+                with self.lock:
+                    due = self._due()
+                    if due is None or most < 1:
+                        self._going = False
+                        return
+                    frame, self._pending = self._pending[: FRAME * due], self._pending[FRAME * due :]
+                if due:
+                    yield from self._hear(frame)
+                    most -= 1
+                else:
+                    self._follow()
+        except BaseException:
+            self._going = False
+            raise
+
+    def _due(self) -> bool | None:
+        """Whether the next thing is a frame, True, or a mark, False; None where there is neither, or the clock
+        stands."""
+        before = self._marks[0][0] - self.samples if self._marks else len(self._pending)
+        if before >= FRAME:
+            return None if self._open is not None and self._open.awaited else True
+        return False if self._marks else None
+
+    def _follow(self) -> None:
+        """Do what the next mark asks."""
+        until, finalize = self._marks.popleft()
+        ended = self._end_here(until - self.samples, from_finalize=finalize)
+        with self.lock:
+            self._finished = not finalize
+            if finalize and not ended:
+                # Speech that begins now begins its preroll earlier.
+                earliest = self.samples - int(self.options.preroll * self._rate)
+                self._end_of_nothing(max(earliest, self._covered), from_finalize=True)
 
     def configure(self, options: ListenOptions, head: Head | None) -> None:
         """Take other options from here on, and another prompt for the next utterance where there is one."""
         with self.lock:
             self.options = self.timeline.options = options
-            self._endpointer.wait(options.endpointing)
             self.head = head or self.head
 
     def clear(self) -> None:
@@ -125,7 +187,18 @@ class Clock:
 
     # ---------------------------------------------------------------- frame by frame
 
+    @property
+    def _needed(self) -> float | None:
+        """Seconds of silence that end what is open; None for none, or while it is not known."""
+        ending, utterance = self.options.endpointing, self._open
+        if not isinstance(ending, Turn):
+            return ending
+        if utterance is None:
+            return min(LITERAL, ending.timeout)
+        return None if utterance.ahead is None else ending.wait(utterance.ahead.said)
+
     def _hear(self, frame: Floats) -> Steps[None]:
+        self._endpointer.wait(self._needed)
         turns = yield from self._endpointer.feed(frame)
         with self.lock:
             self._turn(frame, turns)
@@ -152,19 +225,26 @@ class Clock:
                     else:
                         self._work.finals_discarded += self._open.resume()
                 case Silence(sample=sample, decided=known) if self._open is not None:
-                    self._open.pause(sample, known)
+                    self._open.pause(sample, known, judged=isinstance(self.options.endpointing, Turn))
                 case Endpoint():
                     if self._open is not None:
-                        self._end(self._open, self._open.end, speech_final=True)
+                        self._end(self._open, self._open.end, speech_final=True, by_silence=True)
                     else:  # It was full in this silence, when nobody knew that it was over.
                         self._end_of_nothing(self._covered, from_finalize=False)
                 case _:
                     pass
         if self._open is not None:
-            if (eager := self.options.eager) is not None and self._open.silent >= eager * self._rate:
-                self._open.likely_over = True
+            self._doubt(self._open)
             if self._open.full:
                 self._split(self._open)
+
+    def _doubt(self, utterance: Utterance) -> None:
+        """Note whether ``utterance`` is likely over."""
+        ending, early = self.options.endpointing, utterance.ahead
+        if isinstance(ending, Turn) and ending.eager is not None and early is not None and not utterance.likely_over:
+            silence = utterance.silent / self._rate
+            likely = sure(early.said, silence)
+            utterance.likely_over = likely if likely >= ending.eager and silence >= SHORTEST else 0.0
 
     def _begin(self, onset: int) -> None:
         oldest = self.samples - len(self._recent)
@@ -177,14 +257,28 @@ class Clock:
         utterance.extend(samples)
         self.timeline.append(self.samples, utterance)
 
-    def _end(self, utterance: Utterance, end: int, *, speech_final: bool, from_finalize: bool = False) -> None:
-        utterance.closed = Closed(end, self.samples, speech_final, from_finalize)
+    def _end(
+        self,
+        utterance: Utterance,
+        end: int,
+        *,
+        speech_final: bool,
+        from_finalize: bool = False,
+        by_silence: bool = False,
+    ) -> None:
+        silence, early = (utterance.silent / self._rate if by_silence else 0.0), utterance.ahead
+        judged = by_silence and utterance.judged and early is not None
+        probability = round(sure(early.said, silence), 4) if judged and early is not None else None
+        utterance.closed = Closed(end, self.samples, speech_final, from_finalize, silence, probability)
         self._covered = utterance.start + end
         self._open = None
 
-    def _end_here(self, *, from_finalize: bool) -> bool:
-        """Hear the last, incomplete frame and close the open utterance; whether there was one."""
-        rest, self._pending = self._pending, np.empty(0, np.float32)
+    def _end_here(self, samples: int | None = None, *, from_finalize: bool) -> bool:
+        """Hear the next ``samples``, or all, which are no whole frame, and close the open utterance; whether there was
+        one."""
+        with self.lock:
+            samples = len(self._pending) if samples is None else samples
+            rest, self._pending = self._pending[:samples], self._pending[samples:]
         if len(rest):
             at_once(self._hear(rest))
         with self.lock:

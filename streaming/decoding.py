@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streaming.keyterms import KeytermBias
-from streaming.prompt import Answer
+from streaming.prompt import Answer, Closers
 
 Floats = npt.NDArray[np.float32]
 
@@ -51,6 +51,8 @@ class Hypothesis:
     tokens: tuple[int, ...]
     probabilities: tuple[float, ...]
     answer: Answer
+    ending: float = 0.0
+    """The probability, 0…1, that a mark which ends a sentence follows the last word; of a final only."""
 
     @property
     def header(self) -> tuple[int, ...]:
@@ -75,6 +77,9 @@ class Choice:
     others: tuple[tuple[int, float], ...] = ()
 
 
+NO_CLOSERS: Final = Closers(frozenset(), np.zeros(0, np.int64))
+
+
 @dataclass(slots=True)
 class Draft:
     """A text that is being decoded. ``choices`` is filled where asked for: one a token, and one for the end."""
@@ -86,6 +91,14 @@ class Draft:
     """Whether the model ended the text itself; False where a limit or a loop did."""
     looped: bool = False
     """Whether a loop was cut out of the text."""
+    ending: float = 0.0
+    """As that of a hypothesis."""
+
+    def close(self, logits: Floats, best: int, stop: Collection[int], closers: Closers) -> None:
+        """Take in what ``logits``, which chose ``best`` as the next token, say of the end of a sentence here."""
+        if (best in closers.marks or best in stop) and not (self.tokens and self.tokens[-1] in closers.marks):
+            top = logits[best]
+            self.ending = float(np.exp(logits[closers.sentence] - top).sum() / inverse(logits, best))
 
     def append(self, token: int, probability: float) -> None:
         """Append a token and its probability."""
@@ -114,6 +127,7 @@ def follow(
     kept: int = 0,
     bans: int = 0,
     choices: bool = False,
+    closers: Closers = NO_CLOSERS,
 ) -> Generator[Any, Any, None]:
     """Decode greedily and append to ``draft``.
 
@@ -125,6 +139,7 @@ def follow(
         kept: how many tokens of ``draft`` stay even if they are part of a loop.
         bans: after how many loops decoding goes on, with another token than the one that began the second turn.
         choices: whether to fill the draft's choices.
+        closers: the marks of the vocabulary.
     """
     tokens, first = draft.tokens, position - len(draft.tokens)
     banned: dict[int, set[int]] = {}
@@ -135,6 +150,7 @@ def follow(
         best = int(logits.argmax())
         if choices:
             draft.choices.append(choose(logits, best))
+        draft.close(logits, best, stop, closers)
         if best in stop:
             draft.ended = True
             break

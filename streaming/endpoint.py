@@ -64,7 +64,7 @@ class Endpointer:
         endpointing: seconds of silence that end an utterance, None for never.
     """
 
-    def __init__(self, activity: VoiceActivity, endpointing: float | None) -> None:
+    def __init__(self, activity: VoiceActivity, endpointing: float | None = None) -> None:
         self._activity = activity
         self.wait(endpointing)
         self._open = False

@@ -7,7 +7,7 @@ Flow of one utterance::
 
     SpeechStarted → Transcript(is_final=False)* → Transcript(is_final=True)* → UtteranceEnd
 
-Where ``ListenOptions.eager`` is set, ``Paused`` and ``Resumed`` come in between, alternately; the last ``Paused`` may
+Where ``Turn.eager`` is set, ``Paused`` and ``Resumed`` come in between, alternately; the last ``Paused`` may
 have no ``Resumed``.
 
 A ``Transcript`` with ``is_final=False`` replaces the previous one with the same ``start``. The texts of those with
@@ -68,6 +68,10 @@ class Transcript:
     """The mean probability of the text's tokens, 0…1."""
     retracted_words: int = 0
     """How many words that were committed this final text lacks; 0 unless ``is_final``."""
+    silence: float = 0.0
+    """Seconds of silence that closed the utterance; 0 where none did."""
+    sure: float | None = None
+    """The probability, 0…1, that the turn had ended then; None where nobody judged."""
 
     def end_of(self, words: int) -> int:
         """The index in the text at which the first ``words`` words end, without the mark that follows them, which may
@@ -88,12 +92,11 @@ class UtteranceEnd:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """The utterance has been silent for ``ListenOptions.eager`` seconds and may be over. ``transcript`` has the text
-    that its final will have if it is."""
+    """The turn is over with the probability ``sure``, at least ``Turn.eager``. ``transcript`` has the text that its
+    final will have if it is."""
 
     transcript: Transcript
-    silence: float
-    """How many seconds the utterance has been silent."""
+    sure: float
 
 
 @dataclass(frozen=True, slots=True)

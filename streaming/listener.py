@@ -27,6 +27,7 @@ from streaming.events import Event, Transcript
 from streaming.options import ListenOptions
 from streaming.segment import KvSequence, Segment
 from streaming.transcripts import Transcripts
+from streaming.turn import Turn, spoken
 from streaming.utterance import INTERIM_SECONDS, PRIORITIES, QUIET, Early, Utterance, WorkKind
 from streaming.work import Work
 
@@ -35,6 +36,9 @@ Floats = npt.NDArray[np.float32]
 BEHIND_SECONDS: Final = 1.0
 """A session whose work is later than this, audio that waits included, gets the time that others leave and makes no
 interims."""
+
+CLOCK_FRAMES: Final = 32
+"""How many frames the clock goes on by in one piece of work, about a second of audio and 2 ms of work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,9 @@ class Told:
 
 @dataclass(slots=True)
 class _Doing:
-    """The piece under way. ``end`` is where the audio of an early final ends."""
+    """The piece under way; of the clock's own, no utterance's. ``end`` is where the audio of an early final ends."""
 
-    utterance: Utterance
+    utterance: Utterance | None
     kind: WorkKind
     end: int | None
 
@@ -128,22 +132,24 @@ class Listener:
             self._moved()
 
     def configure(
-        self, *, endpointing: float | None, eager: float | None, keyterms: Sequence[str] | None = None
+        self, *, endpointing: Turn | float | None, keyterms: Sequence[str] | None = None
     ) -> None:
         """Change what ends an utterance from here on, and the keyterms from the next one on. From any thread.
 
         Args:
-            endpointing, eager: as in the options, None too: never, and off.
+            endpointing: as in the options, None too: never.
             keyterms: None: they stay.
 
         Raises:
             OptionError: outside the limits; nothing changes.
         """
-        options = replace(self.options, endpointing=endpointing, eager=eager)
+        options = replace(self.options, endpointing=endpointing)
         if keyterms is not None:
             options = replace(options, keyterms=tuple(keyterms))
         head = None if keyterms is None else self._engine.head(options.keyterms, self._language)
         self._clock.configure(options, head)
+        with self._lock:
+            self._moved()
 
     def rest(self, seconds: float) -> bool:
         """Assume ``seconds`` of silence after what was fed, because nothing came for so long by the wall clock: what
@@ -295,18 +301,21 @@ class Listener:
 
     @property
     def _late(self) -> bool:
-        return not self.live or self._clock.timeline.behind(self._clock.samples) + self._waiting > BEHIND_SECONDS
+        return not self.live or self._clock.timeline.behind(self._clock.fed) + self._waiting > BEHIND_SECONDS
 
-    def _next(self) -> tuple[Utterance, WorkKind] | None:
+    def _next(self) -> tuple[Utterance | None, WorkKind] | None:
         """Find the piece of work that comes next."""
+        if self._clock.stalled:
+            return None, WorkKind.CLOCK
         utterance = self._clock.timeline.unfinished
         kind = utterance and utterance.due(interim=self.options.interim and not self._late)
         return (utterance, kind) if utterance and kind else None
 
-    def _priority(self, utterance: Utterance, kind: WorkKind) -> Priority:
+    def _priority(self, utterance: Utterance | None, kind: WorkKind) -> Priority:
         if self._late:
             return Priority.BACKLOG
-        return PRIORITIES[kind] if utterance.closed is None else Priority.FINAL
+        waited = utterance is not None and (utterance.closed is not None or utterance.awaited)
+        return Priority.FINAL if waited else PRIORITIES[kind]
 
     def _moved(self) -> None:
         """Take in that something changed, under the lock: how far behind the session is, and how urgent the work is
@@ -353,13 +362,15 @@ class Listener:
             priority = self._priority(*next_)
         else:
             utterance = doing.utterance
+            if utterance is None:
+                return
             in_vain = (doing.kind is WorkKind.INTERIM and utterance.due(interim=False) is not None) or (
                 doing.kind is WorkKind.EARLY and utterance.silence_end != doing.end
             )
             if in_vain and not task.withdrawn:
                 task.withdrawn = True
                 self._engine.lane.wake()
-            if task.priority is Priority.BACKLOG or utterance.closed is None:
+            if task.priority is Priority.BACKLOG or not (utterance.closed is not None or utterance.awaited):
                 return
             priority = Priority.FINAL
         if priority is not task.priority:
@@ -393,9 +404,13 @@ class Listener:
                 if next_ is None:
                     return []
                 utterance, kind = next_
-                self._doing = _Doing(utterance, kind, utterance.silence_end)
-                samples = utterance.audio(0, utterance.length)
-            made = yield from self._make(self._doing, samples)
+                self._doing = doing = _Doing(utterance, kind, utterance and utterance.silence_end)
+                samples = None if utterance is None else utterance.audio(0, utterance.length)
+            if utterance is None or samples is None:
+                yield from self._clock.go_on(CLOCK_FRAMES)
+                made = list[Event]()
+            else:
+                made = yield from self._make(utterance, kind, doing.end, samples)
             with self._lock:
                 events = [*made, *self._clock.say()]
                 if self._tell is None:
@@ -409,14 +424,15 @@ class Listener:
         finally:
             self._ended(error)
 
-    def _make(self, doing: _Doing, samples: Floats) -> Steps[list[Event]]:
+    def _make(
+        self, utterance: Utterance, kind: WorkKind, end: int | None, samples: Floats
+    ) -> Steps[list[Event]]:
         """Do a piece of work with the ``samples`` of its utterance so far, and return what it says at once."""
-        utterance = doing.utterance
         if utterance.segment is None:
             utterance.segment = yield from self._sequence.segment(utterance.head, self.options.mel_maximum)
         segment = utterance.segment
         segment.extend(samples[segment.length :])
-        match doing.kind:
+        match kind:
             case WorkKind.WINDOW:
                 before = utterance.cached
                 yield from segment.advance()
@@ -426,8 +442,8 @@ class Listener:
             case WorkKind.INTERIM:
                 return [(yield from self._interim(utterance, segment))]
             case WorkKind.EARLY:
-                return [] if doing.end is None else (yield from self._early(utterance, segment, doing.end))
-            case WorkKind.FINAL:
+                return [] if end is None else (yield from self._early(utterance, segment, end))
+            case _:
                 yield from self._final(utterance, segment)
                 return []
 
@@ -454,7 +470,9 @@ class Listener:
             utterance.hypothesis = hypothesis
         interim = self._transcripts.interim(utterance, hypothesis, end)
         with self._lock:
-            utterance.early = Early(end, hypothesis, interim)
+            utterance.early = Early(
+                end, hypothesis, interim, spoken([word.text for word in interim.words], hypothesis.ending)
+            )
         return [interim] if taken else []
 
     def _final(self, utterance: Utterance, segment: Segment) -> Steps[None]:

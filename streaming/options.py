@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from engines.sessions import OptionError
+from streaming.turn import Turn
 
 MAX_CONTEXT_WORDS = 200
 """How many words the keyterms of a session may have together. Longer lists leak into the text
@@ -31,8 +32,8 @@ class ListenOptions:
         language: the ISO 639-1 code of the language to force, or None to let the model tell.
         keyterms: words and names that the session expects (``streaming.keyterms``).
         interim: whether transcripts come while a segment is open, which may yet be revised.
-        endpointing: how many seconds of silence end an utterance, 0.01…60; None for none: segments then end at 24 s.
-        eager: after how many seconds of silence ``Paused`` comes, 0.01…60, less than ``endpointing``; or None.
+        endpointing: what ends an utterance: how sure it must be that a turn has ended (``streaming.turn``); or so many
+            seconds of silence, 0.01…60; or None for nothing: segments then end at 24 s.
         utterance_end: after how many seconds without a word ``UtteranceEnd`` comes, 0.1…10; or None.
         threshold: the probability of voice at which speech begins, 0.1…0.95; it pauses at 0.15 less.
         preroll: how many seconds of audio before the onset belong to an utterance, 0…0.5. Plosives and breaths come
@@ -48,8 +49,7 @@ class ListenOptions:
     language: str | None = None
     keyterms: tuple[str, ...] = ()
     interim: bool = True
-    endpointing: float | None = 0.6
-    eager: float | None = None
+    endpointing: Turn | float | None = Turn()
     utterance_end: float | None = None
     threshold: float = 0.5
     preroll: float = 0.3
@@ -58,13 +58,12 @@ class ListenOptions:
     def __post_init__(self) -> None:
         for name, least, most, unit in (
             ("endpointing", 0.01, 60.0, " s"),
-            ("eager", 0.01, 60.0, " s"),
             ("utterance_end", 0.1, 10.0, " s"),
             ("threshold", *THRESHOLDS, ""),
             ("preroll", 0.0, MAX_PREROLL, " s"),
         ):
-            value: float | None = getattr(self, name)
-            if value is not None and not least <= value <= most:
+            value: Turn | float | None = getattr(self, name)
+            if value is not None and not isinstance(value, Turn) and not least <= value <= most:
                 raise OptionError(name, f"{value:g}{unit} lies outside {least:g}…{most:g}{unit}")
         context = " ".join(" ".join(term.split()) for term in self.keyterms)
         for size, most, unit in (

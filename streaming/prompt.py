@@ -46,8 +46,18 @@ _LIST: Final = re.compile("[,;，、；\n]")
 """The marks that part the names of a list inside one keyterm."""
 _LISTED: Final = 4
 """How many words a name in such a list has at most; more are prose. It is a choice: few names have five words."""
+SENTENCE_MARKS: Final = ".?!…。？！"
+"""The marks that end a sentence."""
 REPLACEMENT: Final = "\ufffd"
 """What a tokenizer decodes an incomplete UTF-8 sequence to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closers:
+    """The tokens that may stand behind a last word: ``marks``, and those of them that end a sentence, int64 [n]."""
+
+    marks: frozenset[int]
+    sentence: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,12 @@ class Prompt:
         self._vocabulary = tokenizer.get_vocab_size()
         spelled = [tokenizer.id_to_token(i) or "" for i in range(self._vocabulary)]
         self._marks = frozenset(i for i, letters in enumerate(spelled) if letters and not letters.strip(MARKS))
+        sentence = {i for i in self._marks if not spelled[i].strip(SENTENCE_MARKS)}
+        # Marks of other scripts are spelled in bytes.
+        known = {mark: ids[0] for mark in MARKS if len(ids := self._ids(mark)) == 1}
+        sentence |= {known[mark] for mark in SENTENCE_MARKS if mark in known}
+        self.closers = Closers(self._marks.union(known.values()), np.array(sorted(sentence), np.int64))
+        """The tokens that may stand behind the last word of a sentence."""
         starts = [
             letters.startswith(_WORD_STARTS) or i in self.stop or i in self._marks for i, letters in enumerate(spelled)
         ]

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streaming.ctc import log_likelihoods
-from streaming.decoding import Choice, Draft, choose, loop
+from streaming.decoding import NO_CLOSERS, Choice, Draft, choose, loop
 from streaming.keyterms import KeytermBias
+from streaming.prompt import Closers
 
 Floats = npt.NDArray[np.float32]
 
@@ -54,6 +55,7 @@ def rescored(
     stop: Collection[int],
     bias: KeytermBias,
     limit: int,
+    closers: Closers = NO_CLOSERS,
 ) -> Generator[Any, Any, Draft]:
     """The best of ``greedy`` and its alternatives.
 
@@ -67,6 +69,7 @@ def rescored(
         stop: the tokens that end a text.
         bias: the keyterms' bonus.
         limit: how many tokens a text has at most.
+        closers: the marks of the vocabulary.
     """
     places = sorted(
         (greedy.choices[at].log - log, at, token, log)
@@ -86,6 +89,7 @@ def rescored(
                 bias.apply(row, tokens)
                 best = int(row.argmax())
                 draft.choices.append(choose(row, best))
+                draft.close(row, best, stop, closers)
                 if best in stop:
                     draft.ended = True
                     return
@@ -95,9 +99,16 @@ def rescored(
             guess = expected(greedy.tokens, len(tokens) - 1, tokens[-1], begin)
 
     found = {tuple(greedy.tokens): greedy}
+    closed = len(greedy.tokens)
+    while closed > start and greedy.tokens[closed - 1] in closers.marks:
+        closed -= 1
     for _, at, token, log in sorted(places, key=lambda place: -place[1]):
         draft = Draft(greedy.tokens[:at], greedy.probabilities[:at], [*greedy.choices[:at], Choice(log)])
         draft.ended = token in stop
+        if at >= closed:  # It differs in what follows the last word, of which the same row tells.
+            draft.ending = greedy.ending
+        elif token in closers.sentence:
+            draft.ending = float(np.exp(log))
         if not draft.ended:
             draft.append(token, float(np.exp(log)))
             yield from go_on(draft, at)

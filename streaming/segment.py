@@ -213,6 +213,7 @@ class Segment:
             stop=self._engine.prompt.stop,
             bias=bias,
             limit=self._budget(end),
+            closers=self._engine.prompt.closers,
         )
         self._work.rescoring_seconds += time.perf_counter() - began
         return best
@@ -247,6 +248,7 @@ class Segment:
             kept=kept,
             bans=bans,
             choices=choices,
+            closers=self._engine.prompt.closers,
         )
         self._work.step_seconds += time.perf_counter() - began
 
@@ -257,7 +259,7 @@ class Segment:
 
     def _understood(self, draft: Draft) -> Hypothesis:
         answer = self._engine.prompt.answer(draft.tokens, self._language)
-        return Hypothesis(tuple(draft.tokens), tuple(draft.probabilities), answer)
+        return Hypothesis(tuple(draft.tokens), tuple(draft.probabilities), answer, draft.ending)
 
     # ---------------------------------------------------------------- context
 

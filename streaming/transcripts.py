@@ -64,6 +64,8 @@ class Transcripts:
             is_final=True,
             speech_final=closed.speech_final,
             from_finalize=closed.from_finalize,
+            silence=closed.silence,
+            sure=closed.sure,
             retracted_words=utterance.stability.retracted([w.text for w in event.words]),
         )
 

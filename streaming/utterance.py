@@ -22,7 +22,8 @@ from streaming.events import Event, Paused, Resumed, Transcript, UtteranceEnd
 from streaming.options import ListenOptions
 from streaming.segment import Segment
 from streaming.stability import Rule, Stability
-from streaming.vad import SAMPLE_RATE
+from streaming.turn import SHORTEST
+from streaming.vad import FRAME, SAMPLE_RATE
 from streaming.windows import SampleBuffer, complete_windows, window_end
 
 SPLIT_SECONDS: Final = 4.0
@@ -42,6 +43,8 @@ are wrong, with them 22.4 % (notes/2026-11-commits.md)."""
 class WorkKind(Enum):
     """A kind of model work that a session asks for. Each is bounded, so that sessions can take turns."""
 
+    CLOCK = auto()
+    """Let the clock go on, which waited for a final in advance."""
     WINDOW = auto()
     """Encode a complete window and put it into the KV cache."""
     INTERIM = auto()
@@ -53,6 +56,7 @@ class WorkKind(Enum):
 
 
 PRIORITIES: Final = {
+    WorkKind.CLOCK: Priority.FINAL,
     WorkKind.WINDOW: Priority.EARLY,
     WorkKind.INTERIM: Priority.INTERIM,
     WorkKind.EARLY: Priority.EARLY,
@@ -64,22 +68,26 @@ PRIORITIES: Final = {
 @dataclass(frozen=True, slots=True)
 class Closed:
     """How an utterance ended: ``end`` counts its own samples, ``at`` is the sample of the session's clock at which that
-    was known; for the flags see ``streaming.events.Transcript``."""
+    was known; for the rest see ``streaming.events.Transcript``."""
 
     end: int
     at: int
     speech_final: bool
     from_finalize: bool
+    silence: float
+    sure: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Early:
-    """A final that was decoded in advance: the sample of the utterance at which its audio ends, its hypothesis, and the
-    interim transcript that shows it until it is due."""
+    """A final that was decoded in advance: the sample of the utterance at which its audio ends, its hypothesis, the
+    interim transcript that shows it until it is due, and how much it speaks for the end of a turn
+    (``streaming.turn.spoken``)."""
 
     end: int
     hypothesis: Hypothesis
     transcript: Transcript
+    said: float | None
 
 
 class Utterance(SampleBuffer):
@@ -94,8 +102,12 @@ class Utterance(SampleBuffer):
         self._rate = manifest.mel.sample_rate
         self.silence_end: int | None = None
         """The sample of the utterance at which it ends if the present silence lasts; None while speech goes on."""
-        self.likely_over = False
-        """Whether the present silence is as long as ``ListenOptions.eager`` asks."""
+        self.quiet_since: int | None = None
+        """The sample of the utterance at which the present silence begins; None while speech goes on."""
+        self.judged = False
+        """Whether what was said has a say in how long that silence may last."""
+        self.likely_over = 0.0
+        """The probability of an end at which ``Turn.eager`` was reached in the present silence; 0 before."""
         self.paused: Transcript | None = None
         """The transcript of the ``Paused`` that was emitted, until speech goes on."""
         self.resumed: Transcript | None = None
@@ -131,16 +143,22 @@ class Utterance(SampleBuffer):
         """The sample of the utterance at which it ends if it is closed now."""
         return self.length if self.silence_end is None else min(self.silence_end, self.length)
 
-    def pause(self, sample: int, known: int) -> None:
+    def pause(self, sample: int, known: int, *, judged: bool) -> None:
         """Note a silence that began at ``sample`` of the session's clock and was known at sample ``known``. The
         utterance cannot end before ``known``, since work may have been done up to there."""
         self.silence_end = max(sample + int(HANG_SECONDS * self._rate), known) - self.start
+        self.quiet_since, self.judged = sample - self.start, judged
 
     @property
     def silent(self) -> int:
         """How many samples the present silence has; 0 while speech goes on."""
-        end = self.silence_end
-        return 0 if end is None else max(self.length - end + int(HANG_SECONDS * self._rate), 0)
+        return 0 if self.quiet_since is None else self.length - self.quiet_since
+
+    @property
+    def awaited(self) -> bool:
+        """Whether the next frame may end the turn, and it is not known yet what was said."""
+        known = not self.judged or self.quiet_since is None or self.closed is not None or self.ahead is not None
+        return not known and self.silent + FRAME >= SHORTEST * self._rate
 
     @property
     def ahead(self) -> Early | None:
@@ -154,8 +172,8 @@ class Utterance(SampleBuffer):
 
     def resume(self) -> bool:
         """Note that speech goes on. Returns whether a final was decoded in advance for nothing."""
-        self.silence_end, early, self.early = None, self.early, None
-        self.likely_over, self.paused, self.resumed = False, None, self.paused or self.resumed
+        self.silence_end, self.quiet_since, early, self.early = None, None, self.early, None
+        self.likely_over, self.paused, self.resumed = 0.0, None, self.paused or self.resumed
         return early is not None
 
     def split_point(self) -> int:
@@ -192,6 +210,8 @@ class Utterance(SampleBuffer):
             return None
         if complete_windows(self._manifest, self._limit) > self.advanced:
             return self.start + window_end(self._manifest, self.advanced)
+        if self.awaited and self.silence_end is not None:
+            return self.start + self.silence_end
         return None if self.closed is None else self.closed.at
 
     @property
@@ -286,7 +306,7 @@ class Timeline:
         early = utterance.ahead
         if not utterance.likely_over or utterance.paused is not None or utterance.closed is not None:
             return None
-        return Paused(early.transcript, utterance.silent / self._rate) if early and early.transcript.text else None
+        return Paused(early.transcript, utterance.likely_over) if early and early.transcript.text else None
 
     def _gap(self, clock: int) -> list[UtteranceEnd]:
         """The UtteranceEnd that is due at ``clock``, if any; it is not due again until another word has come."""

@@ -1,0 +1,110 @@
+"""End of turn: how probable it is, at each look into a silence, that whoever spoke has said what they had to say.
+
+Contract: pure functions of what was heard before a silence and of how long that has lasted, so of the samples alone.
+The decoder itself judges the text: the final that is decoded in advance, 0.1 s into a silence, tells how probable a
+mark is that ends a sentence. A last word that calls for more ("and", "um") and what comes in groups (digits, letters)
+speak against an end whatever the mark. Each tenth of a second of silence speaks for one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, inf, log
+from typing import Final
+
+from engines.sessions import OptionError
+from streaming.events import bare
+
+LITERAL: Final = 0.6
+"""Seconds of silence that end an utterance of whose words nothing is known: none were heard, or its audio stopped."""
+SHORTEST: Final = 0.2
+"""Seconds of silence before which no turn ends. A final in advance is decoded by then, so that nobody waits for it."""
+
+BASE: Final = -2.2
+"""What speaks for an end in any silence, as the natural logarithm of odds. This and the next four were fitted on
+training clips (docs/hearing.md has the curve on others)."""
+MARK: Final = 0.9
+"""How much of the log-odds of the decoder's mark counts."""
+SECOND: Final = 3.0
+"""What a second of silence adds."""
+MORE: Final = 3.0
+"""What a last word that calls for more takes away."""
+GROUP: Final = 6.0
+"""What a last digit or letter takes away: nobody is cut between two groups of a number."""
+CLEAREST: Final = 6.0
+"""The log-odds of a mark count up to this."""
+
+_MORE: Final = frozenset(
+    "a an the this that these those my your his her its our their some any every no of to in on at by for from with "
+    "without into onto about between through during under over after before and or but nor so because since if when "
+    "while where which who whose although though unless until than as like is are was were am be been being has have "
+    "had do does did will would can could shall should may might must i we he she they it's i'm we're very really just "
+    "not um uh er erm ehm hmm mm well mr mrs ms dr st".split()
+)
+"""English words that mostly have others behind them."""
+_NUMBERS: Final = frozenset(
+    "zero oh one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million double triple "
+    "dash hyphen dot slash underscore plus number".split()
+)
+"""English words that numbers, addresses and names are spelled with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How sure it must be that a turn has ended.
+
+    Attributes:
+        threshold: the probability at which it ends, 0.3…1; 1 is never reached.
+        timeout: seconds of silence that end it anyway, 0.3…60.
+        eager: the probability at which ``Paused`` comes, 0…1, at most ``threshold``; or None.
+
+    Raises:
+        OptionError: a value lies outside its bounds; the error names it.
+    """
+
+    threshold: float = 0.7
+    timeout: float = 2.0
+    eager: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, least, most, unit in (("threshold", 0.3, 1, ""), ("timeout", 0.3, 60, " s"), ("eager", 0, 1, "")):
+            value: float | None = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                raise OptionError(name, f"{value:g}{unit} lies outside {least:g}…{most:g}{unit}")
+        if self.eager is not None and self.eager > self.threshold:
+            raise OptionError("eager", f"{self.eager:g} is more than the threshold, {self.threshold:g}")
+
+    def wait(self, said: float | None) -> float:
+        """After how many seconds of silence a turn ends whose words speak for an end by ``said`` (:func:`spoken`)."""
+        if said is None:
+            return min(LITERAL, self.timeout)
+        needed = inf if self.threshold >= 1 else (log(self.threshold / (1 - self.threshold)) - said) / SECOND
+        return min(max(needed, SHORTEST), self.timeout)
+
+
+def spoken(words: Sequence[str], mark: float) -> float | None:
+    """How much what was said speaks for an end, as the natural logarithm of odds.
+
+    Args:
+        words: all words of the utterance, with their marks.
+        mark: the probability, 0…1, of a mark that ends a sentence behind them (``Hypothesis.ending``).
+
+    Returns:
+        None where there are no words.
+    """
+    if not words:
+        return None
+    least = exp(-CLEAREST)
+    clear = min(max(mark, least), 1 - least)
+    odds = BASE + MARK * log(clear / (1 - clear))
+    last = bare(words[-1]).lower().strip("\"'”’)")
+    if last in _NUMBERS or any(letter.isnumeric() for letter in last) or (len(last) == 1 and last.isalpha()):
+        return odds - GROUP
+    return odds - MORE if last.rsplit("-", 1)[-1] in _MORE else odds
+
+
+def sure(said: float | None, silence: float) -> float:
+    """The probability, 0…1, that a turn has ended after ``silence`` seconds without voice; ``said``: of its words."""
+    odds = (BASE if said is None else said) + SECOND * silence
+    return 1 / (1 + exp(-max(min(odds, 50.0), -50.0)))
+
