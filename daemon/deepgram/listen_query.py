@@ -18,6 +18,7 @@ from daemon.parameters import asked, flag, whole, wrong
 from daemon.refusal import Refused
 from engines.sessions import OptionError
 from streaming.options import ListenOptions
+from streaming.turn import Turn
 
 CONTAINED: Final = ("opus", "ogg-opus", "flac", "mp3", "aac")
 """Encodings that come in a container, which tells everything else itself."""
@@ -188,7 +189,7 @@ def _milliseconds(one: Mapping[str, str], name: str, least: int) -> float | None
     return given / 1000
 
 
-def _endpointing(one: Mapping[str, str], warnings: list[str]) -> float | None:
+def _endpointing(one: Mapping[str, str], warnings: list[str]) -> Turn | float | None:
     if one.get("endpointing", "true").lower() == "true":
         return ListenOptions().endpointing
     if one["endpointing"].strip("0") == "":

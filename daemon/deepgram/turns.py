@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from daemon.deepgram import turns_messages as wire
 from daemon.deepgram.listen_query import NAMES
-from daemon.deepgram.turns_query import TurnsRequest, confidence, parse
+from daemon.deepgram.turns_query import TurnsRequest, parse
 from daemon.duplex import Ending, echoed
 from daemon.heard_stream import HeardStream, open_streams
 from daemon.hearing import HearingStream
@@ -23,7 +23,6 @@ from daemon.paths import TURNS
 from daemon.refusal import Refused
 from engines.sessions import OptionError
 from streaming.events import Event, Paused, Resumed, Transcript, Word
-from streaming.utterance import HANG_SECONDS
 
 
 async def turns(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,7 +88,7 @@ class TurnsStream(HeardStream):
             if asked.keyterms is not None:
                 terms = (asked.keyterms,) if isinstance(asked.keyterms, str) else tuple(asked.keyterms)
             self._stream.listener.configure(
-                endpointing=changed.silence, eager=changed.eager, keyterms=None if terms == self._terms else terms
+                endpointing=changed.turn, keyterms=None if terms == self._terms else terms
             )
         except OptionError as error:
             self._refuse(str(error))
@@ -125,9 +124,9 @@ class TurnsStream(HeardStream):
             case Transcript() if event.text:
                 if not self._begin(event):
                     self._tell("Update", event)
-            case Paused(transcript=heard):
+            case Paused(transcript=heard, sure=sure):
                 self._begin(heard)
-                self._tell("EagerEndOfTurn", heard, confidence(event.silence))
+                self._tell("EagerEndOfTurn", heard, round(sure, 4))
             case Resumed() if self._start is not None:
                 self._tell("TurnResumed", event.transcript)
             case _:
@@ -143,11 +142,11 @@ class TurnsStream(HeardStream):
             return
         if event.from_finalize:
             self._end_turn("manual")
-        # No silence can have ended the turn.
-        elif event.end - HANG_SECONDS + self._thresholds.silence > self._stream.fed:
+        elif not event.silence:
             self._end_turn("close")
         else:
-            self._end_turn("timeout" if self._thresholds.timed_out else "model", confidence(self._thresholds.silence))
+            sure = 0.0 if event.sure is None else event.sure
+            self._end_turn("model" if sure >= self._thresholds.eot_threshold else "timeout", sure)
 
     def _begin(self, first: Transcript) -> bool:
         """Begin a turn with its first words; returns whether it has begun."""

@@ -1,10 +1,8 @@
 """What ``/v2/listen`` (Flux) is asked for: query parameters and ``Configure`` messages, checked alike.
 
-How sure it is that a turn has ended follows from the silence since the last speech: ``1 − e^(−silence / 0.5 s)``. So a
-threshold is a length of silence: 0.3 is 0.18 s, 0.5 is 0.35 s, 0.7 is 0.6 s, 0.9 is 1.15 s; 1 is never.
+A threshold is the probability that a turn has ended (``streaming.turn``); 1 is never reached.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -16,16 +14,13 @@ from daemon.names import language
 from daemon.parameters import asked, number, whole, wrong
 from engines.sessions import OptionError
 from streaming.options import ListenOptions
+from streaming.turn import Turn
 
 HONOURED: Final = frozenset({
     "model", "encoding", "sample_rate", "keyterm", "eot_threshold", "eager_eot_threshold", "eot_timeout_ms",
     "mip_opt_out", "keywords", "language",
 })  # fmt: skip
 FIELDS: Final = Fields(HONOURED, ELSEWHERE | {"language_hint": "language"}, code="invalid_query")
-_TIME_CONSTANT: Final = 0.6 / -math.log(1 - 0.7)
-"""How many seconds of silence bring the confidence in an end to 1 − 1/e. It is chosen so that the default threshold,
-0.7, is reached after 0.6 s, the silence that ends an utterance at other endpoints."""
-
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
@@ -49,32 +44,9 @@ class Thresholds:
                 raise ValueError("eager_eot_threshold", given)
 
     @property
-    def silence(self) -> float:
-        """Seconds of silence that end a turn."""
-        return min(silence(self.eot_threshold), self.eot_timeout_ms / 1000)
-
-    @property
-    def timed_out(self) -> bool:
-        """Whether the turn is ended by the time-out, rather than by the threshold."""
-        return silence(self.eot_threshold) > self.eot_timeout_ms / 1000
-
-    @property
-    def eager(self) -> float | None:
-        """Seconds of silence after which an end is likely."""
-        if self.eager_eot_threshold is None:
-            return None
-        found = silence(self.eager_eot_threshold)
-        return found if found < self.silence else None
-
-
-def silence(threshold: float) -> float:
-    """Seconds of silence after which ``confidence`` is ``threshold``."""
-    return math.inf if threshold >= 1 else -_TIME_CONSTANT * math.log(1 - threshold)
-
-
-def confidence(seconds: float) -> float:
-    """The confidence, 0…1, that a turn has ended after so many seconds of silence."""
-    return round(1 - math.exp(-max(seconds, 0.0) / _TIME_CONSTANT), 4)
+    def turn(self) -> Turn:
+        """What ends a turn."""
+        return Turn(self.eot_threshold, self.eot_timeout_ms / 1000, self.eager_eot_threshold)
 
 
 def _within(name: str, value: float, low: float, high: float) -> None:
@@ -100,8 +72,7 @@ class TurnsRequest:
         return ListenOptions(
             language=self.language,
             keyterms=self.terms,
-            endpointing=self.thresholds.silence,
-            eager=self.thresholds.eager,
+            endpointing=self.thresholds.turn,
         )
 
 

@@ -68,7 +68,7 @@ class Config:
             **told,
             "transcription": None,
             "noise_reduction": None,
-            "turn_detection": _whole_turns({"type": "server_vad"}, kind),
+            "turn_detection": _whole_turns({"type": "semantic_vad" if kind == "realtime" else "server_vad"}, kind),
         }
         document: Document = {
             "type": kind,
@@ -198,8 +198,7 @@ def _check_ignorable(name: str, path: str) -> None:
 def _whole_turns(turns: Document, kind: str) -> Document:
     """Turn detection with every field that clients look for: clients do themselves what they do not see the session
     do."""
-    if turns.get("type") == "server_vad":
-        turns = _SERVER_VAD | turns
+    turns = (_SERVER_VAD if turns.get("type") == "server_vad" else {"eagerness": "auto"}) | turns
     return turns if kind == "transcription" else {"create_response": True, "interrupt_response": True, **turns}
 
 
@@ -267,9 +266,7 @@ def _warnings(spec: Spec) -> list[str]:
     found: list[str] = []
     turns, wanted = spec.turns, spec.audio.input.transcription
     if turns is not None:
-        if turns.type == "semantic_vad":
-            found.append(f"semantic_vad: taken as server_vad with {spec.silence_ms} ms of silence")
-        elif turns.prefix_padding_ms not in (None, spec.padding_ms):
+        if turns.prefix_padding_ms not in (None, spec.padding_ms):
             found.append(f"prefix_padding_ms: taken as {spec.padding_ms}")
         if turns.type == "server_vad" and turns.silence_duration_ms not in (None, spec.silence_ms):
             found.append(f"silence_duration_ms: taken as {spec.silence_ms}")

@@ -24,10 +24,14 @@ from daemon.openai.realtime.spec import Invalid, Spec
 from daemon.openai.realtime.turn import Turn
 from daemon.paths import REALTIME
 from daemon.refusal import Refused
-from streaming.events import SpeechStarted, Transcript
+from streaming.events import SpeechStarted, Transcript, bare
 
 _LEAST_SECONDS: Final = 0.1
 """Seconds of audio that a commit must hold, as at OpenAI."""
+_SURE: Final = 0.5
+"""The confidence of a word that is one. What a cough is taken for has less."""
+_NODS: Final = frozenset("mm mmm mhm mmhm mmhmm hm hmm hmmm uh uhhuh um huh ah eh er".split())
+"""Sounds by which people say that they listen, or think."""
 MOST_UPDATES: Final = 64
 """Updates that may wait for the audio before them."""
 
@@ -43,6 +47,11 @@ class Turns(Protocol):
 
     def tell(self, event: wire.Event, *, owed: bool = False) -> None:
         """Send an event to the client. ``owed`` says that it repeats as a whole what was told bit by bit."""
+        ...
+
+    @property
+    def answers(self) -> bool:
+        """Whether somebody who speaks now speaks over an answer."""
         ...
 
     def began(self) -> None:
@@ -286,14 +295,19 @@ class InputAudio:
         detects, turn = span.spec.turns is not None, span.turns[0]
         match event:
             case SpeechStarted() if detects and not turn.announced:
-                turn.announced = True
-                at = max(0, round(1000 * (span.offset + event.at)) - span.spec.padding_ms)
-                self._turns.tell(wire.SpeechStarted(audio_start_ms=at, item_id=turn.item_id))
-                self._turns.began()
+                turn.began = event.at if turn.began is None else turn.began
+                # A cough is no reason to stop an answer, and clients stop it themselves once they are told.
+                if not self._turns.answers:
+                    self._announce(span, turn)
             case Transcript(is_final=False):
-                self._delta(span, turn, event, event.stable_words)
+                if detects and says(event):
+                    self._announce(span, turn)
+                if turn.announced or not detects:
+                    self._delta(span, turn, event, event.stable_words)
             case Transcript():
-                if not event.retracted_words:
+                if detects and says(event):
+                    self._announce(span, turn)
+                if not event.retracted_words and (turn.announced or not detects):
                     self._delta(span, turn, event, len(event.words))
                 turn.extend(event, span.offset)
                 span.closes -= detects and event.from_finalize
@@ -301,6 +315,14 @@ class InputAudio:
                     self._complete(span)
             case _:
                 pass
+
+    def _announce(self, span: Span, turn: Turn) -> None:
+        """Tell that a person speaks, once."""
+        if not turn.announced and turn.began is not None:
+            turn.announced = True
+            at = max(0, round(1000 * (span.offset + turn.began)) - span.spec.padding_ms)
+            self._turns.tell(wire.SpeechStarted(audio_start_ms=at, item_id=turn.item_id))
+            self._turns.began()
 
     def _delta(self, span: Span, turn: Turn, event: Transcript, words: int) -> None:
         if span.spec.transcribes and (delta := turn.delta(event, words)):
@@ -314,10 +336,18 @@ class InputAudio:
         if detected:
             span.turns.append(Turn(new_id("item")))
             self._buffered = 0.0
+            if turn.began is not None and not turn.announced and not final.from_finalize:
+                return  # Nothing was said over the answer.
             if turn.announced:
-                silence = 0 if final.from_finalize or self._ended else span.spec.silence_ms
-                at = round(1000 * (span.offset + final.end)) + silence
+                at = round(1000 * (span.offset + final.end + final.silence))
                 self._turns.tell(wire.SpeechStopped(audio_end_ms=at, item_id=turn.item_id))
             self._turns.committed(turn.item_id)
         self._turns.transcribed(turn, detected=detected and not final.from_finalize)
         self._settle()
+
+
+def says(heard: Transcript) -> bool:
+    """Whether words were heard that take the floor: no cough, and no "mm-hm"."""
+    return any(
+        word.confidence >= _SURE and bare(word.text).lower().replace("-", "") not in _NODS for word in heard.words
+    )

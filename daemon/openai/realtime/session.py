@@ -206,6 +206,11 @@ class RealtimeStream(Duplex):
 
     # ------------------------------------------------------------------------------------------------ turns
 
+    @property
+    def answers(self) -> bool:
+        """Whether somebody who speaks now speaks over an answer."""
+        return self._response is not None or self.voice.unplayed > 0
+
     def began(self) -> None:
         """Take note that somebody speaks: what is being said stops, unless the session says otherwise."""
         turns = self._config.spec.turns

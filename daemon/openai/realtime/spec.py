@@ -10,6 +10,7 @@ from codec.options import SpeakOptions
 from daemon.names import language
 from engines.sessions import OptionError
 from streaming.options import MAX_PREROLL, THRESHOLDS, ListenOptions
+from streaming.turn import Turn
 
 _FORMATS: Final = {
     "audio/pcm": ("linear16", 24_000, 2), "audio/pcmu": ("mulaw", 8_000, 1), "audio/pcma": ("alaw", 8_000, 1),
@@ -19,8 +20,8 @@ _FORMATS: Final = {
 PADDING_MS: Final = 300
 SILENCE_MS: Final = 500
 """OpenAI's defaults of turn detection."""
-_EAGERNESS: Final = {"low": 1200, "medium": 700, "high": 350, "auto": 700}
-"""Milliseconds of silence that end a turn. They stand in for a model that reads what was said."""
+_EAGERNESS: Final = {"low": Turn(0.9, 8.0), "medium": Turn(0.7, 4.0), "high": Turn(0.5, 2.0), "auto": Turn(0.7, 4.0)}
+"""How sure it must be that a turn has ended, and the longest silence, which is OpenAI's."""
 _MOST_MILLISECONDS: Final = 10_000
 """Milliseconds of silence that may end a turn. A client that asks for more gets this, as a person waits no longer."""
 
@@ -215,13 +216,19 @@ class Spec(msgspec.Struct):
 
     @property
     def silence_ms(self) -> int:
-        """Milliseconds of silence that end a turn."""
+        """Milliseconds of silence that end a turn of ``server_vad``."""
         turns = self.turns
         assert turns is not None
-        if turns.type == "semantic_vad":
-            return _EAGERNESS[turns.eagerness or "auto"]
         asked = SILENCE_MS if turns.silence_duration_ms is None else turns.silence_duration_ms
         return max(10, min(asked, _MOST_MILLISECONDS))
+
+    @property
+    def ending(self) -> Turn | float | None:
+        """What ends a turn; None where the client does."""
+        turns = self.turns
+        if turns is not None and turns.type == "semantic_vad":
+            return _EAGERNESS[turns.eagerness or "auto"]
+        return None if turns is None else self.silence_ms / 1000
 
     def listen_options(self) -> ListenOptions:
         """The options of the listener.
@@ -238,7 +245,7 @@ class Spec(msgspec.Struct):
             return ListenOptions(
                 language=forced,
                 keyterms=(*([wanted.prompt] if wanted.prompt else []), *(wanted.keywords or [])),
-                endpointing=None if turns is None else self.silence_ms / 1000,
+                endpointing=self.ending,
                 threshold=max(THRESHOLDS[0], min(threshold, THRESHOLDS[1])),
                 preroll=self.padding_ms / 1000,
             )

@@ -11,6 +11,8 @@ class Turn:
     """What a person says in one go, as far as it is heard."""
 
     item_id: str
+    began: float | None = None
+    """The second of its span at which voice began."""
     announced: bool = False
     """Whether the client was told that it began."""
     texts: list[str] = field(default_factory=list[str])
