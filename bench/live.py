@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 from bench.flood import flooded
 from bench.probe import machine
 from bench.served import Served, python, served
-from bench.sessions import Meter, Session, Speech, result, run, session, sessions, spread, timed_speech
+from bench.sessions import ENDPOINTING_MS, Meter, Session, Speech, result, run, session, sessions, spread, timed_speech
 from bench.wer import rate
 from clients.transcription import transcribe
 from engines.threads import budget
@@ -56,12 +56,12 @@ class Plan:
     minutes: float
 
 
-def crowd(count: int) -> Callable[[Plan, Path | None], Figures]:
-    """A row of ``count`` sessions."""
+def crowd(count: int, endpointing: int | None = ENDPOINTING_MS) -> Callable[[Plan, Path | None], Figures]:
+    """A row of ``count`` sessions, which name ``endpointing`` or leave turns to the daemon."""
 
     def measure(plan: Plan, checkout: Path | None) -> Figures:
         with served((), checkout) as daemon:
-            return run(daemon, plan.speech, count, plan.seconds)
+            return run(daemon, plan.speech, count, plan.seconds, endpointing)
 
     return measure
 
@@ -155,6 +155,7 @@ ROWS: Final[Mapping[str, Callable[[Plan, Path | None], Figures]]] = {
     "one": crowd(1),
     "eight": crowd(8),
     "many": crowd(24),
+    "turns": crowd(8, None),
     "long": long,
     "flood": flood,
     "admission": admission,

@@ -35,7 +35,8 @@ PIECE_SECONDS: Final = 0.1
 PAUSE_SECONDS: Final = 1.2
 """Seconds between two clips: longer than the silence that ends an utterance."""
 ENDPOINTING_SECONDS: Final = 0.6
-"""Seconds of silence that end an utterance: the daemon's default, which is not changed here."""
+"""Seconds of silence that end an utterance, where a session names them: then lateness is the daemon's alone."""
+ENDPOINTING_MS: Final = round(1000 * ENDPOINTING_SECONDS)
 RATE: Final = 16000
 TIMED_CLIPS: Final = 60
 """Synthetic clips that are spoken."""
@@ -116,6 +117,8 @@ class Session:
     final."""
     moments: list[float] = field(default_factory=list[float])
     """The times at which each of those pieces was due, on the monotonic clock."""
+    after: list[float] = field(default_factory=list[float])
+    """For each such utterance: seconds from the piece that holds the end of its speech to its final."""
     unanswered: int = 0
     """The number of such utterances without a final, in a session that ended; in one that did not, the wait so far is
     the lag."""
@@ -136,6 +139,7 @@ class Session:
         moments = [self.meter.sent_at(end + ENDPOINTING_SECONDS) for end in ends]
         self.moments += moments
         self.finals += [now - moment for moment in moments]
+        self.after += [now - self.meter.sent_at(end) for end in ends]
 
 
 @dataclass(slots=True)
@@ -201,10 +205,12 @@ def measure(
     return found | {"machine": machine(threads or budget())}
 
 
-def run(daemon: Served, speech: Speech, count: int, seconds: float) -> dict[str, object]:
+def run(
+    daemon: Served, speech: Speech, count: int, seconds: float, endpointing: int | None = ENDPOINTING_MS
+) -> dict[str, object]:
     """``count`` sessions of ``seconds`` on ``daemon``: ``result`` and what it used."""
     meter = Meter(daemon.process)
-    load = asyncio.run(sessions(daemon.url, speech, count, seconds))
+    load = asyncio.run(sessions(daemon.url, speech, count, seconds, endpointing))
     used = meter.read()
     return result(load) | {
         "daemon_cores": used.cores,
@@ -214,29 +220,40 @@ def run(daemon: Served, speech: Speech, count: int, seconds: float) -> dict[str,
     }
 
 
-async def sessions(url: str, speech: Speech, count: int, seconds: float) -> list[Session]:
+async def sessions(
+    url: str, speech: Speech, count: int, seconds: float, endpointing: int | None = ENDPOINTING_MS
+) -> list[Session]:
     """``count`` sessions side by side, begun over ``STAGGER_SECONDS``."""
 
     async def later(index: int) -> Session:
         await asyncio.sleep(STAGGER_SECONDS * index / count)
-        return await session(url, speech, index / count, seconds)
+        return await session(url, speech, index / count, seconds, endpointing=endpointing)
 
     return list(await asyncio.gather(*(later(index) for index in range(count))))
 
 
-async def session(url: str, speech: Speech, share: float, seconds: float, stop: asyncio.Event | None = None) -> Session:
+async def session(
+    url: str,
+    speech: Speech,
+    share: float,
+    seconds: float,
+    stop: asyncio.Event | None = None,
+    *,
+    endpointing: int | None = ENDPOINTING_MS,
+) -> Session:
     """One speaker, from the first audio to the daemon's closing.
 
     Args:
         share: 0…1, the clip that it begins with.
         stop: ends it before its time.
+        endpointing: milliseconds of silence that it names; None where it names none, and the daemon finds the turns.
     """
     began = speech.starts[int(share * len(speech.starts))]
     found = Session(LagMeter(speech.true_end(began) if speech.words else None))
     due = _Due(speech.utterances(began, seconds))
     try:
         async with (
-            AsyncStream(url, StreamOptions(sample_rate=RATE), timeout=30, attempts=0) as stream,
+            AsyncStream(url, StreamOptions(sample_rate=RATE, endpointing=endpointing), timeout=30, attempts=0) as stream,
             asyncio.TaskGroup() as tasks,
         ):
             listening = tasks.create_task(_listen(stream, found, due))
@@ -318,6 +335,7 @@ def result(load: Sequence[Session]) -> dict[str, object]:
         "utterances": len(finals),
         "utterances_without_final": sum(each.unanswered for each in load),
         "final_beyond_endpointing_ms": spread(finals),
+        "final_after_speech_ms": spread([lag for each in load for lag in each.after or each.meter.final]),
         "words": sum(len(each.meter.partial) for each in load),
         "word_in_captions_ms": spread([lag for each in load for lag in each.meter.partial]),
         "interims_a_second": round(sum(e.interims for e in load) / max(sum(e.heard for e in load), 1e-9), 2),

@@ -73,6 +73,13 @@ class Clock:
         return self.samples + len(self._pending)
 
     @property
+    def behind(self) -> float:
+        """Seconds of audio fed since the oldest work that a final needs became due, or that wait where the clock
+        stands; 0 where nothing waits."""
+        waiting = len(self._pending) / self._rate if len(self._pending) >= FRAME else 0.0
+        return max(self.timeline.behind(self.fed), waiting)
+
+    @property
     def sayable(self) -> bool:
         """Whether ``say`` has something."""
         return self.timeline.sayable(self.samples + self._rested)

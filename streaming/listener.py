@@ -301,7 +301,7 @@ class Listener:
 
     @property
     def _late(self) -> bool:
-        return not self.live or self._clock.timeline.behind(self._clock.fed) + self._waiting > BEHIND_SECONDS
+        return not self.live or self._clock.behind + self._waiting > BEHIND_SECONDS
 
     def _next(self) -> tuple[Utterance | None, WorkKind] | None:
         """Find the piece of work that comes next."""
@@ -322,7 +322,7 @@ class Listener:
         that waits or is under way, or whether it is in vain. An attached session also says what it can and begins what
         comes next."""
         fed = self._clock.fed
-        self._seconds, self._behind = fed / self._rate, self._clock.timeline.behind(fed) if not self._closed else 0.0
+        self._seconds, self._behind = fed / self._rate, self._clock.behind if not self._closed else 0.0
         if self._task is not None:
             self._urge(self._task)
         if self._tell is None or self._owner.cancelled:

@@ -19,26 +19,23 @@ LITERAL: Final = 0.6
 SHORTEST: Final = 0.2
 """Seconds of silence before which no turn ends. A final in advance is decoded by then, so that nobody waits for it."""
 
-BASE: Final = -2.2
+BASE: Final = 0.7
 """What speaks for an end in any silence, as the natural logarithm of odds. This and the next four were fitted on
 training clips (docs/hearing.md has the curve on others)."""
-MARK: Final = 0.9
+MARK: Final = 1.15
 """How much of the log-odds of the decoder's mark counts."""
-SECOND: Final = 3.0
+SECOND: Final = 1.1
 """What a second of silence adds."""
-MORE: Final = 3.0
-"""What a last word that calls for more takes away."""
-GROUP: Final = 6.0
-"""What a last digit or letter takes away: nobody is cut between two groups of a number."""
+MORE: Final = -1.0
+"""The log-odds of an end behind a last word that calls for more, at most: 1.7 s of silence by default."""
+GROUP: Final = -9.0
+"""Those behind a digit or letter: nobody is cut between two groups of a number."""
 CLEAREST: Final = 6.0
 """The log-odds of a mark count up to this."""
 
 _MORE: Final = frozenset(
-    "a an the this that these those my your his her its our their some any every no of to in on at by for from with "
-    "without into onto about between through during under over after before and or but nor so because since if when "
-    "while where which who whose although though unless until than as like is are was were am be been being has have "
-    "had do does did will would can could shall should may might must i we he she they it's i'm we're very really just "
-    "not um uh er erm ehm hmm mm well mr mrs ms dr st".split()
+    "a an the my your his its our their every of to at by for from with into onto about between during and or but nor "
+    "because if when while which whose although unless until than as am um uh er erm ehm hmm mr mrs dr st".split()
 )
 """English words that mostly have others behind them."""
 _NUMBERS: Final = frozenset(
@@ -97,10 +94,10 @@ def spoken(words: Sequence[str], mark: float) -> float | None:
     least = exp(-CLEAREST)
     clear = min(max(mark, least), 1 - least)
     odds = BASE + MARK * log(clear / (1 - clear))
-    last = bare(words[-1]).lower().strip("\"'”’)")
+    last = bare(words[-1]).lower().strip("\"'”’)").rsplit("-", 1)[-1]
     if last in _NUMBERS or any(letter.isnumeric() for letter in last) or (len(last) == 1 and last.isalpha()):
-        return odds - GROUP
-    return odds - MORE if last.rsplit("-", 1)[-1] in _MORE else odds
+        return min(odds, GROUP)
+    return min(odds, MORE) if last in _MORE else odds
 
 
 def sure(said: float | None, silence: float) -> float:

@@ -268,7 +268,9 @@ def _warnings(spec: Spec) -> list[str]:
     if turns is not None:
         if turns.prefix_padding_ms not in (None, spec.padding_ms):
             found.append(f"prefix_padding_ms: taken as {spec.padding_ms}")
-        if turns.type == "server_vad" and turns.silence_duration_ms not in (None, spec.silence_ms):
+        if turns.type == "semantic_vad" and turns.silence_duration_ms is not None:
+            found.append("silence_duration_ms: not honoured with semantic_vad")
+        elif turns.silence_duration_ms not in (None, spec.silence_ms):
             found.append(f"silence_duration_ms: taken as {spec.silence_ms}")
         low, high = THRESHOLDS
         if turns.threshold is not None and not low <= turns.threshold <= high:

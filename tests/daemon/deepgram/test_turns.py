@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from daemon.deepgram.turns_messages import commands
-from daemon.deepgram.turns_query import Thresholds, confidence, parse, silence
+from daemon.deepgram.turns_query import parse
 from daemon.messages import decoded
 from daemon.refusal import Refused
 from daemon.serve import Background
@@ -97,7 +97,7 @@ def test_a_turn_holds_what_a_stream_hears(flux: Open, client: Client, speech: Sp
     assert [trigger for _, trigger in found] == ["model", "manual", "close"]
     assert found[0][0] == text != ""
     first = [info for info in turns(messages) if info["turn_index"] == 0]
-    assert first[-1]["end_of_turn_confidence"] == pytest.approx(0.7, abs=1e-3)
+    assert 0.7 <= first[-1]["end_of_turn_confidence"] < 1
     assert [word["word"] for word in first[-1]["words"]] == first[-1]["transcript"].split()
     assert 0 <= first[-1]["audio_window_start"] < first[-1]["audio_window_end"] <= speech.seconds + 1.5
 
@@ -205,13 +205,6 @@ def test_a_wrong_query_is_refused_before_the_upgrade(flux: Open, query: dict[str
         pass
     assert error.value.response.status_code == 400
     assert says in json.loads(error.value.response.body or b"{}")["err_msg"]
-
-
-@given(st.floats(0.5, 0.99), st.floats(0.01, 20))
-def test_a_threshold_is_a_length_of_silence(threshold: float, seconds: float) -> None:
-    assert confidence(silence(threshold)) == pytest.approx(threshold, abs=1e-3)
-    assert 0 <= confidence(seconds) <= confidence(seconds + 1) <= 1
-    assert Thresholds(eot_threshold=threshold).silence == min(silence(threshold), 5.0)
 
 
 @given(st.binary(max_size=200) | st.text(st.sampled_from("eot_threshold=&%+0.19agr")).map(str.encode))

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from daemon.openai.realtime import input_audio
 from daemon.serve import Background
+from streaming.events import Transcript, Word
 from tests.daemon.chat_server import ChatServer
 from tests.daemon.realtime import ASKED, LONG, REPLY, ask, session, sound
 from tests.daemon.support import eventually
@@ -60,8 +62,49 @@ def test_whoever_begins_to_speak_interrupts(partner: Background, chat: ChatServe
         ]
 
 
+def test_a_sound_without_words_does_not_interrupt(
+    partner: Background, chat: ChatServer, pcm: bytes, hum: bytes
+) -> None:
+    """Nobody is told of it, it is no item, and the answer goes on; words after it interrupt."""
+    chat.script.parts, chat.script.pause = LONG * 20, 0.2
+    with session(partner.url) as live:
+        live.update(audio={"input": {"transcription": {}}})
+        live.tell("conversation.item.create", item=ASKED)
+        live.tell("response.create")
+        live.until("response.output_audio.delta")
+        live.append(hum + b"\0" * 48_000)
+        before = len(sound(live))
+        while len(sound(live)) < before + 96_000:
+            live.until("response.output_audio.delta")
+        live.append(pcm)
+        live.until("input_audio_buffer.speech_started")
+        assert live.until("response.done")["response"]["status_details"]["reason"] == "turn_detected"
+        assert live.until("conversation.item.input_audio_transcription.completed")["transcript"]
+        assert live.kinds.count("input_audio_buffer.committed") == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "sure", "takes"),
+    [("Stop.", 0.9, True), ("Mm-hm.", 0.9, False), ("Uh", 0.9, False), ("Mm, no.", 0.9, True), ("The", 0.3, False), ("", 1, False)],
+)
+def test_words_take_the_floor(said: str, sure: float, takes: bool) -> None:
+    words = tuple(Word(word, 0, 0.1, sure) for word in said.split())
+    assert input_audio.says(Transcript(0, 0.1, said, words, 0, "en")) is takes
+
+
+@pytest.fixture
+def taken_for_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interims take every sound for words."""
+
+    def says(heard: Transcript) -> bool:
+        return not heard.is_final
+
+    monkeypatch.setattr(input_audio, "says", says)
+
+
+@pytest.mark.usefixtures("taken_for_words")
 @pytest.mark.parametrize("begun", ["", "Th"])
-def test_a_sound_without_words_does_not_cost_the_answer(
+def test_a_sound_that_was_taken_for_words_does_not_cost_the_answer(
     partner: Background, chat: ChatServer, pcm: bytes, hum: bytes, begun: str
 ) -> None:
     """A hum stops an answer that nobody has heard anything of, or read; it comes all the same, on the same context."""
@@ -85,6 +128,7 @@ def test_a_sound_without_words_does_not_cost_the_answer(
         assert chat.seen.requests[0]["messages"] == asked == [{"role": "user", "content": said["transcript"]}]
 
 
+@pytest.mark.usefixtures("taken_for_words")
 @pytest.mark.parametrize(("whole", "played_ms", "again"), [(False, 0, True), (True, 0, True), (False, 10**6, False)])
 def test_what_the_client_played_says_whether_an_answer_was_heard(
     partner: Background, chat: ChatServer, hum: bytes, whole: bool, played_ms: int, again: bool

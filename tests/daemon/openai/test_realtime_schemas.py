@@ -44,7 +44,7 @@ def test_a_session_says_who_answers_and_who_interrupts(daemon: Background) -> No
         assert turns["create_response"] is turns["interrupt_response"] is True
         semantic = {"type": "semantic_vad", "interrupt_response": False}
         turns = live.update(type="realtime", audio={"input": {"turn_detection": semantic}})["audio"]["input"]
-        assert turns["turn_detection"] == {**semantic, "create_response": True}
+        assert turns["turn_detection"] == {**semantic, "create_response": True, "eagerness": "auto"}
         assert live.update(audio={"input": {"turn_detection": None}})["audio"]["input"]["turn_detection"] is None
         live.tell("response.cancel")
         assert live.until("error")["error"]["message"].startswith("Cancellation failed")
