@@ -253,7 +253,9 @@ async def session(
     due = _Due(speech.utterances(began, seconds))
     try:
         async with (
-            AsyncStream(url, StreamOptions(sample_rate=RATE, endpointing=endpointing), timeout=30, attempts=0) as stream,
+            AsyncStream(
+                url, StreamOptions(sample_rate=RATE, endpointing=endpointing), timeout=30, attempts=0
+            ) as stream,
             asyncio.TaskGroup() as tasks,
         ):
             listening = tasks.create_task(_listen(stream, found, due))

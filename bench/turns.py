@@ -355,4 +355,3 @@ class SmartTurn:
         features = self._features(np.pad(wave, (8 * RATE - len(wave), 0)), do_normalize=True)
         (found,) = self._graph.run({"input_features": features[None].astype(np.float32)})
         return float(found[0].item())
-

@@ -131,9 +131,7 @@ class Listener:
         with self._lock:
             self._moved()
 
-    def configure(
-        self, *, endpointing: Turn | float | None, keyterms: Sequence[str] | None = None
-    ) -> None:
+    def configure(self, *, endpointing: Turn | float | None, keyterms: Sequence[str] | None = None) -> None:
         """Change what ends an utterance from here on, and the keyterms from the next one on. From any thread.
 
         Args:
@@ -424,9 +422,7 @@ class Listener:
         finally:
             self._ended(error)
 
-    def _make(
-        self, utterance: Utterance, kind: WorkKind, end: int | None, samples: Floats
-    ) -> Steps[list[Event]]:
+    def _make(self, utterance: Utterance, kind: WorkKind, end: int | None, samples: Floats) -> Steps[list[Event]]:
         """Do a piece of work with the ``samples`` of its utterance so far, and return what it says at once."""
         if utterance.segment is None:
             utterance.segment = yield from self._sequence.segment(utterance.head, self.options.mel_maximum)

@@ -39,9 +39,9 @@ _MORE: Final = frozenset(
 )
 """English words that mostly have others behind them."""
 _NUMBERS: Final = frozenset(
-    "zero oh one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million double triple "
-    "dash hyphen dot slash underscore plus number".split()
+    "zero oh one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million "
+    "double triple dash hyphen dot slash underscore plus number".split()
 )
 """English words that numbers, addresses and names are spelled with."""
 
@@ -104,4 +104,3 @@ def sure(said: float | None, silence: float) -> float:
     """The probability, 0…1, that a turn has ended after ``silence`` seconds without voice; ``said``: of its words."""
     odds = (BASE if said is None else said) + SECOND * silence
     return 1 / (1 + exp(-max(min(odds, 50.0), -50.0)))
-

@@ -87,9 +87,7 @@ class TurnsStream(HeardStream):
             terms = self._terms
             if asked.keyterms is not None:
                 terms = (asked.keyterms,) if isinstance(asked.keyterms, str) else tuple(asked.keyterms)
-            self._stream.listener.configure(
-                endpointing=changed.turn, keyterms=None if terms == self._terms else terms
-            )
+            self._stream.listener.configure(endpointing=changed.turn, keyterms=None if terms == self._terms else terms)
         except OptionError as error:
             self._refuse(str(error))
         except ValueError as error:

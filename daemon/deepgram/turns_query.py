@@ -22,6 +22,7 @@ HONOURED: Final = frozenset({
 })  # fmt: skip
 FIELDS: Final = Fields(HONOURED, ELSEWHERE | {"language_hint": "language"}, code="invalid_query")
 
+
 @dataclass(frozen=True, slots=True)
 class Thresholds:
     """The rules by which a turn ends.

@@ -1,5 +1,6 @@
 """The end of a turn: what was said, how long it has been silent, and the clock that stands until the first is known."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -128,7 +129,7 @@ def test_a_turn_tells_how_sure_its_end_is(asr_model: AsrModel, clips: list[Clip]
         assert final.silence == 0 and final.sure is None
 
 
-def finals_of(events: list[object]) -> list[Transcript]:
+def finals_of(events: Sequence[object]) -> list[Transcript]:
     """The finals that have words, as they are."""
     return [event for event in events if isinstance(event, Transcript) and event.is_final and event.text]
 

@@ -85,7 +85,14 @@ def test_a_sound_without_words_does_not_interrupt(
 
 @pytest.mark.parametrize(
     ("said", "sure", "takes"),
-    [("Stop.", 0.9, True), ("Mm-hm.", 0.9, False), ("Uh", 0.9, False), ("Mm, no.", 0.9, True), ("The", 0.3, False), ("", 1, False)],
+    [
+        ("Stop.", 0.9, True),
+        ("Mm-hm.", 0.9, False),
+        ("Uh", 0.9, False),
+        ("Mm, no.", 0.9, True),
+        ("The", 0.3, False),
+        ("", 1, False),
+    ],
 )
 def test_words_take_the_floor(said: str, sure: float, takes: bool) -> None:
     words = tuple(Word(word, 0, 0.1, sure) for word in said.split())
