@@ -40,7 +40,7 @@ from streaming.turn import SECOND, Turn
 from streaming.vad import FRAME, VoiceActivity
 
 RATE: Final = 16_000
-CLIPS: Final = 240
+CLIPS: Final = 140
 """Clips with a pause to think, at most."""
 PAUSE: Final = (0.3, 2.0)
 """The shortest and the longest pause in seconds; all between are as likely."""

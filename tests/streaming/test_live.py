@@ -131,7 +131,7 @@ def test_an_interim_is_given_up_when_its_final_is_due(
 ) -> None:
     """When a final becomes due, an interim that still waits is replaced by it; one that has begun ends without an
     event."""
-    listener = asr_model.listener(LIVE)
+    listener = asr_model.listener(ListenOptions(endpointing=0.6))
     samples = continuous(short, 1.5)
     listener.feed(samples)
     assert [type(event) for event in listener.step()] == [SpeechStarted]
@@ -141,7 +141,8 @@ def test_an_interim_is_given_up_when_its_final_is_due(
     assert (listener.work.withdrawn, listener.work.ticks) == (int(begun), before)
     assert len(said) == 1 and bool(finals(said[0])) is not begun
     heard = finals(said[0] + listener.drain() + finish(listener))
-    assert heard == finals(listen(asr_model, np.concatenate([samples, silence(1.0)]), OFFLINE, [10**9]))
+    offline = ListenOptions(interim=False, endpointing=0.6)
+    assert heard == finals(listen(asr_model, np.concatenate([samples, silence(1.0)]), offline, [10**9]))
 
 
 @pytest.mark.parametrize("begun", [False, True])

@@ -62,7 +62,7 @@ def test_nothing_is_said_of_pauses_unless_asked(asr_model: AsrModel, speech: np.
     """Paused and Resumed come only if they are asked for, and change no final."""
     found: list[list[Transcript]] = []
     for eager in (None, 0.1):
-        listener = asr_model.listener(ListenOptions(endpointing=Turn(threshold=0.9, eager=eager)))
+        listener = asr_model.listener(ListenOptions(endpointing=Turn(threshold=1.0, timeout=1.0, eager=eager)))
         events = fed(listener, speech, quiet(0.4), speech, quiet(1.5))
         listener.close()
         assert any(isinstance(event, Paused | Resumed) for event in events) == (eager is not None)

@@ -91,7 +91,17 @@ def test_a_turn_holds_what_a_stream_hears(flux: Open, client: Client, speech: Sp
     """Ended by silence, by the client, by the end; the text is that of /v1/listen."""
     text = finals(client.transcribe(speech.pcm + bytes(3 * RATE)))
     quiet = bytes(3 * RATE)
-    messages = heard(flux, speech.pcm + quiet, speech.pcm, '{"type": "ForceEndTurn"}', quiet, speech.pcm)
+    messages: list[dict[str, Any]] = []
+    with flux() as socket:
+        send(socket, speech.pcm + quiet)
+        while not messages or messages[-1].get("event") != "EndOfTurn":
+            messages.append(json.loads(socket.recv(60)))
+        socket.send('{"type": "Configure", "thresholds": {"eot_threshold": 1}}')
+        send(socket, speech.pcm)
+        socket.send('{"type": "ForceEndTurn"}')
+        send(socket, quiet + speech.pcm)
+        socket.send('{"type": "CloseStream"}')
+        messages += rest(socket)
     assert messages[0]["type"] == "Connected"
     found = ends(messages)
     assert [trigger for _, trigger in found] == ["model", "manual", "close"]
@@ -106,7 +116,7 @@ def test_an_eager_end_has_the_text_of_the_end(flux: Open, speech: Speech) -> Non
     """Or speech goes on, and TurnResumed says so. However slow the machine is: more is sent when it was told."""
     pause = bytes(int(0.5 * RATE) * 2)
     messages: list[dict[str, Any]] = []
-    with flux(eager_eot_threshold=0.3, eot_threshold=0.9) as socket:
+    with flux(eager_eot_threshold=0.3, eot_threshold=1, eot_timeout_ms=3000) as socket:
         for _ in range(2):
             send(socket, speech.pcm + pause)
             messages.append(json.loads(socket.recv(60)))

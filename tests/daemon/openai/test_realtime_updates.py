@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from daemon.openai.realtime.config import Config
 from daemon.serve import Background
+from streaming.turn import Turn
 from tests.daemon.realtime import session
 
 
@@ -45,12 +47,12 @@ def test_a_wrong_update_names_its_field_and_changes_nothing(daemon: Background, 
 
 
 def test_what_is_not_honoured_is_told(daemon: Background) -> None:
-    """semantic_vad is server VAD; values beyond the bounds are brought within them."""
+    """semantic_vad knows no length of silence; values beyond the bounds are brought within them."""
     with session(daemon.url, intent="transcription") as live:
-        detection = {"type": "semantic_vad", "eagerness": "low"}
+        detection = {"type": "semantic_vad", "eagerness": "low", "silence_duration_ms": 300}
         told = live.update(audio={"input": {"turn_detection": detection, "noise_reduction": {"type": "near_field"}}})
         assert told["audio"]["input"]["turn_detection"] == detection
-        assert [warning.split(":")[0] for warning in told["warnings"]] == ["semantic_vad", "noise_reduction"]
+        assert [warning.split(":")[0] for warning in told["warnings"]] == ["silence_duration_ms", "noise_reduction"]
         told = live.update(audio={"input": {"turn_detection": {"type": "server_vad", "prefix_padding_ms": 900}}})
         assert told["audio"]["input"]["turn_detection"]["silence_duration_ms"] == 500
         assert "prefix_padding_ms: taken as 500" in told["warnings"]
@@ -91,3 +93,15 @@ def test_models_that_stream_leave_the_turns_to_the_client(daemon: Background, mo
         told = live.update(audio={"input": {"turn_detection": {"type": "server_vad"}}})
         assert told["audio"]["input"]["turn_detection"]["type"] == "server_vad"
         assert live.update()["audio"]["input"]["turn_detection"]["type"] == "server_vad"
+
+
+@pytest.mark.parametrize(("eagerness", "threshold", "longest"), [("low", 0.9, 8), (None, 0.7, 4), ("high", 0.5, 2)])
+def test_eagerness_is_how_sure_it_must_be(eagerness: str | None, threshold: float, longest: float) -> None:
+    """And the default of conversations; server_vad is so much silence."""
+    config = Config.initial("realtime", seconds=60)
+    assert config.spec.listen_options().endpointing == Turn(0.7, 4.0)
+    patch = {"audio": {"input": {"turn_detection": {"type": "semantic_vad", "eagerness": eagerness}}}}
+    assert config.updated(patch, seconds=60).spec.listen_options().endpointing == Turn(threshold, longest)
+    literal = {"audio": {"input": {"turn_detection": {"type": "server_vad", "silence_duration_ms": 700}}}}
+    assert config.updated(literal, seconds=60).spec.listen_options().endpointing == 0.7
+    assert Config.initial("transcription", seconds=60).spec.listen_options().endpointing == 0.5
