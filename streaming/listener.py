@@ -319,8 +319,7 @@ class Listener:
         """Take in that something changed, under the lock: how far behind the session is, and how urgent the work is
         that waits or is under way, or whether it is in vain. An attached session also says what it can and begins what
         comes next."""
-        fed = self._clock.fed
-        self._seconds, self._behind = fed / self._rate, self._clock.behind if not self._closed else 0.0
+        self._tally()
         if self._task is not None:
             self._urge(self._task)
         if self._tell is None or self._owner.cancelled:
@@ -335,7 +334,12 @@ class Listener:
             except Cancelled as closed:  # The model is closed.
                 self._say([], self.heard, closed)
 
+    def _tally(self) -> None:
+        """Take in how far behind the session is, under the lock."""
+        self._seconds, self._behind = self._clock.fed / self._rate, self._clock.behind if not self._closed else 0.0
+
     def _say(self, events: Sequence[Event], due: float, error: BaseException | None = None) -> None:
+        self._tally()
         if (tell := self._tell) is not None:
             finished = self._clock.over
             if finished or error is not None:
