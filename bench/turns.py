@@ -52,6 +52,8 @@ COMPLETE: Final = ("common voice", "common_voice", "kathleen", "vctk", "speechoc
 """How the names of corpora begin whose clips are whole sentences."""
 SPELLED: Final = "CMU AN4"
 """How the name of the corpus begins of spelled names, addresses and numbers."""
+COMMANDS: Final = frozenset("ENTER RUBOUT ERASE HELP REPEAT STOP START GO YES NO".split())
+"""Words of that corpus that are neither."""
 SILENCES: Final = (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 2.0)
 THRESHOLDS: Final = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 PEER: Final = (0.1, 0.3, 0.5, 0.7, 0.9, 0.97)
@@ -199,7 +201,8 @@ def _thinking(material: Material, asr: AsrModel) -> list[_Recording]:
 
 
 def _groups(material: Material, asr: AsrModel) -> list[_Recording]:
-    spelled = [c for c in material.clips if c.corpus.startswith(SPELLED) and len(c.text.split()) >= 4]
+    known = [c for c in material.clips if c.corpus.startswith(SPELLED) and len(c.text.split()) >= 4]
+    spelled = [c for c in known if not COMMANDS & set(c.text.split())]
     return _with_pauses(asr, material.sample(spelled, CLIPS), 2, GROUP_PAUSE, ends=False)
 
 

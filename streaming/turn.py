@@ -35,7 +35,8 @@ CLEAREST: Final = 6.0
 
 _MORE: Final = frozenset(
     "a an the my your his its our their every of to at by for from with into onto about between during and or but nor "
-    "because if when while which whose although unless until than as am um uh er erm ehm hmm mr mrs dr st".split()
+    "because if when while which whose whether although unless until than as is was would um uh er erm ehm hmm "
+    "mr mrs dr st".split()
 )
 """English words that mostly have others behind them."""
 _NUMBERS: Final = frozenset(
@@ -60,7 +61,7 @@ class Turn:
     """
 
     threshold: float = 0.7
-    timeout: float = 2.0
+    timeout: float = 2.5
     eager: float | None = None
 
     def __post_init__(self) -> None:

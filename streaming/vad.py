@@ -41,8 +41,8 @@ Silero's own get_speech_timestamps."""
 ONSET_FRAMES: Final = 3
 """How many voiced frames in a row, 96 ms, make speech: a click is shorter, the shortest word is not."""
 
-RECENT_FRAMES: Final = 64
-"""How many frames are kept for a restart, about two seconds: as much as the silence between the end of an utterance and
+RECENT_FRAMES: Final = 80
+"""How many frames are kept for a restart, about 2.5 seconds: as much as the silence between the end of an utterance and
 its endpoint by default."""
 
 
