@@ -98,7 +98,7 @@ def test_turns_are_the_same_for_any_cut(
 def test_turns_have_every_word_once(asr_model: AsrModel, conversation: Floats) -> None:
     """Where a turn goes on right after its end, the next segment carries on: they lie one after the other, and between
     them is silence alone."""
-    hasty = ListenOptions(interim=False, endpointing=Turn(0.3, 0.3))
+    hasty = ListenOptions(interim=False, endpointing=Turn(0.3, 0.3), preroll=0.5)
     found = finals(listen(asr_model, conversation, hasty, [len(conversation)]))
     assert len(found) > 4 and all(a.end <= b.start for a, b in pairwise(found))
     covered = np.zeros(len(conversation), bool)
