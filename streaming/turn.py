@@ -60,7 +60,7 @@ class Turn:
         OptionError: a value lies outside its bounds; the error names it.
     """
 
-    threshold: float = 0.7
+    threshold: float = 0.8
     timeout: float = 2.5
     eager: float | None = None
 

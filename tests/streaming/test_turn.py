@@ -71,7 +71,7 @@ def test_a_turn_ends_where_it_is_as_sure_as_was_asked(
         ("threshold", {"threshold": 1.1}, "threshold: 1.1 lies outside 0.3…1"),
         ("timeout", {"timeout": 61}, "timeout: 61 s lies outside 0.3…60 s"),
         ("timeout", {"timeout": float("nan")}, "timeout: nan s lies outside"),
-        ("eager", {"eager": 0.8}, "eager: 0.8 is more than the threshold, 0.7"),
+        ("eager", {"eager": 0.9}, "eager: 0.9 is more than the threshold, 0.8"),
     ],
 )
 def test_what_is_no_rule_is_refused_by_name(name: str, given: dict[str, float], says: str) -> None:

@@ -20,7 +20,7 @@ _FORMATS: Final = {
 PADDING_MS: Final = 300
 SILENCE_MS: Final = 500
 """OpenAI's defaults of turn detection."""
-_EAGERNESS: Final = {"low": Turn(0.9, 8.0), "medium": Turn(0.7, 4.0), "high": Turn(0.5, 2.0), "auto": Turn(0.7, 4.0)}
+_EAGERNESS: Final = {"low": Turn(0.9, 8.0), "medium": Turn(0.8, 4.0), "high": Turn(0.6, 2.0), "auto": Turn(0.8, 4.0)}
 """How sure it must be that a turn has ended, and the longest silence, which is OpenAI's."""
 _MOST_MILLISECONDS: Final = 10_000
 """Milliseconds of silence that may end a turn. A client that asks for more gets this, as a person waits no longer."""
