@@ -113,7 +113,7 @@ def _checked(offer: str) -> str:
     if not any(line.startswith("a=fingerprint:") for line in lines):
         raise body.wrong("sdp", "sdp: a=fingerprint is missing")
     mids = sorted({line[6:].strip() for line in lines if line.startswith("a=mid:")})
-    bundle = next((line.split()[1:] for line in lines if line.startswith("a=group:BUNDLE")), [])
+    bundle = next((line for line in lines if line.startswith("a=group:BUNDLE")), "").split()[1:]
     if len(mids) != 2 or sorted(bundle) != mids:
         raise body.wrong("sdp", "sdp: a=group:BUNDLE must name the a=mid of both media")
     return "\r\n".join(line for line in lines if not line.startswith(_NOT_TRIED))
