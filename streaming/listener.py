@@ -299,7 +299,9 @@ class Listener:
 
     @property
     def _late(self) -> bool:
-        return not self.live or self._clock.behind + self._waiting > BEHIND_SECONDS
+        # What queues up while the clock stands is late through the work that is judged here, not through others.
+        behind = self._clock.timeline.behind(self._clock.samples)
+        return not self.live or behind + self._waiting > BEHIND_SECONDS
 
     def _next(self) -> tuple[Utterance | None, WorkKind] | None:
         """Find the piece of work that comes next."""
