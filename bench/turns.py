@@ -223,13 +223,13 @@ def _with_pauses(
         if len(gaps) < count or any(m in clip.text.strip()[:-1] for m in SENTENCE_MARKS):
             return None
         chosen = sorted(draw.sample(gaps, count))
-        return _Recording(_paused(wave, chosen, draw, bounds), len(wave) / RATE, ends)
+        return _Recording(paused(wave, chosen, draw, bounds), len(wave) / RATE, ends)
 
     with ThreadPoolExecutor(SESSIONS) as pool:
         return [found for found in pool.map(one, clips) if found is not None]
 
 
-def _paused(wave: Samples, places: Sequence[float], draw: random.Random, bounds: tuple[float, float]) -> Samples:
+def paused(wave: Samples, places: Sequence[float], draw: random.Random, bounds: tuple[float, float]) -> Samples:
     """``wave`` with a pause at each of ``places``, in seconds, and a long one behind it."""
     parts, begin = list[Samples](), 0
     for place in places:
