@@ -449,6 +449,7 @@ class HearingStream:
             self.listener.finalize()
         elif mark is _Mark.END:
             self.listener.finish()
+            self._resting = False
         return True
 
 
