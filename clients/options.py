@@ -18,7 +18,8 @@ class StreamOptions:
 
     Attributes:
         encoding, sample_rate, channels: the shape of the audio that will be sent; channels are interleaved.
-        endpointing: silence in milliseconds that closes an utterance, False for never.
+        endpointing: silence in milliseconds that closes an utterance, "turn" for one that ends by what was said, False
+            for never.
         utterance_end_ms: gap after a word, in milliseconds, that is reported as ``UtteranceEnd``.
         keyterms: names and words to listen for.
     """
@@ -29,7 +30,7 @@ class StreamOptions:
     sample_rate: int = 16000
     channels: int = 1
     interim_results: bool = True
-    endpointing: int | Literal[False] | None = None
+    endpointing: int | Literal["turn", False] | None = None
     utterance_end_ms: int | None = None
     vad_events: bool = False
     keyterms: tuple[str, ...] = ()

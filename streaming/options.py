@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from engines.sessions import OptionError
-from streaming.turn import Turn
+from streaming.turn import LITERAL, Turn
 
 MAX_CONTEXT_WORDS = 200
 """How many words the keyterms of a session may have together. Longer lists leak into the text
@@ -49,7 +49,7 @@ class ListenOptions:
     language: str | None = None
     keyterms: tuple[str, ...] = ()
     interim: bool = True
-    endpointing: Turn | float | None = Turn()
+    endpointing: Turn | float | None = LITERAL
     utterance_end: float | None = None
     threshold: float = 0.5
     preroll: float = 0.3

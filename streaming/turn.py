@@ -15,7 +15,8 @@ from engines.sessions import OptionError
 from streaming.events import bare
 
 LITERAL: Final = 0.6
-"""Seconds of silence that end an utterance of whose words nothing is known: none were heard, or its audio stopped."""
+"""Seconds of silence that end an utterance where nobody asks for more, or of whose words nothing is known: none were
+heard, or its audio stopped."""
 SHORTEST: Final = 0.2
 """Seconds of silence before which no turn ends. A final in advance is decoded by then, so that nobody waits for it."""
 

@@ -190,8 +190,9 @@ def _milliseconds(one: Mapping[str, str], name: str, least: int) -> float | None
 
 
 def _endpointing(one: Mapping[str, str], warnings: list[str]) -> Turn | float | None:
-    if one.get("endpointing", "true").lower() == "true":
-        return ListenOptions().endpointing
+    given = one.get("endpointing", "true").lower()
+    if given in ("true", "turn"):
+        return Turn() if given == "turn" else ListenOptions().endpointing
     if one["endpointing"].strip("0") == "":
         warnings.append("endpointing: 0 is taken as false: no silence ends an utterance")
         return None
