@@ -31,6 +31,9 @@ class EncoderDims:
     window_rows: int
     ctc: int | None
     """How many classes the CTC head has, its blank included; None without such a head."""
+    placed: bool = False
+    """Whether the checkpoint has positions of its own, one for each row of a window (``audio_tower.positions``), in
+    place of the official sines, which begin anew in each chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +160,7 @@ def read_encoder(checkpoint: Checkpoint, audio: Section) -> EncoderDims:
         chunk_rows=rows,
         window_rows=rows * (window // chunk),
         ctc=ctc.shape[0] if ctc is not None and ctc.shape else None,
+        placed="audio_tower.positions" in checkpoint.tensors,
     )
 
 
@@ -253,6 +257,8 @@ def encoder_shapes(dims: EncoderDims) -> Iterator[tuple[str, tuple[int, ...]]]:
     for name, out in (("ln_post", None), ("proj1", width), ("proj2", dims.output)):
         yield f"audio_tower.{name}.weight", (width,) if out is None else (out, width)
         yield f"audio_tower.{name}.bias", (width if out is None else out,)
+    if dims.placed:
+        yield "audio_tower.positions", (dims.window_rows, width)
     if dims.ctc is not None:
         yield "ctc.weight", (dims.ctc, width)
         yield "ctc.bias", (dims.ctc,)

@@ -44,11 +44,16 @@ class Part:
 
 def part(kind: str, **values: Any) -> Part:
     """The part of ``kind`` with these dimensions."""
-    plain = {
-        name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-        for name, value in values.items()
-    }
-    return Part(kind, json.dumps(plain, sort_keys=True))
+    return Part(kind, json.dumps({name: _plain(value) for name, value in values.items()}, sort_keys=True))
+
+
+def _plain(value: Any) -> Any:
+    """The value, a dataclass as a dictionary. Graphs were kept before an encoder could have positions of its own; one
+    that has none is told as then."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    found: dict[str, Any] = asdict(value)
+    return {name: one for name, one in found.items() if name != "placed" or one}
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,11 @@ class Preparation:
         yield "kokoro", lambda: self._speech("convert", self.packages, self._new("kokoro"))
         yield "whisper", lambda: self._asr("whisper", self.packages, self._new("whisper"))
         yield "ear", lambda: self._asr("shipped", EAR, out="ear")
-        yield "start", lambda: self._asr("begin", EAR, "--teacher", self.made / "whisper", out="start")
+        heard = sorted((self.data / "speech").glob("en-train-0*.tar"))
+        yield (
+            "start",
+            lambda: self._asr("begin", EAR, "--teacher", self.made / "whisper", "--shards", *heard, out="start"),
+        )
         yield "script.txt", self._sentences
         yield "script.npz", lambda: self._phonemes("script")
         scripts = [self.made / f"{name}.npz" for name in ("script", "drills")]

@@ -68,7 +68,8 @@ class Convolution(nn.Module):
 
 
 class Stem(nn.Module):
-    """mel [N, bins, T ≤ chunk_frames] → rows [N, ⌈T / 8⌉, width], the chunk's own positions added.
+    """mel [N, bins, T ≤ chunk_frames] → rows [N, ⌈T / 8⌉, width], the chunk's own positions added. (Where a checkpoint
+    has positions of its own, the body adds them.)
 
     A chunk that is cut after T frames, T a multiple of 8, gives the same rows as uncut: row r depends on frames up to
     8 r + 7, and so never on the padding at a right edge.
@@ -81,7 +82,8 @@ class Stem(nn.Module):
             for name in CONVOLUTIONS
         )
         self.out = Linear(read("audio_tower.conv_out.weight"), None, dtype)
-        self.positions = nn.Buffer(sinusoids(dims.chunk_rows, dims.width).to(dtype))
+        table = None if dims.placed else sinusoids(dims.chunk_rows, dims.width).to(dtype)
+        self.positions = None if table is None else nn.Buffer(table)
 
     def forward(self, mel: Tensor) -> Tensor:
         x = mel.unsqueeze(1)
@@ -91,7 +93,7 @@ class Stem(nn.Module):
         x = x.permute(0, 3, 1, 2).flatten(2)
         x = self.out(x)
         # The positions are gathered by an index counted along the rows, as DirectML refuses a slice with computed end.
-        return x + self.positions[count_along(x[:, :, 0]) - 1]
+        return x if self.positions is None else x + self.positions[count_along(x[:, :, 0]) - 1]
 
 
 def sinusoids(rows: int, width: int) -> Tensor:
@@ -153,6 +155,7 @@ class Body(nn.Module):
 
     def __init__(self, dims: EncoderDims, read: Read, dtype: torch.dtype) -> None:
         super().__init__()
+        self.positions = constant(read("audio_tower.positions"), dtype) if dims.placed else None
         self.layers = nn.ModuleList(
             Layer(dims, read, f"audio_tower.layers.{index}.", dtype) for index in range(dims.layers)
         )
@@ -171,6 +174,8 @@ class Body(nn.Module):
         return embeddings, torch.log_softmax(self.ctc(hidden).float(), -1).to(rows.dtype)
 
     def hidden(self, rows: Tensor, mask: Tensor) -> Tensor:
+        if self.positions is not None:  # As an embedding the table keeps its name in the graph.
+            rows = rows + functional.embedding(count_along(rows[:, :, 0]) - 1, self.positions)
         bias = (mask.float() - 1.0).unsqueeze(1).unsqueeze(1) * MASKED
         for layer in self.layers:
             rows = layer(rows, bias)

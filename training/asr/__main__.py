@@ -9,7 +9,7 @@ from training.asr.model import shipping
 from training.asr.train import HearingRun, HearingTrainer
 from training.checkpoint import TOKENIZER
 from training.parts import load_parts
-from training.shards import licence_table, pack
+from training.shards import licence_table, pack, read_shards
 from training.stages import Share, asked
 
 
@@ -66,12 +66,23 @@ def shipped(model: Path, /, *, out: Path) -> None:
     save_shipped(model, out)
 
 
-def begin(model: Path, /, *, teacher: Path, out: Path, free: int = 2) -> None:
+def begin(
+    model: Path,
+    /,
+    *,
+    teacher: Path,
+    out: Path,
+    free: int = 2,
+    shards: tuple[Path, ...] = (),
+    share: Share = (0, 14),
+    processes: int = 2,
+) -> None:
     """Write a checkpoint to begin from: Whisper base's encoder layers, the rest of a shipped model directory. teacher:
-    folder that `whisper` wrote; free: how many layers stand above Whisper's."""
-    from training.asr.shipped import save_beginning
+    folder that `whisper` wrote; free: how many layers stand above Whisper's; shards: speech, of which every Nth clip
+    tells (share: K/N) how the convolutions' rows become the teacher's."""
+    from training.asr.begin import save_beginning
 
-    save_beginning(model, teacher, out, free)
+    save_beginning(model, teacher, out, free, clips=read_shards(shards, processes, share) if shards else [])
 
 
 def train(given: HearingRun) -> None:

@@ -2,7 +2,7 @@
 
 The extra top-level key "hearsay" in config.json says what the runtime must know and the official config does not hold:
 the mel floor, the leading space of transcripts, the blank of the CTC head (`ctc.weight` [V + 1, d], `ctc.bias` [V +
-1]).
+1]), whether there are positions of each row of a window (`thinker.audio_tower.positions` [rows, d]).
 """
 
 import json
@@ -77,6 +77,7 @@ def official_config(name: str, shape: Shape, tokenizer: Tokenizer) -> dict[str, 
             mel_floor=dict(kind="fixed", log10=MEL_FLOOR),
             text=dict(leading_space=True),
             ctc=dict(blank=shape.vocab),
+            placed=shape.placed,
         ),
     )
 
@@ -91,6 +92,7 @@ def shape_of(config: Mapping[str, Any]) -> Shape:
         hidden=text["hidden_size"], decoder_layers=text["num_hidden_layers"], heads=text["num_attention_heads"],
         kv_heads=text["num_key_value_heads"], head_dim=text["head_dim"], decoder_ffn=text["intermediate_size"],
         chunk_frames=2 * audio["n_window"], window_frames=audio["n_window_infer"],
+        placed=config.get("hearsay", {}).get("placed", False),
     )  # fmt: skip
 
 

@@ -2,8 +2,8 @@
 windows of 8 s.
 
 Parameter names are the official checkpoint's (`thinker.audio_tower.*`). The arithmetic follows Qwen3-ASR's
-modeling_qwen3_asr.py: its chunking, its positions that restart in each chunk, its norms before each block, and the
-windowed attention of the released configuration (n_window 50, n_window_infer 800).
+modeling_qwen3_asr.py: its chunking, its positions that restart in each chunk (where a checkpoint has none of its own),
+its norms before each block, and the windowed attention of the released configuration (n_window 50, n_window_infer 800).
 """
 
 import math
@@ -22,6 +22,13 @@ def token_count(frames: Tensor, chunk: int = 100) -> Tensor:
     """Give the encoder tokens of `frames` mel frames (int64, any shape) in chunks of `chunk` frames. A chunk gives an
     eighth of its frames, rounded up, because each of three convolutions halves them."""
     return frames // chunk * (-(-chunk // 8)) + (frames % chunk + 7) // 8
+
+
+def sinusoids(places: Tensor, width: int) -> Tensor:
+    """Give the positions [N, width] of `places` [N], as Qwen3-ASR and Whisper have them: sines, then cosines."""
+    inverse = torch.exp(-math.log(10000) / (width // 2 - 1) * torch.arange(width // 2).float())
+    angle = places[:, None] * inverse[None]
+    return torch.cat([angle.sin(), angle.cos()], 1)
 
 
 class EncoderAttention(nn.Module):
@@ -82,25 +89,21 @@ class AudioTower(nn.Module):
         self.conv_out = nn.Linear(c * shape.mel_bins // 8, d, bias=False)
         self.layers = nn.ModuleList(EncoderLayer(shape, reg) for _ in range(shape.encoder_layers))
         self.ln_post, self.proj1, self.proj2 = nn.LayerNorm(d), nn.Linear(d, d), nn.Linear(d, shape.hidden)
-        self.drop = nn.Dropout(reg.dropout)
-        inverse = torch.exp(-math.log(10000) / (d // 2 - 1) * torch.arange(d // 2).float())
-        angle = torch.arange(shape.chunk_rows)[:, None] * inverse[None]
-        self.register_buffer("position", torch.cat([angle.sin(), angle.cos()], 1), persistent=False)
+        self.register_buffer("position", sinusoids(torch.arange(shape.chunk_rows), d), persistent=False)
+        self.positions = nn.Parameter(torch.zeros(shape.window_rows, d)) if shape.placed else None
 
     def forward(self, mel: Tensor, frames: Tensor) -> Heard:
         """mel [B, bins, k chunks] is zero past `frames` [B]."""
-        b, m, t = mel.shape
+        b, _, t = mel.shape
         chunks, rows = t // self.chunk, self.chunk_rows
-        x = mel.view(b, m, chunks, self.chunk).permute(0, 2, 1, 3).reshape(b * chunks, 1, m, self.chunk)
-        x = x.contiguous(memory_format=torch.channels_last)
-        x = F.gelu(self.conv2d3(F.gelu(self.conv2d2(F.gelu(self.conv2d1(x))))))
-        stem = self.conv_out(x.permute(0, 3, 1, 2).reshape(b * chunks, rows, -1))
-        x = stem + self.position
+        stem = self.conv_out(self.convolved(mel))
+        x = stem if self.positions is not None else stem + self.position
         count = token_count(frames, self.chunk)
         windows = -(-chunks // self.window_chunks)
         width = min(chunks, self.window_chunks) * rows
         x = F.pad(x.view(b, chunks * rows, -1), (0, 0, 0, windows * width - chunks * rows))
-        x = self.drop(x).reshape(b * windows, width, -1)
+        x = x.reshape(b * windows, width, -1)
+        x = x if self.positions is None else x + self.positions[:width]
         valid = torch.arange(windows * width, device=x.device)[None] < count[:, None]
         mask = torch.zeros(b * windows, 1, 1, width, device=x.device, dtype=x.dtype)
         mask = narrow(mask.masked_fill(~valid.view(b * windows, 1, 1, width), -1e4)).expand(-1, -1, width, -1)
@@ -111,6 +114,14 @@ class AudioTower(nn.Module):
         shape = (b, windows * width, -1)
         last, inner = (self.ln_post(y).view(shape) for y in (x, inner))
         return Heard(last, inner, stem.view(b, chunks * rows, -1), followed.view(shape), count)
+
+    def convolved(self, mel: Tensor) -> Tensor:
+        """Map mel [B, bins, k chunks] to what the convolutions find in each chunk [B * k, rows, features]."""
+        b, m, t = mel.shape
+        x = mel.view(b, m, -1, self.chunk).permute(0, 2, 1, 3).reshape(b * (t // self.chunk), 1, m, self.chunk)
+        x = x.contiguous(memory_format=torch.channels_last)
+        x = F.gelu(self.conv2d3(F.gelu(self.conv2d2(F.gelu(self.conv2d1(x))))))
+        return x.permute(0, 3, 1, 2).flatten(2)
 
     def project(self, x: Tensor) -> Tensor:
         """Map states [B, T, d] to rows for the decoder [B, T, hidden], float32."""

@@ -1,13 +1,10 @@
-"""Where a run begins: weights back from a shipped model directory (int8 ONNX encoder and q8_0 GGUF decoder -> float
-tensors), and a new encoder's layers out of Whisper base.
+"""Weights back from a shipped model directory: int8 ONNX encoder and q8_0 GGUF decoder -> float tensors.
 
 It needs `onnx` and `gguf`. What comes back is what was shipped, with every weight within half a quantisation step of
 the checkpoint's.
 """
 
 import json
-import re
-from dataclasses import replace
 from pathlib import Path
 
 import gguf
@@ -20,13 +17,8 @@ from export.trace.encoder import Body, Stem
 from training.asr.checkpoint import save_checkpoint
 from training.asr.config import Shape
 from training.asr.model import PocketASR
-from training.asr.teacher import with_key_bias
-from training.checkpoint import load_weights
 from training.shipped import Array, graph_tensors, stack_weights
 
-_TOWER = "thinker.audio_tower."
-_SAYS = re.compile(r"thinker\.audio_tower\.layers\.(\d+)\.(?:self_attn\.out_proj|fc2)\.")
-"""The projections whose output a layer of the encoder adds to its input."""
 _HEAD = 64  # An encoder's head has this width in every released Qwen3-ASR and in Whisper.
 
 
@@ -36,7 +28,7 @@ def encoder_dims(shape: Shape) -> EncoderDims:
         bins=shape.mel_bins, channels=shape.conv_channels, bands=shape.mel_bins // 8, width=shape.d_model,
         layers=shape.encoder_layers, heads=shape.encoder_heads, head_dim=shape.d_model // shape.encoder_heads,
         ffn=shape.encoder_ffn, output=shape.hidden, chunk_frames=shape.chunk_frames, chunk_rows=shape.chunk_rows,
-        window_rows=shape.window_frames // shape.chunk_frames * shape.chunk_rows, ctc=shape.vocab + 1,
+        window_rows=shape.window_rows, ctc=shape.vocab + 1, placed=shape.placed,
     )  # fmt: skip
 
 
@@ -54,6 +46,7 @@ def shipped_shape(folder: Path) -> Shape:
         kv_heads=decoder["kv_heads"], head_dim=decoder["head_dim"], decoder_ffn=int(ffn),
         chunk_frames=encoder["chunk_frames"],
         window_frames=encoder["window_rows"] // encoder["chunk_rows"] * encoder["chunk_frames"],
+        placed="positions" in body,
     )  # fmt: skip
 
 
@@ -75,8 +68,9 @@ def shipped_weights(folder: Path, shape: Shape) -> dict[str, Tensor]:
     for file, module in (("stem", Stem(dims, place, torch.float32)), ("body", Body(dims, place, torch.float32))):
         graph = graph_tensors(folder / f"{file}.onnx")
         for name, found in module.named_buffers():
-            if name != "positions":
-                value = graph[name].T if graph[name].ndim == 2 else graph[name]  # The exporter turns matrices round.
+            # Positions are a checkpoint's own or constants; the exporter turns all other matrices round.
+            if name != "positions" or shape.placed:
+                value = graph[name].T if graph[name].ndim == 2 and name != "positions" else graph[name]
                 weights[names[int(found)]] = torch.from_numpy(np.ascontiguousarray(value))
     stack = {name.removeprefix("thinker."): name for name in names if name.startswith("thinker.model.")}
     return weights | stack_weights(folder / "decoder.gguf", stack, shape.decoder_layers)
@@ -86,28 +80,3 @@ def save_shipped(model: Path, out: Path) -> None:
     """Write a checkpoint to go on from, out of a shipped model directory."""
     shape = shipped_shape(model)
     save_checkpoint("pocket-asr-en", shape, shipped_weights(model, shape), model, out)
-
-
-def save_beginning(model: Path, teacher: Path, out: Path, free: int = 2, seed: int = 5) -> None:
-    """Write a checkpoint to begin from. The first layers of the encoder are Whisper base's, the convolutions and the
-    decoder are those of a shipped model directory, and what stands between them is drawn anew.
-
-    teacher: folder that `whisper` wrote; free: layers above Whisper's, which follow no teacher. What they add to their
-    input is nothing at first, so that the encoder begins as Whisper's.
-    """
-    shape, layers = shipped_shape(model), Shape().encoder_layers
-    ours = ("encoder_layers", "d_model", "encoder_heads", "encoder_ffn", "chunk_frames", "window_frames")
-    new = replace(shape, **{name: getattr(Shape(), name) for name in ours} | {"encoder_layers": layers + free})
-    torch.manual_seed(seed)
-    weights = PocketASR(new).state_dict()
-    for name in weights:
-        if (found := _SAYS.match(name)) and int(found[1]) >= layers:
-            weights[name].zero_()
-    old = shipped_weights(model, shape)
-    weights |= {name: value for name, value in old.items() if name.startswith((f"{_TOWER}conv2d", "thinker.model."))}
-    for name, value in with_key_bias(load_weights(teacher / "encoder.safetensors")).items():
-        theirs = f"{_TOWER}{name.replace('layer_norm.', 'ln_post.') if name.startswith('layer_norm.') else name}"
-        if name.startswith(("layers.", "layer_norm.")):
-            assert weights[theirs].shape == value.shape, theirs
-            weights[theirs] = value
-    save_checkpoint("pocket-asr-en", new, weights, model, out)

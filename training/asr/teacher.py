@@ -5,7 +5,7 @@ what the encoder makes of every utterance, alone in a frame of 30 s as it was tr
 encoder's rows. `label` reads clips and gives what the whole model writes and how sure it is of it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ _HEAD = 64  # A head has this width in every published size.
 _SECONDS = 30
 # How far the floor of its log-mel lies below a frame's maximum. It is 8 in log10 of power, which Whisper divides by 4.
 _RANGE = 2.0
-_STRIDE = 4  # So many of its states, of 20 ms each, are one row of ours.
+STRIDE = 4
+"""So many of its states, of 20 ms each, are one row of ours."""
 
 
 def convert(packages: Path, out: Path, /) -> None:
@@ -71,11 +72,15 @@ class WhisperEncoder(nn.Module):
         self.eval().requires_grad_(False)
 
     def forward(self, mel: Tensor) -> tuple[Tensor, Tensor]:
-        rows = F.gelu(self.conv2(F.gelu(self.conv1(mel)))).transpose(1, 2)
+        rows = self.rows(mel)
         x = rows + self.embed_positions.weight[: rows.shape[1]]
         for layer in self.layers:
             x = layer(x, None)
         return rows, self.layer_norm(x)
+
+    def rows(self, mel: Tensor) -> Tensor:
+        """Map log-mels [B, bins, T] to the rows behind the convolutions [B, T / 2, d]."""
+        return F.gelu(self.conv2(F.gelu(self.conv1(mel)))).transpose(1, 2)
 
 
 def _shape(weights: dict[str, Tensor]) -> Shape:
@@ -117,6 +122,20 @@ def load_teacher(folder: Path, device: torch.device) -> Any:
     return model.to(device, torch.float16 if device.type == "cuda" else torch.float32).eval()
 
 
+def frames(bins: int, device: torch.device) -> Callable[[Sequence[Tensor]], Tensor]:
+    """Give what makes log-mels [B, bins, 30 s] as Whisper hears them of waves (int16), each alone in a frame."""
+    mel = LogMel(bins, floor=-10.0).to(device)
+
+    def heard(waves: Sequence[Tensor]) -> Tensor:
+        samples = torch.zeros(len(waves), _SECONDS * RATE, device=device)
+        for row, wave in zip(samples, waves, strict=True):
+            row[: len(wave)] = wave[: len(row)].float() / 32768
+        found = mel(samples)
+        return torch.maximum(found, found.amax((1, 2), keepdim=True) - _RANGE)
+
+    return heard
+
+
 @torch.no_grad()
 def states(
     teacher: WhisperEncoder, audio: Tensor, utterances: Sequence[Utterance], rows: int, batch: int = 64
@@ -125,20 +144,15 @@ def states(
     states, [rows, width] float16 both. Those of an utterance begin at its `row`. What lies beyond 30 s of one stays
     zero."""
     device, dtype = audio.device, next(teacher.parameters()).dtype
-    mel = LogMel(teacher.bins, floor=-10.0).to(device)
+    mel = frames(teacher.bins, device)
     early, late = (
         torch.zeros(rows, teacher.layer_norm.weight.shape[0], device=device, dtype=torch.float16) for _ in range(2)
     )
     for at in range(0, len(utterances), batch):
         group = utterances[at : at + batch]
-        waves = torch.zeros(len(group), _SECONDS * RATE, device=device)
-        for wave, u in zip(waves, group, strict=True):
-            heard = audio[u.start : u.start + min(u.length, len(wave))]
-            wave[: len(heard)] = heard.float() / 32768
-        heard = mel(waves)
-        heard = torch.maximum(heard, heard.amax((1, 2), keepdim=True) - _RANGE)
+        heard = mel([audio[u.start : u.start + u.length] for u in group])
         for kept, found in zip((early, late), teacher(heard.to(dtype)), strict=True):
-            means = found.float().unflatten(1, (-1, _STRIDE)).mean(2).half()
+            means = found.float().unflatten(1, (-1, STRIDE)).mean(2).half()
             for mean, u in zip(means, group, strict=True):
                 count = min(-(-u.length // ROW), len(mean))
                 kept[u.row : u.row + count] = mean[:count]

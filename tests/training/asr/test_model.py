@@ -71,6 +71,21 @@ def test_positions_run_through_a_longer_chunk() -> None:
     assert heard.states.shape[1] == 200 and heard.stem.shape[1] == 150 and int(heard.count) == 138
 
 
+def test_positions_of_its_own_run_through_a_window_and_the_official_ones_begin_anew_in_each_chunk() -> None:
+    mel = torch.randn(1, 128, 200).repeat(1, 1, 5)  # One chunk five times, in windows of four.
+    for placed, alike in ((True, False), (False, True)):
+        shape = replace(CONFIG.shape, placed=placed)
+        model = PocketASR(shape).eval()
+        tower = model.thinker.audio_tower
+        if tower.positions is not None:
+            torch.nn.init.normal_(tower.positions)
+        assert ("thinker.audio_tower.positions" in model.state_dict()) == placed
+        first, second, *_, fifth = tower(mel, torch.tensor([1000])).states[0, : 5 * shape.chunk_rows].split(25)
+        assert torch.allclose(first, second, atol=1e-5) == alike
+        alone = tower(mel[..., :200], torch.tensor([200])).states[0]
+        torch.testing.assert_close(fifth, alone, atol=1e-4, rtol=1e-4)
+
+
 def test_greedy_decoding_is_the_argmax_of_training(model: PocketASR, prompt: Prompt) -> None:
     frames = torch.tensor([1600, 455])
     mel = past_end(torch.randn(2, 128, 1600), frames)
