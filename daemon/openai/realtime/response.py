@@ -4,7 +4,8 @@ A response is over once: completed, incomplete, failed or cancelled; whatever it
 event. Cancelling is immediate: the request to the endpoint ends, and so does the voice.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, Protocol
 
@@ -97,6 +98,7 @@ class Response:
             await self._owner.ready()
             await self._answer()
         except ChatError as error:
+            await self._wind_up("incomplete")
             self._fail(error.code, str(error))
         except Refused as refused:
             self._fail(refused.code, refused.message)
@@ -139,7 +141,7 @@ class Response:
                     case chat.Thought():
                         pass
         await owner.room(0)
-        self._end_calls("completed")
+        await self._wind_up("completed")
         if self._message is not None and spec.speaks:
             await owner.voice.finish()
         early = _INCOMPLETE.get(self._reason)
@@ -233,8 +235,14 @@ class Response:
             call = item.call_id or ""
             self._owner.tell(wire.ArgumentsDelta(**self._place(item), call_id=call, delta=part.arguments))
 
-    def _end_calls(self, status: Status) -> None:
-        for item in self._calls.values():
+    async def _wind_up(self, status: Status) -> None:
+        """End the calls, one in each turn of the loop: there may be many."""
+        for _ in self._end_calls(status):
+            await asyncio.sleep(0)
+
+    def _end_calls(self, status: Status) -> Generator[None]:
+        """End one call after another."""
+        for item in [*self._calls.values()]:
             if item.status == "in_progress":
                 told: dict[str, Any] = {
                     "call_id": item.call_id or "",
@@ -243,6 +251,7 @@ class Response:
                 }
                 self._owner.tell(wire.ArgumentsDone(**self._place(item), **told), owed=True)
                 self._finish(item, status)
+                yield
 
     # ------------------------------------------------------------------------------------------------ items
 
@@ -277,7 +286,8 @@ class Response:
             return
         whole = "completed" if status == "completed" else "incomplete"
         self.over = True
-        self._end_calls(whole)
+        for _ in self._end_calls(whole):
+            pass
         if self._message is not None:
             self._end_message(self._message, whole)
         self._owner.tell(wire.ResponseDone(response=self._told(status, details)), owed=True)
