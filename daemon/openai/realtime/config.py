@@ -68,7 +68,7 @@ class Config:
             **told,
             "transcription": None,
             "noise_reduction": None,
-            "turn_detection": _whole_turns({"type": "semantic_vad" if kind == "realtime" else "server_vad"}, kind),
+            "turn_detection": _whole_turns({"type": "server_vad"}, kind),
         }
         document: Document = {
             "type": kind,
