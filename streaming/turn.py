@@ -56,6 +56,7 @@ class Turn:
         threshold: the probability at which it ends, 0.3…1; 1 is never reached.
         timeout: seconds of silence that end it anyway, 0.3…60.
         eager: the probability at which ``Paused`` comes, 0…1, at most ``threshold``; or None.
+        least: seconds of silence before which it does not end, however sure that is, 0.2…10: people pause at commas too.
 
     Raises:
         OptionError: a value lies outside its bounds; the error names it.
@@ -64,12 +65,18 @@ class Turn:
     threshold: float = 0.8
     timeout: float = 2.5
     eager: float | None = None
+    least: float = SHORTEST
 
     def __post_init__(self) -> None:
-        for name, least, most, unit in (("threshold", 0.3, 1, ""), ("timeout", 0.3, 60, " s"), ("eager", 0, 1, "")):
+        for name, low, high, unit in (
+            ("threshold", 0.3, 1, ""),
+            ("timeout", 0.3, 60, " s"),
+            ("eager", 0, 1, ""),
+            ("least", SHORTEST, 10, " s"),
+        ):
             value: float | None = getattr(self, name)
-            if value is not None and not least <= value <= most:
-                raise OptionError(name, f"{value:g}{unit} lies outside {least:g}…{most:g}{unit}")
+            if value is not None and not low <= value <= high:
+                raise OptionError(name, f"{value:g}{unit} lies outside {low:g}…{high:g}{unit}")
         if self.eager is not None and self.eager > self.threshold:
             raise OptionError("eager", f"{self.eager:g} is more than the threshold, {self.threshold:g}")
 
@@ -78,7 +85,7 @@ class Turn:
         if said is None:
             return min(LITERAL, self.timeout)
         needed = inf if self.threshold >= 1 else (log(self.threshold / (1 - self.threshold)) - said) / SECOND
-        return min(max(needed, SHORTEST), self.timeout)
+        return min(max(needed, self.least), self.timeout)
 
 
 def spoken(words: Sequence[str], mark: float) -> float | None:

@@ -23,6 +23,10 @@ HONOURED: Final = frozenset({
 FIELDS: Final = Fields(HONOURED, ELSEWHERE | {"language_hint": "language"}, code="invalid_query")
 
 
+_LEAST: Final = 0.35
+"""Seconds of silence before which no turn ends: people pause as long at commas."""
+
+
 @dataclass(frozen=True, slots=True)
 class Thresholds:
     """The rules by which a turn ends.
@@ -47,7 +51,7 @@ class Thresholds:
     @property
     def turn(self) -> Turn:
         """What ends a turn."""
-        return Turn(self.eot_threshold, self.eot_timeout_ms / 1000, self.eager_eot_threshold)
+        return Turn(self.eot_threshold, self.eot_timeout_ms / 1000, self.eager_eot_threshold, least=_LEAST)
 
 
 def _within(name: str, value: float, low: float, high: float) -> None:

@@ -20,8 +20,14 @@ _FORMATS: Final = {
 PADDING_MS: Final = 300
 SILENCE_MS: Final = 500
 """OpenAI's defaults of turn detection."""
-_EAGERNESS: Final = {"low": Turn(0.9, 8.0), "medium": Turn(0.8, 4.0), "high": Turn(0.6, 2.0), "auto": Turn(0.8, 4.0)}
-"""How sure it must be that a turn has ended, and the longest silence, which is OpenAI's."""
+_MEDIUM: Final = Turn(0.8, 4.0, least=0.7)
+_EAGERNESS: Final = {
+    "low": Turn(0.9, 8.0, least=1.2),
+    "medium": _MEDIUM,
+    "high": Turn(0.6, 2.0, least=0.35),
+    "auto": _MEDIUM,
+}
+"""How sure it must be that a turn has ended; the longest silence, which is OpenAI's, and the shortest."""
 _MOST_MILLISECONDS: Final = 10_000
 """Milliseconds of silence that may end a turn. A client that asks for more gets this, as a person waits no longer."""
 

@@ -95,13 +95,16 @@ def test_models_that_stream_leave_the_turns_to_the_client(daemon: Background, mo
         assert live.update()["audio"]["input"]["turn_detection"]["type"] == "server_vad"
 
 
-@pytest.mark.parametrize(("eagerness", "threshold", "longest"), [("low", 0.9, 8), (None, 0.8, 4), ("high", 0.6, 2)])
-def test_eagerness_is_how_sure_it_must_be(eagerness: str | None, threshold: float, longest: float) -> None:
+@pytest.mark.parametrize(
+    ("eagerness", "ending"),
+    [("low", Turn(0.9, 8, least=1.2)), (None, Turn(0.8, 4, least=0.7)), ("high", Turn(0.6, 2, least=0.35))],
+)
+def test_eagerness_is_how_sure_it_must_be(eagerness: str | None, ending: Turn) -> None:
     """And server_vad, the default, is so much silence."""
     config = Config.initial("realtime", seconds=60)
     assert config.spec.listen_options().endpointing == 0.5
     patch = {"audio": {"input": {"turn_detection": {"type": "semantic_vad", "eagerness": eagerness}}}}
-    assert config.updated(patch, seconds=60).spec.listen_options().endpointing == Turn(threshold, longest)
+    assert config.updated(patch, seconds=60).spec.listen_options().endpointing == ending
     literal = {"audio": {"input": {"turn_detection": {"type": "server_vad", "silence_duration_ms": 700}}}}
     assert config.updated(literal, seconds=60).spec.listen_options().endpointing == 0.7
     assert Config.initial("transcription", seconds=60).spec.listen_options().endpointing == 0.5
