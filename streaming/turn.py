@@ -56,7 +56,7 @@ class Turn:
         threshold: the probability at which it ends, 0.3…1; 1 is never reached.
         timeout: seconds of silence that end it anyway, 0.3…60.
         eager: the probability at which ``Paused`` comes, 0…1, at most ``threshold``; or None.
-        least: seconds of silence before which it does not end, however sure that is, 0.2…10: people pause at commas too.
+        least: seconds of silence before which it does not end, however sure that is, 0.2…10: people pause at commas.
 
     Raises:
         OptionError: a value lies outside its bounds; the error names it.
