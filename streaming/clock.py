@@ -22,7 +22,7 @@ from streaming.endpoint import Continued, Endpoint, Endpointer, EndpointEvent, O
 from streaming.engine import Engine, Head
 from streaming.events import Event, SpeechStarted, Transcript
 from streaming.options import ListenOptions
-from streaming.turn import LITERAL, SHORTEST, Turn, sure
+from streaming.turn import SHORTEST, Turn, sure
 from streaming.utterance import Closed, Timeline, Utterance
 from streaming.vad import FRAME, VoiceActivity
 from streaming.work import Work
@@ -120,7 +120,7 @@ class Clock:
             if self._going or len(self._pending) >= FRAME:
                 return True
             self._going = True
-        needed = min(LITERAL, needed.timeout) if isinstance(needed, Turn) else needed
+        needed = needed.wait(None) if isinstance(needed, Turn) else needed
         try:
             if self._open is not None and needed is not None and seconds >= needed:
                 self._end_here(from_finalize=False)
@@ -201,7 +201,7 @@ class Clock:
         if not isinstance(ending, Turn):
             return ending
         if utterance is None:
-            return min(LITERAL, ending.timeout)
+            return ending.wait(None)
         return None if utterance.ahead is None else ending.wait(utterance.ahead.said)
 
     def _hear(self, frame: Floats) -> Steps[None]:

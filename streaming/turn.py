@@ -83,7 +83,7 @@ class Turn:
     def wait(self, said: float | None) -> float:
         """After how many seconds of silence a turn ends whose words speak for an end by ``said`` (:func:`spoken`)."""
         if said is None:
-            return min(LITERAL, self.timeout)
+            return min(max(LITERAL, self.least), self.timeout)
         needed = inf if self.threshold >= 1 else (log(self.threshold / (1 - self.threshold)) - said) / SECOND
         return min(max(needed, self.least), self.timeout)
 

@@ -53,6 +53,7 @@ def test_marks_and_silence_speak_for_an_end(words: list[str], marks: list[float]
     less, more = (spoken(words, mark) for mark in marks)
     assert 0 <= sure(less, silence) <= sure(more, silence) <= sure(more, silence + 0.1) <= 1
     assert SHORTEST <= Turn().wait(more) <= Turn().wait(less) <= Turn().timeout
+    assert Turn(least=0.7).wait(more) == max(Turn().wait(more), 0.7)
 
 
 @given(words=WORDS, mark=MARKS, threshold=st.floats(0.3, 0.99), timeout=st.floats(0.3, 60))
