@@ -76,8 +76,10 @@ def attempt(path: Path, threads: int | None = None) -> Trial:
     manifest = manifests.read(path)
     if isinstance(manifest, manifests.TtsManifest):
         found = _speak(path, threads, seed=1)
-        # A voice draws how it says something, and one that is sound now and then draws badly.
-        return found if found.sound else _speak(path, threads, seed=2)
+        if not found.sound:  # A voice draws how it says something, and one that is sound now and then draws badly.
+            complain(f"it was not understood ({found.lines[1]}), so it says the sentence once more")
+            found = _speak(path, threads, seed=2)
+        return found
     return _hear(path, threads) if manifest.aligner is None else _align(path, threads)
 
 

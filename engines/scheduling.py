@@ -32,8 +32,6 @@ ASIDE: Final = 0.15
 """Most seconds for which work that shares no call goes before shared calls of a flat place. A shared call of 200
 sessions takes .13 on an H100, one of a few sessions .06 at 0.6B on two cores; a longer one was the first of its kind,
 and what it took says nothing of the next."""
-
-
 TOGETHER: Final = 2.0
 """Seconds by which deadlines may be apart in one call of a place that is not flat. What joins such a call makes it
 longer for the most urgent: a file's step for a final, a voice that has plenty to play for one that has nothing."""

@@ -50,8 +50,8 @@ BYTES: Final = {"f32": 4.0, "f16": 2.0, "q8_0": 1.0625, "q6_k": 0.82, "q4_k_m": 
 """How many bytes a weight takes in each quantisation of a decoder: 34 for 32 weights in q8_0, 210 for 256 in q6_k;
 q4_k_m, a mixture of q4_k and q6_k, has 4.9 bits in the released decoders."""
 _ROW_FACTOR: Final = {"f32": 3.0, "f16": 3.0, "q6_k": 1.6, "q4_k_m": 1.3}
-"""How many times as long a row takes as in a product of float32 by NumPy. These are cautious estimates: a processor
-with AVX-512 and VNNI takes about 1 in f32, 1.1 in f16, 0.7 in q6_k and 0.6 in q4_k."""
+"""How many times as long a row takes as in a product of float32 by NumPy. These are cautious estimates, which hold on
+processors without VNNI too."""
 _WIDTHS: Final = {"int8": 1, "fp16": 2, "fp32": 4}
 """How many bytes a weight takes in each precision of a graph."""
 _ENCODER_FACTOR: Final = 1.2

@@ -21,8 +21,6 @@ HONOURED: Final = frozenset({
     "mip_opt_out", "keywords", "language",
 })  # fmt: skip
 FIELDS: Final = Fields(HONOURED, ELSEWHERE | {"language_hint": "language"}, code="invalid_query")
-
-
 _LEAST: Final = 0.35
 """Seconds of silence before which no turn ends: people pause as long at commas."""
 

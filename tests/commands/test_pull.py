@@ -415,3 +415,17 @@ def test_a_voice_that_finds_no_end_or_takes_too_long_is_cut_off(
 )
 def test_what_was_cut_off_is_judged_by_the_beginning(heard: str, begun: str) -> None:
     assert trial.begun(trial.SENTENCE, heard) == begun
+
+
+def test_a_voice_that_draws_badly_is_tried_once_more(tts_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no more than that."""
+    for sound_at, seeds in ((1, [1]), (2, [1, 2]), (3, [1, 2])):
+        tried = list[int]()
+
+        def speak(path: Path, threads: int | None, *, seed: int, sound_at: int = sound_at) -> trial.Trial:
+            tried.append(seed)
+            return trial.Trial(("said", "heard"), seed == sound_at)
+
+        monkeypatch.setattr(trial, "_speak", speak)
+        assert attempt(tts_directory).sound == (sound_at < 3)
+        assert tried == seeds
