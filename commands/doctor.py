@@ -132,14 +132,14 @@ def _providers() -> list[Finding]:
 def _kernels() -> list[Finding]:
     """The instruction sets that llama.cpp multiplies with, which decide how many sessions the CPU keeps live."""
     try:
-        from engines.llama import VNNI, instruction_sets, q8_0_tiles
+        from engines.llama import VNNI, instruction_sets, products
     except ImportError:  # An earlier line tells that it is missing.
         return []
-    sets, tiles = instruction_sets(), q8_0_tiles()
+    sets, own = instruction_sets(), products()
     int8 = "int8 with VNNI" if sets & VNNI else "int8 without VNNI, at twice the speed of float32"
-    if tiles or "AVX2" not in sets:
-        own = f"q8_0 in tiles with {tiles}" if tiles else "q8_0 as llama.cpp has it"
-        return [Finding("kernels", "ok", f"{own}{f'; {int8}' if 'AVX2' in sets else ''}")]
+    if own or "AVX2" not in sets:
+        told = f"q8_0 and q4_k_m in tiles with {own}" if own else "q8_0 as llama.cpp has it"
+        return [Finding("kernels", "ok", f"{told}{f'; {int8}' if 'AVX2' in sets else ''}")]
     return [
         Finding(
             "kernels",

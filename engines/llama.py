@@ -1,6 +1,7 @@
 """The bindings of llama.cpp, and what it was compiled for."""
 
 import ctypes
+import os
 import re
 import threading
 from typing import Any
@@ -32,6 +33,9 @@ def start_backend() -> None:
     global _backend_ready
     with _backend_lock:
         if not _backend_ready:
+            if products() is not None:
+                # llama.cpp's tiles for many rows of q4_k and q6_k would come before ours and take half as long again.
+                os.environ.setdefault("GGML_CPU_TILED_MM", "0")
             llama.llama_log_set(_log, ctypes.c_void_p(0))
             llama.llama_backend_init()
             _backend_ready = True
@@ -43,20 +47,21 @@ def offloads() -> bool:
     return bool(llama.llama_supports_gpu_offload())
 
 
-def rearranges() -> bool:
-    """Whether llama.cpp may hold weights in layouts of its own. It may not where it is compiled for AMX, because GCC
-    before 12.4 and 13.3 leaves the shape of AMX's tiles out (its bug 114098), and the first product ends the process.
-    """
-    return "AMX_INT8" not in instruction_sets()
-
-
-def q8_0_tiles() -> str | None:
-    """The instruction set for which tools/llama/q8_0.h, the faster products of q8_0, is compiled into llama.cpp. None
-    if it is not compiled in; on Windows this cannot be seen."""
+def products() -> str | None:
+    """The instruction set for which the products of tools/llama are compiled into llama.cpp. None if they are not; on
+    Windows this cannot be seen."""
     try:
-        return ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(llama._lib, "hearsay_q8_0"))).decode()
+        return ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(llama._lib, "hearsay_products"))).decode()
     except ValueError:
         return None
+
+
+def rearranges() -> bool:
+    """Whether llama.cpp may hold weights in layouts of its own. It may not where the products of tools/llama multiply
+    them as they lie in the file. Nor may it where it is compiled for AMX, because GCC before 12.4 and 13.3 leaves the
+    shape of AMX's tiles out (its bug 114098), and the first product ends the process.
+    """
+    return products() is None and "AMX_INT8" not in instruction_sets()
 
 
 def instruction_sets() -> frozenset[str]:

@@ -28,7 +28,7 @@ import numpy as np
 
 from engines import store
 from engines.gguf import Decoder, Rows
-from engines.llama import instruction_sets, offloads
+from engines.llama import instruction_sets, offloads, products
 from engines.load import SPARSE_SECONDS, USABLE
 from engines.manifest import AsrManifest, Manifest
 from engines.releases import Weights
@@ -52,6 +52,9 @@ q4_k_m, a mixture of q4_k and q6_k, has 4.9 bits in the released decoders."""
 _ROW_FACTOR: Final = {"f32": 3.0, "f16": 3.0, "q6_k": 1.6, "q4_k_m": 1.3}
 """How many times as long a row takes as in a product of float32 by NumPy. These are cautious estimates, which hold on
 processors without VNNI too."""
+_K_ROW: Final = 1.3
+"""How many times as long as in q8_0 a row takes in q4_k_m or q6_k where tools/llama multiplies both. It was 1.1 to 1.4
+for 52 rows at 0.6B (notes/2026-11-processors.md)."""
 _WIDTHS: Final = {"int8": 1, "fp16": 2, "fp32": 4}
 """How many bytes a weight takes in each precision of a graph."""
 _ENCODER_FACTOR: Final = 1.2
@@ -188,7 +191,12 @@ def estimate_of(manifest: Manifest, units: Units) -> float:
 def hearing(weights: Weights, quantization: str, units: Units) -> float:
     """The estimated cost of a hearing model's live session."""
     encoder = _AUDIO_ROWS * weights.encoder * units.product * _ENCODER_FACTOR
-    row = units.row if quantization == "q8_0" else units.product * _ROW_FACTOR[quantization]
+    if quantization == "q8_0":
+        row = units.row
+    elif quantization in ("q4_k_m", "q6_k") and products() is not None:
+        row = units.row * _K_ROW
+    else:
+        row = units.product * _ROW_FACTOR[quantization]
     rows = (_AUDIO_ROWS + _PROMPT_ROWS) * weights.decoder * row
     steps = _TOKENS * weights.decoder * BYTES[quantization] * units.step
     return _PASSES * (encoder + rows + steps)

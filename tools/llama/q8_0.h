@@ -12,7 +12,7 @@
 // activations, the same for every row, is taken off beforehand; with AVX2 both sides are widened to 16 bits instead, or,
 // for few columns, the weights go in as magnitudes and their signs go to the activations. Activations are never −128:
 // llama.cpp scales the largest of a block to ±127.
-// notes/2026-11-processors.md has what it gains; tests/engines/test_q8_kernel.py compares the bits. On ARM llama.cpp
+// notes/2026-11-processors.md has what it gains; tests/engines/test_products.py compares the bits. On ARM llama.cpp
 // repacks q8_0 itself.
 
 #pragma once
@@ -66,6 +66,8 @@ static inline void fetch_ahead(const block_q8_0 * rows, int64_t lda, int64_t l) 
     defined(__AVX512VNNI__)
 
 #define HEARSAY_SET "AVX-512 VNNI"
+#define HEARSAY_WIDE 1
+#define HEARSAY_VNNI 1
 
 constexpr int TILE    = 16;
 constexpr int FEW     = 3;   // columns, at most, that are multiplied where the weights lie
@@ -80,11 +82,11 @@ struct Panel {
     Float scale;
 };
 
-static inline void turn(const block_q8_0 * a, int64_t lda, Panel & panel) {
+// Turn 16 rows of 32 bytes: word[s] has bytes 4s … 4s + 3 of each row.
+static inline void turn(const __m256i row[TILE], Whole word[8]) {
     __m512i x[8], y[8];  // rows r and r + 8, one in each half
     for (int r = 0; r < 8; r++) {
-        const __m512i row = _mm512_castsi256_si512(values_of(a[lda * r]));
-        x[r] = _mm512_xor_si512(_mm512_inserti64x4(row, values_of(a[lda * (r + 8)]), 1), _mm512_set1_epi8(-128));
+        x[r] = _mm512_inserti64x4(_mm512_castsi256_si512(row[r]), row[r + 8], 1);
     }
     for (int r = 0; r < 8; r += 2) {
         y[r]     = _mm512_unpacklo_epi32(x[r], x[r + 1]);
@@ -99,9 +101,17 @@ static inline void turn(const block_q8_0 * a, int64_t lda, Panel & panel) {
     const __m512i even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
     const __m512i odd  = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
     for (int s = 0; s < 4; s++) {
-        panel.word[s]     = _mm512_permutex2var_epi64(x[s], even, x[s + 4]);
-        panel.word[s + 4] = _mm512_permutex2var_epi64(x[s], odd, x[s + 4]);
+        word[s]     = _mm512_permutex2var_epi64(x[s], even, x[s + 4]);
+        word[s + 4] = _mm512_permutex2var_epi64(x[s], odd, x[s + 4]);
     }
+}
+
+static inline void turn(const block_q8_0 * a, int64_t lda, Panel & panel) {
+    __m256i row[TILE];
+    for (int r = 0; r < TILE; r++) {
+        row[r] = _mm256_xor_si256(values_of(a[lda * r]), _mm256_set1_epi8(-128));
+    }
+    turn(row, panel.word);
     panel.scale = _mm512_insertf32x8(_mm512_castps256_ps512(scales_of(a, lda)), scales_of(a + lda * 8, lda), 1);
 }
 
@@ -181,6 +191,7 @@ static inline void store(float * to, Float sum) { _mm256_storeu_ps(to, sum); }
 
 #if defined(__AVXVNNI__)
 #define HEARSAY_SET "AVX-VNNI"
+#define HEARSAY_VNNI 1
 
 constexpr int WORDS = 8;
 constexpr int FEW   = 3;
@@ -236,15 +247,12 @@ static inline __m256i products(__m256i magnitude, __m256i values) {
 }
 #endif
 
-// Turn 8 rows of 32 bytes: out[s] has bytes 4s … 4s + 3 of each row.
-static inline void turned(const block_q8_0 * a, int64_t lda, __m256i out[8]) {
+// Turn 8 rows of 32 bytes: word[s] has bytes 4s … 4s + 3 of each row.
+static inline void turn(const __m256i row[TILE], Whole word[8]) {
     __m256i x[8], y[8];
-    for (int r = 0; r < 8; r++) {
-        x[r] = values_of(a[lda * r]);
-    }
     for (int r = 0; r < 8; r += 2) {
-        y[r]     = _mm256_unpacklo_epi32(x[r], x[r + 1]);
-        y[r + 1] = _mm256_unpackhi_epi32(x[r], x[r + 1]);
+        y[r]     = _mm256_unpacklo_epi32(row[r], row[r + 1]);
+        y[r + 1] = _mm256_unpackhi_epi32(row[r], row[r + 1]);
     }
     for (int r = 0; r < 8; r += 4) {
         x[r]     = _mm256_unpacklo_epi64(y[r], y[r + 2]);
@@ -253,8 +261,8 @@ static inline void turned(const block_q8_0 * a, int64_t lda, __m256i out[8]) {
         x[r + 3] = _mm256_unpackhi_epi64(y[r + 1], y[r + 3]);
     }
     for (int s = 0; s < 4; s++) {
-        out[s]     = _mm256_permute2x128_si256(x[s], x[s + 4], 0x20);
-        out[s + 4] = _mm256_permute2x128_si256(x[s], x[s + 4], 0x31);
+        word[s]     = _mm256_permute2x128_si256(x[s], x[s + 4], 0x20);
+        word[s + 4] = _mm256_permute2x128_si256(x[s], x[s + 4], 0x31);
     }
 }
 
@@ -264,8 +272,11 @@ struct Panel {
 };
 
 static inline void turn(const block_q8_0 * a, int64_t lda, Panel & panel) {
-    __m256i bytes[8];
-    turned(a, lda, bytes);
+    __m256i row[TILE], bytes[8];
+    for (int r = 0; r < TILE; r++) {
+        row[r] = values_of(a[lda * r]);
+    }
+    turn(row, bytes);
     for (int s = 0; s < 8; s++) {
 #if defined(__AVXVNNI__)
         panel.word[s] = _mm256_xor_si256(bytes[s], _mm256_set1_epi8(-128));
@@ -305,8 +316,8 @@ static inline __m256i sums(const Rows & rows, const block_q8_0 & b, const Extra 
 
 // What is compiled, for engines/llama.py.
 extern "C" {
-extern const char hearsay_q8_0[];
-const char hearsay_q8_0[] = HEARSAY_SET;
+extern const char hearsay_products[];
+const char hearsay_products[] = HEARSAY_SET;
 }
 
 // n columns of k blocks, the scale of each block, and what `prepare` made of it.
