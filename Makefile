@@ -80,6 +80,7 @@ bench-official: $(VENV)/dev.stamp  ## hearing and speaking at Qwen3's 0.6B dimen
 	@$(BIN)/python -m bench.official --peer "$(PEER)" "$(OFFICIAL_ASR)/q8_0" "$(OFFICIAL_ASR)/q4_k_m"
 	@test -f "$(OFFICIAL)/q4_k_m/model.json" || bash tests/reference/tts/run.sh --true-models "$(OFFICIAL)"
 	@$(BIN)/hearsay bench tts --model "$(OFFICIAL)/q4_k_m" --frames 100 --threads 2
+	@$(BIN)/python -m bench.roofline "$(OFFICIAL_ASR)/q8_0" "$(OFFICIAL_ASR)/q4_k_m" "$(OFFICIAL)/q4_k_m"
 
 soak: $(VENV)/dev.stamp  ## hours: a million odd frames, thousands of disconnects and kills, mixed work (HEARSAY_SOAK_* set the sizes)
 	@$(BIN)/python -m pytest -q -s tests/soak
