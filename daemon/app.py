@@ -114,6 +114,8 @@ def readyz(hub: Hub, request: Request) -> Response:
     models = hub.models
     unknown = models.warming and not models.why_not_live
     told: dict[str, object] = {"live": None if unknown else not models.why_not_live}
+    if hub.settings.llm_url and models.speaking is not None:
+        told["converses"] = True
     if models.why_not_live:
         told["why"] = models.why_not_live
     if models.warming:

@@ -3,8 +3,8 @@
 const RATE = 16000
 
 const DENIED = {
-  NotAllowedError: "The browser denied the microphone. Allow it for this page, left of the address, and press Listen.",
-  NotFoundError: "No microphone was found. Plug one in and press Listen again.",
+  NotAllowedError: "The browser denied the microphone. Allow it for this page, left of the address, and press the button again.",
+  NotFoundError: "No microphone was found. Plug one in and press the button again.",
   NotReadableError: "The microphone is in use by another program, or the system does not let browsers have it.",
 }
 
@@ -16,16 +16,7 @@ export class NoMicrophone extends Error {}
  * microphone ends by itself. Returns {rate, stop()}.
  */
 export async function openMicrophone(device, take, gone) {
-  if (!navigator.mediaDevices) {
-    throw new NoMicrophone("Browsers give a page the microphone only on localhost or over https: open the page there, " +
-      "or give the daemon a certificate (tls_certificate).")
-  }
-  let media
-  try {
-    media = await navigator.mediaDevices.getUserMedia({audio: {channelCount: 1, ...(device && {deviceId: {ideal: device}})}})
-  } catch (error) {
-    throw new NoMicrophone(DENIED[error.name] ?? `The microphone cannot be opened: ${error.message}`)
-  }
+  const media = await granted(device, {})
   const [track] = media.getAudioTracks()
   let context, source
   try {
@@ -50,6 +41,22 @@ export async function openMicrophone(device, take, gone) {
       track.stop()
       await context.close()
     },
+  }
+}
+
+/** A MediaStream of a microphone, without what this browser plays. Throws NoMicrophone. */
+export const hearEcholess = (device) => granted(device, {echoCancellation: true})
+
+async function granted(device, more) {
+  if (!navigator.mediaDevices) {
+    throw new NoMicrophone("Browsers give a page the microphone only on localhost or over https: open the page there, " +
+      "or give the daemon a certificate (tls_certificate).")
+  }
+  try {
+    const audio = {channelCount: 1, ...more, ...(device && {deviceId: {ideal: device}})}
+    return await navigator.mediaDevices.getUserMedia({audio})
+  } catch (error) {
+    throw new NoMicrophone(DENIED[error.name] ?? `The microphone cannot be opened: ${error.message}`)
   }
 }
 

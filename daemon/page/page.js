@@ -5,6 +5,7 @@ import {Hearing} from "./hearing.js"
 import {microphones, NoMicrophone, openMicrophone} from "./microphone.js"
 import {Playback} from "./playback.js"
 import {Saying} from "./saying.js"
+import {canTalk, Talking} from "./talking.js"
 import {Transcript} from "./transcript.js"
 import {hear} from "./upload.js"
 import {Tape} from "./wav.js"
@@ -79,6 +80,7 @@ async function meet() {
     $("models").textContent = `It hears with ${name("hearing")}` +
       (ready.speaking ? ` and speaks with ${name("speaking")}.` : " and does not speak.")
     await meetVoices(ready.speaking)
+    $("talk-section").hidden = !ready.converses || !canTalk()
     if (idle()) state("Ready")
     notice(ready.why ?? null)
     meeting = setTimeout(look, LOOK)
@@ -87,7 +89,7 @@ async function meet() {
   }
 }
 
-const idle = () => !hearing && !uploading
+const idle = () => !hearing && !uploading && !talking.open
 
 function lost(error) {
   if (idle()) state(error.status === 401 ? "Locked" : error.status ? "Not ready" : "No daemon")
@@ -454,6 +456,63 @@ addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return
   if ($("access").open) closeAccess()
   else if (!$("hush").disabled) $("hush").click()
+})
+
+// ------------------------------------------------------------------------------------------------------- conversation
+
+const lines = new Map()  // the id of what was said → the element that holds it
+const TURNS = {listening: "Listening", hearing: "Hearing you", speaking: "Speaking"}
+
+const talking = new Talking({
+  line(id, mine) {
+    const [element, who, text] = ["p", "b", "span"].map((name) => document.createElement(name))
+    who.textContent = mine ? "You" : "hearsay"
+    element.append(who, text)
+    element.hidden = true  // until there is text
+    $("talked").append(element)
+    lines.set(id, text)
+  },
+  text(id, text, whole) {
+    const element = lines.get(id)
+    if (!element) return
+    if (whole) element.textContent = text
+    else element.append(text)
+    element.parentElement.hidden = !element.textContent
+    $("talked").scrollTop = $("talked").scrollHeight
+  },
+  cut: (id) => lines.get(id)?.classList.add("cut"),
+  turn: (name) => put("talking", TURNS[name]),
+  trouble: told,
+  done(trouble) {
+    showTalking(false)
+    if (trouble) told(trouble)
+  },
+})
+
+function showTalking(on) {
+  $("talk").textContent = on ? "Hang up" : "Talk"
+  $("talk").classList.toggle("on", on)
+  $("listen").disabled = on
+  put("talking", on ? "Connecting" : "")
+}
+
+$("talk").addEventListener("click", async () => {
+  if (talking.open) {
+    talking.stop()
+    return
+  }
+  notice(null)
+  await stop()
+  saying.stop($("text").value)
+  showTalking(true)
+  try {
+    await talking.start($("microphone").value, $("voice").value)
+    showMicrophones()
+  } catch (error) {
+    showTalking(false)
+    if (error instanceof NoMicrophone) notice(error.message)
+    else told(error)
+  }
 })
 
 // ----------------------------------------------------------------------------------------------------------- beginning

@@ -10,11 +10,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import chat_endpoint
 import numpy as np
 import pytest
 import soundfile
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, WebSocket, expect, sync_playwright
-from support import RATE, Daemon, Speech, running, words
+from support import RATE, Daemon, Speech, heard_as, running, words
 from websockets.sync.client import connect
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -441,3 +442,23 @@ def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
+
+
+def test_a_conversation(visit: Callable[..., Visit], open_daemon: Daemon, speech: Speech) -> None:
+    """With a chat endpoint the page talks, by WebRTC: what was heard and what is answered stand there, the answer is
+    heard by a microphone's neighbour, and hanging up ends it. Without one there is nothing to press."""
+    expect(visit(open_daemon).page.get_by_role("button", name="Listen")).to_be_enabled()
+    expect(visit(open_daemon).page.get_by_role("button", name="Talk")).to_be_hidden()
+    with chat_endpoint.chat_endpoint() as (url, asked), running("--llm-url", url, key="") as partner:
+        page = visit(partner).page
+        page.get_by_role("button", name="Talk").click()
+        expect(page.get_by_role("button", name="Listen")).to_be_disabled()
+        page.wait_for_function("() => document.querySelector('#talked p:nth-child(2) span')?.textContent.length > 10")
+        first, second = page.locator("#talked p:visible").all_inner_texts()[:2]
+        assert first.startswith("You") and heard_as(first, speech.text) > 0.6
+        assert second.startswith("hearsay") and asked
+        expect(page.locator("#talking")).to_have_text("Speaking")
+        page.get_by_role("button", name="Hang up").click()
+        expect(page.get_by_role("button", name="Talk")).to_be_enabled()
+        expect(page.get_by_role("button", name="Listen")).to_be_enabled()
+        expect(page.locator("#notice")).to_be_hidden()
