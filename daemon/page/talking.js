@@ -12,7 +12,10 @@ export class Talking {
   #media = null
   #player = new Audio()
 
-  /** on: line(id, mine), text(id, text, whole), cut(id), turn("listening" | "hearing" | "speaking"), done(trouble). */
+  /**
+   * on: line(id, mine), text(id, text, whole), cut(id), turn("listening" | "hearing" | "speaking"), trouble(trouble),
+   * done(trouble).
+   */
   constructor(on) {
     this.#on = on
   }
@@ -25,11 +28,13 @@ export class Talking {
     try {
       this.#media = await hearEcholess(device)
       const [track] = this.#media.getAudioTracks()
-      track.onended = () => this.#end(new Trouble(0, "The microphone ended: it was unplugged, or its permission was taken back."))
+      track.onended = () => {
+        this.#end(new Trouble(0, "The microphone ended: it was unplugged, or its permission was taken back."))
+      }
       connection.addTrack(track, this.#media)
       connection.ontrack = ({streams}) => {
         this.#player.srcObject = streams[0]
-        this.#player.play()
+        this.#player.play().catch(() => {})  // Hanging up before it has begun breaks it off.
       }
       connection.onconnectionstatechange = () => {
         if (["failed", "closed", "disconnected"].includes(connection.connectionState) && this.#connection === connection) {
