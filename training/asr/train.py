@@ -3,8 +3,9 @@
 A run is as many stretches as there are half hours of a machine. Its rates and stages follow the audio that was heard,
 and what a stretch leaves in `out/state` is all that the next one needs. At every save the run itself goes on with what
 it wrote (weights rounded to float16, momenta to int8), so that a run which was cut off there goes on exactly as it
-would have. In its last minutes a stretch lets the rate fall to nothing and leaves what could ship in `out/weights`; the
-next one goes on from the state before that.
+would have. A stretch ends with a rate that falls to nothing, and leaves what could ship in `out/weights`. States tell
+how high the rate was, and whoever goes on from one begins at that rate: the next stretch takes the one before the fall,
+and a stretch that broke its last one.
 """
 
 import json
@@ -44,8 +45,9 @@ MEASURES = ("ce", "accuracy", "views", "states", "stem", "ctc", "gradient norm")
 # How many clips of a set are scored on the way, and the sets that are; at the end all are.
 _QUICK = 60
 _JUDGED = "librispeech", "common_voice_v1", "common_voice", "speechocean762"
-# Seconds that the last evaluation may take.
-_ENDING = 75.0
+# Seconds of a stretch that are left when the rate has fallen, and those that a state and its scores take.
+_ENDING, _SAVING = 10.0, 4.0
+_NOTHING = 1e-6  # A rate that is this part of its peak has fallen.
 _GO_ON, _FALL, _STOP = 0.0, 1.0, 2.0
 
 
@@ -118,8 +120,9 @@ class HearingTrainer(Trainer):
         self._step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, taught)
         if self.device.type == "cuda":
             compile_layers(self._model)
-        self.heard, self._falls_from = 0.0, float("inf")  # Both count hours.
-        self._pace = 0.0  # The pace counts hours a second.
+        # What is heard, where the rate begins to fall and how long it does count hours; the pace, hours a second.
+        self.heard, self._falls_from, self._falls, self._pace = 0.0, float("inf"), 1.0, 0.0
+        self._high = 1.0  # The part of its peak from which the rate falls.
         self._go_on(before)
         self._plans: Iterator[Plan] = iter(())
         size = sum(p.numel() for p in self._model.parameters()) / 1e6
@@ -130,6 +133,11 @@ class HearingTrainer(Trainer):
     def _hours(self) -> float:
         """The hours that a step hears, all ranks together."""
         return self.config.batches.seconds_per_step * self.ranks.share[1] / 3600
+
+    @property
+    def _rate(self) -> float:
+        """The part of its peak that the rate has after the warm-up."""
+        return self._high * max(1.0 - max(self.heard - self._falls_from, 0.0) / self._falls, 0.0)
 
     def step(self, done: float) -> Tensor:
         """Make a step. done: how far the rate has fallen, 0 before it does."""
@@ -152,17 +160,17 @@ class HearingTrainer(Trainer):
         self._plans = self._pool.begin(self.count)
         sums, reported, at = torch.zeros(len(self._measures), device=self.device), self.seconds, self.heard
         while (order := self.ranks.same(self._order())) != _STOP:
-            falling = self._falls_from < float("inf")
-            if order == _FALL and not falling:
+            if order == _FALL and self._falls_from == float("inf"):
                 self.save()
                 self._falls_from = self.heard
+                self._falls = self.ranks.same(min(o.fall_hours, self._left) if self.ranks.first else 0.0)
+                self.say(f"the rate falls over {self._falls:.0f} h")
                 reported, first, at = self.seconds, self.count, self.heard
                 sums.zero_()
-            done = min(max(self.heard - self._falls_from, 0.0) / o.fall_hours, 1.0)
-            if done >= 1.0:
+            if (rate := self._rate) < _NOTHING:
                 break
             before = self.heard // saves
-            sums += self.step(done)
+            sums += self.step(1.0 - rate)
             self.count += 1
             if self.device.type == "cuda" and self.count % 25 == 0:
                 # Without this the queue of kernels would decide when a run ends, and not the clock.
@@ -172,7 +180,7 @@ class HearingTrainer(Trainer):
                 if self.count > begun + 2 * self.report_every:
                     self._pace = max(self._pace, (self.heard - at) / (self.seconds - reported))
                 self._report(1000 * (self.seconds - reported) / steps, sums / steps)
-            if self.heard // saves > before and self._falls_from == float("inf"):
+            if self.heard // saves > before:
                 self.save()
             elif self.count - first < self.report_every:
                 continue
@@ -183,18 +191,24 @@ class HearingTrainer(Trainer):
 
     def _order(self) -> float:
         """Tell what to do now, as the clock of the first process says."""
-        left = self.given.seconds - self.seconds
-        if left <= 0:
+        if self.given.seconds <= self.seconds:
             return _STOP
-        falls = self._run.fall and self._pace and left < self.config.optimisation.fall_hours / self._pace + _ENDING
-        return _FALL if falls else _GO_ON
+        return _FALL if self._run.fall and self._left < self.config.optimisation.fall_hours else _GO_ON
+
+    @property
+    def _left(self) -> float:
+        """The hours that the rest of the stretch can still hear, once the pace is known."""
+        if not self._pace:
+            return float("inf")
+        o, left = self.config.optimisation, max(self.given.seconds - self.seconds - _ENDING, 1.0)
+        return left / (1.0 / self._pace + _SAVING / (o.save_hours * self.ranks.share[1]))
 
     def save(self, *, last: bool = False) -> None:
         """Write a state, from which this run goes on too, and scores."""
         weights = {name: value.half() for name, value in self._model.state_dict().items()}
         kept = weights | self._optimizer.kept()
         if self.ranks.first:
-            told = {"steps": self.count, "heard": self.heard}
+            told = {"steps": self.count, "heard": self.heard, "rate": self._rate}
             save_parts(self.given.out / STATE, kept, told | self._about())
         self._take(kept)
         if self.ranks.first:
@@ -227,7 +241,7 @@ class HearingTrainer(Trainer):
             torch.manual_seed(self.seed * 100 + self.ranks.share[0])
             return
         kept, told = load_parts(folder)
-        self.count, self.heard = told["steps"], told["heard"]
+        self.count, self.heard, self._high = told["steps"], told["heard"], told.get("rate", 1.0)
         self.history, self.scores = told["history"], told["scores"]
         self._take(kept)
         self.say(f"going on after {self.count} steps, {self.heard:.0f} h heard")
@@ -246,7 +260,7 @@ class HearingTrainer(Trainer):
 
     def score(self, *, last: bool) -> dict[str, Any]:
         """Give word errors in percent, at the end those of all clips held out."""
-        row: dict[str, Any] = {"hours": self.heard, "fallen": self._falls_from < float("inf")}
+        row: dict[str, Any] = {"hours": self.heard, "rate": round(self._rate, 3)}
         quick = {name: clips[:_QUICK] for name, clips in self._sets.items() if name in _JUDGED}
         sets = self._sets if last else quick
         try:

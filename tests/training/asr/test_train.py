@@ -178,16 +178,42 @@ def test_a_run_that_is_cut_in_three_is_the_same_run(given: HearingRun, tmp_path:
 
 
 @pytest.mark.slow
-def test_a_stretch_ends_with_what_could_ship_and_the_next_one_goes_on_from_before(
+def test_a_stretch_ends_with_what_could_ship(
     given: HearingRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_Counted, "_order", lambda self: 1.0 if self.count >= 6 else 0.0)
     told = run(given, tmp_path / "out", 0)
     state, before = load_parts(tmp_path / "out" / "state")
     weights, _ = load_parts(tmp_path / "out" / "weights")
-    assert before["steps"] == 6 and told["steps"] == 9 and told["scores"][-1]["fallen"]
+    assert before["steps"] == 8 and told["steps"] == 9
+    assert before["rate"] == pytest.approx(1 / 3) and [row["rate"] for row in told["scores"]] == [1, 1, 0.333, 0]
     assert weights.keys() == PocketASR(CONFIG.shape).state_dict().keys()
     assert any(not torch.equal(weights[name], state[name]) for name in weights)
+
+
+@pytest.mark.slow
+def test_a_fall_that_was_cut_goes_on_at_its_rate_and_ends_with_the_clock(given: HearingRun, tmp_path: Path) -> None:
+    """A step takes a second, by a clock of its own."""
+
+    class Timed(_Counted):
+        def step(self, done: float) -> torch.Tensor:
+            rates.append(round(1.0 - done, 3))
+            return super().step(done)
+
+    def go(out: Path, steps: int) -> None:
+        config = replace(CONFIG, batches=replace(CONFIG.batches, pool_hours=0.5))
+        trainer = Timed(config, replace(given, out=out, seconds=22))
+        first, began, trainer.steps = trainer.count, trainer.now() - trainer.seconds, steps
+        trainer.now = lambda: began + trainer.count - first
+        trainer.train()
+
+    rates: list[float] = []
+    go(tmp_path, 9)
+    cut, (_, told) = len(rates), load_parts(tmp_path / "state")
+    assert rates[0] == 1 and rates[-1] < 1 and told["steps"] == 8
+    go(tmp_path, 100)
+    assert rates[cut] == round(told["rate"], 3) > 2 * rates[-1] > 0
+    assert rates[cut:] == sorted(rates[cut:], reverse=True)
 
 
 def test_a_folder_becomes_a_shard_without_texts(tmp_path: Path) -> None:
