@@ -24,7 +24,7 @@ _WARP = 0.12
 # LD: 2 masks of 27 of 80 bands).
 _BANDS, _BAND = 2, 26
 # How many frames a time mask hides at most, 0.4 s, and which share of a row the masks hide together.
-_GAP, _HIDDEN = 40, 0.12
+_GAP, _HIDDEN = 40, 0.18
 
 
 def _others(places: Tensor) -> Tensor:
