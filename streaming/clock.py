@@ -260,7 +260,10 @@ class Clock:
         self._open_at(start, self._recent[start - oldest :])
 
     def _open_at(self, start: int, samples: Floats) -> None:
-        self._open = utterance = Utterance(self._engine.manifest, start, self._engine.rule, self.head)
+        speakers = self.options.speakers
+        self._open = utterance = Utterance(
+            self._engine.manifest, start, self._engine.rule, self.head, speakers=speakers
+        )
         utterance.extend(samples)
         self.timeline.append(self.samples, utterance)
 

@@ -4,6 +4,7 @@ Contract: methods that compute are generators, which yield each model call to th
 knows no session and no clock.
 """
 
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -30,6 +31,7 @@ from streaming.forced_aligner import ForcedAligner
 from streaming.keyterms import KeytermBias
 from streaming.mel import CLAMP, MelStream
 from streaming.options import OptionError, TooLong
+from streaming.speakers import SpeakerModel
 from streaming.stability import DECODER_ALONE, WITH_CTC
 from streaming.vad import VoiceModel
 
@@ -102,6 +104,8 @@ class Engine:
         self.prompt, self.log_mel = self.family.prompt, self.family.log_mel
         audio = self.family.rows(rows_of(frames, spec.chunk_frames, spec.chunk_rows))
         self.vad = VoiceModel.load()
+        self._speakers: SpeakerModel | None = None
+        self._loading = threading.Lock()
         stem = None if spec.stem is None else Graph(directory / spec.stem, threads=mine.threads, provider=provider)
         body = Graph(directory / spec.body, threads=mine.threads, provider=provider)
         self.provider = body.provider
@@ -151,6 +155,17 @@ class Engine:
         self.decoder.close()
         if self.aligner is not None:
             self.aligner.close()
+
+    def speakers(self) -> SpeakerModel:
+        """The speaker encoder, which is loaded when it is first asked for: some tens of milliseconds."""
+        with self._loading:
+            self._speakers = self._speakers or SpeakerModel.load()
+            return self._speakers
+
+    @property
+    def knows_speakers(self) -> bool:
+        """Whether the speaker encoder is loaded."""
+        return self._speakers is not None
 
     # ---------------------------------------------------------------- decoder
 

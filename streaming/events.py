@@ -7,8 +7,8 @@ Flow of one utterance::
 
     SpeechStarted → Transcript(is_final=False)* → Transcript(is_final=True)* → UtteranceEnd
 
-Where ``Turn.eager`` is set, ``Paused`` and ``Resumed`` come in between, alternately; the last ``Paused`` may
-have no ``Resumed``.
+Where ``Turn.eager`` is set, ``Paused`` and ``Resumed`` come in between, alternately; the last ``Paused`` may have no
+``Resumed``. Where speakers are told apart, ``SpeakerMerged`` may follow a final.
 
 A ``Transcript`` with ``is_final=False`` replaces the previous one with the same ``start``. The texts of those with
 ``is_final=True``, joined by spaces, are the session's text. ``speech_final`` marks the one that an endpoint closed.
@@ -26,6 +26,11 @@ def bare(word: str) -> str:
     return word.rstrip(MARKS) or word
 
 
+def letter(speaker: int) -> str:
+    """What people call ``speaker``: A … Z, then AA, AB …"""
+    return (letter(speaker // 26 - 1) if speaker >= 26 else "") + chr(ord("A") + speaker % 26)
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """One word of a transcript, with the mark that follows it."""
@@ -37,6 +42,11 @@ class Word:
     """The mean probability of the word's tokens, 0…1."""
     approximate: bool = False
     """True where nothing aligned the text, so that the words share out the time of their segment."""
+    speaker: int | None = None
+    """Who says it, counted from 0 in the order in which they were first heard; None in interims, and where the speakers
+    are not told apart."""
+    speaker_confidence: float | None = None
+    """The probability, 0…1, that it is them, and no other speaker of the session and nobody new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,4 +116,12 @@ class Resumed:
     transcript: Transcript
 
 
-Event = SpeechStarted | Transcript | UtteranceEnd | Paused | Resumed
+@dataclass(frozen=True, slots=True)
+class SpeakerMerged:
+    """The words of ``speaker`` were said by ``into``, as it turns out; nobody is called ``speaker`` any more."""
+
+    speaker: int
+    into: int
+
+
+Event = SpeechStarted | Transcript | UtteranceEnd | Paused | Resumed | SpeakerMerged

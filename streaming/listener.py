@@ -26,6 +26,7 @@ from streaming.engine import Engine, Head
 from streaming.events import Event, Transcript
 from streaming.options import ListenOptions
 from streaming.segment import KvSequence, Segment
+from streaming.speakers import Speakers, span
 from streaming.transcripts import Transcripts
 from streaming.turn import Turn, spoken
 from streaming.utterance import INTERIM_SECONDS, PRIORITIES, QUIET, Early, Utterance, WorkKind
@@ -83,6 +84,7 @@ class Listener:
         self._rate = self.sample_rate = engine.sample_rate
         self._owner = Owner()
         self._transcripts = Transcripts(engine)
+        self._speakers = Speakers(engine.speakers(), keep=not live) if options.speakers else None
         self._waiting = 0.0
         """Seconds of audio that came and were not fed yet."""
         self._task: Task[list[Event]] | None = None
@@ -278,6 +280,11 @@ class Listener:
                     return events
             events += yield from self._do()
 
+    def settled(self, finals: Sequence[Transcript]) -> list[Transcript]:
+        """All ``finals`` of a file with their speakers judged again, now that all was heard
+        (``Speakers.settled``)."""
+        return list(finals) if self._speakers is None else self._speakers.settled(finals)
+
     def attach(self, tell: Callable[[Told], None]) -> None:
         """From now on the work is done as it becomes due, and ``tell`` is called with what is said, from any thread; it
         must return at once. Once it was told that all is said, or of an error, it is called no more."""
@@ -441,6 +448,10 @@ class Listener:
                 utterance.advanced += 1
                 self._count(utterance.cached - before)
                 return []
+            case WorkKind.VOICE if self._speakers is not None and utterance.prints is not None:
+                first, after = span(len(utterance.prints))
+                utterance.prints.append((yield from self._speakers.print(samples[first:after])))
+                return []
             case WorkKind.INTERIM:
                 return [(yield from self._interim(utterance, segment))]
             case WorkKind.EARLY:
@@ -486,6 +497,10 @@ class Listener:
         else:
             hypothesis = yield from segment.final(closed.end, QUIET)
         event = yield from self._transcripts.final(utterance, segment, hypothesis)
+        if self._speakers is not None and utterance.prints is not None:
+            event, utterance.merged = yield from self._speakers.tell(
+                segment.audio(0, closed.end), utterance.prints, event
+            )
         self._count(closed.end - utterance.cached)
         with self._lock:
             utterance.final = event

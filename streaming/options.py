@@ -38,6 +38,7 @@ class ListenOptions:
         threshold: the probability of voice at which speech begins, 0.1…0.95; it pauses at 0.15 less.
         preroll: how many seconds of audio before the onset belong to an utterance, 0…0.5. Plosives and breaths come
             before voice activity.
+        speakers: whether the words of finals tell who says them (``streaming.speakers``).
         mel_maximum: the greatest log10 mel energy of the whole clip where that is known beforehand
             (``AsrModel.mel_maximum``). A model with the official floor uses it instead of the running maximum.
 
@@ -53,6 +54,7 @@ class ListenOptions:
     utterance_end: float | None = None
     threshold: float = 0.5
     preroll: float = 0.3
+    speakers: bool = False
     mel_maximum: float | None = None
 
     def __post_init__(self) -> None:

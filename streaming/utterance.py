@@ -7,20 +7,23 @@ on when they came. The listener's clock side (``feed``) appends samples and note
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from engines.manifest import AsrManifest
 from engines.scheduling import Priority
 from streaming.decoding import EMPTY, Hypothesis
 from streaming.endpoint import CONFIRM
 from streaming.engine import SEGMENT_SECONDS, Head
-from streaming.events import Event, Paused, Resumed, Transcript, UtteranceEnd
+from streaming.events import Event, Paused, Resumed, SpeakerMerged, Transcript, UtteranceEnd
 from streaming.options import ListenOptions
 from streaming.segment import Segment
+from streaming.speakers import span
 from streaming.stability import Rule, Stability
 from streaming.turn import SHORTEST
 from streaming.vad import FRAME, SAMPLE_RATE
@@ -47,6 +50,8 @@ class WorkKind(Enum):
     """Let the clock go on, which waited for a final in advance."""
     WINDOW = auto()
     """Encode a complete window and put it into the KV cache."""
+    VOICE = auto()
+    """Make the voice print of a window that is complete."""
     INTERIM = auto()
     """Decode an interim hypothesis."""
     EARLY = auto()
@@ -58,6 +63,7 @@ class WorkKind(Enum):
 PRIORITIES: Final = {
     WorkKind.CLOCK: Priority.FINAL,
     WorkKind.WINDOW: Priority.EARLY,
+    WorkKind.VOICE: Priority.EARLY,
     WorkKind.INTERIM: Priority.INTERIM,
     WorkKind.EARLY: Priority.EARLY,
     WorkKind.FINAL: Priority.FINAL,
@@ -94,8 +100,9 @@ class Utterance(SampleBuffer):
     """An utterance that begins at sample ``start`` of the session's clock, with its samples and what was made of
     them."""
 
-    def __init__(self, manifest: AsrManifest, start: int, rule: Rule, head: Head) -> None:
-        """``rule`` tells when its words are committed, ``head`` is the prompt before its audio."""
+    def __init__(self, manifest: AsrManifest, start: int, rule: Rule, head: Head, *, speakers: bool = False) -> None:
+        """``rule`` tells when its words are committed, ``head`` is the prompt before its audio, ``speakers`` whether
+        its words get theirs."""
         super().__init__()
         self.start, self.head = start, head
         self._manifest = manifest
@@ -126,8 +133,12 @@ class Utterance(SampleBuffer):
         """Which of its words are committed."""
         self.early: Early | None = None
         """The final that was decoded in advance last, if speech has not gone on since."""
+        self.prints: list[npt.NDArray[np.float32]] | None = [] if speakers else None
+        """The voice prints of its windows (``streaming.speakers``); None where nobody asks."""
         self.final: Transcript | None = None
         """The final, once it is made."""
+        self.merged: Sequence[SpeakerMerged] = ()
+        """The speakers who turned out to be one by its final."""
         self.gap_said: int | None = None
         """The ``silence_end`` of the silence for which UtteranceEnd was emitted last while this stayed open."""
 
@@ -199,8 +210,12 @@ class Utterance(SampleBuffer):
             return WorkKind.WINDOW
         if self.closed is not None:
             return WorkKind.FINAL
+        if self.silence_end is not None and self.length >= self.silence_end and self.ahead is None:
+            return WorkKind.EARLY
+        if self.prints is not None and self.length >= span(len(self.prints))[1]:
+            return WorkKind.VOICE
         if self.silence_end is not None:
-            return None if self.length < self.silence_end or self.ahead is not None else WorkKind.EARLY
+            return None
         return WorkKind.INTERIM if interim and self.length - self.looked >= INTERIM_SECONDS * self._rate else None
 
     def due_since(self) -> int | None:
@@ -298,7 +313,7 @@ class Timeline:
             told = utterance.closed is not None and utterance.gap_said == utterance.closed.end
             self._last_word_end = None if told else final.words[-1].end
         if final.text or final.from_finalize or final.speech_final:
-            events.append(final)
+            events += [final, *utterance.merged]
         return True
 
     def _pause(self, utterance: Utterance) -> Paused | None:

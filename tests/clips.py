@@ -1,5 +1,6 @@
 """Recordings for tests: what was said, at 16 kHz mono."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,3 +36,15 @@ def read_clip(path: Path, text: str = "", corpus: str = "") -> Clip:
     if rate != RATE:
         mono = soxr.resample(mono, rate, RATE)
     return Clip(path.name, mono.astype(np.float32), text, corpus)
+
+
+def dialogue() -> npt.NDArray[np.float32]:
+    """Two people in turns of a few seconds, at last one right behind the other: float32 at 16 kHz."""
+    rows = [json.loads(line) for line in (DATA / "index.jsonl").read_text().splitlines()]
+    parts: list[npt.NDArray[np.float32]] = []
+    for number in range(3):
+        for name in ("ls777", "LJ"):
+            mine = [row for row in rows if row["speaker"] == name and row["seconds"] > 2.5]
+            parts += [read_clip(DATA / mine[number]["file"]).samples]
+            parts += [np.zeros(RATE * 9 // 10, np.float32)] if (number, name) != (2, "ls777") else []
+    return np.concatenate(parts)

@@ -1,0 +1,361 @@
+"""Who speaks: the words of finals get the numbers of the speakers who said them.
+
+Contract: a speaker is a number of the session, 0 for the first who is heard, and nobody is known beforehand. What a
+word is given follows from the samples of its utterance and of those before it, so it is the same however the samples
+were cut. A given number never changes: where two numbers turn out to be one person, ``SpeakerMerged`` says so. A file
+can be judged a second time when all of it was heard (:meth:`Speakers.settled`).
+
+Windows of 1.5 s, one every half second, become *voice prints* (models/pocket-speakers) while the utterance is open.
+When its words are known they are parted into *turns*: windows that sound alike are gathered, and each word goes to the
+gathering that its time is nearest to. A turn then joins the speaker whose voice is most alike, or is a new one's. Voice
+prints are kept in memory as long as the session is open, and nowhere else.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import as_file, files
+from itertools import pairwise
+from typing import Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from engines.lane import Steps, call
+from engines.onnx import Graph
+from streaming.events import SpeakerMerged, Transcript, Word
+from streaming.vad import SAMPLE_RATE
+
+Floats = npt.NDArray[np.float32]
+
+WINDOW: Final = SAMPLE_RATE * 3 // 2
+"""How many samples a voice print is made of. In longer windows more speakers are mixed, shorter ones tell less."""
+HOP: Final = SAMPLE_RATE // 2
+"""How many samples lie between the beginnings of two windows."""
+LEAST: Final = SAMPLE_RATE // 10
+"""How many samples behind the last whole window are worth another one, which ends with the utterance."""
+
+ALIKE: Final = 0.35
+"""The mean cosine between the windows of two gatherings of an utterance from which on they are one."""
+SWITCH: Final = 0.35
+"""What a change of speaker between two words of an utterance must gain, in cosines; half of it behind a pause."""
+PAUSE: Final = 0.2
+"""Seconds without a word behind which a change of speaker is likelier."""
+RECENT: Final = 128
+"""How many turns are gathered anew with each turn: that takes some milliseconds."""
+MERGE: Final = 0.65
+"""The cosine from which on two speakers are one."""
+TOGETHER: Final = 0.33
+"""The mean cosine between the turns of two gatherings from which on they are one speaker's."""
+FOUNDING: Final = 1.5
+"""Seconds of words that a turn needs to make a new speaker; a shorter one joins the most similar of those known."""
+MOST_WEIGHT: Final = 4.0
+"""Seconds that a turn counts at most in the voice of its speaker."""
+SHARPNESS: Final = 12.0
+"""What a cosine counts in the confidence, as the natural logarithm of odds."""
+MOST_SPEAKERS: Final = 32
+"""How many speakers a session tells apart. What further ones say is given to whom they resemble most."""
+MOST_TURNS: Final = 4000
+"""How many turns a file's second judgement keeps, some three hours of talk. Later turns keep their first number."""
+
+
+class SpeakerModel:
+    """The weights of the speaker encoder, loaded once for all sessions. Thread-safe."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    @classmethod
+    def load(cls) -> Self:
+        """Load the bundled graph, which runs in one thread: a window takes a few milliseconds."""
+        with as_file(files("models") / "pocket-speakers" / "encoder.onnx") as bundled:
+            return cls(Graph(bundled, threads=1, provider="cpu"))
+
+    def prints(self, windows: Sequence[Floats]) -> list[Floats]:
+        """The voice print of each window, float32 [WINDOW] at 16 kHz: float32 [width], of length 1. Each window is a
+        run of its own, so that its bits depend on nothing but its samples."""
+        return [self._graph.run({"samples": window[None]})[0][0] for window in windows]
+
+
+def span(number: int) -> tuple[int, int]:
+    """The first sample of window ``number`` of an utterance, and the one after its last."""
+    return number * HOP, number * HOP + WINDOW
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A turn: its voice print, its seconds of words, and the number of the speaker it was given."""
+
+    print: Floats
+    seconds: float
+    speaker: int
+
+    @property
+    def weight(self) -> float:
+        """How much it counts in the voice of its speaker."""
+        return min(max(self.seconds, 0.1), MOST_WEIGHT)
+
+
+@dataclass(slots=True)
+class _Speaker:
+    """A speaker: the weighted sum of the prints of their turns, and whose number they have now."""
+
+    total: Floats
+    number: int
+
+
+class Speakers:
+    """The speakers of one session. Its calls are those of one thread at a time."""
+
+    def __init__(self, model: SpeakerModel, *, keep: bool) -> None:
+        """``keep`` the turns for :meth:`settled`."""
+        self._model = model
+        self._keep = keep
+        self._known: list[_Speaker] = []
+        self._recent: list[_Turn] = []
+        """The last turns that could make a speaker."""
+        self._turns: list[_Turn] = []
+        """All turns, if they are kept."""
+        self._told: list[tuple[list[int | None], list[int]]] = []
+        """For each final with words the turn of each word, None where that was not kept, and the speaker that was told
+        first."""
+
+    def print(self, samples: Floats) -> Steps[Floats]:
+        """The voice print of ``samples``, float32 [≤ WINDOW]. Too few are repeated until there are enough."""
+        window = samples if len(samples) == WINDOW else np.resize(samples, WINDOW)
+        return (yield from call(self._model.prints, window))
+
+    def tell(
+        self, samples: Floats, prints: Sequence[Floats], event: Transcript
+    ) -> Steps[tuple[Transcript, list[SpeakerMerged]]]:
+        """Give the words of a final their speakers.
+
+        Args:
+            samples: of the utterance up to its end, float32 at 16 kHz.
+            prints: those of its windows so far, by number; some may end behind the utterance's end.
+            event: the final.
+
+        Returns:
+            The final with speakers, and which of them turned out to be one.
+        """
+        if not event.words:
+            return event, []
+        whole = max(0, (len(samples) - WINDOW) // HOP + 1)
+        made = list(prints[:whole])
+        for number in range(len(made), whole):
+            first, end = span(number)
+            made.append((yield from self.print(samples[first:end])))
+        middles = [(span(number)[0] + WINDOW / 2) / SAMPLE_RATE for number in range(whole)]
+        if not made or len(samples) - span(whole - 1)[1] >= LEAST:
+            last = samples[-WINDOW:]
+            made.append((yield from self.print(last)))
+            middles.append((len(samples) - len(last) / 2) / SAMPLE_RATE)
+        return self._told_by(np.stack(made), np.array(middles) + event.start, event)
+
+    def settled(self, finals: Sequence[Transcript]) -> list[Transcript]:
+        """Judge all turns again, now that all are known. ``finals`` are all of the session's that have words; they get
+        new speakers, numbered in the order in which they speak. An hour of talk takes some tenths of a second. Where
+        turns are not kept, the speakers stay."""
+        if not self._keep:
+            return list(finals)
+        turns = self._turns
+        long = [i for i, turn in enumerate(turns) if turn.seconds >= FOUNDING] or list(range(len(turns)))
+        groups = gathered(np.stack([turns[i].print for i in long]), TOGETHER, MOST_SPEAKERS) if turns else []
+        voices = [_unit(_sum_of([turns[long[i]] for i in group])) for group in groups]
+        again = [int(np.argmax([voice @ turn.print for voice in voices])) for turn in turns]
+        for number, group in enumerate(groups):
+            for i in group:
+                again[long[i]] = number
+        # A word of a turn that was not kept stays with whoever it was given first.
+        keys = [
+            [(True, first) if turn is None else (False, again[turn]) for turn, first in zip(*told, strict=True)]
+            for told in self._told
+        ]
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(key for line in keys for key in line))}
+        lines = iter(keys)
+        return [
+            replace(
+                final,
+                words=tuple(
+                    replace(word, speaker=numbers[key]) for word, key in zip(final.words, next(lines), strict=True)
+                ),
+            )
+            if final.words
+            else final
+            for final in finals
+        ]
+
+    # ---------------------------------------------------------------- one utterance
+
+    def _told_by(
+        self, prints: Floats, middles: npt.NDArray[np.float64], event: Transcript
+    ) -> tuple[Transcript, list[SpeakerMerged]]:
+        """``prints`` [windows, width] lie around the seconds ``middles`` [windows] of the session."""
+        places = parted(prints, middles, event.words)
+        words = list(event.words)
+        told: list[int | None] = [None] * len(words)
+        for place in dict.fromkeys(places):
+            mine = [i for i, one in enumerate(places) if one == place]
+            seconds = sum(words[i].end - words[i].start for i in mine)
+            near = _weights(middles, [words[i] for i in mine]).sum(axis=0)
+            voice = _unit(near @ prints)
+            speaker = self._speaker(voice, seconds)
+            sure = self._sure(voice, speaker)
+            if self._keep and len(self._turns) < MOST_TURNS:
+                told = [len(self._turns) if i in mine else one for i, one in enumerate(told)]
+                self._turns.append(_Turn(voice, seconds, speaker))
+            for i in mine:
+                words[i] = replace(words[i], speaker=speaker, speaker_confidence=sure)
+        merged = self._merge()
+        if self._keep:
+            self._told.append((told, [word.speaker or 0 for word in words]))
+        return replace(event, words=tuple(words)), merged
+
+    # ---------------------------------------------------------------- the session
+
+    def _speaker(self, voice: Floats, seconds: float) -> int:
+        """The number of the speaker of a turn, which is noted.
+
+        All recent turns are gathered anew, with this one. It is said by whom most of its gathering was given, if most
+        of what was given to them lies in it; else by somebody new. So an early mistake spoils nothing that follows.
+        """
+        alike = self._alike(voice)
+        if not len(alike):
+            number = 0
+        elif seconds < FOUNDING:
+            number = int(np.argmax(alike))
+        else:
+            number = self._gathered_with(voice)
+            if number == len(self._known) >= MOST_SPEAKERS:
+                number = int(np.argmax(alike))
+        if number == len(self._known):
+            self._known.append(_Speaker(np.zeros_like(voice), number))
+        turn = _Turn(voice, seconds, number)
+        if seconds >= FOUNDING or not self._recent:
+            self._known[number].total = (self._known[number].total + turn.weight * voice).astype(np.float32)
+            self._recent = [*self._recent, turn][-RECENT:]
+        return number
+
+    def _gathered_with(self, voice: Floats) -> int:
+        """The number of whoever said most of what is gathered with ``voice``; the next free one if it is nobody."""
+        mine, homes = dict[int, float](), dict[int, dict[int, float]]()
+        for place, group in enumerate(gathered(np.stack([*(turn.print for turn in self._recent), voice]), TOGETHER)):
+            given: dict[int, float] = {}
+            for i in group:
+                if i < len(self._recent):
+                    number = self._known[self._recent[i].speaker].number
+                    given[number] = given.get(number, 0.0) + self._recent[i].weight
+            for number, weight in given.items():
+                homes.setdefault(number, {})[place] = weight
+            if len(self._recent) in group:
+                mine = given
+        at_home = {number: weight for number, weight in mine.items() if weight >= max(homes[number].values())}
+        if at_home:
+            return max(at_home, key=lambda number: (at_home[number], -number))
+        return len(self._known)
+
+    def _alike(self, voice: Floats) -> Floats:
+        """The cosine of ``voice`` with each speaker; −1 with those that were merged."""
+        return np.array(
+            [_unit(one.total) @ voice if one.number == i else -1.0 for i, one in enumerate(self._known)], np.float32
+        )
+
+    def _sure(self, voice: Floats, speaker: int) -> float:
+        """The probability that it is ``speaker`` rather than another one or somebody new."""
+        odds = np.exp(SHARPNESS * np.append(self._alike(voice), np.float32(TOGETHER)))
+        return round(float(odds[speaker] / odds.sum()), 4)
+
+    def _merge(self) -> list[SpeakerMerged]:
+        """Make one of all speakers who sound the same by now; the lower number stays."""
+        merged: list[SpeakerMerged] = []
+        for i, one in enumerate(self._known):
+            alike = self._alike(_unit(one.total))
+            for into in range(i):
+                if one.number == i and alike[into] >= MERGE:
+                    self._known[into].total = self._known[into].total + one.total
+                    one.number = into
+                    merged.append(SpeakerMerged(i, into))
+        return merged
+
+
+def parted(prints: Floats, middles: npt.NDArray[np.float64], words: Sequence[Word]) -> list[int]:
+    """The turn of each word of an utterance, as a number of no further meaning.
+
+    Args:
+        prints: float32 [windows, width], each of length 1.
+        middles: float64 [windows], the seconds in whose middle each window lies.
+        words: in order, at least one.
+    """
+    found = gathered(prints, ALIKE)
+    # A window on the boundary of two turns resembles neither: alone it is nobody's.
+    places = [group for group in found if len(group) > 1] or found[:1]
+    if len(places) == 1:
+        return [0] * len(words)
+    voices = np.stack([_unit(prints[group].sum(axis=0)) for group in places])
+    gains = _weights(middles, words) @ (prints @ voices.T)
+    # Viterbi's search for the best sequence, whose changes cost something.
+    score, back = gains[0].astype(np.float64), list[npt.NDArray[np.intp]]()
+    for (before, after), gain in zip(pairwise(words), gains[1:], strict=True):
+        cost = SWITCH / 2 if after.start - before.end >= PAUSE else SWITCH
+        best = int(score.argmax())
+        back.append(np.where(score >= score[best] - cost, np.arange(len(score)), best))
+        score = np.maximum(score, score[best] - cost) + gain
+    path = [int(score.argmax())]
+    for step in reversed(back):
+        path.append(int(step[path[-1]]))
+    return path[::-1]
+
+
+def _weights(middles: npt.NDArray[np.float64], words: Sequence[Word]) -> Floats:
+    """How much each window tells of each word, float32 [words, windows]: the nearer, the more; each line's sum is 1."""
+    at = np.array([(word.start + word.end) / 2 for word in words])
+    far = np.abs(at[:, None] - middles[None])
+    near = np.maximum(0.0, 1 - far / (0.5 * WINDOW / SAMPLE_RATE)) ** 2
+    # What lies beyond all windows belongs to the nearest.
+    near[np.arange(len(words)), far.argmin(axis=1)] += 1e-3
+    return (near / near.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def gathered(prints: Floats, alike: float, most: int | None = None) -> list[list[int]]:
+    """Gather voice prints: the two gatherings whose prints have the greatest mean cosine become one, as long as that is
+    at least ``alike``, or there are more than ``most``.
+
+    Args:
+        prints: float32 [n, width], each of length 1.
+
+    Returns:
+        The places of the prints of each gathering, the largest first.
+    """
+    groups = [[i] for i in range(len(prints))]
+    cosines = (prints @ prints.T).astype(np.float64)
+    np.fill_diagonal(cosines, -2.0)
+    sizes = np.ones(len(prints))
+    nearest, left = cosines.argmax(axis=1), len(prints)
+    while left > 1:
+        tops = cosines[np.arange(len(groups)), nearest]
+        a = int(tops.argmax())
+        b = int(nearest[a])
+        if tops[a] < alike and (most is None or left <= most):
+            break
+        row = (sizes[a] * cosines[a] + sizes[b] * cosines[b]) / (sizes[a] + sizes[b])
+        row[[a, b]] = -2.0
+        row[sizes == 0] = -2.0
+        groups[a], groups[b] = groups[a] + groups[b], []
+        sizes[a], sizes[b], left = sizes[a] + sizes[b], 0, left - 1
+        cosines[a], cosines[:, a], cosines[b], cosines[:, b] = row, row, -2.0, -2.0
+        stale = np.flatnonzero((nearest == a) | (nearest == b))
+        nearest[stale] = cosines[stale].argmax(axis=1)
+        nearest[a], nearest[b] = row.argmax(), a
+        better = row > cosines[np.arange(len(groups)), nearest]
+        nearest[better] = a
+    return sorted((sorted(group) for group in groups if group), key=lambda group: (-len(group), group[0]))
+
+
+def _sum_of(turns: Sequence[_Turn]) -> Floats:
+    """The weighted sum of the prints of ``turns``."""
+    weights = np.array([turn.weight for turn in turns], np.float32)
+    return weights @ np.stack([turn.print for turn in turns])
+
+
+def _unit(vector: Floats) -> Floats:
+    """``vector`` at length 1."""
+    return vector / max(float(np.linalg.norm(vector)), 1e-9)
