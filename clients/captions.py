@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from .events import Event, Fault, Metadata, Results
+from .events import Event, Fault, Metadata, Results, SpeakerMerged
 from .resume import Disconnected, Reconnected
 
 _HARMLESS = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), "\N{REPLACEMENT CHARACTER}")
@@ -28,10 +28,29 @@ def harmless(text: str) -> str:
     return text.translate(_HARMLESS)
 
 
+def letter(speaker: int) -> str:
+    """What people call ``speaker``: A … Z, then AA, AB …"""
+    return (letter(speaker // 26 - 1) if speaker >= 26 else "") + chr(ord("A") + speaker % 26)
+
+
+def told(results: Results) -> str:
+    """The text of a final, with each speaker's letter before what they say where that is known."""
+    text, place = "", 0
+    last: int | None = None
+    for word in results.words:
+        found = max(results.text.find(word.text, place), place)
+        text += results.text[place:found]
+        if word.speaker is not None and word.speaker != last:
+            text += f"{letter(word.speaker)}: "
+        last, place = word.speaker, found + len(word.text)
+        text += results.text[found:place]
+    return text + results.text[place:]
+
+
 def split(results: Results) -> tuple[str, str]:
     """The committed and the unstable part of a transcript; the two joined are the whole text, spaces included."""
     if results.is_final:
-        return results.text, ""
+        return told(results), ""
     position = 0
     for word in results.words[: results.stable_words]:
         found = results.text.find(word.text, position)
@@ -65,6 +84,8 @@ class Captions:
             case Reconnected():
                 lost = f", {event.missed:.1f} s of audio lost" if event.missed else ""
                 self.note(f"connected again, {event.resent:.1f} s of audio sent again{lost}")
+            case SpeakerMerged():
+                self.note(f"{letter(event.speaker)} is {letter(event.into)}")
             case Fault():
                 self.note(f"the daemon says: {event.message}")
             case Metadata():

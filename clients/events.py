@@ -25,6 +25,8 @@ class Word:
     start: float
     end: float
     confidence: float
+    speaker: int | None = None
+    """Who says it, from 0 on, where ``StreamOptions.speakers`` asks for that and the word is final."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,14 @@ class UtteranceEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class SpeakerMerged:
+    """What ``speaker`` said was said by ``into``, as it turns out."""
+
+    speaker: int
+    into: int
+
+
+@dataclass(frozen=True, slots=True)
 class Metadata:
     """What the daemon says about the session at its end. ``warnings`` lists the parameters that it did not honour."""
 
@@ -74,7 +84,7 @@ class Fault:
     message: str
 
 
-Event = Results | SpeechStarted | UtteranceEnd | Metadata | Fault
+Event = Results | SpeechStarted | UtteranceEnd | SpeakerMerged | Metadata | Fault
 
 
 def parse(message: str | bytes) -> Event | None:
@@ -117,6 +127,7 @@ def _parse(data: Any) -> Event | None:
                     float(word["start"]),
                     float(word["end"]),
                     float(word["confidence"]),
+                    None if word.get("speaker") is None else int(word["speaker"]),
                 )
                 for word in best["words"]
             )
@@ -137,6 +148,8 @@ def _parse(data: Any) -> Event | None:
             return SpeechStarted(float(data["timestamp"]))
         case "UtteranceEnd":
             return UtteranceEnd(float(data["last_word_end"]))
+        case "SpeakerMerged":
+            return SpeakerMerged(int(data["speaker"]), int(data["into"]))
         case "Metadata":
             warnings = tuple(str(warning) for warning in data.get("warnings") or ())
             return Metadata(str(data["request_id"]), float(data["duration"]), warnings)

@@ -22,6 +22,7 @@ class StreamOptions:
             for never.
         utterance_end_ms: gap after a word, in milliseconds, that is reported as ``UtteranceEnd``.
         keyterms: names and words to listen for.
+        speakers: whether the words of finals tell who says them.
     """
 
     model: str | None = None
@@ -34,6 +35,7 @@ class StreamOptions:
     utterance_end_ms: int | None = None
     vad_events: bool = False
     keyterms: tuple[str, ...] = ()
+    speakers: bool = False
 
     @property
     def bytes_per_second(self) -> int:
@@ -62,6 +64,8 @@ class StreamOptions:
             pairs.append(("utterance_end_ms", str(self.utterance_end_ms)))
         if self.vad_events:
             pairs.append(("vad_events", "true"))
+        if self.speakers:
+            pairs.append(("diarize", "true"))
         pairs.extend(("keyterm", term) for term in self.keyterms)
         return query_string(pairs)
 

@@ -23,11 +23,13 @@ def transcribe(
     model: str | None = None,
     language: str | None = None,
     keyterms: Sequence[str] = (),
+    speakers: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Have the daemon at ``url`` transcribe a file; its ``verbose_json`` answer, with words.
 
     Args:
+        speakers: whether each word tells who says it.
         progress: is told again and again how many seconds of the file were heard.
 
     Raises:
@@ -36,6 +38,7 @@ def transcribe(
     fields = [("model", model or "default"), ("response_format", "verbose_json"), ("timestamp_granularities[]", "word")]
     fields += [("timestamp_granularities[]", "segment")]
     fields += [("language", language)] if language is not None else []
+    fields += [("diarize", "true")] if speakers else []
     fields += [("keywords[]", term) for term in keyterms]
     form = Form(fields, "file", Path(path))
     if progress is None:

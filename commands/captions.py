@@ -40,6 +40,7 @@ def captions(
         typer.Option("--device", help="Microphone: number or part of its name (hearsay doctor lists them)."),
     ] = None,
     threads: Threads = None,
+    speakers: Annotated[bool, typer.Option("--speakers", help="Tell who says what: A, B and so on.")] = False,
     seconds: Annotated[
         float | None, typer.Option("--seconds", min=0.1, help="End after so much audio [default: at Ctrl-C].")
     ] = None,
@@ -57,6 +58,7 @@ def captions(
         language=language,
         sample_rate=microphone.sample_rate,
         keyterms=tuple(keyterm or ()),
+        speakers=speakers,
     )
     with nullcontext(url) if url else own_daemon(model, threads) as address:
         asyncio.run(_show(address, key, microphone, options, seconds))

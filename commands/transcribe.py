@@ -47,8 +47,9 @@ Transcribe recordings and films of most formats.
 
 They may be WAV, FLAC, Ogg, MP3, AAC, MP4, WebM, CAF, AIFF, AMR, AVI, WMA and more. The text goes to stdout, a file a
 line; with --format json one JSON object a line: file, text, language, duration, words (word, start, end, confidence),
-segments (start, end, text); srt and vtt are subtitles of one file, or with --output of any number. A file that cannot
-be heard is a line on stderr; the others are done, and the exit code is 1.
+segments (start, end, text); with --speakers a line and the words tell who speaks. srt and vtt are subtitles of one
+file, or with --output of any number. A file that cannot be heard is a line on stderr; the others are done, and the exit
+code is 1.
 """)
 EPILOG = "Example: hearsay transcribe --format srt interview.mp4 > interview.srt"
 
@@ -98,6 +99,9 @@ def transcribe(
             help="A Qwen3-ForcedAligner for the word times: a name or a directory [default: the model's own times].",
         ),
     ] = None,
+    speakers: Annotated[
+        bool, typer.Option("--speakers", help="Tell who says what: A, B and so on, in every format.")
+    ] = False,
     track: Annotated[
         int | None,
         typer.Option(
@@ -135,6 +139,7 @@ def transcribe(
         model,
         language,
         keyterm,
+        speakers=speakers,
         threads=threads,
         device=device,
         exact_floor=exact_floor,
@@ -165,9 +170,14 @@ def transcribe(
 def _written(format: Format, file: str, answer: dict[str, Any], width: int, lines: int) -> str:
     from commands.transcript import file_transcript, finals
     from daemon import subtitles
+    from daemon.file_transcript import spoken_by
+    from streaming.events import letter
 
     if format is Format.TXT:
-        return answer["text"] + "\n"
+        parts = [part for final in finals(answer) for part in spoken_by(final)]
+        if all(words[0].speaker is None for words, _ in parts):
+            return answer["text"] + "\n"
+        return "".join(f"{letter(words[0].speaker or 0)}: {text}\n" for words, text in parts)
     if format is Format.JSON:
         return json.dumps(file_transcript(file, answer), ensure_ascii=False) + "\n"
     cues = subtitles.cues(finals(answer), subtitles.Layout(width, lines), answer.get("duration", 0.0))
@@ -200,6 +210,7 @@ def hears(
     language: str | None,
     keyterms: list[str] | None = None,
     *,
+    speakers: bool = False,
     threads: int | None = None,
     device: str = "auto",
     exact_floor: bool = False,
@@ -208,18 +219,19 @@ def hears(
 ) -> Hear:
     """What hears files: the daemon at ``url``, else a model of this process, which is loaded now."""
     if url:
-        return _through_daemon(url, key, model, language, keyterms)
-    return _here(model, language, keyterms, threads, device, exact_floor, aligner, track)
+        return _through_daemon(url, key, model, language, keyterms, speakers)
+    return _here(model, language, keyterms, speakers, threads, device, exact_floor, aligner, track)
 
 
 def _through_daemon(
-    url: str, key: str | None, model: str | None, language: str | None, keyterms: list[str] | None
+    url: str, key: str | None, model: str | None, language: str | None, keyterms: list[str] | None, speakers: bool
 ) -> Hear:
     from clients.transcription import transcribe as ask
 
     def hear(file: Path, progress: Progress) -> dict[str, Any]:
         seen = progress if sys.stderr.isatty() else None
-        return ask(url, file, key=key, model=model, language=language, keyterms=keyterms or (), progress=seen)
+        terms = keyterms or ()
+        return ask(url, file, key=key, model=model, language=language, keyterms=terms, speakers=speakers, progress=seen)
 
     return hear
 
@@ -228,6 +240,7 @@ def _here(
     name: str | None,
     language: str | None,
     keyterms: list[str] | None,
+    speakers: bool,
     threads: int | None,
     device: str,
     exact_floor: bool,
@@ -241,7 +254,7 @@ def _here(
     from streaming.options import ListenOptions
 
     # Interims change no final, and without them nothing is decoded twice.
-    options = ListenOptions(language=language, keyterms=tuple(keyterms or ()), interim=False)
+    options = ListenOptions(language=language, keyterms=tuple(keyterms or ()), interim=False, speakers=speakers)
     beside = None if aligner is None else store.find(aligner)
     directory = chosen("asr", name, "--model", threads)
     tell_loading(directory)
@@ -285,6 +298,7 @@ def hear_file(
         transcript.duration = listener.seconds
         listener.finish()
         transcript.take(listener.drain())
+        transcript.finals = listener.settled(transcript.finals)
     finally:
         listener.close()
     for warning in notes.warnings():

@@ -2,23 +2,23 @@
 are made of."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from streaming.events import Transcript, Word
 from streaming.prompt import LANGUAGES
+
+_NAMES: Final = ("word", "start", "end", "confidence", "approximate", "speaker", "speaker_confidence")
+"""What is told of a word."""
 
 
 def file_transcript(file: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """``file text language duration words segments``, made from OpenAI's ``verbose_json`` as the daemon writes it.
 
     Times in seconds from the beginning; ``language`` ISO 639-1, None where nothing was said. A word has ``word start
-    end confidence``, and ``approximate: true`` where its times are shares of its segment's; a segment, one for each
-    final, ``start end text``.
+    end confidence``, ``approximate: true`` where its times are shares of its segment's, and ``speaker
+    speaker_confidence`` where speakers are told apart; a segment, one for each final, ``start end text``.
     """
-    words = [
-        {name: word[name] for name in ("word", "start", "end", "confidence", "approximate") if name in word}
-        for word in answer.get("words") or ()
-    ]
+    words = [{name: word[name] for name in _NAMES if name in word} for word in answer.get("words") or ()]
     segments = [
         {"start": segment["start"], "end": segment["end"], "text": str(segment["text"]).strip()}
         for segment in answer.get("segments") or ()
@@ -42,7 +42,14 @@ def finals(answer: Mapping[str, Any]) -> list[Transcript]:
     The answer lists the words of all segments together: each segment takes as many as its letters need.
     """
     words = [
-        Word(str(word["word"]), word["start"], word["end"], word.get("confidence", 1.0))
+        Word(
+            str(word["word"]),
+            word["start"],
+            word["end"],
+            word.get("confidence", 1.0),
+            speaker=_number(word.get("speaker")),
+            speaker_confidence=word.get("speaker_confidence"),
+        )
         for word in answer.get("words") or ()
     ]
     found: list[Transcript] = []
@@ -55,6 +62,14 @@ def finals(answer: Mapping[str, Any]) -> list[Transcript]:
         said = tuple(taken) or (Word(text, segment["start"], segment["end"], 1.0, approximate=True),)
         found.append(Transcript(segment["start"], segment["end"], text, said, len(said), None, is_final=True))
     return found
+
+
+def _number(called: str | None) -> int | None:
+    """The number of the speaker who is ``called`` so (``streaming.events.letter``)."""
+    number = -1
+    for one in called or "":
+        number = (number + 1) * 26 + ord(one) - ord("A")
+    return None if number < 0 else number
 
 
 def _letters(text: str) -> int:

@@ -1,19 +1,19 @@
-"""What was heard of a file, in OpenAI's shapes: json, text, srt, vtt, verbose_json."""
+"""What was heard of a file, in OpenAI's shapes: json, text, srt, vtt, verbose_json, diarized_json."""
 
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from daemon import subtitles
 from daemon.subtitles import Layout
-from streaming.events import Event, Transcript, Word
+from streaming.events import Event, Transcript, Word, letter
 from streaming.prompt import LANGUAGES
 
 _USUAL: Final = Layout()
 
-FORMATS: Final = ("json", "text", "srt", "vtt", "verbose_json")
+FORMATS: Final = ("json", "text", "srt", "vtt", "verbose_json", "diarized_json")
 
 
 @dataclass(slots=True)
@@ -83,6 +83,27 @@ class FileTranscript:
             body["words"] = [_word(word) for word in self.words]
         return body
 
+    def diarized(self) -> dict[str, Any]:
+        """The answer for ``response_format=diarized_json``: a segment for what one speaker says in one breath."""
+        segments = [
+            {
+                "type": "transcript.text.segment",
+                "id": f"seg_{number:03}",
+                "start": words[0].start,
+                "end": words[-1].end,
+                "speaker": letter(words[0].speaker or 0),
+                "text": text,
+            }
+            for number, (words, text) in enumerate(part for final in self.finals for part in spoken_by(final))
+        ]
+        return {
+            "task": "transcribe",
+            "duration": round(self.duration, 3),
+            "text": self.text,
+            "segments": segments,
+            "usage": self.usage,
+        }
+
     def srt(self, layout: Layout = _USUAL) -> str:
         """The answer for ``response_format=srt``."""
         return subtitles.srt(subtitles.cues(self.finals, layout, self.duration))
@@ -92,8 +113,25 @@ class FileTranscript:
         return subtitles.vtt(subtitles.cues(self.finals, layout, self.duration))
 
 
+def spoken_by(final: Transcript) -> Iterator[tuple[list[Word], str]]:
+    """The words of ``final`` that follow each other and are one speaker's, with their part of its text."""
+    begin, words = 0, list[Word]()
+    at = 0
+    for word in final.words:
+        found = max(final.text.find(word.text, at), at)
+        if words and word.speaker != words[-1].speaker:
+            yield words, final.text[begin:found].strip()
+            begin, words = found, []
+        words.append(word)
+        at = found + len(word.text)
+    if words:
+        yield words, final.text[begin:].strip()
+
+
 def _word(word: Word) -> dict[str, Any]:
     entry: dict[str, Any] = {"word": word.text, "start": word.start, "end": word.end, "confidence": word.confidence}
+    if word.speaker is not None:
+        entry |= {"speaker": letter(word.speaker), "speaker_confidence": word.speaker_confidence}
     return {**entry, "approximate": True} if word.approximate else entry
 
 

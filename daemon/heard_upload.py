@@ -229,6 +229,8 @@ async def finals(
         async for some, seconds in events:
             heard.duration += seconds
             yield heard.take(some)
+    if not upload.stream:  # What was sent keeps its speakers.
+        heard.finals = await hub.run(partial(worker.session.settled, heard.finals))
 
 
 @asynccontextmanager
@@ -277,7 +279,8 @@ def _checked(
     forced = language(candidates[0]) if len(candidates) == 1 else None
     names = {"keyterms": found.name("keywords")}
     try:
-        options = ListenOptions(language=forced, keyterms=asked.keywords(), interim=False)
+        speakers = format == "diarized_json" or asked.flag("diarize")
+        options = ListenOptions(language=forced, keyterms=asked.keywords(), interim=False, speakers=speakers)
     except OptionError as error:
         raise body.wrong(names["keyterms"], f"{names['keyterms']}: {error.reason}") from None
     if prompt := asked.text("prompt"):  # A prompt often holds the transcript so far; OpenAI too uses only its end.
@@ -315,8 +318,6 @@ class _Asked(FormFields):
         if format in dialect.formats:
             return format
         written = ", ".join(dialect.formats)
-        if format == "diarized_json":
-            raise self.wrong("response_format", f"speakers are not told apart here; {written} are written")
         raise self.wrong("response_format", f"{wanted[:80]!r} is none of {written}")
 
     def words(self) -> bool:

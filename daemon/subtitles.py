@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streaming.events import Transcript
+from streaming.events import Transcript, letter
 
 WIDTHS: Final = (8, 200)
 """Fewest and most characters that a line may be asked to have."""
@@ -48,6 +48,8 @@ class Cue:
     start: float
     end: float
     lines: tuple[str, ...]
+    speaker: str = ""
+    """Who says it; empty where speakers are not told apart."""
 
     @property
     def text(self) -> str:
@@ -62,6 +64,7 @@ class _Chunk:
     end: float
     space: bool
     """Whether a space stands before it: not every language has one."""
+    speaker: int | None = None
 
 
 def cues(finals: Sequence[Transcript], layout: Layout, seconds: float) -> list[Cue]:
@@ -78,18 +81,26 @@ def cues(finals: Sequence[Transcript], layout: Layout, seconds: float) -> list[C
     for place, words in enumerate(parts):
         start = max(words[0].start, found[-1].start if found else 0.0)
         following = parts[place + 1][0].start if place + 1 < len(parts) else None
-        found.append(Cue(start, _end(start, words, following, seconds), _lines(words, layout)))
+        speaker = "" if words[0].speaker is None else letter(words[0].speaker)
+        found.append(Cue(start, _end(start, words, following, seconds), _lines(words, layout), speaker))
     return found
 
 
 def srt(found: Sequence[Cue]) -> str:
-    """The cues as a file of SubRip."""
-    return "\n".join(f"{i}\n{_times(cue, ',')}\n{cue.text}\n" for i, cue in enumerate(found, 1))
+    """The cues as a file of SubRip, in which a speaker stands before the first line of a cue."""
+    return "\n".join(
+        f"{i}\n{_times(cue, ',')}\n{cue.speaker and cue.speaker + ': '}{cue.text}\n" for i, cue in enumerate(found, 1)
+    )
 
 
 def vtt(found: Sequence[Cue]) -> str:
-    """The cues as a file of WebVTT, in which some characters would be read as marks."""
-    return "\n".join(["WEBVTT\n", *(f"{_times(cue, '.')}\n{_escaped(cue.text)}\n" for cue in found)])
+    """The cues as a file of WebVTT, in which some characters would be read as marks, and a speaker is one."""
+    return "\n".join(
+        [
+            "WEBVTT\n",
+            *(f"{_times(cue, '.')}\n{cue.speaker and f'<v {cue.speaker}>'}{_escaped(cue.text)}\n" for cue in found),
+        ]
+    )
 
 
 def _words(final: Transcript, layout: Layout) -> list[_Chunk]:
@@ -104,7 +115,7 @@ def _words(final: Transcript, layout: Layout) -> list[_Chunk]:
         each = (word.end - word.start) / max(1, len(pieces))
         for i, piece in enumerate(pieces):
             start = word.start + i * each
-            found.append(_Chunk(piece, start, start + each, space and not i))
+            found.append(_Chunk(piece, start, start + each, space and not i, word.speaker))
     return found
 
 
@@ -119,10 +130,10 @@ def _pieces(text: str, width: int) -> Iterator[str]:
 
 
 def _runs(words: list[_Chunk]) -> Iterator[list[_Chunk]]:
-    """Groups of words that have no long pause between two of them."""
+    """Groups of words of one speaker that have no long pause between two of them."""
     run: list[_Chunk] = []
     for word in words:
-        if run and word.start - run[-1].end > _PAUSE_SECONDS:
+        if run and (word.start - run[-1].end > _PAUSE_SECONDS or word.speaker != run[-1].speaker):
             yield run
             run = []
         run.append(word)
@@ -157,7 +168,7 @@ def _joined(parts: list[list[_Chunk]], layout: Layout) -> list[list[_Chunk]]:
         if found:
             last = found[-1]
             both = [*last, replace(part[0], space=True), *part[1:]]
-            close = part[0].start - last[-1].end <= _PAUSE_SECONDS
+            close = part[0].start - last[-1].end <= _PAUSE_SECONDS and part[0].speaker == last[-1].speaker
             hurried = part[0].start - last[0].start < _SHORTEST_SECONDS or part[-1].end - part[0].start < 0.3
             if close and hurried and _fits(both, layout):
                 found[-1] = both

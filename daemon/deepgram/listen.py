@@ -17,7 +17,7 @@ from daemon.loading import Loaded
 from daemon.messages import Error
 from daemon.paths import LISTEN
 from daemon.refusal import Refused
-from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
+from streaming.events import Event, SpeakerMerged, SpeechStarted, Transcript, UtteranceEnd
 from streaming.model import AsrModel
 
 
@@ -108,6 +108,8 @@ class ListenStream(HeardStream):
                 self._say(wire.SpeechStarted(place, round(event.at, 4)))
             case UtteranceEnd():
                 self._say(wire.UtteranceEnd(place, round(event.last_word_end, 4)))
+            case SpeakerMerged():
+                self._say(wire.SpeakerMerged(place, event.speaker, event.into))
             case _:
                 pass
 

@@ -1,7 +1,8 @@
 """The messages of Deepgram's ``/v1/listen``, a struct each.
 
 Field names and which of them are required follow the types of deepgram-sdk 7 (``deepgram/listen/v1/types``). Extra keys
-of ours: ``stable_words`` on an alternative, ``approximate`` on a word, ``warnings`` on Metadata.
+of ours: ``stable_words`` on an alternative, ``approximate`` on a word, ``warnings`` on Metadata; and the message
+SpeakerMerged.
 """
 
 import unicodedata
@@ -23,6 +24,9 @@ class ListenWord(msgspec.Struct, omit_defaults=True):
     punctuated_word: str | None = None
     approximate: bool = False
     """Whether the times are those of the segment, shared out over its words."""
+    speaker: int | None = None
+    """Who says it, where ``diarize`` asks for that and the word is final."""
+    speaker_confidence: float | None = None
 
 
 class Alternative(msgspec.Struct, omit_defaults=True):
@@ -85,6 +89,14 @@ class UtteranceEnd(msgspec.Struct, tag="UtteranceEnd", tag_field="type"):
 
     channel: tuple[int, int]
     last_word_end: float
+
+
+class SpeakerMerged(msgspec.Struct, tag="SpeakerMerged", tag_field="type"):
+    """A message of ours: what ``speaker`` said was said by ``into``, as it turns out. Finals that were sent stay."""
+
+    channel: tuple[int, int]
+    speaker: int
+    into: int
 
 
 class Metadata(msgspec.Struct, tag="Metadata", tag_field="type"):
@@ -161,6 +173,8 @@ def word(spoken: SpokenWord, punctuate: bool) -> ListenWord:
         confidence=spoken.confidence,
         punctuated_word=spoken.text if punctuate else None,
         approximate=spoken.approximate,
+        speaker=spoken.speaker,
+        speaker_confidence=spoken.speaker_confidence,
     )
 
 

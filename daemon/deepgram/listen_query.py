@@ -30,7 +30,7 @@ IGNORED: Final = frozenset({"version", "mip_opt_out", "no_delay"})
 """Parameters that rightly change nothing here."""
 COMMON: Final = frozenset({
     "model", "language", "encoding", "sample_rate", "channels", "keyterm", "keywords", "punctuate",
-    "detect_language", "track",
+    "detect_language", "track", "diarize",
 })  # fmt: skip
 """Parameters that are honoured for streams and files alike."""
 HONOURED: Final = COMMON | IGNORED | {
@@ -98,6 +98,7 @@ def parse(query_string: bytes, model: str, *, strict: bool = False) -> ListenReq
             interim=flag(one, "interim_results", False),
             endpointing=endpointing,
             utterance_end=_milliseconds(one, "utterance_end_ms", 100),
+            speakers=flag(one, "diarize", False),
         )
     except OptionError as error:
         raise renamed(error) from None

@@ -9,6 +9,7 @@ import hashlib
 import uuid
 from collections.abc import Generator
 from contextlib import aclosing
+from functools import partial
 from typing import Any, BinaryIO, Final
 
 import msgspec
@@ -142,7 +143,7 @@ class _Recording:
                 seconds += size
                 finals += [one for one in events if isinstance(one, Transcript) and one.is_final]
         self._duration = seconds
-        return finals
+        return await hub.run(partial(worker.session.settled, finals))
 
     def _blocks(self, shape: Shape | None, channel: int | None) -> Generator[Samples]:
         model, most = self._hub.hearing_model().model, self._hub.settings.max_session_seconds

@@ -30,13 +30,14 @@ class Sentence(msgspec.Struct):
     end: float
 
 
-class Paragraph(msgspec.Struct):
+class Paragraph(msgspec.Struct, omit_defaults=True):
     """Sentences that belong together."""
 
     sentences: list[Sentence]
     num_words: int
     start: float
     end: float
+    speaker: int | None = None
 
 
 class Paragraphs(msgspec.Struct):
@@ -63,8 +64,8 @@ class Channel(msgspec.Struct, omit_defaults=True):
     detected_language: str | None = None
 
 
-class RecordedUtterance(msgspec.Struct):
-    """Words of one channel without a pause of ``utt_split`` between them."""
+class RecordedUtterance(msgspec.Struct, omit_defaults=True):
+    """Words of one channel, and of one speaker, without a pause of ``utt_split`` between them."""
 
     start: float
     end: float
@@ -73,6 +74,7 @@ class RecordedUtterance(msgspec.Struct):
     transcript: str
     words: list[ListenWord]
     id: str
+    speaker: int | None = None
 
 
 class Results(msgspec.Struct, omit_defaults=True):
@@ -111,7 +113,14 @@ def results(heard: Sequence[Sequence[Transcript]], request: RecordedRequest) -> 
         return Results(channels)
     utterances = [
         RecordedUtterance(
-            run[0].start, run[-1].end, _confidence(run), number, _joined(run, request.punctuate), run, str(uuid4())
+            start=run[0].start,
+            end=run[-1].end,
+            confidence=_confidence(run),
+            channel=number,
+            transcript=_joined(run, request.punctuate),
+            words=run,
+            id=str(uuid4()),
+            speaker=run[0].speaker,
         )
         for number, words in enumerate(spoken)
         for run in _runs(words, request.utt_split)
@@ -137,14 +146,23 @@ def _paragraphs(words: Sequence[ListenWord], request: RecordedRequest) -> Paragr
     found: list[Paragraph] = []
     for run in _sentences(words):
         text = _joined(run, request.punctuate)
-        sentence = Sentence(text, run[0].start, run[-1].end)
+        sentence, speaker = Sentence(text, run[0].start, run[-1].end), run[0].speaker
         last = found[-1] if found else None
-        if last is None or sentence.start - last.end >= _PAUSE_SECONDS or len(last.sentences) >= _MOST_SENTENCES:
-            found.append(Paragraph([sentence], len(run), sentence.start, sentence.end))
+        if (
+            last is None
+            or speaker != last.speaker
+            or sentence.start - last.end >= _PAUSE_SECONDS
+            or len(last.sentences) >= _MOST_SENTENCES
+        ):
+            found.append(Paragraph([sentence], len(run), sentence.start, sentence.end, speaker))
         else:
             last.sentences.append(sentence)
             last.num_words, last.end = last.num_words + len(run), sentence.end
-    texts = [" ".join(sentence.text for sentence in paragraph.sentences) for paragraph in found]
+    texts = [
+        ("" if paragraph.speaker is None else f"Speaker {paragraph.speaker}: ")
+        + " ".join(sentence.text for sentence in paragraph.sentences)
+        for paragraph in found
+    ]
     return Paragraphs("\n\n".join(texts), found)
 
 
@@ -161,10 +179,10 @@ def _sentences(words: Sequence[ListenWord]) -> Iterator[list[ListenWord]]:
 
 
 def _runs(words: Sequence[ListenWord], gap: float) -> Iterator[list[ListenWord]]:
-    """Groups of words that have no gap of ``gap`` seconds between two of them."""
+    """Groups of words of one speaker that have no gap of ``gap`` seconds between two of them."""
     run: list[ListenWord] = []
     for one in words:
-        if run and one.start - run[-1].end >= gap:
+        if run and (one.start - run[-1].end >= gap or one.speaker != run[-1].speaker):
             yield run
             run = []
         run.append(one)

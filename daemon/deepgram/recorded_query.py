@@ -66,7 +66,12 @@ def parse(query_string: bytes, model: str, *, strict: bool = False) -> RecordedR
         raise wrong("utt_split", f"utt_split: {utt_split:g} s lies outside 0…{_MOST_SPLIT:g} s")
     shape = audio_shape(one, warnings)
     try:
-        options = ListenOptions(language=forced_language(one), keyterms=keyterms(query.given, warnings), interim=False)
+        options = ListenOptions(
+            language=forced_language(one),
+            keyterms=keyterms(query.given, warnings),
+            interim=False,
+            speakers=flag(one, "diarize", False),
+        )
     except OptionError as error:
         raise renamed(error) from None
     return RecordedRequest(

@@ -16,7 +16,7 @@ from daemon.refusal import Refused
 FIELDS: Final = Fields(
     frozenset({
         "file", "model", "language", "languages", "prompt", "keywords", "response_format", "timestamp_granularities",
-        "stream", "task", "word_timestamps", "max_line_width", "max_line_count", "track",
+        "stream", "task", "word_timestamps", "max_line_width", "max_line_count", "track", "diarize",
     }),
     {
         "audio": "file", "audio_file": "file", "upload": "file", "model_id": "model", "model_name": "model",
@@ -43,6 +43,7 @@ DIALECT: Final = Dialect(
         "srt": srt_answer,
         "vtt": vtt_answer,
         "verbose_json": lambda heard, upload: json(heard.verbose(words=upload.words)),
+        "diarized_json": lambda heard, upload: json(heard.diarized()),
     },
     {"txt": "text", "plain": "text", "webvtt": "vtt", "subrip": "srt", "verbose": "verbose_json"},
     worded=frozenset({"json", "verbose_json"}),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from clients.captions import Captions, split
-from clients.events import Fault, Metadata, Results, SpeechStarted, Word
+from clients.events import Fault, Metadata, Results, SpeakerMerged, SpeechStarted, Word
 from clients.resume import Disconnected, Reconnected
 
 
@@ -35,6 +35,20 @@ def test_split_loses_nothing(words: list[str], stable: int):
     committed, unstable = split(results(text, min(stable, len(words))))
     assert committed + unstable == text
     assert committed.split() == words[:stable]
+
+
+def test_a_final_tells_who_speaks() -> None:
+    """Before the first word of each turn, and a merge is told; without speakers the text is as it was."""
+    words = tuple(
+        Word(text, i / 2, i / 2 + 0.4, 0.9, who) for i, (text, who) in enumerate([("So", 0), ("it", 0), ("is.", 27)])
+    )
+    final = Results(0.0, 1.5, "So it is.", words, 3, True, True, False, 0.9, "en")
+    screen, out = console(terminal=False)
+    captions = Captions(screen)
+    captions.show(final)
+    captions.show(SpeakerMerged(27, 0))
+    assert "= A: So it AB: is." in out.getvalue() and "[AB is A]" in out.getvalue()
+    assert split(results("so it is", 3, final=True)) == ("so it is", "")
 
 
 def test_split_of_a_script_without_spaces():

@@ -75,7 +75,7 @@ def test_an_endpointing_that_cuts_sentences_is_raised_with_a_warning(
     assert parse(f"{RAW}&endpointing={SHORTEST_ENDPOINT}".encode(), "pocket").warnings == ()
 
 
-@pytest.mark.parametrize("name", ["smart_format", "diarize", "numerals", "callback", "extra", "unheard_of", "tag"])
+@pytest.mark.parametrize("name", ["smart_format", "dictation", "numerals", "callback", "extra", "unheard_of", "tag"])
 def test_what_is_not_honoured_is_named_unless_it_is_off(name: str) -> None:
     """Also what nobody knows: it must not keep a client out."""
     assert parse(f"{RAW}&{name}=true".encode(), "pocket").warnings == (f"{name}: not honoured",)

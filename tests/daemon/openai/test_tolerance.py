@@ -64,7 +64,7 @@ def test_a_file_is_heard_under_any_of_these_names(
         ({"hotwords": "Oslo, Kyoto", "lang_code": "english", "file_size": "3"}, "file_size: not honoured"),
         ({"stream": "true", "response_format": "srt"}, "stream: srt is not streamed"),
         ({"timestamp_granularities": "word", "response_format": "text"}, "timestamp_granularities: text has no words"),
-        ({"diarize": "true", "beam_size": "5", "tag": "false"}, "diarize: not honoured; beam_size: not honoured"),
+        ({"diarization": "true", "beam_size": "5", "tag": "false"}, "diarization: not honoured; beam_size: not"),
         ({"include[]": "logprobs"}, "include[]: not honoured"),
         ({"language": "en_US", "model": "large-v3"}, "model: 'large-v3' is pocket-asr-en here"),
     ],
@@ -178,12 +178,14 @@ def test_a_slash_too_many_is_forgiven(daemon: Background, path: str) -> None:
 
 
 def test_what_is_not_done_here_says_what_is(daemon: Background, speech: Speech) -> None:
-    """diarized_json and translations."""
+    """Unknown formats and translations."""
     file = ("speech.opus", speech.path.read_bytes())
     with openai.OpenAI(api_key="any", base_url=daemon.url + "/v1", max_retries=0) as client:
         with pytest.raises(openai.BadRequestError) as wrong:
             client.audio.transcriptions.create(
-                model="gpt-4o-transcribe-diarize", file=file, response_format="diarized_json"
+                model="whisper-1",
+                file=file,
+                response_format="lyrics",
             )
         assert wrong.value.param == "response_format" and "verbose_json" in wrong.value.message
     absent = HTTP.post(f"{daemon.url}/v1/audio/translations", files={"file": file})

@@ -1,0 +1,145 @@
+"""Who speaks, at every door: live and for files, in Deepgram's, OpenAI's and Whisper's shapes."""
+
+import io
+from typing import Any
+
+import httpx
+import msgspec
+import numpy as np
+import openai
+import pytest
+import soundfile
+from deepgram.listen.v1.types import ListenV1Results
+from deepgram.types.listen_v1response import ListenV1Response
+
+from daemon.deepgram.listen_messages import SpeakerMerged
+from daemon.file_transcript import FileTranscript, spoken_by
+from daemon.serve import Background
+from daemon.subtitles import Layout, cues, srt, vtt
+from streaming.events import Transcript, Word
+from tests.clips import dialogue
+from tests.daemon.support import HTTP, RATE, Client
+
+FORMS = "/v1/audio/transcriptions"
+
+
+@pytest.fixture(scope="module")
+def pcm() -> bytes:
+    """Two people in turns, as 16-bit samples."""
+    return np.round(dialogue() * 32767).astype("<i2").tobytes()
+
+
+@pytest.fixture(scope="module")
+def file(pcm: bytes) -> bytes:
+    """The same as FLAC."""
+    out = io.BytesIO()
+    soundfile.write(out, np.frombuffer(pcm, "<i2"), RATE, format="FLAC")
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def live(daemon: Background, pcm: bytes) -> list[dict[str, Any]]:
+    """What ``/v1/listen?diarize=true`` says of it."""
+    return Client(daemon.url).transcribe(pcm, diarize=True, interim_results=True)
+
+
+def words_of(messages: list[dict[str, Any]], *, final: bool) -> list[dict[str, Any]]:
+    """The words of the results."""
+    results = [m for m in messages if m["type"] == "Results" and m["is_final"] is final]
+    return [word for one in results for word in one["channel"]["alternatives"][0]["words"]]
+
+
+def ask(daemon: Background, file: bytes, **fields: str) -> httpx.Response:
+    """The answer to an upload."""
+    return HTTP.post(daemon.url + FORMS, files={"file": ("talk.flac", file)}, data=fields, timeout=120)
+
+
+def final() -> Transcript:
+    """Two speakers in one segment."""
+    words = tuple(
+        Word(text, i / 2, i / 2 + 0.4, 1.0, speaker=who, speaker_confidence=0.9)
+        for i, (text, who) in enumerate([("So", 0), ("it", 0), ("is.", 0), ("Is", 1), ("it?", 1)])
+    )
+    return Transcript(0, 2.5, "So it is. Is it?", words, 5, "en", is_final=True)
+
+
+def test_live_finals_tell_who_speaks(live: list[dict[str, Any]]) -> None:
+    """With a confidence, in the SDK's own type; interims do not, and no warning comes."""
+    for message in live:
+        if message["type"] == "Results":
+            ListenV1Results.model_validate(message)
+    said = words_of(live, final=True)
+    assert {word["speaker"] for word in said} == {0, 1} and said[0]["speaker"] == 0
+    assert all(0 < word["speaker_confidence"] <= 1 for word in said)
+    assert not any("speaker" in word for word in words_of(live, final=False))
+    assert live[-1]["type"] == "Metadata" and not live[-1]["warnings"]
+
+
+def test_a_stream_that_does_not_ask_is_not_told(daemon: Background, pcm: bytes) -> None:
+    plain = Client(daemon.url).transcribe(pcm[: 8 * RATE])
+    assert words_of(plain, final=True) and not any("speaker" in word for word in words_of(plain, final=True))
+    wrong = HTTP.get(f"{daemon.url}/v1/listen?diarize=perhaps", headers={"upgrade": "websocket"})
+    assert wrong.status_code == 426
+    refused = HTTP.post(f"{daemon.url}/v1/listen?diarize=perhaps", content=b"x")
+    assert refused.status_code == 400 and "diarize" in refused.text
+
+
+def test_a_merge_is_a_message_of_ours() -> None:
+    assert msgspec.to_builtins(SpeakerMerged((0, 1), 2, 0)) == {
+        "type": "SpeakerMerged", "channel": (0, 1), "speaker": 2, "into": 0,
+    }  # fmt: skip
+
+
+def test_a_recording_has_utterances_and_paragraphs_by_speaker(daemon: Background, file: bytes) -> None:
+    query = "diarize=true&utterances=true&paragraphs=true"
+    body = HTTP.post(f"{daemon.url}/v1/listen?{query}", content=file, timeout=120).json()
+    ListenV1Response.model_validate(body)
+    best = body["results"]["channels"][0]["alternatives"][0]
+    assert {word["speaker"] for word in best["words"]} == {0, 1}
+    for part in body["results"]["utterances"]:
+        assert {word["speaker"] for word in part["words"]} == {part["speaker"]}
+    assert len({one["speaker"] for one in best["paragraphs"]["paragraphs"]}) == 2
+    text = best["paragraphs"]["transcript"]
+    assert text.startswith("Speaker 0: ") and "\n\nSpeaker 1: " in text
+    assert "Speaker" not in best["transcript"] and "warnings" not in body["metadata"]
+
+
+def test_diarized_json_is_openais(daemon: Background, file: bytes) -> None:
+    """By the SDK, which finds its own type."""
+    with openai.OpenAI(api_key="any", base_url=daemon.url + "/v1", max_retries=0) as client:
+        told = client.audio.transcriptions.create(
+            model="gpt-4o-transcribe-diarize",
+            file=("talk.flac", file),
+            response_format="diarized_json",
+            chunking_strategy="auto",
+        )
+    assert [one.speaker for one in told.segments][:2] == ["A", "B"]
+    assert {one.speaker for one in told.segments} == {"A", "B"}
+    assert " ".join(one.text for one in told.segments) == told.text
+    assert all(a.end <= b.start + 0.3 for a, b in zip(told.segments, told.segments[1:], strict=False))
+    assert told.segments[0].type == "transcript.text.segment" and told.duration > 10
+
+
+def test_every_format_tells_who_speaks_where_it_is_asked(daemon: Background, file: bytes) -> None:
+    """And none where it is not."""
+    told = ask(daemon, file, response_format="vtt", diarize="true").text
+    assert "<v A>" in told and "<v B>" in told
+    assert "\nA: " in ask(daemon, file, response_format="srt", diarize="true").text
+    fields = {"response_format": "verbose_json", "timestamp_granularities[]": "word"}
+    words = ask(daemon, file, diarize="true", **fields).json()["words"]
+    assert {word["speaker"] for word in words} == {"A", "B"}
+    assert not any("speaker" in word for word in ask(daemon, file, **fields).json()["words"])
+
+
+def test_a_segment_of_two_speakers_is_parted() -> None:
+    """In segments, in subtitles, and the text loses nothing."""
+    parts = [(words[0].speaker, text) for words, text in spoken_by(final())]
+    assert parts == [(0, "So it is."), (1, "Is it?")]
+    body = FileTranscript([final()], 2.5).diarized()
+    assert [(one["speaker"], one["text"], one["id"]) for one in body["segments"]] == [
+        ("A", "So it is.", "seg_000"),
+        ("B", "Is it?", "seg_001"),
+    ]
+    found = cues([final()], Layout(), 2.5)
+    assert [cue.speaker for cue in found] == ["A", "B"]
+    assert "A: So it is.\n" in srt(found) and "<v B>Is it?\n" in vtt(found)
