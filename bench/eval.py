@@ -18,6 +18,7 @@ from bench.keyterms import keyterm_rows
 from bench.material import Material
 from bench.peers import PEERS
 from bench.row import NotMeasured, Row, table
+from bench.speakers import speaker_rows
 from bench.speaking import speaking_rows
 from bench.stability import committed_row
 from bench.turns import turn_rows
@@ -34,6 +35,7 @@ GROUPS: Final[dict[str, Callable[[Material], list[Row]]]] = {
     "wordless": wordless_rows,
     "committed": committed_row,
     "turns": turn_rows,
+    "speakers": speaker_rows,
     "keyterms": keyterm_rows,
     "quantised": quantised_row,
     "size": size_rows,
