@@ -34,7 +34,7 @@ HOP: Final = SAMPLE_RATE // 2
 LEAST: Final = SAMPLE_RATE // 10
 """How many samples behind the last whole window are worth another one, which ends with the utterance."""
 
-ALIKE: Final = 0.35
+ALIKE: Final = 0.38
 """The mean cosine between the windows of two gatherings of an utterance from which on they are one."""
 SWITCH: Final = 0.35
 """What a change of speaker between two words of an utterance must gain, in cosines; half of it behind a pause."""
@@ -42,9 +42,9 @@ PAUSE: Final = 0.2
 """Seconds without a word behind which a change of speaker is likelier."""
 RECENT: Final = 128
 """How many turns are gathered anew with each turn: that takes some milliseconds."""
-MERGE: Final = 0.65
+MERGE: Final = 0.8
 """The cosine from which on two speakers are one."""
-TOGETHER: Final = 0.33
+TOGETHER: Final = 0.38
 """The mean cosine between the turns of two gatherings from which on they are one speaker's."""
 FOUNDING: Final = 1.5
 """Seconds of words that a turn needs to make a new speaker; a shorter one joins the most similar of those known."""

@@ -134,7 +134,8 @@ def test_two_who_turn_out_to_be_one_are_merged_aloud(encoder: SpeakerModel) -> N
     a, b = drawn(2)
     speakers = Speakers(encoder, keep=False)
     told, merged = list[int | None](), list[SpeakerMerged]()
-    for voice in (a, b, *[a + 0.55 * b, b + 0.55 * a] * 12):
+    # The second one's voice comes nearer to the first one's from turn to turn, until they sound alike.
+    for voice in (a, *(b + much * a for much in (0.0, 0.3, 0.6, 0.9, 0.9)), *[a] * 16):
         final, some = said(speakers, [near(voice, len(told) + i, 0.1) for i in range(4)])
         told.append(numbers(final)[0])
         merged += some
@@ -241,7 +242,13 @@ def test_one_person_is_one_speaker(asr_model: AsrModel, voices: dict[str, list[C
         assert {word.speaker for final in found for word in final.words} == {0}, name
 
 
-def test_silence_and_tones_have_no_speaker(asr_model: AsrModel) -> None:
+def test_silence_and_tones_have_no_speaker(asr_model: AsrModel, encoder: SpeakerModel) -> None:
+    """Nor has a final without words, of however little audio."""
+    wordless = Transcript(0, 0, "", (), 0, None, is_final=True, from_finalize=True)
+    speakers = Speakers(encoder, keep=True)
+    assert at_once(speakers.tell(quiet(0), [], wordless)) == (wordless, []) and speakers.settled([wordless]) == [
+        wordless
+    ]
     time = np.arange(6 * RATE) / RATE
     chords = sum(np.sin(2 * np.pi * hertz * time) for hertz in (220, 277, 330)) * 0.1
     for sound in (quiet(5), chords.astype(np.float32)):
