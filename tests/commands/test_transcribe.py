@@ -17,7 +17,7 @@ import soundfile
 from websockets.asyncio.client import connect
 
 from tests.clients.conftest import Daemon, pcm
-from tests.clips import DATA, Clip
+from tests.clips import DATA, RATE, Clip, dialogue
 from tests.commands.conftest import Run
 from tests.daemon.support import HTTP, PATIENT
 from tests.golden_models import aligner
@@ -237,3 +237,19 @@ def test_subtitles_of_several_files_go_into_a_folder(hearsay: Run, short: list[C
     assert (done.returncode, done.stdout) == (0, "")
     assert sorted(path.name for path in (tmp_path / "made").iterdir()) == sorted(f"{file.stem}.srt" for file in files)
     assert all(" --> " in path.read_text() for path in (tmp_path / "made").iterdir())
+
+
+def test_speakers_are_told_here_and_by_a_daemon(hearsay: Run, url: str, tmp_path: Path):
+    """A line a turn as text, a mark in subtitles, a letter on each word of JSON; without the flag none of it."""
+    file = tmp_path / "talk.flac"
+    soundfile.write(file, dialogue(), RATE)
+    told = hearsay("transcribe", "--speakers", file)
+    assert told.returncode == 0, told.stderr
+    lines = told.stdout.splitlines()
+    assert [line[:3] for line in lines[:2]] == ["A: ", "B: "] and {line[:3] for line in lines} == {"A: ", "B: "}
+    [plain] = objects(hearsay("transcribe", "--json", file).stdout)
+    assert " ".join(line[3:] for line in lines) == plain["text"] and "speaker" not in plain["words"][0]
+    [here] = objects(hearsay("transcribe", "--json", "--speakers", file).stdout)
+    [there] = objects(hearsay("transcribe", "--json", "--speakers", "--url", url, file).stdout)
+    assert here == there and {word["speaker"] for word in here["words"]} == {"A", "B"}
+    assert "<v B>" in hearsay("transcribe", "--format", "vtt", "--speakers", "--url", url, file).stdout
