@@ -40,7 +40,7 @@ SWITCH: Final = 0.35
 """What a change of speaker between two words of an utterance must gain, in cosines; half of it behind a pause."""
 PAUSE: Final = 0.2
 """Seconds without a word behind which a change of speaker is likelier."""
-RECENT: Final = 128
+RECENT: Final = 64
 """How many turns are gathered anew with each turn: that takes some milliseconds."""
 MERGE: Final = 0.8
 """The cosine from which on two speakers are one."""
@@ -237,21 +237,25 @@ class Speakers:
 
     def _gathered_with(self, voice: Floats) -> int:
         """The number of whoever said most of what is gathered with ``voice``; the next free one if it is nobody."""
-        mine, homes = dict[int, float](), dict[int, dict[int, float]]()
-        for place, group in enumerate(gathered(np.stack([*(turn.print for turn in self._recent), voice]), TOGETHER)):
-            given: dict[int, float] = {}
-            for i in group:
-                if i < len(self._recent):
-                    number = self._known[self._recent[i].speaker].number
-                    given[number] = given.get(number, 0.0) + self._recent[i].weight
-            for number, weight in given.items():
-                homes.setdefault(number, {})[place] = weight
-            if len(self._recent) in group:
-                mine = given
-        at_home = {number: weight for number, weight in mine.items() if weight >= max(homes[number].values())}
-        if at_home:
-            return max(at_home, key=lambda number: (at_home[number], -number))
-        return len(self._known)
+        given = [(self._known[turn.speaker].number, turn.print, turn.weight) for turn in self._recent]
+        heard = {number for number, _, _ in given}
+        # Who has been silent for long counts by their voice as a whole.
+        given += [
+            (number, _unit(one.total), MOST_WEIGHT)
+            for number, one in enumerate(self._known)
+            if one.number == number and number not in heard
+        ]
+        mine, most = dict[int, float](), dict[int, float]()
+        for group in gathered(np.stack([*(one for _, one, _ in given), voice]), TOGETHER):
+            here: dict[int, float] = {}
+            for number, _, weight in (given[i] for i in group if i < len(given)):
+                here[number] = here.get(number, 0.0) + weight
+            for number, weight in here.items():
+                most[number] = max(weight, most.get(number, 0.0))
+            if len(given) in group:
+                mine = here
+        at_home = [number for number, weight in mine.items() if weight >= most[number]]
+        return max(at_home, key=lambda number: (mine[number], -number), default=len(self._known))
 
     def _alike(self, voice: Floats) -> Floats:
         """The cosine of ``voice`` with each speaker; −1 with those that were merged."""

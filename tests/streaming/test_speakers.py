@@ -1,6 +1,7 @@
 """Who speaks: voices gathered and parted, numbers that stay, and the same labels for any cut."""
 
 import json
+import pickle
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -164,12 +165,25 @@ def test_labels_are_only_appended(encoder: SpeakerModel, order: list[int], seed:
             known.append(one)
 
 
-def test_many_speakers_and_hours_take_bounded_memory(encoder: SpeakerModel) -> None:
-    """Beyond so many a further voice is given to whom it resembles most; the kept turns of a file are bounded too."""
+def test_many_speakers_are_told_apart_up_to_a_bound(encoder: SpeakerModel) -> None:
+    """A further voice is given to whom it resembles most."""
     speakers = Speakers(encoder, keep=True)
     base = drawn(MOST_SPEAKERS + 8)
     found = [numbers(said(speakers, [near(voice, i + j) for j in range(3)])[0])[0] for i, voice in enumerate(base)]
     assert found[:MOST_SPEAKERS] == list(range(MOST_SPEAKERS)) and max(n or 0 for n in found) < MOST_SPEAKERS
+
+
+def test_hours_of_talk_take_bounded_memory(encoder: SpeakerModel) -> None:
+    """A live session keeps no more after three times as many turns; who was silent for long has their number still."""
+    base, speakers, sizes = drawn(5), Speakers(encoder, keep=False), list[int]()
+    found = [numbers(said(speakers, [near(base[4], j) for j in range(3)])[0])[0]]
+    for i in range(240):
+        found.append(numbers(said(speakers, [near(base[i % 4], i + j) for j in range(3)], 10.0 * i)[0])[0])
+        if i in (79, 239):
+            sizes.append(len(pickle.dumps([kept for name, kept in vars(speakers).items() if name != "_model"])))
+    assert sizes[1] <= sizes[0] * 1.01
+    assert numbers(said(speakers, [near(base[4], 7 + j) for j in range(3)])[0])[0] == 0
+    assert set(found) == set(range(5))
 
 
 def test_a_file_is_judged_again_when_all_is_known(encoder: SpeakerModel) -> None:
