@@ -44,7 +44,7 @@ RECENT: Final = 64
 """How many turns are gathered anew with each turn: that takes some milliseconds."""
 MERGE: Final = 0.8
 """The cosine from which on two speakers are one."""
-TOGETHER: Final = 0.38
+TOGETHER: Final = 0.39
 """The mean cosine between the turns of two gatherings from which on they are one speaker's."""
 FOUNDING: Final = 1.5
 """Seconds of words that a turn needs to make a new speaker; a shorter one joins the most similar of those known."""
