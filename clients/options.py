@@ -65,7 +65,7 @@ class StreamOptions:
         if self.vad_events:
             pairs.append(("vad_events", "true"))
         if self.speakers:
-            pairs.append(("diarize", "true"))
+            pairs += [("diarize", "true"), ("speaker_merged", "true")]
         pairs.extend(("keyterm", term) for term in self.keyterms)
         return query_string(pairs)
 

@@ -108,7 +108,7 @@ class ListenStream(HeardStream):
                 self._say(wire.SpeechStarted(place, round(event.at, 4)))
             case UtteranceEnd():
                 self._say(wire.UtteranceEnd(place, round(event.last_word_end, 4)))
-            case SpeakerMerged():
+            case SpeakerMerged() if self._request.speaker_merged:
                 self._say(wire.SpeakerMerged(place, event.speaker, event.into))
             case _:
                 pass

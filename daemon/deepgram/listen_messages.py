@@ -92,7 +92,8 @@ class UtteranceEnd(msgspec.Struct, tag="UtteranceEnd", tag_field="type"):
 
 
 class SpeakerMerged(msgspec.Struct, tag="SpeakerMerged", tag_field="type"):
-    """A message of ours: what ``speaker`` said was said by ``into``, as it turns out. Finals that were sent stay."""
+    """A message of ours, for who asks: what ``speaker`` said was said by ``into``, as it turns out. Finals that were
+    sent stay."""
 
     channel: tuple[int, int]
     speaker: int

@@ -34,7 +34,7 @@ COMMON: Final = frozenset({
 })  # fmt: skip
 """Parameters that are honoured for streams and files alike."""
 HONOURED: Final = COMMON | IGNORED | {
-    "interim_results", "endpointing", "utterance_end_ms", "vad_events", "multichannel",
+    "interim_results", "endpointing", "utterance_end_ms", "vad_events", "multichannel", "speaker_merged",
 }  # fmt: skip
 
 ELSEWHERE: Final = {
@@ -65,6 +65,9 @@ class ListenRequest:
     multichannel: bool
     """Whether every channel is heard for itself."""
     vad_events: bool
+    speaker_merged: bool
+    """Whether a message says that two speakers are one. Deepgram's SDKs hand None to a program for what they do not
+    know, hence it comes only to who asks."""
     punctuate: bool
     """Whether there are marks and capitals, which the model writes by itself. Without them there are words only, in
     lower case."""
@@ -107,6 +110,7 @@ def parse(query_string: bytes, model: str, *, strict: bool = False) -> ListenReq
         shape,
         multichannel,
         flag(one, "vad_events", False),
+        flag(one, "speaker_merged", False),
         flag(one, "punctuate", True),
         track=track(one, shape),
         warnings=tuple(warnings),

@@ -209,7 +209,7 @@ def test_options_become_deepgrams_parameters():
         "&utterance_end_ms=1000&vad_events=true&keyterm=a+b&keyterm=%C3%BC"
     )
     assert options.bytes_per_second == 16000
-    assert StreamOptions(speakers=True).query().endswith("&diarize=true")
+    assert StreamOptions(speakers=True).query().endswith("&diarize=true&speaker_merged=true")
     assert StreamOptions().query() == "encoding=linear16&sample_rate=16000&channels=1&interim_results=true"
 
 

@@ -13,6 +13,7 @@ from deepgram.listen.v1.types import ListenV1Results
 from deepgram.types.listen_v1response import ListenV1Response
 
 from daemon.deepgram.listen_messages import SpeakerMerged
+from daemon.deepgram.listen_query import parse
 from daemon.file_transcript import FileTranscript, spoken_by
 from daemon.serve import Background
 from daemon.subtitles import Layout, cues, srt, vtt
@@ -85,6 +86,11 @@ def test_a_stream_that_does_not_ask_is_not_told(daemon: Background, pcm: bytes) 
 
 
 def test_a_merge_is_a_message_of_ours() -> None:
+    """It comes only to who asks, since Deepgram's SDKs do not know it."""
+    raw = b"encoding=linear16&sample_rate=16000&diarize=true"
+    assert not parse(raw, "pocket").speaker_merged and parse(raw, "pocket").options.speakers
+    asked = parse(raw + b"&speaker_merged=true", "pocket")
+    assert asked.speaker_merged and not asked.warnings
     assert msgspec.to_builtins(SpeakerMerged((0, 1), 2, 0)) == {
         "type": "SpeakerMerged", "channel": (0, 1), "speaker": 2, "into": 0,
     }  # fmt: skip
