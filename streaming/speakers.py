@@ -11,6 +11,7 @@ gathering that its time is nearest to. A turn then joins the speaker whose voice
 prints are kept in memory as long as the session is open, and nowhere else.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
@@ -54,8 +55,9 @@ SHARPNESS: Final = 12.0
 """What a cosine counts in the confidence, as the natural logarithm of odds."""
 MOST_SPEAKERS: Final = 32
 """How many speakers a session tells apart. What further ones say is given to whom they resemble most."""
-MOST_TURNS: Final = 4000
-"""How many turns a file's second judgement keeps, some three hours of talk. Later turns keep their first number."""
+MOST_TURNS: Final = 1500
+"""How many turns a file's second judgement looks at, an hour or two of talk: more would take 20 MB and a second. Later
+turns go to whom the second judgement made of the speaker that they were given first."""
 
 
 class SpeakerModel:
@@ -165,9 +167,15 @@ class Speakers:
         for number, group in enumerate(groups):
             for i in group:
                 again[long[i]] = number
-        # A word of a turn that was not kept stays with whoever it was given first.
+        became = {
+            first: Counter(again[i] for i, turn in enumerate(turns) if turn.speaker == first).most_common(1)[0][0]
+            for first in {turn.speaker for turn in turns}
+        }
         keys = [
-            [(True, first) if turn is None else (False, again[turn]) for turn, first in zip(*told, strict=True)]
+            [
+                became.get(first, ("new", first)) if turn is None else again[turn]
+                for turn, first in zip(*told, strict=True)
+            ]
             for told in self._told
         ]
         numbers = {key: number for number, key in enumerate(dict.fromkeys(key for line in keys for key in line))}
@@ -276,7 +284,8 @@ class Speakers:
             for into in range(i):
                 if one.number == i and alike[into] >= MERGE:
                     self._known[into].total = self._known[into].total + one.total
-                    one.number = into
+                    for other in self._known:
+                        other.number = into if other.number == i else other.number
                     merged.append(SpeakerMerged(i, into))
         return merged
 

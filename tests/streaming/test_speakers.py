@@ -200,6 +200,17 @@ def test_a_file_is_judged_again_when_all_is_known(encoder: SpeakerModel) -> None
     ]
 
 
+def test_turns_beyond_what_is_kept_stay_with_their_speaker(
+    encoder: SpeakerModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of many hours has one number for one person from its beginning to its end."""
+    monkeypatch.setattr("streaming.speakers.MOST_TURNS", 4)
+    a, b, c = drawn(3)
+    speakers = Speakers(encoder, keep=True)
+    heard = [said(speakers, [near(v, 10 * i + j) for j in range(4)])[0] for i, v in enumerate((b, a, b, a, a, b, c))]
+    assert [set(numbers(final)) for final in speakers.settled(heard)] == [{0}, {1}, {0}, {1}, {1}, {0}, {2}]
+
+
 def test_a_letter_for_everyone() -> None:
     assert [letter(n) for n in (0, 1, 25, 26, 27, 51, 52, 701, 702)] == [*"ABZ", "AA", "AB", "AZ", "BA", "ZZ", "AAA"]
 
