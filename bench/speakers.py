@@ -30,7 +30,7 @@ STEP: Final = 0.01
 COLLAR: Final = 0.25
 """Seconds on both sides of a boundary of the reference that are not scored."""
 GAP: Final = 0.5
-"""Seconds between two words of a speaker up to which they are one stretch of speech, as in the reference."""
+"""Seconds between a speaker's words in two utterances up to which they are one stretch, as in the reference."""
 
 Frames = npt.NDArray[np.bool_]
 
@@ -101,9 +101,12 @@ def _take(events: Sequence[object], finals: list[Transcript], merged: dict[int, 
 
 def judged(talk: Conversation, finals: Sequence[Transcript], merged: dict[int, int]) -> Judged:
     """Score ``finals``, whose speakers may be ``merged``."""
-    words = [replace(word, speaker=_into(word.speaker or 0, merged)) for final in finals for word in final.words]
-    stretches = stretched(words)
-    errors, names = score(talk.said, stretches)
+    finals = [
+        replace(one, words=tuple(replace(word, speaker=_into(word.speaker or 0, merged)) for word in one.words))
+        for one in finals
+    ]
+    words = [word for final in finals for word in final.words]
+    errors, names = score(talk.said, stretched(finals))
     right = sum(_is_right(word, talk.said, names) for word in words)
     return Judged(errors, len({word.speaker for word in words}), len(words), right)
 
@@ -114,18 +117,18 @@ def _into(speaker: int, merged: dict[int, int]) -> int:
     return speaker
 
 
-def stretched(words: Sequence[Word]) -> list[Said]:
-    """The stretches of speech of ``words``, each from its first to its last."""
+def stretched(finals: Sequence[Transcript]) -> list[Said]:
+    """The stretches of speech of ``finals``. Words of one speaker that follow each other in an utterance are one, since
+    a long silence would have ended it; from one utterance to the next they are where the silence is short."""
     found: list[Said] = []
-    open_: dict[str, int] = {}
-    for word in words:
-        name = str(word.speaker)
-        place = open_.get(name)
-        if place is not None and word.start - found[place].end <= GAP:
-            found[place] = Said(found[place].start, max(word.end, found[place].end), name)
-        else:
-            open_[name] = len(found)
-            found.append(Said(word.start, word.end, name))
+    for final in finals:
+        for number, word in enumerate(final.words):
+            name, last = str(word.speaker), found[-1] if found else None
+            same = last is not None and last.speaker == name
+            if last is not None and same and (number or word.start - last.end <= GAP):
+                found[-1] = Said(last.start, max(word.end, last.end), name)
+            else:
+                found.append(Said(word.start, word.end, name))
     return found
 
 

@@ -39,8 +39,8 @@ ALIKE: Final = 0.38
 """The mean cosine between the windows of two gatherings of an utterance from which on they are one."""
 SWITCH: Final = 0.35
 """What a change of speaker between two words of an utterance must gain, in cosines; half of it behind a pause."""
-PAUSE: Final = 0.2
-"""Seconds without a word behind which a change of speaker is likelier."""
+PAUSE: Final = 0.3
+"""Seconds without a word behind which a change of speaker is likelier. Up to so much is part of the word before."""
 RECENT: Final = 64
 """How many turns are gathered anew with each turn: that takes some milliseconds."""
 MERGE: Final = 0.8
@@ -200,10 +200,13 @@ class Speakers:
         """``prints`` [windows, width] lie around the seconds ``middles`` [windows] of the session."""
         places = parted(prints, middles, event.words)
         words = list(event.words)
+        # A word lasts until the next one, unless that is far: aligned words end early.
+        nexts = [min(after.start, word.end + PAUSE) for word, after in pairwise(words)]
+        lasting = [max(end, word.end) - word.start for word, end in zip(words, [*nexts, words[-1].end], strict=True)]
         told: list[int | None] = [None] * len(words)
         for place in dict.fromkeys(places):
             mine = [i for i, one in enumerate(places) if one == place]
-            seconds = sum(words[i].end - words[i].start for i in mine)
+            seconds = sum(lasting[i] for i in mine)
             near = _weights(middles, [words[i] for i in mine]).sum(axis=0)
             voice = _unit(near @ prints)
             speaker = self._speaker(voice, seconds)

@@ -20,6 +20,11 @@ def word(start: float, end: float, speaker: int) -> Word:
     return Word("word", start, end, 1.0, speaker=speaker)
 
 
+def final_of(*words: Word) -> Transcript:
+    """An utterance of these words."""
+    return Transcript(words[0].start, words[-1].end, "", words, len(words), None, is_final=True)
+
+
 def test_what_is_right_costs_nothing_whatever_it_is_called() -> None:
     said = [Said(0, 4, "ann"), Said(5, 9, "bob"), Said(8, 12, "ann")]
     errors, names = score(said, [Said(0, 4, "1"), Said(5, 9, "0"), Said(8, 12, "1")])
@@ -48,8 +53,16 @@ def test_speakers_are_assigned_so_that_most_is_right(rows: int, columns: int, se
 
 
 def test_words_become_stretches_of_a_speaker() -> None:
-    words = [word(0, 0.4, 0), word(0.5, 0.9, 0), word(1.0, 1.2, 1), word(1.3, 1.6, 0), word(3, 3.5, 0)]
-    assert stretched(words) == [Said(0, 1.6, "0"), Said(1.0, 1.2, "1"), Said(3, 3.5, "0")]
+    """Within an utterance across any gap, from one to the next across a short one."""
+    first = final_of(word(0, 0.4, 0), word(1.2, 1.4, 0), word(1.5, 1.7, 1))
+    second = final_of(word(2.0, 2.2, 1), word(2.3, 2.6, 0))
+    third = final_of(word(4, 4.5, 0))
+    assert stretched([first, second, third]) == [
+        Said(0, 1.4, "0"),
+        Said(1.5, 2.2, "1"),
+        Said(2.3, 2.6, "0"),
+        Said(4, 4.5, "0"),
+    ]
 
 
 def test_a_conversation_knows_who_speaks() -> None:
