@@ -23,6 +23,7 @@ from bench.row import NotMeasured, Row, at_most
 from streaming.events import SpeakerMerged, Transcript, Word
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
+from streaming.utterance import HANG_SECONDS
 
 CONVERSATIONS: Final = 60
 STEP: Final = 0.01
@@ -118,17 +119,20 @@ def _into(speaker: int, merged: dict[int, int]) -> int:
 
 
 def stretched(finals: Sequence[Transcript]) -> list[Said]:
-    """The stretches of speech of ``finals``. Words of one speaker that follow each other in an utterance are one, since
-    a long silence would have ended it; from one utterance to the next they are where the silence is short."""
+    """The stretches of speech of ``finals``. An utterance is speech from its onset to the silence that ends it, and
+    words of one speaker that follow each other in it are one stretch; from one utterance to the next they are where the
+    silence is short."""
     found: list[Said] = []
     for final in finals:
+        onset, end = final.start + ListenOptions().preroll, final.end - HANG_SECONDS
         for number, word in enumerate(final.words):
             name, last = str(word.speaker), found[-1] if found else None
-            same = last is not None and last.speaker == name
-            if last is not None and same and (number or word.start - last.end <= GAP):
-                found[-1] = Said(last.start, max(word.end, last.end), name)
+            begins = word.start if number else min(word.start, onset)
+            ends = word.end if number + 1 < len(final.words) else max(word.end, end)
+            if last is not None and last.speaker == name and (number or begins - last.end <= GAP):
+                found[-1] = Said(last.start, max(ends, last.end), name)
             else:
-                found.append(Said(word.start, word.end, name))
+                found.append(Said(begins, ends, name))
     return found
 
 

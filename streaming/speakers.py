@@ -35,7 +35,7 @@ HOP: Final = SAMPLE_RATE // 2
 LEAST: Final = SAMPLE_RATE // 10
 """How many samples behind the last whole window are worth another one, which ends with the utterance."""
 
-ALIKE: Final = 0.38
+ALIKE: Final = 0.45
 """The mean cosine between the windows of two gatherings of an utterance from which on they are one."""
 SWITCH: Final = 0.35
 """What a change of speaker between two words of an utterance must gain, in cosines; half of it behind a pause."""

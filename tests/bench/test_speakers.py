@@ -1,6 +1,7 @@
 """Diarization errors as they are counted, and conversations whose speakers are known."""
 
 import json
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -12,6 +13,7 @@ from bench.clips import Clip
 from bench.conversations import OVERLAP, RATE, Said, by_speaker, conversation
 from bench.speakers import assigned, judged, score, stretched
 from streaming.events import Transcript, Word
+from streaming.utterance import HANG_SECONDS
 from tests.clips import DATA
 
 
@@ -22,7 +24,8 @@ def word(start: float, end: float, speaker: int) -> Word:
 
 def final_of(*words: Word) -> Transcript:
     """An utterance of these words."""
-    return Transcript(words[0].start, words[-1].end, "", words, len(words), None, is_final=True)
+    start, end = words[0].start - 0.3, words[-1].end + HANG_SECONDS - 0.01
+    return Transcript(start, end, "", words, len(words), None, is_final=True)
 
 
 def test_what_is_right_costs_nothing_whatever_it_is_called() -> None:
@@ -53,10 +56,12 @@ def test_speakers_are_assigned_so_that_most_is_right(rows: int, columns: int, se
 
 
 def test_words_become_stretches_of_a_speaker() -> None:
-    """Within an utterance across any gap, from one to the next across a short one."""
+    """Within an utterance across any gap, from one to the next across a short one; it is speech from onset to end."""
     first = final_of(word(0, 0.4, 0), word(1.2, 1.4, 0), word(1.5, 1.7, 1))
     second = final_of(word(2.0, 2.2, 1), word(2.3, 2.6, 0))
     third = final_of(word(4, 4.5, 0))
+    long = replace(third, start=3.0, end=5.1)
+    assert stretched([long]) == [Said(3.3, 5.1 - HANG_SECONDS, "0")]
     assert stretched([first, second, third]) == [
         Said(0, 1.4, "0"),
         Said(1.5, 2.2, "1"),
