@@ -1,4 +1,4 @@
-"""`python -m training.tts STAGE ...` runs one stage (docs/training.md walks through them)."""
+"""`python -m training.tts STAGE ...` runs one stage (training/README.md lists them in their order)."""
 
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
