@@ -34,7 +34,7 @@ def _read(path: Path) -> Rows:
         return Rows(file["rows"], file["owners"].tolist(), file["corpora"].tolist())
 
 
-def head(folder: Path, /, *, out: Path, epochs: int = 20, seed: int = 3) -> None:
+def head(folder: Path, /, *, out: Path, epochs: int = 12, seed: int = 3) -> None:
     """Learn from the rows in `folder`, tell the equal error rate on readers that were kept, and write the weights."""
     learned = learn(_read(folder / "train.npz"), epochs, seed)
     dev = _read(folder / "dev.npz")
