@@ -20,6 +20,9 @@ _LONGEST_SECONDS: Final = 7.0
 """Seconds that a cue lasts at most (Netflix's timed text style guide)."""
 _SHORTEST_SECONDS: Final = 1.0
 """Seconds that a cue stays where it can. A cue that cannot is joined to the next one."""
+_LEAST_SECONDS: Final = 0.001
+"""Seconds that a cue lasts even where a burst of words gives it no time: the files tell milliseconds, and players leave
+out a cue that ends as it begins."""
 _LINGER_SECONDS: Final = 0.5
 """Seconds that a cue stays after its last word, because people read more slowly than others speak."""
 _READ_CHARACTERS: Final = 17.0
@@ -79,10 +82,11 @@ def cues(finals: Sequence[Transcript], layout: Layout, seconds: float) -> list[C
     parts = _joined(parts, layout)
     found: list[Cue] = []
     for place, words in enumerate(parts):
-        start = max(words[0].start, found[-1].start if found else 0.0)
+        start = max(words[0].start, found[-1].end if found else 0.0)
         following = parts[place + 1][0].start if place + 1 < len(parts) else None
         speaker = "" if words[0].speaker is None else letter(words[0].speaker)
-        found.append(Cue(start, _end(start, words, following, seconds), _lines(words, layout), speaker))
+        end = max(_end(start, words, following, seconds), start + _LEAST_SECONDS)
+        found.append(Cue(start, end, _lines(words, layout), speaker))
     return found
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from daemon.subtitles import Cue, Layout, cues, srt, vtt
@@ -39,9 +39,12 @@ def check(found: Sequence[Cue], layout: Layout) -> None:
 
 
 WORDS = st.text("abcdefghij.,é", min_size=1, max_size=60)
+BURST = [*("a" * n for n in (1, 1, 2, 5, 5, 6, 8, 8, 8, 10, 12, 15)), ".", "aa", "a", "aa", "a" * 9]
+"""Words that share their few milliseconds."""
 FINALS = st.lists(st.tuples(st.lists(WORDS, min_size=1, max_size=30), st.floats(0.05, 24), st.floats(0, 3)), max_size=6)
 
 
+@example([(BURST, 0.05, 0.0)], Layout(8, 1))
 @given(FINALS, st.builds(Layout, st.integers(8, 60), st.integers(1, 3)))
 def test_every_word_stands_in_a_cue_that_fits_and_does_not_flicker(
     spoken: list[tuple[list[str], float, float]], layout: Layout
