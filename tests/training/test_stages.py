@@ -1,4 +1,4 @@
-"""The commands that docs/training.md prints are those that there are."""
+"""The commands that training/README.md and docs/training.md print are those that there are."""
 
 import importlib
 import re
@@ -56,7 +56,7 @@ def test_a_stage_is_called_with_what_the_command_line_gives(capsys: pytest.Captu
 def commands() -> list[list[str]]:
     """Give module, stage and arguments of every command of the recipe, with its variables put in."""
     found, known = list[list[str]](), dict[str, str]()
-    for block in re.findall(r"^```\n(.*?)^```$", (ROOT / "docs/training.md").read_text(), re.DOTALL | re.MULTILINE):
+    for block in re.findall(r"^```\n(.*?)^```$", (ROOT / "training/README.md").read_text(), re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", "").splitlines():
             known |= dict(re.findall(r'(\w)="([^"]*)"', line))
             line = re.sub(r"\$(\w)(?!\w)", lambda m: known[m[1]], line)
