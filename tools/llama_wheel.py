@@ -22,7 +22,7 @@ PACKAGE = "llama-cpp-python"
 ADDED = Path(__file__).resolve().parent / "llama"
 OPTIONS = ("-DLLAVA_BUILD=OFF",)
 """Options for llama-cpp-python's own build: it leaves out the library for pictures."""
-INCLUDED = {"llama.cpp": "alone.cmake", "ggml": "products.cmake"}
+INCLUDED = {"llama.cpp": "llama.cmake", "ggml": "ggml.cmake"}
 """Project → the file of ``ADDED`` that CMake includes behind its project()."""
 TELL_SECONDS = 10.0
 """Seconds between two lines that tell how far the compiler is."""

@@ -16,7 +16,6 @@
 #include "q8_0.h"
 
 #if defined(HEARSAY_Q8_0)
-#define HEARSAY_K_QUANTS 1
 
 namespace hearsay {
 
@@ -28,7 +27,7 @@ template <typename Weights> struct Kind;
 
 template <> struct Kind<block_q4_K> {
     static constexpr int  RUNS  = 8;
-    static constexpr bool APART = true;  // what is taken off has a float scale of its own
+    static constexpr bool APART = true;  // What is taken off has a float scale of its own.
 };
 
 template <> struct Kind<block_q6_K> {
@@ -112,13 +111,6 @@ static inline __m256i add_pairs(__m256i sum, __m256i a, __m256i b) {
 #endif
 }
 
-// The sums of the lanes of 8 vectors.
-static inline __m256i across(const __m256i x[8]) {
-    const __m256i y = _mm256_hadd_epi32(_mm256_hadd_epi32(x[0], x[1]), _mm256_hadd_epi32(x[2], x[3]));
-    const __m256i z = _mm256_hadd_epi32(_mm256_hadd_epi32(x[4], x[5]), _mm256_hadd_epi32(x[6], x[7]));
-    return _mm256_add_epi32(_mm256_permute2x128_si256(y, z, 0x20), _mm256_permute2x128_si256(y, z, 0x31));
-}
-
 // n columns of k blocks, and of each block the sums of its runs, 16 bits each, in the places of their scales.
 struct SuperColumns {
     const block_q8_K * block;
@@ -147,10 +139,7 @@ static inline void multiply_few(const Weights * a, int64_t lda, SuperColumns y, 
         acc[i] = _mm256_setzero_ps();
     }
     for (int64_t l = 0; l < y.k; l++) {
-        const char * next = (const char *) (a + lda * ROWS * AHEAD + l * ROWS);
-        for (size_t byte = 0; byte < ROWS * sizeof(Weights); byte += 64) {
-            _mm_prefetch(next + byte, _MM_HINT_T0);
-        }
+        fetch_ahead(a, lda, l);
         __m256i sum[N][ROWS], off[N][ROWS];
         alignas(32) float d[ROWS], dmin[ROWS];
         for (int r = 0; r < ROWS; r++) {
@@ -203,7 +192,8 @@ static inline void multiply_rows(const Weights * a, int64_t lda, SuperColumns y,
     }
 }
 
-// For both widths of vector. `half_of` are the first or second 16 bits of each 32: with VNNI as 32 bits, else twice.
+// These are there for both widths of vector. `half_of` gives the first or second 16 bits of each 32: with VNNI as one
+// number of 32 bits, else twice.
 #if defined(HEARSAY_WIDE)
 static inline Whole half_of(Whole pairs, int which) {
     return _mm512_srai_epi32(which ? pairs : _mm512_slli_epi32(pairs, 16), 16);
@@ -275,8 +265,8 @@ static inline void turn(const Weights * a, int64_t lda, SuperPanel<Kind<Weights>
     }
 }
 
-// What a group of N columns is turned into: for each block the words, then the sums of pairs of runs, then the scales, and
-// of each the columns side by side.
+// What a group of N columns is turned into: for each block the words, then the sums of the runs of two places at a time,
+// then the scales, and of each the columns side by side.
 constexpr int super_words(int runs) { return FOURS + runs / 2 + 1; }
 
 template <int RUNS> static inline void turn_columns(const SuperColumns & y, int64_t j, int64_t n, int32_t * out) {
@@ -401,12 +391,8 @@ static bool k_quants(int64_t m, int64_t n, int64_t k, const Weights * a, int64_t
     if (m % ROWS) {
         return false;
     }
-    const int64_t rows  = n > FEW ? TILE : ROWS;
-    const int64_t tiles = (m + rows - 1) / rows;
-    const int64_t duty  = (tiles + nth - 1) / nth;
-    const int64_t begin = duty * ith * rows;
-    const int64_t end   = begin + duty * rows < m ? begin + duty * rows : m;
-    if (begin >= end) {
+    const Part part(m, n, ith, nth);
+    if (part.begin >= part.end) {
         return true;
     }
     typedef SuperPanel<RUNS> Turned;
@@ -427,10 +413,10 @@ static bool k_quants(int64_t m, int64_t n, int64_t k, const Weights * a, int64_t
             turn_columns<RUNS>(y, first(group), first(group + 1) - first(group), place(group));
         }
     }
-    for (int64_t row = begin; row < end; row += rows) {
+    for (int64_t row = part.begin; row < part.end; row += part.rows) {
         const Weights * from = a + lda * row;
         float *         to   = c + row;
-        if (n <= FEW || row + rows > end) {
+        if (n <= FEW || row + part.rows > part.end) {
             multiply_rows(from, lda, y, n, to, ldc);
             continue;
         }

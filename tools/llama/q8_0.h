@@ -51,11 +51,18 @@ static inline __m256 scales_of(const block_q8_0 * a, int64_t lda) {
 
 // Weights are read once, so the memory decides, and a tile is too many short streams for the processor to foresee.
 // The rows of the tiles to come lie behind this one's: fetch them, as much for each block as a block of 8 rows takes.
-static inline void fetch_ahead(const block_q8_0 * rows, int64_t lda, int64_t l) {
+template <typename Block> static inline void fetch_ahead(const Block * rows, int64_t lda, int64_t l) {
     const char * next = (const char *) (rows + lda * ROWS * AHEAD + l * ROWS);
-    for (size_t byte = 0; byte < ROWS * sizeof(block_q8_0); byte += 64) {
+    for (size_t byte = 0; byte < ROWS * sizeof(Block); byte += 64) {
         _mm_prefetch(next + byte, _MM_HINT_T0);
     }
+}
+
+// The sums of the lanes of 8 vectors.
+static inline __m256i across(const __m256i x[8]) {
+    const __m256i y = _mm256_hadd_epi32(_mm256_hadd_epi32(x[0], x[1]), _mm256_hadd_epi32(x[2], x[3]));
+    const __m256i z = _mm256_hadd_epi32(_mm256_hadd_epi32(x[4], x[5]), _mm256_hadd_epi32(x[6], x[7]));
+    return _mm256_add_epi32(_mm256_permute2x128_si256(y, z, 0x20), _mm256_permute2x128_si256(y, z, 0x31));
 }
 
 // Below, once for each instruction set: a Panel is one block of TILE rows of weights, turned. `prepare` makes what a
@@ -307,9 +314,7 @@ static inline __m256i sums(const Rows & rows, const block_q8_0 & b, const Extra 
     for (int r = 0; r < ROWS; r++) {
         x[r] = products(_mm256_abs_epi8(rows.row[r]), _mm256_sign_epi8(values, rows.row[r]));
     }
-    const __m256i y = _mm256_hadd_epi32(_mm256_hadd_epi32(x[0], x[1]), _mm256_hadd_epi32(x[2], x[3]));
-    const __m256i z = _mm256_hadd_epi32(_mm256_hadd_epi32(x[4], x[5]), _mm256_hadd_epi32(x[6], x[7]));
-    return _mm256_add_epi32(_mm256_permute2x128_si256(y, z, 0x20), _mm256_permute2x128_si256(y, z, 0x31));
+    return across(x);
 }
 
 #endif
@@ -426,6 +431,18 @@ static inline void multiply_group(int64_t n, const Panel * panel, int64_t k, con
     multiply<N>(panel, k, columns, c, ldc, next, last);
 }
 
+// A thread's part of m rows of weights, which go by `rows` at a time where there are n columns.
+struct Part {
+    int64_t rows, begin, end;
+
+    Part(int64_t m, int64_t n, int ith, int nth) : rows(n > FEW ? TILE : ROWS) {
+        const int64_t tiles = (m + rows - 1) / rows;
+        const int64_t duty  = (tiles + nth - 1) / nth;
+        begin               = duty * ith * rows;
+        end                 = begin + duty * rows < m ? begin + duty * rows : m;
+    }
+};
+
 // c[j, i] = a[i] · b[j] for m rows of weights and n columns of k blocks each: this thread's part of it.
 // False: m is no multiple of 8, nothing was done.
 static bool q8_0(int64_t m, int64_t n, int64_t k, const block_q8_0 * a, int64_t lda, const block_q8_0 * b, int64_t ldb,
@@ -433,12 +450,8 @@ static bool q8_0(int64_t m, int64_t n, int64_t k, const block_q8_0 * a, int64_t 
     if (m % ROWS) {
         return false;
     }
-    const int64_t rows  = n > FEW ? TILE : ROWS;
-    const int64_t tiles = (m + rows - 1) / rows;
-    const int64_t duty  = (tiles + nth - 1) / nth;
-    const int64_t begin = duty * ith * rows;
-    const int64_t end   = begin + duty * rows < m ? begin + duty * rows : m;
-    if (begin >= end) {
+    const Part part(m, n, ith, nth);
+    if (part.begin >= part.end) {
         return true;
     }
     Panel * panels  = (Panel *) scratch(k * sizeof(Panel) + n * k * (sizeof(Extra) + 4) + n * column_bytes(k));
@@ -460,10 +473,10 @@ static bool q8_0(int64_t m, int64_t n, int64_t k, const block_q8_0 * a, int64_t 
             turn_columns(y, first(group), first(group + 1) - first(group), columns + first(group) * column_bytes(k));
         }
     }
-    for (int64_t row = begin; row < end; row += rows) {
+    for (int64_t row = part.begin; row < part.end; row += part.rows) {
         const block_q8_0 * from = a + lda * row;
         float *            to   = c + row;
-        if (n <= FEW || row + rows > end) {
+        if (n <= FEW || row + part.rows > part.end) {
             multiply_rows(from, lda, y, n, to, ldc);
             continue;
         }

@@ -1,4 +1,4 @@
-# CMake includes this file behind project(llama.cpp): what its programs share, and nothing here calls, is left out.
+# CMake includes this file behind project(llama.cpp). What its programs share, and nothing here calls, is left out.
 set(LLAMA_BUILD_COMMON OFF)
 # Attention goes over the cells of the cache up to a multiple of 256, the last of them empty. A processor computes what is
 # empty too, so 128 is enough for it: more than its dot products take at a time, so that the sums keep their order.
