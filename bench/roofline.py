@@ -40,6 +40,7 @@ TURNS: Final = 9
 CONTEXT: Final = 64
 """How many rows are in the cache before those that are measured."""
 CODEC_FRAMES: Final = (1, 4, 12)
+"""The numbers of frames in a call of the codec: the first of a piece, usual ones, the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,8 @@ class Load:
         return max((products, "products"), (reading, "reading"))
 
 
-def limits(threads: int) -> Limits:
-    """Those of this machine with so many threads."""
+def measured(threads: int) -> Limits:
+    """What this machine does with so many threads."""
     real = gemm_gflops(threads) / 2
     return Limits(real, real * (2 if instruction_sets().isdisjoint(VNNI) else 4), read_gb_per_second(threads))
 
@@ -208,11 +209,11 @@ def _shapes(told: list[dict[str, list[int]]]) -> list[list[int]]:
     return [next(iter(each.values())) for each in told]
 
 
-def rows(found: Mapping[str, tuple[float, Load]], machine: Limits) -> list[Row]:
+def rows(found: Mapping[str, tuple[float, Load]], limits: Limits) -> list[Row]:
     """A row for each phase."""
     made = list[Row]()
     for name, (seconds, load) in found.items():
-        least, limit = load.seconds(machine)
+        least, limit = load.seconds(limits)
         work = f"{(load.real + load.bytes) / 1e9:.3g} G products, {load.read / 1e6:.4g} MB"
         told = f"{1000 * seconds:.4g} ms, {work}: {100 * least / seconds:.0f} % of {limit}"
         made.append(Row(name, told, f"≥ {100 * GOAL:.0f} %", least >= GOAL * seconds))
@@ -227,12 +228,12 @@ def main() -> None:
     threads = budget()
     print(machine(threads))
     for count in sorted({1, threads}):
-        found = limits(count)
+        found = measured(count)
         print(f"{count} threads: {found.real:.0f} G products of float32 a second, {found.bytes:.0f} of bytes, ", end="")
         print(f"{found.read:.1f} GB read")
     for model in models:
         count = threads_of(model)
-        told = table(rows(phases(model, count), limits(count)))
+        told = table(rows(phases(model, count), measured(count)))
         print(f"\n{model.name}, {count} thread{'s' if count > 1 else ''}\n{told}", flush=True)
 
 

@@ -53,8 +53,8 @@ _ROW_FACTOR: Final = {"f32": 3.0, "f16": 3.0, "q6_k": 1.6, "q4_k_m": 1.3}
 """How many times as long a row takes as in a product of float32 by NumPy. These are cautious estimates, which hold on
 processors without VNNI too."""
 _K_ROW: Final = 1.3
-"""How many times as long as in q8_0 a row takes in q4_k_m or q6_k where tools/llama multiplies both. It was 1.1 to 1.4
-for 52 rows at 0.6B (notes/2026-11-processors.md)."""
+"""How many times as long as in q8_0 a row takes in q4_k_m or q6_k where tools/llama multiplies both. In ticks at 0.6B
+it was 1.0 to 1.3 for q4_k_m (notes/2026-11-processors.md)."""
 _WIDTHS: Final = {"int8": 1, "fp16": 2, "fp32": 4}
 """How many bytes a weight takes in each precision of a graph."""
 _ENCODER_FACTOR: Final = 1.2

@@ -12,7 +12,7 @@ from 0 up, which halves the step at the same cost; what the 0.17 adds to the res
 Products of two activations, in the attention, stay in float32.
 
 ONNX Runtime makes one node of a product, its widening and its column scale, and one of a GELU, where it finds them in
-the form that it knows (:func:`recognisable`): half of all nodes, each of which passes over the whole window.
+the form that it knows (:func:`recognisable`). Each node that is spared would pass over the whole window.
 
 Wide convolutions become such products too, of patches that are gathered in 8 bits. ONNX Runtime's own integer
 convolution is slower than the float one, its integer product four times as fast (notes/2026-11-export.md). A patch

@@ -445,8 +445,8 @@ def free_port() -> int:
 
 
 def test_a_conversation(visit: Callable[..., Visit], open_daemon: Daemon, speech: Speech) -> None:
-    """With a chat endpoint the page talks, by WebRTC: what was heard and what is answered stand there, the answer is
-    heard by a microphone's neighbour, and hanging up ends it. Without one there is nothing to press."""
+    """With a chat endpoint the page talks, by WebRTC: what was heard and what is answered stand there, it says that it
+    speaks, and hanging up ends it. Without one there is nothing to press."""
     expect(visit(open_daemon).page.get_by_role("button", name="Listen")).to_be_enabled()
     expect(visit(open_daemon).page.get_by_role("button", name="Talk")).to_be_hidden()
     with chat_endpoint.chat_endpoint() as (url, asked), running("--llm-url", url, key="") as partner:

@@ -15,9 +15,9 @@ from engines import manifest as manifests
 from engines.decoders import Decoders
 from engines.gguf import CALL_ROWS, Decoder, Rows
 from engines.lane import Lane
-from engines.llama import GgufError, llama, products
+from engines.llama import GgufError, llama
 from engines.sessions import Busy
-from tests.engines.test_products import q4_k, q6_k
+from tests.engines.test_products import KERNELS, features, q4_k, q6_k
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +99,10 @@ def test_dimensions_agree_with_the_manifest(decoder: Decoder, asr_directory: Pat
 @pytest.mark.parametrize("which", ["decoder", "mixed"])
 def test_a_sequence_alone_and_in_a_crowd_is_bit_identical(request: pytest.FixtureRequest, which: str) -> None:
     """Prefill and single steps of one sequence do not change by a bit when five others run beside it."""
-    if which == "mixed" and products() is None:
-        pytest.skip("llama.cpp's own products of q4_k round differently beside others")
+    if which == "mixed" and not features().issuperset(KERNELS["avx2"][1]):
+        # Elsewhere llama.cpp's own products multiply q4_k, which round differently beside others. Where ours belong and
+        # are missing this fails.
+        pytest.skip("tools/llama has no products of q4_k for this processor")
     decoder: Decoder = request.getfixturevalue(which)
 
     def run(crowd: bool) -> list[np.ndarray]:

@@ -392,3 +392,9 @@ async def test_events_count_more_than_sound_that_is_not_read() -> None:
     messages = [await peer.receive() for _ in range(5)]
     assert [len(one.get("bytes", b"")) for one in messages] == [0, 1920, 1920, 1920, 0]
     assert messages[-1] == {"type": "websocket.disconnect", "code": 1000}
+
+
+def test_a_page_can_see_whether_there_is_a_conversation(partner: Background, talker: Background) -> None:
+    """Its button for one stands only where a chat endpoint answers."""
+    assert HTTP.get(partner.url + "/readyz").json()["converses"] is True
+    assert "converses" not in HTTP.get(talker.url + "/readyz").json()
