@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from bench.flood import flooded
 from bench.probe import machine
@@ -56,8 +56,8 @@ class Plan:
     minutes: float
 
 
-def crowd(count: int, endpointing: int | Literal["turn"] = ENDPOINTING_MS) -> Callable[[Plan, Path | None], Figures]:
-    """A row of ``count`` sessions, whose utterances end by silence, or by what was said."""
+def crowd(count: int, endpointing: int | None = ENDPOINTING_MS) -> Callable[[Plan, Path | None], Figures]:
+    """A row of ``count`` sessions, whose utterances end by a silence, or as the daemon does by itself."""
 
     def measure(plan: Plan, checkout: Path | None) -> Figures:
         with served((), checkout) as daemon:
@@ -155,7 +155,7 @@ ROWS: Final[Mapping[str, Callable[[Plan, Path | None], Figures]]] = {
     "one": crowd(1),
     "eight": crowd(8),
     "many": crowd(24),
-    "turns": crowd(8, "turn"),
+    "turns": crowd(8, None),
     "long": long,
     "flood": flood,
     "admission": admission,

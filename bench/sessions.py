@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import soxr
@@ -206,7 +206,7 @@ def measure(
 
 
 def run(
-    daemon: Served, speech: Speech, count: int, seconds: float, endpointing: int | Literal["turn"] = ENDPOINTING_MS
+    daemon: Served, speech: Speech, count: int, seconds: float, endpointing: int | None = ENDPOINTING_MS
 ) -> dict[str, object]:
     """``count`` sessions of ``seconds`` on ``daemon``: ``result`` and what it used."""
     meter = Meter(daemon.process)
@@ -221,7 +221,7 @@ def run(
 
 
 async def sessions(
-    url: str, speech: Speech, count: int, seconds: float, endpointing: int | Literal["turn"] = ENDPOINTING_MS
+    url: str, speech: Speech, count: int, seconds: float, endpointing: int | None = ENDPOINTING_MS
 ) -> list[Session]:
     """``count`` sessions side by side, begun over ``STAGGER_SECONDS``."""
 
@@ -239,14 +239,14 @@ async def session(
     seconds: float,
     stop: asyncio.Event | None = None,
     *,
-    endpointing: int | Literal["turn"] = ENDPOINTING_MS,
+    endpointing: int | None = ENDPOINTING_MS,
 ) -> Session:
     """One speaker, from the first audio to the daemon's closing.
 
     Args:
         share: 0…1, the clip that it begins with.
         stop: ends it before its time.
-        endpointing: milliseconds of silence that end its utterances, or "turn" where what was said does.
+        endpointing: milliseconds of silence that end its utterances; None for what the daemon does by itself.
     """
     began = speech.starts[int(share * len(speech.starts))]
     found = Session(LagMeter(speech.true_end(began) if speech.words else None))

@@ -9,10 +9,10 @@ listener's, and Smart Turn v3 behind the same voice activity, where pipecat-ai i
 import math
 import random
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -136,11 +136,7 @@ def turn_rows(material: Material) -> list[Row]:
     rows = [row for kind, looks in kinds.items() for row in _curve(kind, looks, bool(peer))]
     rows += _goals(kinds["thinking"], kinds["groups"])
     rows[0].details["looks"] = {k: [[x.length, x.said, x.peer, x.text] for x in v.found] for k, v in kinds.items()}
-    return [*rows[:-1], Row(*_named(rows[-1], notes))]
-
-
-def _named(row: Row, notes: tuple[str, ...]) -> Iterable[Any]:
-    return row.name, row.reached, row.goal, row.met, (*row.notes, *notes), row.details
+    return [*rows[:-1], replace(rows[-1], notes=notes)]
 
 
 def _silence(seconds: float) -> Callable[[Look], float]:

@@ -30,7 +30,12 @@ SECOND: Final = 1.1
 MORE: Final = -1.0
 """The log-odds of an end behind a last word that calls for more, at most: 1.7 s of silence by default."""
 GROUP: Final = -9.0
-"""Those behind a digit or letter: nobody is cut between two groups of a number."""
+"""Those behind digits or letters: nobody is cut between two groups of a number."""
+NUMBER: Final = 0.3
+"""Those behind the only digit or number of a sentence of at least ``SENTENCE`` words, at most: nobody who says "Set a
+timer for ten." waits for long, 1 s by default."""
+SENTENCE: Final = 4
+"""How many words a sentence has at least; what is shorter may be the first group of a number ("Code nine")."""
 CLEAREST: Final = 6.0
 """The log-odds of a mark count up to this."""
 
@@ -103,10 +108,23 @@ def spoken(words: Sequence[str], mark: float) -> float | None:
     least = exp(-CLEAREST)
     clear = min(max(mark, least), 1 - least)
     odds = BASE + MARK * log(clear / (1 - clear))
-    last = bare(words[-1]).lower().strip("\"'”’)").rsplit("-", 1)[-1]
-    if last in _NUMBERS or any(letter.isnumeric() for letter in last) or (len(last) == 1 and last.isalpha()):
-        return min(odds, GROUP)
-    return min(odds, MORE) if last in _MORE else odds
+    last = _plain(words[-1])
+    if last in _MORE:
+        return min(odds, MORE)
+    if not _spells(last):
+        return odds
+    alone = len(words) >= SENTENCE and not _spells(_plain(words[-2])) and sum(map(str.isnumeric, last)) < 3
+    return min(odds, NUMBER if alone else GROUP)
+
+
+def _plain(word: str) -> str:
+    """The last part of ``word``, without marks, in lower case."""
+    return bare(word).lower().strip("\"'”’)").rsplit("-", 1)[-1]
+
+
+def _spells(word: str) -> bool:
+    """Whether it is a number, a digit or a letter."""
+    return word in _NUMBERS or any(letter.isnumeric() for letter in word) or (len(word) == 1 and word.isalpha())
 
 
 def sure(said: float | None, silence: float) -> float:

@@ -45,6 +45,11 @@ def test_what_was_said_decides_how_long_a_silence_may_last() -> None:
     assert turn.wait(spoken(["I", "live", "in", "the."], 0.99)) > 1
     for last in ("five", "Five.", "555", "5-5-5.", "K.", "k", "twenty-one", "oh", "三"):
         assert turn.wait(spoken(["It's", last], 0.99)) == turn.timeout, last
+    for last in ("five", "10.", "K."):
+        assert 0.9 < turn.wait(spoken(["Set", "a", "timer", "for", last], 0.99)) < 1.1, last
+    for group in ("is four five.", "is 555.", "is B K."):
+        assert turn.wait(spoken(["My", "number", *group.split()], 0.99)) == turn.timeout, group
+    assert turn.wait(spoken(["This", "is", "such", "a."], 0.99)) == turn.wait(spoken(["the."], 0.99))
     assert turn.wait(spoken([], 0.99)) < turn.timeout
 
 
