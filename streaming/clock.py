@@ -44,6 +44,8 @@ class Clock:
         """What the session has yet to say; the work puts its finals there."""
         self.samples = 0
         """How many samples were judged."""
+        self.fed = 0
+        """How many samples were fed."""
         self.finishing = False
         """Whether the audio has ended."""
         self._finished = False
@@ -66,11 +68,6 @@ class Clock:
         """The end of the last closed utterance: the next one starts there at the earliest."""
 
     # ---------------------------------------------------------------- what is known
-
-    @property
-    def fed(self) -> int:
-        """How many samples were fed."""
-        return self.samples + len(self._pending)
 
     @property
     def behind(self) -> float:
@@ -105,6 +102,7 @@ class Clock:
         beyond ±1 is clipped."""
         with self.lock:
             self._pending = np.concatenate([self._pending, bounded(samples)])
+            self.fed += len(samples)
         yield from self.go_on()
 
     def finalize(self) -> None:

@@ -1,6 +1,7 @@
 """The end of a turn: what was said, how long it has been silent, and the clock that stands until the first is known."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +15,7 @@ from streaming.model import AsrModel
 from streaming.options import ListenOptions
 from streaming.turn import SHORTEST, Turn, spoken, sure
 from tests.clips import RATE, Clip
-from tests.streaming.listening import Floats, finals, finish, hear, listen
+from tests.streaming.listening import Floats, continuous, finals, finish, hear, listen
 
 WORDS = st.lists(st.sampled_from(["well", "and", "five", "B", "12,", "night.", "you?", "um,"]), max_size=4)
 MARKS = st.floats(0, 1)
@@ -124,6 +125,19 @@ def test_the_clock_stands_until_it_is_known_what_was_said(asr_model: AsrModel, c
     said = [event for event in events if isinstance(event, Transcript)]
     assert [event.from_finalize for event in said] == [*[False] * (len(said) - 1), True]
     assert said[0].text and said[0].silence <= Turn().timeout + 0.04 and not said[-1].text
+
+
+def test_what_ends_while_a_frame_is_judged_ends_behind_it(asr_model: AsrModel, clips: list[Clip]) -> None:
+    """Another thread may ask for it between a frame and its verdict. The frame is part of what was said."""
+    listener = asr_model.listener(ListenOptions(interim=False))
+    steps = listener.hear(continuous(clips, 3))
+    call = steps.send(None)
+    listener.finish()
+    with suppress(StopIteration):
+        while True:
+            (verdict,) = call.run([call.payload])
+            call = steps.send(verdict)
+    assert finals_of(finish(listener))
 
 
 def test_a_turn_tells_how_sure_its_end_is(asr_model: AsrModel, clips: list[Clip]) -> None:
