@@ -130,7 +130,7 @@ def test_the_clock_stands_until_it_is_known_what_was_said(asr_model: AsrModel, c
 def test_what_ends_while_a_frame_is_judged_ends_behind_it(asr_model: AsrModel, clips: list[Clip]) -> None:
     """Another thread may ask for it between a frame and its verdict. The frame is part of what was said."""
     listener = asr_model.listener(ListenOptions(interim=False))
-    steps = listener.hear(continuous(clips, 3))
+    steps = listener.hear(continuous(clips, 2))
     call = steps.send(None)
     listener.finish()
     with suppress(StopIteration):
