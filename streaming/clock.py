@@ -202,6 +202,14 @@ class Clock:
             return ending.wait(None)
         return None if utterance.ahead is None else ending.wait(utterance.ahead.said)
 
+    @property
+    def _least(self) -> float | None:
+        """Seconds of silence from which on it matters what was said before; None for never."""
+        ending = self.options.endpointing
+        if not isinstance(ending, Turn):
+            return None
+        return ending.least if ending.eager is None else SHORTEST
+
     def _hear(self, frame: Floats) -> Steps[None]:
         self._endpointer.wait(self._needed)
         turns = yield from self._endpointer.feed(frame)
@@ -230,7 +238,7 @@ class Clock:
                     else:
                         self._work.finals_discarded += self._open.resume()
                 case Silence(sample=sample, decided=known) if self._open is not None:
-                    self._open.pause(sample, known, judged=isinstance(self.options.endpointing, Turn))
+                    self._open.pause(sample, known, least=self._least)
                 case Endpoint():
                     if self._open is not None:
                         self._end(self._open, self._open.end, speech_final=True, by_silence=True)
@@ -275,7 +283,7 @@ class Clock:
         by_silence: bool = False,
     ) -> None:
         silence, early = (utterance.silent / self._rate if by_silence else 0.0), utterance.ahead
-        judged = by_silence and utterance.judged and early is not None
+        judged = by_silence and utterance.least is not None and early is not None
         probability = round(sure(early.said, silence), 4) if judged and early is not None else None
         utterance.closed = Closed(end, self.samples, speech_final, from_finalize, silence, probability)
         self._covered = utterance.start + end

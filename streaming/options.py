@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from engines.sessions import OptionError
-from streaming.turn import LITERAL, Turn
+from streaming.turn import DEFAULT, Turn
 
 MAX_CONTEXT_WORDS = 200
 """How many words the keyterms of a session may have together. Longer lists leak into the text
@@ -33,8 +33,7 @@ class ListenOptions:
         keyterms: words and names that the session expects (``streaming.keyterms``).
         interim: whether transcripts come while a segment is open, which may yet be revised.
         endpointing: what ends an utterance: how sure it must be that a turn has ended (``streaming.turn``), by default
-            at once where that is sure and after ``LITERAL`` seconds of silence where not; or so many seconds of
-            silence, 0.01…60; or None for nothing: segments then end at 24 s.
+            ``DEFAULT``; or so many seconds of silence, 0.01…60; or None for nothing: segments then end at 24 s.
         utterance_end: after how many seconds without a word ``UtteranceEnd`` comes, 0.1…10; or None.
         threshold: the probability of voice at which speech begins, 0.1…0.95; it pauses at 0.15 less.
         preroll: how many seconds of audio before the onset belong to an utterance, 0…0.5. Plosives and breaths come
@@ -51,7 +50,7 @@ class ListenOptions:
     language: str | None = None
     keyterms: tuple[str, ...] = ()
     interim: bool = True
-    endpointing: Turn | float | None = Turn(timeout=LITERAL)
+    endpointing: Turn | float | None = DEFAULT
     utterance_end: float | None = None
     threshold: float = 0.5
     preroll: float = 0.3

@@ -72,11 +72,13 @@ def rescored(
         limit: how many tokens a text has at most.
         closers: the marks of the vocabulary.
     """
+    # A text without a word is doubted whatever its probability: there is a single place to go on from.
+    cut = CUT if len(greedy.tokens) > start else np.inf
     places = sorted(
         (greedy.choices[at].log - log, at, token, log)
         for at in range(start, len(greedy.choices))
         for token, log in greedy.choices[at].others
-        if greedy.choices[at].log - log < CUT
+        if greedy.choices[at].log - log < cut
     )[:MOST]
 
     def go_on(draft: Draft, begin: int) -> Generator[Any, Any, None]:

@@ -93,6 +93,11 @@ class Turn:
         return min(max(needed, self.least), self.timeout)
 
 
+DEFAULT: Final = Turn(timeout=LITERAL, least=0.3)
+"""What ends utterances where nobody asks for anything: nobody waits for longer than by silence alone, and a breath
+within a phrase ends nothing."""
+
+
 def spoken(words: Sequence[str], mark: float) -> float | None:
     """How much what was said speaks for an end, as the natural logarithm of odds.
 

@@ -25,7 +25,6 @@ from streaming.options import ListenOptions
 from streaming.segment import Segment
 from streaming.speakers import span
 from streaming.stability import Rule, Stability
-from streaming.turn import SHORTEST
 from streaming.vad import FRAME, SAMPLE_RATE
 from streaming.windows import SampleBuffer, complete_windows, window_end
 
@@ -111,8 +110,8 @@ class Utterance(SampleBuffer):
         """The sample of the utterance at which it ends if the present silence lasts; None while speech goes on."""
         self.quiet_since: int | None = None
         """The sample of the utterance at which the present silence begins; None while speech goes on."""
-        self.judged = False
-        """Whether what was said has a say in how long that silence may last."""
+        self.least: float | None = None
+        """Seconds of that silence from which on what was said has a say in how long it may last; None for never."""
         self.likely_over = 0.0
         """The probability of an end at which ``Turn.eager`` was reached in the present silence; 0 before."""
         self.paused: Transcript | None = None
@@ -154,11 +153,11 @@ class Utterance(SampleBuffer):
         """The sample of the utterance at which it ends if it is closed now."""
         return self.length if self.silence_end is None else min(self.silence_end, self.length)
 
-    def pause(self, sample: int, known: int, *, judged: bool) -> None:
+    def pause(self, sample: int, known: int, *, least: float | None) -> None:
         """Note a silence that began at ``sample`` of the session's clock and was known at sample ``known``. The
         utterance cannot end before ``known``, since work may have been done up to there."""
         self.silence_end = max(sample + int(HANG_SECONDS * self._rate), known) - self.start
-        self.quiet_since, self.judged = sample - self.start, judged
+        self.quiet_since, self.least = sample - self.start, least
 
     @property
     def silent(self) -> int:
@@ -168,8 +167,9 @@ class Utterance(SampleBuffer):
     @property
     def awaited(self) -> bool:
         """Whether the next frame may end the turn, and it is not known yet what was said."""
-        known = not self.judged or self.quiet_since is None or self.closed is not None or self.ahead is not None
-        return not known and self.silent + FRAME >= SHORTEST * self._rate
+        if self.least is None or self.quiet_since is None or self.closed is not None or self.ahead is not None:
+            return False
+        return self.silent + FRAME >= self.least * self._rate
 
     @property
     def ahead(self) -> Early | None:

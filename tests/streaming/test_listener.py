@@ -205,7 +205,7 @@ def test_a_pause_ends_no_earlier_than_work_on_it_has_seen(asr_model: AsrModel) -
     late the work was."""
     utterance = Utterance(asr_model.manifest, 1000, asr_model.engine.rule, asr_model.engine.head((), None))
     utterance.extend(np.zeros(20_000, np.float32))
-    utterance.pause(2000, 2000 + 5 * 512, judged=False)
+    utterance.pause(2000, 2000 + 5 * 512, least=None)
     assert utterance.end == 1000 + 5 * 512
 
 

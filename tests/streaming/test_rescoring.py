@@ -27,13 +27,13 @@ FIRST = 7
 
 
 def alternatives(greedy: Draft, start: int) -> list[tuple[int, int, float]]:
-    """The (place, token, logarithm) of the alternatives that are tried: the likeliest ``MOST`` of those above
-    ``CUT``."""
+    """The (place, token, logarithm) of the alternatives that are tried: the likeliest ``MOST`` of those above ``CUT``,
+    or of all where the text has no word."""
     all_ = [
         (choice.log - log, at, token, log)
         for at, choice in enumerate(greedy.choices)
         for token, log in choice.others
-        if at >= start and choice.log - log < CUT
+        if at >= start and (choice.log - log < CUT or len(greedy.tokens) == start)
     ]
     return [(at, token, log) for _, at, token, log in sorted(all_)[:MOST]]
 
@@ -233,7 +233,6 @@ def test_the_real_models_choice_is_that_of_brute_force(asr_model: AsrModel, clip
             drafts = by_brute_force(greedy, 0, real.step, stop, real.position, real.limit, NO_TERMS)
             calls[1] += real.calls
             each = scores(drafts, 0, real.ctc, blank)
-            assert len(drafts) > 1
             # Other calls round differently: where two are this near, either may be chosen.
             near = [draft.tokens for draft, score in zip(drafts, each, strict=True) if score > max(each) - 0.05]
             assert best.tokens in near
@@ -242,7 +241,7 @@ def test_the_real_models_choice_is_that_of_brute_force(asr_model: AsrModel, clip
             segment.extend(clip.samples)
             assert engine.lane.run(segment.final(len(clip.samples))).tokens == tuple(best.tokens)
             changed += best.tokens != greedy.tokens
-            compared += 1
+            compared += len(drafts) > 1
     finally:
         engine.release(sequence)
     assert compared >= 5 and changed >= 1

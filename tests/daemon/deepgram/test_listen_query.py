@@ -8,7 +8,7 @@ from audio.pcm import Shape
 from daemon.deepgram.listen_query import CONTAINED, SHORTEST_ENDPOINT, parse
 from daemon.refusal import Refused
 from streaming.options import ListenOptions
-from streaming.turn import Turn
+from streaming.turn import DEFAULT, Turn
 
 RAW = "encoding=linear16&sample_rate=16000"
 
@@ -46,7 +46,7 @@ def test_a_keyword_to_be_heard_less_is_not_heard_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "seconds"), [("false", None), ("true", 0.6), ("turn", Turn()), ("300", 0.3), ("0.5", "error")]
+    ("value", "seconds"), [("false", None), ("true", DEFAULT), ("turn", Turn()), ("300", 0.3), ("0.5", "error")]
 )
 def test_endpointing(value: str, seconds: Turn | float | str | None) -> None:
     query = f"{RAW}&endpointing={value}".encode()
