@@ -23,7 +23,8 @@ from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
-from training.asr.step import Step, Taught
+from training.asr.step import Step
+from training.asr.teacher import WhisperEncoder
 from training.tts.codec import Codec
 from training.tts.codec_run import CodecStep
 from training.tts.config import FRAME
@@ -74,14 +75,14 @@ def test_a_talkers_step_stays_on_its_device(tmp_path: Path) -> None:
 def test_hearings_step_stays_on_its_device(tmp_path: Path, free: int) -> None:
     """Only CTC, which stands between the graphs, wants its lengths on the processor."""
     model = PocketASR(hearing.CONFIG.shape)
-    model.add_taught(2, 2 - free)
+    model.add_taught(32, 2 - free)
     model.to(META).train()
     known = {"librispeech": [plan.Utterance(0, 32000, "a letter", True, [])]}
     planner = plan.Planner(hearing.CONFIG, Prompt(hearing.tiny_tokenizer(tmp_path)), {"letter": 2}, known, 1)
     audio = torch.zeros(32000, dtype=torch.int16, device=META)
-    taught = Taught(torch.zeros(25, hearing.CONFIG.shape.d_model, device=META), torch.zeros(25, 2, device=META))
+    teacher = WhisperEncoder(hearing.teacher_weights()).to(META)
     optimizer = Optimizer(model, hearing.CONFIG.optimisation, 0.0)
-    step = Step(hearing.CONFIG, model, LogMel().to(META), optimizer, audio, taught)
+    step = Step(hearing.CONFIG, model, LogMel().to(META), optimizer, audio, teacher)
     out = step._forward(step._inputs(planner.plan(1)))  # pyright: ignore[reportPrivateUsage]
     step._backward(out, torch.zeros_like(out.ctc))  # pyright: ignore[reportPrivateUsage]
     step.update()

@@ -135,7 +135,7 @@ def mix_style(mel: Tensor, frames: Tensor, share: Tensor) -> Tensor:
     return (mel - mean) * (1 + part * (ratio - 1)) + mean + part * (mean[other] - mean)
 
 
-def _read_at(mel: Tensor, at: Tensor, axis: int) -> Tensor:
+def read_at(mel: Tensor, at: Tensor, axis: int = 2) -> Tensor:
     """Read mel [B, M, T] at the places `at` (float), [B, M] of axis 1 or [B, T] of axis 2, by linear interpolation."""
     low = at.floor()
     index, part = (x.unsqueeze(3 - axis) for x in (low.long(), at - low))
@@ -143,28 +143,23 @@ def _read_at(mel: Tensor, at: Tensor, axis: int) -> Tensor:
     return mel.gather(axis, index) * (1 - part) + mel.gather(axis, index + 1) * part
 
 
-def warp_time(
-    mel: Tensor, frames: Tensor, strength: Tensor, *, views: int = 1, most: float = 0.25
-) -> tuple[Tensor, Tensor]:
-    """Read half of the rows faster here and slower there, by up to `most` of the pace.
+def paces(frames: Tensor, width: int, strength: Tensor, most: float = 0.25) -> Tensor:
+    """Draw where rows of `width` frames are read, of which `frames` [B] count: half of the rows faster here and slower
+    there, by up to `most` of the pace -> places (float), [B, width].
 
-    Every row keeps its first and its last frame; the frames past `frames` [B] are the last one's. The rows are `views`
-    times the same ones, and all views of a row change their pace alike, because they are compared frame by frame. The
-    second tensor tells which frame of `mel` (float, [B, T]) stands at each place.
+    Every row keeps its first and its last frame; the frames past it are the last one's.
     """
-    rows, _, width = mel.shape
-    device = mel.device
+    rows, device = len(frames), frames.device
     knots = width // _KNOT + 2
-    on = torch.rand(rows // views, 1, device=device) < 0.5
-    change = (torch.rand(rows // views, knots, device=device) * 2 - 1) * most
-    pace = torch.where(on, 1 + change * strength, 1.0).repeat(views, 1)
+    on = torch.rand(rows, 1, device=device) < 0.5
+    change = (torch.rand(rows, knots, device=device) * 2 - 1) * most
+    pace = torch.where(on, 1 + change * strength, 1.0)
     pace = pace.repeat_interleave(_KNOT, 1)[:, :width]
     time = torch.arange(width, device=device)[None]
     pace = torch.where(time < frames[:, None], pace, 0.0)
     at = pace.cumsum(1) - pace
     last = (frames[:, None] - 1).clamp(min=0)
-    at = torch.minimum(at * (last / at.gather(1, last).clamp(min=1)), last).clamp(max=width - 1.001)
-    return _read_at(mel, at, 2), at
+    return torch.minimum(at * (last / at.gather(1, last).clamp(min=1)), last).clamp(max=width - 1.001)
 
 
 def mask_spectrogram(mel: Tensor, frames: Tensor, strength: Tensor) -> Tensor:
@@ -178,7 +173,7 @@ def mask_spectrogram(mel: Tensor, frames: Tensor, strength: Tensor) -> Tensor:
 
     scale = torch.where(draw() < 0.6, torch.exp((draw() * 2 - 1) * _WARP * strength), 1.0)
     at = (torch.arange(bins, device=device)[None] * scale).clamp(max=bins - 1.001)
-    mel = _read_at(mel, at, 1)
+    mel = read_at(mel, at, 1)
     bin_index, time_index = torch.arange(bins, device=device)[None], torch.arange(width, device=device)[None]
     hidden = torch.zeros(rows, bins, dtype=torch.bool, device=device)
     for _ in range(_BANDS):

@@ -28,8 +28,6 @@ _LATE = 1000
 VIEWS = 2
 # How many prompt ids a row has room for, without and with a context.
 SHORT_PREFIX, LONG_PREFIX = 16, 72
-# Samples that an encoder row stands for, 80 ms.
-ROW = 1280
 # Names of sources that are no corpus.
 MUSIC, SYNTHETIC = "music", "synthetic"
 
@@ -37,14 +35,13 @@ MUSIC, SYNTHETIC = "music", "synthetic"
 @dataclass(slots=True)
 class Utterance:
     """An utterance in the pool. start, length: in samples of the pool; text: "" where nobody knows it; cuts: (sample,
-    words before it), ascending; row: the first of its rows of a teacher's states (teacher.py)."""
+    words before it), ascending."""
 
     start: int
     length: int
     text: str
     real: bool
     cuts: list[tuple[int, int]]
-    row: int = 0
 
 
 class _Piece(NamedTuple):
@@ -70,18 +67,16 @@ class Plan:
     mask: NDArray[np.float32]  # [U, S]: 1 where the token is to be predicted
     ctc: NDArray[np.int64]  # It holds the transcripts of all rows, one after another.
     ctc_count: NDArray[np.int64]  # [U]
-    taught: NDArray[np.float64]  # [U, T]: the teacher's row that is spoken at every encoder row; -1 where there is none
 
 
 @dataclass(slots=True)
 class _Row:
     """A row that is being filled with at most `limit` samples and `room` transcript tokens. segments, background: as in
-    a plan, without the row; of: the piece of each segment; nothing: no language is told; end: samples that count."""
+    a plan, without the row; nothing: no language is told; end: samples that count."""
 
     limit: int
     room: int
     segments: list[tuple[float, ...]] = field(default_factory=list[tuple[float, ...]])
-    of: list[_Piece] = field(default_factory=list[_Piece])
     background: list[tuple[float, ...]] = field(default_factory=list[tuple[float, ...]])
     words: list[str] = field(default_factory=list[str])
     ids: list[int] = field(default_factory=list[int])
@@ -211,7 +206,6 @@ class Planner:
             cut = piece.ends
             gain = 10 ** rng.uniform(-0.35, 0.35)
             row.segments.append((position, piece.whole.start + piece.first, piece.length, rate, gain, written))
-            row.of.append(piece)
             position += written
             row.words += piece.words
             row.ids += spoken
@@ -256,19 +250,4 @@ class Planner:
             mask,
             np.array([i for row in rows for i in row.ids], np.int64),
             np.array([len(row.ids) for row in rows], np.int64),
-            np.stack([_taught(row) for row in rows]),
         )
-
-
-def _taught(row: _Row) -> NDArray[np.float64]:
-    """Tell which of the teacher's rows is spoken at the middle of each encoder row. A fraction tells how far the place
-    is from one of the teacher's rows to the next."""
-    middle = np.arange(row.limit // ROW) * ROW + ROW // 2
-    out = np.full(len(middle), -1.0)
-    for (position, _, _, rate, _, written), piece in zip(row.segments, row.of, strict=True):
-        inside = (middle >= position) & (middle < position + written)
-        at = (piece.first + (middle[inside] - position) * rate) / ROW - 0.5
-        # The teacher hears frames of 30 s.
-        last = min(piece.whole.length - 1, 30 * RATE - 1) // ROW
-        out[inside] = np.where(at < last + 1, piece.whole.row + np.clip(at, 0, last), -1.0)
-    return out

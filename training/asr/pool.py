@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from training.asr.config import Config
-from training.asr.plan import MUSIC, ROW, SYNTHETIC, Plan, Planner, Utterance
+from training.asr.plan import SYNTHETIC, Plan, Planner, Utterance
 from training.asr.prompt import Prompt
 from training.shards import RATE, Clip
 from training.stages import Share
@@ -36,8 +36,7 @@ class Pool(IterableDataset[Plan]):
         self._config, self._tokenizer, self._rare, self._share = config, tokenizer, rare, share
         self._size = int(config.batches.pool_hours * 3600 * RATE)
         self.audio = torch.zeros(self._size, dtype=torch.int16, device=device)
-        # Samples of `audio` that hold something, and how many rows of a teacher's states belong to them.
-        self.used, self.rows = 0, 0
+        self.used = 0  # Samples of `audio` that hold something.
         self._utterances: dict[str, list[Utterance]] = {}
         self._first = 0
 
@@ -65,11 +64,6 @@ class Pool(IterableDataset[Plan]):
         """The hours of every source."""
         return {k: sum(u.length for u in found) / RATE / 3600 for k, found in self._utterances.items() if found}
 
-    @property
-    def speech(self) -> list[Utterance]:
-        """All utterances but the music: what a teacher hears."""
-        return [u for source, found in self._utterances.items() if source != MUSIC for u in found]
-
     def _place(self, samples: NDArray[np.int16]) -> int | None:
         """Copy samples to the end of the pool and give their place; None where they do not fit any more."""
         if self.used + len(samples) > self._size:
@@ -78,11 +72,6 @@ class Pool(IterableDataset[Plan]):
         self.audio[start : start + len(samples)] = torch.from_numpy(samples).to(self.audio.device)
         self.used += len(samples)
         return start
-
-    def _add(self, source: str, u: Utterance) -> None:
-        u.row = self.rows
-        self.rows += -(-u.length // ROW)
-        self._utterances.setdefault(source, []).append(u)
 
     def add_clips(self, clips: list[Clip], cuts: Mapping[str, list[tuple[int, int]]] | None = None) -> None:
         """Add real speech. A clip that is longer than the longest row allows is left out. cuts: word boundaries of
@@ -99,7 +88,8 @@ class Pool(IterableDataset[Plan]):
             if start is None:
                 raise ValueError(f"batches.pool_hours: {self._size / 3600 / RATE:.0f} h do not hold the real speech")
             found = (cuts or {}).get(clip.file, []) if text else []
-            self._add(clip.source, Utterance(start, len(clip.samples), text, True, [(at, n) for at, n in found]))
+            u = Utterance(start, len(clip.samples), text, True, [(at, n) for at, n in found])
+            self._utterances.setdefault(clip.source, []).append(u)
 
     def add_sounds(self, source: str, sounds: list[NDArray[np.int16]]) -> None:
         """Add sounds without words."""
@@ -109,6 +99,7 @@ class Pool(IterableDataset[Plan]):
     def add_synthetic(self, folder: Path) -> None:
         """Add generated speech: this pool's share of the shards in `folder`, by name, as long as they fit."""
         number, count = self._share
+        made = self._utterances.setdefault(SYNTHETIC, [])
         for file in sorted(folder.glob("w*.json"))[number::count]:
             base = self._place(np.fromfile(file.with_suffix(".pcm"), np.int16))
             if base is None:
@@ -119,7 +110,7 @@ class Pool(IterableDataset[Plan]):
                 if len(text.split()) != len(said.split()):
                     words = []
                 cuts = [(s, n) for s, n in words if 3200 < s < length and 0 < n < len(text.split())]
-                self._add(SYNTHETIC, Utterance(base + at, length, text, False, cuts))
+                made.append(Utterance(base + at, length, text, False, cuts))
 
 
 def assemble(audio: Tensor, plan: Plan) -> Tensor:

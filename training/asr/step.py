@@ -14,19 +14,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from audio.mel_filters import HOP
-from training.asr.augment import augment, mask_spectrogram, mix_style, warp_time
+from training.asr.augment import augment, mask_spectrogram, mix_style, paces, read_at
 from training.asr.config import Config
 from training.asr.encoder import Heard, token_count
 from training.asr.model import PocketASR
 from training.asr.optimizer import Optimizer
-from training.asr.plan import ROW, VIEWS, Plan
+from training.asr.plan import VIEWS, Plan
 from training.asr.pool import assemble
 from training.asr.spectrogram import LogMel
+from training.asr.teacher import WhisperEncoder, states, teachers_mel
 from training.learner import CAPTURE, captured, warm_up
-
-# Mel frames that an encoder row stands for.
-_FRAMES = ROW // HOP
-_MIDDLE = _FRAMES // 2
 
 
 class Inputs(NamedTuple):
@@ -38,20 +35,12 @@ class Inputs(NamedTuple):
     prefix_count: Tensor
     targets: Tensor
     mask: Tensor
-    taught: Tensor
 
 
 class Forward(NamedTuple):
     loss: Tensor  # [] all losses but CTC's
     ctc: Tensor  # [rows, T, V + 1]
     report: Tensor  # [cross-entropy, accuracy, consistency, distance to the states, distance to the stem's rows]
-
-
-class Taught(NamedTuple):
-    """What a teacher makes of a pool (teacher.py), [rows, d] both."""
-
-    stem: Tensor
-    states: Tensor
 
 
 def divergence(a: Tensor, b: Tensor) -> Tensor:
@@ -92,10 +81,16 @@ class Step:
     flat gradient."""
 
     def __init__(
-        self, config: Config, model: PocketASR, mel: LogMel, optimizer: Optimizer, audio: Tensor, taught: Taught
+        self,
+        config: Config,
+        model: PocketASR,
+        mel: LogMel,
+        optimizer: Optimizer,
+        audio: Tensor,
+        teacher: WhisperEncoder,
     ) -> None:
         """The model must have a head for what is taught (`add_taught`)."""
-        self._taught = taught
+        self._teacher, self._teachers_mel = teacher, teachers_mel(teacher.bins, audio.device)
         self._config, self._model, self._mel, self._optimizer, self._audio = config, model, mel, optimizer, audio
         self._device = device = audio.device
         self._graphs = device.type == "cuda"
@@ -116,11 +111,16 @@ class Step:
             heard = augment(x.samples.repeat(VIEWS, 1), length, self.strength)
             frames = length // HOP
             mel = mix_style(self._mel(heard), frames, reg.style * self.strength)
-            mel, read_at = warp_time(mel, frames, self.strength, views=VIEWS)
-            mel = mask_spectrogram(mel, frames, self.strength)
+            at = paces(x.length // HOP, mel.shape[2], self.strength)
+            # The teacher hears what was cut, joined and paced here. What it makes of whole clips hangs on where a piece
+            # stands in its clip and on what stands around it, which a student cannot know.
+            theirs = read_at(self._teachers_mel(x.samples), at)
+            taught = states(self._teacher, theirs, x.length // HOP, self._config.shape.window_frames)
+            # All views of a row change their pace alike, because they are compared frame by frame.
+            mel = mask_spectrogram(read_at(mel, at.repeat(VIEWS, 1)), frames, self.strength)
         with torch.autocast(self._device.type, torch.bfloat16, cache_enabled=False):
             found = self._model.hear(mel, frames)
-        far, off = self._distances(found, x.taught.repeat(VIEWS, 1), read_at)
+        far, off = self._distances(found, *(rows.float().repeat(VIEWS, 1, 1) for rows in taught))
         loss = self.lead * far + reg.stem * off
         with torch.no_grad():
             targets, mask = x.targets.repeat(VIEWS, 1), x.mask.repeat(VIEWS, 1)
@@ -146,37 +146,23 @@ class Step:
         told = entropy.detach(), accuracy, apart.detach(), far.detach(), off.detach()
         return Forward(loss, last, torch.stack(told))
 
-    def _distances(self, found: Heard, rows: Tensor, read_at: Tensor) -> tuple[Tensor, Tensor]:
-        """Give the distance of what the head says to the teacher's states, and of what the convolutions give to the
-        teacher's rows. The teacher heard the audio as it was before augmentation. rows [B, T]: the teacher's rows
-        (plan.py) before the pace changed; read_at: as `warp_time` gives it."""
-        with torch.no_grad():
-            at = read_at[:, _MIDDLE::_FRAMES].double() / _FRAMES - 0.5  # Places are counted in rows from here on.
-            low = at.floor().long().clamp(0, rows.shape[1] - 2)
-            part = (at - low).clamp(0, 1)
-            before, behind = rows.gather(1, low), rows.gather(1, low + 1)
-            step = behind - before
-            # Two rows are read between only where they follow one another in one utterance.
-            through = (before >= 0) & (behind >= 0) & (step > 0) & (step < 2)
-            place = torch.where(through, before + part * step, torch.where(part < 0.5, before, behind))
-            valid = (place >= 0) & (torch.arange(rows.shape[1], device=rows.device)[None] < found.count[:, None])
-            first = place.clamp(min=0).floor().long()
-            second, part = (first + 1).clamp(max=len(self._taught.states) - 1), (place - first).float()[..., None]
-            early, late = (
-                torch.lerp(kept[first].float(), kept[second].float(), part.clamp(0, 1)) for kept in self._taught
-            )
-            count = valid.sum().clamp(min=1)
+    def _distances(self, found: Heard, early: Tensor, late: Tensor) -> tuple[Tensor, Tensor]:
+        """Give the distance of what the head says to the teacher's states `late` [B, T, d], and of what the
+        convolutions give to its rows `early`. The teacher heard the rows as they were before augmentation."""
+        rows = late.shape[1]
+        valid = torch.arange(rows, device=late.device)[None] < found.count[:, None]
         with torch.autocast(self._device.type, torch.bfloat16, cache_enabled=False):
-            said = self._model.taught(found.followed[:, : rows.shape[1]])
+            said = self._model.taught(found.followed[:, :rows])
         far = F.smooth_l1_loss(said.float(), late, reduction="none").mean(-1)
         off = F.mse_loss(found.stem.float(), early, reduction="none").mean(-1)
+        count = valid.sum().clamp(min=1)
         return (far * valid).sum() / count, (off * valid).sum() / count
 
     def _inputs(self, plan: Plan) -> Inputs:
         def send(x: object) -> Tensor:
             return torch.from_numpy(x).to(self._device, non_blocking=True)  # pyright: ignore[reportArgumentType]
 
-        sent = plan.length, plan.prefix, plan.prefix_count, plan.targets, plan.mask, plan.taught
+        sent = plan.length, plan.prefix, plan.prefix_count, plan.targets, plan.mask
         return Inputs(assemble(self._audio, plan), *map(send, sent))
 
     def _eager(self, plan: Plan, x: Inputs) -> Tensor:

@@ -1,8 +1,8 @@
 """Whisper base: our encoder begins as its encoder and learns its states, and it lends texts to clips.
 
 Contract: the weights are those of the published packages (`convert`), so nothing but them is needed. `states` gives
-what the encoder makes of every utterance, alone in a frame of 30 s as it was trained, as means over each of our
-encoder's rows. `label` reads clips and gives what the whole model writes and how sure it is of it.
+what the encoder makes of rows as they are about to be learnt from, as means over each of our encoder's rows. `label`
+reads clips and gives what the whole model writes and how sure it is of it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from training.asr.config import Regularisation, Shape
 from training.asr.ctranslate2 import variables, whisper
 from training.asr.encoder import EncoderLayer
-from training.asr.plan import ROW, Utterance
 from training.asr.spectrogram import LogMel
 from training.checkpoint import load_weights, save_weights
 from training.packages import unpack
@@ -30,6 +29,8 @@ _HEAD = 64  # A head has this width in every published size.
 _SECONDS = 30
 # How far the floor of its log-mel lies below a frame's maximum. It is 8 in log10 of power, which Whisper divides by 4.
 _RANGE = 2.0
+# What a frame of digital silence is in a log-mel without a fixed floor.
+_SILENCE = -1.5
 STRIDE = 4
 """So many of its states, of 20 ms each, are one row of ours."""
 
@@ -122,40 +123,46 @@ def load_teacher(folder: Path, device: torch.device) -> Any:
     return model.to(device, torch.float16 if device.type == "cuda" else torch.float32).eval()
 
 
+def teachers_mel(bins: int, device: torch.device) -> LogMel:
+    """Give log-mels without a fixed floor, from which `audible` makes Whisper's."""
+    return LogMel(bins, floor=4 * _SILENCE - 4).to(device)
+
+
 def frames(bins: int, device: torch.device) -> Callable[[Sequence[Tensor]], Tensor]:
     """Give what makes log-mels [B, bins, 30 s] as Whisper hears them of waves (int16), each alone in a frame."""
-    mel = LogMel(bins, floor=-10.0).to(device)
+    mel = teachers_mel(bins, device)
 
     def heard(waves: Sequence[Tensor]) -> Tensor:
         samples = torch.zeros(len(waves), _SECONDS * RATE, device=device)
         for row, wave in zip(samples, waves, strict=True):
             row[: len(wave)] = wave[: len(row)].float() / 32768
-        found = mel(samples)
-        return torch.maximum(found, found.amax((1, 2), keepdim=True) - _RANGE)
+        return audible(mel(samples))
 
     return heard
 
 
+def audible(mel: Tensor) -> Tensor:
+    """Lift log-mels [B, bins, T] to the floor that Whisper has, which hangs on the loudest of each."""
+    return torch.maximum(mel, mel.amax((1, 2), keepdim=True) - _RANGE)
+
+
 @torch.no_grad()
-def states(
-    teacher: WhisperEncoder, audio: Tensor, utterances: Sequence[Utterance], rows: int, batch: int = 64
-) -> tuple[Tensor, Tensor]:
-    """Give what the teacher makes of utterances of `audio` (int16): its rows behind the convolutions and its final
-    states, [rows, width] float16 both. Those of an utterance begin at its `row`. What lies beyond 30 s of one stays
-    zero."""
-    device, dtype = audio.device, next(teacher.parameters()).dtype
-    mel = frames(teacher.bins, device)
+def states(teacher: WhisperEncoder, mel: Tensor, frames: Tensor, window: int) -> tuple[Tensor, Tensor]:
+    """Give what the teacher makes of log-mels [B, bins, T] (`teachers_mel`) of which `frames` [B] count: its rows
+    behind the convolutions and its final states, as means over each of our rows, [B, T / 8, width] both.
+
+    It hears each `window` frames alone, from the first of its positions on and without the silence that fills its frame
+    of 30 s, because that is all that the student knows of them. A clip that begins 2 s later in its frame is .12 away
+    from itself, as far as a trained student was from the teacher.
+    """
+    count, bins, width = mel.shape
+    beyond = torch.arange(width, device=mel.device)[None] >= frames[:, None]
+    mel = mel.masked_fill(beyond[:, None], _SILENCE)
+    heard = mel.unflatten(2, (-1, min(window, width))).transpose(1, 2).reshape(-1, bins, min(window, width))
     early, late = (
-        torch.zeros(rows, teacher.layer_norm.weight.shape[0], device=device, dtype=torch.float16) for _ in range(2)
+        found.unflatten(1, (-1, STRIDE)).mean(2).reshape(count, -1, found.shape[2])
+        for found in teacher(audible(heard).to(next(teacher.parameters()).dtype))
     )
-    for at in range(0, len(utterances), batch):
-        group = utterances[at : at + batch]
-        heard = mel([audio[u.start : u.start + u.length] for u in group])
-        for kept, found in zip((early, late), teacher(heard.to(dtype)), strict=True):
-            means = found.float().unflatten(1, (-1, STRIDE)).mean(2).half()
-            for mean, u in zip(means, group, strict=True):
-                count = min(-(-u.length // ROW), len(mean))
-                kept[u.row : u.row + count] = mean[:count]
     return early, late
 
 

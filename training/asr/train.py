@@ -31,8 +31,8 @@ from training.asr.plan import MUSIC, RARE, Plan
 from training.asr.pool import Pool
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
-from training.asr.step import Step, Taught, compile_layers
-from training.asr.teacher import load_encoder, states
+from training.asr.step import Step, compile_layers
+from training.asr.teacher import load_encoder
 from training.asr.telephone import telephoned
 from training.checkpoint import CONFIG, TOKENIZER, WEIGHTS, load_weights, write_json
 from training.parts import TOLD, load_parts, save_parts
@@ -110,14 +110,12 @@ class HearingTrainer(Trainer):
         self._model = PocketASR(shape, config.regularisation)
         if (before := self._state_before()) is None:
             self._model.load_state_dict(load_weights(run.start / WEIGHTS))
-        encoder = load_encoder(run.teacher, self.device)
-        taught = Taught(*states(encoder, self._pool.audio, self._pool.speech, self._pool.rows))
-        self.say(f"{self._pool.rows} rows of the teacher")
-        self._model.add_taught(taught.states.shape[1], len(encoder.layers))
+        teacher = load_encoder(run.teacher, self.device)
+        self._model.add_taught(teacher.layer_norm.weight.shape[0], len(teacher.layers))
         self._model.to(self.device).train()
         self._mel = LogMel(shape.mel_bins).to(self.device)
         self._optimizer = Optimizer(self._model, config.optimisation, config.regularisation.weight_decay)
-        self._step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, taught)
+        self._step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, teacher)
         if self.device.type == "cuda":
             compile_layers(self._model)
         # What is heard, where the rate begins to fall and how long it does count hours; the pace, hours a second.

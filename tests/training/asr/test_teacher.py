@@ -19,8 +19,7 @@ import torch
 from training.asr.ctranslate2 import variables
 from training.asr.ctranslate2 import whisper as named
 from training.asr.labels import write_labels
-from training.asr.plan import ROW, Utterance
-from training.asr.teacher import PACKAGES, WhisperEncoder, convert, label, states
+from training.asr.teacher import PACKAGES, WhisperEncoder, convert, label, states, teachers_mel
 from training.checkpoint import load_weights
 from training.shards import Clip
 from training.stages import share
@@ -190,28 +189,28 @@ def test_it_writes_what_one_pass_over_the_whole_text_would(teacher: tuple[Any, A
         assert sure == pytest.approx(sum(scores) / (len(written) + 1), abs=1e-3)
 
 
-def test_states_are_those_of_each_utterance_alone(teacher: tuple[Any, Any]) -> None:
-    """Every row is the mean of four states of the official encoder, which heard the utterance in a frame of 30 s."""
+def test_states_are_those_of_each_window_alone(teacher: tuple[Any, Any]) -> None:
+    """Every row is the mean of four states of the encoder, which hears windows as the student does, and a row that is
+    shorter than one as it is. A window of 30 s is heard as the official encoder hears it."""
     transformers = pytest.importorskip("transformers")
     model, _ = teacher
     official = model.model.encoder
     ours = WhisperEncoder({k: v for k, v in official.state_dict().items() if k != "embed_positions"})
-    audio = torch.from_numpy(noise(40.0, 5))
-    audio[20 * 16000 :: 3] = 0
-    known = [
-        Utterance(1000, 5 * 16000 + 1, "", True, [], row=3),
-        Utterance(6 * 16000, 31 * 16000, "", True, [], row=70),
-    ]
-    early, late = states(ours, audio, known, 470, batch=1)
-    assert early.shape == late.shape == (470, 16) and late.dtype == torch.float16
+    mel = teachers_mel(ours.bins, torch.device("cpu"))
+    samples = torch.stack([torch.from_numpy(noise(60.0, seed)).float() / 32768 for seed in (5, 6)])
+    samples[1, 20 * 16000 :] = 0
+    sound = mel(samples)
+    early, late = states(ours, sound, torch.tensor([6000, 2000]), 3000)
+    assert early.shape == late.shape == (2, 750, 16)
     extractor = transformers.WhisperFeatureExtractor()
-    for u in known:
-        sound = audio[u.start : u.start + min(u.length, 30 * 16000)].float() / 32768
-        heard = extractor(sound.numpy(), sampling_rate=16000, return_tensors="pt").input_features
+    for wave, *found in zip(samples, early, late, strict=True):
+        heard = extractor(wave[: 30 * 16000].numpy(), sampling_rate=16000, return_tensors="pt").input_features
         with torch.no_grad():
             final = official(heard).last_hidden_state[0].view(375, 4, 16).mean(1)
             stem = torch.nn.functional.gelu(official.conv2(torch.nn.functional.gelu(official.conv1(heard))))
-        count = min(-(-u.length // ROW), 375)
-        for found, expected in ((late, final), (early, stem[0].T.reshape(375, 4, 16).mean(1))):
-            torch.testing.assert_close(found[u.row : u.row + count].float(), expected[:count], atol=0.02, rtol=0.02)
-    assert not late[:3].any() and not late[66:70].any()
+        for mine, expected in zip(found, (stem[0].T.reshape(375, 4, 16).mean(1), final), strict=True):
+            torch.testing.assert_close(mine[:240], expected[:240], atol=2e-3, rtol=2e-3)
+    windows = states(ours, sound[..., :1600], torch.tensor([1600, 1600]), 800)[1]
+    second = states(ours, sound[..., 800:1600], torch.tensor([800, 800]), 800)[1]
+    torch.testing.assert_close(windows[:, 100:], second)
+    assert states(ours, sound[..., :400], torch.tensor([400, 400]), 800)[1].shape == (2, 50, 16)

@@ -13,18 +13,21 @@ pytest.importorskip("torch")
 
 import torch
 
+from training.asr.augment import paces, read_at
 from training.asr.labels import split
 from training.asr.model import PocketASR, shipping
 from training.asr.optimizer import Optimizer, orthogonalise
-from training.asr.plan import ROW, SYNTHETIC, Planner, Utterance
+from training.asr.plan import SYNTHETIC, Planner, Utterance
+from training.asr.pool import assemble
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
-from training.asr.step import Step, Taught
+from training.asr.step import Step
+from training.asr.teacher import WhisperEncoder, audible, teachers_mel
 from training.asr.train import HearingRun, HearingTrainer
 from training.parts import load_parts
 from training.shards import RATE, Clip, licence_table, pack, read_shards
 
-from .shapes import CONFIG, SENTENCES, script, shard, start, teacher, tiny_tokenizer, write_shard
+from .shapes import CONFIG, SENTENCES, script, shard, start, teacher, teacher_weights, tiny_tokenizer, write_shard
 
 
 def test_shards_are_read_and_their_licences_listed(tmp_path: Path) -> None:
@@ -87,24 +90,22 @@ def test_a_state_is_small_and_comes_back() -> None:
 
 
 def test_a_teachers_states_are_learnt(tmp_path: Path) -> None:
-    """The pool has tones whose states are their pitch. The head that says them does not leave with the weights."""
+    """It is asked about tones, whoever's they are. The head that says its states does not leave with the weights."""
     tokenizer = tiny_tokenizer(tmp_path)
     torch.manual_seed(1)
     model = PocketASR(CONFIG.shape)
-    model.add_taught(2, 2)
+    teacher = WhisperEncoder(teacher_weights())
+    model.add_taught(32, 2)
     with torch.no_grad():
         # Otherwise positions would outweigh what is heard.
         model.thinker.audio_tower.conv_out.weight.mul_(60)
-    pitch = torch.tensor([[0.0, 1.0], [1.0, -1.0]])
     places = torch.arange(2 * RATE)
     audio = torch.cat([(8000 * torch.sin(places * step)).short() for step in (0.1, 0.8)])
-    rows = pitch.repeat_interleave(2 * RATE // ROW, 0)
-    stem = torch.zeros(len(rows), CONFIG.shape.d_model)
-    known = {"librispeech": [Utterance(i * 2 * RATE, 2 * RATE, "a letter", True, [], row=i * 25) for i in (0, 1)]}
+    known = {"librispeech": [Utterance(i * 2 * RATE, 2 * RATE, "a letter", True, []) for i in (0, 1)]}
     planner = Planner(CONFIG, Prompt(tokenizer), {"letter": 2}, known, 1)
     optimizer = Optimizer(model, replace(CONFIG.optimisation, adam_rate=1e-2), 0.0)
     optimizer.rate(1.0)
-    step = Step(CONFIG, model, LogMel(), optimizer, audio, Taught(stem, rows))
+    step = Step(CONFIG, model, LogMel(), optimizer, audio, teacher)
     found: list[list[float]] = []
     for number in range(40):
         found.append(step.gradients(planner.plan(number)).tolist())
@@ -114,15 +115,45 @@ def test_a_teachers_states_are_learnt(tmp_path: Path) -> None:
     assert shipping(model.state_dict()).keys() == PocketASR(CONFIG.shape).state_dict().keys()
 
 
+def test_the_teacher_hears_what_the_student_hears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hears each row once, in the student's windows and at its pace, and nothing where the row has ended."""
+    config = replace(CONFIG, batches=replace(CONFIG.batches, row_seconds=(16,), row_share=(1.0,)))
+    known = {"librispeech": [Utterance(0, 3 * RATE, "a letter came", True, [])]}
+    planner = Planner(config, Prompt(tiny_tokenizer(tmp_path)), {"letter": 2}, known, 1)
+    model, teacher = PocketASR(CONFIG.shape), WhisperEncoder(teacher_weights())
+    model.add_taught(32, 2)
+    heard: list[torch.Tensor] = []
+    places: list[torch.Tensor] = []
+    teacher.register_forward_pre_hook(lambda _, given: heard.append(given[0]))
+
+    def drawn(frames: torch.Tensor, width: int, strength: torch.Tensor) -> torch.Tensor:
+        places.append(paces(frames, width, strength))
+        return places[-1]
+
+    monkeypatch.setattr("training.asr.step.paces", drawn)
+    audio = torch.from_numpy(np.random.default_rng(1).normal(0, 3000, 3 * RATE).astype(np.int16))
+    step = Step(config, model, LogMel(), Optimizer(model, config.optimisation, 0.0), audio, teacher)
+    plan = planner.plan(1)
+    step.gradients(plan)
+    rows, windows = len(plan.length), 2
+    assert heard[0].shape == (rows * windows, 80, 800)
+    mel = read_at(teachers_mel(80, torch.device("cpu"))(assemble(audio, plan)), places[0])
+    for row, frames in enumerate((plan.length // 160).tolist()):
+        own = mel[row].clone()
+        own[:, frames:] = -1.5
+        expected = audible(own.view(80, 2, 800).transpose(0, 1))
+        torch.testing.assert_close(heard[0][row * windows : (row + 1) * windows], expected)
+
+
 def test_a_batch_without_a_word_is_a_step_too(tmp_path: Path) -> None:
     config = replace(CONFIG, batches=replace(CONFIG.batches, empty_share=1.0))
     known = {"librispeech": [Utterance(0, RATE, "a letter came", True, [])]}
     planner = Planner(config, Prompt(tiny_tokenizer(tmp_path)), {"letter": 2}, known, 1)
     model = PocketASR(CONFIG.shape)
-    model.add_taught(4, 2)
+    model.add_taught(32, 2)
     optimizer = Optimizer(model, CONFIG.optimisation, 0.0)
-    taught = Taught(torch.zeros(13, CONFIG.shape.d_model), torch.zeros(13, 4))
-    step = Step(config, model, LogMel(), optimizer, torch.zeros(RATE, dtype=torch.int16), taught)
+    teacher = WhisperEncoder(teacher_weights())
+    step = Step(config, model, LogMel(), optimizer, torch.zeros(RATE, dtype=torch.int16), teacher)
     assert step.gradients(planner.plan(1)).isfinite().all() and optimizer.gradient.any()
 
 
