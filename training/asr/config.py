@@ -64,8 +64,8 @@ class Regularisation:
     # start's first stretch, and rescoring and commits ask it.
     ctc: float = 1.5
     # This weighs the distance to the teacher's states, before the rate falls and at its end. At 25 the states lead, and
-    # the warm start had the fewest errors so. They lead to the end: strangers' states are as near as those of clips that
-    # were learnt from, and it is the texts that are known by heart.
+    # the warm start had the fewest errors so. They lead to the end: strangers' states are as near as those of clips
+    # that were learnt from, and it is the texts that are known by heart.
     taught: tuple[float, float] = (25.0, 25.0)
     stem: float = 1.0  # It weighs the distance to the teacher's rows behind the convolutions.
     # Share of rows that are coloured like another row (augment.mix_style), which was new in the fourth run.
