@@ -56,12 +56,15 @@ class Plan:
     minutes: float
 
 
-def crowd(count: int, endpointing: int | None = ENDPOINTING_MS) -> Callable[[Plan, Path | None], Figures]:
-    """A row of ``count`` sessions, whose utterances end by a silence, or as the daemon does by itself."""
+def crowd(
+    count: int, endpointing: int | None = ENDPOINTING_MS, *, speakers: bool = False
+) -> Callable[[Plan, Path | None], Figures]:
+    """A row of ``count`` sessions, whose utterances end by a silence, or as the daemon does by itself; they may ask who
+    speaks."""
 
     def measure(plan: Plan, checkout: Path | None) -> Figures:
         with served((), checkout) as daemon:
-            return run(daemon, plan.speech, count, plan.seconds, endpointing)
+            return run(daemon, plan.speech, count, plan.seconds, endpointing, speakers=speakers)
 
     return measure
 
@@ -156,6 +159,7 @@ ROWS: Final[Mapping[str, Callable[[Plan, Path | None], Figures]]] = {
     "eight": crowd(8),
     "many": crowd(24),
     "turns": crowd(8, None),
+    "speakers": crowd(8, speakers=True),
     "long": long,
     "flood": flood,
     "admission": admission,

@@ -206,11 +206,17 @@ def measure(
 
 
 def run(
-    daemon: Served, speech: Speech, count: int, seconds: float, endpointing: int | None = ENDPOINTING_MS
+    daemon: Served,
+    speech: Speech,
+    count: int,
+    seconds: float,
+    endpointing: int | None = ENDPOINTING_MS,
+    *,
+    speakers: bool = False,
 ) -> dict[str, object]:
     """``count`` sessions of ``seconds`` on ``daemon``: ``result`` and what it used."""
     meter = Meter(daemon.process)
-    load = asyncio.run(sessions(daemon.url, speech, count, seconds, endpointing))
+    load = asyncio.run(sessions(daemon.url, speech, count, seconds, endpointing, speakers=speakers))
     used = meter.read()
     return result(load) | {
         "daemon_cores": used.cores,
@@ -221,13 +227,19 @@ def run(
 
 
 async def sessions(
-    url: str, speech: Speech, count: int, seconds: float, endpointing: int | None = ENDPOINTING_MS
+    url: str,
+    speech: Speech,
+    count: int,
+    seconds: float,
+    endpointing: int | None = ENDPOINTING_MS,
+    *,
+    speakers: bool = False,
 ) -> list[Session]:
     """``count`` sessions side by side, begun over ``STAGGER_SECONDS``."""
 
     async def later(index: int) -> Session:
         await asyncio.sleep(STAGGER_SECONDS * index / count)
-        return await session(url, speech, index / count, seconds, endpointing=endpointing)
+        return await session(url, speech, index / count, seconds, endpointing=endpointing, speakers=speakers)
 
     return list(await asyncio.gather(*(later(index) for index in range(count))))
 
@@ -240,6 +252,7 @@ async def session(
     stop: asyncio.Event | None = None,
     *,
     endpointing: int | None = ENDPOINTING_MS,
+    speakers: bool = False,
 ) -> Session:
     """One speaker, from the first audio to the daemon's closing.
 
@@ -247,6 +260,7 @@ async def session(
         share: 0…1, the clip that it begins with.
         stop: ends it before its time.
         endpointing: milliseconds of silence that end its utterances; None for what the daemon does by itself.
+        speakers: whether it asks who speaks.
     """
     began = speech.starts[int(share * len(speech.starts))]
     found = Session(LagMeter(speech.true_end(began) if speech.words else None))
@@ -254,7 +268,10 @@ async def session(
     try:
         async with (
             AsyncStream(
-                url, StreamOptions(sample_rate=RATE, endpointing=endpointing), timeout=30, attempts=0
+                url,
+                StreamOptions(sample_rate=RATE, endpointing=endpointing, speakers=speakers),
+                timeout=30,
+                attempts=0,
             ) as stream,
             asyncio.TaskGroup() as tasks,
         ):
