@@ -6,17 +6,20 @@ boundary of the reference count for nothing, overlaps do; missed speech, false s
 divided by the speech, after the best assignment of speakers to people.
 """
 
+import re
 import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import combinations
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from audio.pcm import Samples
+from bench.clips import Clip
 from bench.conversations import Conversation, Said, by_speaker, conversation
 from bench.material import SEED, Material, progress
 from bench.row import NotMeasured, Row, at_most
@@ -26,6 +29,14 @@ from streaming.options import ListenOptions
 from streaming.utterance import HANG_SECONDS
 
 CONVERSATIONS: Final = 60
+ENOUGH: Final = 4
+"""Speakers that a corpus needs for conversations of its own."""
+VOLUNTEERS: Final = "common"
+"""The corpus whose speakers were not recorded alike."""
+PAIRED: Final = "librispeech"
+"""The corpus whose readers talk in pairs too: audiobooks, recorded alike."""
+PAIRS: Final = 6
+"""How many pairs talk."""
 STEP: Final = 0.01
 """Seconds of a frame that is scored."""
 COLLAR: Final = 0.25
@@ -67,16 +78,53 @@ def speaker_rows(material: Material) -> list[Row]:
     people = by_speaker(material.clips)
     if len(people) < 5:
         raise NotMeasured("needs clips of five speakers, by an index with speaker")
-    talks = [conversation(people, f"{SEED} {i}", 2 + i % 4) for i in range(material.limit or CONVERSATIONS)]
+    count = material.limit or CONVERSATIONS
+    mixed = [conversation(people, f"{SEED} {i}", 2 + i % 4) for i in range(count)]
+    of = alike(people)
+    near = [
+        conversation(some, f"{SEED} {name} {i}", min(2 + i % 4, len(some)))
+        for i in range(-(-count // 10))
+        for name, some in of.items()
+    ]
+    names = sorted(of.get(PAIRED, {}))
+    pairs = [
+        conversation({one: people[one] for one in pair}, f"{SEED} {pair}", 2)
+        for pair in list(combinations(names, 2))[: material.limit or PAIRS]
+    ]
     live, settled = list[Judged](), list[Judged]()
     with closing(AsrModel(material.hearing_model, sessions=1, threads=1)) as asr, progress("speakers") as report:
-        for i, talk in enumerate(talks):
+        for i, talk in enumerate(talks := [*mixed, *near, *pairs]):
             once, again, merged = heard(asr, talk.wave)
             live.append(judged(talk, once, merged))
             settled.append(judged(talk, again, {}))
             report((i + 1) / len(talks))
-        cost = _cost(asr, talks[:6])
-    return [*_rows("from a file", talks, settled, 0.12), *_rows("live", talks, live, 0.18), cost]
+        cost = _cost(asr, mixed[:6])
+    rows = [*_rows("from a file", mixed, settled, 0.12), *_rows("live", mixed, live, 0.18)]
+    if near:
+        here = slice(len(mixed), len(mixed) + len(near))
+        rows += _rows("recorded alike, from a file", near, settled[here], 0.12)
+        rows += _rows("recorded alike, live", near, live[here], 0.18)
+    if pairs:
+        rows += [_pairs("from a file", settled[-len(pairs) :]), _pairs("live", live[-len(pairs) :])]
+    return [*rows, cost]
+
+
+def alike(people: dict[str, list[Clip]]) -> dict[str, dict[str, list[Clip]]]:
+    """The speakers of each corpus that has ``ENOUGH`` of them, by the first word of its name: those of one corpus were
+    recorded alike, so their microphones tell nothing. Volunteers each have a microphone of their own."""
+    found: dict[str, dict[str, list[Clip]]] = {}
+    for name, clips in people.items():
+        word = re.match(r"[a-z]*", clips[0].corpus.lower())
+        found.setdefault(word.group() if word else "", {})[name] = clips
+    return {name: some for name, some in sorted(found.items()) if len(some) >= ENOUGH and name != VOLUNTEERS}
+
+
+def _pairs(what: str, found: Sequence[Judged]) -> Row:
+    """How many conversations of two are told as those of two, most of whose words have the right speaker."""
+    told = sum(one.found >= 2 and one.right >= 0.9 * one.words for one in found)
+    details = {"pairs": [[one.errors.rate, one.found, one.right, one.words] for one in found]}
+    name = f"pairs of {PAIRED} told apart, {what}"
+    return Row(name, f"{told} of {len(found)}", "all", told == len(found), details=details)
 
 
 def heard(asr: AsrModel, wave: Samples) -> tuple[list[Transcript], list[Transcript], dict[int, int]]:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.clips import Clip
-from bench.conversations import OVERLAP, RATE, Said, by_speaker, conversation
-from bench.speakers import assigned, judged, score, stretched
+from bench.conversations import LEAST_CLIPS, OVERLAP, RATE, Said, by_speaker, conversation
+from bench.speakers import alike, assigned, judged, score, stretched
 from streaming.events import Transcript, Word
 from streaming.utterance import HANG_SECONDS
 from tests.clips import DATA
@@ -89,6 +89,17 @@ def test_a_conversation_knows_who_speaks() -> None:
     assert found.errors.rate < 0.02 and found.found == 3 and found.right == found.words
     merged = judged(talk, [final], {names.index(name): 0 for name in set(names) if names.index(name)})
     assert merged.found == 1 and merged.errors.rate > 0.2
+
+
+def test_who_is_recorded_alike_talks_together() -> None:
+    """Readers of one corpus that has enough of them; volunteers each have a microphone of their own."""
+
+    def some(corpus: str) -> list[Clip]:
+        return [Clip(b"", "", corpus, 3.0, "", "")] * LEAST_CLIPS
+
+    corpora = {"LibriSpeech test-clean": 4, "librispeech_dev_clean_half": 1, "CMU AN4 (census)": 3, "Common Voice 6": 5}
+    people = {f"{name} {i}": some(name) for name, count in corpora.items() for i in range(count)}
+    assert {name: len(found) for name, found in alike(people).items()} == {"librispeech": 5}
 
 
 def clips() -> list[Clip]:
