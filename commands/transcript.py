@@ -4,7 +4,7 @@ are made of."""
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streaming.events import Transcript, Word
+from streaming.events import Transcript, Word, speaker_called
 from streaming.prompt import LANGUAGES
 
 _NAMES: Final = ("word", "start", "end", "confidence", "approximate", "speaker", "speaker_confidence")
@@ -47,7 +47,7 @@ def finals(answer: Mapping[str, Any]) -> list[Transcript]:
             word["start"],
             word["end"],
             word.get("confidence", 1.0),
-            speaker=_number(word.get("speaker")),
+            speaker=speaker_called(word.get("speaker")),
             speaker_confidence=word.get("speaker_confidence"),
         )
         for word in answer.get("words") or ()
@@ -62,14 +62,6 @@ def finals(answer: Mapping[str, Any]) -> list[Transcript]:
         said = tuple(taken) or (Word(text, segment["start"], segment["end"], 1.0, approximate=True),)
         found.append(Transcript(segment["start"], segment["end"], text, said, len(said), None, is_final=True))
     return found
-
-
-def _number(called: str | None) -> int | None:
-    """The number of the speaker who is ``called`` so (``streaming.events.letter``)."""
-    number = -1
-    for one in called or "":
-        number = (number + 1) * 26 + ord(one) - ord("A")
-    return None if number < 0 else number
 
 
 def _letters(text: str) -> int:

@@ -31,6 +31,14 @@ def letter(speaker: int) -> str:
     return (letter(speaker // 26 - 1) if speaker >= 26 else "") + chr(ord("A") + speaker % 26)
 
 
+def speaker_called(name: str | None) -> int | None:
+    """The speaker whom :func:`letter` calls ``name``; None where it is nobody's."""
+    number = -1
+    for one in name or "":
+        number = (number + 1) * 26 + ord(one) - ord("A")
+    return None if number < 0 else number
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """One word of a transcript, with the mark that follows it."""
