@@ -1,1 +1,1 @@
-"""How models/pocket-speakers is made: the stem of the small hearing model, and a head that parts readers."""
+"""How models/pocket-speakers is made of CAM++, and how CAM++ learns to hear voices in short and rough speech."""
