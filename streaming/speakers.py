@@ -35,7 +35,7 @@ HOP: Final = SAMPLE_RATE // 2
 LEAST: Final = SAMPLE_RATE // 10
 """How many samples behind the last whole window are worth another one, which ends with the utterance."""
 
-ALIKE: Final = 0.45
+ALIKE: Final = 0.5
 """The mean cosine between the windows of two gatherings of an utterance from which on they are one."""
 SWITCH: Final = 0.35
 """What a change of speaker between two words of an utterance must gain, in cosines; half of it behind a pause."""
@@ -43,9 +43,9 @@ PAUSE: Final = 0.3
 """Seconds without a word behind which a change of speaker is likelier. Up to so much is part of the word before."""
 RECENT: Final = 64
 """How many turns are gathered anew with each turn: that takes some milliseconds."""
-MERGE: Final = 0.8
+MERGE: Final = 0.75
 """The cosine from which on two speakers are one."""
-TOGETHER: Final = 0.39
+TOGETHER: Final = 0.45
 """The mean cosine between the turns of two gatherings from which on they are one speaker's."""
 FOUNDING: Final = 1.5
 """Seconds of words that a turn needs to make a new speaker; a shorter one joins the most similar of those known."""
@@ -68,7 +68,7 @@ class SpeakerModel:
 
     @classmethod
     def load(cls) -> Self:
-        """Load the bundled graph, which runs in one thread: a window takes a few milliseconds."""
+        """Load the bundled graph, which runs in one thread: a window takes some ten milliseconds."""
         with as_file(files("models") / "pocket-speakers" / "encoder.onnx") as bundled:
             return cls(Graph(bundled, threads=1, provider="cpu"))
 
