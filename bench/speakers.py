@@ -99,11 +99,12 @@ def speaker_rows(material: Material) -> list[Row]:
             settled.append(judged(talk, again, {}))
             report((i + 1) / len(talks))
         cost = _cost(asr, mixed[:6])
-    rows = [*_rows("from a file", mixed, settled, 0.12), *_rows("live", mixed, live, 0.18)]
-    if near:
-        here = slice(len(mixed), len(mixed) + len(near))
-        rows += _rows("recorded alike, from a file", near, settled[here], 0.12)
-        rows += _rows("recorded alike, live", near, live[here], 0.18)
+    rows = list[Row]()
+    for what, some, at in (("", mixed, 0), ("recorded alike, ", near, len(mixed))):
+        here = slice(at, at + len(some))
+        if some:
+            rows += _rows(f"{what}from a file", some, settled[here], 0.12)
+            rows += _rows(f"{what}live", some, live[here], 0.18)
     if pairs:
         rows += [_pairs("from a file", settled[-len(pairs) :]), _pairs("live", live[-len(pairs) :])]
     return [*rows, cost]
