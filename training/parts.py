@@ -54,3 +54,9 @@ def load_parts(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     for file in listing["files"]:
         tensors |= load_file(folder / file)
     return tensors, listing["told"]
+
+
+def told(folder: Path) -> dict[str, Any]:
+    """Read what `save_parts` was told, without the tensors."""
+    found: dict[str, Any] = json.loads((folder / TOLD).read_text())["told"]
+    return found

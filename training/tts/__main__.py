@@ -7,17 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer
 
 from training.speech.script import load_scripts
 from training.stages import asked
 from training.transcript import lines_of
 from training.tts.checkpoint import load_talker, save_checkpoint, save_talker
 from training.tts.codec import Codec, load_codec, save_codec
-from training.tts.codec_run import CodecRun, CodecTrainer
-from training.tts.codes import encode
+from training.tts.codec_run import CodecRun, CodecTrainer, DecoderRun, DecoderTrainer
+from training.tts.codes import encode, own_codes
 from training.tts.config import FRAMES_AN_HOUR, Config
 from training.tts.recordings import read_recordings, write_codes
-from training.tts.speech import shards
+from training.tts.references import References
+from training.tts.speech import load, shards
 from training.tts.talker import Talker
 from training.tts.talker_run import TalkerRun, TalkerTrainer
 from training.tts.tokenizer import train_tokenizer
@@ -72,6 +74,20 @@ def save_codes(*, codec: Path, speech: tuple[Path, ...], out: Path, device: str 
     print(f"{len(codes.utterances)} utterances, {len(codes.arrays['codes']) / FRAMES_AN_HOUR:.2f} h")
 
 
+def save_own_codes(
+    *, talker: Path, codes: Path, speech: tuple[Path, ...], tokenizer: Path, out: Path, device: str = "cuda"
+) -> None:
+    """Write a file of codes as a talker makes them. speech: folders of the shards that the codes stand for."""
+    references = References(shards(speech), CONFIG.speakers, torch.device(device))
+    words = Tokenizer.from_file(str(tokenizer))
+    own_codes(load_talker(talker, CONFIG), load(codes), CONFIG, words, references).save(out)
+
+
+def train_decoder(given: DecoderRun) -> None:
+    """Train the codec's decoder against discriminators for a number of seconds, on codes that stay."""
+    DecoderTrainer(CONFIG, given).train()
+
+
 def train_talker(given: TalkerRun) -> None:
     """Train talker and predictor on codes for a number of seconds."""
     TalkerTrainer(CONFIG, given).train()
@@ -93,7 +109,7 @@ def save_held_out(tars: tuple[Path, ...], /, *, codec: Path, out: Path) -> None:
 
 STAGES = {
     "tokenizer": train_words, "shipped": take_shipped, "recordings": save_recordings, "codec": train_codec,
-    "encode": save_codes, "talker": train_talker,
+    "encode": save_codes, "talker": train_talker, "own-codes": save_own_codes, "decoder": train_decoder,
     "checkpoint": checkpoint, "held-out": save_held_out,
 }  # fmt: skip
 

@@ -91,10 +91,33 @@ class CodecTraining:
     phone_weight: float = 2.0  # It weighs the phones, without which codebook 0 is hard to tell from text.
     commitment_weight: float = 0.5  # It keeps the encoder's output near the entries that stand for it.
     ear_weight: float = 6.0  # It weighs the distance to the hearing model's encoder; the first run with an ear had 8.
-    rate: float = 6e-4
+    recorded: float = 0.6  # Such a share of the crops is heard as other people's recordings sound.
+    rate: float = 3e-4  # This is the rate for an encoder that has learnt; 6e-4 served one from nothing.
     warmup_steps: int = 200
     final_rate: float = 0.03  # The rate ends at so much of its peak.
     clip: float = 5.0
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class DecoderTraining:
+    """How the codec's decoder is trained on fixed codes, against discriminators. Fields not explained are those
+    of CodecTraining."""
+
+    batch: int = 10
+    frames: int = 80
+    slice_frames: int = 16
+    history_frames: int = 4
+    mel_weight: float = 15.0
+    magnitude_weight: float = 0.5
+    ear_weight: float = 8.0
+    likeness_weight: float = 2.0  # It weighs distances between the discriminators' hidden layers.
+    period_widths: tuple[int, ...] = (32, 64, 128, 256, 256)  # The layers that judge periods have so many channels.
+    spectrum_width: int = 32  # Those that judge spectra have so many.
+    rate: float = 2e-4  # The decoder and the discriminators have this rate; 3e-4 served a decoder that sounded worse.
+    warmup_steps: int = 200
+    final_rate: float = 0.03
+    clip: float = 10.0
     seed: int = 1
 
 
@@ -138,6 +161,7 @@ class Config:
     talker: TalkerShape = field(default_factory=TalkerShape)
     speaker: SpeakerShape = field(default_factory=SpeakerShape)
     codec_training: CodecTraining = field(default_factory=CodecTraining)
+    decoder_training: DecoderTraining = field(default_factory=DecoderTraining)
     talker_training: TalkerTraining = field(default_factory=TalkerTraining)
     tokenizer_lines: int = 60_000  # The text's pieces are learnt from so many lines of the script.
     # Our own voices stand in the order of their ids in the codec vocabulary.

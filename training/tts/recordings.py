@@ -5,6 +5,7 @@ The encoder does not ship, so its codes do; bench/codec_quality.py reads them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,8 @@ _READERS = "kathleen", "librispeech", "vctk"
 """Sources whose speakers are told apart and recorded well enough to be learnt from (training/shards.py)."""
 # The seconds of a recording that is learnt from; Kokoro's takes are as long.
 _SHORTEST, _LONGEST = 1.0, 16.0
+# Of a longer silence between words so many seconds stay, half of them at either side.
+_PAUSE = 0.28
 # What is below so much of the loudest 20 ms is cut off at both ends.
 _QUIET = 0.03
 
@@ -49,11 +52,18 @@ def read_recordings(tar: Path, sounds: Mapping[str, str], every: int = _EVERY) -
 
 
 def trimmed(wave: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Cut a take so that it has as much silence at its ends as Kokoro's takes have."""
+    """Cut a take so that it has as much silence at its ends and between its words as Kokoro's takes have."""
     hop = RATE // 50
-    level = np.sqrt(np.square(wave[: len(wave) // hop * hop].reshape(-1, hop)).mean(1))
+    frames = wave[: len(wave) // hop * hop].reshape(-1, hop)
+    level = np.sqrt(np.square(frames).mean(1))
     loud = np.flatnonzero(level > _QUIET * level.max())
-    return wave[max(loud[0] * hop - int(BEFORE * RATE), 0) : (loud[-1] + 1) * hop + int(AFTER * RATE)]
+    first, last = max(loud[0] - round(BEFORE * 50), 0), loud[-1] + 1 + round(AFTER * 50)
+    kept = np.zeros(len(frames), bool)
+    kept[first:last] = True
+    side = round(_PAUSE * 25)
+    for before, after in pairwise(loud.tolist()):
+        kept[before + 1 + side : max(after - side, before + 1 + side)] = False
+    return frames[kept].reshape(-1)
 
 
 @torch.inference_mode()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
@@ -18,6 +19,9 @@ from training.tts.speech import Speech
 from training.tts.tokenizer import text_ids
 
 IGNORE = -100
+STILL = 8
+"""So many frames on end, .64 s, codebook 0 may stay at one entry. Kokoro's speech has four at most. Where it stays for
+longer nothing is said, or the encoder has not understood what, and a talker that learns it falls silent."""
 
 
 class Batch(NamedTuple):
@@ -100,6 +104,12 @@ class Bucket:
         return made._replace(heard=like_recordings(made.heard)) if heard else made
 
 
+def stillest(first: NDArray[np.int16]) -> int:
+    """Tell for how many frames on end the codes of codebook 0 [n] are the same, at most."""
+    changes = np.flatnonzero(np.diff(first)) + 1
+    return int(np.diff(np.concatenate([[0], changes, [len(first)]])).max())
+
+
 class Layout:
     """How utterances become rows, and rows buckets. references: where speakers without an id are heard."""
 
@@ -109,14 +119,15 @@ class Layout:
 
     def rows(self, codes: Speech, wanted: Sequence[int]) -> dict[int, Row]:
         """Give rows, by their numbers, of those of the `wanted` utterances that fit the longest bucket, whose text can
-        be read and ends before the speech does, and whose speaker has an id or is heard. Every second row names its
-        language."""
+        be read and ends before the speech does, whose speech does not stay `STILL`, and whose speaker has an id or is
+        heard. Every second row names its language."""
         said = [codes.utterances[i] for i in wanted]
         encoded = self._tokenizer.encode_batch([u.text for u in said])
         rows: dict[int, Row] = {}
         for i, utterance, tokens in zip(wanted, said, (one.ids for one in encoded), strict=True):
             own, place = utterance.speaker in self.codec.speakers, self.references.place(utterance)
-            if (own or place) and tokens and len(tokens) <= utterance.frames <= self._lengths[-1] - 10:
+            fits = tokens and len(tokens) <= utterance.frames <= self._lengths[-1] - 10
+            if (own or place) and fits and stillest(codes.of("codes", i)[:, 0]) <= STILL:
                 language = len(rows) % 2 == 0
                 row = lay_out(codes.of("codes", i), tokens, utterance.speaker, self.text, self.codec, language=language)
                 rows[i] = replace(row, place=None if own else place)

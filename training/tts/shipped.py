@@ -87,8 +87,8 @@ def shipped_decoder(folder: Path, shape: CodecShape) -> dict[str, Tensor]:
 
 def shipped_talker(folder: Path, config: Config, tokenizer: Path | None = None) -> dict[str, Tensor]:
     """Give the state dict of a `Talker` of that shape, with a row for each piece of its text, float32, without the
-    speaker encoder where none ships. tokenizer: a tokenizer.json of sounds, of another text than the shipped one; each
-    of its pieces begins as the mean of what the shipped rows hold for letters that sound so.
+    speaker encoder where none ships. tokenizer: a tokenizer.json of other pieces than the shipped one's; each of them
+    begins as the mean of what the shipped rows hold for its sounds.
 
     Raises:
         ValueError: a file is not of that shape.
@@ -133,20 +133,13 @@ def _speaker_encoder(path: Path, names: list[str], shape: SpeakerShape) -> dict[
     return {names[int(place)]: torch.from_numpy(graph[name]) for name, place in places.named_buffers()}
 
 
-_LETTERS = str.maketrans(
-    dict(zip("AIOWYiuæɑəɛɜɪɔʊʌᵊᵻɐ", "ai i o ow oy ee oo a o a e er i aw oo u e e a".split(), strict=True))
-    | dict(zip("ŋðɡɹʃʒʤʧθTj—…", "ng th g r sh s j ch th t y , .".split(), strict=True))
-    | dict.fromkeys("ˈˌ", "")
-)
-
-
 def _spelt(rows: Tensor, shipped: Path, tokenizer: Path) -> Tensor:
     """Give a row for every piece of `tokenizer`, made of the `rows` of the tokenizer that ships."""
     old, new = Tokenizer.from_file(str(shipped)), Tokenizer.from_file(str(tokenizer))
     made = rows.mean(0).repeat(new.get_vocab_size(), 1)
     for piece, number in new.get_vocab().items():
         same = old.token_to_id(piece) if piece in SPECIAL or piece == "assistant" else None
-        ids = [same] if same is not None else old.encode(new.decode([number]).translate(_LETTERS)).ids
+        ids = [same] if same is not None else old.encode(new.decode([number])).ids
         if ids:
             made[number] = rows[ids].mean(0)
     return made

@@ -26,6 +26,8 @@ _FLOOR = 1e-5
 _ROOM = RATE // 2
 # Silence is at most so much of a recording's length; its level is 10 to a power between these.
 _SILENCE, _LEVELS = 0.6, (-2.0, 0.4)
+# Noise that a codec hears has an amplitude of 10 to a power between these; some frequency between those is the highest.
+_NOISES, _TOPS = (-4.0, -1.9), (3500.0, 12_000.0)
 # The mean and deviation of the log-mel of speech, roughly.
 _USUAL, _SPREAD = -5.0, 3.0
 
@@ -83,18 +85,36 @@ class SpeakerEncoder(nn.Module):
 def like_recordings(wave: Tensor) -> Tensor:
     """Give waveforms [B, S] in rooms, with some hiss, at other levels, half of them with silence for a part of their
     length. Whoever is cloned is not in our studio, and neither softness nor a pause is part of a voice."""
-
-    def drawn(low: float, high: float) -> Tensor:
-        return torch.empty(len(wave), 1, device=wave.device).uniform_(low, high)
-
     count = wave.shape[1]
     pauses = torch.arange(count, device=wave.device) / count
-    begin, size = drawn(0.0, 1.0), drawn(0.0, _SILENCE) * (drawn(0.0, 1.0) < 0.5)
-    wave = wave * ((pauses < begin) | (pauses >= begin + size))
+    begin, size = _drawn(wave, 0.0, 1.0), _drawn(wave, 0.0, _SILENCE) * (_drawn(wave, 0.0, 1.0) < 0.5)
+    heard = _in_rooms(wave * ((pauses < begin) | (pauses >= begin + size)), 0.6)
+    return (heard + torch.randn_like(wave) * 10 ** _drawn(wave, -5.0, -2.3)) * 10 ** _drawn(wave, *_LEVELS)
+
+
+def as_recorded(wave: Tensor) -> Tensor:
+    """Give waveforms [B, S] in small rooms, with noise of some colour, without what lies above some frequency: at their
+    level, and where they were in time."""
+    count = wave.shape[1]
+    pitch = torch.fft.rfftfreq(count, 1 / RATE, device=wave.device)
+    noise = torch.fft.rfft(torch.randn_like(wave)) * (pitch.clamp(min=50) / 1000) ** -_drawn(wave, 0.0, 1.2)
+    noise = noise / torch.fft.irfft(noise, count).square().mean(1, keepdim=True).sqrt()
+    heard = torch.fft.rfft(_in_rooms(wave, 0.25)) + noise * 10 ** _drawn(wave, *_NOISES)
+    # Two in five are of 16 kHz, as most readers' recordings are.
+    top = torch.where(_drawn(wave, 0.0, 1.0) < 0.4, 8000.0, _drawn(wave, *_TOPS))
+    return torch.fft.irfft(heard * (pitch < top), count)
+
+
+def _drawn(wave: Tensor, low: float, high: float) -> Tensor:
+    return torch.empty(len(wave), 1, device=wave.device).uniform_(low, high)
+
+
+def _in_rooms(wave: Tensor, most: float) -> Tensor:
+    """Give waveforms [B, S] with an echo that has at most so much of the amplitude."""
+    count = wave.shape[1]
     at = torch.arange(_ROOM, device=wave.device) / RATE
-    echo = torch.randn(len(wave), _ROOM, device=wave.device) * torch.exp(-6.9 * at / drawn(0.05, 0.5))
-    echo = echo / echo.norm(dim=1, keepdim=True) * drawn(0.0, 0.6)
+    echo = torch.randn(len(wave), _ROOM, device=wave.device) * torch.exp(-6.9 * at / _drawn(wave, 0.05, 0.5))
+    echo = echo / echo.norm(dim=1, keepdim=True) * _drawn(wave, 0.0, most)
     echo[:, 0] = 1.0
     size = count + _ROOM
-    heard = torch.fft.irfft(torch.fft.rfft(wave, size) * torch.fft.rfft(echo, size), size)[:, :count]
-    return (heard + torch.randn_like(wave) * 10 ** drawn(-5.0, -2.3)) * 10 ** drawn(*_LEVELS)
+    return torch.fft.irfft(torch.fft.rfft(wave, size) * torch.fft.rfft(echo, size), size)[:, :count]

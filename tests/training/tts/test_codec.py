@@ -17,17 +17,19 @@ import torch
 from bench.codec_quality import read_codes
 from tests.training.tts.shapes import CONFIG, by_steps, tone_shard
 from training.learner import Learner, captured
-from training.parts import load_parts, save_parts
+from training.parts import load_parts, save_parts, told
 from training.ranks import Ranks
 from training.run import kept, take
 from training.tts.codec import ENCODING, Codec, load_codec, save_codec
-from training.tts.codec_run import CodecRun, CodecStep, CodecTrainer
+from training.tts.codec_run import CodecRun, CodecStep, CodecTrainer, DecoderStep
 from training.tts.codes import encode
-from training.tts.config import UNKNOWN
+from training.tts.config import FRAME, UNKNOWN
 from training.tts.crops import Store
 from training.tts.layers import SnakeBeta, compiled_snake
 from training.tts.quantizer import SplitResidualVectorQuantizer
-from training.tts.recordings import read_recordings, write_codes
+from training.tts.recordings import read_recordings, trimmed, write_codes
+from training.tts.rows import stillest
+from training.tts.speaker_encoder import as_recorded
 from training.tts.speech import Speech, Utterance, load
 
 CPU = torch.device("cpu")
@@ -277,3 +279,54 @@ def test_a_step_that_cannot_be_captured_runs_without_a_graph(capsys: pytest.Capt
     step()
     assert count == [1] and pool is None
     assert "WARNING: no graph" in capsys.readouterr().out
+
+
+def test_a_decoder_learns_against_judges_and_its_books_stay(tmp_path: Path) -> None:
+    """Of two codings of the same speech each crop has one; neither the books nor the encoder change."""
+    codec, shard = small().train(), tone_shard("ada", frames=30)
+    frames = len(shard.arrays["wave"]) // FRAME
+    codes = np.random.default_rng(0).integers(0, 32, (2, frames, 3)).astype(np.int16)
+    speech = Store(shard.arrays["wave"], codes, CPU)
+    assert speech.crop(5, 6)[1].shape == (5, 3, 6)
+    judged = replace(CONFIG.decoder_training, batch=2, frames=12, slice_frames=6, history_frames=2)
+    step = DecoderStep(
+        codec.decoder, replace(judged, period_widths=(4, 4), spectrum_width=4), speech, None, Ranks("cpu")
+    )
+    before = {k: v.clone() for k, v in codec.state_dict().items()}
+    run = step.begin()
+    step.rate(1e-3)
+    run()
+    changed = {k for k, v in codec.state_dict().items() if not torch.equal(v, before[k])}
+    assert any(k.startswith("decoder.decoder") for k in changed) and any("pre_transformer" in k for k in changed)
+    assert not any(ENCODING.match(k) or "_codebook" in k for k in changed)
+    assert all(torch.isfinite(v).all() for v in codec.state_dict().values())
+
+
+def test_what_is_heard_as_recorded_stays_where_it_was() -> None:
+    """An encoder that should say the same of both must find them at the same time and level."""
+    torch.manual_seed(0)
+    wave = 0.1 * torch.sin(torch.arange(48_000) * 2 * np.pi * 300 / 24_000).repeat(6, 1)
+    wave[:, 24_000:] = 0
+    heard = as_recorded(wave)
+    assert heard.shape == wave.shape
+    first, last = heard[:, 2000:22_000], heard[:, 40_000:]
+    assert (0.05 < first.std(1)).all() and (first.std(1) < 0.11).all()
+    assert (last.std(1) < 0.02).all() and last.std(1).max() > 1e-4
+
+
+def test_an_encoder_that_has_learnt_does_not_go_past_the_codebooks(tmp_path: Path) -> None:
+    save_codec(small(), tmp_path / "codec", steps=3)
+    assert told(tmp_path / "codec")["steps"] == 3
+
+
+def test_long_pauses_between_words_are_cut() -> None:
+    """Kokoro's speech has none, and silence in readers' speech would be learnt as a way to go on."""
+    word, pause = np.sin(np.arange(24_000) * 0.1).astype(np.float32), np.zeros(48_000, np.float32)
+    short = np.zeros(4_800, np.float32)
+    cut = trimmed(np.concatenate([word, pause, word, short, word]))
+    assert len(cut) == pytest.approx(3 * 24_000 + 0.28 * 24_000 + 4_800, abs=1000)
+
+
+def test_speech_that_stays_at_one_code_is_told() -> None:
+    assert stillest(np.array([1, 2, 2, 2, 3, 2, 2], np.int16)) == 3
+    assert stillest(np.array([5], np.int16)) == 1
