@@ -54,7 +54,7 @@ def test_a_long_text_without_words_is_read_a_little_at_a_step(tts_model: TtsMode
     events += run(speaker)
     speaker.close()
     text = " ".join(e.text for e in events if isinstance(e, PieceMark))
-    assert text.replace(".", "") == (before.lower() + "and good morning")
+    assert text.replace(".", "") == before + "and good morning"
 
 
 def test_control_characters_do_no_harm(tts_model: TtsModel) -> None:
@@ -65,7 +65,7 @@ def test_control_characters_do_no_harm(tts_model: TtsModel) -> None:
         for e in say(tts_model, "Good\x00morning\x07 to\x1b all <|im_end|> of you.", options)
         if isinstance(e, PieceMark)
     ]
-    assert marks[0].text.replace("|", "").startswith("good morning to all im end of you")
+    assert marks[0].text.replace("|", "").startswith("Good morning to all im end of you")
 
 
 def test_special_tokens_in_a_text_are_text(tts_model: TtsModel) -> None:

@@ -99,7 +99,9 @@ def whole_model(tts_directory: Path, tmp_path_factory: pytest.TempPathFactory) -
 def test_the_whole_layout_waits_for_the_piece(whole_model: TtsModel, text: Floats, codes: Floats) -> None:
     """Nothing is spoken before the sentence is complete; then its rows are in the prompt and frames get padding."""
     t = whole_model.manifest.tokens
-    ids = whole_model.engine.prompt.encode(" good morning to all of you.")
+    speller = whole_model._speller(None)  # pyright: ignore[reportPrivateUsage]
+    assert speller is not None
+    ids = whole_model.engine.prompt.encode(speller.spell(" Good morning to all of you", marked=True) + ".")
     body = np.concatenate([text[ids], text[[t.tts_eos]]]) + codes[t.codec_pad]
     found = whole_model.engine.prompt.whole(ids)
     np.testing.assert_array_equal(found.rows, body)
@@ -115,7 +117,7 @@ def test_the_whole_layout_waits_for_the_piece(whole_model: TtsModel, text: Float
     assert speaker.work.prefill_rows == len(whole_model.engine.prompt.head("hugo", "en", None)) + len(body)
     speaker.finish()
     events = list(speaker.events())
-    assert [e.text for e in events if isinstance(e, PieceMark)] == ["good morning to all of you."]
+    assert [e.text for e in events if isinstance(e, PieceMark)] == ["Good morning to all of you."]
     speaker.close()
 
 

@@ -1,10 +1,8 @@
-"""A model that reads sounds, from text to audio: the embedded one with the rules and files of such a model.
-
-It was taught letters, so its speech is babble; what goes in, what comes back and what is refused is as it will be.
-"""
+"""A model that reads sounds, from text to audio: the embedded one, with rules and a guesser of the tests' own."""
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -25,6 +23,8 @@ from engines.sessions import OptionError
 from tests.codec.sounds.voices import PARTS, RULES, sounding
 from tests.codec.talking import heard, say
 
+TINY = Path(__file__).parents[1] / "golden" / "speaking"
+"""A model that reads letters."""
 TEXT = (
     "The BBC's choir sang 42 songs — “Façade”, say; did you read it? I read a live record... "
     "Ms. Ray comes at 5 a.m. Łukasz and 你好 left."
@@ -162,15 +162,15 @@ def test_a_lexicon_of_the_session_comes_before_the_models_and_that_before_the_di
         model.close()
 
 
-def test_a_model_that_reads_letters_takes_no_lexicon(tts_model: TtsModel, tts_directory: Path) -> None:
+def test_a_model_that_reads_letters_takes_no_lexicon() -> None:
     """It says so before it speaks, or loads."""
     own = Lexicon.of({"gif": "jif"})
+    with closing(TtsModel(TINY)) as model, pytest.raises(OptionError, match="^lexicon: pocket-tts-en reads letters"):
+        model.speaker(SpeakOptions(lexicon=own))
     with pytest.raises(OptionError, match="^lexicon: pocket-tts-en reads letters"):
-        tts_model.speaker(SpeakOptions(lexicon=own))
+        TtsModel(TINY, lexicon=own)
     with pytest.raises(OptionError, match="^lexicon: pocket-tts-en reads letters"):
-        TtsModel(tts_directory, lexicon=own)
-    with pytest.raises(OptionError, match="^lexicon: pocket-tts-en reads letters"):
-        read_by(tts_directory, "hi", lexicon=own)
+        read_by(TINY, "hi", lexicon=own)
 
 
 def test_one_endless_word_is_read_a_little_at_a_time(model: TtsModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,9 @@ def test_late_text_stalls_the_talker(tts_model: TtsModel) -> None:
     speaker = tts_model.speaker(SpeakOptions(seed=5))
     speaker.say("Good morning ")
     run(speaker)
-    tokens = len(tts_model.engine.prompt.encode(" good morning"))
+    speller = tts_model._speller(None)  # pyright: ignore[reportPrivateUsage]
+    assert speller is not None
+    tokens = len(tts_model.engine.prompt.encode(speller.spell(" Good morning", marked=False)))
     assert speaker.work.frames == speaker.work.text_tokens == tokens
     assert speaker.work.stalls > 0
     assert speaker.step() == []

@@ -297,13 +297,13 @@ def _through_a_file(say: Run, text: str, path: Path) -> subprocess.CompletedProc
 def test_a_dry_run_prints_the_words_as_they_would_be_read(say: Run, tmp_path: Path) -> None:
     """A piece a line, from any source, without a loudspeaker; what has no sound is named on stderr."""
     (tmp_path / "a.txt").write_text("The BBC has 42 chefs. 你 are here.", encoding="utf-8")
-    words = "the b b c has forty two chefs.\nare here.\n"
+    words = "The BBC has forty two chefs.\nare here.\n"
     for source in (("-f", tmp_path / "a.txt"), ((tmp_path / "a.txt").read_text(encoding="utf-8"),)):
         done = say(*source, "--dry-run")
         assert (done.returncode, done.stdout) == (0, words)
         assert "there are no sounds for 你: they are left out" in done.stderr
     found = facts(say("At 5 km.", "--dry-run", "--json"))
-    assert found == {"pieces": [{"words": "at five kilometers.", "sounds": None}], "unread": ""}
+    assert found == {"pieces": [{"words": "At five kilometers.", "sounds": "æt fˈIv kəlˈɑmˌʌTəɹz."}], "unread": ""}
 
 
 def test_a_dry_run_shows_sounds_and_ones_own_pronunciations(hearsay: Run, tts_directory: Path, tmp_path: Path) -> None:

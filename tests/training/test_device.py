@@ -62,7 +62,8 @@ def test_a_talkers_step_stays_on_its_device(tmp_path: Path) -> None:
     said = [Utterance(text, name, 45, False) for name in ("ada", "eve") for text in (" one.", " two.", " three.")]
     join((one, np.zeros(45 * FRAME, np.int16), np.zeros(4 * 45, np.uint8)) for one in said).save(tmp_path / "x.npz")
     layout = Layout(CONFIG, tokenizer(tmp_path), References(shards([tmp_path]), CONFIG.speakers, META))
-    rows = layout.rows(Speech(said, {"codes": np.zeros((len(said) * 45, 3), np.int16)}), range(len(said)))
+    codes = np.arange(len(said) * 45 * 3, dtype=np.int16).reshape(-1, 3) % 32
+    rows = layout.rows(Speech(said, {"codes": codes}), range(len(said)))
     [bucket] = layout.buckets(list(rows.values()))
     talker = Talker(CONFIG.talker, CONFIG.codec, CONFIG.speaker).to(META).train()
     step = TalkerStep(talker, CONFIG.talker_training, RANKS)

@@ -57,10 +57,10 @@ def write_guesses(path: Path, *, width: int = 8, seed: int = 0) -> None:
     np.savez(path, **arrays)
 
 
-def sounding(letters: Path, made: Path) -> Path:
-    """A model directory of a model that reads sounds, out of the one of a model that reads ``letters``: it speaks
-    babble, and all else is as it will be."""
-    shutil.copytree(letters, made)
+def sounding(other: Path, made: Path) -> Path:
+    """A model directory of a model that reads sounds by these ``RULES`` and guesses at random, out of that of
+    ``other``. What it speaks may be babble."""
+    shutil.copytree(other, made)
     for name in (PARTS.dictionary, PARTS.neighbours):
         shutil.copyfile(shipped() / name, made / name)
     write_guesses(made / PARTS.guesses)

@@ -72,8 +72,8 @@ def test_talker_and_predictor_are_exported_as_they_ship(start: Path, tmp_path: P
     for name in ("code_rows.npy", *(f"predictor_{n}.npy" for n in ("heads", "bias"))):
         assert (tmp_path / name).read_bytes() == (SHIPPED / name).read_bytes(), name
     rows, made = (np.load(folder / "text_rows.npy") for folder in (SHIPPED, tmp_path))
-    # They differ by two steps of float16 at most.
-    assert np.abs(made - rows).max() <= 2 * np.spacing(np.abs(rows).max())
+    # They differ by three steps of float16 at most.
+    assert np.abs(made - rows).max() <= 3 * np.spacing(np.abs(rows).max())
 
 
 @torch.inference_mode()
