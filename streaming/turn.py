@@ -93,7 +93,7 @@ class Turn:
         return min(max(needed, self.least), self.timeout)
 
 
-DEFAULT: Final = Turn(timeout=LITERAL, least=0.3)
+DEFAULT: Final = Turn(timeout=LITERAL, least=0.28)
 """What ends utterances where nobody asks for anything: nobody waits for longer than by silence alone, and a breath
 within a phrase ends nothing."""
 
