@@ -111,7 +111,7 @@ def spoken(words: Sequence[str], mark: float) -> float | None:
     if not words:
         return None
     least = exp(-CLEAREST)
-    clear = min(max(mark, least), 1 - least)
+    clear = min(1 - least, max(least, mark))  # In this order the NaN of a broken model counts as the least.
     odds = BASE + MARK * log(clear / (1 - clear))
     last = _plain(words[-1])
     if last in _MORE:

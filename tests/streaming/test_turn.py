@@ -54,6 +54,10 @@ def test_what_was_said_decides_how_long_a_silence_may_last() -> None:
     assert turn.wait(spoken([], 0.99)) < turn.timeout
 
 
+def test_a_broken_models_mark_speaks_against_an_end() -> None:
+    assert Turn().wait(spoken(["It", "rains."], np.nan)) == Turn().timeout
+
+
 @given(words=WORDS, marks=st.lists(MARKS, min_size=2, max_size=2).map(sorted), silence=st.floats(0, 60))
 def test_marks_and_silence_speak_for_an_end(words: list[str], marks: list[float], silence: float) -> None:
     less, more = (spoken(words, mark) for mark in marks)
