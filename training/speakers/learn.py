@@ -100,10 +100,7 @@ def taught(clips: Iterable[Clip], network: Encoder, device: str, own: float = 0.
     known = sorted({name for name in names if name})
     numbers = {name: number for number, name in enumerate(known)} | {"": -1}
     owners = torch.tensor([numbers[name] for name in names], device=device)
-    means = torch.zeros(len(known), WIDTH, device=device).index_add_(
-        0, owners.clamp(min=0), heard * (owners >= 0)[:, None]
-    )
-    moved = own * heard + (1 - own) * F.normalize(means)[owners.clamp(min=0)]
+    moved = own * heard + (1 - own) * _means(heard, owners, len(known))[owners.clamp(min=0)]
     teach = torch.where((owners >= 0)[:, None], F.normalize(moved), heard)
     lengths = torch.tensor([len(sound) for sound in sounds], device=device)
     where = {name: number for number, name in enumerate(sorted(set(corpora)))}
@@ -118,7 +115,7 @@ def taught(clips: Iterable[Clip], network: Encoder, device: str, own: float = 0.
 
 
 def _means(heard: Tensor, owners: Tensor, count: int) -> Tensor:
-    """Give the mean voice of each of ``count`` readers, of length 1."""
+    """Give the mean voice of each of `count` readers, of length 1."""
     sums = torch.zeros(count, WIDTH, device=heard.device)
     return F.normalize(sums.index_add_(0, owners.clamp(min=0), heard * (owners >= 0)[:, None]))
 
@@ -190,10 +187,7 @@ def learn(
     random = np.random.default_rng(seed)
     network, front = deepcopy(published).to(device).eval(), Front().to(device)
     owners, count = voices.owners, int(voices.owners.max()) + 1
-    first = torch.zeros(count, WIDTH, device=device).index_add_(
-        0, owners.clamp(min=0), voices.teach * (owners >= 0)[:, None]
-    )
-    classes = torch.nn.Parameter(F.normalize(first))
+    classes = torch.nn.Parameter(_means(voices.teach, owners, count))
     places = [torch.nonzero(voices.corpora == one)[:, 0] for one in range(int(voices.corpora.max()) + 1)]
     shares = np.array([len(one) for one in places]) ** 0.75
     # Which readers are of which corpus.
