@@ -15,15 +15,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
 from bench.flood import flooded
 from bench.probe import machine
 from bench.served import Served, python, served
-from bench.sessions import ENDPOINTING_MS, Meter, Session, Speech, result, run, session, sessions, spread, timed_speech
+from bench.sessions import OPTIONS, Meter, Session, Speech, result, run, session, sessions, spread, timed_speech
 from bench.wer import rate
+from clients.options import StreamOptions
 from clients.transcription import transcribe
 from engines.threads import budget
 
@@ -56,15 +57,12 @@ class Plan:
     minutes: float
 
 
-def crowd(
-    count: int, endpointing: int | None = ENDPOINTING_MS, *, speakers: bool = False
-) -> Callable[[Plan, Path | None], Figures]:
-    """A row of ``count`` sessions, whose utterances end by a silence, or as the daemon does by itself; they may ask who
-    speaks."""
+def crowd(count: int, options: StreamOptions = OPTIONS) -> Callable[[Plan, Path | None], Figures]:
+    """A row of ``count`` sessions that ask for the same."""
 
     def measure(plan: Plan, checkout: Path | None) -> Figures:
         with served((), checkout) as daemon:
-            return run(daemon, plan.speech, count, plan.seconds, endpointing, speakers=speakers)
+            return run(daemon, plan.speech, count, plan.seconds, options)
 
     return measure
 
@@ -158,8 +156,8 @@ ROWS: Final[Mapping[str, Callable[[Plan, Path | None], Figures]]] = {
     "one": crowd(1),
     "eight": crowd(8),
     "many": crowd(24),
-    "turns": crowd(8, None),
-    "speakers": crowd(8, speakers=True),
+    "turns": crowd(8, replace(OPTIONS, endpointing=None)),
+    "speakers": crowd(8, replace(OPTIONS, speakers=True)),
     "long": long,
     "flood": flood,
     "admission": admission,

@@ -36,8 +36,9 @@ PAUSE_SECONDS: Final = 1.2
 """Seconds between two clips: longer than the silence that ends an utterance."""
 ENDPOINTING_SECONDS: Final = 0.6
 """Seconds of silence that end an utterance, where a session names them: then lateness is the daemon's alone."""
-ENDPOINTING_MS: Final = round(1000 * ENDPOINTING_SECONDS)
 RATE: Final = 16000
+OPTIONS: Final = StreamOptions(sample_rate=RATE, endpointing=round(1000 * ENDPOINTING_SECONDS))
+"""What a session asks for where a row names nothing else."""
 TIMED_CLIPS: Final = 60
 """Synthetic clips that are spoken."""
 SAME_WORD_SECONDS: Final = 0.4
@@ -210,13 +211,11 @@ def run(
     speech: Speech,
     count: int,
     seconds: float,
-    endpointing: int | None = ENDPOINTING_MS,
-    *,
-    speakers: bool = False,
+    options: StreamOptions = OPTIONS,
 ) -> dict[str, object]:
     """``count`` sessions of ``seconds`` on ``daemon``: ``result`` and what it used."""
     meter = Meter(daemon.process)
-    load = asyncio.run(sessions(daemon.url, speech, count, seconds, endpointing, speakers=speakers))
+    load = asyncio.run(sessions(daemon.url, speech, count, seconds, options))
     used = meter.read()
     return result(load) | {
         "daemon_cores": used.cores,
@@ -231,15 +230,13 @@ async def sessions(
     speech: Speech,
     count: int,
     seconds: float,
-    endpointing: int | None = ENDPOINTING_MS,
-    *,
-    speakers: bool = False,
+    options: StreamOptions = OPTIONS,
 ) -> list[Session]:
     """``count`` sessions side by side, begun over ``STAGGER_SECONDS``."""
 
     async def later(index: int) -> Session:
         await asyncio.sleep(STAGGER_SECONDS * index / count)
-        return await session(url, speech, index / count, seconds, endpointing=endpointing, speakers=speakers)
+        return await session(url, speech, index / count, seconds, options=options)
 
     return list(await asyncio.gather(*(later(index) for index in range(count))))
 
@@ -251,28 +248,21 @@ async def session(
     seconds: float,
     stop: asyncio.Event | None = None,
     *,
-    endpointing: int | None = ENDPOINTING_MS,
-    speakers: bool = False,
+    options: StreamOptions = OPTIONS,
 ) -> Session:
     """One speaker, from the first audio to the daemon's closing.
 
     Args:
         share: 0…1, the clip that it begins with.
         stop: ends it before its time.
-        endpointing: milliseconds of silence that end its utterances; None for what the daemon does by itself.
-        speakers: whether it asks who speaks.
+        options: what it asks for; its audio is raw at ``RATE``.
     """
     began = speech.starts[int(share * len(speech.starts))]
     found = Session(LagMeter(speech.true_end(began) if speech.words else None))
     due = _Due(speech.utterances(began, seconds))
     try:
         async with (
-            AsyncStream(
-                url,
-                StreamOptions(sample_rate=RATE, endpointing=endpointing, speakers=speakers),
-                timeout=30,
-                attempts=0,
-            ) as stream,
+            AsyncStream(url, options, timeout=30, attempts=0) as stream,
             asyncio.TaskGroup() as tasks,
         ):
             listening = tasks.create_task(_listen(stream, found, due))
