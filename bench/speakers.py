@@ -91,22 +91,25 @@ def speaker_rows(material: Material) -> list[Row]:
         conversation({one: people[one] for one in pair}, f"{SEED} {pair}", 2)
         for pair in list(combinations(names, 2))[: material.limit or PAIRS]
     ]
-    live, settled = list[Judged](), list[Judged]()
+    kinds = [("", mixed), ("recorded alike, ", near), ("pairs", pairs)]
+    rows, done, whole = list[Row](), 0, len(mixed) + len(near) + len(pairs)
     with closing(AsrModel(material.hearing_model, sessions=1, threads=1)) as asr, progress("speakers") as report:
-        for i, talk in enumerate(talks := [*mixed, *near, *pairs]):
-            once, again, merged = heard(asr, talk.wave)
-            live.append(judged(talk, once, merged))
-            settled.append(judged(talk, again, {}))
-            report((i + 1) / len(talks))
+        for kind, talks in kinds:
+            live, settled = list[Judged](), list[Judged]()
+            for talk in talks:
+                once, again, merged = heard(asr, talk.wave)
+                live.append(judged(talk, once, merged))
+                settled.append(judged(talk, again, {}))
+                done += 1
+                report(done / whole)
+            if not talks:
+                continue
+            if kind == "pairs":
+                rows += [_pairs("from a file", settled), _pairs("live", live)]
+            else:
+                rows += _rows(f"{kind}from a file", talks, settled, 0.12)
+                rows += _rows(f"{kind}live", talks, live, 0.18)
         cost = _cost(asr, mixed[:6])
-    rows = list[Row]()
-    for what, some, at in (("", mixed, 0), ("recorded alike, ", near, len(mixed))):
-        here = slice(at, at + len(some))
-        if some:
-            rows += _rows(f"{what}from a file", some, settled[here], 0.12)
-            rows += _rows(f"{what}live", some, live[here], 0.18)
-    if pairs:
-        rows += [_pairs("from a file", settled[-len(pairs) :]), _pairs("live", live[-len(pairs) :])]
     return [*rows, cost]
 
 
