@@ -209,6 +209,20 @@ def test_a_pause_ends_no_earlier_than_work_on_it_has_seen(asr_model: AsrModel) -
     assert utterance.end == 1000 + 5 * 512
 
 
+def test_what_was_said_is_awaited_only_where_a_turn_may_end(asr_model: AsrModel) -> None:
+    """In a shorter silence the clock goes on without a model's work, and so it does where nothing is judged."""
+    for least, silent, awaited in (
+        (0.28, 7 * 512, False),
+        (0.28, 8 * 512, True),
+        (0.2, 6 * 512, True),
+        (None, 20_000, False),
+    ):
+        utterance = Utterance(asr_model.manifest, 0, asr_model.engine.rule, asr_model.engine.head((), None))
+        utterance.extend(np.zeros(RATE + silent, np.float32))
+        utterance.pause(RATE, RATE, least=least)
+        assert utterance.awaited is awaited, (least, silent)
+
+
 def test_a_closed_session_gives_everything_back(asr_model: AsrModel, clips: list[Clip]) -> None:
     """After closing, which may come twice, the sequence is free again and feeding raises an error."""
     taken, live = asr_model.engine.decoder.taken, asr_model.live

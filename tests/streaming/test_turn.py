@@ -13,7 +13,7 @@ from engines.sessions import OptionError
 from streaming.events import Paused, Resumed, Transcript
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
-from streaming.turn import SHORTEST, Turn, spoken, sure
+from streaming.turn import DEFAULT, LITERAL, SHORTEST, Turn, spoken, sure
 from tests.clips import RATE, Clip
 from tests.streaming.listening import Floats, continuous, finals, finish, hear, listen
 
@@ -142,6 +142,18 @@ def test_what_ends_while_a_frame_is_judged_ends_behind_it(asr_model: AsrModel, c
             (verdict,) = call.run([call.payload])
             call = steps.send(verdict)
     assert finals_of(finish(listener))
+
+
+def test_by_default_what_is_surely_over_ends_early_and_nothing_later_than_by_silence(
+    asr_model: AsrModel, clips: list[Clip]
+) -> None:
+    early = 0
+    for clip in [clip for clip in clips if 2 < clip.seconds < 4][:6]:
+        listener = asr_model.listener(ListenOptions(interim=False))
+        for final in finals_of(hear(listener, np.concatenate([clip.samples, quiet(2)])) + finish(listener)):
+            assert DEFAULT.least <= final.silence <= LITERAL + 0.04
+            early += final.silence < LITERAL - 0.1
+    assert early
 
 
 def test_a_turn_tells_how_sure_its_end_is(asr_model: AsrModel, clips: list[Clip]) -> None:

@@ -17,7 +17,7 @@ import torch
 from bench.codec_quality import read_codes
 from tests.training.tts.shapes import CONFIG, by_steps, tone_shard
 from training.learner import Learner, captured
-from training.parts import load_parts, save_parts, told
+from training.parts import load_parts, save_parts
 from training.ranks import Ranks
 from training.run import kept, take
 from training.tts.codec import ENCODING, Codec, load_codec, save_codec
@@ -314,9 +314,23 @@ def test_what_is_heard_as_recorded_stays_where_it_was() -> None:
     assert (last.std(1) < 0.02).all() and last.std(1).max() > 1e-4
 
 
-def test_an_encoder_that_has_learnt_does_not_go_past_the_codebooks(tmp_path: Path) -> None:
-    save_codec(small(), tmp_path / "codec", steps=3)
-    assert told(tmp_path / "codec")["steps"] == 3
+def test_an_encoder_that_has_learnt_does_not_go_past_the_codebooks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, held_out in enumerate((False, True)):
+        tone_shard("ada", frames=40, held_out=held_out).save(tmp_path / f"speech/ada-{number}.npz")
+    begun: list[bool] = []
+    begin = CodecStep.begin
+    monkeypatch.setattr(CodecStep, "begin", lambda self, *, free: begun.append(free) or begin(self, free=free))
+    for steps, expected in ((0, [True, False]), (3, [False])):
+        save_codec(small(), tmp_path / f"codec-{steps}", steps=steps)
+        out = tmp_path / f"out-{steps}"
+        run = CodecRun(
+            start=tmp_path / f"codec-{steps}", speech=(tmp_path / "speech",), out=out, seconds=4, device="cpu"
+        )
+        begun.clear()
+        by_steps(CodecTrainer(CONFIG, run)).train()
+        assert begun == expected
 
 
 def test_long_pauses_between_words_are_cut() -> None:
