@@ -204,7 +204,8 @@ class Clock:
 
     @property
     def _least(self) -> float | None:
-        """Seconds of silence from which on it matters what was said before; None for never."""
+        """Seconds of silence from which on it matters what was said before, be it for an end or for ``Paused``, which
+        may come earlier; None for never."""
         ending = self.options.endpointing
         if not isinstance(ending, Turn):
             return None

@@ -32,8 +32,9 @@ class ListenOptions:
         language: the ISO 639-1 code of the language to force, or None to let the model tell.
         keyterms: words and names that the session expects (``streaming.keyterms``).
         interim: whether transcripts come while a segment is open, which may yet be revised.
-        endpointing: what ends an utterance: how sure it must be that a turn has ended (``streaming.turn``), by default
-            ``DEFAULT``; or so many seconds of silence, 0.01…60; or None for nothing: segments then end at 24 s.
+        endpointing: what ends an utterance: how sure it must be that a turn has ended (``streaming.turn``; by default
+            after 0.28 s of silence where that is sure and after 0.6 s where not); or so many seconds of silence,
+            0.01…60; or None for nothing: segments then end at 24 s.
         utterance_end: after how many seconds without a word ``UtteranceEnd`` comes, 0.1…10; or None.
         threshold: the probability of voice at which speech begins, 0.1…0.95; it pauses at 0.15 less.
         preroll: how many seconds of audio before the onset belong to an utterance, 0…0.5. Plosives and breaths come

@@ -28,12 +28,12 @@ MARK: Final = 1.15
 SECOND: Final = 1.1
 """What a second of silence adds."""
 MORE: Final = -1.0
-"""The log-odds of an end behind a last word that calls for more, at most: 1.7 s of silence by default."""
+"""The log-odds of an end behind a last word that calls for more, at most: 2.2 s of silence at a threshold of 0.8."""
 GROUP: Final = -9.0
 """Those behind digits or letters: nobody is cut between two groups of a number."""
 NUMBER: Final = 0.3
 """Those behind the only digit or number of a sentence of at least ``SENTENCE`` words, at most: nobody who says "Set a
-timer for ten." waits for long, 1 s by default."""
+timer for ten." waits for long, 1 s at a threshold of 0.8."""
 SENTENCE: Final = 4
 """How many words a sentence has at least; what is shorter may be the first group of a number ("Code nine")."""
 CLEAREST: Final = 6.0
@@ -94,8 +94,8 @@ class Turn:
 
 
 DEFAULT: Final = Turn(timeout=LITERAL, least=0.28)
-"""What ends utterances where nobody asks for anything: nobody waits for longer than by silence alone, and a breath
-within a phrase ends nothing."""
+"""What ends utterances where nobody asks for anything: nobody waits for longer than by silence alone, and a shorter
+pause than a quarter of a second, such as a breath within a phrase, ends nothing."""
 
 
 def spoken(words: Sequence[str], mark: float) -> float | None:

@@ -112,8 +112,8 @@ class Step:
             frames = length // HOP
             mel = mix_style(self._mel(heard), frames, reg.style * self.strength)
             at = paces(x.length // HOP, mel.shape[2], self.strength)
-            # The teacher hears what was cut, joined and paced here. What it makes of whole clips hangs on where a piece
-            # stands in its clip and on what stands around it, which a student cannot know.
+            # The teacher hears what was cut, joined and paced here. What it makes of whole clips depends on where a
+            # piece stands in its clip and on what stands around it, which a student cannot know.
             theirs = read_at(self._teachers_mel(x.samples), at)
             taught = states(self._teacher, theirs, x.length // HOP, self._config.shape.window_frames)
             # All views of a row change their pace alike, because they are compared frame by frame.

@@ -142,7 +142,7 @@ def frames(bins: int, device: torch.device) -> Callable[[Sequence[Tensor]], Tens
 
 
 def audible(mel: Tensor) -> Tensor:
-    """Lift log-mels [B, bins, T] to the floor that Whisper has, which hangs on the loudest of each."""
+    """Lift log-mels [B, bins, T] to the floor that Whisper has, which depends on the loudest of each."""
     return torch.maximum(mel, mel.amax((1, 2), keepdim=True) - _RANGE)
 
 
