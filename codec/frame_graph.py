@@ -34,7 +34,7 @@ class FrameGraph:
         if set(graph.inputs) != needed or graph.outputs != ("codes",):
             raise ManifestError(f"{graph.path}: takes {', '.join(graph.inputs)}, not {', '.join(sorted(needed))}")
         self._graph, self._entry = graph, entry
-        self._draws = entry.rows.codebooks - 1
+        self._draws, self._rows = entry.rows.codebooks - 1, entry.rows.matrix()
 
     def run(self, starts: Sequence[FrameStart]) -> list[list[int]]:
         """All codes of each frame, code 0 included."""
@@ -57,7 +57,7 @@ class FrameGraph:
         (codes,) = self._graph.run({
             "hidden": np.stack([entry.project(start.hidden) for start in starts]),
             "first": entry.rows([start.code for start in starts]),
-            "rows": entry.rows.values,
+            "rows": self._rows,
             "uniform": np.stack([self._uniform(start) for start in starts]),
             "temperature": np.array([[start.sampling.predictor_temperature] for start in starts], np.float32),
             "top_p": np.array([[start.sampling.predictor_top_p] for start in starts], np.float32),

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from codec.rows import CodeTable
+from codec.rows import CodeTable, ProjectedCodeTable
 from codec.sampling import Sampling, draw, draws
 from engines.files import load_floats
 from engines.gguf import Decoder, Rows
@@ -54,7 +54,7 @@ class Entry:
                 codebooks=code_rows.codebooks,
             )
         elif self._weight is not None:
-            rows = code_rows.through(self._weight, self._bias)
+            rows = ProjectedCodeTable(code_rows, self._weight, self._bias)
         else:
             rows = code_rows
         if rows.width != width:

@@ -5,7 +5,7 @@ The files are mapped, not read: a model with 152 000 text rows touches only thos
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,11 @@ from engines.manifest import ManifestError
 
 Floats = npt.NDArray[np.float32]
 
-_BLOCK: Final = 1024
-"""Rows that are computed at once: all at once would need twice the memory of the table for a moment, and keep it."""
-
 
 class Table:
     """A matrix of float rows, in a .npy file or in memory; rows come out as float32."""
 
-    def __init__(self, rows: Path | Floats) -> None:
+    def __init__(self, rows: Path | npt.NDArray[Any]) -> None:
         """
         Raises:
             ManifestError: no float matrix.
@@ -30,10 +27,12 @@ class Table:
         self._rows: npt.NDArray[Any] = load_array(rows, mapped=True) if isinstance(rows, Path) else rows
         if self._rows.ndim != 2 or self._rows.dtype.kind != "f":
             raise ManifestError(f"{_named(rows)}: {self._rows.dtype} {self._rows.shape} is no matrix of floats")
-        self.values: npt.NDArray[Any] = self._rows
-        """The matrix as it lies, float16 or float32."""
         self.size: int = self._rows.shape[0]
         self.width: int = self._rows.shape[1]
+
+    def matrix(self) -> npt.NDArray[Any]:
+        """All rows, as they lie: float16 or float32 [size, width]."""
+        return self._rows
 
     def __call__(self, ids: Sequence[int]) -> Floats:
         """float32 [n, width]."""
@@ -46,7 +45,7 @@ class CodeTable(Table):
     Code c of codebook g ≥ 1 is row ``vocabulary + (g − 1) · entries + c``.
     """
 
-    def __init__(self, rows: Path | Floats, *, vocabulary: int, entries: int, codebooks: int) -> None:
+    def __init__(self, rows: Path | npt.NDArray[Any], *, vocabulary: int, entries: int, codebooks: int) -> None:
         """
         Raises:
             ManifestError: no float matrix of so many rows.
@@ -61,25 +60,32 @@ class CodeTable(Table):
         """The row of a code."""
         return code if codebook == 0 else self.vocabulary + (codebook - 1) * self.entries + code
 
-    def through(self, weight: Floats, bias: Floats | None) -> "CodeTable":
-        """``rows @ weight + bias``, in memory."""
-        rows = np.empty((self.size, weight.shape[1]), np.float32)
-        for first in range(0, self.size, _BLOCK):
-            part = rows[first : first + _BLOCK]
-            np.matmul(self._rows[first : first + _BLOCK].astype(np.float32), weight, out=part)
-            if bias is not None:
-                part += bias
-        return CodeTable(
-            rows,
-            vocabulary=self.vocabulary,
-            entries=self.entries,
-            codebooks=self.codebooks,
-        )
-
     def frame(self, codes: Sequence[int]) -> Floats:
         """The sum of a frame's rows: float32 [width]. Codes of all codebooks, in order."""
         return self([self.index(g, code) for g, code in enumerate(codes)]).sum(axis=0)
 
 
-def _named(rows: Path | Floats) -> str:
+class ProjectedCodeTable(CodeTable):
+    """The rows of a code table through a linear layer. A row is computed each time it is asked for: that is next to
+    nothing beside what the model then does with it, and all rows at once are 10 MB of a small model, 130 of a large
+    one."""
+
+    def __init__(self, table: CodeTable, weight: Floats, bias: Floats | None) -> None:
+        """``weight``: [the table's width, width]; ``bias``: [width] or None."""
+        super().__init__(table.matrix(), vocabulary=table.vocabulary, entries=table.entries, codebooks=table.codebooks)
+        self.width, self._weight, self._bias = weight.shape[1], weight, bias
+
+    def matrix(self) -> Floats:
+        """All rows, computed anew: float32 [size, width]."""
+        rows: Floats = self._rows.astype(np.float32) @ self._weight
+        return rows if self._bias is None else rows + self._bias
+
+    def __call__(self, ids: Sequence[int]) -> Floats:
+        """float32 [n, width]."""
+        # Row by row: a product of several rows rounds differently than that of one.
+        rows = np.stack([row @ self._weight for row in super().__call__(ids)])
+        return rows if self._bias is None else rows + self._bias
+
+
+def _named(rows: Path | npt.NDArray[Any]) -> str:
     return str(rows) if isinstance(rows, Path) else "code rows"

@@ -7,6 +7,7 @@ new shape, and with fewer shapes more sessions share a call, so it gets fixed sh
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,6 +65,15 @@ def providers(choice: str = "auto") -> list[str]:
     return [name] if choice == "cpu" else [name, _PROVIDERS["cpu"]]
 
 
+@cache
+def _share_memory() -> None:
+    """Give graphs on the CPU one store of memory, which grows by what is asked for. Each with its own, which doubles,
+    would hold 10 MB more for the small models."""
+    kind = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+    no_limit, as_asked, default = 0, 1, -1
+    ort.create_and_register_allocator(kind, ort.OrtArenaCfg(no_limit, as_asked, default, default))
+
+
 class Graph:
     """A loaded graph. Thread-safe."""
 
@@ -85,6 +95,9 @@ class Graph:
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
+        if wanted == [CPU]:
+            _share_memory()
+            options.add_session_config_entry("session.use_env_allocators", "1")
         # Spinning threads would steal the cores from llama.cpp between calls.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.add_session_config_entry("session.inter_op.allow_spinning", "0")
