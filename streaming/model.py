@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from importlib.resources import as_file, files
+from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from audio.recording import samples
+from audio.pcm import PcmDecoder
 from engines.gguf import SEQUENCES, Rows
 from engines.lane import alone, at_once
 from engines.load import SPARSE_SECONDS
@@ -192,8 +192,10 @@ class AsrModel:
         """Make an interim and a final of ``seconds`` of speech in each of ``count`` sequences. Each new sequence lies
         in the decoder that has the most room, so ``count`` decoders take part."""
         engine = self.engine
-        with as_file(files("models") / "samples" / "reading.opus") as file:
-            speech = np.concatenate(list(samples(file, self.sample_rate)))[: int(seconds * self.sample_rate)]
+        # Raw speech: whatever reads Opus takes 16 MB, which a daemon of callers who send raw audio never needs.
+        mulaw = (files("models") / "samples" / "reading.mulaw").read_bytes()
+        decoder = PcmDecoder("mulaw", 16_000, target_rate=self.sample_rate)
+        speech = np.concatenate([decoder.decode(mulaw), decoder.flush()])[: int(seconds * self.sample_rate)]
         language = engine.language(None)
         head = engine.head((), language)
         run = engine.lane.run

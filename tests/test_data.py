@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import soundfile
 
+from audio.pcm import PcmDecoder
+
 DATA = Path(__file__).parent / "data"
 SAMPLES = Path(__file__).parents[1] / "models" / "samples"
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in (DATA / "index.jsonl").read_text("utf-8").splitlines()]
@@ -76,3 +78,11 @@ def test_the_bundled_recordings() -> None:
         assert entry["licence"] in (DATA / "README.md").read_text("utf-8")
         used = {Path(clip["file"]).name for row in ROWS for clip in [row, *row.get("parts", [])]}
         assert not used & set(entry["source"])
+
+
+def test_what_a_hearing_model_hears_first_is_the_reading() -> None:
+    """Its first four seconds, but for what mu-law leaves out."""
+    warm = PcmDecoder("mulaw", 16_000).decode((SAMPLES / "reading.mulaw").read_bytes())
+    reading, _ = soundfile.read(SAMPLES / "reading.opus", dtype="float32")
+    assert len(warm) == 64_000
+    assert np.abs(warm - reading[: len(warm)]).max() < 0.02

@@ -1,6 +1,8 @@
 """Loading a model: a failure leaves nothing behind, and a loaded model knows its speed."""
 
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -110,3 +112,12 @@ def test_the_speed_is_known_before_the_first_session(asr_model: AsrModel, clips:
     assert asr_model.work.finals >= before + 2
     assert asr_model.cost > 0
     finish(listener)
+
+
+def test_what_reads_containers_is_loaded_when_one_comes() -> None:
+    """It takes 16 MB, which a daemon of callers who send raw audio never needs."""
+    code = (
+        "import sys; from engines.store import find; from streaming.model import AsrModel; "
+        "AsrModel(find('pocket-asr-en'), sessions=1, threads=1).close(); sys.exit('av' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
