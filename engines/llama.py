@@ -3,12 +3,33 @@
 import ctypes
 import os
 import re
+import sys
 import threading
-from typing import Any
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, Final
 
-import llama_cpp.llama_cpp
 
-llama: Any = llama_cpp.llama_cpp
+def _bindings() -> Any:
+    """The module of llama.cpp's functions, alone.
+
+    Its package imports classes of its own before, with templates and a database: 10 MB and a fifth of a second. So an
+    empty package stands in its place meanwhile; whoever imports the package later gets all of it.
+    """
+    package, bindings = "llama_cpp", "llama_cpp.llama_cpp"
+    spec = find_spec(package)
+    if package in sys.modules or spec is None:  # Without a package the import says what is missing.
+        return import_module(bindings)
+    sys.modules[package] = empty = ModuleType(package)
+    empty.__path__ = spec.submodule_search_locations or []
+    try:
+        return import_module(bindings)
+    finally:
+        del sys.modules[package]
+
+
+llama: Final[Any] = _bindings()
 """The ctypes bindings, which have no types."""
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -385,3 +386,12 @@ def test_steps_in_one_pass_leave_the_sequences_between_as_they_were(asr_director
         np.testing.assert_allclose(mine.logits, theirs.logits, rtol=1e-4, atol=1e-4)
     one.close()
     other.close()
+
+
+def test_the_bindings_load_nothing_but_themselves() -> None:
+    """What else their package has is there for a program that imports it."""
+    code = (
+        "import sys, engines.llama; assert not {'jinja2', 'diskcache', 'sqlite3'} & sys.modules.keys(); "
+        "import llama_cpp; assert llama_cpp.Llama and llama_cpp.llama_cpp is engines.llama.llama"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
