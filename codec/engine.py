@@ -27,7 +27,7 @@ from codec.sounds.reader import Reader
 from codec.talker import Talker, TalkerStep
 from codec.voices import Reference
 from engines.device import CARD_THREADS, choose
-from engines.gguf import Decoder
+from engines.gguf import SEQUENCES, Decoder
 from engines.lane import MOST, Cancelled, Lane, Steps, alone, call
 from engines.manifest import ManifestError, TtsManifest
 from engines.onnx import CPU, Graph
@@ -104,7 +104,8 @@ class Engine:
         with ExitStack() as resources:  # of a load that fails nothing stays
             self._decoder = Decoder(
                 directory / manifest.talker.file,
-                sequences=sessions,
+                # One more than there are sessions, in which the model is warmed while sessions come already.
+                sequences=min(SEQUENCES, sessions + 1),
                 rows=self.rows,
                 threads=mine.threads,
                 kv=kv,

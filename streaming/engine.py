@@ -122,7 +122,8 @@ class Engine:
             self.decoder = Decoders(
                 directory / decoder.file,
                 count=1 if where.card else self.lane.threads,
-                sequences=sessions,
+                # Besides those of sessions there are some in which the model is warmed while sessions come already.
+                sequences=min(SEQUENCES, sessions + self.lane.threads),
                 rows=HEAD_ROWS + audio + TEXT_ROWS,
                 threads=mine.threads,
                 card=where.card,

@@ -2,15 +2,18 @@
 
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
+from codec.events import Finished
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.speaker import Speaker
 from engines.lane import Cancelled
 from engines.sessions import Busy
 from tests.codec.talking import TEXT
+from tests.codec.test_loading import GOLDEN
 
 
 def test_nothing_is_left_behind(tts_model: TtsModel) -> None:
@@ -55,6 +58,16 @@ def test_closing_from_another_thread_stops_a_running_step(tts_model: TtsModel) -
         thread.join(60)
         assert not thread.is_alive()
     assert outcome == ["cancelled", "cancelled"]
+
+
+def test_a_session_that_comes_while_the_model_is_warmed_finds_room() -> None:
+    """Even where there is room for one alone; warming takes a sequence."""
+    with closing(TtsModel(GOLDEN, sessions=1, threads=1)) as model:
+        model.engine.lane.run(model.engine.acquire())
+        with closing(model.speaker()) as speaker:
+            speaker.say("one two three.")
+            speaker.finish()
+            assert isinstance([*speaker.events()][-1], Finished)
 
 
 def test_one_session_too_many_is_refused(tts_model: TtsModel) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,17 @@ def test_the_speed_is_known_before_the_first_session(asr_model: AsrModel, clips:
     assert asr_model.work.finals >= before + 2
     assert asr_model.cost > 0
     finish(listener)
+
+
+def test_a_session_that_comes_while_the_model_is_warmed_finds_room(clips: list[Clip]) -> None:
+    """Even where there is room for one alone; warming takes a sequence of each decoder."""
+    for threads in (1, 2):
+        with closing(AsrModel(GOLDEN / "int8", sessions=1, threads=threads)) as model:
+            lane = model.engine.lane
+            taken = [lane.run(model.engine.acquire()) for _ in range(lane.threads)]
+            listen(model, clips[0].samples[: 3 * 16_000], OFFLINE, [10**9])
+            for one in taken:
+                model.engine.release(one)
 
 
 def test_what_reads_containers_is_loaded_when_one_comes() -> None:
