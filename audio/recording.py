@@ -6,7 +6,7 @@ an index stands at its end, it is read with steps back. Blocking; for worker thr
 """
 
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -116,6 +116,22 @@ def samples(
     if told > most_seconds:  # The length is checked before hours of audio are heard in vain.
         raise RecordingError(f"the audio, {told:.1f} s, is longer than {most_seconds:g} s (max_session_seconds)")
     yield from _bounded(_decoded(source, wanted, notes), wanted.rate, most_seconds)
+
+
+def beginning(source: Source, rate: int, seconds: float) -> Samples:
+    """The first ``seconds`` of a file, and at most one more, float32 mono at ``rate``.
+
+    Raises:
+        RecordingError: it is no audio, or damaged.
+    """
+    parts, taken = [np.zeros(0, np.float32)], 0
+    with closing(samples(source, rate)) as blocks:
+        for block in blocks:
+            parts.append(block)
+            taken += len(block)
+            if taken > seconds * rate:
+                break
+    return np.concatenate(parts)
 
 
 def raw_samples(

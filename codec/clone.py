@@ -4,7 +4,6 @@ Mel spectrogram as the official code makes it (QwenLM/Qwen3-TTS, modeling_qwen3_
 the manifest.
 """
 
-from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -88,14 +87,7 @@ def beginning(source: recording.Source, rate: int) -> Floats:
     Raises:
         RecordingError: it is no audio, or damaged.
     """
-    parts, taken = list[Floats](), 0
-    with closing(recording.samples(source, rate)) as blocks:
-        for block in blocks:
-            parts.append(block)
-            taken += len(block)
-            if taken > (LONGEST_SECONDS + 1) * rate:
-                break
-    return np.concatenate(parts)
+    return recording.beginning(source, rate, LONGEST_SECONDS + 1)
 
 
 def _resampled(samples: Floats, rate: int, wanted: int) -> Floats:
