@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from .events import Event, Fault, Metadata, Results, SpeakerMerged
+from .events import Event, Fault, Metadata, Results, SpeakerMerged, SpeakerNamed
 from .resume import Disconnected, Reconnected
 
 _HARMLESS = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), "\N{REPLACEMENT CHARACTER}")
@@ -34,14 +34,14 @@ def letter(speaker: int) -> str:
 
 
 def told(results: Results) -> str:
-    """The text of a final, with each speaker's letter before what they say where that is known."""
+    """The text of a final, with each speaker's name or letter before what they say where that is known."""
     text, place = "", 0
     last: int | None = None
     for word in results.words:
         found = max(results.text.find(word.text, place), place)
         text += results.text[place:found]
         if word.speaker is not None and word.speaker != last:
-            text += f"{letter(word.speaker)}: "
+            text += f"{word.speaker_name or letter(word.speaker)}: "
         last, place = word.speaker, found + len(word.text)
         text += results.text[found:place]
     return text + results.text[place:]
@@ -86,6 +86,8 @@ class Captions:
                 self.note(f"connected again, {event.resent:.1f} s of audio sent again{lost}")
             case SpeakerMerged():
                 self.note(f"{letter(event.speaker)} is {letter(event.into)}")
+            case SpeakerNamed():
+                self.note(f"{letter(event.speaker)} is {harmless(event.name)}")
             case Fault():
                 self.note(f"the daemon says: {event.message}")
             case Metadata():

@@ -27,6 +27,8 @@ class Word:
     confidence: float
     speaker: int | None = None
     """Who says it, from 0 on, where ``StreamOptions.speakers`` asks for that and the word is final."""
+    speaker_name: str | None = None
+    """Their name, where they are somebody whom the daemon knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,14 @@ class SpeakerMerged:
 
 
 @dataclass(frozen=True, slots=True)
+class SpeakerNamed:
+    """What ``speaker`` said so far was said by somebody called ``name``."""
+
+    speaker: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Metadata:
     """What the daemon says about the session at its end. ``warnings`` lists the parameters that it did not honour."""
 
@@ -84,7 +94,7 @@ class Fault:
     message: str
 
 
-Event = Results | SpeechStarted | UtteranceEnd | SpeakerMerged | Metadata | Fault
+Event = Results | SpeechStarted | UtteranceEnd | SpeakerMerged | SpeakerNamed | Metadata | Fault
 
 
 def parse(message: str | bytes) -> Event | None:
@@ -128,6 +138,7 @@ def _parse(data: Any) -> Event | None:
                     float(word["end"]),
                     float(word["confidence"]),
                     None if word.get("speaker") is None else int(word["speaker"]),
+                    None if word.get("speaker_name") is None else str(word["speaker_name"]),
                 )
                 for word in best["words"]
             )
@@ -150,6 +161,8 @@ def _parse(data: Any) -> Event | None:
             return UtteranceEnd(float(data["last_word_end"]))
         case "SpeakerMerged":
             return SpeakerMerged(int(data["speaker"]), int(data["into"]))
+        case "SpeakerNamed":
+            return SpeakerNamed(int(data["speaker"]), str(data["name"]))
         case "Metadata":
             warnings = tuple(str(warning) for warning in data.get("warnings") or ())
             return Metadata(str(data["request_id"]), float(data["duration"]), warnings)

@@ -171,13 +171,12 @@ def _written(format: Format, file: str, answer: dict[str, Any], width: int, line
     from commands.transcript import file_transcript, finals
     from daemon import subtitles
     from daemon.file_transcript import spoken_by
-    from streaming.events import letter
 
     if format is Format.TXT:
         parts = [part for final in finals(answer) for part in spoken_by(final)]
         if all(words[0].speaker is None for words, _ in parts):
             return answer["text"] + "\n"
-        return "".join(f"{letter(words[0].speaker or 0)}: {text}\n" for words, text in parts)
+        return "".join(f"{words[0].called}: {text}\n" for words, text in parts)
     if format is Format.JSON:
         return json.dumps(file_transcript(file, answer), ensure_ascii=False) + "\n"
     cues = subtitles.cues(finals(answer), subtitles.Layout(width, lines), answer.get("duration", 0.0))
@@ -252,9 +251,12 @@ def _here(
     from engines import store
     from streaming.model import AsrModel
     from streaming.options import ListenOptions
+    from streaming.people import People
 
     # Interims change no final, and without them nothing is decoded twice.
-    options = ListenOptions(language=language, keyterms=tuple(keyterms or ()), interim=False, speakers=speakers)
+    known = tuple(People().all()) if speakers else ()
+    terms = tuple(keyterms or ())
+    options = ListenOptions(language=language, keyterms=terms, interim=False, speakers=speakers, known=known)
     beside = None if aligner is None else store.find(aligner)
     directory = chosen("asr", name, "--model", threads)
     tell_loading(directory)

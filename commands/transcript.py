@@ -7,7 +7,7 @@ from typing import Any, Final
 from streaming.events import Transcript, Word, speaker_called
 from streaming.prompt import LANGUAGES
 
-_NAMES: Final = ("word", "start", "end", "confidence", "approximate", "speaker", "speaker_confidence")
+_NAMES: Final = ("word", "start", "end", "confidence", "approximate", "speaker", "speaker_confidence", "speaker_name")
 """What is told of a word."""
 
 
@@ -16,7 +16,8 @@ def file_transcript(file: str, answer: Mapping[str, Any]) -> dict[str, Any]:
 
     Times in seconds from the beginning; ``language`` ISO 639-1, None where nothing was said. A word has ``word start
     end confidence``, ``approximate: true`` where its times are shares of its segment's, and ``speaker
-    speaker_confidence`` where speakers are told apart; a segment, one for each final, ``start end text``.
+    speaker_confidence`` where speakers are told apart, ``speaker_name`` where who speaks is known; a segment, one for
+    each final, ``start end text``.
     """
     words = [{name: word[name] for name in _NAMES if name in word} for word in answer.get("words") or ()]
     segments = [
@@ -49,6 +50,7 @@ def finals(answer: Mapping[str, Any]) -> list[Transcript]:
             word.get("confidence", 1.0),
             speaker=speaker_called(word.get("speaker")),
             speaker_confidence=word.get("speaker_confidence"),
+            speaker_name=word.get("speaker_name"),
         )
         for word in answer.get("words") or ()
     ]

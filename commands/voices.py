@@ -1,4 +1,5 @@
-"""``hearsay voices``: the voices of a speaking model, and how a voice of one's own is made from a recording."""
+"""``hearsay voices``: the voices of a speaking model, how a voice of one's own is made from a recording, and whose
+voices are known when they are heard."""
 
 import json
 from dataclasses import asdict
@@ -20,6 +21,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+Listen = Annotated[
+    bool, typer.Option("--listen", help="Not to speak with: whoever sounds so is told by NAME where speakers are told.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a voice.")]
 
 
@@ -42,8 +46,12 @@ def _given(context: typer.Context, name: str) -> bool:
 
 @app.command("list", epilog="Example: hearsay voices list --tts-model pocket-tts-en")
 def list_voices(model: TtsModel = None, url: Url = None, key: Key = None, as_json: Json = False) -> None:
-    """List presets, then cloned voices. The id that --voice takes, kind, name."""
-    for voice in found(model, url, key):
+    """List presets, cloned voices, and who is known by voice here. The id that --voice takes, kind, name."""
+    from clients.voices import Voice
+    from streaming.people import People
+
+    known = [Voice(one.name, one.name, "known") for one in People().all()] if url is None else []
+    for voice in [*found(model, url, key), *known]:
         if as_json:
             print(json.dumps(asdict(voice), ensure_ascii=False))
         else:
@@ -60,7 +68,13 @@ def found(model: str | None, url: str | None, key: str | None) -> list["Voice"]:
 @app.command("add", epilog="Example: hearsay voices add grandma grandma.flac")
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its id from then on: a-z, 0-9, _ and -.")],
-    recording: Annotated[Path, typer.Argument(metavar="FILE", help="1 to 30 s of one person speaking.")],
+    recordings: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE", help="1 to 30 s of one person speaking; with --listen any number.", show_default=False
+        ),
+    ],
+    listen: Listen = False,
     text: Annotated[
         str | None,
         typer.Option(
@@ -73,27 +87,43 @@ def add(
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Make a voice from a recording, with a model that can clone. One of that name is replaced."""
+    """Make a voice from a recording, with a model that can clone, or with --listen know who speaks in it: their voice
+    print stays on this machine. One of that name is replaced."""
     from clients.voices import add_voice
 
-    if url is not None:
-        made = add_voice(url, name, recording, text, key=key).id
+    if listen:
+        if url is not None or model is not None or text is not None:
+            raise Failure(
+                "--listen keeps a voice print on this machine, without --url, --tts-model and --text", MISUSED
+            )
+        made = _know(name, recordings)
+    elif len(recordings) > 1:
+        raise Failure("a voice to speak with is made of one recording; --listen takes several", MISUSED)
+    elif url is not None:
+        made = add_voice(url, name, recordings[0], text, key=key).id
     else:
-        made = _clone(model, name, recording, text)
+        made = _clone(model, name, recordings[0], text)
     print(f"added {made}")
 
 
 @app.command("remove", epilog="Example: hearsay voices remove grandma")
 def remove(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A cloned voice.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A cloned voice, or who was added with --listen.")],
+    listen: Listen = False,
     model: TtsModel = None,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Forget a cloned voice. Presets stay."""
+    """Forget a cloned voice, or with --listen a voice print. Presets stay."""
     from clients.voices import remove_voice
 
-    if url is not None:
+    if listen:
+        from streaming.people import People
+
+        if url is not None or model is not None:
+            raise Failure("--listen forgets a voice print of this machine, without --url and --tts-model", MISUSED)
+        People().remove(name)
+    elif url is not None:
         remove_voice(url, name, key=key)
     else:
         _stored(model).delete(name)
@@ -135,3 +165,30 @@ def _clone(model: str | None, name: str, recording: Path, text: str | None) -> s
         raise Failure(f"{error.filename or name} cannot be written: {error.strerror or error}") from None
     finally:
         speaking.close()
+
+
+def _know(name: str, recordings: list[Path]) -> str:
+    """Store the voice print of who speaks in all ``recordings``; returns their name as it is told."""
+    from audio.recording import RecordingError, beginning
+    from engines.lane import at_once
+    from engines.sessions import OptionError
+    from streaming.people import MOST_SECONDS, People, checked, voice_print
+    from streaming.speakers import Floats, Person, SpeakerModel
+    from streaming.vad import SAMPLE_RATE, VoiceModel
+
+    name = checked("name", name)
+    heard = list[Floats]()
+    for recording in recordings:
+        try:
+            heard.append(beginning(recording, SAMPLE_RATE, MOST_SECONDS))
+        except RecordingError as error:
+            raise Failure(f"{recording}: {error}; give up to {MOST_SECONDS:g} s of one person speaking") from None
+    try:
+        made = at_once(voice_print(SpeakerModel.load(), VoiceModel.load(), heard))
+    except OptionError as error:
+        raise Failure(f"{', '.join(map(str, recordings))}: {error.reason}") from None
+    try:
+        People().store(Person(name, made))
+    except OSError as error:
+        raise Failure(f"{error.filename or name} cannot be written: {error.strerror or error}") from None
+    return name

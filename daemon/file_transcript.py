@@ -91,7 +91,7 @@ class FileTranscript:
                 "id": f"seg_{number:03}",
                 "start": words[0].start,
                 "end": words[-1].end,
-                "speaker": letter(words[0].speaker or 0),
+                "speaker": words[0].called or letter(0),
                 "text": text,
             }
             for number, (words, text) in enumerate(part for final in self.finals for part in spoken_by(final))
@@ -119,7 +119,7 @@ def spoken_by(final: Transcript) -> Iterator[tuple[list[Word], str]]:
     at = 0
     for word in final.words:
         found = max(final.text.find(word.text, at), at)
-        if words and word.speaker != words[-1].speaker:
+        if words and word.called != words[-1].called:
             yield words, final.text[begin:found].strip()
             begin, words = found, []
         words.append(word)
@@ -132,6 +132,7 @@ def _word(word: Word) -> dict[str, Any]:
     entry: dict[str, Any] = {"word": word.text, "start": word.start, "end": word.end, "confidence": word.confidence}
     if word.speaker is not None:
         entry |= {"speaker": letter(word.speaker), "speaker_confidence": word.speaker_confidence}
+        entry |= {"speaker_name": word.speaker_name} if word.speaker_name else {}
     return {**entry, "approximate": True} if word.approximate else entry
 
 

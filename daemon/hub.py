@@ -36,6 +36,7 @@ from engines.sessions import Busy, OptionError
 from streaming.listener import Listener
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
+from streaming.people import People
 
 T = TypeVar("T")
 
@@ -81,6 +82,7 @@ class Hub:
         """``time.monotonic()`` at which sessions were told to leave."""
         self.client_secrets: Final = ClientSecrets()
         self.jobs: Final = Jobs()
+        self.people: Final = People()
         self._calls = set[asyncio.Task[None]]()
         """Those that outlive the request by which they began."""
         self.leave = asyncio.Event()
@@ -372,8 +374,13 @@ class Hub:
             Refused: 400 for an option the model cannot honour, 429 when it has no free sequence.
         """
         model = self.hearing_model().model
+
+        def listener() -> Listener:
+            known = (*options.known, *self.people.all()) if options.speakers else ()
+            return model.listener(replace(options, known=known), live=live)
+
         try:
-            worker = self._worker(await opened(self._pool, partial(model.listener, options, live=live)))
+            worker = self._worker(await opened(self._pool, listener))
         except OptionError as error:
             name = names.get(error.field, error.field)
             raise Refused(400, "invalid_option", f"{name}: {error.reason}", param=name) from None

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streaming.events import Transcript, letter
+from streaming.events import Transcript
 
 WIDTHS: Final = (8, 200)
 """Fewest and most characters that a line may be asked to have."""
@@ -67,7 +67,7 @@ class _Chunk:
     end: float
     space: bool
     """Whether a space stands before it: not every language has one."""
-    speaker: int | None = None
+    speaker: str | None = None
 
 
 def cues(finals: Sequence[Transcript], layout: Layout, seconds: float) -> list[Cue]:
@@ -84,9 +84,8 @@ def cues(finals: Sequence[Transcript], layout: Layout, seconds: float) -> list[C
     for place, words in enumerate(parts):
         start = max(words[0].start, found[-1].end if found else 0.0)
         following = parts[place + 1][0].start if place + 1 < len(parts) else None
-        speaker = "" if words[0].speaker is None else letter(words[0].speaker)
         end = max(_end(start, words, following, seconds), start + _LEAST_SECONDS)
-        found.append(Cue(start, end, _lines(words, layout), speaker))
+        found.append(Cue(start, end, _lines(words, layout), words[0].speaker or ""))
     return found
 
 
@@ -119,7 +118,7 @@ def _words(final: Transcript, layout: Layout) -> list[_Chunk]:
         each = (word.end - word.start) / max(1, len(pieces))
         for i, piece in enumerate(pieces):
             start = word.start + i * each
-            found.append(_Chunk(piece, start, start + each, space and not i, word.speaker))
+            found.append(_Chunk(piece, start, start + each, space and not i, word.called))
     return found
 
 

@@ -8,7 +8,7 @@ Flow of one utterance::
     SpeechStarted → Transcript(is_final=False)* → Transcript(is_final=True)* → UtteranceEnd
 
 Where ``Turn.eager`` is set, ``Paused`` and ``Resumed`` come in between, alternately; the last ``Paused`` may have no
-``Resumed``. Where speakers are told apart, ``SpeakerMerged`` may follow a final.
+``Resumed``. Where speakers are told apart, ``SpeakerMerged`` and ``SpeakerNamed`` may follow a final.
 
 A ``Transcript`` with ``is_final=False`` replaces the previous one with the same ``start``. The texts of those with
 ``is_final=True``, joined by spaces, are the session's text. ``speech_final`` marks the one that an endpoint closed.
@@ -55,6 +55,13 @@ class Word:
     are not told apart."""
     speaker_confidence: float | None = None
     """The probability, 0…1, that it is them, and no other speaker of the session and nobody new."""
+    speaker_name: str | None = None
+    """Their name, where they are somebody whom the session knows and that is sure by now."""
+
+    @property
+    def called(self) -> str | None:
+        """What people call who says it: the name, else the letter; None where nobody is told."""
+        return self.speaker_name or (None if self.speaker is None else letter(self.speaker))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,4 +139,13 @@ class SpeakerMerged:
     into: int
 
 
-Event = SpeechStarted | Transcript | UtteranceEnd | Paused | Resumed | SpeakerMerged
+@dataclass(frozen=True, slots=True)
+class SpeakerNamed:
+    """The words of ``speaker`` that finals told without a name were said by somebody called ``name``."""
+
+    speaker: int
+    name: str
+
+
+SpeakerChange = SpeakerMerged | SpeakerNamed
+Event = SpeechStarted | Transcript | UtteranceEnd | Paused | Resumed | SpeakerChange

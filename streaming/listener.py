@@ -84,7 +84,7 @@ class Listener:
         self._rate = self.sample_rate = engine.sample_rate
         self._owner = Owner()
         self._transcripts = Transcripts(engine)
-        self._speakers = Speakers(engine.speakers(), keep=not live) if options.speakers else None
+        self._speakers = Speakers(engine.speakers(), options.known, keep=not live) if options.speakers else None
         self._waiting = 0.0
         """Seconds of audio that came and were not fed yet."""
         self._task: Task[list[Event]] | None = None
@@ -498,7 +498,7 @@ class Listener:
             hypothesis = yield from segment.final(closed.end, QUIET)
         event = yield from self._transcripts.final(utterance, segment, hypothesis)
         if self._speakers is not None and utterance.prints is not None:
-            event, utterance.merged = yield from self._speakers.tell(
+            event, utterance.speaker_changes = yield from self._speakers.tell(
                 segment.audio(0, closed.end), utterance.prints, event
             )
         self._count(closed.end - utterance.cached)

@@ -1,6 +1,6 @@
 """A loaded hearing model: weights once, sessions many."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -20,7 +20,9 @@ from streaming.decoding import EMPTY
 from streaming.engine import Engine
 from streaming.listener import Listener
 from streaming.options import MAX_CONTEXT_WORDS, ListenOptions, TooLong
+from streaming.people import checked, voice_print
 from streaming.segment import Segment
+from streaming.speakers import Person
 from streaming.vad import Voice, VoiceActivity
 from streaming.work import Work
 
@@ -124,6 +126,17 @@ class AsrModel:
     def speaks(self, second: Floats) -> bool:
         """Whether there is speech in a second of audio, float32 mono at the model's rate, 16 kHz."""
         return any(turn.voice is Voice.SPEECH for turn in at_once(VoiceActivity(self.engine.vad).feed(second)))
+
+    def person(self, name: str, recordings: Sequence[Floats]) -> Person:
+        """Who speaks in ``recordings``, float32 mono at the model's rate each, for ``ListenOptions.known``. It takes
+        some tenths of a second, as backlog.
+
+        Raises:
+            OptionError: of ``name`` or ``recording``, as ``streaming.people`` tells.
+        """
+        name, engine = checked("name", name), self.engine
+        steps = voice_print(engine.speakers(), engine.vad, recordings)
+        return Person(name, engine.lane.run(steps, Priority.BACKLOG))
 
     def mel_maximum(self, blocks: Iterable[Floats]) -> float:
         """The greatest log10 mel energy of a clip, for ``ListenOptions.mel_maximum``. ``blocks``: its samples, float32

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from engines.sessions import OptionError
+from streaming.speakers import Person
 from streaming.turn import DEFAULT, Turn
 
 MAX_CONTEXT_WORDS = 200
@@ -40,6 +41,7 @@ class ListenOptions:
         preroll: how many seconds of audio before the onset belong to an utterance, 0…0.5. Plosives and breaths come
             before voice activity.
         speakers: whether the words of finals tell who says them (``streaming.speakers``).
+        known: who of them have names, if they are heard (``streaming.people``).
         mel_maximum: the greatest log10 mel energy of the whole clip where that is known beforehand
             (``AsrModel.mel_maximum``). A model with the official floor uses it instead of the running maximum.
 
@@ -56,6 +58,7 @@ class ListenOptions:
     threshold: float = 0.5
     preroll: float = 0.3
     speakers: bool = False
+    known: tuple[Person, ...] = ()
     mel_maximum: float | None = None
 
     def __post_init__(self) -> None:

@@ -1,19 +1,21 @@
 """Who speaks: the words of finals get the numbers of the speakers who said them.
 
-Contract: a speaker is a number of the session, 0 for the first who is heard, and nobody is known beforehand. What a
-word is given follows from the samples of its utterance and of those before it, so it is the same however the samples
-were cut. A given number never changes: where two numbers turn out to be one person, ``SpeakerMerged`` says so. A file
-can be judged a second time when all of it was heard (:meth:`Speakers.settled`).
+Contract: a speaker is a number of the session, 0 for the first who is heard. What a word is given follows from the
+samples of its utterance and of those before it, so it is the same however the samples were cut. A given number never
+changes: where two numbers turn out to be one person, ``SpeakerMerged`` says so. A speaker who sounds like one of the
+people that the session knows (:class:`Person`) has their name from the final on with which that is sure, and where
+finals before it told none, ``SpeakerNamed`` says so; a given name stays. A file can be judged a second time when all of
+it was heard (:meth:`Speakers.settled`).
 
 Windows of 1.5 s, one every half second, become *voice prints* (models/pocket-speakers) while the utterance is open.
 When its words are known they are parted into *turns*: windows that sound alike are gathered, and each word goes to the
 gathering that its time is nearest to. A turn then joins the speaker whose voice is most alike, or is a new one's. Voice
-prints are kept in memory as long as the session is open, and nowhere else.
+prints of a session are kept in memory as long as it is open, and nowhere else.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import as_file, files
 from itertools import pairwise
 from typing import Final, Self
@@ -23,7 +25,7 @@ import numpy.typing as npt
 
 from engines.lane import Steps, call
 from engines.onnx import Graph
-from streaming.events import SpeakerMerged, Transcript, Word
+from streaming.events import SpeakerChange, SpeakerMerged, SpeakerNamed, Transcript, Word
 from streaming.vad import SAMPLE_RATE
 
 Floats = npt.NDArray[np.float32]
@@ -47,6 +49,14 @@ MERGE: Final = 0.75
 """The cosine from which on two speakers are one."""
 TOGETHER: Final = 0.45
 """The mean cosine between the turns of two gatherings from which on they are one speaker's."""
+NAMED: Final = 0.6
+"""The cosine of a speaker's voice with a person's print from which on it is theirs: a stranger's of the same microphone
+reaches it once in some hundreds of times, their own after ten seconds nearly always (notes/2026-11-speakers.md)."""
+BEFORE_OTHERS: Final = 0.1
+"""How much more alike it must be than with the print of anybody else who is known: half of the strangers that reach
+``NAMED`` sound like two."""
+NAMING: Final = 3.0
+"""Seconds of words by which a voice is known well enough for a name."""
 FOUNDING: Final = 1.5
 """Seconds of words that a turn needs to make a new speaker; a shorter one joins the most similar of those known."""
 MOST_WEIGHT: Final = 4.0
@@ -58,6 +68,14 @@ MOST_SPEAKERS: Final = 32
 MOST_TURNS: Final = 1500
 """How many turns a file's second judgement looks at, an hour or two of talk: more would take 20 MB and a second. Later
 turns go to whom the second judgement made of the speaker that they were given first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Person:
+    """Somebody whom a session knows: their name, and their voice print, float32 [width] of length 1."""
+
+    name: str
+    print: Floats = field(repr=False)
 
 
 class SpeakerModel:
@@ -99,18 +117,24 @@ class _Turn:
 
 @dataclass(slots=True)
 class _Speaker:
-    """A speaker: the weighted sum of the prints of their turns, and whose number they have now."""
+    """A speaker: the weighted sum of the prints of their turns, whose number they have now, the seconds of those turns,
+    and their name once it is sure."""
 
     total: Floats
     number: int
+    seconds: float = 0.0
+    name: str | None = None
+    heard: bool = False
+    """Whether a final has told words of theirs."""
 
 
 class Speakers:
     """The speakers of one session. Its calls are those of one thread at a time."""
 
-    def __init__(self, model: SpeakerModel, *, keep: bool) -> None:
-        """``keep`` the turns for :meth:`settled`."""
+    def __init__(self, model: SpeakerModel, people: Sequence[Person] = (), *, keep: bool) -> None:
+        """``people`` are told by their names; ``keep`` the turns for :meth:`settled`."""
         self._model = model
+        self._people = people
         self._keep = keep
         self._known: list[_Speaker] = []
         self._recent: list[_Turn] = []
@@ -128,7 +152,7 @@ class Speakers:
 
     def tell(
         self, samples: Floats, prints: Sequence[Floats], event: Transcript
-    ) -> Steps[tuple[Transcript, list[SpeakerMerged]]]:
+    ) -> Steps[tuple[Transcript, list[SpeakerChange]]]:
         """Give the words of a final their speakers.
 
         Args:
@@ -137,7 +161,7 @@ class Speakers:
             event: the final.
 
         Returns:
-            The final with speakers, and which of them turned out to be one.
+            The final with speakers, and who of them turned out to be one, or somebody who is known.
         """
         if not event.words:
             return event, []
@@ -162,7 +186,11 @@ class Speakers:
         turns = self._turns
         long = [i for i, turn in enumerate(turns) if turn.seconds >= FOUNDING] or list(range(len(turns)))
         groups = gathered(np.stack([turns[i].print for i in long]), TOGETHER, MOST_SPEAKERS) if turns else []
-        voices = [_unit(_sum_of([turns[long[i]] for i in group])) for group in groups]
+        voices = [unit(_sum_of([turns[long[i]] for i in group])) for group in groups]
+        names = [
+            self._called(voice, sum(turns[long[i]].seconds for i in group))
+            for voice, group in zip(voices, groups, strict=True)
+        ]
         again = [int(np.argmax([voice @ turn.print for voice in voices])) for turn in turns]
         for number, group in enumerate(groups):
             for i in group:
@@ -171,20 +199,26 @@ class Speakers:
             first: Counter(again[i] for i, turn in enumerate(turns) if turn.speaker == first).most_common(1)[0][0]
             for first in {turn.speaker for turn in turns}
         }
+        # Who has one name is one speaker.
         keys = [
             [
-                became.get(first, ("new", first)) if turn is None else again[turn]
-                for turn, first in zip(*told, strict=True)
+                (self._known[first].name or ("new", first)) if group is None else (names[group] or group)
+                for group, first in (
+                    (became.get(first) if turn is None else again[turn], first)
+                    for turn, first in zip(*told, strict=True)
+                )
             ]
             for told in self._told
         ]
         numbers = {key: number for number, key in enumerate(dict.fromkeys(key for line in keys for key in line))}
+        called = {number: key if isinstance(key, str) else None for key, number in numbers.items()}
         lines = iter(keys)
         return [
             replace(
                 final,
                 words=tuple(
-                    replace(word, speaker=numbers[key]) for word, key in zip(final.words, next(lines), strict=True)
+                    replace(word, speaker=numbers[key], speaker_name=called[numbers[key]])
+                    for word, key in zip(final.words, next(lines), strict=True)
                 ),
             )
             if final.words
@@ -196,7 +230,7 @@ class Speakers:
 
     def _told_by(
         self, prints: Floats, middles: npt.NDArray[np.float64], event: Transcript
-    ) -> tuple[Transcript, list[SpeakerMerged]]:
+    ) -> tuple[Transcript, list[SpeakerChange]]:
         """``prints`` [windows, width] lie around the seconds ``middles`` [windows] of the session."""
         places = parted(prints, middles, event.words)
         words = list(event.words)
@@ -208,7 +242,7 @@ class Speakers:
             mine = [i for i, one in enumerate(places) if one == place]
             seconds = sum(lasting[i] for i in mine)
             near = _weights(middles, [words[i] for i in mine]).sum(axis=0)
-            voice = _unit(near @ prints)
+            voice = unit(near @ prints)
             speaker = self._speaker(voice, seconds)
             sure = self._sure(voice, speaker)
             if self._keep and len(self._turns) < MOST_TURNS:
@@ -216,10 +250,14 @@ class Speakers:
                 self._turns.append(_Turn(voice, seconds, speaker))
             for i in mine:
                 words[i] = replace(words[i], speaker=speaker, speaker_confidence=sure)
-        merged = self._merge()
+        changes = [*self._merge(), *self._name()]
         if self._keep:
             self._told.append((told, [word.speaker or 0 for word in words]))
-        return replace(event, words=tuple(words)), merged
+        spoken = [self._known[word.speaker or 0] for word in words]
+        words = [replace(word, speaker_name=one.name) for word, one in zip(words, spoken, strict=True)]
+        for one in spoken:
+            one.heard = True
+        return replace(event, words=tuple(words)), changes
 
     # ---------------------------------------------------------------- the session
 
@@ -242,7 +280,9 @@ class Speakers:
             self._known.append(_Speaker(np.zeros_like(voice), number))
         turn = _Turn(voice, seconds, number)
         if seconds >= FOUNDING or not self._recent:
-            self._known[number].total = (self._known[number].total + turn.weight * voice).astype(np.float32)
+            one = self._known[number]
+            one.total = (one.total + turn.weight * voice).astype(np.float32)
+            one.seconds += seconds
             self._recent = [*self._recent, turn][-RECENT:]
         return number
 
@@ -252,7 +292,7 @@ class Speakers:
         heard = {number for number, _, _ in given}
         # Who has been silent for long counts by their voice as a whole.
         given += [
-            (number, _unit(one.total), MOST_WEIGHT)
+            (number, unit(one.total), MOST_WEIGHT)
             for number, one in enumerate(self._known)
             if one.number == number and number not in heard
         ]
@@ -271,7 +311,7 @@ class Speakers:
     def _alike(self, voice: Floats) -> Floats:
         """The cosine of ``voice`` with each speaker; −1 with those that were merged."""
         return np.array(
-            [_unit(one.total) @ voice if one.number == i else -1.0 for i, one in enumerate(self._known)], np.float32
+            [unit(one.total) @ voice if one.number == i else -1.0 for i, one in enumerate(self._known)], np.float32
         )
 
     def _sure(self, voice: Floats, speaker: int) -> float:
@@ -279,14 +319,34 @@ class Speakers:
         odds = np.exp(SHARPNESS * np.append(self._alike(voice), np.float32(TOGETHER)))
         return round(float(odds[speaker] / odds.sum()), 4)
 
-    def _merge(self) -> list[SpeakerMerged]:
+    def _name(self) -> list[SpeakerChange]:
+        """Name those of whom it is sure by now who they are; those who had no name in finals before are told."""
+        told = list[SpeakerChange]()
+        for number, one in enumerate(self._known):
+            if one.name is None and one.number == number:
+                one.name = self._called(unit(one.total), one.seconds)
+                if one.name is not None and one.heard:
+                    told.append(SpeakerNamed(number, one.name))
+        return told
+
+    def _called(self, voice: Floats, seconds: float) -> str | None:
+        """The name of the one among the known people whose ``voice`` this is, after so many seconds; None where that is
+        not sure."""
+        if seconds < NAMING or not self._people:
+            return None
+        alike, name = max((float(one.print @ voice), one.name) for one in self._people)
+        others = (float(one.print @ voice) for one in self._people if one.name != name)
+        return name if alike >= max(NAMED, max(others, default=-1.0) + BEFORE_OTHERS) else None
+
+    def _merge(self) -> list[SpeakerChange]:
         """Make one of all speakers who sound the same by now; the lower number stays."""
-        merged: list[SpeakerMerged] = []
+        merged: list[SpeakerChange] = []
         for i, one in enumerate(self._known):
-            alike = self._alike(_unit(one.total))
+            alike = self._alike(unit(one.total))
             for into in range(i):
                 if one.number == i and alike[into] >= MERGE:
                     self._known[into].total = self._known[into].total + one.total
+                    self._known[into].seconds += one.seconds
                     for other in self._known:
                         other.number = into if other.number == i else other.number
                     merged.append(SpeakerMerged(i, into))
@@ -306,7 +366,7 @@ def parted(prints: Floats, middles: npt.NDArray[np.float64], words: Sequence[Wor
     places = [group for group in found if len(group) > 1] or found[:1]
     if len(places) == 1:
         return [0] * len(words)
-    voices = np.stack([_unit(prints[group].sum(axis=0)) for group in places])
+    voices = np.stack([unit(prints[group].sum(axis=0)) for group in places])
     gains = _weights(middles, words) @ (prints @ voices.T)
     # Viterbi's search for the best sequence, whose changes cost something.
     score, back = gains[0].astype(np.float64), list[npt.NDArray[np.intp]]()
@@ -372,6 +432,6 @@ def _sum_of(turns: Sequence[_Turn]) -> Floats:
     return weights @ np.stack([turn.print for turn in turns])
 
 
-def _unit(vector: Floats) -> Floats:
+def unit(vector: Floats) -> Floats:
     """``vector`` at length 1."""
     return vector / max(float(np.linalg.norm(vector)), 1e-9)

@@ -20,7 +20,7 @@ from engines.scheduling import Priority
 from streaming.decoding import EMPTY, Hypothesis
 from streaming.endpoint import CONFIRM
 from streaming.engine import SEGMENT_SECONDS, Head
-from streaming.events import Event, Paused, Resumed, SpeakerMerged, Transcript, UtteranceEnd
+from streaming.events import Event, Paused, Resumed, SpeakerChange, Transcript, UtteranceEnd
 from streaming.options import ListenOptions
 from streaming.segment import Segment
 from streaming.speakers import span
@@ -136,8 +136,8 @@ class Utterance(SampleBuffer):
         """The voice prints of its windows (``streaming.speakers``); None where nobody asks."""
         self.final: Transcript | None = None
         """The final, once it is made."""
-        self.merged: Sequence[SpeakerMerged] = ()
-        """The speakers who turned out to be one by its final."""
+        self.speaker_changes: Sequence[SpeakerChange] = ()
+        """The speakers who turned out to be one, or somebody, by its final."""
         self.gap_said: int | None = None
         """The ``silence_end`` of the silence for which UtteranceEnd was emitted last while this stayed open."""
 
@@ -313,7 +313,7 @@ class Timeline:
             told = utterance.closed is not None and utterance.gap_said == utterance.closed.end
             self._last_word_end = None if told else final.words[-1].end
         if final.text or final.from_finalize or final.speech_final:
-            events += [final, *utterance.merged]
+            events += [final, *utterance.speaker_changes]
         return True
 
     def _pause(self, utterance: Utterance) -> Paused | None:

@@ -17,7 +17,7 @@ from daemon.loading import Loaded
 from daemon.messages import Error
 from daemon.paths import LISTEN
 from daemon.refusal import Refused
-from streaming.events import Event, SpeakerMerged, SpeechStarted, Transcript, UtteranceEnd
+from streaming.events import Event, SpeakerMerged, SpeakerNamed, SpeechStarted, Transcript, UtteranceEnd
 from streaming.model import AsrModel
 
 
@@ -110,6 +110,8 @@ class ListenStream(HeardStream):
                 self._say(wire.UtteranceEnd(place, round(event.last_word_end, 4)))
             case SpeakerMerged() if self._request.speaker_merged:
                 self._say(wire.SpeakerMerged(place, event.speaker, event.into))
+            case SpeakerNamed() if self._request.speaker_merged:
+                self._say(wire.SpeakerNamed(place, event.speaker, event.name))
             case _:
                 pass
 

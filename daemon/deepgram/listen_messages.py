@@ -1,8 +1,8 @@
 """The messages of Deepgram's ``/v1/listen``, a struct each.
 
 Field names and which of them are required follow the types of deepgram-sdk 7 (``deepgram/listen/v1/types``). Extra keys
-of ours: ``stable_words`` on an alternative, ``approximate`` on a word, ``warnings`` on Metadata; and the message
-SpeakerMerged.
+of ours: ``stable_words`` on an alternative, ``approximate`` and ``speaker_name`` on a word, ``warnings`` on Metadata;
+and the messages SpeakerMerged and SpeakerNamed.
 """
 
 import unicodedata
@@ -27,6 +27,8 @@ class ListenWord(msgspec.Struct, omit_defaults=True):
     speaker: int | None = None
     """Who says it, where ``diarize`` asks for that and the word is final."""
     speaker_confidence: float | None = None
+    speaker_name: str | None = None
+    """Their name, where somebody who is known speaks."""
 
 
 class Alternative(msgspec.Struct, omit_defaults=True):
@@ -98,6 +100,14 @@ class SpeakerMerged(msgspec.Struct, tag="SpeakerMerged", tag_field="type"):
     channel: tuple[int, int]
     speaker: int
     into: int
+
+
+class SpeakerNamed(msgspec.Struct, tag="SpeakerNamed", tag_field="type"):
+    """A message of ours, for who asks: what ``speaker`` said so far was said by somebody called ``name``."""
+
+    channel: tuple[int, int]
+    speaker: int
+    name: str
 
 
 class Metadata(msgspec.Struct, tag="Metadata", tag_field="type"):
@@ -176,6 +186,7 @@ def word(spoken: SpokenWord, punctuate: bool) -> ListenWord:
         approximate=spoken.approximate,
         speaker=spoken.speaker,
         speaker_confidence=spoken.speaker_confidence,
+        speaker_name=spoken.speaker_name,
     )
 
 

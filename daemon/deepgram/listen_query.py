@@ -66,8 +66,8 @@ class ListenRequest:
     """Whether every channel is heard for itself."""
     vad_events: bool
     speaker_merged: bool
-    """Whether a message says that two speakers are one. Deepgram's SDKs hand None to a program for what they do not
-    know, hence it comes only to who asks."""
+    """Whether messages say that two speakers are one, or who one is. Deepgram's SDKs hand None to a program for what
+    they do not know, hence they come only to who asks."""
     punctuate: bool
     """Whether there are marks and capitals, which the model writes by itself. Without them there are words only, in
     lower case."""

@@ -1,6 +1,7 @@
 """What stands on the terminal: committed plain, unstable dim, no width too small, no terminal needed."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from clients.captions import Captions, split
-from clients.events import Fault, Metadata, Results, SpeakerMerged, SpeechStarted, Word
+from clients.events import Fault, Metadata, Results, SpeakerMerged, SpeakerNamed, SpeechStarted, Word
 from clients.resume import Disconnected, Reconnected
 
 
@@ -38,7 +39,8 @@ def test_split_loses_nothing(words: list[str], stable: int):
 
 
 def test_a_final_tells_who_speaks() -> None:
-    """Before the first word of each turn, and a merge is told; without speakers the text is as it was."""
+    """Before the first word of each turn, by name where there is one. A merge is told, and who somebody was; without
+    speakers the text is as it was."""
     words = tuple(
         Word(text, i / 2, i / 2 + 0.4, 0.9, who) for i, (text, who) in enumerate([("So", 0), ("it", 0), ("is.", 27)])
     )
@@ -48,6 +50,9 @@ def test_a_final_tells_who_speaks() -> None:
     captions.show(final)
     captions.show(SpeakerMerged(27, 0))
     assert "= A: So it AB: is." in out.getvalue() and "[AB is A]" in out.getvalue()
+    captions.show(SpeakerNamed(0, "Zoë"))
+    captions.show(replace(final, words=tuple(replace(word, speaker_name="Zoë") for word in words[:2])))
+    assert "[A is Zoë]" in out.getvalue() and "= Zoë: So it is." in out.getvalue()
     assert split(results("so it is", 3, final=True)) == ("so it is", "")
 
 

@@ -9,7 +9,7 @@ import soundfile
 
 from engines.manifest import read_tts
 from tests.clients.conftest import Daemon
-from tests.clips import DATA
+from tests.clips import DATA, RATE, dialogue
 from tests.commands.conftest import Run
 
 CLIP = min((DATA / "clips").iterdir())
@@ -56,6 +56,41 @@ def test_what_cannot_be_added_or_removed_is_one_line(hearsay: Run, tts_directory
         1,
         f"hearsay: {tmp_path}/short.wav: 0.5 s of audio, it must be 1 to 30 s\n",
     )
+
+
+def test_who_is_known_by_voice(hearsay: Run, tts_directory: Path, tmp_path: Path):
+    """Added from several recordings, listed, told in transcripts and forgotten, all on this machine."""
+    anna = [DATA / "clips/9460fd864aba.opus", DATA / "clips/dd4c95f6ad9b.opus"]
+    assert hearsay("voices", "add", "--listen", "Anna Lee", *anna).stdout == "added Anna Lee\n"
+    listed = hearsay("voices", "--tts-model", tts_directory).stdout.splitlines()
+    assert listed[-1].split() == ["Anna", "Lee", "known", "Anna", "Lee"]
+    assert json.loads(hearsay("voices", "--json").stdout.splitlines()[-1])["kind"] == "known"
+    soundfile.write(tmp_path / "talk.flac", dialogue(), RATE)
+    lines = hearsay("transcribe", "--speakers", tmp_path / "talk.flac").stdout.splitlines()
+    assert lines[0].startswith("Anna Lee: ") and lines[1].startswith("B: ")
+    subtitles = hearsay("transcribe", "--speakers", "--format", "vtt", tmp_path / "talk.flac").stdout
+    assert "<v Anna Lee>" in subtitles and "<v B>" in subtitles
+    assert hearsay("voices", "remove", "--listen", "anna lee").stdout == "removed anna lee\n"
+    assert "Lee" not in hearsay("voices", "--tts-model", tts_directory).stdout
+
+
+def test_who_cannot_be_known_is_one_line(hearsay: Run, tmp_path: Path):
+    """What is wrong, the limit and what to do; nothing is kept."""
+    silent = tmp_path / "silent.wav"
+    soundfile.write(silent, np.zeros(48_000), 16_000)
+    for code, message, name, *files in (
+        (1, f"{silent}: 0.0 s of speech in it, at least 1.5 s is needed: record", "me", silent),
+        (1, "index.jsonl: it is no audio", "me", DATA / "index.jsonl"),
+        (1, "there is no such file; give up to 30 s of one person", "me", tmp_path / "none.wav"),
+        (2, "name: 'B' is what a speaker without a name is called", "B", CLIP),
+        (2, "on this machine, without --url", "me", CLIP, "--url", "http://127.0.0.1:9"),
+    ):
+        done = hearsay("voices", "add", "--listen", name, *files)
+        assert done.returncode == code and message in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+    several = hearsay("voices", "add", "me", CLIP, CLIP)
+    assert several.returncode == 2 and "--listen takes several" in several.stderr
+    nobody = hearsay("voices", "remove", "--listen", "me")
+    assert nobody.returncode == 2 and "no voice print of 'me' is stored" in nobody.stderr
 
 
 def test_the_voices_of_a_daemon(hearsay: Run, talking_url: str, tts_directory: Path):
