@@ -18,6 +18,9 @@ MOST_FIELDS: Final = 100
 """Fields of a form: many more than any endpoint understands."""
 MOST_FIELD_BYTES: Final = 1 << 18
 """Bytes of a field that is no file: room for the longest prompt that a model reads."""
+MOST_URL_BYTES: Final = 4 << 20
+"""Bytes of a field that holds a ``data:`` URL: room for 10 s of the largest usual sound. All fields together have no
+more than ``MOST_FIELDS`` of ``MOST_FIELD_BYTES``."""
 SPOOL_BYTES: Final = 1 << 20
 """Bytes. A larger file goes to the temporary directory: this is the size at which starlette does the same."""
 
@@ -53,6 +56,8 @@ class _Reader:
         self._part = _Part()
         self._name = self._value = b""
         self.whole = False
+        self._size = 0
+        """Bytes of all fields so far."""
 
     @property
     def callbacks(self) -> Any:
@@ -103,10 +108,14 @@ class _Reader:
         part = self._part
         if part.file is not None:
             self.waiting.append((part.file, data[start:end]))
-        elif len(part.data) + end - start > MOST_FIELD_BYTES:
-            raise BrokenForm(f"{part.name[:80]}: longer than {MOST_FIELD_BYTES} bytes")
-        else:
-            part.data += data[start:end]
+            return
+        part.data += data[start:end]
+        self._size += end - start
+        most = MOST_URL_BYTES if part.data.startswith(b"data:") else MOST_FIELD_BYTES
+        if len(part.data) > most:
+            raise BrokenForm(f"{part.name[:80]}: longer than {most} bytes")
+        if self._size > MOST_FIELDS * MOST_FIELD_BYTES:
+            raise BrokenForm(f"its fields are longer than {MOST_FIELDS * MOST_FIELD_BYTES} bytes together")
 
     def _end(self) -> None:
         part = self._part

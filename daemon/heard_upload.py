@@ -28,6 +28,7 @@ from daemon.fields import Fields
 from daemon.file_transcript import FileTranscript
 from daemon.heard_file import heard as heard_file
 from daemon.hub import Hub
+from daemon.known_speakers import known_speakers
 from daemon.loading import Loaded
 from daemon.names import check_model, language
 from daemon.parameters import warning_header
@@ -283,6 +284,11 @@ def _checked(
         options = ListenOptions(language=forced, keyterms=asked.keywords(), interim=False, speakers=speakers)
     except OptionError as error:
         raise body.wrong(names["keyterms"], f"{names['keyterms']}: {error.reason}") from None
+    people = known_speakers(asked, loaded.model)
+    if people and not speakers:
+        told = f"known_speaker_names: {format} tells no speakers; diarized_json does, and diarize=true"
+        asked.ignore("known_speaker_names", told, strict=strict)
+    options = replace(options, known=people)
     if prompt := asked.text("prompt"):  # A prompt often holds the transcript so far; OpenAI too uses only its end.
         end = loaded.model.fitting(prompt, options)
         if len(end.split()) < len(prompt.split()):

@@ -17,6 +17,7 @@ FIELDS: Final = Fields(
     frozenset({
         "file", "model", "language", "languages", "prompt", "keywords", "response_format", "timestamp_granularities",
         "stream", "task", "word_timestamps", "max_line_width", "max_line_count", "track", "diarize",
+        "known_speaker_names", "known_speaker_references",
     }),
     {
         "audio": "file", "audio_file": "file", "upload": "file", "model_id": "model", "model_name": "model",

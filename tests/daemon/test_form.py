@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.datastructures import UploadFile
 
-from daemon.form import MOST_FIELD_BYTES, MOST_FIELDS, BrokenForm, read
+from daemon.form import MOST_FIELD_BYTES, MOST_FIELDS, MOST_URL_BYTES, BrokenForm, read
 
 KIND = "multipart/form-data; boundary=X"
 Found = list[tuple[str, str | bytes]]
@@ -93,6 +93,11 @@ def test_everything_else_is_a_text(disposition: str) -> None:
         (part('name="file"', b"a"), "ends before its last boundary"),
         (part('name="a"', b"b") * (MOST_FIELDS + 1) + END, f"more than {MOST_FIELDS} fields"),
         (part('name="a"', b"b" * (MOST_FIELD_BYTES + 1)) + END, f"a: longer than {MOST_FIELD_BYTES} bytes"),
+        (part('name="a"', b"data:" + b"b" * MOST_URL_BYTES) + END, f"a: longer than {MOST_URL_BYTES} bytes"),
+        (
+            part('name="a"', b"data:" + b"b" * (MOST_URL_BYTES - 5)) * 7 + END,
+            f"longer than {MOST_FIELDS * MOST_FIELD_BYTES} bytes together",
+        ),
     ],
 )
 def test_what_is_too_much_is_named(body: bytes, says: str) -> None:

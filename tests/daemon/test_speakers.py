@@ -1,6 +1,9 @@
 """Who speaks, at every door: live and for files, in Deepgram's, OpenAI's and Whisper's shapes."""
 
+import base64
 import io
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,10 +21,22 @@ from daemon.file_transcript import FileTranscript, spoken_by
 from daemon.serve import Background
 from daemon.subtitles import Layout, cues, srt, vtt
 from streaming.events import Transcript, Word
-from tests.clips import dialogue
+from streaming.model import AsrModel
+from streaming.people import People
+from tests.clips import DATA, dialogue, read_clip
 from tests.daemon.support import HTTP, RATE, Client
 
 FORMS = "/v1/audio/transcriptions"
+ANNA = DATA / "clips/9460fd864aba.opus"
+"""More of who begins the dialogue."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Whoever runs the tests may know people, and these know none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("share")))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +164,89 @@ def test_a_segment_of_two_speakers_is_parted() -> None:
     found = cues([final()], Layout(), 2.5)
     assert [cue.speaker for cue in found] == ["A", "B"]
     assert "A: So it is.\n" in srt(found) and "<v B>Is it?\n" in vtt(found)
+
+
+# ---------------------------------------------------------------- by their names
+
+
+@pytest.fixture
+def anna(asr_model: AsrModel) -> Iterator[None]:
+    """Her print is stored while a test runs."""
+    People().store(asr_model.person("Anna", [read_clip(ANNA).samples]))
+    yield
+    People().remove("Anna")
+
+
+def url(path: Path) -> str:
+    """A file as OpenAI's clients send a reference."""
+    return "data:audio/ogg;base64," + base64.b64encode(path.read_bytes()).decode()
+
+
+def test_who_is_known_is_told_live(daemon: Background, pcm: bytes, anna: None) -> None:
+    """Numbers stay numbers, in the SDK's own type; a letter that was told before is explained to who asks for that."""
+    said = Client(daemon.url).transcribe(pcm, diarize=True, speaker_merged=True)
+    for message in said:
+        if message["type"] == "Results":
+            ListenV1Results.model_validate(message)
+    words = words_of(said, final=True)
+    assert {(word["speaker"], word.get("speaker_name")) for word in words} == {(0, None), (0, "Anna"), (1, None)}
+    (named,) = [message for message in said if message["type"] == "SpeakerNamed"]
+    assert named == {"type": "SpeakerNamed", "channel": [0, 1], "speaker": 0, "name": "Anna"}
+    before = words_of(said[: said.index(named) - 1], final=True)
+    assert before and not any("speaker_name" in word for word in before)
+    plain = Client(daemon.url).transcribe(pcm, diarize=True)
+    assert not any(message["type"] == "SpeakerNamed" for message in plain)
+
+
+def test_who_is_known_is_told_of_files(daemon: Background, file: bytes, anna: None) -> None:
+    """In every format, and only where speakers are told."""
+    assert "<v Anna>" in ask(daemon, file, response_format="vtt", diarize="true").text
+    assert "\nAnna: " in ask(daemon, file, response_format="srt", diarize="true").text
+    body = ask(daemon, file, response_format="diarized_json").json()
+    assert [one["speaker"] for one in body["segments"]][:2] == ["Anna", "B"]
+    fields = {"response_format": "verbose_json", "timestamp_granularities[]": "word"}
+    words = ask(daemon, file, diarize="true", **fields).json()["words"]
+    assert {(word["speaker"], word.get("speaker_name")) for word in words} == {("A", "Anna"), ("B", None)}
+    assert "Anna" not in ask(daemon, file, **fields).text
+    recorded = HTTP.post(f"{daemon.url}/v1/listen?diarize=true&paragraphs=true", content=file, timeout=120).json()
+    ListenV1Response.model_validate(recorded)
+    best = recorded["results"]["channels"][0]["alternatives"][0]
+    assert {(word["speaker"], word.get("speaker_name")) for word in best["words"]} == {(0, "Anna"), (1, None)}
+
+
+def test_a_request_brings_who_it_knows(daemon: Background, file: bytes) -> None:
+    """By OpenAI's SDK, as it sends them; nothing of it is stored."""
+    with openai.OpenAI(api_key="any", base_url=daemon.url + "/v1", max_retries=0) as client:
+        told = client.audio.transcriptions.create(
+            model="gpt-4o-transcribe-diarize",
+            file=("talk.flac", file),
+            response_format="diarized_json",
+            known_speaker_names=["agent"],
+            known_speaker_references=[url(ANNA)],
+        )
+    assert [one.speaker for one in told.segments][:2] == ["agent", "B"]
+    assert {one.speaker for one in told.segments} == {"agent", "B"}
+    assert People().all() == []
+    warned = ask(daemon, file, known_speaker_names="agent", known_speaker_references=url(ANNA))
+    assert warned.status_code == 200 and "known_speaker_names" in warned.headers["warning"]
+
+
+def test_a_reference_that_is_none_is_refused(daemon: Background, file: bytes, tmp_path: Path) -> None:
+    """With the field, what is wrong, the limit and what to do."""
+    silence = tmp_path / "silence.wav"
+    soundfile.write(silence, np.zeros(3 * RATE), RATE)
+    for names, references, field, says in (
+        (["a"], [], "known_speaker_references", "0 for 1 names"),
+        (["a"] * 5, [url(ANNA)] * 5, "known_speaker_names", "5 names, the limit is 4"),
+        (["A"], [url(ANNA)], "known_speaker_names", "without a name"),
+        (["a"], ["https://example.org/a.wav"], "known_speaker_references", "data: URL"),
+        (["a"], ["data:audio/wav;base64,????"], "known_speaker_references", "send it again"),
+        (["a"], [url(DATA / "index.jsonl")], "known_speaker_references", "send a sound file of"),
+        (["a"], [url(silence)], "known_speaker_references", "0.0 s of speech in it, at least 1.5 s"),
+    ):
+        data = {"response_format": "diarized_json", "known_speaker_names[]": names}
+        data |= {"known_speaker_references[]": references} if references else {}
+        answer = HTTP.post(daemon.url + FORMS, files={"file": ("talk.flac", file)}, data=data, timeout=120)
+        error = answer.json()["error"]
+        assert answer.status_code == 400 and says in error["message"], error
+        assert error["param"].removesuffix("[]") == field and error["message"].startswith(error["param"])
