@@ -8,8 +8,10 @@ import {openSocket, whyRefused} from "./daemon.js"
 const MOST_KEPT_SECONDS = 60
 const FIRST_WAIT = 500, LONGEST_WAIT = 8000, LOOK = 300
 const QUERY = {encoding: "linear16", channels: 1, interim_results: true}
+const SPEAKERS = {diarize: true, speaker_merged: true}
 
 export class Hearing {
+  #query
   #rate
   #offset
   #on
@@ -28,11 +30,13 @@ export class Hearing {
 
   /**
    * rate: of the pieces. offset: seconds on the transcript's clock at which this recording begins. on: what to tell:
-   * interim(results), final(results, lag, lags), connected(missedSeconds), lost(trouble, wait), done(trouble or null).
-   * Times in results are moved to the transcript's clock. Milliseconds: lag of the final after the last word, null where
-   * it was asked for; lags of each word's first caption after the word.
+   * interim(results), final(results, lag, lags), speaker(change), connected(missedSeconds), lost(trouble, wait),
+   * done(trouble or null). Times in results are moved to the transcript's clock, and session tells whose speakers they
+   * have. Milliseconds: lag of the final after the last word, null where it was asked for; lags of each word's first
+   * caption after the word. speakers: whether who speaks is told.
    */
-  constructor(rate, offset, on) {
+  constructor(rate, offset, on, speakers = false) {
+    this.#query = {...QUERY, ...(speakers && SPEAKERS), sample_rate: rate}
     this.#rate = rate
     this.#offset = offset
     this.#on = on
@@ -74,7 +78,7 @@ export class Hearing {
 
   #connect() {
     if (this.#closed) return
-    const socket = this.#socket = openSocket("v1/listen", {...QUERY, sample_rate: this.#rate})
+    const socket = this.#socket = openSocket("v1/listen", this.#query)
     let opened = false
     socket.onopen = () => {
       opened = this.#begun = true
@@ -97,6 +101,8 @@ export class Hearing {
   #tell(type) { this.#socket.send(JSON.stringify({type})) }
 
   #heard(message) {
+    const session = this.#socket
+    if (message.type.startsWith("Speaker")) this.#on.speaker({...message, session})
     if (message.type !== "Results") return
     this.#failures = 0
     const now = performance.now()
@@ -108,7 +114,10 @@ export class Hearing {
       start: start + this.#offset,
       end: end + this.#offset,
       text: transcript,
-      words: words.map((w) => ({text: w.punctuated_word ?? w.word, start: w.start + moved, end: w.end + moved})),
+      words: words.map(({punctuated_word, word, start, end, speaker, speaker_name}) => ({
+        text: punctuated_word ?? word, start: start + moved, end: end + moved, speaker, name: speaker_name,
+      })),
+      session,
       stable,
       closes: message.speech_final,
     }

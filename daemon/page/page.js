@@ -1,5 +1,6 @@
 /* The page: what people press, what they see, and a sentence for everything that goes wrong. */
 
+import {Captions, clock} from "./captions.js"
 import {ask, key, useKey} from "./daemon.js"
 import {Hearing} from "./hearing.js"
 import {microphones, NoMicrophone, openMicrophone} from "./microphone.js"
@@ -13,13 +14,13 @@ import {Tape} from "./wav.js"
 const $ = (id) => document.getElementById(id)
 
 const transcript = new Transcript()
+const captions = new Captions(transcript)
 const recent = []  // lags of interims, milliseconds
 let microphone = null
 let hearing = null
 const heardTape = new Tape(), spokenTape = new Tape()
 let uploading = null  // an AbortController while files are heard
 let cleared = null
-let shown = 0
 
 // ------------------------------------------------------------------------------------------------------- what is told
 
@@ -38,13 +39,6 @@ function notice(sentence) {
 const LOOK = 1000  // milliseconds
 
 const seconds = (milliseconds) => `${(milliseconds / 1000).toFixed(2)} s`
-
-function clock(time) {
-  const whole = Math.floor(time)
-  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60]
-  const two = (value) => String(value).padStart(2, "0")
-  return hours ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`
-}
 
 function told(trouble) {
   notice(trouble.message)
@@ -145,14 +139,25 @@ async function showMicrophones() {
   $("microphone").hidden = found.length < 2
 }
 
-$("microphone").addEventListener("change", async () => {
+$("microphone").addEventListener("change", () => {
   localStorage.setItem("hearsay.microphone", $("microphone").value)
+  listenAgain("Changing the microphone")
+})
+$("speakers").checked = localStorage.getItem("hearsay.speakers") === "true"
+$("speakers").addEventListener("change", () => {
+  localStorage.setItem("hearsay.speakers", $("speakers").checked)
+  listenAgain("Listening anew")
+})
+
+/** Who listens goes on with what is chosen by now: a session's options are fixed. */
+async function listenAgain(why) {
   if (!microphone) return
   await stop()
-  state("Changing the microphone")
+  state(why)
   for (let i = 0; hearing && i < 100; i++) await new Promise((done) => setTimeout(done, 50))
   await listen()
-})
+}
+
 navigator.mediaDevices?.addEventListener?.("devicechange", showMicrophones)
 
 let offset = 0  // seconds on the transcript's clock at which the recording begins
@@ -178,7 +183,7 @@ async function listen() {
   recent.length = 0
   offset = transcript.end
   hearing = new Hearing(microphone.rate, offset, {
-    interim: showOpen,
+    interim: (results) => captions.showOpen(results),
     final(results, lag, lags) {
       if (results.text) {
         transcript.add(results)
@@ -188,8 +193,13 @@ async function listen() {
         $("interim-lag").textContent = seconds(Math.max(0, [...recent].sort((a, b) => a - b)[recent.length >> 1]))
         if (results.closes && lag !== null) $("final-lag").textContent = seconds(lag)
       }
-      showOpen(null)
+      captions.showOpen(null)
       showFinals()
+    },
+    speaker({type, session, speaker, into, name}) {
+      if (type === "SpeakerNamed") transcript.named(session, speaker, name)
+      else notice(`${transcript.merged(session, speaker, into).join(" turned out to be ")}.`)
+      captions.showAll()
     },
     connected(missed) {
       state("Listening")
@@ -202,7 +212,7 @@ async function listen() {
     },
     done(trouble) {
       hearing = null
-      showOpen(null)
+      captions.showOpen(null)
       stop()
       if (trouble) {
         state("Stopped")
@@ -211,7 +221,7 @@ async function listen() {
         state("Ready")
       }
     },
-  })
+  }, $("speakers").checked)
   state("Connecting")
   listening(true)
 }
@@ -258,7 +268,7 @@ async function hearFiles(files) {
         state(`Hearing ${file.name}: ${clock(final.end - begin)}`)
         put("clock", clock(final.end))
         showFinals()
-      }, uploading.signal)
+      }, uploading.signal, $("speakers").checked)
     }
     state("Ready")
   } catch (error) {
@@ -298,47 +308,15 @@ function showLevel(peak) {
 
 // --------------------------------------------------------------------------------------------------------- transcript
 
-function following(change) {
-  const box = $("captions")
-  const follow = box.scrollHeight - box.scrollTop - box.clientHeight < 48
-  change()
-  if (follow) box.scrollTop = box.scrollHeight
-}
-
-function line(final) {
-  const [element, time, text] = ["p", "time", "span"].map((name) => document.createElement(name))
-  element.className = "line"
-  time.textContent = clock(final.start)
-  text.textContent = final.text
-  element.append(time, text)
-  return element
-}
-
 function showFinals() {
-  following(() => {
-    for (; shown < transcript.finals.length; shown++) {
-      const final = transcript.finals[shown]
-      const goesOn = shown > 0 && !transcript.finals[shown - 1].closes
-      if (goesOn) $("said").lastElementChild.lastElementChild.append(` ${final.text}`)
-      else $("said").append(line(final))
-    }
-    $("hint").hidden = shown > 0 || !$("now").hidden
-  })
-  for (const id of ["copy", "save-txt", "save-srt", "save-vtt"]) $(id).disabled = !shown
-  $("clear").disabled = !shown && !cleared
-  $("clear").textContent = cleared ? "Undo" : "Clear"
+  captions.showFinals()
+  showButtons()
 }
 
-function showOpen(results) {
-  following(() => {
-    $("now").hidden = !results?.words.length
-    if ($("now").hidden) return
-    $("hint").hidden = true
-    const words = results.words.map((word) => word.text)
-    $("now").querySelector("time").textContent = clock(results.start)
-    $("now").querySelector(".committed").textContent = words.slice(0, results.stable).join(" ")
-    $("now").querySelector(".unstable").textContent = words.slice(results.stable).join(" ")
-  })
+function showButtons() {
+  for (const id of ["copy", "save-txt", "save-srt", "save-vtt"]) $(id).disabled = !captions.shown
+  $("clear").disabled = !captions.shown && !cleared
+  $("clear").textContent = cleared ? "Undo" : "Clear"
 }
 
 const save = (name, type, text) => give(name, new Blob([text], {type: `${type};charset=utf-8`}))
@@ -366,13 +344,12 @@ $("copy").addEventListener("click", async () => {
   }
 })
 $("clear").addEventListener("click", () => {
-  const before = transcript.finals
-  transcript.finals = cleared ?? []
+  const before = transcript.kept
+  transcript.kept = cleared ?? {}
   cleared = cleared ? null : before
   if (!hearing) put("clock", clock(transcript.end))
-  $("said").replaceChildren()
-  shown = 0
-  showFinals()
+  captions.showAll()
+  showButtons()
 })
 
 // -------------------------------------------------------------------------------------------------------------- saying
@@ -522,5 +499,5 @@ saying.stop($("text").value)
 put("clock", clock(transcript.end))
 showMicrophones()
 showFinals()
-if (shown) $("captions").scrollTop = $("captions").scrollHeight
+if (captions.shown) $("captions").scrollTop = $("captions").scrollHeight
 meet()

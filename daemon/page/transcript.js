@@ -1,181 +1,124 @@
 /* What was said so far: finals in order, kept in this tab over a reload, given out as text and as subtitles. */
 
+import {srt, vtt} from "./subtitles.js"
+
 const KEPT = "hearsay.transcript"
 
 export class Transcript {
   #finals = []
+  #names = {}  // of speakers who have one, by their number
+  #numbers = new Map()  // for each session its speakers, by what it calls them, and their numbers here
+  #next = 0
 
   constructor() {
     try {
-      this.#finals = JSON.parse(sessionStorage.getItem(KEPT) ?? "[]")
-    } catch {
-      this.#finals = []
-    }
+      this.kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "{}")
+    } catch { /* what is no transcript is none */ }
   }
 
-  /** Each final: {start, end, text, words: [{text, start, end}], closes}, in seconds. */
+  /** Each final: {start, end, text, words: [{text, start, end, speaker}], closes}, in seconds; speakers are numbers. */
   get finals() { return this.#finals }
 
-  set finals(finals) {
+  /** All of it as one value, which can be given back. */
+  get kept() { return {finals: this.#finals, names: this.#names} }
+
+  set kept({finals = [], names = {}}) {
     this.#finals = finals
+    this.#names = names
+    this.#numbers.clear()
+    this.#next = 1 + Math.max(-1, ...finals.flatMap(({words}) => words.map(({speaker}) => speaker ?? -1)))
     this.#keep()
   }
 
   /** Seconds at which the last one ends. */
   get end() { return this.#finals.at(-1)?.end ?? 0 }
 
-  /** Add a final that has words. */
-  add({start, end, text, words, closes}) {
-    this.#finals.push({start, end, text, words, closes})
+  /**
+   * Add a final that has words. Its `session` is any value that no other has: another's speaker A is somebody else here.
+   * Words may have speaker, as the session calls them, and name.
+   */
+  add({start, end, text, words, closes, session}) {
+    const own = words.map(({text, start, end, speaker, name}) => {
+      if (speaker === undefined) return {text, start, end}
+      if (name) this.named(session, speaker, name)
+      return {text, start, end, speaker: this.#number(session, speaker)}
+    })
+    this.#finals.push({start, end, text, words: own, closes})
     this.#keep()
+  }
+
+  /** How a speaker is written: the name, else a letter; nothing where nobody is told. */
+  called = (speaker) => speaker === undefined ? "" : this.#names[speaker] ?? letter(speaker)
+
+  /** From now on the speaker of that number has a name; an empty one is none. */
+  name(speaker, name) {
+    this.#names = {...this.#names, [speaker]: name || undefined}
+    this.#keep()
+  }
+
+  /** A session says who a speaker is. A name that was given by hand stays. */
+  named(session, speaker, name) {
+    const number = this.#number(session, speaker)
+    if (!this.#names[number]) this.name(number, name)
+  }
+
+  /** A session says that two of its speakers are one; how both were written until then is returned. */
+  merged(session, speaker, into) {
+    const [from, to] = [this.#number(session, speaker), this.#number(session, into)]
+    for (const word of this.#finals.flatMap(({words}) => words)) if (word.speaker === from) word.speaker = to
+    this.#numbers.get(session).set(speaker, to)
+    this.#keep()
+    return [from, to].map(this.called)
+  }
+
+  /** The number here of who is called `speaker` in a session. */
+  #number(session, speaker) {
+    if (!this.#numbers.has(session)) this.#numbers.set(session, new Map())
+    const known = this.#numbers.get(session)
+    if (!known.has(speaker)) known.set(speaker, this.#next++)
+    return known.get(speaker)
   }
 
   #keep() {
     try {
-      sessionStorage.setItem(KEPT, JSON.stringify(this.#finals))
+      sessionStorage.setItem(KEPT, JSON.stringify(this.kept))
     } catch { /* full: a reload loses what is new, nothing else does */ }
   }
 
-  /** A line for each utterance. */
+  /** A line for each utterance, and in it for each speaker. */
   text() {
-    const lines = [[]]
+    const lines = []
+    let open = false
     for (const final of this.#finals) {
-      lines.at(-1).push(final.text)
-      if (final.closes) lines.push([])
+      for (const {speaker, text} of spokenBy(final)) {
+        if (open && lines.at(-1).speaker === speaker) lines.at(-1).text += ` ${text}`
+        else lines.push({speaker, text})
+        open = true
+      }
+      open = !final.closes
     }
-    return lines.filter((line) => line.length).map((line) => line.join(" ") + "\n").join("")
+    return lines.map(({speaker, text}) => `${this.called(speaker)}${speaker === undefined ? "" : ": "}${text}\n`).join("")
   }
 
   /** SubRip. */
-  srt() {
-    return cues(this.#finals).map((cue, i) => `${i + 1}\n${times(cue, ",")}\n${cue.lines.join("\n")}\n`).join("\n")
-  }
+  srt() { return srt(this.#finals, this.called) }
 
-  /** WebVTT, where some characters would be read as marks. */
-  vtt() {
-    const safe = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;")
-    return ["WEBVTT\n", ...cues(this.#finals).map((cue) => `${times(cue, ".")}\n${safe(cue.lines.join("\n"))}\n`)]
-      .join("\n")
-  }
+  /** WebVTT. */
+  vtt() { return vtt(this.#finals, this.called) }
 }
 
-/* Subtitles as the daemon sets them (daemon/subtitles.py, which gives the reasons): two lines of 42 columns, no flicker. */
+/** What people call a speaker: A … Z, then AA, AB … */
+const letter = (speaker) => (speaker >= 26 ? letter(Math.floor(speaker / 26) - 1) : "") +
+  String.fromCharCode(65 + speaker % 26)
 
-const WIDTH = 42, LINES = 2, LONGEST = 7, SHORTEST = 1, LINGER = 0.5, READ = 17, FLICKER = 0.1, PAUSE = 1.5
-const PAUSE_CHARACTERS = 20
-const STOP = /[,;:.?!、。，？！]$/
-const WIDE = /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{20000}-\u{3fffd}]/u
-
-/** Cues of finals: [{start, end, lines}]. */
-export function cues(finals) {
-  const parts = joined(finals.flatMap((final) => runs(spaced(final)).flatMap(parted)))
-  const found = []
-  parts.forEach((words, i) => {
-    const start = Math.max(words[0].start, found.at(-1)?.start ?? 0)
-    found.push({start, end: ending(start, words, parts[i + 1]?.[0].start), lines: lines(words)})
-  })
-  return found
-}
-
-/** The words of a final, each with whether a space stands before it; one longer than a line in pieces. */
-function spaced({text, words}) {
-  const found = []
-  let place = 0
+/** The parts of a final that one speaker says: [{speaker, start, text}]. */
+export function spokenBy({start, text, words}) {
+  const found = [{speaker: words[0]?.speaker, start, from: 0}]
+  let at = 0
   for (const word of words) {
-    const at = text.indexOf(word.text, place)
-    const space = found.length > 0 && (at < 0 || at > place)
-    if (at >= 0) place = at + word.text.length
-    const pieces = [""]
-    for (const character of word.text) {
-      if (pieces.at(-1) && width(pieces.at(-1) + character) > WIDTH) pieces.push("")
-      pieces[pieces.length - 1] += character
-    }
-    const each = (word.end - word.start) / pieces.length
-    pieces.forEach((piece, i) => {
-      const start = word.start + i * each
-      found.push({text: piece, start, end: start + each, space: space && !i})
-    })
+    const place = Math.max(text.indexOf(word.text, at), at)
+    if (word.speaker !== found.at(-1).speaker) found.push({speaker: word.speaker, start: word.start, from: place})
+    at = place + word.text.length
   }
-  return found
-}
-
-function runs(words) {
-  const found = []
-  for (const word of words) {
-    if (found.length && word.start - found.at(-1).at(-1).end <= PAUSE) found.at(-1).push(word)
-    else found.push([word])
-  }
-  return found
-}
-
-function parted(words) {
-  if (words.length === 1 || fits(words)) return [words]
-  const whole = width(text(words))
-  let cut = 1, least = Infinity
-  for (let i = 1; i < words.length; i++) {
-    const before = text(words.slice(0, i))
-    const badness = Math.abs(width(before) - whole / 2) - (STOP.test(before) ? PAUSE_CHARACTERS : 0)
-    if (badness < least) [cut, least] = [i, badness]
-  }
-  return [...parted(words.slice(0, cut)), ...parted(words.slice(cut))]
-}
-
-const fits = (words) => words.at(-1).end - words[0].start <= LONGEST && filled(words, WIDTH).length <= LINES
-
-function joined(parts) {
-  const found = []
-  for (const part of parts) {
-    const last = found.at(-1)
-    if (last) {
-      const both = [...last, {...part[0], space: true}, ...part.slice(1)]
-      const close = part[0].start - last.at(-1).end <= PAUSE
-      const hurried = part[0].start - last[0].start < SHORTEST || part.at(-1).end - part[0].start < 0.3
-      if (close && hurried && fits(both)) {
-        found[found.length - 1] = both
-        continue
-      }
-    }
-    found.push(part)
-  }
-  return found
-}
-
-function ending(start, words, following) {
-  const last = Math.max(words.at(-1).end, start)
-  const read = start + Math.max(SHORTEST, width(text(words)) / READ)
-  const end = Math.max(last, Math.min(Math.max(last + LINGER, read), Math.max(last, start + LONGEST)))
-  if (following === undefined) return end
-  const next = Math.max(following, start)
-  return end > next - FLICKER ? next : end
-}
-
-function lines(words) {
-  const count = filled(words, WIDTH).length
-  for (let least = Math.floor(width(text(words)) / count); least <= WIDTH; least++) {
-    const found = filled(words, least).map(text)
-    if (found.length <= count && found.every((line) => width(line) <= WIDTH)) return found
-  }
-  return filled(words, WIDTH).map(text)
-}
-
-function filled(words, most) {
-  const found = [[]]
-  for (const word of words) {
-    if (found.at(-1).length && width(text([...found.at(-1), word])) > most) found.push([])
-    found.at(-1).push(word)
-  }
-  return found
-}
-
-const text = (words) => words.map((word, i) => (word.space && i ? " " : "") + word.text).join("")
-
-const width = (line) => [...line].reduce((sum, character) => sum + (WIDE.test(character) ? 2 : 1), 0)
-
-const times = (cue, point) => `${stamp(cue.start, point)} --> ${stamp(cue.end, point)}`
-
-function stamp(seconds, point) {
-  const whole = Math.round(seconds * 1000)
-  const digits = (value, count = 2) => String(Math.floor(value)).padStart(count, "0")
-  return `${digits(whole / 3600000)}:${digits(whole / 60000 % 60)}:${digits(whole / 1000 % 60)}${point}` +
-    digits(whole % 1000, 3)
+  return found.map(({speaker, start, from}, i) => ({speaker, start, text: text.slice(from, found[i + 1]?.from).trim()}))
 }

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import chat_endpoint
 import numpy as np
 import pytest
 import soundfile
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, WebSocket, expect, sync_playwright
-from support import RATE, Daemon, Speech, heard_as, running, words
+from support import RATE, ROOT, Daemon, Speech, heard_as, running, words
 from websockets.sync.client import connect
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -442,6 +443,47 @@ def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def talk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two people in turns."""
+    rows = [json.loads(line) for line in (ROOT / "tests/data/index.jsonl").read_text().splitlines()]
+    parts, rate = list[np.ndarray[Any, np.dtype[np.float32]]](), 0
+    for number in range(3):
+        for name in ("ls777", "LJ"):
+            mine = [row["file"] for row in rows if row["speaker"] == name and row["seconds"] > 2.5]
+            samples, rate = soundfile.read(ROOT / "tests/data" / mine[number], dtype="float32")
+            parts += [samples, np.zeros(rate, np.float32)]
+    path = tmp_path_factory.mktemp("talk") / "talk.flac"
+    soundfile.write(path, np.concatenate(parts), rate)
+    return path
+
+
+def test_who_speaks(visit: Callable[..., Visit], open_daemon: Daemon, talk: Path) -> None:
+    """By letters, which can be named on the page; everything that is saved tells it, and so does a reload."""
+    one = visit(open_daemon)
+    page = one.page
+    expect(page.locator("#state")).to_have_text("Ready")
+    page.get_by_label("Who speaks").check()
+    page.locator("#file").set_input_files(str(talk))
+    expect(page.locator("#state")).to_have_text(re.compile("Hearing"))
+    expect(page.locator("#state")).to_have_text("Ready")
+    who = page.locator("#said .who").all_inner_texts()
+    assert who[:4] == ["A:", "B:", "A:", "B:"] and set(who) == {"A:", "B:"}
+    page.once("dialog", lambda dialog: dialog.accept("Linda & Co"))
+    page.get_by_role("button", name="B:").first.click()
+    assert page.locator("#said .who").all_inner_texts() == [{"B:": "Linda & Co:"}.get(name, name) for name in who]
+    assert saved(page, "Text").splitlines()[1].startswith("Linda & Co: ")
+    assert "\nLinda & Co: " in saved(page, "SRT") and "<v Linda &amp; Co>" in saved(page, "VTT")
+    page.reload()
+    expect(page.locator("#state")).to_have_text("Ready")
+    expect(page.get_by_label("Who speaks")).to_be_checked()
+    assert page.locator("#said .who").all_inner_texts()[1] == "Linda & Co:"
+    with page.expect_websocket(lambda socket: "diarize=true" in socket.url):
+        listen(page)
+    page.get_by_role("button", name="Stop").first.click()
+    expect(page.locator("#state")).to_have_text("Ready")
 
 
 def test_a_conversation(visit: Callable[..., Visit], open_daemon: Daemon, speech: Speech) -> None:
