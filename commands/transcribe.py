@@ -45,11 +45,10 @@ Hear = Callable[[Path, Progress], dict[str, Any]]
 HELP = prose("""
 Transcribe recordings and films of most formats.
 
-They may be WAV, FLAC, Ogg, MP3, AAC, MP4, WebM, CAF, AIFF, AMR, AVI, WMA and more. The text goes to stdout, a file a
-line; with --format json one JSON object a line: file, text, language, duration, words (word, start, end, confidence),
-segments (start, end, text); with --speakers a line and the words tell who speaks. srt and vtt are subtitles of one
-file, or with --output of any number. A file that cannot be heard is a line on stderr; the others are done, and the exit
-code is 1.
+The text goes to stdout, a file a line; with --format json one JSON object a line: file, text, language, duration, words
+(word, start, end, confidence), segments (start, end, text); with --speakers a line and the words tell who speaks. srt
+and vtt are subtitles of one file, or with --output of any number. A file that cannot be heard is a line on stderr; the
+others are done, and the exit code is 1.
 """)
 EPILOG = "Example: hearsay transcribe --format srt interview.mp4 > interview.srt"
 
@@ -99,9 +98,7 @@ def transcribe(
             help="A Qwen3-ForcedAligner for the word times: a name or a directory [default: the model's own times].",
         ),
     ] = None,
-    speakers: Annotated[
-        bool, typer.Option("--speakers", help="Tell who says what: A, B and so on, in every format.")
-    ] = False,
+    speakers: Annotated[bool, typer.Option("--speakers", help="Tell who says what, in every format.")] = False,
     track: Annotated[
         int | None,
         typer.Option(

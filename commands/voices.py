@@ -21,9 +21,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Listen = Annotated[
-    bool, typer.Option("--listen", help="Not to speak with: whoever sounds so is told by NAME where speakers are told.")
-]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a voice.")]
 
 
@@ -46,7 +43,7 @@ def _given(context: typer.Context, name: str) -> bool:
 
 @app.command("list", epilog="Example: hearsay voices list --tts-model pocket-tts-en")
 def list_voices(model: TtsModel = None, url: Url = None, key: Key = None, as_json: Json = False) -> None:
-    """List presets, cloned voices, and who is known by voice here. The id that --voice takes, kind, name."""
+    """List presets, cloned voices, and who is known when heard. The id that --voice takes, kind, name."""
     from clients.voices import Voice
     from streaming.people import People
 
@@ -70,11 +67,12 @@ def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its id from then on: a-z, 0-9, _ and -.")],
     recordings: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="FILE", help="1 to 30 s of one person speaking; with --listen any number.", show_default=False
-        ),
+        typer.Argument(metavar="FILE", help="1 to 30 s of one person speaking.", show_default=False),
     ],
-    listen: Listen = False,
+    listen: Annotated[
+        bool,
+        typer.Option("--listen", help="Call speakers who sound so NAME (of any letters); several FILEs will do."),
+    ] = False,
     text: Annotated[
         str | None,
         typer.Option(
@@ -87,8 +85,7 @@ def add(
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Make a voice from a recording, with a model that can clone, or with --listen know who speaks in it: their voice
-    print stays on this machine. One of that name is replaced."""
+    """Make a voice from a recording, with a model that can clone. One of that name is replaced."""
     from clients.voices import add_voice
 
     if listen:
@@ -108,13 +105,13 @@ def add(
 
 @app.command("remove", epilog="Example: hearsay voices remove grandma")
 def remove(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A cloned voice, or who was added with --listen.")],
-    listen: Listen = False,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A cloned voice.")],
+    listen: Annotated[bool, typer.Option("--listen", help="A name that was added so.")] = False,
     model: TtsModel = None,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Forget a cloned voice, or with --listen a voice print. Presets stay."""
+    """Forget a cloned voice. Presets stay."""
     from clients.voices import remove_voice
 
     if listen:
