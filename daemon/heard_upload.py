@@ -284,11 +284,11 @@ def _checked(
         options = ListenOptions(language=forced, keyterms=asked.keywords(), interim=False, speakers=speakers)
     except OptionError as error:
         raise body.wrong(names["keyterms"], f"{names['keyterms']}: {error.reason}") from None
-    people = known_speakers(asked, loaded.model)
-    if people and not speakers:
+    if speakers:
+        options = replace(options, known=known_speakers(asked, loaded.model))
+    elif asked.texts("known_speaker_names"):
         told = f"known_speaker_names: {format} tells no speakers; diarized_json does, and diarize=true"
         asked.ignore("known_speaker_names", told, strict=strict)
-    options = replace(options, known=people)
     if prompt := asked.text("prompt"):  # A prompt often holds the transcript so far; OpenAI too uses only its end.
         end = loaded.model.fitting(prompt, options)
         if len(end.split()) < len(prompt.split()):

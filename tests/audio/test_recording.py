@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from audio.pcm import MAX_CHANNELS, PcmDecoder
-from audio.recording import RecordingError, open_recording, samples
+from audio.recording import RecordingError, beginning, open_recording, samples
 from audio.sound import Notes, Wanted
 from tests.audio.containers import KINDS, several
 
@@ -102,6 +102,16 @@ def test_what_nobody_sends_is_not_tried(tmp_path: Path, kind: str, capfd: pytest
     with pytest.raises(RecordingError, match="no audio that is known here: WebM, Ogg, MP3, FLAC, WAV, MP4, AAC, CAF"):
         open_recording(path)
     assert capfd.readouterr() == ("", "")
+
+
+def test_of_a_long_recording_the_beginning_can_be_had(tmp_path: Path) -> None:
+    """A second too much at most; of a short one all."""
+    sound = np.random.default_rng(3).normal(0, 0.1, 20 * 8000)
+    soundfile.write(tmp_path / "long.flac", sound, 8000)
+    whole = np.concatenate(list(samples(tmp_path / "long.flac", 16_000)))
+    begun = beginning(tmp_path / "long.flac", 16_000, 3.0)
+    assert 3 * 16_000 <= len(begun) <= 4 * 16_000 + 1 and (begun == whole[: len(begun)]).all()
+    assert (beginning(tmp_path / "long.flac", 16_000, 30.0) == whole).all()
 
 
 @pytest.mark.parametrize("text", ["#EXTM3U\n#EXTINF:1,\nfile:///etc/hostname\n", "ffconcat version 1.0\nfile /a.wav\n"])

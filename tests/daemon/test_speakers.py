@@ -228,7 +228,7 @@ def test_a_request_brings_who_it_knows(daemon: Background, file: bytes) -> None:
     assert {one.speaker for one in told.segments} == {"agent", "B"}
     assert People().all() == []
     warned = ask(daemon, file, known_speaker_names="agent", known_speaker_references=url(ANNA))
-    assert warned.status_code == 200 and "known_speaker_names" in warned.headers["warning"]
+    assert warned.status_code == 200 and "diarized_json does" in warned.headers["hearsay-warning"]
 
 
 def test_a_reference_that_is_none_is_refused(daemon: Background, file: bytes, tmp_path: Path) -> None:

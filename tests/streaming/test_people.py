@@ -81,8 +81,7 @@ def test_what_is_no_recording_of_one_person_is_refused(encoder: SpeakerModel, va
 
 
 def test_prints_are_kept_for_their_owner_alone(tmp_path: Path, anna: Person) -> None:
-    """Under no name that a listing tells, nor in what a log would tell of it; replaced, whatever its case; and gone when
-    removed."""
+    """Under no name that a listing or a log tells; replaced, whatever its case; gone when removed."""
     assert repr(anna) == "Person(name='Anna')"
     people = People(tmp_path / "people")
     assert people.all() == []
