@@ -341,7 +341,7 @@ def test_the_keyboard_is_enough(visit: Callable[..., Visit], open_daemon: Daemon
         reached.append(found[0])
         assert found[1] != "none" and found[2] >= 2, found
     assert [name for name in reached if name != "microphone"] == [
-        "open", "listen", "captions", "text", "voice", "typing", "speak"
+        "speakers", "open", "listen", "captions", "text", "voice", "typing", "speak"
     ]  # fmt: skip
     page.locator("#listen").focus()
     page.keyboard.press("Enter")
