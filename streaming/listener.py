@@ -26,7 +26,7 @@ from streaming.engine import Engine, Head
 from streaming.events import Event, Transcript
 from streaming.options import ListenOptions
 from streaming.segment import KvSequence, Segment
-from streaming.speakers import Speakers, span
+from streaming.speakers import Speakers
 from streaming.transcripts import Transcripts
 from streaming.turn import Turn, spoken
 from streaming.utterance import INTERIM_SECONDS, PRIORITIES, QUIET, Early, Utterance, WorkKind
@@ -449,8 +449,7 @@ class Listener:
                 self._count(utterance.cached - before)
                 return []
             case WorkKind.VOICE if self._speakers is not None and utterance.prints is not None:
-                first, after = span(len(utterance.prints))
-                utterance.prints.append((yield from self._speakers.print(samples[first:after])))
+                yield from self._speakers.add(utterance.prints, samples, end)
                 return []
             case WorkKind.INTERIM:
                 return [(yield from self._interim(utterance, segment))]

@@ -101,6 +101,38 @@ def span(number: int) -> tuple[int, int]:
     return number * HOP, number * HOP + WINDOW
 
 
+def _windows(length: int) -> int:
+    """How many windows lie in ``length`` samples."""
+    return max(0, (length - WINDOW) // HOP + 1)
+
+
+def _ends_between(length: int) -> bool:
+    """Whether so much of an utterance of ``length`` samples lies behind its last window that it has a print too."""
+    windows = _windows(length)
+    return not windows or length - span(windows - 1)[1] >= LEAST
+
+
+@dataclass(slots=True, eq=False)
+class Prints:
+    """The voice prints of an utterance so far.
+
+    Attributes:
+        windows: those of its windows, by number; some may end behind the utterance's end.
+        last: an end that the utterance may have, in samples, and the print of what lies before it, which no window has
+            whole. Where somebody falls silent it is made in advance, as the final is, so that nobody waits for it.
+    """
+
+    windows: list[Floats] = field(default_factory=list[Floats])
+    last: tuple[int, Floats] | None = None
+
+    def due(self, length: int, end: int | None) -> bool:
+        """Whether another can be made of ``length`` samples, whose last sound may end at ``end``."""
+        if length >= span(len(self.windows))[1]:
+            return True
+        told = self.last is not None and self.last[0] == end
+        return end is not None and end <= length and not told and _ends_between(end)
+
+
 @dataclass(frozen=True, slots=True)
 class _Turn:
     """A turn: its voice print, its seconds of words, and the number of the speaker it was given."""
@@ -145,19 +177,25 @@ class Speakers:
         """For each final with words the turn of each word, None where that was not kept, and the speaker that was told
         first."""
 
-    def print(self, samples: Floats) -> Steps[Floats]:
+    def add(self, prints: Prints, samples: Floats, end: int | None) -> Steps[None]:
+        """Make the print that is due of the utterance ``samples``, float32 at 16 kHz."""
+        first, after = span(len(prints.windows))
+        if len(samples) >= after:
+            prints.windows.append((yield from self._print(samples[first:after])))
+        elif end is not None:
+            prints.last = end, (yield from self._print(samples[max(0, end - WINDOW) : end]))
+
+    def _print(self, samples: Floats) -> Steps[Floats]:
         """The voice print of ``samples``, float32 [≤ WINDOW]. Too few are repeated until there are enough."""
         window = samples if len(samples) == WINDOW else np.resize(samples, WINDOW)
         return (yield from call(self._model.prints, window))
 
-    def tell(
-        self, samples: Floats, prints: Sequence[Floats], event: Transcript
-    ) -> Steps[tuple[Transcript, list[SpeakerChange]]]:
+    def tell(self, samples: Floats, prints: Prints, event: Transcript) -> Steps[tuple[Transcript, list[SpeakerChange]]]:
         """Give the words of a final their speakers.
 
         Args:
             samples: of the utterance up to its end, float32 at 16 kHz.
-            prints: those of its windows so far, by number; some may end behind the utterance's end.
+            prints: those made so far; what is missing is made.
             event: the final.
 
         Returns:
@@ -165,16 +203,14 @@ class Speakers:
         """
         if not event.words:
             return event, []
-        whole = max(0, (len(samples) - WINDOW) // HOP + 1)
-        made = list(prints[:whole])
-        for number in range(len(made), whole):
-            first, end = span(number)
-            made.append((yield from self.print(samples[first:end])))
-        middles = [(span(number)[0] + WINDOW / 2) / SAMPLE_RATE for number in range(whole)]
-        if not made or len(samples) - span(whole - 1)[1] >= LEAST:
-            last = samples[-WINDOW:]
-            made.append((yield from self.print(last)))
-            middles.append((len(samples) - len(last) / 2) / SAMPLE_RATE)
+        length = len(samples)
+        while prints.due(length, length):
+            yield from self.add(prints, samples, length)
+        made = prints.windows[: _windows(length)]
+        middles = [(span(number)[0] + WINDOW / 2) / SAMPLE_RATE for number in range(len(made))]
+        if prints.last is not None and _ends_between(length):
+            made.append(prints.last[1])
+            middles.append((length - min(length, WINDOW) / 2) / SAMPLE_RATE)
         return self._told_by(np.stack(made), np.array(middles) + event.start, event)
 
     def settled(self, finals: Sequence[Transcript]) -> list[Transcript]:

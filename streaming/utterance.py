@@ -13,7 +13,6 @@ from enum import Enum, auto
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from engines.manifest import AsrManifest
 from engines.scheduling import Priority
@@ -23,7 +22,7 @@ from streaming.engine import SEGMENT_SECONDS, Head
 from streaming.events import Event, Paused, Resumed, SpeakerChange, Transcript, UtteranceEnd
 from streaming.options import ListenOptions
 from streaming.segment import Segment
-from streaming.speakers import span
+from streaming.speakers import Prints
 from streaming.stability import Rule, Stability
 from streaming.vad import FRAME, SAMPLE_RATE
 from streaming.windows import SampleBuffer, complete_windows, window_end
@@ -132,8 +131,8 @@ class Utterance(SampleBuffer):
         """Which of its words are committed."""
         self.early: Early | None = None
         """The final that was decoded in advance last, if speech has not gone on since."""
-        self.prints: list[npt.NDArray[np.float32]] | None = [] if speakers else None
-        """The voice prints of its windows (``streaming.speakers``); None where nobody asks."""
+        self.prints = Prints() if speakers else None
+        """Its voice prints; None where nobody asks."""
         self.final: Transcript | None = None
         """The final, once it is made."""
         self.speaker_changes: Sequence[SpeakerChange] = ()
@@ -212,7 +211,7 @@ class Utterance(SampleBuffer):
             return WorkKind.FINAL
         if self.silence_end is not None and self.length >= self.silence_end and self.ahead is None:
             return WorkKind.EARLY
-        if self.prints is not None and self.length >= span(len(self.prints))[1]:
+        if self.prints is not None and self.prints.due(self.length, self.silence_end):
             return WorkKind.VOICE
         if self.silence_end is not None:
             return None

@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,18 @@ from engines.lane import at_once
 from streaming.events import SpeakerMerged, Transcript, Word, letter, speaker_called
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
-from streaming.speakers import HOP, MOST_SPEAKERS, TOGETHER, WINDOW, SpeakerModel, Speakers, gathered, parted
+from streaming.speakers import (
+    HOP,
+    LEAST,
+    MOST_SPEAKERS,
+    TOGETHER,
+    WINDOW,
+    Prints,
+    SpeakerModel,
+    Speakers,
+    gathered,
+    parted,
+)
 from tests import clips as clips_of
 from tests.clips import DATA, RATE, Clip
 from tests.streaming.listening import Floats, finals, finish, hear, listen
@@ -77,12 +89,49 @@ def said(speakers: Speakers, prints: Sequence[Floats], start: float = 0.0) -> tu
     samples = np.zeros(WINDOW + HOP * (len(prints) - 1), np.float32)
     words = spoken(start, start + len(samples) / RATE, len(prints) + 2)
     final = Transcript(start, start + len(samples) / RATE, "", words, len(words), None, is_final=True)
-    return at_once(speakers.tell(samples, list(prints), final))
+    return at_once(speakers.tell(samples, Prints(list(prints)), final))
 
 
 def numbers(final: Transcript) -> list[int | None]:
     """The speaker of each word."""
     return [word.speaker for word in final.words]
+
+
+@pytest.mark.parametrize("length", [LEAST, WINDOW, WINDOW + HOP, WINDOW + HOP + LEAST])
+def test_who_falls_silent_is_told_without_more_work(encoder: SpeakerModel, clips: list[Clip], length: int) -> None:
+    """All prints are made in advance, once the end that an utterance may have is heard; they are the same ones."""
+    samples = clips[0].samples[: length + HOP]
+    words = spoken(0.0, length / RATE, 3)
+    final = Transcript(0.0, length / RATE, "", words, len(words), None, is_final=True)
+    prints = Prints()
+    assert not prints.due(length - 1, length) or length > WINDOW
+    one, other = (Speakers(encoder, keep=False) for _ in range(2))
+    while prints.due(length, length):
+        at_once(one.add(prints, samples[:length], length))
+    with pytest.raises(StopIteration) as ready:
+        next(one.tell(samples[:length], prints, final))
+    assert ready.value.value == at_once(other.tell(samples[:length], Prints(), final))
+
+
+def test_prints_are_made_while_the_end_of_a_turn_is_awaited(asr_model: AsrModel, clips: list[Clip]) -> None:
+    """No final by silence waits for a print."""
+    missing: list[bool] = []
+    tell = Speakers.tell
+
+    def seen(speakers: Speakers, samples: Floats, prints: Prints, event: Transcript) -> Any:
+        missing.append(prints.due(len(samples), len(samples)))
+        return (yield from tell(speakers, samples, prints, event))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Speakers, "tell", seen)
+        listener = asr_model.listener(TOLD, live=True)
+        heard = np.concatenate([clips[0].samples, quiet(1.0)])
+        events = [
+            event for start in range(0, len(heard), 1600) for event in hear(listener, heard[start : start + 1600])
+        ]
+        said = finals(events)
+        finish(listener)
+    assert said and missing == [False] * len(said)
 
 
 @given(sizes=st.lists(st.integers(1, 6), min_size=1, max_size=6), seed=st.integers(0, 99))
@@ -126,7 +175,7 @@ def test_a_short_turn_makes_no_new_speaker(encoder: SpeakerModel) -> None:
     speakers = Speakers(encoder, keep=False)
     said(speakers, [near(a, i) for i in range(4)])
     short = Transcript(9.0, 10.5, "", (Word("yes", 9.6, 9.9, 1.0),), 1, None, is_final=True)
-    final, _ = at_once(speakers.tell(np.zeros(WINDOW, np.float32), [b], short))
+    final, _ = at_once(speakers.tell(np.zeros(WINDOW, np.float32), Prints([b]), short))
     assert numbers(final) == [0] and (final.words[0].speaker_confidence or 1) < 0.3
 
 
@@ -289,7 +338,7 @@ def test_silence_and_tones_have_no_speaker(asr_model: AsrModel, encoder: Speaker
     """Nor has a final without words, of however little audio."""
     wordless = Transcript(0, 0, "", (), 0, None, is_final=True, from_finalize=True)
     speakers = Speakers(encoder, keep=True)
-    assert at_once(speakers.tell(quiet(0), [], wordless)) == (wordless, []) and speakers.settled([wordless]) == [
+    assert at_once(speakers.tell(quiet(0), Prints(), wordless)) == (wordless, []) and speakers.settled([wordless]) == [
         wordless
     ]
     time = np.arange(6 * RATE) / RATE
