@@ -3,16 +3,18 @@
 Clips that nobody cut get a pause to think, of their own room's tone, between two words of a phrase, and a long one at
 their end; spelled names and numbers get pauses between their groups; turns with fillers are said by the speaking model.
 Each silence is looked at once, as a session does it, and every rule is then played through: silence alone, the
-listener's, and Smart Turn v3 behind the same voice activity, where pipecat-ai is there.
+listener's, and Smart Turn v3 behind the same voice activity, where pipecat-ai is there. ``python -m bench.turns ROWS
+PICTURE`` draws the curve of the rows that ``bench.eval --rows turns --json ROWS`` wrote; that needs matplotlib.
 """
 
+import json
 import math
 import random
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -36,7 +38,7 @@ from streaming.events import Paused, Transcript, bare
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
 from streaming.prompt import SENTENCE_MARKS
-from streaming.turn import SECOND, Turn
+from streaming.turn import DEFAULT, SECOND, Turn
 from streaming.vad import FRAME, VoiceActivity
 
 RATE: Final = 16_000
@@ -135,7 +137,7 @@ def turn_rows(material: Material) -> list[Row]:
     notes = () if peer else ("Smart Turn: pip install --no-deps pipecat-ai",)
     rows = [row for kind, looks in kinds.items() for row in _curve(kind, looks, bool(peer))]
     rows += _goals(kinds["thinking"], kinds["groups"])
-    rows[0].details["looks"] = {k: [[x.length, x.said, x.peer, x.text] for x in v.found] for k, v in kinds.items()}
+    rows[0].details["looks"] = {kind: asdict(looks) for kind, looks in kinds.items()}
     return [*rows[:-1], replace(rows[-1], notes=notes)]
 
 
@@ -354,3 +356,40 @@ class SmartTurn:
         features = self._features(np.pad(wave, (8 * RATE - len(wave), 0)), do_normalize=True)
         (found,) = self._graph.run({"input_features": features[None].astype(np.float32)})
         return float(found[0].item())
+
+
+# ---------------------------------------------------------------- the curve
+
+
+def draw(looks: Looks, picture: Path) -> None:
+    """Draw false ends a minute against the mean wait at true ends, for each rule with all its settings."""
+    from matplotlib.figure import Figure
+
+    rules = {
+        "silence alone": [_silence(s) for s in SILENCES],
+        "hearsay": [_ours(Turn(threshold=t)) for t in THRESHOLDS],
+        "hearsay, at most 0.6 s": [_ours(replace(DEFAULT, threshold=t)) for t in THRESHOLDS],
+        "Smart Turn v3": [_theirs(p) for p in PEER] if any(x.peer == x.peer for x in looks.found) else [],
+    }
+    figure: Any = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for name, settings in rules.items():
+        ends = [x for x in looks.found if not math.isfinite(x.length)]
+        waits = [sum(map(rule, ends)) / len(ends) for rule in settings]
+        axes.plot(waits, [looks.reached(rule).a_minute for rule in settings], "o-", label=name, markersize=4)
+    axes.set(xlabel="mean wait at the end of a turn, s", ylabel="false ends a minute", ylim=0)
+    axes.legend()
+    axes.grid(alpha=0.3)
+    figure.savefig(picture, dpi=100)
+
+
+def main() -> None:
+    """Draw the curve of clips with a pause to think."""
+    rows, picture = map(Path, sys.argv[1:])
+    kinds = next(row["looks"] for row in json.loads(rows.read_text("utf-8")) if "looks" in row)
+    thinking = kinds["thinking"]
+    draw(Looks(thinking["seconds"], [Look(**look) for look in thinking["found"]]), picture)
+
+
+if __name__ == "__main__":
+    main()
