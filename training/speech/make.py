@@ -5,7 +5,7 @@ One process drives one GPU. With a `share` of (K, N) it draws other orders than 
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -56,14 +56,15 @@ def any_voice(voices: Voices, rng: np.random.Generator) -> Spoken:
         yield voices.draw(rng), float(np.exp(rng.uniform(*np.log(SPEEDS))))
 
 
-def few_and_many(voices: Voices, rng: np.random.Generator, share: float) -> Spoken:
-    """Draw voices for a model that speaks: our own, and in a share of the sentences other speakers, each of whom says
-    several."""
+def few_and_many(voices: Voices, rng: np.random.Generator, share: float, own: Sequence[str] = ()) -> Spoken:
+    """Draw voices for a model that speaks: our own (those named, or all), and in a share of the sentences other
+    speakers, each of whom says several."""
+    names = list(own or OWN)
     while True:
         other = voices.speaker(int(rng.integers(SPEAKERS)))
         for _ in range(_SENTENCES):
             while rng.random() >= share:
-                yield voices.own(str(rng.choice(list(OWN)))), float(rng.uniform(*OWN_SPEEDS))
+                yield voices.own(str(rng.choice(names))), float(rng.uniform(*OWN_SPEEDS))
             yield other
 
 
@@ -107,14 +108,16 @@ def make(
     hearing: Path | None = None,
     speaking: Path | None = None,
     others: float = 0.0,
+    own: tuple[str, ...] = (),
     device: str = "cuda",
     share: Share = (0, 1),
     seed: int = 1,
     seconds: float = math.inf,
 ) -> None:
     """Make speech: shards in a folder, for hearing or for speaking, of so many hours (all shares together) or of so
-    many seconds' work. others: the share of speaking that thousands of speakers say beside our own voices; weights:
-    folder that `convert` wrote. What was made is printed about twice a minute."""
+    many seconds' work. others: the share of speaking that thousands of speakers say beside our own voices; own: those
+    of our own voices that speak (default: all); weights: folder that `convert` wrote. What was made is printed about
+    twice a minute."""
     if (hearing is None) == (speaking is None):
         raise ValueError("make: give --hearing or --speaking")
     start = told = time.monotonic()
@@ -133,7 +136,7 @@ def make(
     wanted = hours / count
     # Of few hours the batches are smaller, so that less waits in them until the end.
     batches = Batches(model, voices, where, _ROWS, min(_BATCH_SECONDS, max(wanted * 3600 / 200, 8.0)))
-    spoken_by = any_voice(voices, rng) if hearing else few_and_many(voices, rng, others)
+    spoken_by = any_voice(voices, rng) if hearing else few_and_many(voices, rng, others, own)
     writer: Writer = HearingWriter(hearing, number) if hearing else SpeakingWriter(speaking or Path(), number)
     writing = Writing(writer)
 

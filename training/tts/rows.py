@@ -22,6 +22,9 @@ IGNORE = -100
 STILL = 8
 """So many frames on end, .64 s, codebook 0 may stay at one entry. Kokoro's speech has four at most. Where it stays for
 longer nothing is said, or the encoder has not understood what, and a talker that learns it falls silent."""
+_OFTEN = 3
+"""A row of our own voices is drawn at most so many times as often as the mean row of its bucket. Where they are few
+(long rows are readers'), more would be memorised."""
 
 
 class Batch(NamedTuple):
@@ -94,7 +97,7 @@ class Bucket:
         """Draw rows for a step. It always has the same number of rows whose speakers are heard, and these are heard in
         recordings like other people's."""
         count, device = max(1, training.positions // self.length), self._places.device
-        share = training.cloned_rows if self._own else 1.0
+        share = max(training.cloned_rows, 1 - _OFTEN * self._own / self.rows)
         heard = round(share * count) if len(self._places) else 0
         of_each = ((0, self._own, count - heard), (self._own, self.rows, heard))
         index = torch.cat([torch.randint(low, high, (n,), device=device) for low, high, n in of_each if n])

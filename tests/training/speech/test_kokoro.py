@@ -124,3 +124,4 @@ def test_speakers_are_many_always_the_same_and_some_held_out(voices: Voices) -> 
     assert len({(voice.rows, voice.weights, voice.pitch) for voice in everyone}) == 200
     assert all(len(voice.rows) > 1 for voice in everyone) and sum(voice.held_out for voice in everyone) == 5
     assert not any(voice.name in others for voice, _ in islice(few_and_many(voices, rng, 0.0), 100))
+    assert {voice.name for voice, _ in islice(few_and_many(voices, rng, 0.0, ("maeve",)), 20)} == {"maeve"}

@@ -107,6 +107,10 @@ def test_a_batch_has_both_kinds_and_hears_the_right_ones(tmp_path: Path) -> None
     first = codes.of("codes", 0)[0, 0]  # This is one of a high speaker's codes.
     assert torch.equal(high, batch.label[batch.cloned, batch.span[batch.cloned, 0].long()] == int(first))
     assert (batch.heard.square().mean(1).sqrt().log10().diff().abs() > 1e-3).all(), "at levels of their own"
+    # Of twelve who are heard and one who has an id, the latter is drawn three times as often as chance would have it.
+    few = [row for row in found if row.place is not None] + [r for r in found if r.place is None][:1]
+    [bucket] = made.buckets(few)
+    assert len(bucket.draw(replace(CONFIG.talker_training, cloned_rows=0.25)).cloned) == 3
 
 
 @pytest.mark.slow
