@@ -189,16 +189,21 @@ class HearingTrainer(Trainer):
 
     def _order(self) -> float:
         """Tell what to do now, as the clock of the first process says."""
-        if self.given.seconds <= self.seconds:
+        if self._rest <= 0:
             return _STOP
         return _FALL if self._run.fall and self._left < self.config.optimisation.fall_hours else _GO_ON
+
+    @property
+    def _rest(self) -> float:
+        """The seconds that the stretch still has."""
+        return min(self.given.seconds - self.seconds, self.given.until - time.time())
 
     @property
     def _left(self) -> float:
         """The hours that the rest of the stretch can still hear, once the pace is known."""
         if not self._pace:
             return float("inf")
-        o, left = self.config.optimisation, max(self.given.seconds - self.seconds - _ENDING, 1.0)
+        o, left = self.config.optimisation, max(self._rest - _ENDING, 1.0)
         return left / (1.0 / self._pace + _SAVING / (o.save_hours * self.ranks.share[1]))
 
     def save(self, *, last: bool = False) -> None:
@@ -225,7 +230,7 @@ class HearingTrainer(Trainer):
     def _await(self, ready: Path | None) -> None:
         """Wait for a file, if one is given, as long as the stretch lasts: clips are decoded while others write labels
         and speak."""
-        while ready is not None and not ready.exists() and self.seconds < self.given.seconds:
+        while ready is not None and not ready.exists() and self._rest > 0:
             time.sleep(0.5)
 
     def _state_before(self) -> Path | None:

@@ -35,7 +35,7 @@ mkdir -p "$OUT/labels"
 learn() {
   many train training.asr train --shards $shards --script script.npz --start start --teacher whisper \
     --labels "${labels[@]}" --synthetic made --ready "$OUT/ready" --out "$OUT" "${state[@]}" --device "$DEVICE" \
-    --scale "$SCALE" --seconds $((UNTIL - $(date +%s)))
+    --scale "$SCALE" --seconds $((UNTIL - $(date +%s))) --until "$UNTIL"
 }
 again learn &
 learning=$!

@@ -1,6 +1,7 @@
 """A whole run in small, with shards, planners, steps, evaluation and states. Cut in three it is the same run."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,12 @@ def test_a_stretch_ends_with_what_could_ship(
     assert before["rate"] == pytest.approx(1 / 3) and [row["rate"] for row in told["scores"]] == [1, 1, 0.333, 0]
     assert weights.keys() == PocketASR(CONFIG.shape).state_dict().keys()
     assert any(not torch.equal(weights[name], state[name]) for name in weights)
+
+
+@pytest.mark.slow
+def test_a_stretch_ends_at_its_time_of_day_and_leaves_a_state(given: HearingRun, tmp_path: Path) -> None:
+    assert run(given, tmp_path, 5, until=time.time())["steps"] == 0
+    assert load_parts(tmp_path / "state")[1]["steps"] == 0
 
 
 @pytest.mark.slow
