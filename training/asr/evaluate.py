@@ -1,16 +1,18 @@
 """Labelled clips are decoded greedily and their word error rates counted. The model chooses the language itself, as in
-live use."""
+live use. How far their states are from a teacher's is told too."""
 
 from collections.abc import Sequence
 
 import jiwer
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from audio.mel_filters import HOP
 from training.asr.model import PocketASR
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel, heard
+from training.asr.teacher import WhisperEncoder, states, teachers_mel
 from training.shards import RATE, Clip
 from training.transcript import plain
 
@@ -58,3 +60,25 @@ def score(
         for kind, found in zip(scores, zip(*texts, strict=True), strict=True):
             scores[kind][name] = error_rate(references, found)
     return scores
+
+
+@torch.no_grad()
+def distance(
+    model: PocketASR, mel: LogMel, teacher: WhisperEncoder, sets: dict[str, list[Clip]], device: torch.device
+) -> dict[str, dict[str, float]]:
+    """Give the distance ("states") of what the head says (`add_taught`) to the teacher's states, for every set: of
+    clips as they are, in windows of their own from their beginning on."""
+    model.eval()
+    found: dict[str, float] = {}
+    without_floor, window = teachers_mel(teacher.bins, device), model.shape.window_frames
+    for name, clips in sets.items():
+        far = count = 0.0
+        for _, samples, frames, spectra in heard([torch.from_numpy(clip.samples) for clip in clips], mel, window):
+            _, late = states(teacher, without_floor(samples), frames, window)
+            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+                said = model.hear(spectra, frames)
+                rows = F.smooth_l1_loss(model.taught(said.followed).float(), late.float(), reduction="none").mean(-1)
+            valid = torch.arange(rows.shape[1], device=device)[None] < said.count[:, None]
+            far, count = far + float((rows * valid).sum()), count + float(valid.sum())
+        found[name] = round(far / max(count, 1.0), 4)
+    return {"states": found}

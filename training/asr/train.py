@@ -23,7 +23,7 @@ from torch import Tensor
 from training.asr.augment import generated_music
 from training.asr.checkpoint import shape_of
 from training.asr.config import Config
-from training.asr.evaluate import score
+from training.asr.evaluate import distance, score
 from training.asr.labels import Labels, split
 from training.asr.model import PocketASR, shipping
 from training.asr.optimizer import Optimizer
@@ -112,6 +112,7 @@ class HearingTrainer(Trainer):
             self._model.load_state_dict(load_weights(run.start / WEIGHTS))
         teacher = load_encoder(run.teacher, self.device)
         self._model.add_taught(teacher.layer_norm.weight.shape[0], len(teacher.layers))
+        self._teacher = teacher
         self._model.to(self.device).train()
         self._mel = LogMel(shape.mel_bins).to(self.device)
         self._optimizer = Optimizer(self._model, config.optimisation, config.regularisation.weight_decay)
@@ -262,12 +263,13 @@ class HearingTrainer(Trainer):
         """Nothing is written here: `save` writes states, and `_end` writes what could ship."""
 
     def score(self, *, last: bool) -> dict[str, Any]:
-        """Give word errors in percent, at the end those of all clips held out."""
+        """Give word errors in percent, at the end those of all clips held out, and how far the states are."""
         row: dict[str, Any] = {"hours": self.heard, "rate": round(self._rate, 3)}
         quick = {name: clips[:_QUICK] for name, clips in self._sets.items() if name in _JUDGED}
         sets = self._sets if last else quick
         try:
-            return row | score(self._model, self._mel, self._prompt, sets, self.device)
+            found = row | score(self._model, self._mel, self._prompt, sets, self.device)
+            return found | distance(self._model, self._mel, self._teacher, quick, self.device)
         finally:
             self._model.train()
 

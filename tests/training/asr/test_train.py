@@ -15,6 +15,7 @@ pytest.importorskip("torch")
 import torch
 
 from training.asr.augment import paces, read_at
+from training.asr.evaluate import distance
 from training.asr.labels import split
 from training.asr.model import PocketASR, shipping
 from training.asr.optimizer import Optimizer, orthogonalise
@@ -23,7 +24,7 @@ from training.asr.pool import assemble
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
 from training.asr.step import Step
-from training.asr.teacher import WhisperEncoder, audible, teachers_mel
+from training.asr.teacher import WhisperEncoder, audible, states, teachers_mel
 from training.asr.train import HearingRun, HearingTrainer
 from training.parts import load_parts
 from training.shards import RATE, Clip, licence_table, pack, read_shards
@@ -146,6 +147,33 @@ def test_the_teacher_hears_what_the_student_hears(tmp_path: Path, monkeypatch: p
         torch.testing.assert_close(heard[0][row * windows : (row + 1) * windows], expected)
 
 
+def test_the_distance_of_clips_is_that_of_each_alone_by_its_windows() -> None:
+    model, teacher, cpu = PocketASR(CONFIG.shape), WhisperEncoder(teacher_weights()), torch.device("cpu")
+    model.add_taught(32, 2)
+    rng = np.random.default_rng(1)
+    clips = [Clip(rng.normal(0, 3000, s * RATE).astype(np.int16), "", "", "", "") for s in (3, 10)]
+
+    def far(some: list[Clip]) -> float:
+        return distance(model, LogMel(), teacher, {"a": some}, cpu)["states"]["a"]
+
+    assert far(clips) == pytest.approx((3 * far(clips[:1]) + 10 * far(clips[1:])) / 13, abs=1e-3)
+    torch.nn.init.zeros_(model.taught[1].weight)
+    samples = torch.from_numpy(clips[1].samples)[None].float() / 32768
+    padded = torch.nn.functional.pad(samples, (0, 6 * RATE))
+    _, late = states(teacher, teachers_mel(80, cpu)(padded), torch.tensor([1000]), 800)
+    expected = torch.nn.functional.smooth_l1_loss(torch.zeros_like(late[:, :125]), late[:, :125])
+    assert far(clips[1:]) == pytest.approx(float(expected), abs=1e-3)
+
+
+def test_only_the_layers_that_read_the_states_have_their_dropout() -> None:
+    model = PocketASR(replace(CONFIG.shape, encoder_layers=3), replace(CONFIG.regularisation, reading_dropout=0.3))
+    model.add_taught(32, 2)
+    tower, reader = model.thinker.audio_tower, model.thinker.model
+    assert [layer.drop.p for layer in tower.layers] == [0.05, 0.05, 0.3]
+    assert [layer.self_attn.dropout for layer in (*tower.layers, *reader.layers)] == [0.05, 0.05, 0.3, 0.3, 0.3]
+    assert [layer.drop.p for layer in reader.layers] == [0.3, 0.3]
+
+
 def test_a_batch_without_a_word_is_a_step_too(tmp_path: Path) -> None:
     config = replace(CONFIG, batches=replace(CONFIG.batches, empty_share=1.0))
     known = {"librispeech": [Utterance(0, RATE, "a letter came", True, [])]}
@@ -205,6 +233,7 @@ def test_a_run_that_is_cut_in_three_is_the_same_run(given: HearingRun, tmp_path:
     losses = [[row[0], *row[2:]] for row in whole["history"]]
     assert losses == [[row[0], *row[2:]] for row in third["history"]] and len(losses) == 12
     assert third["scores"][-1]["wer"].keys() == {"librispeech"} and third["hours"][SYNTHETIC]
+    assert third["scores"][-1]["states"]["librispeech"] > 0
     one, other = (load_parts(tmp_path / name / "state")[0] for name in ("whole", "third"))
     assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
