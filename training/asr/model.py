@@ -45,7 +45,7 @@ class TextModel(nn.Module):
         self.head_dim = s.head_dim
         self.embed_tokens = nn.Embedding(s.vocab, s.hidden)
         self.layers = nn.ModuleList(
-            Layer(s.hidden, s.decoder_ffn, s.heads, s.kv_heads, s.head_dim, RMS_EPSILON, reg.dropout, reg.dropout)
+            Layer(s.hidden, s.decoder_ffn, s.heads, s.kv_heads, s.head_dim, RMS_EPSILON, *(2 * [reg.reading_dropout]))
             for _ in range(s.decoder_layers)
         )
         self.norm = RMSNorm(s.hidden, RMS_EPSILON)
@@ -81,15 +81,17 @@ class PocketASR(nn.Module):
 
     def __init__(self, shape: Shape, reg: Regularisation | None = None) -> None:
         super().__init__()
-        self.shape = shape
-        self.thinker = Thinker(shape, reg or Regularisation())
+        self.shape, self._reg = shape, reg or Regularisation()
+        self.thinker = Thinker(shape, self._reg)
         self.ctc = nn.Linear(shape.d_model, shape.vocab + 1)
 
     def add_taught(self, width: int, layers: int) -> None:
         """Add a head that says a teacher's final states from those of our first `layers` layers. It begins as our last
-        norm and the identity, because these layers begin as the teacher's. The layers above them are free."""
+        norm and the identity, because these layers begin as the teacher's. The layers above them are free to read."""
         tower, line = self.thinker.audio_tower, nn.Linear(self.shape.d_model, width)
         tower.followed = min(layers, self.shape.encoder_layers)
+        for layer in tower.layers[tower.followed :]:
+            layer.drop.p = layer.self_attn.dropout = self._reg.reading_dropout
         nn.init.eye_(line.weight)
         nn.init.zeros_(line.bias)
         self.taught = nn.Sequential(deepcopy(tower.ln_post), line)

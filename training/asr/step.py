@@ -72,6 +72,8 @@ def compile_layers(model: PocketASR) -> None:
     """Fuse the elementwise work of the layers, which is more than half of a step without graphs. Where the compilation
     fails the plain layers are used."""
     torch._dynamo.config.suppress_errors = True  # pyright: ignore
+    # A layer is compiled for each share of its dropout and for several lengths, which are more than the usual 8.
+    torch._dynamo.config.recompile_limit = 64  # pyright: ignore
     model.thinker.audio_tower.compiled = torch.compile(_layer)
     model.thinker.model.compiled = torch.compile(_layer)
 
