@@ -3,6 +3,7 @@
 import json
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from training.asr.plan import SYNTHETIC, Planner, Utterance
 from training.asr.pool import assemble
 from training.asr.prompt import Prompt
 from training.asr.spectrogram import LogMel
-from training.asr.step import Step
+from training.asr.step import Step, compile_layers
 from training.asr.teacher import WhisperEncoder, audible, states, teachers_mel
 from training.asr.train import HearingRun, HearingTrainer
 from training.parts import load_parts
@@ -172,6 +173,26 @@ def test_only_the_layers_that_read_the_states_have_their_dropout() -> None:
     assert [layer.drop.p for layer in tower.layers] == [0.05, 0.05, 0.3]
     assert [layer.self_attn.dropout for layer in (*tower.layers, *reader.layers)] == [0.05, 0.05, 0.3, 0.3, 0.3]
     assert [layer.drop.p for layer in reader.layers] == [0.3, 0.3]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_dropout_of_compiled_layers_is_a_constant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would lie on the host, where a captured step cannot read it."""
+    model = PocketASR(replace(CONFIG.shape, encoder_layers=3))
+    model.add_taught(32, 2)
+    given: list[list[Any]] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        given.append(inputs)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+    with torch._dynamo.config.patch(specialize_float=False, recompile_limit=8, suppress_errors=False):
+        compile_layers(model)
+        for seconds in (2, 8):
+            model.train().hear(torch.zeros(2, 128, seconds * 100), torch.tensor([seconds * 100, 150]))
+    assert len(given) >= 3
+    assert not any(isinstance(x, torch.Tensor) and x.dtype == torch.float64 for inputs in given for x in inputs)
 
 
 def test_a_batch_without_a_word_is_a_step_too(tmp_path: Path) -> None:
