@@ -72,8 +72,8 @@ def compile_layers(model: PocketASR) -> None:
     """Fuse the elementwise work of the layers, which is more than half of a step without graphs. Where the compilation
     fails the plain layers are used."""
     torch._dynamo.config.suppress_errors = True  # pyright: ignore
-    # A layer is compiled for each share of its dropout and for several lengths, which are more than the usual 8. As a
-    # constant: by default a second share would become a tensor on the host, which nothing that is captured may read.
+    # A layer is compiled for several lengths and for each share of its dropout, which are more than the usual 8. Such a
+    # share is a constant then: by default a second one becomes a tensor on the host, which a captured step would keep.
     torch._dynamo.config.recompile_limit = 64  # pyright: ignore
     torch._dynamo.config.specialize_float = True  # pyright: ignore
     model.thinker.audio_tower.compiled = torch.compile(_layer)

@@ -177,7 +177,7 @@ def test_only_the_layers_that_read_the_states_have_their_dropout() -> None:
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_dropout_of_compiled_layers_is_a_constant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else it would lie on the host, where a captured step cannot read it."""
+    """Else it would be a tensor on the host, which is read when a step is captured and never again."""
     model = PocketASR(replace(CONFIG.shape, encoder_layers=3))
     model.add_taught(32, 2)
     given: list[list[Any]] = []
