@@ -2,14 +2,15 @@
 # A stretch of speaking on a machine of any number of GPUs that has no network: bash speaking.sh HERE OUT SECONDS
 # HERE and OUT are as for hearing.sh. Kokoro speaks for MAKE seconds. After FIRST of them the codec's encoder begins to
 # learn, for CODEC seconds, on the last GPU, or goes on from what came along (0: that stays as it is). Then all speech
-# becomes codes, and the talker learns. Once it has left weights, the codec's decoder learns beside it, for speech and for
-# that talker's own codes of a part of the speech (LISTEN=0: it stays as it is).
+# becomes codes, and the talker learns. The codec's decoder stays as it is. With LISTEN=1 it learns beside the talker, once
+# that has left weights, for speech and for that talker's own codes of a part of the speech; but its discriminators begin
+# from nothing, and a decoder that has learnt for long got worse by that.
 set -uo pipefail
 HERE=$(realpath "$1") OUT=$2 UNTIL=$(($(date +%s) + $3))
 . "$HERE/tree/training/card/common.sh"
 ((GPUS == 1)) && usual=330 || usual=$((100 + 600 / GPUS))
 MAKE=${MAKE:-$((usual > 200 ? usual : 200))} FIRST=${FIRST:-80} CODEC=${CODEC:-240} SPEAKERS=${SPEAKERS:-5}
-HOURS=${HOURS:-1000} SEED=${SEED:-$(date +%s)} PARTS=${PARTS:-6} LISTEN=${LISTEN:-1}
+HOURS=${HOURS:-1000} SEED=${SEED:-$(date +%s)} PARTS=${PARTS:-6} LISTEN=${LISTEN:-0}
 
 wait_for script.npz drills.npz kokoro/kokoro.safetensors kokoro/voices.safetensors
 for ((i = 0; i < GPUS * SPEAKERS; i++)); do
