@@ -67,9 +67,9 @@ HEARSAY_REFERENCE=asr HEARSAY_ORT124=$ORT124_PYTHON \
   "$REFERENCE_PYTHON" -m pytest $REFERENCE_PYTEST tests/reference tests/training tests/bench/test_cloning.py "$@"
 make -s eval-extra
 if .venv/bin/python -c 'import pesq, pystoi, pocketsphinx' 2>/dev/null; then
-  .venv/bin/python -m pytest -q tests/bench/test_judges.py
+  .venv/bin/python -m pytest -q tests/bench/test_judges.py tests/bench/test_turns.py
 else
-  echo "The judges of make eval could not be installed here: tests/bench/test_judges.py was not run."
+  echo "The judges of make eval could not be installed here: tests/bench/test_judges.py was not run, nor the drawing of test_turns.py."
 fi
 bash tests/reference/funasr/run.sh
 if [[ -f tests/reference/tts/run.sh ]]; then
