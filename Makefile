@@ -23,7 +23,7 @@ $(VENV)/llama.stamp: requirements/runtime.txt tools/llama_wheel.py $(wildcard to
 	@touch $@
 
 $(VENV)/runtime.stamp: requirements/runtime.txt pyproject.toml $(VENV)/llama.stamp
-	@echo "Installing hearsay and what it runs on."
+	@echo "Installing hearsay and what it runs on: some 25 packages, one to five minutes."
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/runtime.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
 	@touch $@

@@ -151,7 +151,7 @@ def refusal(url: str, error: Exception) -> Refused:
         return Refused(reason, status, float(after) if after.isascii() and after.isdigit() else None)
     if isinstance(error, InvalidURI):
         return Refused(str(error), 400)
-    return Refused(f"no daemon answers at {place}: {error or type(error).__name__}")
+    return Refused(f"no daemon answers at {place}: {error or type(error).__name__}; start one with `hearsay serve`")
 
 
 def explanation(body: bytes, otherwise: str) -> str:

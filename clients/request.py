@@ -50,7 +50,7 @@ def request(url: str, method: str, path: str, *, key: str | None = None, form: F
         try:
             connection.connect()
         except OSError as error:
-            raise Refused(f"no daemon answers at {parts.netloc}: {error}") from error
+            raise Refused(f"no daemon answers at {parts.netloc}: {error}; start one with `hearsay serve`") from error
         assert connection.sock is not None
         # A long recording takes its time, so there is no time-out here; the kernel notices a dead peer.
         connection.sock.settimeout(None)

@@ -27,11 +27,11 @@ SpeakingModel = Annotated[
 ]
 
 
-@app.command(
-    epilog="Example: hearsay bench asr --audio speech.wav --threads 2 --stream --tick 2 --force-tokens 12 --json"
-)
+@app.command(epilog="Example: hearsay bench asr --stream --json")
 def asr(
-    audio: Annotated[Path, typer.Option("--audio", metavar="FILE", help="A recording.")],
+    audio: Annotated[
+        Path | None, typer.Option("--audio", metavar="FILE", help="A recording [default: a bundled one].")
+    ] = None,
     model: Model = None,
     threads: Threads = None,
     device: Device = "auto",
@@ -49,10 +49,11 @@ def asr(
 ) -> None:
     """Seconds and counts of each phase of hearing. Also resident memory, and a probe of the machine."""
     from bench.asr import measure
+    from commands.samples import sample
 
     _print(
         measure(
-            audio,
+            audio or sample("reading").path,
             model,
             threads=threads,
             device=device,

@@ -91,7 +91,7 @@ def add(
     if listen:
         if url is not None or model is not None or text is not None:
             raise Failure(
-                "--listen keeps a voice print on this machine, without --url, --tts-model and --text", MISUSED
+                "--listen keeps a voice print on this machine, so leave --url, --tts-model and --text out", MISUSED
             )
         made = _know(name, recordings)
     elif len(recordings) > 1:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.datastructures import UploadFile
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
@@ -36,6 +37,7 @@ from daemon.paths import Endpoint
 from daemon.refusal import Refused
 from daemon.subtitles import LINES, WIDTHS, Layout
 from daemon.workers import SessionWorker
+from engines.lane import Owner
 from engines.sessions import OptionError
 from streaming.events import Transcript
 from streaming.listener import Listener
@@ -250,14 +252,42 @@ async def uploaded(
         given: list[tuple[str, str | UploadFile]] = list(form.multi_items())
         if dialect.in_query:
             given += parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        # This runs in a worker thread, since finding how much of a long prompt fits takes tens of milliseconds.
-        yield await hub.run(partial(_checked, dialect, given, loaded, strict=settings.strict))
+        yield await _understood(hub, dialect, given, loaded, receive)
     finally:
         await form.close()
 
 
+async def _understood(
+    hub: Hub,
+    dialect: Dialect,
+    given: Iterable[tuple[str, str | UploadFile]],
+    loaded: Loaded[AsrModel],
+    receive: Receive,
+) -> Upload:
+    """What is asked for, understood in a worker thread: finding how much of a long prompt fits takes tens of
+    milliseconds, and voice prints of known speakers wait for the lane. Whoever leaves waits no longer."""
+    owner, found = Owner(), list[Upload]()
+
+    async def check() -> None:
+        found.append(await hub.run(partial(_checked, dialect, given, loaded, owner, strict=hub.settings.strict)))
+
+    try:
+        await unless_gone(receive, check())
+    finally:
+        owner.cancel()
+        loaded.model.engine.lane.wake()
+    if not found:
+        raise ClientDisconnect
+    return found[0]
+
+
 def _checked(
-    dialect: Dialect, given: Iterable[tuple[str, str | UploadFile]], loaded: Loaded[AsrModel], *, strict: bool
+    dialect: Dialect,
+    given: Iterable[tuple[str, str | UploadFile]],
+    loaded: Loaded[AsrModel],
+    owner: Owner,
+    *,
+    strict: bool,
 ) -> Upload:
     found = dialect.fields.understood(given, strict=strict)
     asked = _Asked(found)
@@ -285,7 +315,7 @@ def _checked(
     except OptionError as error:
         raise body.wrong(names["keyterms"], f"{names['keyterms']}: {error.reason}") from None
     if speakers:
-        options = replace(options, known=known_speakers(asked, loaded.model))
+        options = replace(options, known=known_speakers(asked, loaded.model, owner))
     elif asked.texts("known_speaker_names"):
         told = f"known_speaker_names: {format} tells no speakers; diarized_json does, and diarize=true"
         asked.ignore("known_speaker_names", told, strict=strict)

@@ -376,8 +376,10 @@ class Hub:
         model = self.hearing_model().model
 
         def listener() -> Listener:
-            known = (*options.known, *self.people.all()) if options.speakers else ()
-            return model.listener(replace(options, known=known), live=live)
+            stored = self.people.all() if options.speakers else ()
+            # Whoever asks calls people as they like, whatever those are called here.
+            others = (one for one in stored if not any(one.is_like(known) for known in options.known))
+            return model.listener(replace(options, known=(*options.known, *others)), live=live)
 
         try:
             worker = self._worker(await opened(self._pool, listener))

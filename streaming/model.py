@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from audio.pcm import PcmDecoder
 from engines.gguf import SEQUENCES, Rows
-from engines.lane import alone, at_once
+from engines.lane import Owner, alone, at_once
 from engines.load import SPARSE_SECONDS
 from engines.scheduling import Priority
 from engines.sessions import OptionError, Sessions
@@ -127,7 +127,7 @@ class AsrModel:
         """Whether there is speech in a second of audio, float32 mono at the model's rate, 16 kHz."""
         return any(turn.voice is Voice.SPEECH for turn in at_once(VoiceActivity(self.engine.vad).feed(second)))
 
-    def person(self, name: str, recordings: Sequence[Floats]) -> Person:
+    def person(self, name: str, recordings: Sequence[Floats], owner: Owner | None = None) -> Person:
         """Who speaks in ``recordings``, float32 mono at the model's rate each, for ``ListenOptions.known``. It takes
         some tenths of a second, as backlog.
 
@@ -136,7 +136,7 @@ class AsrModel:
         """
         name, engine = checked("name", name), self.engine
         steps = voice_print(engine.speakers(), engine.vad, recordings)
-        return Person(name, engine.lane.run(steps, Priority.BACKLOG))
+        return Person(name, engine.lane.run(steps, Priority.BACKLOG, owner=owner))
 
     def mel_maximum(self, blocks: Iterable[Floats]) -> float:
         """The greatest log10 mel energy of a clip, for ``ListenOptions.mel_maximum``. ``blocks``: its samples, float32

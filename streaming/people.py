@@ -43,6 +43,12 @@ EDGE: Final = 2
 """Frames on both sides of speech that belong to it: its judge answers late, and consonants are quiet."""
 LONGEST_NAME: Final = 64
 """Characters of a name."""
+_UNSEEN: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
+"""Characters that nobody sees; they are left out of names."""
+_JOINERS: Final = re.compile(r"(?<=\w)[\u200c\u200d](?=\w)")
+"""What parts or joins letters within a word, as Persian and Indian names are written."""
 
 
 def checked(field: str, name: str) -> str:
@@ -51,11 +57,13 @@ def checked(field: str, name: str) -> str:
     Raises:
         OptionError: of ``field``: nothing that a person can be called here.
     """
-    name = unicodedata.normalize("NFC", " ".join(name.split()))
-    if not 1 <= len(name) <= LONGEST_NAME or not all(one.isalnum() or one in " .'’_-" for one in _bare(name)):
+    name = " ".join(_UNSEEN.sub("", unicodedata.normalize("NFC", name)).split())
+    bare = _bare(_JOINERS.sub("", name))
+    readable = all(one.isalnum() or one in " .'’_-" for one in bare) and any(map(str.isalnum, bare))
+    if len(name) > LONGEST_NAME or not readable:
         told = f"1 to {LONGEST_NAME} letters, digits, spaces and . ' _ -"
         raise OptionError(field, f"{name[:80]!r} cannot be told: a name has {told}")
-    if re.fullmatch("[A-Z]{1,2}", name):
+    if re.fullmatch("[A-Z]{1,2}", unicodedata.normalize("NFKC", name)):
         raise OptionError(
             field, f"{name!r} is what a speaker without a name is called; write another, or {name.lower()!r}"
         )
@@ -154,8 +162,9 @@ class People:
         try:
             self._path(name).unlink()
         except FileNotFoundError:
-            known = ", ".join(one.name for one in self.all()) or "nobody"
-            raise OptionError("name", f"no voice print of {name[:80]!r} is stored; known are: {known}") from None
+            known = ", ".join(one.name for one in self.all())
+            told = f"known are: {known}" if known else "none is"
+            raise OptionError("name", f"no voice print of {name[:80]!r} is stored; {told}") from None
 
     def _path(self, name: str) -> Path:
         plain = unicodedata.normalize("NFC", " ".join(name.split())).casefold()

@@ -77,6 +77,10 @@ class Person:
     name: str
     print: Floats = field(repr=False)
 
+    def is_like(self, other: "Person") -> bool:
+        """Whether both may be the same: they have one name, or one voice."""
+        return self.name.casefold() == other.name.casefold() or float(self.print @ other.print) >= NAMED
+
 
 class SpeakerModel:
     """The weights of the speaker encoder, loaded once for all sessions. Thread-safe."""
@@ -370,8 +374,10 @@ class Speakers:
         not sure."""
         if seconds < NAMING or not self._people:
             return None
-        alike, name = max((float(one.print @ voice), one.name) for one in self._people)
-        others = (float(one.print @ voice) for one in self._people if one.name != name)
+        best = max(self._people, key=lambda one: float(one.print @ voice))
+        alike, name = float(best.print @ voice), best.name
+        # Whoever is stored by two names is known by the nearer one.
+        others = (float(one.print @ voice) for one in self._people if not one.is_like(best))
         return name if alike >= max(NAMED, max(others, default=-1.0) + BEFORE_OTHERS) else None
 
     def _merge(self) -> list[SpeakerChange]:

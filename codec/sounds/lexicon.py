@@ -67,8 +67,10 @@ class Lexicon:
             if len(data) > MOST_BYTES:
                 raise OptionError(FIELD, f"{path} has more than {MOST_BYTES} bytes")
             text = data.decode("utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise OptionError(FIELD, f"{path} cannot be read as UTF-8 text: {error}") from error
+        except OSError as error:
+            raise OptionError(FIELD, f"{path} cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise OptionError(FIELD, f"{path} is no UTF-8 text: {error}") from error
         found: dict[str, str] = {}
         for number, line in enumerate(text.splitlines(), 1):
             word, *rest = line.split("#", 1)[0].split(None, 1) or [""]

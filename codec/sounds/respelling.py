@@ -83,6 +83,10 @@ def respelled(text: str) -> str:
     said = ""
     syllables = [syllable for syllable in text.split("-") if syllable]
     for syllable in syllables:
+        if len(syllable) > 1 and syllable[0].isupper() and syllable[1:].islower():
+            raise Unreadable(
+                f"{syllable!r} begins with a capital as a word does: a line has one word and how it sounds"
+            )
         sounds = _syllable(syllable.lower())
         if syllable.isupper() and len(syllables) > 1:
             vowel = next((i for i, symbol in enumerate(sounds) if symbol in VOWELS), 0)

@@ -32,11 +32,8 @@ from codec.text.vocabulary import (
 )
 
 _EMERGENCY: Final = frozenset(("911", "999"))
-_COUNTING: Final = frozenset(
-    "about all almost another are cost costs exactly had has have nearly only over roughly some than there under "
-    "weigh weighs were with".split()
-)
-"""Words before a number of things, which is no emergency call: "We have 999 of them"."""
+_REACHING: Final = CALLED | frozenset("a an calling dialing dialled phoned rang texted the through to via".split())
+"""Words before the number of an emergency call; behind others it counts something ("We have 999 of them")."""
 _POSTAL: Final = re.compile(r"\d{5}(?:-\d{4})?")
 _VERSE: Final = re.compile(r"(\d{1,3}):(\d{1,3})(?:[-–](\d{1,3}))?")
 _CAPITALS: Final = re.compile(r"[A-Z]{2,4}")
@@ -139,7 +136,7 @@ def _number_after(word: str, earlier: str, core: str) -> str | None:
     if low in PAIRED and (sides := re.fullmatch(r"(\d{3,4})([-–])(\d{3,4})", core)):
         to = " " if low in NAMED_BY_NUMBER and sides[2] == "-" else " to "
         return numbers.pairs(sides[1]) + to + numbers.pairs(sides[3])
-    if core in _EMERGENCY and low not in PAIRED and low not in _COUNTING:
+    if core in _EMERGENCY and (low in _REACHING or (core == "911" and not low)):
         return numbers.digits(core)
     if _POSTAL.fullmatch(core) and (word in STATES or low in SPELLED_OUT):
         return ", ".join(numbers.digits(part) for part in core.split("-"))

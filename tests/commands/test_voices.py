@@ -83,7 +83,7 @@ def test_who_cannot_be_known_is_one_line(hearsay: Run, tmp_path: Path):
         (1, "index.jsonl: it is no audio", "me", DATA / "index.jsonl"),
         (1, "there is no such file; give up to 30 s of one person", "me", tmp_path / "none.wav"),
         (2, "name: 'B' is what a speaker without a name is called", "B", CLIP),
-        (2, "on this machine, without --url", "me", CLIP, "--url", "http://127.0.0.1:9"),
+        (2, "on this machine, so leave --url", "me", CLIP, "--url", "http://127.0.0.1:9"),
     ):
         done = hearsay("voices", "add", "--listen", name, *files)
         assert done.returncode == code and message in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr

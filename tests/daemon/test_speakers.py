@@ -2,6 +2,7 @@
 
 import base64
 import io
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -240,7 +241,8 @@ def test_a_reference_that_is_none_is_refused(daemon: Background, file: bytes, tm
         (["a"] * 5, [url(ANNA)] * 5, "known_speaker_names", "5 names, the limit is 4"),
         (["A"], [url(ANNA)], "known_speaker_names", "without a name"),
         (["a"], ["https://example.org/a.wav"], "known_speaker_references", "data: URL"),
-        (["a"], ["data:audio/wav;base64,????"], "known_speaker_references", "send it again"),
+        (["a"], ["data:audio/wav;base64,????"], "known_speaker_references", "encode the file anew"),
+        (["a"], ["data:audio/wav;base64,é"], "known_speaker_references", "encode the file anew"),
         (["a"], [url(DATA / "index.jsonl")], "known_speaker_references", "send a sound file of"),
         (["a"], [url(silence)], "known_speaker_references", "0.0 s of speech in it, at least 1.5 s"),
     ):
@@ -250,3 +252,24 @@ def test_a_reference_that_is_none_is_refused(daemon: Background, file: bytes, tm
         error = answer.json()["error"]
         assert answer.status_code == 400 and says in error["message"], error
         assert error["param"].removesuffix("[]") == field and error["message"].startswith(error["param"])
+
+
+def test_whoever_leaves_while_their_speakers_are_looked_at_gives_the_place_back(
+    daemon: Background, file: bytes
+) -> None:
+    """Voice prints of a request that nobody waits for any more are not made."""
+    data = {
+        "response_format": "diarized_json",
+        "known_speaker_names[]": ["a", "b", "c", "d"],
+        "known_speaker_references[]": [url(DATA / "recordings" / "lj.opus")] * 4,
+    }
+    for _ in range(6):
+        with pytest.raises(httpx.ReadTimeout):
+            HTTP.post(
+                daemon.url + FORMS, files={"file": ("talk.flac", file)}, data=data, timeout=httpx.Timeout(20, read=0.05)
+            )
+    until = time.monotonic() + 5
+    held = 'hearsay_sessions{path="/v1/audio/transcriptions"} 0'
+    while held not in HTTP.get(daemon.url + "/metrics").text:
+        assert time.monotonic() < until, "they still hold their places"
+        time.sleep(0.1)

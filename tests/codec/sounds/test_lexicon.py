@@ -67,6 +67,7 @@ def test_a_file_has_a_word_a_line(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("ok oh-KAY\nHouston hyoo-ST5N\n", "line 2, 'Houston': '5' is no letter of a respelling"),
+        ("New York  noo-YAWK\n", "line 1, 'New': 'York' begins with a capital as a word does"),
         ("Houston\n", "line 1, 'Houston': a pronunciation must follow the word"),
         ("5x ah\n", "line 1, '5x': a word is up to 64 letters"),
         ("x" * (MOST_BYTES + 1), f"has more than {MOST_BYTES} bytes"),
@@ -86,8 +87,8 @@ def test_a_bad_line_is_refused_by_file_line_and_symbol(text: str, told: str, tmp
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     """Missing, or not of text."""
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\xff")
-    for name in ("none", "bytes"):
-        with pytest.raises(OptionError, match="cannot be read as UTF-8 text"):
+    for name, told in (("none", "cannot be read: No such file"), ("bytes", "is no UTF-8 text")):
+        with pytest.raises(OptionError, match=told):
             Lexicon.load(tmp_path / name)
 
 
