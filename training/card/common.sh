@@ -1,7 +1,7 @@
 # This is what both scripts need: the packages that came along, a process on a GPU or one on each, a log, and files that
-# come later. DEVICE is cuda or cpu, GPUS tells how many are used (default: all), from number FIRST on, and SCALE how
+# come later. DEVICE is cuda or cpu, GPUS tells how many are used (default: all), from number FIRST_GPU on, and SCALE how
 # large a step is beside the configured one, where memory or time is short.
-DEVICE=${DEVICE:-cuda} SCALE=${SCALE:-1} FIRST=${FIRST:-0}
+DEVICE=${DEVICE:-cuda} SCALE=${SCALE:-1} FIRST_GPU=${FIRST_GPU:-0}
 GPUS=${GPUS:-$(nvidia-smi -L 2> /dev/null | wc -l)}
 ((GPUS)) || GPUS=1
 mkdir -p "$OUT" && OUT=$(realpath "$OUT") && cd "$HERE" || exit 1
@@ -29,7 +29,7 @@ parts() { python3 -c 'import json, sys; print(*(f"{sys.argv[1]}/{f}" for f in js
 on() {
   local gpu=$1 name=$2
   shift 2
-  CUDA_VISIBLE_DEVICES=$((FIRST + gpu)) OMP_NUM_THREADS=${OMP_NUM_THREADS:-4} python3 "$@" 2>&1 | sed -u "s/^/$name: /"
+  CUDA_VISIBLE_DEVICES=$((FIRST_GPU + gpu)) OMP_NUM_THREADS=${OMP_NUM_THREADS:-4} python3 "$@" 2>&1 | sed -u "s/^/$name: /"
 }
 
 # many NAME MODULE ARGUMENTS…: runs a process on each GPU, which together are one run.
@@ -39,7 +39,7 @@ many() {
   if ((GPUS == 1)); then
     on 0 "$name" -m "$module" "$@"
   else
-    CUDA_VISIBLE_DEVICES=$(seq -s, "$FIRST" $((FIRST + GPUS - 1))) OMP_NUM_THREADS=4 \
+    CUDA_VISIBLE_DEVICES=$(seq -s, "$FIRST_GPU" $((FIRST_GPU + GPUS - 1))) OMP_NUM_THREADS=4 \
       python3 -m torch.distributed.run --standalone --nproc-per-node "$GPUS" -m -- "$module" "$@" 2>&1 | sed -u "s/^/$name: /"
   fi
 }
