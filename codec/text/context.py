@@ -32,8 +32,9 @@ from codec.text.vocabulary import (
 )
 
 _EMERGENCY: Final = frozenset(("911", "999"))
-_REACHING: Final = CALLED | frozenset("a an calling dialing dialled phoned rang texted the through to via".split())
-"""Words before the number of an emergency call; behind others it counts something ("We have 999 of them")."""
+_REACHING: Final = frozenset("a an the through to via".split())
+"""Words before the number of an emergency call, besides ``CALLED``; behind others it counts something ("We have 999 of
+them")."""
 _POSTAL: Final = re.compile(r"\d{5}(?:-\d{4})?")
 _VERSE: Final = re.compile(r"(\d{1,3}):(\d{1,3})(?:[-–](\d{1,3}))?")
 _CAPITALS: Final = re.compile(r"[A-Z]{2,4}")

@@ -206,7 +206,7 @@ MILLIONS: Final = frozenset(
     " homes households americans britons dollars euros pounds steps words lines tokens rows records miles".split()
 )
 """Words that are counted after "20m" and "100k": it is twenty million, not meters."""
-CALLED: Final = frozenset("call dial phone ring text called dialed".split())
+CALLED: Final = frozenset("call called calling dial dialed dialing dialled phone phoned rang ring text texted".split())
 """Words after which three digits are the number of a service."""
 VERSIONED: Final = frozenset(
     "python java node php ruby ios ipados android macos windows ubuntu debian fedora version versions release"
