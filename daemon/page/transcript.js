@@ -62,13 +62,15 @@ export class Transcript {
     if (!this.#names[number]) this.name(number, name)
   }
 
-  /** A session says that two of its speakers are one; how both were written until then is returned. */
+  /** A session says that two of its speakers are one, who keeps the name of either; how both were written is returned. */
   merged(session, speaker, into) {
     const [from, to] = [this.#number(session, speaker), this.#number(session, into)]
+    const before = [from, to].map(this.called)
     for (const word of this.#finals.flatMap(({words}) => words)) if (word.speaker === from) word.speaker = to
     this.#numbers.get(session).set(speaker, to)
+    if (this.#names[from] && !this.#names[to]) this.#names = {...this.#names, [to]: this.#names[from]}
     this.#keep()
-    return [from, to].map(this.called)
+    return before
   }
 
   /** The number here of who is called `speaker` in a session. */

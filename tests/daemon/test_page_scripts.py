@@ -248,6 +248,10 @@ shown()
 told(...transcript.merged("two", 0, 3))
 say("two", true, [0, "Who is it?"])
 shown()
+say("three", true, [0, "One."], [1, "Two."])
+transcript.named("three", 1, "Dora")
+told(...transcript.merged("three", 1, 0))
+shown()
 const {finals, names} = new Transcript().kept
 told(finals.length, names)
 process.exit()
@@ -257,12 +261,13 @@ process.exit()
 def test_speakers_of_several_sessions(told: Callable[..., list[list[Any]]]) -> None:
     """Another session's first speaker is somebody else; names of the daemon give way to those of the page; who are one
     are told so; a reload keeps it."""
-    first, named, merged, after, kept = told(SPEAKERS, "http://127.0.0.1:1")
+    first, named, merged, after, by_name, last, kept = told(SPEAKERS, "http://127.0.0.1:1")
     assert first == ["A: Is it?", "B: It is.", "A: Then let us go.", "C: Hello.", "Ben: Good day.", "Nobody."]
     assert named == ["A: Is it?", "Anna: It is.", "A: Then let us go.", "Zoë: Hello.", "Ben: Good day.", "Nobody."]
     assert merged == ["Zoë", "Ben"]
     assert after[3:] == ["Ben: Hello. Good day.", "Nobody.", "Ben: Who is it?"]
-    assert kept == [6, {"1": "Anna", "2": "Zoë", "3": "Ben"}]
+    assert by_name == ["Dora", "E"] and last[-1] == "Dora: One. Two."
+    assert kept == [7, {"1": "Anna", "2": "Zoë", "3": "Ben", "4": "Dora", "5": "Dora"}]
 
 
 UPLOAD = """
