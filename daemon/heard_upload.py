@@ -29,7 +29,7 @@ from daemon.fields import Fields
 from daemon.file_transcript import FileTranscript
 from daemon.heard_file import heard as heard_file
 from daemon.hub import Hub
-from daemon.known_speakers import known_speakers
+from daemon.known_speakers import NAMES, REFERENCES, known_speakers
 from daemon.loading import Loaded
 from daemon.names import check_model, language
 from daemon.parameters import warning_header
@@ -316,9 +316,10 @@ def _checked(
         raise body.wrong(names["keyterms"], f"{names['keyterms']}: {error.reason}") from None
     if speakers:
         options = replace(options, known=known_speakers(asked, loaded.model, owner))
-    elif asked.texts("known_speaker_names"):
-        told = f"known_speaker_names: {format} tells no speakers; diarized_json does, and diarize=true"
-        asked.ignore("known_speaker_names", told, strict=strict)
+    for unused in () if speakers else (NAMES, REFERENCES):
+        if asked.texts(unused):
+            told = f"{unused}: {format} tells no speakers; diarized_json does, and diarize=true"
+            asked.ignore(unused, told, strict=strict)
     if prompt := asked.text("prompt"):  # A prompt often holds the transcript so far; OpenAI too uses only its end.
         end = loaded.model.fitting(prompt, options)
         if len(end.split()) < len(prompt.split()):

@@ -290,7 +290,8 @@ def serve(settings: Settings) -> int:
     try:
         sock, url, beside = _sockets(hub)
     except OSError as error:
-        _tell(f"hearsay cannot listen on {error.filename}: {error.strerror}; --port 0 takes a free one")
+        next_ = "; choose another port" if error.errno == errno.EADDRINUSE else ""
+        _tell(f"hearsay cannot listen on {error.filename}: {error.strerror}{next_}")
         return 1
     provide_files(settings)
     sys.setswitchinterval(_SWITCH_SECONDS)

@@ -57,7 +57,7 @@ def checked(field: str, name: str) -> str:
     Raises:
         OptionError: of ``field``: nothing that a person can be called here.
     """
-    name = " ".join(_UNSEEN.sub("", unicodedata.normalize("NFC", name)).split())
+    name = _plain(name)
     bare = _bare(_JOINERS.sub("", name))
     readable = all(one.isalnum() or one in " .'’_-" for one in bare) and any(map(str.isalnum, bare))
     if len(name) > LONGEST_NAME or not readable:
@@ -68,6 +68,11 @@ def checked(field: str, name: str) -> str:
             field, f"{name!r} is what a speaker without a name is called; write another, or {name.lower()!r}"
         )
     return name
+
+
+def _plain(name: str) -> str:
+    """``name`` as it is written, whatever nobody sees of it left out."""
+    return " ".join(_UNSEEN.sub("", unicodedata.normalize("NFC", name)).split())
 
 
 def _bare(name: str) -> str:
@@ -167,8 +172,7 @@ class People:
             raise OptionError("name", f"no voice print of {name[:80]!r} is stored; {told}") from None
 
     def _path(self, name: str) -> Path:
-        plain = unicodedata.normalize("NFC", " ".join(name.split())).casefold()
-        return self.directory / f"{hashlib.sha256(plain.encode()).hexdigest()[:32]}.npz"
+        return self.directory / f"{hashlib.sha256(_plain(name).casefold().encode()).hexdigest()[:32]}.npz"
 
 
 def _read(path: Path) -> Person:

@@ -104,7 +104,7 @@ def test_who_falls_silent_is_told_without_more_work(encoder: SpeakerModel, clips
     words = spoken(0.0, length / RATE, 3)
     final = Transcript(0.0, length / RATE, "", words, len(words), None, is_final=True)
     prints = Prints()
-    assert not prints.due(length - 1, length) or length > WINDOW
+    assert prints.due(length - 1, length) == (length > WINDOW)
     one, other = (Speakers(encoder, keep=False) for _ in range(2))
     while prints.due(length, length):
         at_once(one.add(prints, samples[:length], length))
