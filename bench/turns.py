@@ -368,8 +368,8 @@ def draw(looks: Looks, picture: Path) -> None:
     rules = {
         "silence alone": [_silence(s) for s in SILENCES],
         "hearsay": [_ours(Turn(threshold=t)) for t in THRESHOLDS],
-        "hearsay, at most 0.6 s": [_ours(replace(DEFAULT, threshold=t)) for t in THRESHOLDS],
-        "Smart Turn v3": [_theirs(p) for p in PEER] if any(x.peer == x.peer for x in looks.found) else [],
+        f"hearsay, at most {DEFAULT.timeout:g} s": [_ours(replace(DEFAULT, threshold=t)) for t in THRESHOLDS],
+        "Smart Turn v3": [_theirs(p) for p in PEER] if any(not math.isnan(x.peer) for x in looks.found) else [],
     }
     figure: Any = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()

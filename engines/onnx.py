@@ -68,7 +68,7 @@ def providers(choice: str = "auto") -> list[str]:
 @cache
 def _share_memory() -> None:
     """Give graphs on the CPU one store of memory, which grows by what is asked for. Each with its own, which doubles,
-    would hold 10 MB more for the small models."""
+    would hold some 7 MB more for the small models."""
     kind = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
     no_limit, as_asked, default = 0, 1, -1
     ort.create_and_register_allocator(kind, ort.OrtArenaCfg(no_limit, as_asked, default, default))

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from audio.ogg import mend
 from audio.pcm import PcmDecoder
+from streaming.model import WARM_SECONDS
 
 RATE: Final = 16_000
 """Hertz: the rate of the hearing model."""
@@ -57,8 +58,6 @@ DEMO_TEXT: Final = (
 )
 # The published speeds are measured on it.
 READING: Final = "add8af6b2282.opus"
-WARM_SECONDS: Final = 4
-"""How much of it hearing models hear when they are loaded."""
 # The index has it in capitals; cased and punctuated by hand, word for word.
 READING_TEXT: Final = (
     "But I did once have the luck to hear and see The Lady played in entirety. The children had been granted leave to"
@@ -182,7 +181,7 @@ def write_reading(shard: Shard, folder: Path) -> Row:
     """The recording that speeds are measured on, as it is in the shard; returns its entry of samples.json."""
     row = next(row for row in shard.rows if row["file"] == READING)
     (folder / "reading.opus").write_bytes(shard.files[READING])
-    begun = shard.samples(READING)[: WARM_SECONDS * RATE]
+    begun = shard.samples(READING)[: round(WARM_SECONDS * RATE)]  # Hearing models hear it when they are loaded.
     levels = PcmDecoder("mulaw", RATE).decode(bytes(range(256)))
     nearest = np.abs(begun[:, None] - levels).argmin(axis=1)
     (folder / "reading.mulaw").write_bytes(nearest.astype(np.uint8).tobytes())
