@@ -19,7 +19,8 @@ from tests.clips import DATA
 
 Rows = Sequence[dict[str, Any]]
 
-collect_ignore = [] if all(find_spec(name) for name in ("pesq", "pystoi", "pocketsphinx")) else ["test_judges.py"]
+EXTRA = ("matplotlib", "pesq", "pystoi", "pocketsphinx")
+collect_ignore = [] if all(map(find_spec, EXTRA)) else ["test_judges.py"]
 
 
 def index() -> list[dict[str, Any]]:

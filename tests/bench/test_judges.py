@@ -1,9 +1,14 @@
-"""The judges that come with the extra `eval`: sound quality against recordings, and an ear that is not ours.
+"""What comes with the extra `eval`: sound quality against recordings, an ear that is not ours, and the curve drawn.
 
 Collected where they are installed (`make eval` and `make reference` install them).
 """
 
+import json
+import math
 import shutil
+import subprocess
+import sys
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,8 +24,10 @@ from bench.row import NotMeasured, Row
 from bench.sentences import Sentence
 from bench.speaking import judge_rows
 from bench.spoken import RATE, Spoken
+from bench.turns import Look, Looks
 from bench.wer import rate, read
 from engines import manifest as manifests
+from streaming.turn import spoken
 from tests.bench.conftest import codes_file
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "speaking"
@@ -111,3 +118,12 @@ def test_what_is_said_is_judged_against_recordings(voice: Path) -> None:
         and beside.met
         and "2 sentences beside another" in beside.name
     )
+
+
+def test_the_curve_is_drawn_of_what_the_rows_hold(tmp_path: Path) -> None:
+    """From the file that the evaluation writes; a picture needs matplotlib."""
+    looks = Looks(60.0, [Look(0.5, spoken(["Yes."], 0.9), 0.5, "Yes."), Look(math.inf, None)])
+    (tmp_path / "rows.json").write_text(json.dumps([{"row": "a"}, {"looks": {"thinking": asdict(looks)}}]))
+    done = subprocess.run([sys.executable, "-m", "bench.turns", "rows.json", "curve.png"], cwd=tmp_path)
+    assert done.returncode == 0
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")

@@ -1,12 +1,7 @@
 """The curve of turns: what counts as a false end, and recordings with pauses of their own room's tone."""
 
-import json
 import math
 import random
-import subprocess
-import sys
-from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,13 +31,3 @@ def test_a_pause_sounds_like_the_room() -> None:
     pause = found[cut : cut + RATE // 2]
     assert np.array_equal(found[cut + RATE // 2 :][: len(speech) - cut], speech[cut:])
     assert float(np.sqrt(np.mean(pause**2))) == pytest.approx(0.01, rel=0.2)
-
-
-def test_the_curve_is_drawn_of_what_the_rows_hold(tmp_path: Path) -> None:
-    """From the file that the evaluation writes; a picture needs matplotlib."""
-    pytest.importorskip("matplotlib")
-    looks = Looks(60.0, [Look(0.5, spoken(["Yes."], 0.9), 0.5, "Yes."), Look(math.inf, None)])
-    (tmp_path / "rows.json").write_text(json.dumps([{"row": "a"}, {"looks": {"thinking": asdict(looks)}}]))
-    done = subprocess.run([sys.executable, "-m", "bench.turns", "rows.json", "curve.png"], cwd=tmp_path)
-    assert done.returncode == 0
-    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
