@@ -7,7 +7,7 @@ clock, whatever else runs on the machine, captions must stay live. Backlog count
 
 How many sessions fit follows from these costs, as tests/engines/simulation.py shows: if all threads are busy for
 ``USABLE`` of their time with finals and an interim every ``INTERIM_SECONDS``, 95 % of the words are in captions within
-0.6 s (tests/engines/test_scheduling.py).
+0.6 s (tests/engines/test_scheduling.py). Of large models and cards ``LARGE_INTERIM_SECONDS`` are asked for instead.
 """
 
 import threading
@@ -24,9 +24,10 @@ from engines.scheduling import Place, Priority
 USABLE: Final = 0.85
 """Share of the lane's time that live sessions may plan with; the rest serves those who all end a sentence at once."""
 INTERIM_SECONDS: Final = 0.5
-"""Audio between two interims of a session that a CPU must have time for; more come where there is more."""
-CARD_INTERIM_SECONDS: Final = 1.0
-"""Audio between two interims of a session that a card must have time for (notes/2026-11-card.md)."""
+"""Audio between two interims of a session that there must be time for; more come where there is more."""
+LARGE_INTERIM_SECONDS: Final = 1.0
+"""The same on a card, and of a large model: of those an interim a second is promised, and twice as many sessions fit
+(notes/2026-11-card.md)."""
 SPARSE_SECONDS: Final = 2.0
 """The longest such stretch with which captions are still live, where one session fills the machine."""
 HALF_LIFE_SECONDS: Final = 30.0
@@ -51,13 +52,16 @@ class Load:
         *,
         cores: int = 0,
         threads: int = 1,
+        interim_seconds: float = INTERIM_SECONDS,
     ) -> None:
         """
         Args:
             clock: gives seconds; the lane also notes by it when a final was late.
             cores: how many the lane shares with the threads beside it; 0 where its work is done elsewhere, on a card.
             threads: how many threads compute one call.
+            interim_seconds: audio between two interims that is planned with.
         """
+        self._interim_seconds = interim_seconds
         self._lane, self._busy = lane, [lane.worked, lane.busy, *(place.busy for place in places)]
         self._clock, self._cores = clock, cores
         self._used = lane.threads * threads
@@ -108,8 +112,8 @@ class Load:
             return row[0] / audio + row[1] / (max(interims, 1.0) * apart)
 
         if not self._cores:
-            return max(each(row, interim_seconds or CARD_INTERIM_SECONDS) for row in spent)
-        working = each(worked, interim_seconds or INTERIM_SECONDS) * self._used
+            return max(each(row, interim_seconds or self._interim_seconds) for row in spent)
+        working = each(worked, interim_seconds or self._interim_seconds) * self._used
         # What else the process does is not for them, and who feeds next to nothing tells nothing.
         listening = min(around / max(fed, LEAST_AUDIO_SECONDS), working)
         by_the_clock = max(each(row, interim_seconds or SPARSE_SECONDS) for row in spent)

@@ -21,7 +21,7 @@ from engines.files import load_tokenizer
 from engines.gguf import SEQUENCES, Rows
 from engines.integrity import check
 from engines.lane import MOST, Cancelled, Lane, Steps
-from engines.load import Load
+from engines.load import INTERIM_SECONDS, LARGE_INTERIM_SECONDS, Load
 from engines.manifest import FixedFloor, ManifestError, read_asr
 from engines.onnx import Graph
 from engines.threads import budget, share
@@ -138,6 +138,7 @@ class Engine:
             [*places, *self.decoder.places] if len(self.decoder.places) == 1 else places,
             cores=0 if where.card else budget(threads),
             threads=mine.threads,
+            interim_seconds=INTERIM_SECONDS if self.small and not where.card else LARGE_INTERIM_SECONDS,
         )
 
     def _load_aligner(self, directory: Path, sessions: int, threads: int, provider: str) -> ForcedAligner:

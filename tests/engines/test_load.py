@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from engines.lane import LATE, Lane, alone
-from engines.load import CARD_INTERIM_SECONDS, HALF_LIFE_SECONDS, LATE_SECONDS, UNKNOWN, USABLE, Load
+from engines.load import HALF_LIFE_SECONDS, INTERIM_SECONDS, LARGE_INTERIM_SECONDS, LATE_SECONDS, UNKNOWN, USABLE, Load
 from engines.scheduling import Place, Priority
 from tests.lanes import Clock, queue
 
@@ -150,13 +150,15 @@ def test_fewer_interims_cost_less_of_a_session_alone(lane: Lane, work: Work) -> 
 
 
 def test_so_many_interims_are_planned_with_however_many_were_made(lane: Lane, work: Work) -> None:
-    """Interims beyond those that are planned, for which there was time, keep nobody away."""
-    load = Load(lane)
-    load.heard(1.0)
-    spent = sum(work(lane, 0.02, Priority.INTERIM) for _ in range(10))
-    for _ in range(10):
-        load.looked()
-    assert load.room(0) == int(USABLE / (spent / 10 / CARD_INTERIM_SECONDS))
+    """Interims beyond those that are planned, for which there was time, keep nobody away. Of large models one a second
+    is planned, so more of their sessions fit than of a small one that costs as much."""
+    for apart in (INTERIM_SECONDS, LARGE_INTERIM_SECONDS):
+        load = Load(lane, interim_seconds=apart)
+        load.heard(1.0)
+        spent = sum(work(lane, 0.02, Priority.INTERIM) for _ in range(10))
+        for _ in range(10):
+            load.looked()
+        assert load.room(0) == int(USABLE / (spent / 10 / apart))
 
 
 def test_one_session_always_fits(lane: Lane, work: Work) -> None:
