@@ -1,8 +1,8 @@
 """Hearing, phase by phase: what the front end, the encoder and the decoder cost on one recording.
 
 The recording is heard as one segment after another of at most 24 s, without voice activity, so that every sample is
-computed and the counts follow from the length alone. ``tick`` hears it as live audio: a hypothesis every so many
-seconds, then the final. Seconds of a phase are wall time; a phase waits for nobody, there is one session.
+computed and the counts follow from the length alone. The model is warm, as a daemon's is before it takes a session.
+``tick`` hears it as live audio: a hypothesis every so many seconds, then the final. Seconds of a phase are wall time; a phase waits for nobody, there is one session.
 
 Random weights say nothing and never stop, so a model that has them is measured with ``force_tokens``: what is done for
 a hypothesis stays the same (tail, suffix and text so far in one call, then token by token), but the text grows by a
@@ -24,7 +24,7 @@ from bench.probe import machine, peak_resident_bytes, resident_bytes
 from clients.lag import percentile
 from engines import store
 from engines.gguf import Rows
-from engines.lane import Steps
+from engines.lane import Steps, alone
 from streaming.decoding import EMPTY
 from streaming.engine import SEGMENT_SECONDS, Engine
 from streaming.segment import Segment
@@ -68,6 +68,8 @@ def measure(
     samples = np.concatenate(list(samples_of(*pcm16(audio), asr.sample_rate)))
     if seconds is not None:
         samples = samples[: round(seconds * asr.sample_rate)]
+    asr.lane.run(alone(asr.encoder.warm, asr.encoder.place))
+    _hear(asr, samples[: asr.sample_rate], Work(), None, [], force_tokens)  # This touches all weights.
     work, ticks = Work(), list[float]()
     began = time.perf_counter()
     text = [

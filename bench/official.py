@@ -28,13 +28,13 @@ TICK_TOKENS: Final = 12
 RECORDING: Final = Path(__file__).parent.parent / "tests" / "data" / "recordings" / "lj.opus"
 
 GOALS: Final = {
-    True: {"encoder_ms": 6.0, "prefill_ms_per_row": 3.0, "decode_ms_per_token": 3.0, "tick_ms": 4.0},
+    True: {"encoder_ms": 4.0, "prefill_ms_per_row": 3.0, "decode_ms_per_token": 3.0, "tick_ms": 4.0},
     False: {"encoder_ms": 3.0, "prefill_ms_per_row": 3.0, "decode_ms_per_token": 2.0},
 }
 """How many times as fast as antirez/qwen-asr ours is to be, with VNNI and without: the clip's encoder; a row; a token;
 a tick, encoder and decoder together."""
-TICK_GOAL_MS: Final = 1200.0
-"""The goal for a tick in milliseconds, so that it is live on two cores."""
+TICK_GOAL_MS: Final = {True: 700.0, False: 1600.0}
+"""The goal for a tick in milliseconds on two cores, with VNNI and without."""
 RESIDENT_GOAL: Final = 1.2e9
 """How many bytes a model may take in memory with the encoder and decoder of ``RESIDENT_OF``; other models have no
 goal."""
@@ -80,9 +80,8 @@ def promised(measured: dict[str, Any]) -> list[Row]:
     times = measured["times_antirez"]
     goals = GOALS[measured["vnni"]] if times else {}
     rows = [_row(name, times[name], goal, measured[name]) for name, goal in goals.items()]
-    tick = measured["tick_ms"]
-    goal = f"≤ {TICK_GOAL_MS:g} ms"
-    rows.append(Row("tick of 2 s", f"{tick:.4g} ms{_gap(tick / TICK_GOAL_MS)}", goal, tick <= TICK_GOAL_MS))
+    tick, most = measured["tick_ms"], TICK_GOAL_MS[measured["vnni"]]
+    rows.append(Row("tick of 2 s", f"{tick:.4g} ms{_gap(tick / most)}", f"≤ {most:g} ms", tick <= most))
     resident = measured["resident_bytes"]
     reached = f"{resident / 1e9:.3f} GB"
     if (measured["encoder"], measured["decoder"]) != RESIDENT_OF:
