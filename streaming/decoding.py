@@ -6,6 +6,7 @@ token than the one that began the second turn, so that what was said afterwards 
 stops there. This module knows neither audio nor sessions: callers hand in what evaluates a row.
 """
 
+from collections import deque
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,6 +22,12 @@ Floats = npt.NDArray[np.float32]
 Step = Callable[[int, int], Generator[Any, Any, Floats]]
 """A token and the position of its row → the logits [vocabulary] that choose the next one, when a model gives them."""
 
+Read = Callable[[Sequence[int], int], Generator[Any, Any, Floats]]
+"""Tokens and the position of their first row → the logits [n, vocabulary] after each."""
+
+BLOCK: Final = 32
+"""How many tokens of a draft are evaluated in one call. What follows the first difference is in vain, and at released
+dimensions the logits of a row take 0.6 MB three times over."""
 TOKENS_PER_SECOND: Final = 16
 """How many text tokens a second of audio may have before decoding stops: twice the rate of fast speech."""
 TOKENS_EXTRA: Final = 12
@@ -167,19 +174,32 @@ def follow(
         bias.apply(logits, tokens)
 
 
-def accepted(draft: Sequence[int], logits: Floats, bias: KeytermBias, kept: Sequence[int]) -> int:
-    """How many leading tokens of ``draft`` the decoder would itself have chosen after ``kept``.
+def agree(
+    draft: Draft, guess: Sequence[int], logits: Floats, position: int, *, read: Read, bias: KeytermBias
+) -> Generator[Any, Any, tuple[Floats, int]]:
+    """Append to ``draft`` what of ``guess`` the decoder would itself have chosen, up to the first difference.
 
     Args:
-        logits: float32 [len(draft) + 1, vocabulary], those that choose each token of the draft and the one after it.
-            ``bias`` is applied in place, up to and with the row of the first token that is not accepted.
+        logits: float32 [n + 1, vocabulary]: those that choose each of the first n tokens of ``guess``, whose rows are
+            evaluated, and the token after them. ``bias`` is applied in place.
+        position: the position behind those rows.
+        read: evaluates the rows of further tokens, :data:`BLOCK` at most in a call.
+
+    Returns:
+        The logits [vocabulary] that choose the next token, and the position of its row.
     """
-    for i, token in enumerate(draft):
-        bias.apply(logits[i], [*kept, *draft[:i]])
-        if logits[i].argmax() != token:
-            return i
-    bias.apply(logits[len(draft)], [*kept, *draft])
-    return len(draft)
+    rows, evaluated, count = deque(logits), len(logits) - 1, 0
+    while True:
+        if not rows:
+            block = guess[evaluated : evaluated + BLOCK]
+            rows.extend((yield from read(block, position)))
+            evaluated, position = evaluated + len(block), position + len(block)
+        row = rows.popleft()
+        bias.apply(row, draft.tokens)
+        if count == len(guess) or row.argmax() != guess[count]:
+            return row, position - (evaluated - count)
+        draft.append(guess[count], float(1.0 / inverse(row, guess[count])))
+        count += 1
 
 
 def inverse(logits: Floats, token: int) -> np.float32:

@@ -9,7 +9,8 @@ evaluation begins where the volatile rows begin, which discards those of the las
 samples alone: tail and suffix in one call, then token by token (streaming/decoding.py). Its calls have the same shapes
 however the audio arrived and whether or not interims were made, so its text is the same, bit for bit (engines/gguf.py
 says what that rests on). An *interim* evaluates tail audio, suffix, committed text and the last hypothesis as a draft
-in one call, keeps the part that agrees and decodes on from the first difference. Nothing of it reaches the final.
+in one call (a long draft in several), keeps the part that agrees and decodes on from the first difference. Nothing of
+it reaches the final.
 """
 
 import time
@@ -21,7 +22,7 @@ import numpy.typing as npt
 from engines.gguf import Rows
 from engines.lane import Steps
 from streaming.ctc import CtcRows
-from streaming.decoding import MAX_BANS, Draft, Hypothesis, accepted, budget, follow, inverse
+from streaming.decoding import BLOCK, MAX_BANS, Draft, Hypothesis, agree, budget, follow
 from streaming.encoder import Encoded
 from streaming.engine import TEXT_ROWS, Engine, Head
 from streaming.keyterms import SUPPORT, KeytermBias, recited
@@ -143,16 +144,14 @@ class Segment:
         kept = (*last.header, *committed) if committed else ()
         guess = [*last.tokens[len(kept) :], *self._newly_heard(last.answer.body)]
         guess = guess[: max(0, self._budget(self.length) - len(kept))]
-        logits, position = yield from self._read(audio, [*kept, *guess], len(kept))
+        logits, position = yield from self._read(audio, [*kept, *guess[:BLOCK]], len(kept))
         if committed:
             # Committed words are whole, so the next token must begin a word, be a mark or end the text.
             follows = self._engine.prompt.after_word(last.answer.language, logits.shape[1])
             logits[0, ~follows] = -np.inf
-        count = accepted(guess, logits, bias, kept)
-        sure = (float(1.0 / inverse(logits[i], guess[i])) for i in range(count))
-        draft = Draft([*kept, *guess[:count]], [*last.probabilities[: len(kept)], *sure])
-        at = position - (len(guess) - count)
-        yield from self._follow(draft, logits[count], at, self.length, bias, kept=len(kept))
+        draft = Draft([*kept], [*last.probabilities[: len(kept)]])
+        chosen, at = yield from agree(draft, guess, logits, position, read=self._more, bias=bias)
+        yield from self._follow(draft, chosen, at, self.length, bias, kept=len(kept))
         self._work.ticks += 1
         return self._understood(draft)
 
@@ -180,6 +179,11 @@ class Segment:
         self._work.tail_rows += len(audio)
         self._work.text_rows += len(rows) - len(audio)
         return logits, self._rows + len(rows)
+
+    def _more(self, text: Sequence[int], position: int) -> Steps[Floats]:
+        """Evaluate further rows of text; returns the logits after each."""
+        self._work.text_rows += len(text)
+        return self._evaluate(self._engine.embed(text), position, 0)
 
     def _decode(self, audio: Floats, end: int) -> Steps[Hypothesis]:
         """Decode the text of the closed windows and the tail rows ``audio`` from its first token on."""

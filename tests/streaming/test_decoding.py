@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.decoding import (
+    BLOCK,
     LEAST,
     MAX_BANS,
     MAX_PERIOD,
@@ -19,7 +20,7 @@ from streaming.decoding import (
     Choice,
     Draft,
     Floats,
-    accepted,
+    agree,
     budget,
     choose,
     follow,
@@ -139,23 +140,51 @@ def test_a_cut_keeps_the_beginning() -> None:
     assert [choice.log for choice in draft.choices] == [-0.1, -0.9]
 
 
-@given(st.lists(st.integers(0, 4), max_size=12), st.lists(st.integers(0, 4), max_size=12), st.integers(0, 3))
-def test_a_draft_is_accepted_as_far_as_the_decoder_says_it(said: list[int], guess: list[int], kept: int) -> None:
-    """A draft is accepted up to its first wrong token, and the next row's logits are those that greedy decoding goes on
-    from."""
-    text = [*said, STOP]
-    script = Script([0] * kept + text)
-    before = [0] * kept
-    logits = np.stack([script.logits([*before, *guess[:i]]) for i in range(len(guess) + 1)])
-    count = accepted(guess, logits, NO_TERMS, before)
+@given(st.lists(st.integers(0, 4), max_size=50), st.lists(st.integers(0, 4), max_size=50), st.integers(0, 3), st.data())
+def test_a_draft_is_taken_as_far_as_the_decoder_says_it(
+    said: list[int], guess: list[int], kept: int, data: st.DataObject
+) -> None:
+    """A draft is taken up to its first wrong token, and decoding goes on from there as it would alone. Its rows are
+    evaluated once and in blocks, none after the one in which it is wrong."""
+    guess = [*said[: data.draw(st.integers(0, 50))], *guess]
+    text, before = [*said, STOP], [0] * kept
+    script, asked = Script([0] * kept + text), list[tuple[int, int]]()
+    known = min(BLOCK, len(guess))
+
+    def read(tokens: Sequence[int], position: int) -> Floats:
+        asked.append((position - 100 - kept, len(tokens)))
+        first = position - 100 - kept
+        assert tokens == guess[first : first + len(tokens)]
+        return np.stack([script.logits([*before, *guess[: first + i + 1]]) for i in range(len(tokens))])
+
+    logits = np.stack([script.logits([*before, *guess[:i]]) for i in range(known + 1)])
+    draft, unaided = Draft(list(before), [1.0] * kept), Draft(list(before), [1.0] * kept)
+    row, position = alone(agree(draft, guess, logits, 100 + kept + known, read=yielding(read), bias=NO_TERMS))
     same = next((i for i, (a, b) in enumerate(zip(guess, text, strict=False)) if a != b), min(len(guess), len(text)))
-    assert count == same
-    draft = Draft([*before, *guess[:count]], [1.0] * (kept + count))
-    alone = Draft(list(before), [1.0] * kept)
-    np.testing.assert_array_equal(logits[count], script.logits(draft.tokens))
+    assert draft.tokens == [*before, *guess[:same]] and len(draft.probabilities) == kept + same
+    assert position == 100 + kept + same
+    np.testing.assert_array_equal(row, script.logits(draft.tokens))
+    blocks = range(known, max(known, same), BLOCK)
+    assert asked == [(begin, min(BLOCK, len(guess) - begin)) for begin in blocks]
     script.follow(draft, kept=kept)
-    script.follow(alone, kept=kept)
-    assert draft.tokens == alone.tokens
+    script.follow(unaided, kept=kept)
+    assert draft.tokens == unaided.tokens
+
+
+def test_a_long_draft_is_read_in_blocks() -> None:
+    """The last block has what is left; after the block in which the draft is wrong none is read."""
+    for wrong, blocks in ((None, [BLOCK, 5]), (BLOCK + 3, [BLOCK]), (BLOCK - 1, []), (2 * BLOCK + 2, [BLOCK, 5])):
+        guess = [i % 5 for i in range(2 * BLOCK + 5)]
+        script, asked = Script([*guess, STOP] if wrong is None else [*guess[:wrong], 8, STOP]), list[int]()
+
+        def read(tokens: Sequence[int], position: int) -> Floats:
+            asked.append(len(tokens))
+            return np.stack([script.logits(guess[: position + i + 1]) for i in range(len(tokens))])
+
+        logits = np.stack([script.logits(guess[:i]) for i in range(BLOCK + 1)])
+        draft = Draft()
+        alone(agree(draft, guess, logits, BLOCK, read=yielding(read), bias=NO_TERMS))
+        assert (len(draft.tokens), asked) == (len(guess) if wrong is None else wrong, blocks)
 
 
 def test_a_term_that_was_begun_is_accepted_by_its_bonus() -> None:
@@ -163,12 +192,13 @@ def test_a_term_that_was_begun_is_accepted_by_its_bonus() -> None:
     rows = np.zeros((3, 10), np.float32)
     rows[0, 3], rows[1, 5] = 1.0, NEXT / 2
     bias = KeytermBias([[[3, 4]]])
-    assert accepted([3, 4], rows.copy(), NO_TERMS, ()) == 1
-    applied = rows.copy()
-    assert accepted([3, 4], applied, bias, ()) == 2
     expected = rows[2].copy()
     bias.apply(expected, [3, 4])
-    np.testing.assert_array_equal(applied[2], expected)
+    for terms, said in ((NO_TERMS, [3]), (bias, [3, 4])):
+        draft = Draft()
+        row, _ = alone(agree(draft, [3, 4], rows.copy(), 102, read=yielding(lambda *_: rows), bias=terms))
+        assert draft.tokens == said
+    np.testing.assert_array_equal(row, expected)
 
 
 @given(st.lists(st.floats(-30, 30), min_size=2, max_size=40, unique=True), st.data())
