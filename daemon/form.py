@@ -111,7 +111,7 @@ class _Reader:
             return
         part.data += data[start:end]
         self._size += end - start
-        most = MOST_URL_BYTES if part.data.startswith(b"data:") else MOST_FIELD_BYTES
+        most = MOST_URL_BYTES if part.data[:5].lower().startswith(b"data:") else MOST_FIELD_BYTES
         if len(part.data) > most:
             raise BrokenForm(f"{part.name[:80]}: longer than {most} bytes")
         if self._size > MOST_FIELDS * MOST_FIELD_BYTES:

@@ -49,6 +49,7 @@ def _heard(url: str, rate: int) -> Floats:
         OptionError: there is none.
     """
     kind, _, data = url.partition(",")
+    kind = kind.lower()
     if not kind.startswith("data:") or not kind.endswith(";base64"):
         raise OptionError("recording", "it must be a data: URL of a sound file, data:audio/wav;base64,…")
     try:

@@ -93,7 +93,7 @@ def test_everything_else_is_a_text(disposition: str) -> None:
         (part('name="file"', b"a"), "ends before its last boundary"),
         (part('name="a"', b"b") * (MOST_FIELDS + 1) + END, f"more than {MOST_FIELDS} fields"),
         (part('name="a"', b"b" * (MOST_FIELD_BYTES + 1)) + END, f"a: longer than {MOST_FIELD_BYTES} bytes"),
-        (part('name="a"', b"data:" + b"b" * MOST_URL_BYTES) + END, f"a: longer than {MOST_URL_BYTES} bytes"),
+        (part('name="a"', b"Data:" + b"b" * MOST_URL_BYTES) + END, f"a: longer than {MOST_URL_BYTES} bytes"),
         (
             part('name="a"', b"data:" + b"b" * (MOST_URL_BYTES - 5)) * 7 + END,
             f"longer than {MOST_FIELDS * MOST_FIELD_BYTES} bytes together",

@@ -228,6 +228,9 @@ def test_a_request_brings_who_it_knows(daemon: Background, file: bytes) -> None:
     assert [one.speaker for one in told.segments][:2] == ["agent", "B"]
     assert {one.speaker for one in told.segments} == {"agent", "B"}
     assert People().all() == []
+    loud = url(ANNA).replace("data:audio/ogg;base64", "DATA:audio/ogg;BASE64")  # RFC 2397 minds no case.
+    loudly = {"known_speaker_names": "agent", "known_speaker_references": loud}
+    assert "<v agent>" in ask(daemon, file, response_format="vtt", diarize="true", **loudly).text
     warned = ask(daemon, file, known_speaker_names="agent", known_speaker_references=url(ANNA))
     assert warned.status_code == 200
     assert warned.headers["hearsay-warning"].count("diarized_json does") == 2  # for each of both fields
