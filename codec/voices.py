@@ -73,7 +73,7 @@ class Voices:
     def listed(self) -> list[VoiceInfo]:
         """Presets in the manifest's order, then stored voices by id."""
         presets = [VoiceInfo(name, name.replace("_", " ").title(), "preset") for name in self._manifest.voices]
-        stored = sorted(path.stem for path in self._directory.glob("*.npz") if LEGAL_ID.fullmatch(path.stem))
+        stored = sorted(path.stem for path in self._files() if LEGAL_ID.fullmatch(path.stem))
         return presets + [VoiceInfo(name, name, "cloned") for name in stored]
 
     def find(self, asked: str | None) -> str | StoredVoice | None:
@@ -123,7 +123,7 @@ class Voices:
         if embedding.shape != (self._manifest.talker.width,) or embedding.dtype != np.float32:
             raise ValueError(f"embedding: {embedding.dtype} {embedding.shape}, expected float32 [{self.width}]")
         path = self._directory / f"{name}.npz"
-        if not path.exists() and len(list(self._directory.glob("*.npz"))) >= MAX_STORED:
+        if not path.exists() and len(self._files()) >= MAX_STORED:
             raise OptionError("name", f"{MAX_STORED} voices are stored, which is the limit; delete one first")
         self._write(path, embedding, reference)
         return StoredVoice(name, embedding, reference)
@@ -148,6 +148,10 @@ class Voices:
     def width(self) -> int:
         """Values of an embedding."""
         return self._manifest.talker.width
+
+    def _files(self) -> list[Path]:
+        """What :meth:`find` may find: no directory, pipe or device."""
+        return [path for path in self._directory.glob("*.npz") if path.is_file()]
 
     def _write(self, path: Path, embedding: Floats, reference: Reference | None) -> None:
         """Whole, or not at all: daemons may share the directory."""

@@ -131,7 +131,7 @@ class People:
     def all(self) -> list[Person]:
         """Everyone whose print can be used, by name. Of a file that cannot, the log has its name, a hash."""
         found = list[Person]()
-        for path in sorted(self.directory.glob("*.npz")):
+        for path in sorted(self._files()):
             try:
                 found.append(_read(path))
             except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile) as error:
@@ -146,7 +146,7 @@ class People:
             OSError: the disk takes none.
         """
         path = self._path(person.name)
-        if not path.exists() and len(list(self.directory.glob("*.npz"))) >= MOST_PEOPLE:
+        if not path.exists() and len(self._files()) >= MOST_PEOPLE:
             raise OptionError("name", f"{MOST_PEOPLE} people are stored, which is the limit; remove one first")
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle, temporary = tempfile.mkstemp(prefix=".person-", dir=self.directory)  # Nobody else can read it: 0600.
@@ -170,6 +170,10 @@ class People:
             known = ", ".join(one.name for one in self.all())
             told = f"known are: {known}" if known else "none is"
             raise OptionError("name", f"no voice print of {name[:80]!r} is stored; {told}") from None
+
+    def _files(self) -> list[Path]:
+        """The files that may hold prints. A pipe or a device that lies there would be waited for for ever."""
+        return [path for path in self.directory.glob("*.npz") if path.is_file()]
 
     def _path(self, name: str) -> Path:
         return self.directory / f"{hashlib.sha256(_plain(name).casefold().encode()).hexdigest()[:32]}.npz"

@@ -1,5 +1,6 @@
 """Stored voices: a vector in a file, never anything outside its directory."""
 
+import os
 import threading
 from pathlib import Path
 
@@ -77,6 +78,18 @@ def test_a_store_has_an_end(voices: Voices, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=f"{MAX_STORED} voices are stored"):
         voices.store("another", vector(voices))
     voices.store("first", vector(voices, 2))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes among its files")
+def test_only_files_are_voices(voices: Voices, tmp_path: Path) -> None:
+    """A pipe or a directory is neither listed nor found, and takes nobody's place."""
+    voices.store("kate", vector(voices))
+    folder = next(tmp_path.rglob("kate.npz")).parent
+    os.mkfifo(folder / "pipe.npz")
+    (folder / "folder.npz").mkdir()
+    assert [voice.id for voice in voices.listed() if voice.kind == "cloned"] == ["kate"]
+    with pytest.raises(OptionError, match="no 'pipe'; voices: .*kate$"):
+        voices.find("pipe")
 
 
 def test_vectors_of_another_width_are_refused(voices: Voices, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """People who are told by their names: what makes a print, how it is kept, and when a name is told."""
 
+import os
 import stat
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +112,23 @@ def test_a_print_that_is_of_no_use_is_left_out(
     monkeypatch.setattr("streaming.people._encoder", lambda: "another")
     assert people.all() == [] and "Anna" not in caplog.text and caplog.text.count("add it again") == 3
     people.remove("Anna")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes among its files")
+def test_only_files_are_prints(tmp_path: Path, anna: Person, caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody ever writes into a pipe that lies there, so whoever opened it would wait for ever."""
+    people = People(tmp_path)
+    people.store(anna)
+    os.mkfifo(tmp_path / "pipe.npz")
+    (tmp_path / "folder.npz").mkdir()
+    (tmp_path / "device.npz").symlink_to("/dev/zero")
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(people.all)
+        try:
+            assert [one.name for one in found.result(timeout=5)] == ["Anna"] and not caplog.text
+        finally:
+            if not found.done():  # The thread must end: whoever writes lets it go on.
+                (tmp_path / "pipe.npz").write_bytes(b"")
 
 
 def test_there_is_a_most(tmp_path: Path) -> None:
