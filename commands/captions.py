@@ -30,6 +30,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def captions(
+    files: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True)] = None,
     url: Url = None,
     key: Key = None,
     model: Model = None,
@@ -49,6 +50,10 @@ def captions(
     from clients.microphone import Microphone
     from clients.options import StreamOptions
 
+    if files:
+        raise Failure(
+            f"{files[0]}: captions are of the microphone; hearsay transcribe FILE writes down a recording", MISUSED
+        )
     if url is not None and threads is not None:
         raise Failure("--threads is for the daemon that starts without --url", MISUSED)
     # The microphone is opened before the daemon is asked: that PortAudio is missing is to be said at once.

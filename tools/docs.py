@@ -140,7 +140,7 @@ def _section(name: str, verb: Any, shared: list[str]) -> Iterator[str]:
 
 def _rows(name: str, verb: Any) -> list[str]:
     """A verb's arguments and options. The daemon's many settings have a page of their own."""
-    parameters: list[Any] = verb.params
+    parameters: list[Any] = [one for one in verb.params if not getattr(one, "hidden", False)]
     if name in ("serve", "cluster"):
         from daemon.config import TYPES
 

@@ -49,6 +49,14 @@ def test_lists_of_verbs_say_each_in_a_whole_sentence(group: list[str]):
     assert "..." not in shown.split("Commands:")[1]
 
 
+def test_captions_of_a_file_are_another_verb(hearsay: Run):
+    """Before anything is opened or loaded."""
+    done = hearsay("captions", "talk.flac")
+    assert done.returncode == 2 and done.stderr.startswith("hearsay: talk.flac: captions are of the microphone")
+    assert "hearsay transcribe FILE" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert "FILE" not in hearsay("captions", "--help").stdout
+
+
 def test_help_keeps_what_stands_in_brackets():
     """A default in words is no markup."""
     for verb, told in {
