@@ -67,7 +67,11 @@ def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its id from then on: a-z, 0-9, _ and -.")],
     recordings: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE", help="1 to 30 s of one person speaking.", show_default=False),
+        typer.Argument(
+            metavar="FILE",
+            help="One person speaking, 1 to 30 s; with --listen 1.5 s or more, the first 30 s of each count.",
+            show_default=False,
+        ),
     ],
     listen: Annotated[
         bool,

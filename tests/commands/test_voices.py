@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import soundfile
 
+from codec.clone import LONGEST_SECONDS, SHORTEST_SECONDS
 from engines.manifest import read_tts
+from streaming.people import LEAST_SECONDS, MOST_SECONDS
 from tests.clients.conftest import Daemon
 from tests.clips import DATA, RATE, dialogue
 from tests.commands.conftest import Run
@@ -56,6 +58,12 @@ def test_what_cannot_be_added_or_removed_is_one_line(hearsay: Run, tts_directory
         1,
         f"hearsay: {tmp_path}/short.wav: 0.5 s of audio, it must be 1 to 30 s\n",
     )
+
+
+def test_help_tells_the_bounds_of_both_kinds(hearsay: Run):
+    told = " ".join(hearsay("voices", "add", "--help").stdout.split())
+    assert f"{SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g} s; with --listen {LEAST_SECONDS:g} s or more" in told
+    assert f"the first {MOST_SECONDS:g} s of each" in told
 
 
 def test_who_is_known_by_voice(hearsay: Run, tts_directory: Path, tmp_path: Path):
