@@ -103,11 +103,18 @@ def _list_releases(as_json: bool) -> None:
             }
             print(json.dumps(entry, ensure_ascii=False))
             continue
-        live = "beside one" if cost is None else f"{'live' if cost <= speed.LIVE else 'not live'}, {cost:.1f} s/s"
+        live = "beside one" if cost is None else _pace(cost)
         mark = "*" if one.alias in here else " "
         sizes = f"{one.bytes / 1e9:4.1f} GB, {memory / 1e9:4.1f} GB of memory"
         about = f"; {one.about}" if one.about else ""
-        print(f"{mark} {one.alias:<28} {DOES[one.kind]:<12} {sizes}  {live:<18} {one.licence}; {one.languages}{about}")
+        print(f"{mark} {one.alias:<28} {DOES[one.kind]:<12} {sizes}  {live:<31} {one.licence}; {one.languages}{about}")
+
+
+def _pace(cost: float) -> str:
+    """Whether a model of that ``cost`` would be live here, and how fast it would be, in words."""
+    from engines import speed
+
+    return f"{'live' if cost <= speed.LIVE else 'not live'}, {1 / cost:.1f} times real time"
 
 
 @app.command(epilog="Example: hearsay models verify pocket-asr-en")

@@ -1,6 +1,7 @@
 """Models come, are looked at, and go: the real command, the real hub client, a hub on this machine."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -378,6 +379,14 @@ def test_releases_are_listed_with_what_they_cost(hearsay: Run):
         next(entry for entry in listed if entry["name"] == f"qwen3-asr-{size}") for size in ("0.6b", "1.7b")
     )
     assert small["cost"] < large["cost"]
+
+
+def test_the_pace_of_a_model_is_told_in_words(hearsay: Run):
+    """How many times as fast as the sound lasts it would be here, and whether that is live."""
+    lines = [line for line in hearsay("models", "list", "--available").stdout.splitlines() if "beside one" not in line]
+    for line in lines:
+        found = re.search(r"(not )?live, ([0-9.]+) times real time", line)
+        assert found and (found[1] is None or float(found[2]) <= 1), line
 
 
 def test_the_default_is_listed_and_verifies(hearsay: Run, asr_directory: Path):
