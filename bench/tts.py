@@ -3,7 +3,8 @@
 One voice speaks plain sentences until so many frames are made, to a listener who plays at once: groups of frames are
 as large as its buffer allows, as in a live session. A model that ends a sentence goes on with the next; one with random
 weights is stopped by a guard, which costs the same. Seconds are wall time; there is one session, so nobody waits. CPU
-time, all threads together, tells how busy the machine was otherwise.
+time, all threads together, tells how busy the machine was otherwise. The next frames are made while the codec decodes,
+so the parts' seconds together may be more than the wall's, and ``other_seconds`` negative.
 """
 
 import threading

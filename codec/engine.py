@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -32,7 +33,7 @@ from engines.lane import MOST, Cancelled, Lane, Steps, alone, call
 from engines.manifest import ManifestError, TtsManifest
 from engines.onnx import CPU, Graph
 from engines.scheduling import Place
-from engines.threads import SMALL_BYTES, budget, share
+from engines.threads import SMALL_BYTES, budget, halves
 
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
@@ -46,6 +47,24 @@ PRIMED: Final = 8
 """How many codec states after references are kept, the last used: a voice is mostly used many times in a row."""
 PREDICTOR_BATCH: Final = 8
 PREDICTOR_CARD_BATCH: Final = 64
+
+
+@dataclass(slots=True)
+class Spent:
+    """For how many seconds the lane's threads, which take part in every call, had a processor for so many frames.
+    Unlike time by the clock this does not depend on what else the machine does."""
+
+    seconds: float = 0.0
+    frames: int = 0
+
+    def add(self, seconds: float, frames: int) -> None:
+        """Count a call."""
+        self.seconds += seconds
+        self.frames += frames
+
+    def since(self, before: "Spent") -> float:
+        """Seconds a frame since ``before``."""
+        return (self.seconds - before.seconds) / max(1, self.frames - before.frames)
 
 
 class Engine:
@@ -68,14 +87,16 @@ class Engine:
         weights = sum(file.bytes for file in manifest.files.values())
         self.device = choose(device)
         provider, card = self.device.provider, self.device.card
-        mine = share(weights, budget(threads), CARD_THREADS if card else None)
+        making, decoding = halves(weights, budget(threads), CARD_THREADS if card else None)
         self.most_frames = MOST_FRAMES if weights < SMALL_BYTES else MOST_FRAMES_LARGE
         """How many frames a group may have: a codec call cannot be broken off, so it must be short."""
-        self.threads = mine.threads
+        self.threads = making.threads
+        """How many threads a call for frames uses."""
+        self.decoding_threads = decoding.threads
         with ThreadPoolExecutor(1) as beside:  # Either graph of a large model takes a second or two to load.
             of_frame = manifest.predictor.graph
-            frame = of_frame and beside.submit(Graph, directory / of_frame, threads=mine.threads, provider="cpu")
-            graph = Graph(directory / spec.file, threads=mine.threads, provider=provider)
+            frame = of_frame and beside.submit(Graph, directory / of_frame, threads=making.threads, provider="cpu")
+            graph = Graph(directory / spec.file, threads=decoding.threads, provider=provider)
         self.provider = graph.provider
         self.codec = CodecDecoder(spec, graph)
         self._primed: OrderedDict[str, CodecState] = OrderedDict()
@@ -97,6 +118,7 @@ class Engine:
         entry = Entry(manifest.predictor, directory, self.codes)
         self.talker_seconds = self.predictor_seconds = 0.0
         """Seconds by the clock that all calls for frames took so far in talker and predictor; the lane adds to them."""
+        self.making, self.decoding = Spent(), Spent()
         self._lock = threading.Lock()
         # A frame of a large model mostly reads weights, so one call for many costs little more than for one.
         flat = card or weights >= SMALL_BYTES
@@ -107,7 +129,7 @@ class Engine:
                 # One more than there are sessions, in which the model is warmed while sessions come already.
                 sequences=min(SEQUENCES, sessions + 1),
                 rows=self.rows,
-                threads=mine.threads,
+                threads=making.threads,
                 kv=kv,
                 hidden=True,
                 card=card,
@@ -120,7 +142,7 @@ class Engine:
                     directory / manifest.predictor.decoder.file,
                     sequences=min(sessions, PREDICTOR_CARD_BATCH if card else PREDICTOR_BATCH),
                     rows=spec.codebooks,
-                    threads=mine.threads,
+                    threads=making.threads,
                     kv=kv,
                     hidden=True,
                     card=card,
@@ -132,8 +154,8 @@ class Engine:
                 "hearsay-speaking",
                 MOST,
                 processor=time.thread_time,
-                threads=2 if mine.side_by_side else 1,
-                hands=mine.threads if card else 0,
+                threads=2 if making.side_by_side else 1,
+                hands=making.threads if card else 0,
             )
             resources.callback(self.lane.close)
             self._resources = resources.pop_all()
@@ -182,7 +204,7 @@ class Engine:
         """Decode ``codes``, int64 [N, codebooks]: their samples, float32, and the next state."""
         # On a CPU a batch saves next to nothing and rounds differently than one stream alone.
         key = None if self.provider == CPU else ("codec", len(codes))
-        return call(self.codec.steps, Decode(codes, state), key=key, place=self._decoding)
+        return call(self._decoded, Decode(codes, state), key=key, place=self._decoding)
 
     def warm(self) -> Steps[None]:
         """Run the codec in the shapes that will be run later."""
@@ -207,7 +229,7 @@ class Engine:
         return state
 
     def _frames(self, steps: Sequence[TalkerStep]) -> list[list[int] | None]:
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.thread_time()
         drawn = self._talker.step(steps)
         drew = time.perf_counter()
         going = [i for i, d in enumerate(drawn) if d.code is not None]
@@ -221,4 +243,11 @@ class Engine:
             frames[i] = codes
         self.talker_seconds += drew - began
         self.predictor_seconds += time.perf_counter() - drew
+        self.making.add(time.thread_time() - worked, len(steps))
         return frames
+
+    def _decoded(self, items: Sequence[Decode]) -> Sequence[tuple[Floats, CodecState]]:
+        worked = time.thread_time()
+        decoded = self.codec.steps(items)
+        self.decoding.add(time.thread_time() - worked, sum(len(item.codes) for item in items))
+        return decoded

@@ -3,6 +3,7 @@
 import secrets
 import threading
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -182,7 +183,7 @@ class TtsModel:
                     self.manifest,
                     self.directory,
                     engine.lane,
-                    threads=engine.threads,
+                    threads=engine.decoding_threads,
                     provider=engine.device.provider,
                 )
             return self._voice_encoder
@@ -220,15 +221,12 @@ class TtsModel:
         options = SpeakOptions(seed=0)
         with closing(Speaker(self.engine, options, self._voicing(options), lambda _: None)) as speaker:
             speaker.warm()
-            before, began = speaker.work.frames, self._spent()
+            making, decoding = replace(self.engine.making), replace(self.engine.decoding)
             while speaker.work.frames < WARM_FRAMES and speaker.wait(0):
                 speaker.step(buffered=float(WARM_FRAMES))
-            frames = speaker.work.frames - before
-            seconds = frames * self.engine.frame_samples / self.engine.sample_rate
-            self.cost = (self._spent() - began) / seconds if frames else 0.0
+            parts = self.engine.making.since(making), self.engine.decoding.since(decoding)
+            # Side by side the slower part sets the pace, but of a card both take their share.
+            together = self.engine.lane.threads > 1 and not self.engine.device.card
+            seconds = max(parts) if together else sum(parts)
+            self.cost = seconds * self.engine.sample_rate / self.engine.frame_samples
         self.warmed = True
-
-    def _spent(self) -> float:
-        """For how many seconds the lane's threads, which take part in every call, had a processor. Unlike time by the
-        clock this does not depend on what else the machine does."""
-        return sum(self.engine.lane.worked.values()) * self.engine.lane.threads

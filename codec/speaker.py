@@ -3,7 +3,8 @@
 ``say``, ``flush``, ``clear``, ``finish`` and ``close`` may come from any thread, and but for ``close`` return at once.
 One step goes on at a time: :meth:`Speaker.steps` is its work, whose model calls a lane runs (``engines/lane.py``), and
 :meth:`Speaker.step` waits for it. A step speaks one group of frames, at most twelve (three of a large model), and looks
-for a ``clear`` after every frame. Late text stalls the talker: it is never fed padding before the text's end.
+for a ``clear`` after every frame. While it decodes them it lets the lane make as many of the next group, which the next
+step takes over. Late text stalls the talker: it is never fed padding before the text's end.
 
 The codes of a piece depend on its text, the options and the seed: not on how the text was cut or when it came, nor on
 other sessions (with f16, f32 and q8_0 weights; engines/gguf.py says what that rests on).
@@ -43,7 +44,7 @@ from codec.text.pieces import Fragment, PieceEnd
 from codec.voices import Reference
 from codec.word_times import Loudness, place_words
 from codec.work import Work
-from engines.lane import Cancelled, Owner, Steps
+from engines.lane import Cancelled, Owner, Steps, Task
 
 Floats = npt.NDArray[np.float32]
 
@@ -137,6 +138,8 @@ class Speaker:
             return
         self.lane.wake()
         with self._stepping:
+            if self._piece is not None:
+                self._piece.close()
             self._piece = None
             if self._sequence is not None:
                 self._engine.release(self._sequence)
@@ -185,7 +188,7 @@ class Speaker:
             self._stepping.release()
 
     def _steps(self, buffered: float | None, hold: bool) -> Steps[list[Event]]:
-        events, epoch = self._settle()
+        events, epoch = yield from self._settle()
         made: list[Event] = []
         given, frames = self._given, self.work.frames
         try:
@@ -198,7 +201,7 @@ class Speaker:
         except Overtaken:
             self._given = given
             self.work.frames_dropped += self.work.frames - frames
-            return events + self._settle()[0]
+            return events + (yield from self._settle())[0]
 
     def events(self) -> Iterator[Event]:
         """Every event up to ``Finished``; for callers that said everything and called :meth:`finish`."""
@@ -214,10 +217,12 @@ class Speaker:
         self.step()
         self.lane.run(self._engine.warm())
 
-    def _settle(self) -> tuple[list[Event], int]:
-        """Answer the clears that came, and begin a new turn."""
+    def _settle(self) -> Steps[tuple[list[Event], int]]:
+        """Answer the clears that came, once nothing of what they stop goes on, and begin a new turn."""
         numbers, epoch = self._inbox.settle()
         if numbers:
+            if self._piece is not None:
+                yield from self._piece.drop()
             self._piece = None
             self._output.reset()
             self._tail = None
@@ -327,10 +332,18 @@ class Speaker:
             with self._inbox.current(epoch):
                 pass
 
-        engine = self._engine
+        def start(steps: Steps[bool]) -> Task[bool]:
+            # It is due with the step that takes it over: when the client has played this group too.
+            due = began if buffered is None else began + buffered + wanted * frame_seconds / self._piece_speed
+            task = Task(steps, owner=self.owner, deadline=due)
+            self.lane.start(task)
+            return task
+
+        engine, began = self._engine, time.monotonic()
         frame_seconds = engine.frame_samples / engine.sample_rate
         wanted = group_frames(self._groups, buffered, frame_seconds, engine.most_frames)
-        group = yield from piece.speak(wanted, next_token, check)
+        # In a single thread it would be made before the next step asks how much is wanted, and no sooner.
+        group = yield from piece.speak(wanted, next_token, check, start if self.lane.threads > 1 else None)
         if group.frames:
             self._groups += 1
             self._speak_samples(group.samples, events)

@@ -18,7 +18,7 @@ class Work(Counts):
     stalls: int = 0
     """How often the talker stood because text was late."""
     frames_dropped: int = 0
-    """How many frames were made and never given out, because of a clear."""
+    """How many frames were made and never given out, because of a clear or a guard."""
     clears: int = 0
     budget_stops: int = 0
     silence_stops: int = 0

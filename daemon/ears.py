@@ -91,7 +91,9 @@ def _together(hearing: Sequence[Steps[None]]) -> None:
         asked: list[tuple[Steps[None], Call]] = []
         for steps, result in going:
             with suppress(StopIteration):
-                asked.append((steps, steps.send(result)))
+                wanted = steps.send(result)
+                assert isinstance(wanted, Call)  # hearing waits for no other work
+                asked.append((steps, wanted))
         going = []
         while asked:
             run = asked[0][1].run

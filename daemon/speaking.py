@@ -2,7 +2,7 @@
 Knows no socket.
 
 ``say``, ``flush``, ``clear`` and ``finish`` never wait. A single consumer iterates ``batches`` and, by not asking for
-the next one, holds the speaker back: nothing is made ahead of it.
+the next one, holds the speaker back: at most one group's codes are made ahead of it.
 
 How much a client has to play is estimated from what was sent and the time since. A group is as large as that allows,
 and due when the client runs dry: so nobody runs ever further ahead while others stutter.

@@ -4,11 +4,11 @@ Work is written as a generator that yields a :class:`Call` where it needs a mode
 runs it from call to call, in whichever of its threads is free; the rest of the work, between two calls, runs there too.
 So nothing waits in a thread of its own, and what goes next is decided anew before every call
 (``engines/scheduling.py``). A piece of work has one call at a time, hence a lane never holds more than there are
-sessions. Work whose session has gone, or that is in vain by now, ends at its next call.
+sessions. Work whose session has gone, or that is in vain by now, ends at its next call. Work may also yield another
+:class:`Task` of the lane, to wait for it: meanwhile it takes up no thread.
 
 The machine has few cores, and ONNX Runtime's threads beside llama.cpp's cost both two to four times their speed. So the
-threads of a lane are all that compute for a model: a large model's one thread with the whole budget in each call, a
-small one's several with a thread each (``engines/threads.py``).
+threads of a lane are all that compute for a model, with the budget shared out among them (``engines/threads.py``).
 """
 
 import math
@@ -61,8 +61,8 @@ class Call:
     place: Place | None = None
 
 
-Steps = Generator[Call, Any, T]
-"""Work, which yields the model calls that it needs, and returns what comes of it."""
+Steps = Generator["Call | Task[Any]", Any, T]
+"""Work, which yields the model calls that it needs and the work that it waits for, and returns what comes of it."""
 
 
 def call(
@@ -77,15 +77,23 @@ def alone(function: Callable[[], T], place: Place | None = None) -> Steps[T]:
     return (yield Call(lambda _: [function()], None, None, place))
 
 
+def outcome(task: "Task[T]") -> Steps[T]:
+    """Work that waits for ``task``, which was started in the same lane, and returns or raises what comes of it."""
+    return (yield task)
+
+
 def at_once(steps: Steps[T]) -> T:
     """Do ``steps`` here and now, its calls one by one, and return what it returns."""
     result: Any = None
     while True:
         try:
-            call = steps.send(result)
+            wanted = steps.send(result)
         except StopIteration as end:
             return end.value
-        (result,) = call.run([call.payload])
+        if isinstance(wanted, Task):
+            result = wanted.future.result()
+        else:
+            (result,) = wanted.run([wanted.payload])
 
 
 class Task(Generic[T]):
@@ -105,7 +113,9 @@ class Task(Generic[T]):
         self.deadline = time.monotonic() + SLACK[priority] if deadline is None else deadline
         self.future: Future[T] = Future()
         self.call: Call | None = None
-        """The call that it waits for; None while it waits to begin."""
+        """The call that it waits for; None while it waits to begin, or for other work."""
+        self.awaited: Task[Any] | None = None
+        """The work that it waits for."""
         self.since = 0.0
         """The time by ``time.monotonic()`` since which it waits."""
         self.withdrawn = False
@@ -122,6 +132,11 @@ class Task(Generic[T]):
         return None if self.call is None else self.call.place
 
     @property
+    def ready(self) -> bool:
+        """Whether no other work keeps it from going on."""
+        return self.awaited is None or self.awaited.future.done()
+
+    @property
     def over(self) -> bool:
         """Whether the work is given up."""
         return self.withdrawn or (self.owner is not None and self.owner.cancelled)
@@ -131,27 +146,40 @@ class Task(Generic[T]):
         self.steps.close()
         self.future.set_exception(error)
 
-    def go_on(self, result: object) -> bool:
-        """Run to the next call, and return whether there is one."""
+    def hurry(self) -> None:
+        """Make the work that it waits for as urgent as itself, and so on to what that waits for."""
+        task: Task[Any] = self
+        while (other := task.awaited) is not None:
+            other.priority, other.deadline = min(other.priority, task.priority), min(other.deadline, task.deadline)
+            task = other
+
+    def begin(self) -> bool:
+        """Run to the first call, or on from where it waited for other work; whether there is something to wait for."""
+        if self.awaited is None:
+            return self.go_on(None)
         try:
-            self.call = self.steps.send(result)
+            result = self.awaited.future.result()
+        except BaseException as error:
+            return self.fail(error)
+        return self.go_on(result)
+
+    def go_on(self, result: object) -> bool:
+        """Run to the next thing to wait for, and return whether there is one."""
+        return self._until_next(lambda: self.steps.send(result))
+
+    def fail(self, error: BaseException) -> bool:
+        """Raise ``error``, which came of what it waited for; whether it goes on to wait for something else."""
+        return self._until_next(lambda: self.steps.throw(error))
+
+    def _until_next(self, run: "Callable[[], Call | Task[Any]]") -> bool:
+        try:
+            wanted = run()
         except StopIteration as end:
             self.future.set_result(end.value)
         except BaseException as error:
             self.future.set_exception(error)
         else:
-            return True
-        return False
-
-    def fail(self, error: BaseException) -> bool:
-        """Raise ``error``, which came of the call that it waited for; whether it goes on with another call."""
-        try:
-            self.call = self.steps.throw(error)
-        except StopIteration as end:
-            self.future.set_result(end.value)
-        except BaseException as raised:
-            self.future.set_exception(raised)
-        else:
+            self.call, self.awaited = (None, wanted) if isinstance(wanted, Task) else (wanted, None)
             return True
         return False
 
@@ -279,7 +307,10 @@ class Lane:
                 if over or self._closed:
                     self._waiting = [task for task in self._waiting if task not in over]
                     return over, []
-                group = chosen(self._waiting, time.monotonic(), self._pace, self._most)
+                for task in self._waiting:
+                    task.hurry()
+                ready = [task for task in self._waiting if task.ready]
+                group = chosen(ready, time.monotonic(), self._pace, self._most)
                 if group:
                     break
                 self._idle += 1
@@ -289,7 +320,8 @@ class Lane:
             if (place := group[0].place) is not None:
                 place.taken = True
             self._running[threading.get_ident()] = time.monotonic()
-            if self._idle and any(task.place is None or not task.place.taken for task in self._waiting):
+            left = (task for task in ready if task not in group)
+            if self._idle and any(task.place is None or not task.place.taken for task in left):
                 self._wake.notify()
             return [], group
 
@@ -309,7 +341,7 @@ class Lane:
         place, shared = first.place, first.key is not None
         began, worked = self._stopwatch(), 0.0 if self._processor is None else self._processor()
         if first.call is None:
-            going = [task for task in group if task.go_on(None)]
+            going = [task for task in group if task.begin()]
         else:
             going = self._called(group)
         seconds = self._stopwatch() - began

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from engines.lane import LATE, Cancelled, Lane, Owner, Steps, Task, alone, call
+from engines.lane import LATE, Cancelled, Lane, Owner, Steps, Task, alone, call, outcome
 from engines.scheduling import SLACK, Place, Priority
 from tests.lanes import Clock, held, queue, until_waiting
 
@@ -368,3 +368,42 @@ def test_hands_take_the_answers_of_a_shared_call_on_beside_each_other() -> None:
             add(lambda: found.append(lane.run(steps())))
     assert sorted(found) == [0, 1]
     lane.close()
+
+
+def test_work_that_waits_for_other_work_takes_up_no_thread(lane: Lane) -> None:
+    """In the lane's only thread the other work runs meanwhile; its result or its error comes of it."""
+
+    def waits(other: Task[int]) -> Steps[int]:
+        lane.start(other)
+        return 1 + (yield from outcome(other))
+
+    assert lane.run(waits(Task(alone(lambda: 5)))) == 6
+    with pytest.raises(ZeroDivisionError):
+        lane.run(waits(Task(alone(lambda: 1 // 0))))
+
+
+def test_work_is_as_urgent_as_what_waits_for_it(lane: Lane) -> None:
+    """Backlog that a final waits for goes before other early work."""
+    done: list[str] = []
+    needed = Task(counting(done, "needed", 1), Priority.BACKLOG)
+    final, early = Task(outcome(needed), Priority.FINAL), Task(counting(done, "early", 1))
+    with held(lane):
+        for task in (needed, early, final):
+            lane.start(task)
+    assert (final.future.result(60), early.future.result(60)) == ("needed", "early")
+    assert done == ["needed0", "early0"]
+
+
+def test_work_that_waits_for_other_work_can_be_given_up(lane: Lane) -> None:
+    """It ends though what it waits for never begins, and so it does where the lane is closed."""
+    never = Task(alone(int))
+    withdrawn, left = Task(outcome(never)), Task(outcome(never))
+    for task in (withdrawn, left):
+        lane.start(task)
+    withdrawn.withdrawn = True
+    lane.wake()
+    with pytest.raises(Cancelled):
+        withdrawn.future.result(60)
+    lane.close()
+    with pytest.raises(Cancelled):
+        left.future.result(60)

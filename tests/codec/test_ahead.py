@@ -1,0 +1,91 @@
+"""Frames that are made ahead, while the codec decodes the group before them."""
+
+import threading
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from codec.decoder import CodecState
+from codec.events import Cleared
+from codec.model import TtsModel
+from codec.options import SpeakOptions
+from codec.talker import TalkerStep
+from engines.lane import Steps, alone
+from tests.codec.talking import SHORT_TEXT, TEXT, heard, say
+
+Floats = npt.NDArray[np.float32]
+
+
+@pytest.fixture(autouse=True)
+def _threads(tts_model: TtsModel) -> None:  # pyright: ignore[reportUnusedFunction]
+    if tts_model.engine.lane.threads == 1:
+        pytest.skip("with one thread nothing is made ahead")
+
+
+def test_the_next_frame_is_made_while_the_codec_decodes(tts_model: TtsModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A codec call that ends only when the next group's frame was begun does end."""
+    engine, begun, met = tts_model.engine, threading.Semaphore(0), list[bool]()
+    frame, decode = engine.frame, engine.decode
+
+    def told(step: TalkerStep) -> Steps[list[int] | None]:
+        codes = yield from frame(step)
+        begun.release()
+        return codes
+
+    def waits(codes: npt.NDArray[np.int64], state: CodecState) -> Steps[tuple[Floats, CodecState]]:
+        yield from alone(lambda: met.append(begun.acquire(timeout=30)))
+        return (yield from decode(codes, state))
+
+    monkeypatch.setattr(engine, "frame", told)
+    monkeypatch.setattr(engine, "decode", waits)
+    speaker = tts_model.speaker(SpeakOptions(seed=5))
+    speaker.say(TEXT)
+    speaker.step()
+    begun.acquire(blocking=False)  # the first frame's or the second's: one of them is left at most
+    speaker.step()
+    assert met == [True, True]
+    speaker.close()
+
+
+def test_a_clear_drops_what_was_made_ahead(tts_model: TtsModel) -> None:
+    """It is counted, and when the clear is answered nothing of the old text goes on in the lane."""
+    expected = heard(say(tts_model, SHORT_TEXT, SpeakOptions(seed=9)))
+    speaker = tts_model.speaker(SpeakOptions(seed=9))
+    speaker.say(TEXT)
+    for _ in range(4):
+        speaker.step()
+    speaker.clear()
+    assert speaker.step() == [Cleared(0)]
+    work = speaker.work
+    assert work.frames - work.frames_dropped == work.codec_frames
+    assert tts_model.engine.lane.waiting == 0
+    speaker.say(SHORT_TEXT)
+    speaker.finish()
+    np.testing.assert_array_equal(heard(list(speaker.events())), expected)
+    speaker.close()
+
+
+def test_no_more_than_one_group_is_made_ahead(tts_model: TtsModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many frames as the group that is decoded has; in a single thread none."""
+    engine, made = tts_model.engine, 0
+    frame = engine.frame
+
+    def counted(step: TalkerStep) -> Steps[list[int] | None]:
+        nonlocal made
+        codes = yield from frame(step)
+        made += 1
+        return codes
+
+    monkeypatch.setattr(engine, "frame", counted)
+    for threads, most in ((2, 2), (1, 1)):
+        made = 0
+        monkeypatch.setattr(type(engine.lane), "threads", property(lambda _, threads=threads: threads))
+        speaker = tts_model.speaker(SpeakOptions(seed=5))
+        speaker.say(TEXT)
+        speaker.step(buffered=0.0)
+        ahead = speaker._piece and speaker._piece._ahead  # pyright: ignore[reportPrivateUsage]
+        if ahead:
+            ahead.future.result(60)
+        assert made == most
+        speaker.close()
