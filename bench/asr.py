@@ -2,7 +2,8 @@
 
 The recording is heard as one segment after another of at most 24 s, without voice activity, so that every sample is
 computed and the counts follow from the length alone. The model is warm, as a daemon's is before it takes a session.
-``tick`` hears it as live audio: a hypothesis every so many seconds, then the final. Seconds of a phase are wall time; a phase waits for nobody, there is one session.
+``tick`` hears it as live audio: a hypothesis every so many seconds, then the final. Seconds of a phase are wall time; a
+phase waits for nobody, there is one session.
 
 Random weights say nothing and never stop, so a model that has them is measured with ``force_tokens``: what is done for
 a hypothesis stays the same (tail, suffix and text so far in one call, then token by token), but the text grows by a

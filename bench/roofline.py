@@ -74,7 +74,7 @@ def measured(threads: int) -> Limits:
 
 
 def threads_of(directory: Path) -> int:
-    """How many threads a call of the model uses (``engines.threads``).
+    """How many threads the model's calls use together (``engines.threads``).
 
     Raises:
         ManifestError: no usable model.

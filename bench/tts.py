@@ -21,6 +21,7 @@ from codec.events import AudioChunk, Cleared, Event, Finished
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.output import MOST_FRAMES
+from engines.threads import budget
 
 TEXT = (
     "The museum opens at ten and closes at five. My neighbour planted roses along the fence. He counted eleven boats "
@@ -77,7 +78,7 @@ def measure(
         }
     finally:
         tts.close()
-    result["machine"] = machine(tts.engine.threads)
+    result["machine"] = machine(budget(threads))
     return result
 
 

@@ -90,8 +90,6 @@ class Engine:
         making, decoding = halves(weights, budget(threads), CARD_THREADS if card else None)
         self.most_frames = MOST_FRAMES if weights < SMALL_BYTES else MOST_FRAMES_LARGE
         """How many frames a group may have: a codec call cannot be broken off, so it must be short."""
-        self.threads = making.threads
-        """How many threads a call for frames uses."""
         self.decoding_threads = decoding.threads
         with ThreadPoolExecutor(1) as beside:  # Either graph of a large model takes a second or two to load.
             of_frame = manifest.predictor.graph

@@ -8,7 +8,6 @@ queues or clears. Those reach it through ``next_token``, which it asks before ev
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -100,7 +99,11 @@ class Piece:
         """
         self._wanted = wanted
         if self._ahead is not None:
-            yield from outcome(self._ahead)
+            try:
+                yield from outcome(self._ahead)
+            except Exception:
+                self._ahead = None
+                raise
             self._ahead = None
         if not (yield from self._make(next_token)):
             self._work.stalls += 1
@@ -130,11 +133,6 @@ class Piece:
         self._work.frames += len(self._frames)
         self._work.frames_dropped += len(self._frames)
         self._frames.clear()
-
-    def close(self) -> None:
-        """Wait, outside the lane, until nothing of the piece goes on; its owner has been cancelled."""
-        if self._ahead is not None:
-            wait([self._ahead.future])
 
     def rest(self) -> Floats:
         """What the codec still holds back at the end."""

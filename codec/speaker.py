@@ -138,8 +138,6 @@ class Speaker:
             return
         self.lane.wake()
         with self._stepping:
-            if self._piece is not None:
-                self._piece.close()
             self._piece = None
             if self._sequence is not None:
                 self._engine.release(self._sequence)

@@ -1,10 +1,10 @@
 """The thread budget of the process: how many threads model calls may use, and how they are shared out.
 
 A large model's calls take all threads, one call at a time; but what makes a large voice's frames and what decodes them
-work side by side, with a part each. A small model's calls are too short for that. Waking and
-joining threads costs as much as it saves, and on a busy machine a call waits for whichever thread was preempted: 104
-rows of the bundled decoder took 21 ms in one thread and 34 to 87 ms, in the median, in two. So a small model's calls
-run in one thread each, and two run side by side.
+work side by side, with a part each. A small model's calls are too short for that. Waking and joining threads costs as
+much as it saves, and on a busy machine a call waits for whichever thread was preempted: 104 rows of the bundled decoder
+took 21 ms in one thread and 34 to 87 ms, in the median, in two. So a small model's calls run in one thread each, and
+two run side by side.
 """
 
 import os

@@ -1,6 +1,8 @@
 """Frames that are made ahead, while the codec decodes the group before them."""
 
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -17,24 +19,35 @@ from tests.codec.talking import SHORT_TEXT, TEXT, heard, say
 Floats = npt.NDArray[np.float32]
 
 
-@pytest.fixture(autouse=True)
-def _threads(tts_model: TtsModel) -> None:  # pyright: ignore[reportUnusedFunction]
-    if tts_model.engine.lane.threads == 1:
-        pytest.skip("with one thread nothing is made ahead")
+@pytest.fixture(scope="module")
+def tts_model(tts_directory: Path) -> Iterator[TtsModel]:
+    """One with two threads, however many processors there are: in a single thread nothing is made ahead."""
+    model = TtsModel(tts_directory, sessions=2, threads=2)
+    yield model
+    model.close()
 
 
 def test_the_next_frame_is_made_while_the_codec_decodes(tts_model: TtsModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A codec call that ends only when the next group's frame was begun does end."""
-    engine, begun, met = tts_model.engine, threading.Semaphore(0), list[bool]()
+    """A codec call that ends only when a frame of the next group was made does end."""
+    engine, changed, made, decoded, met = tts_model.engine, threading.Condition(), 0, 0, list[bool]()
     frame, decode = engine.frame, engine.decode
 
     def told(step: TalkerStep) -> Steps[list[int] | None]:
+        nonlocal made
         codes = yield from frame(step)
-        begun.release()
+        with changed:
+            made += 1
+            changed.notify_all()
         return codes
 
+    def wait() -> None:
+        with changed:
+            met.append(changed.wait_for(lambda: made > decoded, timeout=10))
+
     def waits(codes: npt.NDArray[np.int64], state: CodecState) -> Steps[tuple[Floats, CodecState]]:
-        yield from alone(lambda: met.append(begun.acquire(timeout=30)))
+        nonlocal decoded
+        decoded += len(codes)
+        yield from alone(wait)
         return (yield from decode(codes, state))
 
     monkeypatch.setattr(engine, "frame", told)
@@ -42,7 +55,6 @@ def test_the_next_frame_is_made_while_the_codec_decodes(tts_model: TtsModel, mon
     speaker = tts_model.speaker(SpeakOptions(seed=5))
     speaker.say(TEXT)
     speaker.step()
-    begun.acquire(blocking=False)  # the first frame's or the second's: one of them is left at most
     speaker.step()
     assert met == [True, True]
     speaker.close()
@@ -89,3 +101,32 @@ def test_no_more_than_one_group_is_made_ahead(tts_model: TtsModel, monkeypatch: 
             ahead.future.result(60)
         assert made == most
         speaker.close()
+
+
+def test_a_closed_session_waits_for_the_frame_that_is_being_made(
+    tts_model: TtsModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only then may another session have its place in the cache."""
+    engine, inside, go_on = tts_model.engine, threading.Event(), threading.Event()
+    frame = engine._frames  # pyright: ignore[reportPrivateUsage]
+    speaker = tts_model.speaker(SpeakOptions(seed=5))
+    speaker.say(TEXT)
+    speaker.step(buffered=0.0)
+
+    def held(steps: list[TalkerStep]) -> list[list[int] | None]:
+        inside.set()
+        assert go_on.wait(60)
+        return frame(steps)
+
+    monkeypatch.setattr(engine, "_frames", held)
+    step = threading.Thread(target=speaker.step, args=(0.0,))
+    step.start()
+    assert inside.wait(60)
+    step.join()
+    closing = threading.Thread(target=speaker.close)
+    closing.start()
+    closing.join(0.3)
+    assert closing.is_alive() and engine.taken == 1
+    go_on.set()
+    closing.join(60)
+    assert not closing.is_alive() and engine.taken == 0 and engine.lane.waiting == 0
