@@ -1,5 +1,6 @@
 """A daemon of its own process for a measurement: its CPU time and memory are nobody else's."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 READY_SECONDS = 120
 """Seconds in which a daemon must be ready: large models load for a minute."""
@@ -28,17 +31,20 @@ class Served:
 
 
 @contextmanager
-def served(flags: Sequence[str], checkout: Path | None = None) -> Generator[Served]:
+def served(flags: Sequence[str], checkout: Path | None = None, tokens: float | None = None) -> Generator[Served]:
     """``hearsay serve`` with ``flags`` on a free loopback port, for as long as the block lasts.
 
-    ``checkout``: another one, with a ``.venv`` of its own, whose daemon it is to be.
+    Args:
+        checkout: another one, with a ``.venv`` of its own, whose daemon it is to be.
+        tokens: how many a second of audio its hearing model says, whatever it hears (bench/forced.py).
 
     It takes the port itself and tells which: one chosen here could be another's by the time it listens.
 
     Raises:
         RuntimeError: it did not become ready.
     """
-    command = [python(checkout), "-m", "commands.main", "serve", "--port", "0", *flags]
+    program = ["commands.main"] if tokens is None else ["bench.forced", str(tokens)]
+    command = [python(checkout), "-m", *program, "serve", "--port", "0", *flags]
     began = time.perf_counter()
     process = subprocess.Popen(
         command,
@@ -59,7 +65,10 @@ def served(flags: Sequence[str], checkout: Path | None = None) -> Generator[Serv
             url = None
         if url is None:
             raise RuntimeError("the daemon did not become ready")
-        yield Served(url, process.pid, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        while _warms(url) and time.perf_counter() - began < READY_SECONDS:
+            time.sleep(0.2)
+        yield Served(url, process.pid, seconds)
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -69,6 +78,15 @@ def served(flags: Sequence[str], checkout: Path | None = None) -> Generator[Serv
             process.wait()
         passing.join()
         process.stderr.close()
+
+
+def _warms(url: str) -> bool:
+    """Whether a model of the daemon is being warmed: it takes work already, but a large one slower than later."""
+    try:
+        with urlopen(f"{url}/readyz", timeout=READY_SECONDS) as answer:
+            return "warming" in json.load(answer)
+    except HTTPError as error:
+        return error.code == 503
 
 
 def python(checkout: Path | None) -> str:

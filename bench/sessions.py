@@ -183,6 +183,7 @@ def measure(
     threads: int | None = None,
     url: str | None = None,
     timed: Path | None = None,
+    tokens: float | None = None,
 ) -> dict[str, object]:
     """Run ``count`` sessions of ``seconds`` each.
 
@@ -191,6 +192,7 @@ def measure(
         timed: a directory as ``bench.words`` reads it. It is spoken, and lags count from the ends known there, words
             that were misheard left out. Without it they count from the word times of the final texts.
         url: of a running daemon (its CPU and memory are then unknown); without, one is started for the measurement.
+        tokens: how many a second that daemon's model says, whatever it hears (bench/forced.py): for random weights.
 
     Raises:
         RuntimeError: the daemon did not become ready.
@@ -201,7 +203,7 @@ def measure(
     flags = ["--sessions", str(count), "--tts-model", "none"]
     flags += ["--asr-model", model] if model else []
     flags += ["--threads", str(threads)] if threads else []
-    with served(flags) as daemon:
+    with served(flags, tokens=tokens) as daemon:
         found = run(daemon, speech, count, seconds) | {"ready_seconds": round(daemon.ready_seconds, 2)}
     return found | {"machine": machine(threads or budget())}
 

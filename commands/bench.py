@@ -110,6 +110,10 @@ def sessions(
     model: Model = None,
     threads: Threads = None,
     url: Url = None,
+    force_tokens: Annotated[
+        float | None,
+        typer.Option("--force-tokens", min=0.1, help="Tokens a second, whatever is heard: for random weights."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Many live sessions at real-time pace on one daemon. Lags, lost sessions, CPU of daemon and generator apart."""
@@ -124,6 +128,7 @@ def sessions(
         threads=threads,
         url=url,
         timed=timed,
+        tokens=force_tokens,
     )
     _print(found, as_json)
 
