@@ -72,6 +72,14 @@ FULL: Mapping[str, Any] = {
     "tie_word_embeddings": True,
 }  # fmt: skip
 """Qwen3-ASR-0.6B's true dimensions."""
+LARGER: Mapping[str, Any] = FULL | {
+    "audio_config": FULL["audio_config"] | {
+        "encoder_layers": 24, "encoder_attention_heads": 16, "encoder_ffn_dim": 4096,
+        "d_model": 1024, "output_dim": 2048,
+    },
+    "text_config": FULL["text_config"] | {"hidden_size": 2048, "intermediate_size": 6144},
+}  # fmt: skip
+"""Qwen3-ASR-1.7B's true dimensions."""
 
 
 def write_checkpoint(
