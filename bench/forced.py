@@ -64,7 +64,7 @@ class Forced(Segment):
     """A segment whose texts have ``tokens`` a second of its audio, at least one."""
 
     tokens: ClassVar[float] = 3.4
-    """Of fast speech: two and a half words a second."""
+    """Of ordinary speech: two and a half words a second."""
 
     def __init__(self, engine: Engine, *arguments: Any, **named: Any) -> None:
         self._saying = _Saying(engine)

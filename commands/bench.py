@@ -120,6 +120,8 @@ def sessions(
     from bench.sessions import measure
     from commands.samples import sample
 
+    if url and force_tokens:
+        raise Failure("--force-tokens: a daemon that runs already says what it hears; leave out --url", MISUSED)
     found = measure(
         audio or [sample("reading").path],
         count=count,

@@ -103,6 +103,11 @@ def test_live_sessions_of_recordings_are_timed_by_the_words_heard(hearsay: Run):
     assert found["final_beyond_endpointing_ms"]["p50"] > -200
 
 
+def test_a_running_daemon_cannot_be_told_what_to_say(hearsay: Run):
+    done = hearsay("bench", "sessions", "--url", "http://127.0.0.1:9", "--force-tokens", "3")
+    assert done.returncode == 2 and "leave out --url" in done.stderr
+
+
 def test_sessions_on_no_daemon_are_all_lost(hearsay: Run):
     """Nothing answers: every session is counted as lost, with the reason."""
     found = run_json(hearsay, "sessions", "--count", 2, "--seconds", 5, "--url", "http://127.0.0.1:9")

@@ -15,8 +15,11 @@ from export.tts import api
 from tests.reference.tts import official
 from tests.reference.tts.true_dims import PREDICTOR_06B, TALKER_06B
 
-SIZES = {"0.6b": TALKER_06B, "1.7b": TALKER_06B | {"hidden_size": 2048, "intermediate_size": 6144}}
-"""The talker's dimensions; predictor and codec are the same."""
+SIZES = {
+    "0.6b": ("0b6", TALKER_06B),
+    "1.7b": ("1b7", TALKER_06B | {"hidden_size": 2048, "intermediate_size": 6144}),
+}
+"""The official name of a size, and the talker's dimensions; predictor and codec are the same."""
 
 
 def main() -> None:
@@ -29,13 +32,8 @@ def main() -> None:
     arguments = parser.parse_args()
     checkpoint = arguments.directory / "checkpoint"
     if not (checkpoint / "config.json").exists():
-        config = official.tts_config(
-            SIZES[arguments.size],
-            PREDICTOR_06B,
-            official.TRUE_CODEC,
-            "custom_voice",
-            arguments.size.replace(".", "b")[:3],
-        )
+        size, talker = SIZES[arguments.size]
+        config = official.tts_config(talker, PREDICTOR_06B, official.TRUE_CODEC, "custom_voice", size)
         codec = official.codec_model(official.TRUE_CODEC)
         official.save_tts(official.tts_model(config), codec, checkpoint)
     for decoder in arguments.decoder:
