@@ -8,6 +8,7 @@ ends.
 usage: python -m bench.forced TOKENS serve --asr-model DIR …      (hearsay bench sessions --force-tokens does it)
 """
 
+import runpy
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
@@ -89,8 +90,6 @@ def force(tokens: float) -> None:
 
 
 if __name__ == "__main__":
-    from commands.main import main
-
     force(float(sys.argv.pop(1)))
     sys.argv[0] = "hearsay"
-    main()
+    runpy.run_module("commands.main", run_name="__main__")  # by its name, as bench/served.py starts every daemon
