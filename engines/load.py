@@ -61,7 +61,7 @@ class Load:
             threads: how many threads compute one call.
             interim_seconds: audio between two interims that is planned with.
         """
-        self._interim_seconds = interim_seconds
+        self.interim_seconds = interim_seconds
         self._lane, self._busy = lane, [lane.worked, lane.busy, *(place.busy for place in places)]
         self._clock, self._cores = clock, cores
         self._used = lane.threads * threads
@@ -112,8 +112,8 @@ class Load:
             return row[0] / audio + row[1] / (max(interims, 1.0) * apart)
 
         if not self._cores:
-            return max(each(row, interim_seconds or self._interim_seconds) for row in spent)
-        working = each(worked, interim_seconds or self._interim_seconds) * self._used
+            return max(each(row, interim_seconds or self.interim_seconds) for row in spent)
+        working = each(worked, interim_seconds or self.interim_seconds) * self._used
         # What else the process does is not for them, and who feeds next to nothing tells nothing.
         listening = min(around / max(fed, LEAST_AUDIO_SECONDS), working)
         by_the_clock = max(each(row, interim_seconds or SPARSE_SECONDS) for row in spent)

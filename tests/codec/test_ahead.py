@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pytest
 
 from codec.decoder import CodecState
-from codec.events import Cleared
+from codec.events import Cleared, PieceMark
+from codec.guards import Guard
 from codec.model import TtsModel
 from codec.options import SpeakOptions
 from codec.talker import TalkerStep
@@ -130,3 +131,48 @@ def test_a_closed_session_waits_for_the_frame_that_is_being_made(
     go_on.set()
     closing.join(60)
     assert not closing.is_alive() and engine.taken == 0 and engine.lane.waiting == 0
+
+
+def test_a_guard_that_hears_the_end_drops_what_was_made_ahead(
+    tts_model: TtsModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what was decoded is given out, and the next piece begins with nothing of it in the lane."""
+    monkeypatch.setattr(Guard, "audio", lambda *_: "silence")
+    speaker = tts_model.speaker(SpeakOptions(seed=5))
+    speaker.say(TEXT)
+    ended = [event for event in speaker.step() if isinstance(event, PieceMark)]
+    work = speaker.work
+    assert [mark.reason for mark in ended] == ["silence"]
+    assert work.frames_dropped > 0 and work.frames - work.frames_dropped == work.codec_frames
+    assert tts_model.engine.lane.waiting == 0
+    speaker.close()
+
+
+def test_a_frame_that_fails_ahead_fails_the_next_step_alone(
+    tts_model: TtsModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group before it is given out, the error comes once, and what follows is spoken, after a clear as ever."""
+    expected = heard(say(tts_model, SHORT_TEXT, SpeakOptions(seed=9)))
+    engine, made = tts_model.engine, 0
+    frame = engine.frame
+
+    def fails(step: TalkerStep) -> Steps[list[int] | None]:
+        nonlocal made
+        made += 1
+        if made == 2:
+            raise RuntimeError("out of memory")
+        return (yield from frame(step))
+
+    monkeypatch.setattr(engine, "frame", fails)
+    speaker = tts_model.speaker(SpeakOptions(seed=9))
+    speaker.say(TEXT)
+    assert len(heard(speaker.step(buffered=0.0)))
+    with pytest.raises(RuntimeError, match="out of memory"):
+        speaker.step()
+    assert tts_model.engine.lane.waiting == 0
+    assert len(heard(speaker.step(buffered=0.0)))
+    speaker.clear()
+    speaker.say(SHORT_TEXT)
+    speaker.finish()
+    np.testing.assert_array_equal(heard(list(speaker.events())), expected)
+    speaker.close()

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from engines.lane import Cancelled
+from engines.load import INTERIM_SECONDS, LARGE_INTERIM_SECONDS
+from streaming.engine import SMALL_WEIGHTS
 from streaming.model import AsrModel
 from streaming.options import OptionError
 from tests.clips import Clip
@@ -133,3 +135,11 @@ def test_what_reads_containers_is_loaded_when_one_comes() -> None:
         "AsrModel(find('pocket-asr-en'), sessions=1, threads=1).close(); sys.exit('av' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_large_model_is_planned_with_an_interim_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a small one with more: from it follows what a session costs, and so how many are let in."""
+    for most, apart in ((SMALL_WEIGHTS, INTERIM_SECONDS), (0, LARGE_INTERIM_SECONDS)):
+        monkeypatch.setattr("streaming.engine.SMALL_WEIGHTS", most)
+        with closing(AsrModel(GOLDEN / "int8", sessions=1, threads=1)) as model:
+            assert model.engine.load.interim_seconds == apart
