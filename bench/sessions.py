@@ -20,6 +20,7 @@ import numpy as np
 import soxr
 
 from bench.clips import pcm16
+from bench.committed import Commits, Committed
 from bench.probe import cpu_seconds, machine, resident_bytes, stolen_seconds
 from bench.served import Served, served
 from bench.wer import normalize
@@ -123,6 +124,8 @@ class Session:
     unanswered: int = 0
     """The number of such utterances without a final, in a session that ended; in one that did not, the wait so far is
     the lag."""
+    commits: Commits = field(default_factory=Commits)
+    """The words that were committed before their final, by when they came here."""
     interims: int = 0
     heard: float = 0.0
     """Seconds of audio that were sent."""
@@ -307,6 +310,8 @@ async def _listen(stream: AsyncStream, found: Session, due: _Due) -> None:
             continue
         now = time.monotonic()
         # What the end of the stream closes, no endpoint did.
+        committed = event.words if event.is_final else event.words[: event.stable_words]
+        found.commits.told([word.text for word in committed], now, final=event.is_final)
         found.meter.received(replace(event, speech_final=False) if found.ended else event, now)
         if event.is_final:
             found.answered(due.answered(event), now)
@@ -336,6 +341,7 @@ def result(load: Sequence[Session]) -> dict[str, object]:
     finals = [lag for each in load for lag in each.finals]
     if not any(each.finals or each.unanswered for each in load):
         finals = [lag - ENDPOINTING_SECONDS for each in load for lag in each.meter.final]
+    committed = sum((each.commits.found for each in load), Committed())
     ended = [each.end_lag for each in load if not math.isnan(each.end_lag)]
     return {
         "sessions": len(load),
@@ -349,6 +355,8 @@ def result(load: Sequence[Session]) -> dict[str, object]:
         "final_after_speech_ms": spread([lag for each in load for lag in each.after or each.meter.final]),
         "words": sum(len(each.meter.partial) for each in load),
         "word_in_captions_ms": spread([lag for each in load for lag in each.meter.partial]),
+        "committed_early_percent": round(100 * committed.early_share, 1),
+        "taken_back_percent": round(100 * committed.retracted_share, 1),
         "interims_a_second": round(sum(e.interims for e in load) / max(sum(e.heard for e in load), 1e-9), 2),
         "end_lag_ms": spread(ended),
         "sessions_that_did_not_end": sum(map(math.isinf, ended)),

@@ -16,8 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -26,12 +25,13 @@ from typing import Any, Final
 import numpy as np
 
 from bench.clips import names
+from bench.committed import EARLY_SECONDS, Commits, Committed
 from bench.ear import SESSIONS, Sound, file_sound, path_sound
 from bench.figures import lines
 from bench.material import SEED, Material, progress
 from bench.row import NotMeasured, Row, at_most, percent
 from engines import store
-from streaming.events import Transcript, bare
+from streaming.events import Transcript
 from streaming.model import AsrModel
 from streaming.options import ListenOptions
 from streaming.stability import Rule
@@ -40,8 +40,6 @@ PIECE_SECONDS: Final = 0.1
 """Seconds of audio in a call."""
 PAUSE_SECONDS: Final = 1.2
 """Seconds of faint noise behind every recording."""
-EARLY_SECONDS: Final = 0.5
-"""Seconds before its final from which a committed word counts as early."""
 CLIPS: Final = 250
 """Clips of the sample that is heard."""
 LIMIT: Final = 0.01
@@ -50,51 +48,17 @@ CHOSEN_ON: Final = Path(__file__).parent.parent / "tests" / "data" / "index.json
 """The recordings with some of which the rule in streaming/stability.py was chosen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """Words of finals, how many of them were committed early; committed words, and how many were taken back."""
-
-    words: int = 0
-    early: int = 0
-    committed: int = 0
-    retracted: int = 0
-
-    def __add__(self, other: "Committed") -> "Committed":
-        return Committed(
-            self.words + other.words,
-            self.early + other.early,
-            self.committed + other.committed,
-            self.retracted + other.retracted,
-        )
-
-    @property
-    def early_share(self) -> float:
-        """The share of the finals' words that were committed early."""
-        return self.early / max(self.words, 1)
-
-    @property
-    def retracted_share(self) -> float:
-        """The share of the committed words that were taken back."""
-        return self.retracted / max(self.committed, 1)
-
-
 def count_committed(asr: AsrModel, sound: Sound) -> Committed:
     """Hear one recording live and count."""
-    found, committed = Committed(), list[tuple[str, float]]()
+    commits = Commits()
     with closing(asr.listener(ListenOptions())) as listener:
 
         def said() -> None:
-            nonlocal found
             now = listener.seconds
             for event in listener.drain():
-                if not isinstance(event, Transcript):
-                    continue
-                if event.is_final:
-                    found += _counted(event, committed, now)
-                    committed.clear()
-                else:
-                    texts = [bare(word.text) for word in event.words[: event.stable_words]]
-                    committed.extend((text, now) for text in texts[len(committed) :])
+                if isinstance(event, Transcript):
+                    committed = event.words if event.is_final else event.words[: event.stable_words]
+                    commits.told([word.text for word in committed], now, final=event.is_final)
 
         size = int(PIECE_SECONDS * asr.sample_rate)
         # Live, an endpoint closes a final: digital silence never comes from a microphone, nor does the end of a file.
@@ -105,16 +69,7 @@ def count_committed(asr: AsrModel, sound: Sound) -> Committed:
                 said()
         listener.finish()
         said()
-    return found
-
-
-def _counted(final: Transcript, committed: Sequence[tuple[str, float]], now: float) -> Committed:
-    """What a final at ``now`` makes of the words that were committed at their times."""
-    words = [bare(word.text) for word in final.words]
-    matcher = SequenceMatcher(None, [text for text, _ in committed], words, autojunk=False)
-    kept = [committed[block.a + i][1] for block in matcher.get_matching_blocks() for i in range(block.size)]
-    early = sum(now - then >= EARLY_SECONDS for then in kept)
-    return Committed(len(words), early, len(committed), len(committed) - len(kept))
+    return commits.found
 
 
 Curve = list[tuple[Rule, Committed]]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.stability import Committed, main, recordings, sweep
+from bench.committed import Commits, Committed
+from bench.stability import main, recordings, sweep
 from streaming.stability import Rule
 from tests.clips import DATA
 
@@ -31,6 +32,18 @@ def test_a_surer_rule_commits_fewer_words(asr_directory: Path) -> None:
 def test_shares_of_nothing_are_nothing() -> None:
     assert Committed().early_share == Committed().retracted_share == 0
     assert Committed(4, 2, 3, 1) + Committed(1, 1, 1, 0) == Committed(5, 3, 4, 1)
+
+
+def test_words_count_from_when_they_are_told() -> None:
+    """Early is half a second before the final; what a final lacks was taken back, whatever mark stands behind it."""
+    commits = Commits()
+    commits.told(["the"], 1.0, final=False)
+    commits.told(["the", "quick", "red"], 1.8, final=False)
+    commits.told(["the", "quick", "brown", "fox."], 2.0, final=True)
+    assert commits.found == Committed(words=4, early=1, committed=3, retracted=1)
+    commits.told(["jumps"], 4.0, final=False)
+    commits.told(["jumps."], 4.5, final=True)
+    assert commits.found == Committed(words=5, early=2, committed=4, retracted=1)
 
 
 def test_a_directory_or_shards(capsys: pytest.CaptureFixture[str]) -> None:
