@@ -196,7 +196,7 @@ class Encoder(nn.Module):
 
 
 def read(path: Path) -> Encoder:
-    """Read weights: those that 3D-Speaker publishes, or some that were learned here."""
+    """Read weights: those that 3D-Speaker publishes."""
     found: dict[str, Tensor] = torch.load(path, weights_only=True, map_location="cpu")
     network = Encoder()
     network.load_state_dict({name.replace("xvector.dense.", "dense."): value.float() for name, value in found.items()})
