@@ -176,11 +176,13 @@ class Speaker:
             Cancelled: the session is closed.
             RuntimeError: another step goes on.
         """
-        if not self._stepping.acquire(blocking=False) and not self._inbox.closed:
+        if not self._stepping.acquire(blocking=False):
+            if self._inbox.closed:
+                raise Cancelled
             raise RuntimeError("a step of this speaker goes on already")
-        if self._inbox.closed:
-            raise Cancelled
         try:
+            if self._inbox.closed:
+                raise Cancelled
             return (yield from self._steps(buffered, hold))
         finally:
             self._stepping.release()

@@ -13,6 +13,7 @@ in one call (a long draft in several), keeps the part that agrees and decodes on
 it reaches the final.
 """
 
+import threading
 import time
 from collections.abc import Sequence
 
@@ -20,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engines.gguf import Rows
-from engines.lane import Steps
+from engines.lane import Cancelled, Steps, Task
 from streaming.ctc import CtcRows
 from streaming.decoding import BLOCK, MAX_BANS, Draft, Hypothesis, agree, budget, follow
 from streaming.encoder import Encoded
@@ -38,24 +39,43 @@ class KvSequence:
     def __init__(self, engine: Engine, language: str | None, work: Work) -> None:
         self._engine, self._language, self._work = engine, language, work
         self._number: int | None = None
+        self._released = False
+        self._lock = threading.Lock()
         self._head: Head | None = None
         """The head that is in the cache, or None before the first segment."""
 
     def segment(self, head: Head, mel_maximum: float | None) -> Steps["Segment"]:
-        """Begin a segment after ``head``, which is evaluated unless it is in the cache already."""
-        if self._number is None:
-            self._number = yield from self._engine.acquire()
+        """Begin a segment after ``head``, which is evaluated unless it is in the cache already.
+
+        Raises:
+            Cancelled: the sequence was released meanwhile.
+        """
+        number = self._number
+        if number is None:
+            number = yield from self._engine.acquire()
+            self._keep(number)
         if self._head is not head:
-            yield from self._engine.evaluate(Rows(self._number, 0, head.rows, len(head.rows)))
+            yield from self._engine.evaluate(Rows(number, 0, head.rows, len(head.rows)))
             self._head = head
             self._work.head_rows += len(head.rows)
-        return Segment(self._engine, self._number, head, self._language, self._work, mel_maximum)
+        return Segment(self._engine, number, head, self._language, self._work, mel_maximum)
 
     def release(self) -> None:
-        """Give the sequence back. Idempotent."""
-        if self._number is not None:
-            self._engine.release(self._number)
-            self._number = None
+        """Give the sequence back, for good. Idempotent."""
+        with self._lock:
+            number, self._number, self._released = self._number, None, True
+        if number is not None:
+            self._engine.release(number)
+
+    def _keep(self, number: int) -> None:
+        """Keep a sequence that was just taken. A session may be closed while it is: then nobody else would give it
+        back."""
+        with self._lock:
+            if not self._released:
+                self._number = number
+                return
+        self._engine.lane.start(Task(self._engine.decoder.release(number)))
+        raise Cancelled
 
 
 class Segment:

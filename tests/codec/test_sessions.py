@@ -60,6 +60,23 @@ def test_closing_from_another_thread_stops_a_running_step(tts_model: TtsModel) -
     assert outcome == ["cancelled", "cancelled"]
 
 
+def test_a_step_that_begins_while_the_session_is_closed_lets_it_close(
+    tts_model: TtsModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the session takes no more when the step looks, and closing goes on when the step has ended."""
+    speaker = tts_model.speaker()
+    speaker.say(TEXT)
+    speaker.step()
+    speaker._inbox.close()  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(Cancelled):
+        next(speaker.steps())
+    monkeypatch.setattr(speaker._inbox, "_closed", False)  # pyright: ignore[reportPrivateUsage]
+    closing = threading.Thread(target=speaker.close, daemon=True)
+    closing.start()
+    closing.join(60)
+    assert not closing.is_alive()
+
+
 def test_a_session_that_comes_while_the_model_is_warmed_finds_room() -> None:
     """Even where there is room for one alone; warming takes a sequence."""
     with closing(TtsModel(GOLDEN, sessions=1, threads=1)) as model:

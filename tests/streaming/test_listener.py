@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from engines import manifest as manifests
 from engines.gguf import Busy
-from engines.lane import Cancelled
+from engines.lane import Cancelled, Steps, Task, alone
+from engines.scheduling import Priority
 from streaming.engine import SEGMENT_SECONDS
 from streaming.events import Event, SpeechStarted, Transcript, bare
 from streaming.model import AsrModel
@@ -257,6 +258,36 @@ def test_closing_from_another_thread_stops_a_running_step(asr_model: AsrModel, c
     listener.close()
     thread.join(60)
     assert outcome == ["cancelled"]
+
+
+def test_closing_while_a_sequence_is_taken_gives_it_back(
+    asr_model: AsrModel, clips: list[Clip], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file's work is not the session's own, so that closing does not wait for it, and it may take the sequence when
+    the session has none to give back any more."""
+    engine, inside, go_on = asr_model.engine, threading.Event(), threading.Event()
+    before = engine.decoder.taken
+    acquire = engine.acquire
+
+    def slow() -> Steps[int]:
+        number = yield from acquire()
+        inside.set()
+        yield from alone(lambda: go_on.wait(60))
+        return number
+
+    monkeypatch.setattr(engine, "acquire", slow)
+    listener = asr_model.listener(OFFLINE)
+    listener.feed(clips[0].samples)
+    listener.finish()
+    task = Task(listener.drained(), Priority.BACKLOG)
+    engine.lane.start(task)
+    assert inside.wait(60)
+    listener.close()
+    go_on.set()
+    with pytest.raises(Cancelled):
+        task.future.result(60)
+    engine.lane.run(alone(lambda: None))
+    assert engine.decoder.taken == before
 
 
 def test_one_session_too_many_is_refused(asr_model: AsrModel) -> None:
