@@ -12,7 +12,7 @@ import soundfile
 from audio.pcm import MAX_CHANNELS, PcmDecoder
 from audio.recording import RecordingError, beginning, open_recording, samples
 from audio.sound import Notes, Wanted
-from tests.audio.containers import KINDS, several
+from tests.audio.containers import KINDS, contained, several
 
 RATE = 16_000
 Wave = npt.NDArray[np.float32]
@@ -194,3 +194,16 @@ def test_the_track_that_is_flagged_is_heard_or_the_first_with_speech(kind: str) 
     assert hear(one)[1] == []
     with pytest.raises(RecordingError, match="it has 2 tracks of sound, no number 3"):
         hear(one, other, track=3)
+
+
+def test_the_packets_of_a_long_file_are_counted_a_few_at_a_time() -> None:
+    """Half an hour of MP3: empty pieces come first, so that no step of a lane takes as long as the count does."""
+    minute = contained("mp3", np.zeros((60 * RATE, 1), np.int16), RATE)
+    recording = io.BytesIO(minute * 30)
+    told = open_recording(recording).seconds
+    assert told == pytest.approx(1800, rel=0.01)
+    pieces = samples(recording, RATE)
+    empty = next(i for i, piece in enumerate(pieces) if piece.size)
+    assert empty == int(told / 0.036) // 1000 > 40
+    with pytest.raises(RecordingError, match="longer than 60 s"):
+        list(samples(recording, RATE, most_seconds=60))
