@@ -119,6 +119,8 @@ def settings(url: str, key: str | None) -> dict[str, Any]:
         "max_size": _MAX_MESSAGE,
         "ping_interval": 20,
         "ping_timeout": 60,  # A busy daemon answers late long before it is dead.
+        # Audio that nobody took may lie before the daemon's answer to a close: it is not waited for much longer then.
+        "close_timeout": 1,
     }
     major = int(version("websockets").split(".")[0])
     if major >= 15 and urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1"):

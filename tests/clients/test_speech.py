@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 
 import numpy as np
@@ -142,6 +143,16 @@ async def test_text_without_words_is_warned_of(talking_url: str):
     events = await say(talking_url, "…!?", SpeechOptions())
     assert not audio(events)
     assert [event.code for event in events if isinstance(event, SpeechWarning)] == ["NOTHING_TO_SPEAK"]
+
+
+async def test_leaving_does_not_wait_for_audio_that_nobody_takes(talking_url: str):
+    """However much of it lies before the daemon's answer."""
+    async with AsyncSpeech(talking_url, SpeechOptions(sample_rate=48_000)) as speech:
+        await speech.speak(f"{TEXT} " * 40)
+        await speech.flush()
+        await asyncio.sleep(5)
+        began = time.monotonic()
+    assert time.monotonic() - began < 3
 
 
 async def test_half_a_character_is_refused_by_the_name_of_its_argument(talking_url: str):
