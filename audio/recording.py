@@ -24,8 +24,6 @@ _MOST_ID3: Final = 100
 """ID3 tags that may stand before the sound. Joined files have two; each costs a read."""
 _LENGTHLESS: Final = ("mp3", "aac")
 """Kinds of files that do not tell their length. FFmpeg would guess it from the bit rate at their beginning."""
-_COUNTED: Final = 1000
-"""Packets of such a file that are counted at once, in a few milliseconds: in a lane live streams go between."""
 _FILLED: Final = 2 * 1152
 """Samples of MP3 and AAC that an encoder may have added, and that a decoder leaves out: two frames."""
 _PARSED: Final = frozenset({"mp3", "aac", "flac"})
@@ -62,22 +60,12 @@ class Recording:
         return self.source.name if isinstance(self.source, Path) else ""
 
 
-def open_recording(source: Source) -> Recording:
+def open_recording(source: Source, most_seconds: float = float("inf")) -> Recording:
     """Look at a file.
 
     Raises:
-        RecordingError: it does not exist, or is no audio.
+        RecordingError: it does not exist, is no audio, or is longer than ``most_seconds``.
     """
-    looking = _looked_at(source)
-    while True:
-        try:
-            next(looking)
-        except StopIteration as end:
-            return end.value
-
-
-def _looked_at(source: Source) -> Generator[None, None, Recording]:
-    """Look at a file, and stop now and then on the way: to count the packets of a long one takes seconds."""
     import av
 
     with _file(source) as (file, name, start):
@@ -96,26 +84,31 @@ def _looked_at(source: Source) -> Generator[None, None, Recording]:
             check_rate(rate)
             if not 0 < channels <= MAX_CHANNELS:
                 raise Unfit(f"it has {channels} channels, the limit is {MAX_CHANNELS}")
+            more = ""
             if container.format.name in _LENGTHLESS:
                 seconds = 0.0
-                for number, packet in enumerate(container.demux(stream), 1):
+                for packet in container.demux(stream):
                     seconds += float((packet.duration or 0) * packet.time_base)
-                    if number % _COUNTED == 0:
-                        yield
                     patient.patience.renew()
+                    if seconds - _FILLED / rate > most_seconds:  # Of days of audio no more is counted.
+                        more = " or more"
+                        break
                 seconds -= _FILLED / rate
             else:
                 seconds = (container.duration or 0) / av.time_base
                 if stream.duration is not None and stream.time_base is not None:
                     seconds = float(stream.duration * stream.time_base)
+    if seconds > most_seconds:
+        raise RecordingError(
+            f"the audio, {seconds:.1f} s{more}, is longer than {most_seconds:g} s (max_session_seconds)"
+        )
     return Recording(source, rate, channels, max(seconds, 0.0))
 
 
 def samples(
     source: Source, wanted: Wanted | int, most_seconds: float = float("inf"), notes: Notes | None = None
 ) -> Generator[Samples]:
-    """The audio of a file, float32 mono [n], about a second a piece, and before the first one empty pieces while the
-    packets of a long file are counted. Closing it ends the reading.
+    """The audio of a file, float32 mono [n], about a second a piece. Closing it ends the reading.
 
     Args:
         wanted: the sample rate, or that with further wishes.
@@ -127,15 +120,7 @@ def samples(
     """
     wanted = Wanted(wanted) if isinstance(wanted, int) else wanted
     notes = Notes() if notes is None else notes
-    looking, told = _looked_at(source), None
-    while told is None:
-        try:
-            next(looking)
-            yield np.zeros(0, np.float32)
-        except StopIteration as end:
-            told = end.value.seconds
-    if told > most_seconds:  # The length is checked before hours of audio are heard in vain.
-        raise RecordingError(f"the audio, {told:.1f} s, is longer than {most_seconds:g} s (max_session_seconds)")
+    open_recording(source, most_seconds)  # The length is checked before hours of audio are heard in vain.
     yield from _bounded(_decoded(source, wanted, notes), wanted.rate, most_seconds)
 
 

@@ -1,6 +1,6 @@
 """A whole file being heard, block after block as backlog of the model's lane, so that live streams go first."""
 
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -34,8 +34,11 @@ async def heard(
     try:
         last = False
         while not last:
-            block = _block_heard(worker.session, blocks, int(_BLOCK_SECONDS * rate))
-            events, size, last = await worker.done(model.engine.lane, Task(block, Priority.BACKLOG))
+            # Not in the lane: a file that is made to take long to read takes a thread that nobody live waits for.
+            block = await worker.run(partial(_block, blocks, int(_BLOCK_SECONDS * rate)))
+            last, size = not block, sum(piece.size for piece in block)
+            work = Task(_block_heard(worker.session, block), Priority.BACKLOG)
+            events = await worker.done(model.engine.lane, work)
             metrics.audio.labels(path).inc(size / rate)
             finals = [event for event in events if isinstance(event, Transcript) and event.is_final and event.text]
             metrics.finals.labels(path).inc(len(finals))
@@ -46,17 +49,20 @@ async def heard(
         blocks.close()
 
 
-def _block_heard(listener: Listener, blocks: Iterator[Samples], most: int) -> Steps[tuple[list[Event], int, bool]]:
-    """What ``most`` samples or the last ones bring, how many they are, and whether those were the last. To decode a
-    piece is a call, and to hear a second of it another: live streams go between."""
-    size, last = 0, False
-    while size < most and not last:
-        piece = yield from alone(lambda: next(blocks, None))
-        if piece is None:
-            yield from alone(listener.finish)
-            last = True
-        else:
-            for at in range(0, piece.size, listener.sample_rate):
-                yield from alone(partial(listener.feed, piece[at : at + listener.sample_rate]))
-            size += piece.size
-    return (yield from listener.drained()), size, last
+def _block(blocks: Iterator[Samples], most: int) -> list[Samples]:
+    """Pieces of ``most`` samples together, or the last ones; none behind those."""
+    pieces, size = list[Samples](), 0
+    while size < most and (piece := next(blocks, None)) is not None:
+        pieces.append(piece)
+        size += piece.size
+    return pieces
+
+
+def _block_heard(listener: Listener, pieces: Sequence[Samples]) -> Steps[list[Event]]:
+    """What ``pieces`` bring; none of them is the file's end. To hear a second is a call: live streams go between."""
+    for piece in pieces:
+        for at in range(0, piece.size, listener.sample_rate):
+            yield from alone(partial(listener.feed, piece[at : at + listener.sample_rate]))
+    if not pieces:
+        yield from alone(listener.finish)
+    return (yield from listener.drained())

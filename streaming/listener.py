@@ -8,7 +8,6 @@ when its turn comes. Interims change nothing that lasts: one that is under way i
 the newest audio wins.
 """
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
@@ -357,7 +356,7 @@ class Listener:
 
     def _begin_task(self) -> Task[list[Event]]:
         """Let the next piece of work wait for its turn."""
-        task = Task(self._do(), Priority.BACKLOG, owner=self._owner, deadline=math.inf)
+        task = Task(self._do(), Priority.BACKLOG, owner=self._owner, deadline=_due_by(Priority.BACKLOG))
         self._urge(task)
         self._engine.lane.start(task)
         self._task = task
@@ -385,7 +384,7 @@ class Listener:
                 return
             priority = Priority.FINAL
         if priority is not task.priority:
-            deadline = time.monotonic() + SLACK[priority]
+            deadline = _due_by(priority)
             task.deadline = min(task.deadline, deadline) if priority < task.priority else deadline
             task.priority = priority
 
@@ -510,3 +509,9 @@ class Listener:
         took."""
         if self._task is not None and self._task.priority is not Priority.BACKLOG:
             self._engine.load.heard(samples / self._rate)
+
+
+def _due_by(priority: Priority) -> float:
+    """The deadline of a session's work that becomes due now. One that is behind goes before files, whose slack is
+    longer, but not before those that have waited as long."""
+    return time.monotonic() + (BEHIND_SECONDS if priority is Priority.BACKLOG else SLACK[priority])

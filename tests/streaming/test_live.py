@@ -4,7 +4,8 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from math import inf
 from statistics import median
 
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.lane import Cancelled
+from engines.lane import Cancelled, Task, alone
+from engines.scheduling import Pace, Priority, chosen
 from streaming.encoder import AudioEncoder
 from streaming.events import Event, SpeechStarted, Transcript, UtteranceEnd
 from streaming.listener import Listener
@@ -123,6 +125,25 @@ def test_the_clock_never_waits_for_a_model(asr_model: AsrModel, clips: list[Clip
     assert median(lengths) < 0.02 and max(lengths) < 0.1
     assert behind[0] == 0 and behind[-1] > 70
     assert behind == sorted(behind)
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_session_that_is_behind_goes_before_files(asr_model: AsrModel, clips: list[Clip], behind: bool) -> None:
+    """Whether it falls behind while its work waits, or was so before: files get the time that live sessions leave."""
+    lane, ran = asr_model.engine.lane, list[str]()
+    samples = continuous(clips, 30)
+    with closing(asr_model.listener(LIVE)) as listener:
+        listener.feed(samples[: len(samples) if behind else RATE])
+        listener.step()
+        file = Task(alone(lambda: ran.append("file")), Priority.BACKLOG)
+        with stepping(asr_model, listener):
+            lane.start(file)
+            listener.feed(samples[RATE:])
+            assert listener.behind > 10
+            waiting = lane._waiting  # pyright: ignore[reportPrivateUsage]
+            [first] = chosen(waiting, time.monotonic(), Pace(dict.fromkeys(Priority, inf)), 1)
+            assert len(waiting) == 2 and first is not file
+        file.future.result(60)
 
 
 @pytest.mark.parametrize("begun", [False, True])

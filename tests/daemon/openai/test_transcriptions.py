@@ -7,13 +7,15 @@ import re
 import socket as sockets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
+import numpy.typing as npt
 import pytest
 import soundfile
 import soxr
@@ -264,6 +266,27 @@ def test_audio_has_a_longest_length(start: Start, wav: bytes) -> None:
         assert "s, is longer than 1 s (max_session_seconds)" in answer.json()["error"]["message"]
         sample = background.hub.metrics.registry.get_sample_value
         assert not sample("hearsay_audio_seconds_total", {"path": PATH}), "nothing of it is heard in vain"
+
+
+def test_files_that_take_long_to_read_hold_up_nobody(start: Start, wav: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as the lane has threads: another file is heard meanwhile."""
+    slow, go_on = threading.Semaphore(0), threading.Event()
+
+    def read(*_: object) -> Iterator[npt.NDArray[np.float32]]:
+        slow.release()
+        assert go_on.wait(60)
+        yield np.zeros(RATE, np.float32)
+
+    with start() as background:
+        lane = background.hub.hearing_model().model.engine.lane
+        with monkeypatch.context() as patched, ThreadPoolExecutor(lane.threads) as clients:
+            patched.setattr("daemon.heard_upload.samples", read)
+            waiting = [clients.submit(ask, background.url, wav) for _ in range(lane.threads)]
+            assert all(slow.acquire(timeout=60) for _ in waiting)
+            patched.undo()
+            assert ask(background.url, wav).json()["text"]
+            go_on.set()
+            assert all(answer.result(60).status_code == 200 for answer in waiting)
 
 
 def begun_upload(url: str) -> sockets.socket:
