@@ -127,22 +127,28 @@ def test_the_clock_never_waits_for_a_model(asr_model: AsrModel, clips: list[Clip
     assert behind == sorted(behind)
 
 
-@pytest.mark.parametrize("behind", [False, True])
-def test_a_session_that_is_behind_goes_before_files(asr_model: AsrModel, clips: list[Clip], behind: bool) -> None:
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_session_that_is_behind_goes_before_files(asr_model: AsrModel, clips: list[Clip], waits: bool) -> None:
     """Whether it falls behind while its work waits, or was so before: files get the time that live sessions leave."""
-    lane, ran = asr_model.engine.lane, list[str]()
-    samples = continuous(clips, 30)
+    lane = asr_model.engine.lane
+    samples = continuous(clips, 4)
     with closing(asr_model.listener(LIVE)) as listener:
-        listener.feed(samples[: len(samples) if behind else RATE])
+        listener.feed(samples[:RATE])
         listener.step()
-        file = Task(alone(lambda: ran.append("file")), Priority.BACKLOG)
-        with stepping(asr_model, listener):
+        file = Task(alone(lambda: None), Priority.BACKLOG)
+        stepped = threading.Thread(target=listener.step)
+        with held(lane):
             lane.start(file)
-            listener.feed(samples[RATE:])
-            assert listener.behind > 10
+            listener.feed(samples[RATE:], 0.0 if waits else 20.0)
+            stepped.start()
+            until_waiting(lane, 2)
+            if waits:
+                listener.feed(samples[:RATE], 20.0)
             waiting = lane._waiting  # pyright: ignore[reportPrivateUsage]
+            assert [task.priority for task in waiting] == [Priority.BACKLOG] * 2
             [first] = chosen(waiting, time.monotonic(), Pace(dict.fromkeys(Priority, inf)), 1)
-            assert len(waiting) == 2 and first is not file
+            assert first is not file
+        stepped.join(60)
         file.future.result(60)
 
 
