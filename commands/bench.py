@@ -112,7 +112,9 @@ def sessions(
     url: Url = None,
     force_tokens: Annotated[
         float | None,
-        typer.Option("--force-tokens", min=0.1, help="Tokens a second, whatever is heard: for random weights."),
+        typer.Option(
+            "--force-tokens", min=0.1, max=100, help="Tokens a second, whatever is heard: for random weights."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
