@@ -4,15 +4,18 @@ days and books of the Bible are read with the word after them."""
 import re
 from typing import Final
 
+from codec.text.units import BEARINGS
 from codec.text.vocabulary import (
     ABBREVIATIONS,
     BARE,
     BEFORE_NAMES,
     BOOKS,
     CLOSING,
+    COUNTED,
     DATED,
     DAYS,
     LEADING,
+    LETTERED,
     MARKS,
     MONTH,
     OPENERS,
@@ -26,6 +29,8 @@ from codec.text.vocabulary import (
 _CHAPTER: Final = re.compile(r"\d{1,3}:\d{1,3}(?:[-–]\d{1,3})?")
 _AFTER_TIMES: Final = ZONES | DAYS.keys() | MONTH.keys()
 """What may follow "a.m." in the same sentence although it has a capital."""
+_NUMBERED_STREET: Final = re.compile(r"\d+(?:st|nd|rd|th)[.,]?")
+_CODE: Final = re.compile(r"[A-Z]{0,4}-?\d[\dA-Z-]*")
 _INITIAL: Final = re.compile(r"[A-HJ-Z]|(?:[^\W\d_]\.)+[^\W\d_]")
 
 
@@ -42,7 +47,7 @@ def strip(text: str) -> tuple[str, str, str]:
 def abbreviation(text: str) -> str | None:
     """The abbreviation or initial that ``text`` is, in lower case without its last stop; None if it is none."""
     _, core, tail = strip(text)
-    if not tail.startswith(".") or core == "EST":  # EST is a time zone, not a short word.
+    if not tail.startswith(".") or core in ("EST", "HR", "HRs"):  # A time zone, a home run.
         return None
     if core.lower() in ABBREVIATIONS or core in DATED or _INITIAL.fullmatch(core):
         return core.lower()
@@ -51,7 +56,7 @@ def abbreviation(text: str) -> str | None:
 
 def waits(word: str) -> bool:
     """Whether the word after ``word`` tells how it is read."""
-    return abbreviation(word) is not None or word in LEADING or word.rstrip(".,") in WEEKDAYS
+    return abbreviation(word) is not None or word in LEADING or word in BEARINGS or word.rstrip(".,") in WEEKDAYS
 
 
 def full(core: str, tail: str, before: str, following: str | None) -> str | None:
@@ -70,6 +75,8 @@ def full(core: str, tail: str, before: str, following: str | None) -> str | None
         return BARE[core]
     if not stop and core in STREETS and (before[:1].isupper() or re.fullmatch(r"\d+(st|nd|rd|th)", before)):
         return STREETS[core]
+    if core == "St" and not stop and tail and (before[:1].isupper() or before[:1].isdecimal()):
+        return "street"  # A mark parts it from what follows, so no saint does.
     if not tail and core in LEADING:
         return LEADING[core][0 if capital(following) else 1]
     if core in ("Mon", "Sat") and after in ("-", "–"):
@@ -84,9 +91,40 @@ def full(core: str, tail: str, before: str, following: str | None) -> str | None
         return DATED[core]
     if stop and core == "c" and re.fullmatch(r"\d+(st|nd|rd|th)", before):
         return "century"
+    if (
+        stop
+        and low == "no"
+        and (_CODE.fullmatch(after) or before.lower().endswith(("'s", "’s")) or before.lower() in COUNTED)
+    ):
+        return "number"
+    if stop and core == "Sec" and after == "of":
+        return "secretary"
+    if stop and low in LETTERED and re.fullmatch(r"[A-Z]|[IVX]+|\d+[A-Za-z]?", after):
+        return LETTERED[low]
+    if stop and low in ("sq", "ct", "pl") and before[:1].isupper() and core[0].isupper():
+        return STREETS[core]
+    if stop and low in ("fl",) and re.fullmatch(r"\d+(st|nd|rd|th)", before):
+        return "floor"
     if stop and core == "Co" and capital(following) and not before[:1].isupper() and before != "&":
         return "county"
     return None
+
+
+def faces(word: str, following: str | None) -> bool:
+    """Whether ``word`` is a point of the compass before the name of a street that has a number: "W. 46th St."."""
+    if word.rstrip(".") not in BEARINGS or following is None:
+        return False
+    return _NUMBERED_STREET.fullmatch(following) is not None or (
+        word[-1] == "." and following[1:2].islower() and capital(following)
+    )
+
+
+def direction(core: str, before: str, following: str | None) -> str | None:
+    """The point of the compass that a letter is before a street: "E 42nd St.", "12 N. Oak Ave."; else None."""
+    if core not in BEARINGS:
+        return None
+    housed = before.isdecimal() and capital(following) and (following or "")[1:2].islower()
+    return BEARINGS[core] if housed or faces(core, following) else None
 
 
 def capital(following: str | None) -> bool:

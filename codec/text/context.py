@@ -5,14 +5,20 @@ from collections.abc import Collection
 from typing import Final
 
 from codec.text import numbers
+from codec.text.dates import say_slashed
 from codec.text.english import CAMEL
-from codec.text.notation import characters
+from codec.text.notation import characters, reacts
+from codec.text.units import counted, measure, unit_name
 from codec.text.vocabulary import (
+    ARROWS,
     BOOKS,
     CALLED,
     CLOSING,
+    COUNTED_OFF,
     CURRENCY_CODES,
+    DATED_AFTER,
     DAYS,
+    DETERMINERS,
     MARKS,
     MILLIONS,
     MONTH,
@@ -35,6 +41,29 @@ _EMERGENCY: Final = frozenset(("911", "999"))
 _REACHING: Final = frozenset("a an the through to via".split())
 """Words before the number of an emergency call, besides ``CALLED``; behind others it counts something ("We have 999 of
 them")."""
+_PAIR: Final = re.compile(r"(\d{1,3})/(\d{1,3})")
+_RATIO: Final = re.compile(r"(\d{1,3}):(\d\d)")
+_TOOK: Final = re.compile(r"(\d{1,2}):(\d\d):(\d\d)")
+_TAKING: Final = frozenset("in took takes take clocked clocks ran lasted lasts lasting for".split())
+_RATIOS: Final = frozenset(
+    "ratio ratios dilution dilutions scale scales odds mix mixture split leverage match slope gradient proportion"
+    " proportions compression model replica".split()
+)
+"""Words beside which "1:10" is one to ten and no time of day."""
+_RATED: Final = frozenset(
+    "it them this him her rated rate rates rating scored score scores scoring solid got get gets gave give gives giving"
+    " perfect strong pain".split()
+)
+_BATTED: Final = frozenset("were reached posted scored made collapsed closed declared finished".split())
+_BATTED_AFTER: Final = frozenset("after declared".split())
+_BATTING: Final = frozenset("batting hitting hit hits bats batted average avg slugging slugged".split())
+"""Words before which ".312" is a batter's average."""
+_TITLES: Final = frozenset("king queen pope emperor empress tsar czar kaiser prince saint sultan".split())
+_REIGNS: Final = frozenset("of took ruled reigned died became succeeded married ascended and in coin coins".split())
+_SMALL_ROMAN: Final = frozenset("ii iii iv vi vii viii ix xi xii xiii xiv xv xvi".split())
+_COUNTDOWN: Final = re.compile(r"T-(\d+)")
+_ENDING: Final = frozenset("ending ends ended".split())
+_CENTURIES: Final = frozenset(("15", "16", "17", "18", "19", "20"))
 _POSTAL: Final = re.compile(r"\d{5}(?:-\d{4})?")
 _VERSE: Final = re.compile(r"(\d{1,3}):(\d{1,3})(?:[-–](\d{1,3}))?")
 _CAPITALS: Final = re.compile(r"[A-Z]{2,4}")
@@ -47,15 +76,28 @@ _HOURS: Final = re.compile(r"0(\d)(\d\d)")
 _TERM: Final = re.compile(r"\d*[b-hj-z]|\S*\^\S+")
 """The letter of a formula, with its number, or a power."""
 _CENTURY: Final = re.compile("[IVX]{2,}")
+_INCHES: Final = re.compile(r"\d+(?:\.\d+)?′′")
+_MEASURE: Final = re.compile(r"\d+(?:\.\d+)?[A-Za-z°]{1,3}")
 _BEYOND: Final = re.compile(r"(\d{1,2})!")
+
+
+_WAITING: Final = (_MILLIONS, _HOURS, _BEYOND, _CENTURY, _INCHES, _COUNTDOWN, _RATIO)
 
 
 def waits(word: str, before: str, earlier: str) -> bool:
     """Whether the word after ``word`` tells how it is read."""
+    if word == "#":
+        return True
+    if word in ARROWS:
+        return reacts(before, "x")
     if word in (">", "-", "–", "—"):
         return _named(before) or _dates(before, earlier) or _TERM.fullmatch(before) is not None
     core = word.lstrip(OPENING)
-    return any(pattern.fullmatch(core) for pattern in (_MILLIONS, _HOURS, _BEYOND, _CENTURY))
+    if core == "I":
+        return before.lower() in RULERS
+    if before.lower() in DETERMINERS and _MEASURE.fullmatch(core):
+        return True
+    return any(pattern.fullmatch(core) for pattern in _WAITING)
 
 
 def spans(before: str, earlier: str, following: str | None) -> bool:
@@ -107,23 +149,86 @@ def read_before(core: str, tail: str, following: str | None) -> str | None:
         and (count := "20" if core == "XX" else ROMAN.get(core))
     ):
         return numbers.ordinal(count)
+    if (count := _COUNTDOWN.fullmatch(core)) and after.rstrip("s") in ("second", "minute", "hour", "day", "week"):
+        return f"T minus {numbers.cardinal(count[1])}"
     if core.isdecimal() and tail == "!" and following in SIGNS:
         return f"{numbers.cardinal(core)} factorial"
     return None
 
 
-def read_after(before: str, earlier: str, core: str) -> str | None:
-    """What ``core`` says after the words ``earlier`` and ``before``; None where they make no difference."""
+def _reigned(earlier: str, tail: str, following: str | None) -> bool:
+    """Whether "I" behind a ruler's name is that ruler's number and not somebody: behind a title, before a mark or
+    before what rulers do."""
+    title = earlier.strip(OPENING + MARKS + CLOSING).lower()
+    return title in _TITLES or tail != "" or (following or "").rstrip(MARKS) in _REIGNS
+
+
+def read_after(before: str, earlier: str, core: str, tail: str = "", following: str | None = None) -> str | None:
+    """What ``core`` says after the words ``earlier`` and ``before``; None where they make no difference.
+
+    Args:
+        tail, following: the marks after it, and the word after those where it was waited for.
+    """
     word = before.strip(OPENING + MARKS + CLOSING)
     # Two letters without a vowel after "=" are a product.
     if before == "=" and re.fullmatch("[b-df-hj-np-tv-xz]{2}", core):
         return " ".join(core)
+    if word.replace(".", "").isdecimal() and (rate := re.fullmatch(r"([A-Za-z]+)/(\d+)", core)) and unit_name(rate[1]):
+        return f"{counted(rate[1]).strip()} per {numbers.cardinal(rate[2])}"
+    if re.fullmatch(r"[A-Za-z]+/\d+", word) and unit_name(core):
+        return counted(core).strip()
     if core[:1].isdecimal():
-        return _number_after(word, earlier.strip(OPENING + MARKS + CLOSING).lower(), core)
+        low = earlier.strip(OPENING + MARKS + CLOSING).lower()
+        parted = before[-1:] in ".!?;" and word.lower() not in DAYS
+        after = "" if following is None else following.strip(OPENING + MARKS + CLOSING).lower()
+        return (None if parted else _slashed_after(word.lower(), low, core, after)) or _number_after(word, low, core)
+    if core[:1] == "." and word.lower() in _BATTING and re.fullmatch(r"\.[1-9]\d\d", core):
+        return f"point {numbers.pairs(core[1:])}"
     stem, possessive = (core[:-2], "'s") if core[-2:] in ("'s", "’s") else (core, "")
     parted = before[-1:] in MARKS and not (word.lower() in PARTS and before.endswith("."))
-    counted = _roman(word, stem) if stem in ROMAN and not parted else None
-    return counted + possessive if counted else None
+    if stem == "I" and word.lower() in RULERS and not parted:
+        sure = possessive or _reigned(earlier, tail, following)
+        return f"the first{possessive}" if sure else None
+    if stem in _SMALL_ROMAN and word.lower() in PARTS and not parted:
+        return numbers.cardinal(ROMAN[stem.upper()])
+    said = _roman(word, stem) if stem in ROMAN and not parted else None
+    return said + possessive if said else None
+
+
+def _slashed_after(low: str, earlier: str, core: str, after: str) -> str | None:
+    """What numbers with strokes or colons between say behind ``earlier`` and ``low`` and before ``after``: a day, a
+    rating, a part of a whole, odds, runs and wickets, how long something took."""
+    if time := _TOOK.fullmatch(core):
+        took = low in _TAKING or (low == "of" and earlier in ("time", "record", "best", "length", "runtime"))
+        return _taken(time) if took else None
+    if ratio := _RATIO.fullmatch(core):
+        sure = after in _RATIOS or low in _RATIOS or (low == "of" and earlier in _RATIOS)
+        return f"{numbers.cardinal(ratio[1])} to {numbers.cardinal(ratio[2])}" if sure else None
+    if low in DATED_AFTER or low in DAYS or (low == "of" and earlier in ("week", "weekend", "night", "morning")):
+        pair = _PAIR.fullmatch(core)
+        fraction = pair and int(pair[1]) < int(pair[2]) and pair[2] in "2348"
+        if (low in ("on", "due", "of") or low in DAYS or not fraction) and (day := say_slashed(core)):
+            return day
+    if not (pair := _PAIR.fullmatch(core)):
+        return None
+    over, under = pair.groups()
+    if low == "odds" or (earlier == "odds" and low in ("of", "at", "are", "were", "is")):
+        return f"{numbers.cardinal(over)} to {numbers.cardinal(under)}"
+    if low in COUNTED_OFF and int(over) <= int(under):
+        return f"{numbers.cardinal(over)} of {numbers.cardinal(under)}"
+    if int(over) <= int(under) and under in ("5", "10", "20", "50", "100") and after != "of":
+        rated = low in _RATED or (low in ("a", "an") and len(under) > 1) or after in ("stars", "points", "marks")
+        if rated:
+            return f"{numbers.cardinal(over)} out of {numbers.cardinal(under)}"
+    if len(over) > 1 and len(under) == 1 and int(over) > 19 and (low in _BATTED or after in _BATTED_AFTER):
+        return f"{numbers.cardinal(over)} for {numbers.cardinal(under)}"
+    return None
+
+
+def _taken(m: re.Match[str]) -> str:
+    """``"2:01:09"`` as a time that something took."""
+    parts = ((m[1], "hour"), (m[2], "minute"), (m[3], "second"))
+    return " ".join(measure(str(int(count)), name) for count, name in parts if int(count))
 
 
 def _number_after(word: str, earlier: str, core: str) -> str | None:
@@ -134,6 +239,10 @@ def _number_after(word: str, earlier: str, core: str) -> str | None:
         return "four oh four"
     if low in SEATS and (seat := re.fullmatch(r"(\d{1,4})([A-Z])", core)):
         return f"{numbers.pairs(seat[1])} {seat[2]}"
+    if low == "form" and (form := re.fullmatch(r"(\d{3,4})-([A-Z]{1,4})", core)):
+        return f"{numbers.pairs(form[1])} {form[2]}"
+    if earlier in _ENDING and low in ("in", "with") and re.fullmatch(r"\d{3,4}", core) and core[:2] not in _CENTURIES:
+        return numbers.digits(core)
     if low in PAIRED and (sides := re.fullmatch(r"(\d{3,4})([-–])(\d{3,4})", core)):
         to = " " if low in NAMED_BY_NUMBER and sides[2] == "-" else " to "
         return numbers.pairs(sides[1]) + to + numbers.pairs(sides[3])

@@ -17,6 +17,7 @@ _FORMS: Final = tuple(
         r"(?P<year>\d{4})[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})",
         r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})",
         r"(?P<month>\d{1,2})/(?P<day>\d{1,2})/(?P<year>\d{4}|\d{2})",
+        r"(?P<month>\d{1,2})-(?P<day>\d{1,2})-(?P<year>(?:19|20)\d\d)",
     )
 )
 """A date of numbers; a month beyond twelve is the day."""
@@ -25,7 +26,10 @@ _MOMENT: Final = re.compile(
 )
 """ISO 8601: a day, a time, and how far the place's clock is from UTC."""
 _NAMED: Final = "|".join(sorted({*DAYS, *MONTH}, key=len, reverse=True))
-_FROM_TO: Final = re.compile(rf"({_NAMED})[-–]({_NAMED})", re.I)
+_FROM_TO: Final = re.compile(rf"({_NAMED})\.?([-–/])({_NAMED})", re.I)
+_SLASHED: Final = re.compile(r"(0?[1-9]|1[0-2])/(0?[1-9]|[12]\d|3[01])")
+_SLASHED_TWO: Final = re.compile(rf"({_SLASHED.pattern})[-–]({_SLASHED.pattern})")
+_MID: Final = re.compile(rf"(mid|early|late)-({_NAMED})", re.I)
 _DAY_MONTH_YEAR: Final = re.compile(rf"(\d{{1,2}})-({'|'.join(sorted(MONTH, key=len, reverse=True))})-(\d{{4}})", re.I)
 
 
@@ -37,10 +41,25 @@ def say_date(core: str) -> str | None:
     if moment := _MOMENT.fullmatch(core):
         return _moment(moment)
     if both := _FROM_TO.fullmatch(core):
-        return f"{_full(both[1])} to {_full(both[2])}"
+        return f"{_full(both[1])} {'' if both[2] == '/' else 'to '}{_full(both[3])}"
+    if mid := _MID.fullmatch(core):
+        return f"{mid[1]} {_full(mid[2])}"
+    if (both := _SLASHED_TWO.fullmatch(core)) and not (int(both[3]) < 10 and int(both[6]) < 10):
+        return say_slashed(core)
     if named := _DAY_MONTH_YEAR.fullmatch(core):
         return f"the {numbers.ordinal(named[1])} of {_full(named[2])} {numbers.year(named[3])}"
     return None
+
+
+def say_slashed(core: str) -> str | None:
+    """``"6/10"`` as a month and its day, June tenth; None where it is none. It is a fraction as often, so only the
+    words around it tell; "9/11" is a name."""
+    if core == "9/11":
+        return None
+    if both := _SLASHED_TWO.fullmatch(core):
+        return f"{say_slashed(both[1])} to {say_slashed(both[4])}"
+    found = _SLASHED.fullmatch(core)
+    return f"{MONTHS[int(found[1]) - 1]} {numbers.ordinal(str(int(found[2])))}" if found else None
 
 
 def month(core: str) -> str | None:

@@ -15,7 +15,7 @@ from codec.text.addresses import say_address, say_dot_name, say_network
 from codec.text.dates import say_date
 from codec.text.formula import FUNCTIONS, say_formula
 from codec.text.notation import characters, say_notation
-from codec.text.units import BEARINGS, DEGREES, counted, measure, singular, unit_name
+from codec.text.units import BEARINGS, DEGREES, counted, measure, plural, singular, unit_name
 from codec.text.vocabulary import (
     ABBREVIATIONS,
     CLAUSE_WORDS,
@@ -70,6 +70,7 @@ _FORMULA: Final = (
 _PHONE: Final = r"\+?\(?\d+\)?(?:-\d+){2,}|\(?\d{3}\)?[-.]\d{3}[-.]\d{4}|\d{3}-\d{4}|1-\d{3}-(?=.*[a-z])[a-z\d-]+"
 _SCALED: Final = "thousand|million|billion|trillion"
 _UNIT: Final = "[a-zμ°%¢‰Ω′][a-zμ°%¢Ω/^′]*[23]?"
+_LENGTHS: Final = "inch|inches|in|foot|feet|ft|yard|yards|yd|mile|miles|mi|meter|meters|m|cm|mm|km|pixel|pixels|px"
 _LETTERS: Final = str.maketrans({letter: f" {name} " for letter, name in GREEK.items()})
 CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NAMES_OF_CODE: Final = re.compile(r"[a-z]{2,}(?:[A-Z]+[a-z]*)+|[A-Z][a-z]{2,}[A-Z]{2,}s?")
@@ -83,7 +84,7 @@ def _suffixed(m: re.Match[str]) -> str:
     """``"5kg"``, ``"1M"``, ``"10x"``."""
     if m[2].lower() == "x":
         return f"{numbers.quantity(m[1])} times"
-    if m[2] in DEGREES and re.fullmatch(r"[-−+]?\d{2,3}", m[1]):
+    if m[2] in DEGREES and re.fullmatch(r"[-−+]\d|[-−+]?\d{2,3}", m[1]):
         return measure(m[1], DEGREES[m[2]])
     if m[2] in "ABD" and re.fullmatch(r"\d{3}", m[1]):
         return f"{numbers.pairs(m[1])} {m[2]}"
@@ -158,18 +159,51 @@ def _sides(m: re.Match[str]) -> str:
     return " by ".join(numbers.pairs(side) if len(side) > 2 else numbers.cardinal(side) for side in sides)
 
 
+def _dialled(m: re.Match[str]) -> str:
+    """A telephone number, or a few numbers with hyphens between: a formation, ``"4-4-2"``, a season, ``"10-2-1"``."""
+    if re.fullmatch("[\\d-]+", m[0]) and sum(c.isdecimal() for c in m[0]) < 7:
+        return " ".join(map(numbers.cardinal, m[0].split("-")))
+    return numbers.phone(m[0])
+
+
+def _graded(m: re.Match[str]) -> str:
+    """``"B-"`` is a mark at school; of the letters of blood groups two are no marks: ``"O-"``."""
+    if m[1] in ("O", "AB"):
+        return f"{m[1]} {'positive' if m[2] == '+' else 'negative'}"
+    return f"{m[1]} {'plus' if m[2] == '+' else 'minus'}"
+
+
+def _measured_sides(m: re.Match[str]) -> str:
+    """``"9x13-inch"``, ``"4x100m"``: sides that have their unit at the end."""
+    *sides, hyphen, unit = m.groups()
+    name = unit_name(unit)
+    said = " by ".join(numbers.quantity(side) for side in sides if side)
+    return f"{said} {unit if name is None else name if hyphen else plural(name)}"
+
+
+def _model(m: re.Match[str]) -> str:
+    """``"i7-13700K"``: the hyphen in a product's name is no range."""
+    series, number = m[0].split("-")
+    digits = re.sub(r"\D", "", number)
+    said = numbers.pairs(digits) if len(digits) < 5 else numbers.cardinal(digits)
+    return " ".join((say_word(series), said, *number.removeprefix(digits)))
+
+
 _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"(\d{4})/(\d\d)", lambda m: f"{numbers.year(m[1])} {numbers.pair(m[2])}"),
     (r"(\d{1,2}):(\d{2})(?::(\d{2}))?([ap]\.?m\.?)?", lambda m: numbers.clock(m[1], m[2], m[4], m[3])),
     (r"(\d{1,2})([ap]\.?m\.?)", lambda m: numbers.clock(m[1], None, m[2])),
-    (r"(\d{1,3}):(\d)", lambda m: f"{_cardinals(m[1])} {'by' if m[0] in _ASPECTS else 'to'} {_cardinals(m[2])}"),
+    (r"(\d{1,3}):(\d|\d{3}|\d{1,3},\d{3})",
+     lambda m: f"{numbers.cardinal(m[1])} {'by' if m[0] in _ASPECTS else 'to'} {numbers.cardinal(m[2])}"),
     (r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}", lambda m: ", ".join(map(characters, m[0].split(":")))),
     (rf"({MONEY.pattern})-({_SCALED})", lambda m: singular(say_money(_money(m[1]), m[m.lastindex or 0].lower()))),
+    (rf"({MONEY.pattern})-([a-z]+(?:-[a-z]+)*)",
+     lambda m: f"{singular(say_money(_money(m[1])))} {m[m.lastindex or 0].replace('-', ' ')}"),
     (MONEY.pattern, say_money),
     (rf"({CURRENCY}?)(\d{{1,3}}),(\d\d)({CURRENCY}?)", lambda m: numbers.money(m[1] or m[4], f"{m[2]}.{m[3]}", None)
      if (m[1] or m[4]) in ("€", "£") else ", ".join(map(numbers.plain_number, (m[2], m[3])))),
     (rf"({SIGN})({QUANTITY})({CURRENCY})", lambda m: numbers.sign(m[1]) + numbers.money(m[3], m[2], None)),
-    (_PHONE, lambda m: numbers.phone(m[0])),
+    (_PHONE, _dialled),
     (rf"({WHOLE})(st|nd|rd|th)", lambda m: numbers.ordinal(m[1])),
     (r"(\d{1,2})(?:st|nd|rd|th)[-–](\d{1,2})(?:st|nd|rd|th)",
      lambda m: f"{numbers.ordinal(m[1])} to {numbers.ordinal(m[2])}"),
@@ -178,14 +212,34 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"1(00|000)s", lambda m: numbers.plural("hundred" if m[1] == "00" else "thousand")),
     (r"'?(\d{3}0|\d0)'?s", lambda m: numbers.plural(numbers.year(m[1]) if len(m[1]) == 4 else numbers.cardinal(m[1]))),
     (r"(\d)(\d[1-9])'?s", lambda m: f"{numbers.cardinal(m[1])} {numbers.plural(numbers.pair(m[2]))}"),
-    (r"([a-z]+)-(\d{1,3})s", lambda m: f"{m[1]} {numbers.plural(numbers.cardinal(m[2]))}"),
+    (r"([a-z]+)-(\d{1,3})s", lambda m: f"{m[1]} {numbers.plural(numbers.pairs(m[2]))}"),
+    (r"(noon|midnight)[-–](\d{1,2}(?::\d{2})?(?:[ap]\.?m\.?)?)", lambda m: f"{m[1]} to {say_word(m[2])}"),
+    (r"(\d{1,2}(?::\d{2})?)am/pm", lambda m: f"{say_word(m[1])} a m or p m"),
+    (rf"({QUANTITY})[x×]({QUANTITY})′′", lambda m: f"{numbers.quantity(m[1])} by {measure(m[2], 'inch')}"),
     (r"(\d)['’′](\d{1,2})(?:′′)?", lambda m: f"{numbers.cardinal(m[1])} foot {numbers.cardinal(m[2])}"),
-    (r"(\d+)h(\d\d?)(?:m|min)?", lambda m: f"{measure(m[1], 'hour')} {measure(m[2], 'minute')}"),
+    (r"(\d+)(?-i:h)(\d\d?)(?:m|min)?", lambda m: f"{measure(m[1], 'hour')} {measure(m[2], 'minute')}"),
     (rf"({QUANTITY})°(?:(\d+)′)?(?:(\d+)′′)?([NSEW])?", _bearing),
     (rf"({QUANTITY})′′", lambda m: measure(m[1], "inch")),
     (r"(\d+/\d+)′′", lambda m: f"{say_word(m[1])} inch"),
     (r"([2-9]\d\d)(?!000)(\d{3})(\d{4})", lambda m: numbers.phone("-".join(m.groups()))),
-    (r"24/7", lambda _: "twenty four seven"),
+    (r"24/7(/365)?", lambda m: "twenty four seven" + (" three sixty five" if m[1] else "")),
+    (r"(\d+)/1", lambda m: f"{numbers.cardinal(m[1])} to one" if m[1] != "1" else "one to one"),
+    (r"(\d+\.\d+)/(\d{1,3})", lambda m: f"{numbers.quantity(m[1])} out of {numbers.cardinal(m[2])}"),
+    (r"(\d+/\d+)(?:rd|th)s?", lambda m: say_word(m[1])),
+    (r"'?00s", lambda _: "two thousands"),
+    (r"(?-i:([A-Z])(\d{1,3})[-–]\1(\d{1,3}))",
+     lambda m: f"{m[1]} {numbers.cardinal(m[2])} to {m[1]} {numbers.cardinal(m[3])}"),
+    (r"(?-i:([A-F]|AB|O)([-−+]))", _graded),
+    (r"(\d{1,2}(?::\d{2})?)([ap])[-–](\d{1,2}(?::\d{2})?)([ap])",
+     lambda m: f"{say_word(m[1] + m[2] + 'm')} to {say_word(m[3] + m[4] + 'm')}"),
+    (r"(.*)([ap])\.?m\.?[-–](noon|midnight)",
+     lambda m: f"{say_word(m[1] + m[2] + 'm') if m[1] else m[2].lower() + ' m'} to {m[3]}"),
+    (rf"({QUANTITY})[x×]({QUANTITY})(?:[x×]({QUANTITY}))?(-?)({_LENGTHS})", _measured_sides),
+    (rf"({QUANTITY})′′[x×]({QUANTITY})′′",
+     lambda m: f"{measure(m[1], 'inch')} by {measure(m[2], 'inch')}"),
+    (r"(?-i:[A-Z][A-Za-z]*~\d+)", lambda m: " tilde ".join(map(say_word, m[0].split("~")))),
+    (r"(?-i:[A-Za-z]{1,5}\d{1,3})-(\d{3,5}[A-Za-z]{0,3})", _model),
+    (r"(?-i:(?=.{9,})(?:[A-Z]{0,4}\d+){2,}[A-Z]{0,4}|[A-Z]{1,4}-\d{5,}|[A-Z]{2,3}\d{5,})", lambda m: characters(m[0])),
     (r"(\d+)/(\d+)", lambda m: numbers.fraction(m[1], m[2])),
     (r"(\d+)-(\d/\d)(?:-?([a-z°%]+))?", lambda m: say_mixed_number(m[1], m[2]) + counted(m[3])),
     (r"(\d+/\d+)-([a-z]+)", lambda m: f"{singular(say_word(m[1]))} {unit_name(m[2]) or m[2]}"),
@@ -209,6 +263,8 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"(?-i:([A-Z]{2,5})(?:/|(v))(\d)(\d?))",
      lambda m: " ".join((*m[1], *(m[2] or ""), numbers.cardinal(m[3] + m[4])))),
     (r"([a-g])#", lambda m: f"{m[1]} sharp"),
+    (r"log_?(2|10|e)(?:\(([^()]+)\)?)?",
+     lambda m: f"log base {say_word(m[1])}" + (f" of {say_formula(m[2])}" if m[2] else "")),
     (r"(?:[a-z]+|(?-i:[A-Z]{1,5})-)\d[a-z0-9]*|\d+[a-z][a-z0-9]*", _mixed),
     (_FORMULA, lambda m: say_formula(m[0])),
     (r"[a-zΩ°μ]+(?:/[a-z]+)*", lambda m: counted(m[0]).strip() if unit_name(m[0]) else m[0].replace("/", " ")),

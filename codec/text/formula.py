@@ -54,7 +54,7 @@ def _parts(tokens: list[str]) -> Iterator[str]:
             exponent = _taken(tokens)
             yield f"to {exponent}" if over else _power(exponent)
         elif token == "_":
-            yield f"{'from ' if over else ''}{_taken(tokens)}"
+            yield f"{'from ' if over else 'base ' if last == 'log' else ''}{_taken(tokens)}"
             continue  # A superscript may follow.
         elif name in ("frac", "dfrac", "tfrac"):
             yield f"{_taken(tokens)} over {_taken(tokens)}"

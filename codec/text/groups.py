@@ -49,7 +49,7 @@ _BETWEEN: Final = {
 """What signs mean between two amounts; elsewhere most of them are markup."""
 _DASHES: Final = frozenset("-–")
 """Between two amounts, spaces around them or not, these are a range."""
-_OPERATORS: Final = frozenset("*<>~=-–/x±")
+_OPERATORS: Final = frozenset("*<>~=-–/x×±")
 """The signs that may stand between two numbers with white space around them."""
 _EQUATION: Final = {"-": "−", "–": "−", "x": "×", "/": "÷"}
 """What some of them are where an equals sign stands too."""
@@ -67,15 +67,18 @@ _COUNTED: Final = re.compile(rf"{WHOLE}(?:\.\d+)?(?:{RANGE}{WHOLE})?")
 NUMBERED: Final = {
     "no.": "number", "nos.": "numbers", "p.": "page", "pp.": "pages", "ch.": "chapter", "sec.": "section",
     "eq.": "equation", "eqs.": "equations", "art.": "article", "min.": "minimum", "max.": "maximum",
-    "par.": "paragraph",
+    "par.": "paragraph", "figs.": "figures", "chs.": "chapters", "vv.": "verses", "ll.": "lines", "fn.": "footnote",
+    "pg.": "page", "pgs.": "pages", "refs.": "references", "lvl.": "level", "§§": "sections", "¶¶": "paragraphs",
+    "App.": "appendix", "Ref.": "reference", "Rev.": "revision", "Bk.": "book", "Pt.": "part", "Rd.": "round",
+    "Fl.": "floor", "Wk.": "week", "Ep.": "episode", "Ex.": "example", "Gr.": "grade", "Ser.": "series",
 }  # fmt: skip
-"""Abbreviations that are read so before a number only."""
+"""Abbreviations that are read so before a number only; those with a capital only if they are written with it."""
 _PREFIX: Final = re.compile(r"\+\d{1,3}|\(\d{3}\)")
 _PHONE_PART: Final = re.compile(r"\(?\d[\d)-]*")
 """First word of a phone number that is written in several, and the others."""
 _DIGITS: Final = re.compile(r"\d{1,4}|0\d{4}")
 _THOUSANDS: Final = re.compile(r"[1-9]\d{0,2}(?: \d{3})+")
-_SPACED_PHONE: Final = re.compile(r"0\d{1,4}(?: \d{3,8}){1,3}|\d{3} \d{3} \d{4}")
+_SPACED_PHONE: Final = re.compile(r"0\d{1,4}(?: \d{3,8}){1,3}|\d{3} \d{3,4} \d{4}")
 _CARD: Final = re.compile(r"\d{4}(?: \d{4}){2,3}")
 _LENGTH: Final = re.compile(r"[\d./-]+(?:′|'|′′|cm|mm|m|ft|in)")
 """The length of one side of something that has several: "8.5″ x 11″"."""
@@ -99,6 +102,11 @@ def _digit_groups(words: Sequence[str]) -> bool:
     """Whether all words are digits that may be one number, one telephone number or one card's."""
     longer = re.compile(r"\d{3,8}" if words[0][0] == "0" else r"\d{3,4}")
     return bool(_DIGITS.fullmatch(words[0])) and all(map(longer.fullmatch, words[1:]))
+
+
+def _numbered(word: str) -> str | None:
+    """What an abbreviation means before a number; None where it is none."""
+    return NUMBERED.get(word) or NUMBERED.get(word.lower())
 
 
 def binds(before: Sequence[str], word: str) -> bool:
@@ -138,7 +146,7 @@ def binds(before: Sequence[str], word: str) -> bool:
         return len(before) > 1 and spaced_unit(core)
     if _HALF.fullmatch(last):
         return len(before) > 1 and word in _DASHES
-    return len(before) == 1 and last.lower() in NUMBERED and _COUNTED.fullmatch(core) is not None
+    return len(before) == 1 and _numbered(last) is not None and _COUNTED.fullmatch(core.lstrip("(")) is not None
 
 
 def _binds_to_date(before: Sequence[str], word: str, core: str) -> bool:
@@ -160,15 +168,15 @@ def _binds_to_number(before: Sequence[str], word: str, core: str) -> bool:
         spaced_unit(core)
         or (low in SQUARES or low.rstrip(".") in SQUARES)
         or (len(before) >= 3 and low in ("in", "oz") and before[-2].lower().rstrip(".") in FEET_LIKE)
-        or (word.rstrip(",;:!?)") == "in." and last.isdecimal())
+        or (word.rstrip(",;:!?)") in ("in.", "c.") and not last.isalpha())
         or (low in SCALES and len(low) > 1)
         or word in _OPERATORS
         or _HALF.fullmatch(low) is not None
         or _UNTIL.fullmatch(low) is not None
         or bool(DAY.fullmatch(last) and month(core))
-        or bool(last.isdecimal() and re.fullmatch(r"\d/\d(?:-[a-z]+)?", core))
+        or bool(last.isdecimal() and re.fullmatch(r"\d/\d(?:-[a-z]+|%|′′)?", core))
         or (word[0].isdecimal() and _digit_groups([*before, core]))
-        or (core in DEGREES and re.fullmatch(r"[-−+]?\d{2,3}(?:\.\d)?", last) is not None)
+        or (core in DEGREES and re.fullmatch(r"[-−+]\d|[-−+]?\d{2,3}(?:\.\d)?", last) is not None)
         or core in CURRENCY_CODES
         or (len(core) == 1 and core in numbers.CURRENCIES)
     )
@@ -214,7 +222,7 @@ def may_bind(group: Sequence[str]) -> bool:
         or (len(group) > 1 and (low in SCALES or low in SQUARES or low in FEET_LIKE or spaced_unit(last)))
         or _operates(group)
         or (len(group) > 1 and _HALF.fullmatch(last) is not None)
-        or (len(group) == 1 and last.lower() in NUMBERED)
+        or (len(group) == 1 and _numbered(last) is not None)
     )
 
 
@@ -241,6 +249,8 @@ def say_group(words: Sequence[str]) -> str | None:
             sides = (words[:place], words[place + 1 :])
             if word == "x" and any("^" in side for side in words[place + 1 :]):
                 word = "×"
+            elif word == "×" and (unit_name(words[-1]) or "").endswith(("meter", "inch", "foot", "pixel")):
+                word = "x"
             left, right = ((say_group(side) if side[1:] else None) or " ".join(map(say_word, side)) for side in sides)
             return f"{left} {_BETWEEN[word] if place else SIGNS[word]} {right}".strip()
     if half := _HALF.fullmatch(rest[0]):
@@ -248,12 +258,12 @@ def say_group(words: Sequence[str]) -> str | None:
         if not time:
             return None
         return (f"{say_word(time[1])} to " if time[1] else "") + numbers.clock(time[2], time[3], half[1])
-    if first.lower() in NUMBERED:
-        return f"{NUMBERED[first.lower()]} {quantities(rest[0])}"
+    if numbered := _numbered(first):
+        return f"{numbered} {quantities(rest[0].lstrip('('))}"
     if _PREFIX.fullmatch(first if first[:1] == "+" else f"({first}") and _PHONE_PART.fullmatch(rest[0]):
         return numbers.phone(" ".join(words))
-    if first.isdecimal() and (part := re.fullmatch(r"(\d/\d)(?:-([a-z]+))?", rest[0])):
-        unit = part[2] and (unit_name(part[2]) or part[2])
+    if first.isdecimal() and (part := re.fullmatch(r"(\d/\d)(?:-?([a-z]+|%|′′))?", rest[0])):
+        unit = part[2] and ("inches" if part[2] == "′′" else unit_name(part[2]) or part[2])
         return say_mixed_number(first, part[1]) + (f" {unit}" if unit else "")
     return _measured(first, rest)
 
@@ -325,6 +335,8 @@ def _measured(first: str, rest: Sequence[str]) -> str | None:
         return measure(first, name) if name else None
     if rest[0] in DEGREES and len(rest) == 1:
         return measure(first, DEGREES[rest[0]])
+    if re.fullmatch(r"\d/\d{1,2}", first) and int(first[0]) < int(first[2:]) and unit_name(rest[0].rstrip(".")):
+        return f"{say_word(first)} {unit_name(rest[0].rstrip('.'))}" if len(rest) == 1 else None
     if "/" in first or "x" in first or "×" in first or "^" in first:
         return f"{say_word(first)}{counted(rest[0])}" if len(rest) == 1 and unit_name(rest[0]) else None
     scale = SCALES.get(rest[0].lower())
@@ -332,5 +344,7 @@ def _measured(first: str, rest: Sequence[str]) -> str | None:
         return say_money(money, scale) if scale else None
     if scale and len(rest[0]) > 1:
         return f"{quantities(first)} {scale}" + counted(rest[1] if len(rest) > 1 else None)
+    if rest == ["c"]:
+        return measure(first, "cup")
     name = unit_name(rest[0].rstrip(".")) if rest[0].rstrip(".").lower() == "in" else unit_name(rest[0])
     return measure(first, name) if name and len(rest) == 1 else None

@@ -12,7 +12,8 @@ _ELEMENTS: Final = (
     "|Ba|Pt|Au|Hg|Pb|Bi|Ra|Th|H|B|C|N|O|F|P|S|K|V|Y|I|W|U"
 )
 _MOLECULE: Final = re.compile(
-    rf"(?=.*\d)(?:\(?(?:{_ELEMENTS})\)?\d{{0,2}}){{2,}}[-+−]?|(?:Na|K|Li|H|Ag)\+|(?:Ca|Mg|Fe|Cu|Zn|Al|Pb|Ba)[23]\+"
+    rf"(?=.*\d)\d?(?:\(?(?:{_ELEMENTS})\)?\d{{0,2}}){{2,}}(?:\^?\d?[-+−])?|(?:Na|K|Li|H|Ag|Cl|F|Br)[-+−]"
+    rf"|(?:Ca|Mg|Fe|Cu|Zn|Al|Pb|Ba)[23]\+|\d?(?:H|N|O|F|Cl|Br)2"
 )
 """Elements, at least one with its number, or an ion; "NaCl", without a number, is in the vocabulary."""
 _CHARGES: Final = {"+": "plus", "-": "minus", "−": "minus"}
@@ -29,6 +30,11 @@ def say_notation(core: str) -> str | None:
         return None
     parts: list[str] = re.findall(r"\d+|[A-Za-z]|[-+−]", core)
     return " ".join(numbers.cardinal(part) if part.isdecimal() else _CHARGES.get(part, part) for part in parts)
+
+
+def reacts(before: str, following: str | None) -> bool:
+    """Whether an arrow between two words is that of a reaction: "2H₂ + O₂ → 2H₂O"."""
+    return _MOLECULE.fullmatch(before) is not None and following is not None and following[:1].isalnum()
 
 
 def characters(text: str) -> str:

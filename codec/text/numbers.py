@@ -131,6 +131,8 @@ def fraction(over: str, under: str) -> str:
     names = {"2": ("half", "halves"), "3": ("third", "thirds"), "4": ("quarter", "quarters")}
     if len(over) > 2 or len(under) > 2 or int(under) < 2:
         return f"{cardinal(over)} over {cardinal(under)}"
+    if 10 <= int(over) <= 12 and 1 < int(under) < 10:  # Nobody writes such a fraction: it is a day.
+        return f"{cardinal(over)} {cardinal(under)}"
     if over == under and len(over) == 1 or over == under == "10":
         return f"{cardinal(over)} out of {cardinal(under)}"
     if int(under) > 10 and int(over) > 1 and under not in _MEASURED:

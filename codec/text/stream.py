@@ -12,12 +12,18 @@ from typing import Final
 from codec.text import abbreviations, acronyms, context, english, groups, units
 from codec.text.abbreviations import abbreviation, capital, ends_here, strip
 from codec.text.addresses import say_path
+from codec.text.notation import reacts
 from codec.text.numbers import NoNumber
 from codec.text.pieces import Close, Fragment, Item, PieceEnd, Pieces
 from codec.text.vocabulary import (
     ABBREVIATIONS,
     ARROWS,
+    CLOSING,
+    DETERMINERS,
+    LIQUIDS,
     MARKS,
+    OPENING,
+    PACKAGES,
     ROADS,
     SIGNS,
     SURE_DAYS,
@@ -59,6 +65,8 @@ class TextStream:
         """Whether what is read by its letters is given letter by letter: models that know no capitals."""
         self._before = self._earlier = ""
         """The written word that was given out last, and the one before it."""
+        self._code = False
+        """Whether a span of code is open, in which "|" joins commands."""
         self._words = Words(compatible=english)
         self._group: list[WrittenWord] = []
         self._pieces = Pieces(rules)
@@ -80,7 +88,7 @@ class TextStream:
         self._pieces.end(items, Close.SENTENCE)
         if self._words.pause:
             items.append(PieceEnd(Close.SENTENCE, self._words.pause))
-        self._before = self._earlier = ""
+        self._before, self._earlier, self._code = "", "", False
         self._pieces.spoke = False
         return items
 
@@ -89,7 +97,7 @@ class TextStream:
         self._words.clear(skipped)
         self._pieces.clear()
         self._group.clear()
-        self._before = self._earlier = ""
+        self._before, self._earlier, self._code = "", "", False
 
     def unread(self) -> str:
         """Letters, digits and signs that were left out since the last call, each once."""
@@ -121,6 +129,7 @@ class TextStream:
         last = self._group[-1].text
         return (
             groups.may_bind([w.text for w in self._group])
+            or (len(self._group) > 1 and last[-1] == ")")
             or abbreviations.waits(last)
             or context.waits(last, self._before, self._earlier)
             or (self._spells and acronyms.waits(last))
@@ -136,11 +145,10 @@ class TextStream:
             self._close(dash, items)
             group = [dash]
         # A group that was not read as one falls apart into its words.
-        said = self._expression(group)
+        said = None if abbreviations.faces(group[-1].text, _text(following)) else self._expression(group)
         if said is not None:
-            if self._before in _ARTICLES:
-                said = units.singular(said)
-            elif self._before.lower() == "the":
+            said = self._alone(said, group[-1].text, _text(following))
+            if self._before.lower() == "the":
                 said = said.removeprefix("the ")
             found = abbreviation(group[-1].text)
             if found is not None:  # The stop of "10 a.m." may end the sentence too.
@@ -187,6 +195,12 @@ class TextStream:
             if text in ("-", "–") and context.subtracts(self._before, following):
                 return "minus"
             return "to" if context.spans(self._before, self._earlier, following) else self._dash
+        if text in ARROWS and reacts(self._before, following):
+            return "yields"
+        if text == "|" and self._code:
+            return "pipe"
+        if text.rstrip(MARKS) == "#" and word.before is Gap.NONE and (text != "#" or (following or "")[:1].islower()):
+            return f"number{text[1:]}"
         if text in _PAUSES:
             return ","
         if text in SIGNS and (len(text) > 1 or text in "√∛∑∏∫"):
@@ -198,6 +212,8 @@ class TextStream:
         if said := say_path(text.rstrip(MARKS)):
             return said + text[len(text.rstrip(MARKS)) :]
         lead, core, tail = strip(_UNREAD.sub(lambda m: " " * m[0].startswith("<br"), text).strip())
+        if said := abbreviations.direction(core, self._before, following):
+            return _read(lead, core, tail.removeprefix("."), said)
         if said := abbreviations.full(core, tail, self._before, following):
             return _read(lead, core, tail[1:] if tail[:1] == "." and core not in SURE_DAYS else tail, said)
         found = abbreviation(text)
@@ -209,16 +225,31 @@ class TextStream:
             if found in ROADS and core[0].isupper() and ("," in tail or not capital(following)):
                 said = ROADS[found]
             return _read(lead, core, tail[1:] if "," in tail else tail if ends else "", said)
-        counted = context.read_before(core, tail, following) or context.read_after(self._before, self._earlier, core)
+        counted = context.read_before(core, tail, following) or context.read_after(
+            self._before, self._earlier, core, tail, following
+        )
         if counted:
             return _read(lead, core, tail.lstrip("!") if "factorial" in counted else tail, counted)
         if said := context.marked(lead, core):
             return _read(lead[:-1], core, tail, said)
         parts = [p for p in re.split(r"[—…]|\.\.\.|--", core) if p] if not core.isalpha() else [core]
         said = f"{self._dash} ".join(english.say_word(part) for part in parts)
-        if self._before in _ARTICLES and any(c.isdecimal() for c in core):
-            said = units.singular(said)
+        if any(c.isdecimal() for c in core):
+            said = self._alone(said, text, following)
         return _read(lead, core, tail, said)
+
+    def _alone(self, said: str, last: str, following: str | None) -> str:
+        """The amount ``said``, whose last written word is ``last``, in the singular where it describes what follows:
+        "a $20 bill", "the $5 million deal", "two 27″ screens"."""
+        if said.endswith("points") and last.startswith("pts") and _core(following) in LIQUIDS:
+            return said.removesuffix("points") + "pints"
+        if self._before in _ARTICLES or (last[-1:] == ")" and _core(following) in PACKAGES):
+            return units.singular(said)
+        if last[-1:] in MARKS + CLOSING or not units.measures(following):
+            return said
+        if last.endswith("′′") or (self._before.lower() in DETERMINERS and units.describes(said)):
+            return units.singular(said)
+        return said
 
     def _give(self, said: str, group: list[WrittenWord], following: WrittenWord | None, items: list[Item]) -> None:
         """Give out what one group says. A full stop that belongs to an abbreviation ends no sentence."""
@@ -230,6 +261,9 @@ class TextStream:
             stops = _DOTTED.fullmatch(word.text) is None
         if self._breaks and self._pieces.long and english.begins_clause(self._before, word.text):
             self._pieces.end(items, Close.CLAUSE)
+        if word.before is not Gap.NONE:
+            self._code = False
+        self._code ^= sum(w.text.count("`") for w in group) % 2 == 1
         self._earlier, self._before = [self._before, *(w.text for w in group)][-2:]
         self._pieces.give(said, word.start, group[-1].end, items, spaced=word.spaced, stops=stops)
 
@@ -246,6 +280,10 @@ def spoken_text(text: str, rules: TextRules, *, english: bool) -> str:
         else:
             ended = True
     return said
+
+
+def _core(following: str | None) -> str:
+    return (following or "").strip(OPENING + MARKS + CLOSING)
 
 
 def _text(word: WrittenWord | None) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from codec.text import numbers
+from codec.text.vocabulary import CLOSING, MARKS, NO_NOUNS
 
 _NAMES: Final = {
     "km": "kilometer", "m": "meter", "cm": "centimeter", "mm": "millimeter", "μm": "micrometer", "nm": "nanometer",
@@ -17,7 +18,7 @@ _NAMES: Final = {
     "kg": "kilogram", "g": "gram", "mg": "milligram", "μg": "microgram", "mcg": "microgram", "ng": "nanogram",
     "lb": "pound", "lbs": "pound", "oz": "ounce", "kt": "kiloton", "ct": "carat",
     "l": "liter", "L": "liter", "ml": "milliliter", "cl": "centiliter", "dl": "deciliter", "μl": "microliter",
-    "tsp": "teaspoon", "tbsp": "tablespoon", "pt": "pint", "pts": "pint", "qt": "quart", "qts": "quart",
+    "tsp": "teaspoon", "tbsp": "tablespoon", "pt": "pint", "pts": "point", "qt": "quart", "qts": "quart",
     "gal": "gallon", "fl oz": "fluid ounce", "cc": "c c",
     "h": "hour", "hr": "hour", "hrs": "hour", "min": "minute", "mins": "minute", "s": "second", "sec": "second",
     "secs": "second", "ms": "millisecond", "μs": "microsecond", "ns": "nanosecond", "wk": "week", "wks": "week",
@@ -31,6 +32,7 @@ _NAMES: Final = {
     "kj": "kilojoule", "mj": "megajoule", "cal": "calorie", "kcal": "kilocalorie", "ev": "electron volt",
     "kev": "kilo electron volt", "mev": "mega electron volt", "mol": "mole", "mmol": "millimole", "μf": "microfarad",
     "db": "decibel", "dba": "decibel", "psi": "pound per square inch", "btu": "b t u", "hp": "horsepower",
+    "bbl": "barrel", "px": "pixel", "yo": "year old",
     "kb": "kilobyte", "mb": "megabyte", "gb": "gigabyte", "tb": "terabyte", "pb": "petabyte",
     "kib": "kibibyte", "mib": "mebibyte", "gib": "gibibyte", "tib": "tebibyte",
     "Kb": "kilobit", "Mb": "megabit", "Gb": "gigabit", "Tb": "terabit",
@@ -54,7 +56,7 @@ _SELDOM: Final = frozenset(("in", "pt", "ma", "ac", "cal", "pa", "ct", "pc", "mi
 """Units that are as often another word after a number and a space ("5 in the room", "5 PA systems"): they count there
 in small letters with a stop or where a unit is sure to follow; "mi", "mo" and "pt" in small letters."""
 _SMALL: Final = frozenset(("pt", "mi", "mo", "cal"))
-_SAME: Final = ("percent", "hertz", "mille", "dozen", "c c", "b t u", "horsepower")
+_SAME: Final = ("percent", "year old", "hertz", "mille", "dozen", "c c", "b t u", "horsepower")
 """The last words of unit names that have no plural."""
 _PLURALS: Final = {"foot": "feet", "inch": "inches"}
 DEGREES: Final = {"C": "degree celsius", "F": "degree fahrenheit"}
@@ -70,18 +72,45 @@ SQUARES: Final = frozenset(("sq", "cu", "fl"))
 """What stands before a unit and belongs to it."""
 
 
+_THINGS: Final = {
+    "req": "request", "reqs": "request", "tok": "token", "toks": "token", "op": "operation", "ops": "operation",
+    "img": "image", "msg": "message", "msgs": "message", "txn": "transaction", "iops": "I O operation",
+}  # fmt: skip
+"""What programs count in a time: "500 req/s"."""
+UNDER: Final = {
+    word: word
+    for word in "second minute hour day week month year night person head user page mile gallon liter unit item piece"
+    " share barrel pound ounce student employee game season serving plate".split()
+} | {"d": "day", "pp": "person", "q": "quarter"}  # fmt: skip
+"""What may stand below a stroke besides units."""
+
+
 def unit_name(unit: str) -> str | None:
     """What ``unit`` is called, in the singular; None where it is no unit."""
+    if unit in ("HR", "HRs"):  # Home runs, and the people who hire.
+        return None
     if found := _NAMES.get(unit) or (_NAMES.get(unit.lower()) if len(unit) > 1 else None):
         return found
+    if unit.count("/") == 2:  # "mL/kg/hr"
+        over, _, under = unit.rpartition("/")
+        first, second = unit_name(over), unit_name(under)
+        return f"{first} per {second}" if first and second else None
     over, stroke, under = unit.partition("/")
     under, _, power = under.partition("^")
     if under[-1:] == "2" and under[:-1] in ("s", "h", "m"):
         under, power = under[:-1], "2"
     first, second = (_NAMES.get(part) or (_NAMES.get(part.lower()) if part else None) for part in (over, under))
+    first, second = first or _thing(over), second or UNDER.get(under)
     if not (stroke and first and second) or " per " in first + second or power not in ("", "2", "3"):
         return None
     return f"{first} per {second}" + {"": "", "2": " squared", "3": " cubed"}[power]
+
+
+def _thing(word: str) -> str | None:
+    """What is counted before a stroke, in the singular, as in "3 meals/day"; None where it is no plural."""
+    if word in _THINGS:
+        return _THINGS[word]
+    return word[:-1] if len(word) > 3 and word[-1] == "s" and word[-2] != "s" and word.islower() else None
 
 
 def spaced_unit(word: str) -> bool:
@@ -128,6 +157,8 @@ def counted(unit: str | None) -> str:
     return f" {plural(name)}" if name else f" {unit}"
 
 
+_POURED: Final = ("grams", "kilograms", "milligrams", "liters", "milliliters", "ounces", "pounds", "cups", "teaspoons")
+_KINDS: Final = ("tablespoons", "quarts", "pints", "points", "percent", "times")
 SINGULAR: Final = {
     **{many: one for one, many, *_ in numbers.CURRENCIES.values()},
     **{plural(name).split(" ")[-1]: name.split(" ")[-1] for name in _NAMES.values() if " per " not in name},
@@ -146,6 +177,20 @@ def singular(said: str) -> str:
     end = last.lstrip("abcdefghijklmnopqrstuvwxyz")
     last = last.removesuffix(end) if end else last
     return f"{words} {SINGULAR[last]}{end}" if last in SINGULAR else said
+
+
+def measures(following: str | None) -> bool:
+    """Whether the word ``following`` an amount may be a noun that it describes: "the $5 million deal"."""
+    word = "" if following is None else following.rstrip(MARKS + CLOSING)
+    return (
+        word.replace("-", "").isalpha() and word.islower() and word not in NO_NOUNS and not word.endswith(("ed", "ly"))
+    )
+
+
+def describes(said: str) -> bool:
+    """Whether an amount is of a kind that describes what follows it more often than there is so much of it: sums and
+    lengths, not "the 200 g sugar"."""
+    return not said.endswith(_POURED + _KINDS)
 
 
 def amounts(words: Sequence[str]) -> str | None:

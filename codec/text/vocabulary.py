@@ -25,7 +25,7 @@ ABBREVIATIONS: Final = {
     "ave": "avenue", "blvd": "boulevard", "a.m": "a m", "p.m": "p m", "u.s": "u s", "b.sc": "b s c", "m.sc": "m s c",
     "u.k": "u k", "mt": "mount", "ft": "fort", "min": "minute", "max": "maximum", "ph.d": "p h d",
     "lb": "pounds", "lbs": "pounds", "oz": "ounces", "hr": "hour", "hrs": "hours", "sec": "second", "secs": "seconds",
-    "mins": "minutes", "yr": "year", "yrs": "years", "wk": "week", "wks": "weeks", "mo": "month", "mos": "months",
+    "yr": "year", "yrs": "years", "wk": "week", "wks": "weeks", "mo": "month", "mos": "months",
     "in": "in", "sq": "square", "cu": "cubic", "fl": "fluid", "gal": "gallons", "pt": "pint", "qt": "quart",
     "cf": "compare", "ca": "circa", "viz": "namely", "al": "al", "rep": "representative", "bros": "brothers",
     "govt": "government", "assn": "association", "assoc": "association", "univ": "university", "pvt": "private",
@@ -33,13 +33,29 @@ ABBREVIATIONS: Final = {
     "sq.ft": "square feet", "temp": "temperature", "avg": "average", "qty": "quantity", "ext": "extension",
     "tel": "telephone", "incl": "including", "excl": "excluding", "misc": "miscellaneous", "intl": "international",
     "natl": "national", "mfg": "manufacturing", "supt": "superintendent", "maj": "major", "cmdr": "commander",
-    "ex": "example", "ed": "editor", "eds": "editors", "trans": "translated", "repr": "reprinted", "ff": "following",
+    "ed": "editor", "eds": "editors", "trans": "translated", "repr": "reprinted", "ff": "following",
+    "acct": "account", "attn": "attention", "mgr": "manager", "asst": "assistant", "dir": "director",
+    "atty": "attorney", "amb": "ambassador", "secy": "secretary", "treas": "treasurer", "messrs": "messieurs",
+    "mme": "madame", "mlle": "mademoiselle", "fr": "father", "esq": "esquire", "bldg": "building", "ste": "suite",
+    "rm": "room", "pkwy": "parkway", "hts": "heights", "expy": "expressway", "fwy": "freeway", "jct": "junction",
+    "twp": "township", "terr": "terrace", "qts": "quarts", "pts": "points", "gals": "gallons", "tsps": "teaspoons",
+    "tbsps": "tablespoons", "tbs": "tablespoons", "doz": "dozen", "pkg": "package", "pkgs": "packages",
+    "rebs": "rebounds", "asts": "assists", "yds": "yards", "esp": "especially", "orig": "originally",
+    "prev": "previously", "ver": "version", "encl": "enclosed", "anon": "anonymous", "vols": "volumes",
+    "depts": "departments", "profs": "professors", "sens": "senators", "mi": "miles", "mk": "mark", "eq": "equation",
+    "eqs": "equations", "thx": "thanks", "pls": "please", "req": "required", "mins": "minutes",
 } | {name: full for name, full in MONTH.items() if len(name) < len(full) and name != "mar"}  # fmt: skip
 """Abbreviations that are read so when a full stop follows."""
 BARE: Final = {
     "Mr": "mister", "Mrs": "missus", "Ms": "miz", "Dr": "doctor", "Prof": "professor", "vs": "versus", "Hwy": "highway",
     "Blvd": "boulevard", "Capt": "captain", "Sgt": "sergeant", "Lt": "lieutenant", "Gov": "governor",
-    "Sen": "senator", "approx": "approximately",
+    "Sen": "senator", "approx": "approximately", "Rm": "room", "Bldg": "building", "Acct": "account",
+    "Attn": "attention", "Asst": "assistant", "Messrs": "messieurs", "Mme": "madame", "Pkwy": "parkway",
+    "Fwy": "freeway", "Expy": "expressway",
+    "int'l": "international", "Int'l": "International", "nat'l": "national", "Nat'l": "National",
+    "gov't": "government", "Gov't": "Government", "govt": "government", "dep't": "department",
+    "Dep't": "Department", "cont'd": "continued", "Cont'd": "continued", "Thx": "thanks", "thx": "thanks",
+    "Pls": "please", "pls": "please", "Dept": "department", "Mk": "mark", "Univ": "university",
 }  # fmt: skip
 """Abbreviations that are read so without a full stop too, if they are written like this."""
 LEADING: Final = {"St": ("saint", "street"), "Mt": ("mount", "Mt"), "Ft": ("fort", "Ft")}
@@ -51,6 +67,8 @@ SURE_DAYS: Final = {
 """Shortened days that are no other words."""
 WEEKDAYS: Final = {"Mon": "monday", "Sat": "saturday", "Sun": "sunday"}
 """Shortened days that are words too: read so before a number, a month or a day."""
+LETTERED: Final = {"app": "appendix", "rev": "revision", "pt": "part", "ex": "exhibit", "bk": "book", "ver": "version"}
+"""Abbreviations that are read so before a number or a single capital: "App. B"."""
 DATED: Final = {"c": "circa", "b": "born", "d": "died", "fl": "flourished", "r": "reigned"}
 """Letters with a full stop that stand before a year."""
 BOOKS: Final = {
@@ -66,13 +84,17 @@ SCRIPTURE: Final = frozenset(name.lower() for name in BOOKS.values()) | frozense
     " thessalonians titus philemon jude surah sura quran".split()
 )
 """Words after which "3:16" is chapter and verse."""
-STREETS: Final = {"Ave": "avenue", "Rd": "road", "Pkwy": "parkway", "Ln": "lane"}
+STREETS: Final = {
+    "Ave": "avenue", "Rd": "road", "Pkwy": "parkway", "Ln": "lane", "Sq": "square", "Ct": "court", "Pl": "place",
+    "Cir": "circle", "Ter": "terrace", "Hts": "heights", "Twp": "township",
+}  # fmt: skip
 """Abbreviations that are read so without a full stop, after a name or an ordinal."""
 ROADS: Final = {"st": "street", "dr": "drive"}
 """What two of them mean where no name follows."""
 BEFORE_NAMES: Final = frozenset(
     "mr mrs ms dr prof st capt col gen sgt sen rev rep lt gov pres fig vol mt apt hwy e.g i.e vs approx cf ca viz"
-    " al pvt cpl adm hon univ temp avg qty ext tel incl maj cmdr supt sq cu fl".split()
+    " al pvt cpl adm hon univ temp avg qty ext tel incl maj cmdr supt sq cu fl bldg ste rm attn fr atty amb messrs mme"
+    " mlle ver mk asst eq eqs".split()
 )
 """Abbreviations whose full stop never ends a sentence, since a name follows."""
 ZONES: Final = frozenset("et est edt ct cst cdt mt mst mdt pt pst pdt gmt utc bst cet cest".split())
@@ -88,6 +110,22 @@ OPENERS: Final = frozenset(
     " though to under until we well what when where while who why with yes yet you your".split()
 )
 """Words that sentences begin with far more often than names do."""
+NO_NOUNS: Final = OPENERS | frozenset(
+    "about above across again ago ahead already always am among amount apart are around aside away back be been being"
+    " below beside between beyond but can cheaper could daily did do does down due else ever extra had has have him"
+    " into is just last later less long may me might monthly more much must near never off only or other others ours"
+    " out over own per please plus quite right shall should sometimes soon than them though through today together"
+    " tomorrow tonight too toward towards twice upon us usually versus via was weekly were whether which whose will"
+    " within without worth would yearly yesterday tall wide high deep thick apiece each maybe and higher lower left"
+    " short cheap straight total flat".split()
+)
+"""Words before which a measure stands for itself: what follows it is nothing that it measures."""
+DETERMINERS: Final = frozenset(
+    "the its this that his her their our your my another each every first last new any one no whose".split()
+)
+"""Words after which a measure is in the singular where a noun follows: "the $5 million deal"."""
+LIQUIDS: Final = frozenset("ale beer blood blueberries buttermilk cream milk of stock strawberries water".split())
+"""Words before which "pts" are pints; elsewhere they are points."""
 CLAUSE_WORDS: Final = frozenset("although because but since though unless until when whereas while".split())
 """Almost always the first of a clause. Not "if", "so", "that", "where", "and": too often the middle of one."""
 LEANING: Final = frozenset(
@@ -108,7 +146,7 @@ ROMAN: Final = {
     if hundred + ten + one and f"{hundreds}{tens}{ones}" not in _NO_ROMAN
 }
 PARTS: Final = frozenset(
-    "act appendix article book canto chapter class episode fantasy figure grade level mark part phase scene"
+    "act appendix article book canto mk chapter class episode fantasy figure grade level mark part phase scene"
     " section stage step table title type vol volume war".split()
 )
 RULERS: Final = frozenset(
@@ -133,7 +171,8 @@ SIGNS: Final = {
     "∪": "union", "∩": "intersection", "∈": "in", "∉": "not in", "⊂": "subset of", "⊆": "subset of",
     "∅": "empty set", "∀": "for all", "∃": "there exists", "¬": "not", "∧": "and", "∨": "or", "≡": "is equivalent to",
     "≅": "is congruent to", "∠": "angle", "⊥": "perpendicular to", "∴": "therefore", "⇔": "if and only if",
-    "‰": "per mille",
+    "‰": "per mille", "⌘": "command", "⌥": "option", "⇧": "shift", "⌃": "control", "⏎": "return", "↵": "return",
+    "⌫": "delete", "⎋": "escape", "⇥": "tab",
 }  # fmt: skip
 GREEK: Final = dict(
     zip(
@@ -150,7 +189,9 @@ WORDS: Final = {
     "w/o": "without", "w/": "with", "b/c": "because", "c/o": "care of", "N/A": "N A", "n/a": "N A", "PhD": "P h D",
     "PhDs": "P h D's", "pH": "p H", "IoT": "I o T", "NaCl": "N a C l", "KCl": "K C l", "HCl": "H C l",
     "NaOH": "N a O H", "TM": "trademark", "WWI": "World War one", "WWII": "World War two", "WW1": "World War one",
-    "WW2": "World War two", "O-O": "O O", "O-O-O": "O O O",
+    "WW2": "World War two", "TL;DR": "T L D R", "tl;dr": "T L D R", "am/pm": "a m or p m", "AM/PM": "A M or P M",
+    "y/o": "year old", "M-F": "monday to friday", "M–F": "monday to friday", "Tu/Th": "tuesday thursday",
+    "O-O": "O O", "O-O-O": "O O O",
 }  # fmt: skip
 """Words that no rule reads."""
 COMMANDS: Final = {
@@ -168,6 +209,21 @@ COMMANDS: Final = {
     "mp": "minus or plus", "oplus": "plus", "land": "and", "lor": "or", "neg": "not", "implies": "implies",
 }  # fmt: skip
 """Commands of formulas, after their backslash; others are read by their names."""
+DATED_AFTER: Final = frozenset(
+    "on by until till from since before after due through dated starting ending beginning effective".split()
+)
+"""Words after which "6/10" is a day."""
+COUNTED_OFF: Final = frozenset(
+    "step page part slide day round stage phase chapter episode lesson question module section level batch".split()
+)
+"""Words after which "1/3" is the first of three."""
+COUNTED: Final = frozenset(
+    "order tracking phone telephone fax mobile model serial part account invoice reference ref case flight policy item"
+    " ticket job registration catalog catalogue batch lot contact customer member card id house".split()
+)
+"""Words after which "no." is number."""
+PACKAGES: Final = frozenset("bag block bottle box can carton container jar loaf package packet stick tin tub".split())
+"""Words before which a measure in brackets tells their size: "1 (8 oz) package"."""
 DOLLARS: Final = {
     "US": "U S", "CA": "Canadian", "C": "Canadian", "CAN": "Canadian", "A": "Australian", "AU": "Australian",
     "NZ": "New Zealand", "HK": "Hong Kong", "SG": "Singapore", "S": "Singapore", "NT": "Taiwan", "MX": "Mexican",
@@ -188,7 +244,8 @@ STATES: Final = frozenset(
 )
 PAIRED: Final = frozenset(
     "room rooms suite flight highway hwy route interstate apartment apt boeing airbus bus train gate unit rtx gtx"
-    " rx xbox port rfc error http building locker channel exit bay door hall ward model peugeot porsche psalm".split()
+    " rx xbox port rfc error http building locker channel exit bay door hall ward model peugeot porsche psalm"
+    " rm ste bldg form".split()
 )
 """Words after which numbers of three and four digits are read in pairs."""
 SPELLED_OUT: Final = frozenset(
