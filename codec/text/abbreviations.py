@@ -31,6 +31,12 @@ _AFTER_TIMES: Final = ZONES | DAYS.keys() | MONTH.keys()
 """What may follow "a.m." in the same sentence although it has a capital."""
 _NUMBERED_STREET: Final = re.compile(r"\d+(?:st|nd|rd|th)[.,]?")
 _CODE: Final = re.compile(r"[A-Z]{0,4}-?\d[\dA-Z-]*")
+_COLLEGES: Final = frozenset(
+    "Arizona Ball Boise Colorado Florida Fresno Iowa Kansas Michigan Mississippi Ohio Oklahoma Oregon Penn Utah"
+    " Washington".split()
+)
+_PLAYS: Final = frozenset("vs v at beat beats defeated over edged won lost football basketball".split())
+"""What "St." is state between: "Ohio St. vs. Michigan"."""
 _INITIAL: Final = re.compile(r"[A-HJ-Z]|(?:[^\W\d_]\.)+[^\W\d_]")
 
 
@@ -56,7 +62,13 @@ def abbreviation(text: str) -> str | None:
 
 def waits(word: str) -> bool:
     """Whether the word after ``word`` tells how it is read."""
-    return abbreviation(word) is not None or word in LEADING or word in BEARINGS or word.rstrip(".,") in WEEKDAYS
+    return (
+        abbreviation(word) is not None
+        or word in LEADING
+        or word in BEARINGS
+        or word in ("v", "v.")
+        or word.rstrip(".,") in WEEKDAYS
+    )
 
 
 def full(core: str, tail: str, before: str, following: str | None) -> str | None:
@@ -97,6 +109,10 @@ def full(core: str, tail: str, before: str, following: str | None) -> str | None
         and (_CODE.fullmatch(after) or before.lower().endswith(("'s", "’s")) or before.lower() in COUNTED)
     ):
         return "number"
+    if core == "v" and before[:1].isupper() and capital(following):
+        return "versus"
+    if stop and core == "St" and before in _COLLEGES and after.lower() in _PLAYS:
+        return "state"
     if stop and core == "Sec" and after == "of":
         return "secretary"
     if stop and low in LETTERED and re.fullmatch(r"[A-Z]|[IVX]+|\d+[A-Za-z]?", after):

@@ -23,6 +23,7 @@ from codec.text.vocabulary import (
     MILLIONS,
     MONTH,
     NAMED_BY_NUMBER,
+    NO_NOUNS,
     OPENERS,
     OPENING,
     PAIRED,
@@ -38,7 +39,7 @@ from codec.text.vocabulary import (
 )
 
 _EMERGENCY: Final = frozenset(("911", "999"))
-_REACHING: Final = frozenset("a an the through to via".split())
+_REACHING: Final = frozenset("a an or the through to via".split())
 """Words before the number of an emergency call, besides ``CALLED``; behind others it counts something ("We have 999 of
 them")."""
 _PAIR: Final = re.compile(r"(\d{1,3})/(\d{1,3})")
@@ -62,6 +63,10 @@ _TITLES: Final = frozenset("king queen pope emperor empress tsar czar kaiser pri
 _REIGNS: Final = frozenset("of took ruled reigned died became succeeded married ascended and in coin coins".split())
 _SMALL_ROMAN: Final = frozenset("ii iii iv vi vii viii ix xi xii xiii xiv xv xvi".split())
 _COUNTDOWN: Final = re.compile(r"T-(\d+)")
+_OF_FIRMS: Final = frozenset("and said says is was has had will co company corp inc stock".split())
+_OF_STRANDS: Final = frozenset("cap carbon direction end ends exonuclease overhang position splice utr utrs".split())
+"""Words before which 5′ and 3′ are the ends of a strand of DNA."""
+_FIRM: Final = re.compile("3M(?:'s)?")
 _ENDING: Final = frozenset("ending ends ended".split())
 _CENTURIES: Final = frozenset(("15", "16", "17", "18", "19", "20"))
 _POSTAL: Final = re.compile(r"\d{5}(?:-\d{4})?")
@@ -81,7 +86,7 @@ _MEASURE: Final = re.compile(r"\d+(?:\.\d+)?[A-Za-z°]{1,3}")
 _BEYOND: Final = re.compile(r"(\d{1,2})!")
 
 
-_WAITING: Final = (_MILLIONS, _HOURS, _BEYOND, _CENTURY, _INCHES, _COUNTDOWN, _RATIO)
+_WAITING: Final = (_MILLIONS, _HOURS, _BEYOND, _CENTURY, _INCHES, _COUNTDOWN, _RATIO, _FIRM)
 
 
 def waits(word: str, before: str, earlier: str) -> bool:
@@ -149,8 +154,18 @@ def read_before(core: str, tail: str, following: str | None) -> str | None:
         and (count := "20" if core == "XX" else ROMAN.get(core))
     ):
         return numbers.ordinal(count)
+    if after in ("hitter", "average") and re.fullmatch(r"\.[1-9]\d\d", core):
+        return f"point {numbers.pairs(core[1:])}"
     if (count := _COUNTDOWN.fullmatch(core)) and after.rstrip("s") in ("second", "minute", "hour", "day", "week"):
         return f"T minus {numbers.cardinal(count[1])}"
+    if core in ("3M", "3M's") and (after in _OF_FIRMS or following[:1] == "&"):
+        return "three M" + core[2:]
+    if tail in ("'", "’") and core in ("3", "5") and after in _OF_STRANDS:
+        return f"{numbers.cardinal(core)} prime"
+    if tail in ("'", "’") and core.isdecimal() and int(core) < 100 and (following.islower() and after not in NO_NOUNS):
+        return f"{numbers.cardinal(core)} foot"
+    if tail in ("'", "’") and core.isdecimal() and after in ("tall", "long", "wide", "high", "deep", "by"):
+        return measure(core, "foot")
     if core.isdecimal() and tail == "!" and following in SIGNS:
         return f"{numbers.cardinal(core)} factorial"
     return None
@@ -285,6 +300,8 @@ def _roman(before: str, core: str) -> str | None:
 def marked(lead: str, core: str) -> str | None:
     """How a word is read that has a mark right before it: as a colour, a hashtag, or a year without its century. None
     if the mark changes nothing."""
+    if lead == "(" and core in _SMALL_ROMAN:
+        return numbers.cardinal(ROMAN[core.upper()])
     if lead.endswith("#"):
         if re.fullmatch(r"[0-9A-Fa-f]{6}", core) and not core.isalpha():
             return f"hash {characters(core)}"

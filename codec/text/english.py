@@ -28,6 +28,7 @@ from codec.text.vocabulary import (
     OPENING,
     SCALES,
     SIGNS,
+    VERSIONED,
     WORDS,
 )
 
@@ -82,6 +83,8 @@ Rule = Callable[[re.Match[str]], str]
 
 def _suffixed(m: re.Match[str]) -> str:
     """``"5kg"``, ``"1M"``, ``"10x"``."""
+    if m[2] == "X" and re.fullmatch(r"\d{3,4}", m[1]):  # It is a model: "777X".
+        return f"{numbers.pairs(m[1])} X"
     if m[2].lower() == "x":
         return f"{numbers.quantity(m[1])} times"
     if m[2] in DEGREES and re.fullmatch(r"[-−+]\d|[-−+]?\d{2,3}", m[1]):
@@ -90,6 +93,8 @@ def _suffixed(m: re.Match[str]) -> str:
         return f"{numbers.pairs(m[1])} {m[2]}"
     if name := unit_name(m[2]) or {"′": "foot", "′′": "inch"}.get(m[2]):
         return measure(m[1], name)
+    if m[2].isupper() and re.fullmatch(r"\d{3,4}", m[1]) and m[2] not in GLUED_SCALES and m[2] != "K":
+        return f"{numbers.pairs(m[1])} {_rest(m[2])}"
     return f"{numbers.quantity(m[1])} {SCALES[m[2].lower()] if m[2] in GLUED_SCALES else _rest(m[2])}"
 
 
@@ -192,6 +197,7 @@ def _model(m: re.Match[str]) -> str:
 _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"(\d{4})/(\d\d)", lambda m: f"{numbers.year(m[1])} {numbers.pair(m[2])}"),
     (r"(\d{1,2}):(\d{2})(?::(\d{2}))?([ap]\.?m\.?)?", lambda m: numbers.clock(m[1], m[2], m[4], m[3])),
+    (r"(\d{1,2}):(\d{2})\.(\d{1,3})", lambda m: f"{numbers.clock(m[1], m[2], None)} point {numbers.digits(m[3])}"),
     (r"(\d{1,2})([ap]\.?m\.?)", lambda m: numbers.clock(m[1], None, m[2])),
     (r"(\d{1,3}):(\d|\d{3}|\d{1,3},\d{3})",
      lambda m: f"{numbers.cardinal(m[1])} {'by' if m[0] in _ASPECTS else 'to'} {numbers.cardinal(m[2])}"),
@@ -247,7 +253,14 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"0b([01]+)", lambda m: f"zero b {numbers.digits(m[1])}"),
     (r"0x([0-9a-f]+)", lambda m: f"zero x {characters(m[1])}"),
     (r"(\d{1,4})[x×](\d{1,4})(?:[x×](\d{1,4}))?", _sides),
-    (r"(\d{3,4})p", lambda m: f"{numbers.pairs(m[1])} p"),
+    (r"(\d{3,4})p(\d{2,3})?", lambda m: f"{numbers.pairs(m[1])} p" + (f" {numbers.cardinal(m[2])}" if m[2] else "")),
+    (r"(\d{4,5}):(\d{2,5})", lambda m: f"{numbers.pairs(m[1])} colon {numbers.pairs(m[2])}"),
+    (r"([a-z]\w*|\d+)\*\*(\d+)", lambda m: numbers.power(say_word(m[1]), m[2])),
+    (r"([a-z][\w-]*)(==|~=|(?:>=|<=|>|<)(?=\d+\.\d+\.))(\d+(?:\.\d+)+)",
+     lambda m: f"{say_word(m[1])} {SIGNS.get(m[2], 'about')} {say_word('v' + m[3]).removeprefix('v ')}"),
+    (rf"({'|'.join(sorted(VERSIONED))})(\d+)\.(\d+)",
+     lambda m: f"{m[1]} {numbers.cardinal(m[2])} point {numbers.cardinal(m[3])}"),
+    (r"(?-i:([A-Z]))\.(\d{3})", lambda m: f"{m[1]} {numbers.pairs(m[2])}"),
     (r"(\d{3})\(([a-z])\)?(?:\((\d)\)?)?", lambda m: " ".join(
         (numbers.pairs(m[1]), m[2], *([numbers.cardinal(m[3])] if m[3] else [])))),
     (rf"({SIGN}{QUANTITY})(?:[×x]10\^|e)([-−+]?\d+)",
@@ -260,8 +273,8 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (rf"([a-z]+)\.({WHOLE})", lambda m: f"{_shortened(m[1])} {numbers.cardinal(m[2])}"),
     (r"(?-i:([A-Z]{1,3})&([A-Z]{1,3})(['’]?s)?)",
      lambda m: f"{' '.join(m[1])} and {' '.join(m[2])}" + ("'s" if m[3] else "")),
-    (r"(?-i:([A-Z]{2,5})(?:/|(v))(\d)(\d?))",
-     lambda m: " ".join((*m[1], *(m[2] or ""), numbers.cardinal(m[3] + m[4])))),
+    (r"(?-i:([A-Z]{2,5})(?:/|(v))(\d\d?)(?:\.(\d))?)",
+     lambda m: " ".join((*m[1], *(m[2] or ""), numbers.quantity(f"{m[3]}.{m[4]}" if m[4] else m[3])))),
     (r"([a-g])#", lambda m: f"{m[1]} sharp"),
     (r"log_?(2|10|e)(?:\(([^()]+)\)?)?",
      lambda m: f"log base {say_word(m[1])}" + (f" of {say_formula(m[2])}" if m[2] else "")),
@@ -339,6 +352,13 @@ def _loose(core: str) -> str:
     return re.sub(r" +([,:;.!?])", r"\1", " ".join(said.split()))
 
 
+def _per(m: re.Match[str]) -> str:
+    """What is below the stroke behind an amount; what has a capital is another name, "PS5/Xbox"."""
+    if (name := unit_name(m[1])) or m[1].islower():
+        return f" per {name or m[1]}"
+    return f" {m[1]}"
+
+
 def _gap(text: str, after: bool, before: bool) -> str:
     """What stands in a word after an amount, before one, or between two."""
     if not after and not before and not _LAND.fullmatch(text):
@@ -346,7 +366,7 @@ def _gap(text: str, after: bool, before: bool) -> str:
     if after and before and text in _BETWEEN:
         return f" {_BETWEEN[text]}"
     if after:
-        text = re.sub(r"^/([^\W\d_]+)", lambda m: f" per {unit_name(m[1]) or m[1]}", text).lstrip("-–")
+        text = re.sub(r"^/([^\W\d_]+)", _per, text).lstrip("-–")
     if before:
         text = text.rstrip("-–")
     read = "<>" * (after or before) + "~#" * before

@@ -82,6 +82,8 @@ _SPACED_PHONE: Final = re.compile(r"0\d{1,4}(?: \d{3,8}){1,3}|\d{3} \d{3,4} \d{4
 _CARD: Final = re.compile(r"\d{4}(?: \d{4}){2,3}")
 _LENGTH: Final = re.compile(r"[\d./-]+(?:′|'|′′|cm|mm|m|ft|in)")
 """The length of one side of something that has several: "8.5″ x 11″"."""
+_SCALE_TO: Final = re.compile(rf"(million|billion|trillion){RANGE}({MONEY.pattern})", re.I)
+""" "million-$2" of "$1.5 million-$2 million"."""
 _BEARING: Final = re.compile(rf"{QUANTITY}°(?:\d+′)?(?:\d+′′)?")
 _ORDINAL: Final = re.compile(r"\d{1,2}(?:st|nd|rd|th)")
 _CENTS: Final = re.compile(r"\d{1,3},\d\d")
@@ -138,6 +140,8 @@ def binds(before: Sequence[str], word: str) -> bool:
         return unit_name(f"{last.lower().rstrip('.')} {core.lower()}") is not None
     if PART.fullmatch(last) or (len(before) > 1 and last.lower().rstrip(".") in FEET_LIKE and is_number(before[-2])):
         return _smaller(before, core)
+    if _SCALE_TO.fullmatch(last):
+        return core.lower() in SCALES
     if _UNTIL.fullmatch(last):
         return _HALF.fullmatch(core) is not None
     if is_number(last) or _TIME.fullmatch(last) is not None:
@@ -170,9 +174,11 @@ def _binds_to_number(before: Sequence[str], word: str, core: str) -> bool:
         or (len(before) >= 3 and low in ("in", "oz") and before[-2].lower().rstrip(".") in FEET_LIKE)
         or (word.rstrip(",;:!?)") in ("in.", "c.") and not last.isalpha())
         or (low in SCALES and len(low) > 1)
+        or (low == "s" and "." in last)
         or word in _OPERATORS
         or _HALF.fullmatch(low) is not None
         or _UNTIL.fullmatch(low) is not None
+        or (MONEY.fullmatch(last) is not None and _SCALE_TO.fullmatch(core) is not None)
         or bool(DAY.fullmatch(last) and month(core))
         or bool(last.isdecimal() and re.fullmatch(r"\d/\d(?:-[a-z]+|%|′′)?", core))
         or (word[0].isdecimal() and _digit_groups([*before, core]))
@@ -219,6 +225,7 @@ def may_bind(group: Sequence[str]) -> bool:
         or any(pattern.fullmatch(last) for pattern in (_LENGTH, _BEARING, _ORDINAL, _CENTS))
         or PART.fullmatch(last) is not None
         or _UNTIL.fullmatch(last) is not None
+        or _SCALE_TO.fullmatch(last) is not None
         or (len(group) > 1 and (low in SCALES or low in SQUARES or low in FEET_LIKE or spaced_unit(last)))
         or _operates(group)
         or (len(group) > 1 and _HALF.fullmatch(last) is not None)
@@ -236,6 +243,8 @@ def say_group(words: Sequence[str]) -> str | None:
     if _currency_before([first]) and is_number(rest[0]):
         scale = SCALES.get(rest[1].lower()) if len(rest) > 1 else None
         return _sum(rest[0], first, scale) if len(rest) == 1 or scale else None
+    if len(words) == 3 and (to := _SCALE_TO.fullmatch(rest[0])):
+        return f"{_measured(first, [to[1]])} to {_measured(to[2], [rest[1]])}"
     if said := _until(words) or _digits(words) or amounts(words) or _sides(words):
         return said
     if len(words) == 2 and rest[0] in BEARINGS and _BEARING.fullmatch(first):
@@ -251,6 +260,8 @@ def say_group(words: Sequence[str]) -> str | None:
                 word = "×"
             elif word == "×" and (unit_name(words[-1]) or "").endswith(("meter", "inch", "foot", "pixel")):
                 word = "x"
+            if word in _DASHES and "^" in words[place - 1]:
+                word = "−"
             left, right = ((say_group(side) if side[1:] else None) or " ".join(map(say_word, side)) for side in sides)
             return f"{left} {_BETWEEN[word] if place else SIGNS[word]} {right}".strip()
     if half := _HALF.fullmatch(rest[0]):
@@ -259,6 +270,8 @@ def say_group(words: Sequence[str]) -> str | None:
             return None
         return (f"{say_word(time[1])} to " if time[1] else "") + numbers.clock(time[2], time[3], half[1])
     if numbered := _numbered(first):
+        if case := re.fullmatch(r"(\d\d)-(\d{3,5})", rest[0]):  # The hyphen of a case of law is no range.
+            return f"{numbered} {numbers.cardinal(case[1])} {numbers.pairs(case[2])}"
         return f"{numbered} {quantities(rest[0].lstrip('('))}"
     if _PREFIX.fullmatch(first if first[:1] == "+" else f"({first}") and _PHONE_PART.fullmatch(rest[0]):
         return numbers.phone(" ".join(words))

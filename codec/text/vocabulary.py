@@ -67,7 +67,10 @@ SURE_DAYS: Final = {
 """Shortened days that are no other words."""
 WEEKDAYS: Final = {"Mon": "monday", "Sat": "saturday", "Sun": "sunday"}
 """Shortened days that are words too: read so before a number, a month or a day."""
-LETTERED: Final = {"app": "appendix", "rev": "revision", "pt": "part", "ex": "exhibit", "bk": "book", "ver": "version"}
+LETTERED: Final = {
+    "app": "appendix", "rev": "revision", "pt": "part", "ex": "exhibit", "bk": "book", "ver": "version",
+    "art": "article", "ch": "chapter",
+}  # fmt: skip
 """Abbreviations that are read so before a number or a single capital: "App. B"."""
 DATED: Final = {"c": "circa", "b": "born", "d": "died", "fl": "flourished", "r": "reigned"}
 """Letters with a full stop that stand before a year."""
@@ -146,8 +149,8 @@ ROMAN: Final = {
     if hundred + ten + one and f"{hundreds}{tens}{ones}" not in _NO_ROMAN
 }
 PARTS: Final = frozenset(
-    "act appendix article book canto mk chapter class episode fantasy figure grade level mark part phase scene"
-    " section stage step table title type vol volume war".split()
+    "act amendment appendix art article bk book canto ch mk pt chapter class episode fantasy figure grade level mark"
+    " part phase scene section stage step table title type vol volume war".split()
 )
 RULERS: Final = frozenset(
     "alexander benedict catherine charles clement edward elizabeth francis frederick george gregory henry"
