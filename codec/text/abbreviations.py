@@ -103,6 +103,8 @@ def full(core: str, tail: str, before: str, following: str | None) -> str | None
         return DATED[core]
     if stop and core == "c" and re.fullmatch(r"\d+(st|nd|rd|th)", before):
         return "century"
+    if low == "no" and tail.startswith(".:"):
+        return "number"
     if (
         stop
         and low == "no"

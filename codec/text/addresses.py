@@ -12,7 +12,7 @@ _SIGNS: Final = str.maketrans({
 })  # fmt: skip
 _PATH: Final = re.compile(r"(?:~|\.{1,2})?(?:/[\w.@+-]+)+/?")
 _DOT_NAME: Final = re.compile(r"\.([a-z]+(?:-[a-z]+)*|[A-Z]{2,})")
-_NETWORK: Final = re.compile(r"(\d+(?:\.\d+){3})(:\d+|/\d+)?")
+_NETWORK: Final = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3})(:\d+|/\d+)?")
 _ADDRESSES: Final = tuple(
     re.compile(pattern, re.I)
     for pattern in (

@@ -66,6 +66,7 @@ _COUNTDOWN: Final = re.compile(r"T-(\d+)")
 _OF_FIRMS: Final = frozenset("and said says is was has had will co company corp inc stock".split())
 _OF_STRANDS: Final = frozenset("cap carbon direction end ends exonuclease overhang position splice utr utrs".split())
 """Words before which 5′ and 3′ are the ends of a strand of DNA."""
+_DIALLED: Final = re.compile(r"(?:\d{3}[-.])?\d{3}[-.]\d{4}")
 _FIRM: Final = re.compile("3M(?:'s)?")
 _ENDING: Final = frozenset("ending ends ended".split())
 _CENTURIES: Final = frozenset(("15", "16", "17", "18", "19", "20"))
@@ -197,6 +198,12 @@ def read_after(before: str, earlier: str, core: str, tail: str = "", following: 
         parted = before[-1:] in ".!?;" and word.lower() not in DAYS
         after = "" if following is None else following.strip(OPENING + MARKS + CLOSING).lower()
         return (None if parted else _slashed_after(word.lower(), low, core, after)) or _number_after(word, low, core)
+    if (extension := re.fullmatch(r"x(\d{1,5})", core)) and _DIALLED.fullmatch(word):
+        return f"extension {numbers.digits(extension[1])}"
+    if (away := re.fullmatch(r"([-+−])(\d\d)(\d\d)", core)) and re.fullmatch(r"\d{1,2}:\d\d(?::\d\d)?", word):
+        hours = measure(str(int(away[2])), "hour")
+        minutes = f" {measure(away[3], 'minute')}" if int(away[3]) else ""
+        return numbers.sign(away[1]) + hours + minutes if int(away[2] + away[3]) else "U T C"
     if core[:1] == "." and word.lower() in _BATTING and re.fullmatch(r"\.[1-9]\d\d", core):
         return f"point {numbers.pairs(core[1:])}"
     stem, possessive = (core[:-2], "'s") if core[-2:] in ("'s", "’s") else (core, "")
@@ -232,7 +239,9 @@ def _slashed_after(low: str, earlier: str, core: str, after: str) -> str | None:
     if low in COUNTED_OFF and int(over) <= int(under):
         return f"{numbers.cardinal(over)} of {numbers.cardinal(under)}"
     if int(over) <= int(under) and under in ("5", "10", "20", "50", "100") and after != "of":
-        rated = low in _RATED or (low in ("a", "an") and len(under) > 1) or after in ("stars", "points", "marks")
+        rated = (
+            low in _RATED or (low in ("a", "an") and len(under) > 1) or after in ("stars", "points", "marks", "⭐", "★")
+        )
         if rated:
             return f"{numbers.cardinal(over)} out of {numbers.cardinal(under)}"
     if len(over) > 1 and len(under) == 1 and int(over) > 19 and (low in _BATTED or after in _BATTED_AFTER):
@@ -263,7 +272,7 @@ def _number_after(word: str, earlier: str, core: str) -> str | None:
         return numbers.pairs(sides[1]) + to + numbers.pairs(sides[3])
     if core in _EMERGENCY and (low in _REACHING or (core == "911" and not low)):
         return numbers.digits(core)
-    if _POSTAL.fullmatch(core) and (word in STATES or low in SPELLED_OUT):
+    if _POSTAL.fullmatch(core) and (word.replace(".", "") in STATES or low in SPELLED_OUT):
         return ", ".join(numbers.digits(part) for part in core.split("-"))
     named = low in SPELLED_OUT or (low in ("is", "number") and earlier in SPELLED_OUT)
     if _DIGITS.fullmatch(core) and (named or (low in CALLED and len(core) == 3)):

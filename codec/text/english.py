@@ -68,7 +68,10 @@ _FORMULA: Final = (
     r"(?:\d?[a-zπ]|\d+(?:\.\d+)?))+\)*"
 )
 """A command, a function with its bracket, or letters and numbers with the signs between them: "x^2+1", "a*b"."""
-_PHONE: Final = r"\+?\(?\d+\)?(?:-\d+){2,}|\(?\d{3}\)?[-.]\d{3}[-.]\d{4}|\d{3}-\d{4}|1-\d{3}-(?=.*[a-z])[a-z\d-]+"
+_PHONE: Final = (
+    r"1\.\d{3}\.\d{3}\.\d{4}|\+?\(?\d+\)?(?:-\d+){2,}|\(?\d{3}\)?[-.]\d{3}[-.]\d{4}|\d{3}-\d{4}"
+    r"|1-\d{3}-(?=.*[a-z])[a-z\d-]+"
+)
 _SCALED: Final = "thousand|million|billion|trillion"
 _UNIT: Final = "[a-zμ°%¢‰Ω′][a-zμ°%¢Ω/^′]*[23]?"
 _LENGTHS: Final = "inch|inches|in|foot|feet|ft|yard|yards|yd|mile|miles|mi|meter|meters|m|cm|mm|km|pixel|pixels|px"
@@ -198,6 +201,7 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"(\d{4})/(\d\d)", lambda m: f"{numbers.year(m[1])} {numbers.pair(m[2])}"),
     (r"(\d{1,2}):(\d{2})(?::(\d{2}))?([ap]\.?m\.?)?", lambda m: numbers.clock(m[1], m[2], m[4], m[3])),
     (r"(\d{1,2}):(\d{2})\.(\d{1,3})", lambda m: f"{numbers.clock(m[1], m[2], None)} point {numbers.digits(m[3])}"),
+    (r"(\d{1,2})\.([0-5]\d)([ap]\.?m\.?)", lambda m: numbers.clock(m[1], m[2], m[3])),
     (r"(\d{1,2})([ap]\.?m\.?)", lambda m: numbers.clock(m[1], None, m[2])),
     (r"(\d{1,3}):(\d|\d{3}|\d{1,3},\d{3})",
      lambda m: f"{numbers.cardinal(m[1])} {'by' if m[0] in _ASPECTS else 'to'} {numbers.cardinal(m[2])}"),
@@ -215,7 +219,7 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
      lambda m: f"{numbers.ordinal(m[1])} to {numbers.ordinal(m[2])}"),
     (r"(\d{2,3})-\1", lambda m: f"{_cardinals(m[1])} {_cardinals(m[1])}"),
     (r"(?-i:A-Z)|([a-z])–([a-z])", lambda m: f"{m[0][0]} to {m[0][-1]}"),
-    (r"1(00|000)s", lambda m: numbers.plural("hundred" if m[1] == "00" else "thousand")),
+    (r"1(00|,?000)s", lambda m: numbers.plural("hundred" if m[1] == "00" else "thousand")),
     (r"'?(\d{3}0|\d0)'?s", lambda m: numbers.plural(numbers.year(m[1]) if len(m[1]) == 4 else numbers.cardinal(m[1]))),
     (r"(\d)(\d[1-9])'?s", lambda m: f"{numbers.cardinal(m[1])} {numbers.plural(numbers.pair(m[2]))}"),
     (r"([a-z]+)-(\d{1,3})s", lambda m: f"{m[1]} {numbers.plural(numbers.pairs(m[2]))}"),
@@ -224,7 +228,8 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (rf"({QUANTITY})[x×]({QUANTITY})′′", lambda m: f"{numbers.quantity(m[1])} by {measure(m[2], 'inch')}"),
     (r"(\d)['’′](\d{1,2})(?:′′)?", lambda m: f"{numbers.cardinal(m[1])} foot {numbers.cardinal(m[2])}"),
     (r"(\d+)(?-i:h)(\d\d?)(?:m|min)?", lambda m: f"{measure(m[1], 'hour')} {measure(m[2], 'minute')}"),
-    (rf"({QUANTITY})°(?:(\d+)′)?(?:(\d+)′′)?([NSEW])?", _bearing),
+    (rf"({QUANTITY})°(?:(\d+)['’′])?(?:(\d+(?:\.\d+)?)(?:\"|′′))?([NSEW])?", _bearing),
+    (r"(?:tel:)?(\+\d{10,15})", lambda m: numbers.phone(m[1])),
     (rf"({QUANTITY})′′", lambda m: measure(m[1], "inch")),
     (r"(\d+/\d+)′′", lambda m: f"{say_word(m[1])} inch"),
     (r"([2-9]\d\d)(?!000)(\d{3})(\d{4})", lambda m: numbers.phone("-".join(m.groups()))),

@@ -265,7 +265,7 @@ def say_group(words: Sequence[str]) -> str | None:
             left, right = ((say_group(side) if side[1:] else None) or " ".join(map(say_word, side)) for side in sides)
             return f"{left} {_BETWEEN[word] if place else SIGNS[word]} {right}".strip()
     if half := _HALF.fullmatch(rest[0]):
-        time = _TIME.fullmatch(first)
+        time = _TIME.fullmatch(re.sub(r"\A(\d{1,2})\.([0-5]\d)\Z", r"\1:\2", first))
         if not time:
             return None
         return (f"{say_word(time[1])} to " if time[1] else "") + numbers.clock(time[2], time[3], half[1])

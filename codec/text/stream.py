@@ -37,7 +37,8 @@ _PAUSES: Final = ARROWS | _DASHES | {"|"}
 _RULED: Final = re.compile(r"[|:=*_-]{4,}|[|:*_-]{3}")
 """Lines under headings, between the rows of tables, and to be filled in."""
 _MARKUP: Final = str.maketrans("_", " ", "*`~#<>")
-_UNREAD: Final = re.compile(r"(?<=\])\([^()\s]*\)|\\[()\[\]]")
+_STARS: Final = re.compile("([★⭐]+)(☆*)")
+_UNREAD: Final = re.compile(r"\[\^[\w-]+\]|\A==(?=\w)|(?<=\w)==\Z|(?<=\])\([^()\s]*\)|\\[()\[\]]")
 """What is not read: the target of a Markdown link, and the brackets of formulas."""
 _DOTTED: Final = re.compile(r"(?:[^\W\d_]\.)+[,;:]?")
 """Abbreviations of any language: z.B., p.ej."""
@@ -205,6 +206,10 @@ class TextStream:
             return ","
         if text in SIGNS and (len(text) > 1 or text in "√∛∑∏∫"):
             return SIGNS[text]
+        if stars := _STARS.fullmatch(text.rstrip(MARKS)):
+            if self._before[:1].isdecimal():
+                return "stars"
+            return units.stars(len(stars[1]), len(stars[2]))
         if _RULED.fullmatch(text.rstrip(MARKS)) or (text in ("[x]", "[X]") and self._before == "-"):
             return ""
         if text == "*" and self._before.upper() == "SELECT":

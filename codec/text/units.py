@@ -68,6 +68,8 @@ FEET_LIKE: Final = frozenset(("ft", "lb", "lbs", "h", "hr", "hrs", "min", "mins"
 PART: Final = re.compile(r"(\d+(?:\.\d+)?)(?:-?(hrs?|mins?|secs?|lbs?|h|m|s|°|′′|′|'))")
 """An amount with a unit, as part of a row of such: "2h 30m", "5 ft 3 in"."""
 _SMALLER: Final = {"m": "min", "h": "h", "s": "s", "′": "ft", "'": "ft", "′′": "in"}
+_TURNED: Final = {"°": "degree", "′": "minute", "'": "minute", "′′": "second"}
+"""What the marks of feet and inches are behind degrees."""
 SQUARES: Final = frozenset(("sq", "cu", "fl"))
 """What stands before a unit and belongs to it."""
 
@@ -179,6 +181,12 @@ def singular(said: str) -> str:
     return f"{words} {SINGULAR[last]}{end}" if last in SINGULAR else said
 
 
+def stars(full: int, empty: int) -> str:
+    """A rating in stars, some of them empty: three out of five stars."""
+    said = f"{numbers.cardinal(str(full))} {f'out of {numbers.cardinal(str(full + empty))} ' * bool(empty)}"
+    return f"{said}star{'s' * (full + empty > 1)}"
+
+
 def measures(following: str | None) -> bool:
     """Whether the word ``following`` an amount may be a noun that it describes: "the $5 million deal"."""
     word = "" if following is None else following.rstrip(MARKS + CLOSING)
@@ -209,8 +217,9 @@ def amounts(words: Sequence[str]) -> str | None:
     if [unit for _, unit in parts] == ["m"]:
         return None
     said: list[str] = []
+    turned = parts[0][1] == "°"
     for amount, unit in parts:
-        name = unit_name(_SMALLER.get(unit, unit))
+        name = _TURNED.get(unit) if turned else unit_name(_SMALLER.get(unit, unit))
         if name is None:
             return None
         said.append(measure(amount, name))

@@ -34,7 +34,8 @@ ABBREVIATIONS: Final = {
     "tel": "telephone", "incl": "including", "excl": "excluding", "misc": "miscellaneous", "intl": "international",
     "natl": "national", "mfg": "manufacturing", "supt": "superintendent", "maj": "major", "cmdr": "commander",
     "ed": "editor", "eds": "editors", "trans": "translated", "repr": "reprinted", "ff": "following",
-    "acct": "account", "attn": "attention", "mgr": "manager", "asst": "assistant", "dir": "director",
+    "rte": "route", "rt": "route", "acct": "account", "attn": "attention",
+    "mgr": "manager", "asst": "assistant", "dir": "director",
     "atty": "attorney", "amb": "ambassador", "secy": "secretary", "treas": "treasurer", "messrs": "messieurs",
     "mme": "madame", "mlle": "mademoiselle", "fr": "father", "esq": "esquire", "bldg": "building", "ste": "suite",
     "rm": "room", "pkwy": "parkway", "hts": "heights", "expy": "expressway", "fwy": "freeway", "jct": "junction",
@@ -55,7 +56,8 @@ BARE: Final = {
     "int'l": "international", "Int'l": "International", "nat'l": "national", "Nat'l": "National",
     "gov't": "government", "Gov't": "Government", "govt": "government", "dep't": "department",
     "Dep't": "Department", "cont'd": "continued", "Cont'd": "continued", "Thx": "thanks", "thx": "thanks",
-    "Pls": "please", "pls": "please", "Dept": "department", "Mk": "mark", "Univ": "university",
+    "Pls": "please",
+    "Apt": "apartment", "Rte": "route", "pls": "please", "Dept": "department", "Mk": "mark", "Univ": "university",
 }  # fmt: skip
 """Abbreviations that are read so without a full stop too, if they are written like this."""
 LEADING: Final = {"St": ("saint", "street"), "Mt": ("mount", "Mt"), "Ft": ("fort", "Ft")}
@@ -189,7 +191,8 @@ GREEK: Final = dict(
     )
 )
 WORDS: Final = {
-    "w/o": "without", "w/": "with", "b/c": "because", "c/o": "care of", "N/A": "N A", "n/a": "N A", "PhD": "P h D",
+    "w/o": "without", "w/out": "without", "w/in": "within", "b/t": "between", "w/": "with",
+    "b/c": "because", "c/o": "care of", "N/A": "N A", "n/a": "N A", "PhD": "P h D",
     "PhDs": "P h D's", "pH": "p H", "IoT": "I o T", "NaCl": "N a C l", "KCl": "K C l", "HCl": "H C l",
     "NaOH": "N a O H", "TM": "trademark", "WWI": "World War one", "WWII": "World War two", "WW1": "World War one",
     "WW2": "World War two", "TL;DR": "T L D R", "tl;dr": "T L D R", "am/pm": "a m or p m", "AM/PM": "A M or P M",
@@ -248,7 +251,7 @@ STATES: Final = frozenset(
 PAIRED: Final = frozenset(
     "room rooms suite flight highway hwy route interstate apartment apt boeing airbus bus train gate unit rtx gtx"
     " rx xbox port rfc error http building locker channel exit bay door hall ward model peugeot porsche psalm"
-    " rm ste bldg form".split()
+    " rm ste bldg form cr sr us rt rte fm".split()
 )
 """Words after which numbers of three and four digits are read in pairs."""
 SPELLED_OUT: Final = frozenset(
