@@ -20,6 +20,7 @@ from codec.text.vocabulary import (
     MONTH,
     OPENERS,
     OPENING,
+    REGIONS,
     STREETS,
     SURE_DAYS,
     WEEKDAYS,
@@ -119,7 +120,7 @@ def full(core: str, tail: str, before: str, following: str | None) -> str | None
         return "secretary"
     if stop and low in LETTERED and re.fullmatch(r"[A-Z]|[IVX]+|\d+[A-Za-z]?", after):
         return LETTERED[low]
-    if stop and low in ("sq", "ct", "pl") and before[:1].isupper() and core[0].isupper():
+    if stop and low in ("sq", "ct", "pl", "ter", "cir", "trl") and before[:1].isupper() and core[0].isupper():
         return STREETS[core]
     if stop and low in ("fl",) and re.fullmatch(r"\d+(st|nd|rd|th)", before):
         return "floor"
@@ -142,7 +143,8 @@ def direction(core: str, before: str, following: str | None) -> str | None:
     if core not in BEARINGS:
         return None
     housed = before.isdecimal() and capital(following) and (following or "")[1:2].islower()
-    return BEARINGS[core] if housed or faces(core, following) else None
+    region = (following or "").rstrip(MARKS).removesuffix("'s") in REGIONS
+    return BEARINGS[core] if housed or region or faces(core, following) else None
 
 
 def capital(following: str | None) -> bool:

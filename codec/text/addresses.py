@@ -8,9 +8,9 @@ from codec.text import numbers
 _SIGNS: Final = str.maketrans({
     "@": " at ", ".": " dot ", "/": " slash ", "-": " dash ", "_": " underscore ", ":": " colon ",
     "?": " question mark ", "=": " equals ", "&": " and ", "%": " percent ", "+": " plus ",
-    "~": " tilde ", "#": " hash ",
+    "~": " tilde ", "#": " hash ", "{": " ", "}": " ",
 })  # fmt: skip
-_PATH: Final = re.compile(r"(?:~|\.{1,2})?(?:/[\w.@+-]+)+/?")
+_PATH: Final = re.compile(r"(?:~|\.{1,2}|\.[\w-]+)?(?:/:?[\w.@+{}-]+)+/?")
 _DOT_NAME: Final = re.compile(r"\.([a-z]+(?:-[a-z]+)*|[A-Z]{2,})")
 _NETWORK: Final = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3})(:\d+|/\d+)?")
 _ADDRESSES: Final = tuple(

@@ -67,6 +67,8 @@ _OF_FIRMS: Final = frozenset("and said says is was has had will co company corp 
 _OF_STRANDS: Final = frozenset("cap carbon direction end ends exonuclease overhang position splice utr utrs".split())
 """Words before which 5′ and 3′ are the ends of a strand of DNA."""
 _DIALLED: Final = re.compile(r"(?:\d{3}[-.])?\d{3}[-.]\d{4}")
+_LASTING: Final = frozenset("prep cook cooking time total bake duration runtime eta read rest every".split())
+"""Words before which "15m" are minutes."""
 _FIRM: Final = re.compile("3M(?:'s)?")
 _ENDING: Final = frozenset("ending ends ended".split())
 _CENTURIES: Final = frozenset(("15", "16", "17", "18", "19", "20"))
@@ -84,10 +86,12 @@ _TERM: Final = re.compile(r"\d*[b-hj-z]|\S*\^\S+")
 _CENTURY: Final = re.compile("[IVX]{2,}")
 _INCHES: Final = re.compile(r"\d+(?:\.\d+)?′′")
 _MEASURE: Final = re.compile(r"\d+(?:\.\d+)?[A-Za-z°]{1,3}")
+_UNKNOWN: Final = re.compile(r"(\d{1,2})x")
+_OPERATORS: Final = frozenset("+-−=<>≤≥*/")
 _BEYOND: Final = re.compile(r"(\d{1,2})!")
 
 
-_WAITING: Final = (_MILLIONS, _HOURS, _BEYOND, _CENTURY, _INCHES, _COUNTDOWN, _RATIO, _FIRM)
+_WAITING: Final = (_MILLIONS, _HOURS, _BEYOND, _CENTURY, _INCHES, _COUNTDOWN, _RATIO, _FIRM, _UNKNOWN)
 
 
 def waits(word: str, before: str, earlier: str) -> bool:
@@ -167,6 +171,8 @@ def read_before(core: str, tail: str, following: str | None) -> str | None:
         return f"{numbers.cardinal(core)} foot"
     if tail in ("'", "’") and core.isdecimal() and after in ("tall", "long", "wide", "high", "deep", "by"):
         return measure(core, "foot")
+    if (unknown := _UNKNOWN.fullmatch(core)) and not tail and following in _OPERATORS:
+        return f"{numbers.cardinal(unknown[1])} x"
     if core.isdecimal() and tail == "!" and following in SIGNS:
         return f"{numbers.cardinal(core)} factorial"
     return None
@@ -220,6 +226,8 @@ def read_after(before: str, earlier: str, core: str, tail: str = "", following: 
 def _slashed_after(low: str, earlier: str, core: str, after: str) -> str | None:
     """What numbers with strokes or colons between say behind ``earlier`` and ``low`` and before ``after``: a day, a
     rating, a part of a whole, odds, runs and wickets, how long something took."""
+    if (minutes := re.fullmatch(r"(\d{1,3})m", core)) and low in _LASTING:
+        return measure(minutes[1], "minute")
     if time := _TOOK.fullmatch(core):
         took = low in _TAKING or (low == "of" and earlier in ("time", "record", "best", "length", "runtime"))
         return _taken(time) if took else None
@@ -238,7 +246,7 @@ def _slashed_after(low: str, earlier: str, core: str, after: str) -> str | None:
         return f"{numbers.cardinal(over)} to {numbers.cardinal(under)}"
     if low in COUNTED_OFF and int(over) <= int(under):
         return f"{numbers.cardinal(over)} of {numbers.cardinal(under)}"
-    if int(over) <= int(under) and under in ("5", "10", "20", "50", "100") and after != "of":
+    if int(over) <= int(under) and core != "50/50" and under in ("5", "10", "20", "50", "100") and after != "of":
         rated = (
             low in _RATED or (low in ("a", "an") and len(under) > 1) or after in ("stars", "points", "marks", "⭐", "★")
         )

@@ -24,6 +24,7 @@ from codec.text.vocabulary import (
     GLUED_SCALES,
     GREEK,
     LEANING,
+    LETTERED_DAYS,
     MARKS,
     OPENING,
     SCALES,
@@ -65,7 +66,8 @@ _AMOUNT: Final = re.compile(
 _FORMULA: Final = (
     rf"\\(?:frac|sqrt)\{{.*|\\[a-z]+|(?:[a-zα-ωΘ]|{'|'.join(FUNCTIONS)})\([^()]+\)?"
     r"|(?=.*[\^*=<>≤≥×+−])\(*(?:[a-zπ]{1,2}|\d+(?:\.\d+)?|\d[a-zπ])(?:\)*(?:\^[-−+]?|[-+−*/=<>≤≥×])\(*"
-    r"(?:\d?[a-zπ]|\d+(?:\.\d+)?))+\)*"
+    r"[-−]?(?:\d?[a-zπ]|\d+(?:\.\d+)?))+\)*"
+    r"|(?-i:[A-Zf-h])\([^()]+\)(?:[-+*/=](?-i:[A-Zf-h])\([^()]+\)?)+"
 )
 """A command, a function with its bracket, or letters and numbers with the signs between them: "x^2+1", "a*b"."""
 _PHONE: Final = (
@@ -90,6 +92,8 @@ def _suffixed(m: re.Match[str]) -> str:
         return f"{numbers.pairs(m[1])} X"
     if m[2].lower() == "x":
         return f"{numbers.quantity(m[1])} times"
+    if "^" in m[2] and not unit_name(m[2]):
+        return say_formula(m[0])
     if m[2] in DEGREES and re.fullmatch(r"[-−+]\d|[-−+]?\d{2,3}", m[1]):
         return measure(m[1], DEGREES[m[2]])
     if m[2] in "ABD" and re.fullmatch(r"\d{3}", m[1]):
@@ -255,6 +259,10 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"(\d+)-(\d/\d)(?:-?([a-z°%]+))?", lambda m: say_mixed_number(m[1], m[2]) + counted(m[3])),
     (r"(\d+/\d+)-([a-z]+)", lambda m: f"{singular(say_word(m[1]))} {unit_name(m[2]) or m[2]}"),
     (r"(\d)/([xyzn])", lambda m: f"{numbers.cardinal(m[1])} over {m[2]}"),
+    (r"x86-64", lambda _: "x eighty six sixty four"),
+    (r"(\d{1,2}(?::\d{2})?)[-–](noon|midnight)", lambda m: f"{say_word(m[1])} to {m[2]}"),
+    (rf"(?-i:({'|'.join(LETTERED_DAYS)})[-–]({'|'.join(LETTERED_DAYS)}))(?<=.{{4}})",
+     lambda m: f"{LETTERED_DAYS[m[1]]} to {LETTERED_DAYS[m[2]]}"),
     (r"0b([01]+)", lambda m: f"zero b {numbers.digits(m[1])}"),
     (r"0x([0-9a-f]+)", lambda m: f"zero x {characters(m[1])}"),
     (r"(\d{1,4})[x×](\d{1,4})(?:[x×](\d{1,4}))?", _sides),

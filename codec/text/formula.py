@@ -63,6 +63,8 @@ def _parts(tokens: list[str]) -> Iterator[str]:
             yield _taken(tokens)
         elif name in _TEXT:
             yield _taken(tokens)
+        elif token == "|" and last.isalpha() and tokens[:1] and tokens[0].isalpha():
+            yield "given"
         elif token == "(" and (last in FUNCTIONS or _CALLED.fullmatch(last)):
             yield "of"
         else:
@@ -75,13 +77,14 @@ def _taken(tokens: list[str]) -> str:
     """The next group in braces, or the next token with the sign before it, as it is read; it is used up."""
     if not tokens:
         return ""
-    if tokens[0] != "{":
+    if tokens[0] not in ("{", "("):
         size = 2 if tokens[0] in ("-", "−", "+") and len(tokens) > 1 else 1
         taken, tokens[:size] = tokens[:size], []
         return " ".join(part for part in _parts(taken) if part)
+    opens, closes = ("{", "}") if tokens[0] == "{" else ("(", ")")
     depth, end = 0, len(tokens)
     for place, token in enumerate(tokens):
-        depth += (token == "{") - (token == "}")
+        depth += (token == opens) - (token == closes)
         if not depth:
             end = place
             break

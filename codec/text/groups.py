@@ -181,7 +181,7 @@ def _binds_to_number(before: Sequence[str], word: str, core: str) -> bool:
         or (MONEY.fullmatch(last) is not None and _SCALE_TO.fullmatch(core) is not None)
         or bool(DAY.fullmatch(last) and month(core))
         or bool(last.isdecimal() and re.fullmatch(r"\d/\d(?:-[a-z]+|%|′′)?", core))
-        or (word[0].isdecimal() and _digit_groups([*before, core]))
+        or (word[0].isdecimal() and _digit_groups([*before, core.removesuffix("#")]))
         or (core in DEGREES and re.fullmatch(r"[-−+]\d|[-−+]?\d{2,3}(?:\.\d)?", last) is not None)
         or core in CURRENCY_CODES
         or (len(core) == 1 and core in numbers.CURRENCIES)
@@ -308,6 +308,9 @@ def _digits(words: Sequence[str]) -> str | None:
     if count < 2:
         return None
     text, rest = " ".join(words[:count]), words[count:]
+    if count == len(words) - 1 and words[-1][-1] == "#" and words[-1][:-1].isdecimal():  # What is dialled ends so.
+        said = _digits([*words[:-1], words[-1][:-1]])
+        return f"{said}, pound" if said else None
     if _THOUSANDS.fullmatch(text) and len(rest) < 2:
         whole = text.replace(" ", ",")
         if rest and (rest[0] in CURRENCY_CODES or rest[0] in numbers.CURRENCIES):

@@ -7,11 +7,13 @@ Where fragments and pieces end is a function of the text alone, never of how it 
 """
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from codec.text import abbreviations, acronyms, context, english, groups, units
 from codec.text.abbreviations import abbreviation, capital, ends_here, strip
 from codec.text.addresses import say_path
+from codec.text.dates import month
 from codec.text.notation import reacts
 from codec.text.numbers import NoNumber
 from codec.text.pieces import Close, Fragment, Item, PieceEnd, Pieces
@@ -22,6 +24,7 @@ from codec.text.vocabulary import (
     DETERMINERS,
     LIQUIDS,
     MARKS,
+    MONTH,
     OPENING,
     PACKAGES,
     ROADS,
@@ -42,6 +45,8 @@ _UNREAD: Final = re.compile(r"\[\^[\w-]+\]|\A==(?=\w)|(?<=\w)==\Z|(?<=\])\([^()\
 """What is not read: the target of a Markdown link, and the brackets of formulas."""
 _DOTTED: Final = re.compile(r"(?:[^\W\d_]\.)+[,;:]?")
 """Abbreviations of any language: z.B., p.ej."""
+_UNTIL: Final = re.compile(rf"(\d{{1,2}}(?:st|nd|rd|th)?)([-–])((?:{'|'.join(MONTH)})\.?)", re.I)
+"""The day and the month between which a range has no white space."""
 _ARTICLES: Final = frozenset(("a", "an", "A", "An"))
 """Words after which a measure is in the singular: "a $20 bill", "a 5 km run"."""
 
@@ -77,14 +82,14 @@ class TextStream:
         """Append ``text`` and return the fragments that no later text can change."""
         items: list[Item] = []
         for word in self._words.feed(text):
-            self._take(word, items)
+            self._take_apart(word, items)
         return items
 
     def flush(self) -> list[Item]:
         """Everything that was held back, and the end of the piece."""
         items: list[Item] = []
         for word in self._words.flush():
-            self._take(word, items)
+            self._take_apart(word, items)
         self._close(None, items)
         self._pieces.end(items, Close.SENTENCE)
         if self._words.pause:
@@ -105,6 +110,16 @@ class TextStream:
         return self._pieces.unread()
 
     # ---------------------------------------------------------------- words → groups
+
+    def _take_apart(self, word: WrittenWord, items: list[Item]) -> None:
+        """Take a word, or the three that "15–May" of "April 15–May 1" is."""
+        last = self._group[-1].text if self._group else self._before
+        until = _UNTIL.fullmatch(word.text) if month(last.rstrip(".")) else None
+        for part in until.groups() if until else ():
+            self._take(replace(word, text=part), items)
+            word = replace(word, spaced=True, before=Gap.NONE, pause=0.0)
+        if not until:
+            self._take(word, items)
 
     def _take(self, word: WrittenWord, items: list[Item]) -> None:
         if word.before is not Gap.NONE or word.pause:
@@ -214,9 +229,12 @@ class TextStream:
             return ""
         if text == "*" and self._before.upper() == "SELECT":
             return "star"
-        if said := say_path(text.rstrip(MARKS)):
-            return said + text[len(text.rstrip(MARKS)) :]
+        bare = text.rstrip(MARKS + CLOSING)
+        if said := say_path(bare.lstrip("`\"'(")):
+            return said + text[len(bare) :].translate(_MARKUP)
         lead, core, tail = strip(_UNREAD.sub(lambda m: " " * m[0].startswith("<br"), text).strip())
+        if tail.startswith("!)") and "(" in core:  # The factorial of "O(n!)".
+            core, tail = core + "!", tail[1:]
         if said := abbreviations.direction(core, self._before, following):
             return _read(lead, core, tail.removeprefix("."), said)
         if said := abbreviations.full(core, tail, self._before, following):

@@ -26,7 +26,9 @@ _NAMES: Final = {
     "hz": "hertz", "khz": "kilohertz", "mhz": "megahertz", "ghz": "gigahertz", "thz": "terahertz",
     "v": "volt", "V": "volt", "kv": "kilovolt", "mv": "millivolt", "μv": "microvolt", "mah": "milliamp hour",
     "ma": "milliamp", "ah": "amp hour", "Ω": "ohm", "kω": "kilohm", "MΩ": "megohm", "mΩ": "milliohm",
-    "w": "watt", "W": "watt", "kw": "kilowatt", "MW": "megawatt", "mW": "milliwatt", "GW": "gigawatt",
+    "w": "watt", "W": "watt",
+    "mM": "millimolar", "μM": "micromolar", "nM": "nanomolar",
+    "μA": "microamp", "nA": "nanoamp", "kw": "kilowatt", "MW": "megawatt", "mW": "milliwatt", "GW": "gigawatt",
     "TW": "terawatt", "wh": "watt hour", "kwh": "kilowatt hour", "MWh": "megawatt hour", "GWh": "gigawatt hour",
     "pa": "pascal", "kpa": "kilopascal", "hpa": "hectopascal", "mpa": "megapascal", "kn": "kilonewton",
     "kj": "kilojoule", "mj": "megajoule", "cal": "calorie", "kcal": "kilocalorie", "ev": "electron volt",
@@ -56,7 +58,7 @@ _SELDOM: Final = frozenset(("in", "pt", "ma", "ac", "cal", "pa", "ct", "pc", "mi
 """Units that are as often another word after a number and a space ("5 in the room", "5 PA systems"): they count there
 in small letters with a stop or where a unit is sure to follow; "mi", "mo" and "pt" in small letters."""
 _SMALL: Final = frozenset(("pt", "mi", "mo", "cal"))
-_SAME: Final = ("percent", "year old", "hertz", "mille", "dozen", "c c", "b t u", "horsepower")
+_SAME: Final = ("percent", "molar", "year old", "hertz", "mille", "dozen", "c c", "b t u", "horsepower")
 """The last words of unit names that have no plural."""
 _PLURALS: Final = {"foot": "feet", "inch": "inches"}
 DEGREES: Final = {"C": "degree celsius", "F": "degree fahrenheit"}
@@ -65,9 +67,9 @@ BEARINGS: Final = {"N": "north", "S": "south", "E": "east", "W": "west"}
 """Letters after degrees that tell where a place lies."""
 FEET_LIKE: Final = frozenset(("ft", "lb", "lbs", "h", "hr", "hrs", "min", "mins", "m", "°", "′"))
 """Units after whose amount a smaller one's may follow: "5 ft 4 in", "2h 30m"."""
-PART: Final = re.compile(r"(\d+(?:\.\d+)?)(?:-?(hrs?|mins?|secs?|lbs?|h|m|s|°|′′|′|'))")
+PART: Final = re.compile(r"(\d+(?:\.\d+)?)(?:-?(hrs?|mins?|secs?|lbs?|d|h|m|s|°|′′|′|'))")
 """An amount with a unit, as part of a row of such: "2h 30m", "5 ft 3 in"."""
-_SMALLER: Final = {"m": "min", "h": "h", "s": "s", "′": "ft", "'": "ft", "′′": "in"}
+_SMALLER: Final = {"d": "d", "m": "min", "h": "h", "s": "s", "′": "ft", "'": "ft", "′′": "in"}
 _TURNED: Final = {"°": "degree", "′": "minute", "'": "minute", "′′": "second"}
 """What the marks of feet and inches are behind degrees."""
 SQUARES: Final = frozenset(("sq", "cu", "fl"))
@@ -219,7 +221,7 @@ def amounts(words: Sequence[str]) -> str | None:
     said: list[str] = []
     turned = parts[0][1] == "°"
     for amount, unit in parts:
-        name = _TURNED.get(unit) if turned else unit_name(_SMALLER.get(unit, unit))
+        name = _TURNED.get(unit) if turned else "day" if unit == "d" else unit_name(_SMALLER.get(unit, unit))
         if name is None:
             return None
         said.append(measure(amount, name))

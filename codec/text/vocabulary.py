@@ -91,7 +91,7 @@ SCRIPTURE: Final = frozenset(name.lower() for name in BOOKS.values()) | frozense
 """Words after which "3:16" is chapter and verse."""
 STREETS: Final = {
     "Ave": "avenue", "Rd": "road", "Pkwy": "parkway", "Ln": "lane", "Sq": "square", "Ct": "court", "Pl": "place",
-    "Cir": "circle", "Ter": "terrace", "Hts": "heights", "Twp": "township",
+    "Cir": "circle", "Trl": "trail", "Ter": "terrace", "Hts": "heights", "Twp": "township",
 }  # fmt: skip
 """Abbreviations that are read so without a full stop, after a name or an ordinal."""
 ROADS: Final = {"st": "street", "dr": "drive"}
@@ -230,6 +230,16 @@ COUNTED: Final = frozenset(
 """Words after which "no." is number."""
 PACKAGES: Final = frozenset("bag block bottle box can carton container jar loaf package packet stick tin tub".split())
 """Words before which a measure in brackets tells their size: "1 (8 oz) package"."""
+LETTERED_DAYS: Final = {
+    "Mo": "monday", "M": "monday", "Tu": "tuesday", "We": "wednesday", "W": "wednesday", "Th": "thursday",
+    "Fr": "friday", "F": "friday", "Sa": "saturday", "Su": "sunday",
+}  # fmt: skip
+"""Days by a letter or two, read so where a range of days is written so: "M–Th"."""
+REGIONS: Final = frozenset(
+    "Africa America Asia Bank Carolina Coast Dakota Europe Ireland Italy Korea Macedonia Pacific Pole Shore Side Sudan"
+    " Virginia Wales Yorkshire Yemen".split()
+)
+"""Names before which "N." is north."""
 DOLLARS: Final = {
     "US": "U S", "CA": "Canadian", "C": "Canadian", "CAN": "Canadian", "A": "Australian", "AU": "Australian",
     "NZ": "New Zealand", "HK": "Hong Kong", "SG": "Singapore", "S": "Singapore", "NT": "Taiwan", "MX": "Mexican",
@@ -259,7 +269,7 @@ SPELLED_OUT: Final = frozenset(
     " serial".split()
 )
 """Words after which numbers are read digit by digit."""
-SEATS: Final = frozenset("seat row gate room flat apartment apt platform unit".split())
+SEATS: Final = frozenset("route rte highway hwy exit suite seat row gate room flat apartment apt platform unit".split())
 """Words after which a number and a letter name a seat or a place."""
 NAMED_BY_NUMBER: Final = frozenset("boeing airbus rtx gtx rx xbox model peugeot porsche".split())
 """Words after which numbers are read in pairs and "737-800" is a name, not a range: "Boeing 737-800"."""

@@ -33,6 +33,8 @@ _MIXED: Final = re.compile("(?<=[0-9])(?=[¼-¾⅐-⅞])")
 "3½" not 31/2."""
 
 
+_ISOTOPE: Final = re.compile("([⁰¹²³⁴-⁹]{1,3})([A-Z][a-z]?)")
+"""The number of an isotope stands before its element, and is read after it."""
 _INCHES: Final = re.compile(r"""\(?[\d./'′x×-]*\d"(?:[x×][\d.]+")?[.,;:!?)]*""")
 _PLAIN: Final = str.maketrans({"\u2044": "/", "\u2010": "-"})
 """NFKC's fraction slash and hyphen."""
@@ -172,6 +174,8 @@ class Words:
         raw = "".join(self._held)
         text = "".join(c for c in raw if unicodedata.category(c) not in ("Cf", "Me") and c != "\ufe0f")
         if self._form == "NFKC" and not text.isascii():
+            if isotope := _ISOTOPE.fullmatch(text.rstrip(".,;:!?)")):
+                text = f"{isotope[2]}-{unicodedata.normalize('NFKC', isotope[1])}{text[len(isotope[0]) :]}"
             text = _MIXED.sub("-", _RAISED.sub(_powered, text))
         text = unicodedata.normalize(self._form, text)
         # NFKC may make white space out of a ligature or a stand-alone accent; a word has none.
