@@ -63,8 +63,10 @@ def abbreviation(text: str) -> str | None:
 
 def waits(word: str) -> bool:
     """Whether the word after ``word`` tells how it is read."""
+    _, core, tail = strip(word)
     return (
         abbreviation(word) is not None
+        or (tail[:1] == "." and (core.lower() in BOOKS or core.lower() in LETTERED))
         or word in LEADING
         or word in BEARINGS
         or word in ("v", "v.")
@@ -100,7 +102,7 @@ def full(core: str, tail: str, before: str, following: str | None) -> str | None
         return WEEKDAYS[core]
     if stop and low in BOOKS and _CHAPTER.fullmatch(after):
         return BOOKS[low]
-    if stop and core in DATED and re.fullmatch(r"\d{3,4}", after):
+    if stop and core in DATED and re.fullmatch(r"\d{3,4}(?:[-–]\d{2,4})?", after):
         return DATED[core]
     if stop and core == "c" and re.fullmatch(r"\d+(st|nd|rd|th)", before):
         return "century"
@@ -112,13 +114,20 @@ def full(core: str, tail: str, before: str, following: str | None) -> str | None
         and (_CODE.fullmatch(after) or before.lower().endswith(("'s", "’s")) or before.lower() in COUNTED)
     ):
         return "number"
+    if stop and core == "Ste" and capital(following):
+        return "sainte"
     if core == "v" and before[:1].isupper() and capital(following):
         return "versus"
     if stop and core == "St" and before in _COLLEGES and after.lower() in _PLAYS:
         return "state"
     if stop and core == "Sec" and after == "of":
         return "secretary"
-    if stop and low in LETTERED and re.fullmatch(r"[A-Z]|[IVX]+|\d+[A-Za-z]?", after):
+    if (
+        stop
+        and low in LETTERED
+        and (core[0].isupper() or low not in ("app", "ex"))
+        and re.fullmatch(r"[A-Z]|[IVX]+|[ivx]{2,}|\d+[A-Za-z]?", after)
+    ):
         return LETTERED[low]
     if stop and low in ("sq", "ct", "pl", "ter", "cir", "trl") and before[:1].isupper() and core[0].isupper():
         return STREETS[core]

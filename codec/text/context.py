@@ -197,13 +197,15 @@ def read_after(before: str, earlier: str, core: str, tail: str = "", following: 
         return " ".join(core)
     if word.replace(".", "").isdecimal() and (rate := re.fullmatch(r"([A-Za-z]+)/(\d+)", core)) and unit_name(rate[1]):
         return f"{counted(rate[1]).strip()} per {numbers.cardinal(rate[2])}"
-    if re.fullmatch(r"[A-Za-z]+/\d+", word) and unit_name(core):
+    if re.fullmatch(r"[A-Za-z]+/\d+|\d[\d,.]*\+", word) and unit_name(core) and len(core) > 1:
         return counted(core).strip()
     if core[:1].isdecimal():
         low = earlier.strip(OPENING + MARKS + CLOSING).lower()
-        parted = before[-1:] in ".!?;" and word.lower() not in DAYS
+        parted = before.endswith((".", "!", "?", ";")) and word.lower() not in DAYS
         after = "" if following is None else following.strip(OPENING + MARKS + CLOSING).lower()
-        return (None if parted else _slashed_after(word.lower(), low, core, after)) or _number_after(word, low, core)
+        return (None if parted else _slashed_after(word.lower(), low, core, after)) or _number_after(
+            word, low, core, after
+        )
     if (extension := re.fullmatch(r"x(\d{1,5})", core)) and _DIALLED.fullmatch(word):
         return f"extension {numbers.digits(extension[1])}"
     if (away := re.fullmatch(r"([-+−])(\d\d)(\d\d)", core)) and re.fullmatch(r"\d{1,2}:\d\d(?::\d\d)?", word):
@@ -242,6 +244,8 @@ def _slashed_after(low: str, earlier: str, core: str, after: str) -> str | None:
     if not (pair := _PAIR.fullmatch(core)):
         return None
     over, under = pair.groups()
+    if after in ("time", "meter", "signature") and under in ("2", "4", "8", "16"):
+        return f"{numbers.cardinal(over)} {numbers.cardinal(under)}"
     if low == "odds" or (earlier == "odds" and low in ("of", "at", "are", "were", "is")):
         return f"{numbers.cardinal(over)} to {numbers.cardinal(under)}"
     if low in COUNTED_OFF and int(over) <= int(under):
@@ -263,10 +267,15 @@ def _taken(m: re.Match[str]) -> str:
     return " ".join(measure(str(int(count)), name) for count, name in parts if int(count))
 
 
-def _number_after(word: str, earlier: str, core: str) -> str | None:
+def _number_after(word: str, earlier: str, core: str, after: str) -> str | None:
     low = word.lower()
     if word in SIGNS and (unknown := re.fullmatch(r"(\d+)([a-z])", core)):
         return f"{numbers.cardinal(unknown[1])} {unknown[2]}"
+    clock = re.fullmatch(r"(\d{1,2})\.([0-5]\d)", core)
+    if clock and (low in ("till", "until") or (low == "the" and after in ("bus", "ferry", "flight", "train"))):
+        return numbers.clock(clock[1], clock[2], None)
+    if earlier in ("flight", "flights") and re.fullmatch("[A-Z0-9]{2}", word) and re.fullmatch(r"\d{3}", core):
+        return numbers.pairs(core)
     if core == "404" and low in _MISSING:
         return "four oh four"
     if low in SEATS and (seat := re.fullmatch(r"(\d{1,4})([A-Z])", core)):

@@ -63,7 +63,7 @@ _UNTIL: Final = re.compile(rf"([ap])\.?m\.?{RANGE}(\d{{1,2}})(?::(\d{{2}}))?", r
 _NUMBER: Final = re.compile(
     rf"{SIGN}{QUANTITY}(?:{RANGE}{QUANTITY}|/\d{{1,3}}|-\d/\d|\^[-−+]?\d+|(?:[x×]\d{{1,4}}){{1,2}})?"
 )
-_COUNTED: Final = re.compile(rf"{WHOLE}(?:\.\d+)?(?:{RANGE}{WHOLE})?")
+_COUNTED: Final = re.compile(rf"{WHOLE}(?:\.\d+)?(?:{RANGE}{WHOLE}|ff?)?")
 NUMBERED: Final = {
     "no.": "number", "nos.": "numbers", "p.": "page", "pp.": "pages", "ch.": "chapter", "sec.": "section",
     "eq.": "equation", "eqs.": "equations", "art.": "article", "min.": "minimum", "max.": "maximum",
@@ -73,7 +73,7 @@ NUMBERED: Final = {
     "Fl.": "floor", "Wk.": "week", "Ep.": "episode", "Ex.": "example", "Gr.": "grade", "Ser.": "series",
 }  # fmt: skip
 """Abbreviations that are read so before a number only; those with a capital only if they are written with it."""
-_PREFIX: Final = re.compile(r"\+\d{1,3}|\(\d{3}\)")
+_PREFIX: Final = re.compile(r"\(?\+\d{1,3}\)?|\(\d{3}\)")
 _PHONE_PART: Final = re.compile(r"\(?\d[\d)-]*")
 """First word of a phone number that is written in several, and the others."""
 _DIGITS: Final = re.compile(r"\d{1,4}|0\d{4}")
@@ -272,7 +272,8 @@ def say_group(words: Sequence[str]) -> str | None:
     if numbered := _numbered(first):
         if case := re.fullmatch(r"(\d\d)-(\d{3,5})", rest[0]):  # The hyphen of a case of law is no range.
             return f"{numbered} {numbers.cardinal(case[1])} {numbers.pairs(case[2])}"
-        return f"{numbered} {quantities(rest[0].lstrip('('))}"
+        on = " following" if rest[0][-1] == "f" else ""
+        return f"{numbered} {quantities(rest[0].lstrip('(').rstrip('f'))}{on}"
     if _PREFIX.fullmatch(first if first[:1] == "+" else f"({first}") and _PHONE_PART.fullmatch(rest[0]):
         return numbers.phone(" ".join(words))
     if first.isdecimal() and (part := re.fullmatch(r"(\d/\d)(?:-?([a-z]+|%|′′))?", rest[0])):

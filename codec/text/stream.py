@@ -46,6 +46,7 @@ _UNREAD: Final = re.compile(r"\[\^[\w-]+\]|\A==(?=\w)|(?<=\w)==\Z|(?<=\])\([^()\
 _DOTTED: Final = re.compile(r"(?:[^\W\d_]\.)+[,;:]?")
 """Abbreviations of any language: z.B., p.ej."""
 _UNTIL: Final = re.compile(rf"(\d{{1,2}}(?:st|nd|rd|th)?)([-–])((?:{'|'.join(MONTH)})\.?)", re.I)
+_MONTH_UNTIL: Final = re.compile(rf"((?:{'|'.join(MONTH)})\.?)([-–])(\d{{1,2}})", re.I)
 """The day and the month between which a range has no white space."""
 _ARTICLES: Final = frozenset(("a", "an", "A", "An"))
 """Words after which a measure is in the singular: "a $20 bill", "a 5 km run"."""
@@ -115,6 +116,8 @@ class TextStream:
         """Take a word, or the three that "15–May" of "April 15–May 1" is."""
         last = self._group[-1].text if self._group else self._before
         until = _UNTIL.fullmatch(word.text) if month(last.rstrip(".")) else None
+        if last.isdecimal():
+            until = _MONTH_UNTIL.fullmatch(word.text)
         for part in until.groups() if until else ():
             self._take(replace(word, text=part), items)
             word = replace(word, spaced=True, before=Gap.NONE, pause=0.0)

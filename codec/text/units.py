@@ -34,6 +34,7 @@ _NAMES: Final = {
     "kj": "kilojoule", "mj": "megajoule", "cal": "calorie", "kcal": "kilocalorie", "ev": "electron volt",
     "kev": "kilo electron volt", "mev": "mega electron volt", "mol": "mole", "mmol": "millimole", "μf": "microfarad",
     "db": "decibel", "dba": "decibel", "psi": "pound per square inch", "btu": "b t u", "hp": "horsepower",
+    "ft-lb": "foot pound", "ft-lbs": "foot pound", "lb-ft": "pound foot",
     "bbl": "barrel", "px": "pixel", "yo": "year old",
     "kb": "kilobyte", "mb": "megabyte", "gb": "gigabyte", "tb": "terabyte", "pb": "petabyte",
     "kib": "kibibyte", "mib": "mebibyte", "gib": "gibibyte", "tib": "tebibyte",

@@ -72,6 +72,7 @@ WEEKDAYS: Final = {"Mon": "monday", "Sat": "saturday", "Sun": "sunday"}
 LETTERED: Final = {
     "app": "appendix", "rev": "revision", "pt": "part", "ex": "exhibit", "bk": "book", "ver": "version",
     "art": "article", "ch": "chapter",
+    "sc": "scene",
 }  # fmt: skip
 """Abbreviations that are read so before a number or a single capital: "App. B"."""
 DATED: Final = {"c": "circa", "b": "born", "d": "died", "fl": "flourished", "r": "reigned"}
@@ -152,7 +153,7 @@ ROMAN: Final = {
 }
 PARTS: Final = frozenset(
     "act amendment appendix art article bk book canto ch mk pt chapter class episode fantasy figure grade level mark"
-    " part phase scene section stage step table title type vol volume war".split()
+    " part phase sc scene section stage step table title type vol volume war".split()
 )
 RULERS: Final = frozenset(
     "alexander benedict catherine charles clement edward elizabeth francis frederick george gregory henry"
@@ -177,7 +178,7 @@ SIGNS: Final = {
     "∅": "empty set", "∀": "for all", "∃": "there exists", "¬": "not", "∧": "and", "∨": "or", "≡": "is equivalent to",
     "≅": "is congruent to", "∠": "angle", "⊥": "perpendicular to", "∴": "therefore", "⇔": "if and only if",
     "‰": "per mille", "⌘": "command", "⌥": "option", "⇧": "shift", "⌃": "control", "⏎": "return", "↵": "return",
-    "⌫": "delete", "⎋": "escape", "⇥": "tab",
+    "♭": "flat", "♯": "sharp", "♮": "natural", "⌫": "delete", "⎋": "escape", "⇥": "tab",
 }  # fmt: skip
 GREEK: Final = dict(
     zip(
