@@ -4,7 +4,7 @@ days and books of the Bible are read with the word after them."""
 import re
 from typing import Final
 
-from codec.text.units import BEARINGS
+from codec.text.units import BEARINGS, unit_name
 from codec.text.vocabulary import (
     ABBREVIATIONS,
     BARE,
@@ -21,6 +21,7 @@ from codec.text.vocabulary import (
     OPENERS,
     OPENING,
     REGIONS,
+    SIZES,
     STREETS,
     SURE_DAYS,
     WEEKDAYS,
@@ -66,7 +67,8 @@ def waits(word: str) -> bool:
     _, core, tail = strip(word)
     return (
         abbreviation(word) is not None
-        or (tail[:1] == "." and (core.lower() in BOOKS or core.lower() in LETTERED))
+        or (tail[:1] == "." and short_unit(core))
+        or (tail[:1] == "." and (core.lower() in BOOKS or core.lower() in LETTERED or core.lower() in SIZES))
         or word in LEADING
         or word in BEARINGS
         or word in ("v", "v.")
@@ -114,6 +116,14 @@ def full(core: str, tail: str, before: str, following: str | None) -> str | None
         and (_CODE.fullmatch(after) or before.lower().endswith(("'s", "’s")) or before.lower() in COUNTED)
     ):
         return "number"
+    if stop and low in SIZES and (before[:1].isdecimal() or before.lower() in ("a", "one", "two", "three")):
+        return SIZES[low]
+    if stop and low == "cir" and re.fullmatch(r"\d+(st|nd|rd|th)", before):
+        return "circuit"
+    if stop and low in ("gen", "mi") and after.isdecimal():
+        return "generation" if low == "gen" else "mile"
+    if low == "rev" and re.fullmatch(r"[A-Z]\.", following or ""):
+        return "reverend"
     if stop and core == "Ste" and capital(following):
         return "sainte"
     if core == "v" and before[:1].isupper() and capital(following):
@@ -161,6 +171,12 @@ def capital(following: str | None) -> bool:
     return following is not None and following[:1].isupper()
 
 
+def short_unit(core: str) -> bool:
+    """Whether ``core`` is a number, a hyphen and a unit, so that its full stop is that of a short word: "42-yd."."""
+    found = re.fullmatch(r"\d[\d./]*-([A-Za-z]{1,4})", core)
+    return found is not None and unit_name(found[1]) is not None
+
+
 def ends_here(short: str, following: str | None) -> bool:
     """Whether the stop of an :func:`abbreviation` ends the sentence as well."""
     if short in BEFORE_NAMES or len(short) == 1:
@@ -171,6 +187,6 @@ def ends_here(short: str, following: str | None) -> bool:
     word = following.strip(OPENING + CLOSING + MARKS)
     if short in ("a.m", "p.m"):
         return word[:1].isupper() and word.lower() not in _AFTER_TIMES
-    if "." in short or short in ("jr", "sr"):
+    if "." in short or short in ("jr", "sr") or short_unit(short):
         return word[:1].isupper() and word.lower() in OPENERS
     return word[:1].isupper() and not title

@@ -7,6 +7,7 @@ from typing import Final
 from codec.text import numbers
 from codec.text.dates import say_slashed
 from codec.text.english import CAMEL
+from codec.text.formula import say_formula
 from codec.text.notation import characters, reacts
 from codec.text.units import counted, measure, unit_name
 from codec.text.vocabulary import (
@@ -52,8 +53,8 @@ _RATIOS: Final = frozenset(
 )
 """Words beside which "1:10" is one to ten and no time of day."""
 _RATED: Final = frozenset(
-    "it them this him her rated rate rates rating scored score scores scoring solid got get gets gave give gives giving"
-    " perfect strong pain".split()
+    "it them this him her say overall rated rate rates rating scored score scores scoring solid got get gets gave give"
+    " gives giving perfect strong pain".split()
 )
 _BATTED: Final = frozenset("were reached posted scored made collapsed closed declared finished".split())
 _BATTED_AFTER: Final = frozenset("after declared".split())
@@ -88,7 +89,7 @@ _INCHES: Final = re.compile(r"\d+(?:\.\d+)?′′")
 _MEASURE: Final = re.compile(r"\d+(?:\.\d+)?[A-Za-z°]{1,3}")
 _UNKNOWN: Final = re.compile(r"(\d{1,2})x")
 _OPERATORS: Final = frozenset("+-−=<>≤≥*/")
-_BEYOND: Final = re.compile(r"(\d{1,2})!")
+_BEYOND: Final = re.compile(r"(\d{1,2}|[a-z])!")
 
 
 _WAITING: Final = (_MILLIONS, _HOURS, _BEYOND, _CENTURY, _INCHES, _COUNTDOWN, _RATIO, _FIRM, _UNKNOWN)
@@ -96,12 +97,12 @@ _WAITING: Final = (_MILLIONS, _HOURS, _BEYOND, _CENTURY, _INCHES, _COUNTDOWN, _R
 
 def waits(word: str, before: str, earlier: str) -> bool:
     """Whether the word after ``word`` tells how it is read."""
-    if word == "#":
+    if word in ("#", "/"):
         return True
     if word in ARROWS:
         return reacts(before, "x")
     if word in (">", "-", "–", "—"):
-        return _named(before) or _dates(before, earlier) or _TERM.fullmatch(before) is not None
+        return _named(before) or _dates(before, earlier) or _TERM.fullmatch(before.lstrip("√(|")) is not None
     core = word.lstrip(OPENING)
     if core == "I":
         return before.lower() in RULERS
@@ -123,9 +124,17 @@ def _dates(before: str, earlier: str) -> bool:
     return _dated(before) or (before.isdecimal() and _dated(earlier, DAYS.keys()))
 
 
+def divides(before: str, following: str | None) -> bool:
+    """Whether a stroke between two words is that of a fraction: "(a + b) / 2"."""
+    return before[-1:] == ")" and following is not None and re.fullmatch(r"\(?\d*[a-z]?[).,;]*", following) is not None
+
+
 def subtracts(before: str, following: str | None) -> bool:
     """Whether a dash between two words is a minus: "x² - 4 = 0"."""
-    return following is not None and bool(_TERM.fullmatch(before) and re.fullmatch(r"\d*\.?\d+[a-z]?|[a-z]", following))
+    before, following = before.lstrip("√(|"), (following or "").strip("|().,")
+    return following is not None and bool(
+        _TERM.fullmatch(before) and re.fullmatch(r"\d*\.?\d+[a-z]{0,2}|[a-z]", following)
+    )
 
 
 def steps(before: str, following: str | None) -> bool:
@@ -173,8 +182,10 @@ def read_before(core: str, tail: str, following: str | None) -> str | None:
         return measure(core, "foot")
     if (unknown := _UNKNOWN.fullmatch(core)) and not tail and following in _OPERATORS:
         return f"{numbers.cardinal(unknown[1])} x"
-    if core.isdecimal() and tail == "!" and following in SIGNS:
-        return f"{numbers.cardinal(core)} factorial"
+    if _BEYOND.fullmatch(core + tail) and following in SIGNS:
+        return f"{numbers.cardinal(core) if core.isdecimal() else core} factorial"
+    if re.fullmatch("[35]′", core) and after in _OF_STRANDS:
+        return f"{numbers.cardinal(core[0])} prime"
     return None
 
 
@@ -230,6 +241,8 @@ def _slashed_after(low: str, earlier: str, core: str, after: str) -> str | None:
     rating, a part of a whole, odds, runs and wickets, how long something took."""
     if (minutes := re.fullmatch(r"(\d{1,3})m", core)) and low in _LASTING:
         return measure(minutes[1], "minute")
+    if core == "1-2" and after == "punch":
+        return "one two"
     if time := _TOOK.fullmatch(core):
         took = low in _TAKING or (low == "of" and earlier in ("time", "record", "best", "length", "runtime"))
         return _taken(time) if took else None
@@ -246,11 +259,18 @@ def _slashed_after(low: str, earlier: str, core: str, after: str) -> str | None:
     over, under = pair.groups()
     if after in ("time", "meter", "signature") and under in ("2", "4", "8", "16"):
         return f"{numbers.cardinal(over)} {numbers.cardinal(under)}"
+    if low in ("phase", "phases"):
+        return f"{numbers.cardinal(over)} {numbers.cardinal(under)}"
     if low == "odds" or (earlier == "odds" and low in ("of", "at", "are", "were", "is")):
         return f"{numbers.cardinal(over)} to {numbers.cardinal(under)}"
     if low in COUNTED_OFF and int(over) <= int(under):
         return f"{numbers.cardinal(over)} of {numbers.cardinal(under)}"
-    if int(over) <= int(under) and core != "50/50" and under in ("5", "10", "20", "50", "100") and after != "of":
+    if (
+        int(over) <= int(under)
+        and core not in ("20/20", "50/50")
+        and under in ("5", "10", "20", "50", "100")
+        and after != "of"
+    ):
         rated = (
             low in _RATED or (low in ("a", "an") and len(under) > 1) or after in ("stars", "points", "marks", "⭐", "★")
         )
@@ -271,6 +291,8 @@ def _number_after(word: str, earlier: str, core: str, after: str) -> str | None:
     low = word.lower()
     if word in SIGNS and (unknown := re.fullmatch(r"(\d+)([a-z])", core)):
         return f"{numbers.cardinal(unknown[1])} {unknown[2]}"
+    if word in ("-", "−", "+", "=", "×") and (unknown := re.fullmatch(r"(\d+)(ac|ab|xy|bc|ax|bx|pq|rs)", core)):
+        return f"{numbers.cardinal(unknown[1])} {' '.join(unknown[2])}"
     clock = re.fullmatch(r"(\d{1,2})\.([0-5]\d)", core)
     if clock and (low in ("till", "until") or (low == "the" and after in ("bus", "ferry", "flight", "train"))):
         return numbers.clock(clock[1], clock[2], None)
@@ -326,6 +348,10 @@ def _roman(before: str, core: str) -> str | None:
 def marked(lead: str, core: str) -> str | None:
     """How a word is read that has a mark right before it: as a colour, a hashtag, or a year without its century. None
     if the mark changes nothing."""
+    if lead[-1:] == "(" and re.fullmatch(r"-[a-z]", core):
+        return f"minus {core[1]}"
+    if lead[-1:] == "(" and re.fullmatch(r"[a-z][-−+]\d+(?:\)[a-z]?)?|\d+[-−][a-z]", core):
+        return say_formula(core)
     if lead == "(" and core in _SMALL_ROMAN:
         return numbers.cardinal(ROMAN[core.upper()])
     if lead.endswith("#"):

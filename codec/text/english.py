@@ -76,6 +76,8 @@ _PHONE: Final = (
 )
 _SCALED: Final = "thousand|million|billion|trillion"
 _UNIT: Final = "[a-zμ°%¢‰Ω′][a-zμ°%¢Ω/^′]*[23]?"
+_POWERS: Final = re.compile(r"(?=.*[\^√∛])[\w.,√∛()\[\]{}^+−*/=<>≤≥×·|!-]+")
+"""A formula that none of the rules is, for it has a power or a root."""
 _LENGTHS: Final = "inch|inches|in|foot|feet|ft|yard|yards|yd|mile|miles|mi|meter|meters|m|cm|mm|km|pixel|pixels|px"
 _LETTERS: Final = str.maketrans({letter: f" {name} " for letter, name in GREEK.items()})
 CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -171,6 +173,11 @@ def _sides(m: re.Match[str]) -> str:
     return " by ".join(numbers.pairs(side) if len(side) > 2 else numbers.cardinal(side) for side in sides)
 
 
+def _hyphened(unit: str) -> str:
+    """What stands behind a number and a hyphen: a unit, of which points are more than pints there, or a word."""
+    return "point" if unit.lower() == "pt" else unit_name(unit) or say_word(unit)
+
+
 def _dialled(m: re.Match[str]) -> str:
     """A telephone number, or a few numbers with hyphens between: a formation, ``"4-4-2"``, a season, ``"10-2-1"``."""
     if re.fullmatch("[\\d-]+", m[0]) and sum(c.isdecimal() for c in m[0]) < 7:
@@ -213,6 +220,9 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (rf"({MONEY.pattern})-({_SCALED})", lambda m: singular(say_money(_money(m[1]), m[m.lastindex or 0].lower()))),
     (rf"({MONEY.pattern})-([a-z]+(?:-[a-z]+)*)",
      lambda m: f"{singular(say_money(_money(m[1])))} {m[m.lastindex or 0].replace('-', ' ')}"),
+    (rf"({CURRENCY})({QUANTITY})(k|mn?|bn?|tn?)[-–]({QUANTITY})(k|mn?|bn?|tn?)",
+     lambda m: f"{numbers.quantity(m[2])} {SCALES[m[3].lower()]} to {say_money(_money(m[1] + m[4] + m[5]))}"),
+    (r"(sub|under)-(\d{1,2}):00", lambda m: f"{m[1]} {numbers.cardinal(m[2])}"),
     (MONEY.pattern, say_money),
     (rf"({CURRENCY}?)(\d{{1,3}}),(\d\d)({CURRENCY}?)", lambda m: numbers.money(m[1] or m[4], f"{m[2]}.{m[3]}", None)
      if (m[1] or m[4]) in ("€", "£") else ", ".join(map(numbers.plain_number, (m[2], m[3])))),
@@ -264,6 +274,15 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (rf"([1-9]\d?)[x×]({QUANTITY}(?:[gmt]b|m?l|k?g|mg|oz|[wv]))", lambda m: f"{say_word(m[1])} times {say_word(m[2])}"),
     (rf"({QUANTITY})(k?m|cm|mm|k?g|lb|oz|k?w|k?v|m?ah|[gmt]b|[gmk]?hz|°c|°f)-([a-z]+)",
      lambda m: f"{numbers.quantity(m[1])} {unit_name(m[2])} {m[3]}"),
+    (r"401k(s?)", lambda m: f"four oh one k{m[1] and chr(39) + 's'}"),
+    (r"(?-i:([a-z][A-Z]{2,}))-(\d{3,4})", lambda m: f"{m[1]} {numbers.pairs(m[2])}"),
+    (r"\$(\d{1,3})s", lambda m: numbers.plural(numbers.cardinal(m[1]))),
+    (r"([a-z])(['’′]{1,2})\(([^()]+)\)?",
+     lambda m: f"{m[1]} {'double ' * (len(m[2]) > 1)}prime of {say_formula(m[3])}"),
+    (r"([a-z])→([\w∞]+)", lambda m: f"{m[1]} to {say_word(m[2])}"),
+    (r"([∫∑∏])_?([\w])\^([\w∞])", lambda m: f"{SIGNS[m[1]]} from {say_word(m[2])} to {say_word(m[3])}"),
+    (r"(?-i:([A-Z]{2,}\d)/(\d))", lambda m: f"{say_word(m[1])} {say_word(m[2])}"),
+    (r"−([a-zα-ω])", lambda m: f"minus {say_word(m[1])}"),
     (r"x86-64", lambda _: "x eighty six sixty four"),
     (r"(\d{1,2}(?::\d{2})?)[-–](noon|midnight)", lambda m: f"{say_word(m[1])} to {m[2]}"),
     (rf"(?-i:({'|'.join(LETTERED_DAYS)})[-–]({'|'.join(LETTERED_DAYS)}))(?<=.{{4}})",
@@ -284,7 +303,7 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (rf"({SIGN}{QUANTITY})(?:[×x]10\^|e)([-−+]?\d+)",
      lambda m: f"{numbers.quantity(m[1])} times {numbers.power('ten', m[2])}"),
     (rf"({SIGN}{QUANTITY}|[a-z])\^([-−+]?\d+(?:\.\d+)?)", lambda m: numbers.power(say_word(m[1]), m[2])),
-    (rf"({QUANTITY})-({_UNIT})", lambda m: f"{numbers.quantity(m[1])} {unit_name(m[2]) or say_word(m[2])}"),
+    (rf"({QUANTITY})-({_UNIT})", lambda m: f"{numbers.quantity(m[1])} {_hyphened(m[2])}"),
     (rf"({SIGN}{QUANTITY})({_UNIT})", _suffixed),
     (rf"{SIGN}{QUANTITY}", lambda m: numbers.plain_number(m[0])),
     (r"(v?)(\d+(?:\.\d+)+)", lambda m: f"{m[1]} {' point '.join(map(numbers.cardinal, m[2].split('.')))}".strip()),
@@ -347,6 +366,7 @@ def say_word(core: str) -> str:
         or say_address(core)
         or _named_by_parts(core)
         or SIGNS.get(core)
+        or (say_formula(core) if _POWERS.fullmatch(core) else None)
         or _loose(core)
     )
 

@@ -63,7 +63,7 @@ _UNTIL: Final = re.compile(rf"([ap])\.?m\.?{RANGE}(\d{{1,2}})(?::(\d{{2}}))?", r
 _NUMBER: Final = re.compile(
     rf"{SIGN}{QUANTITY}(?:{RANGE}{QUANTITY}|/\d{{1,3}}|-\d/\d|\^[-−+]?\d+|(?:[x×]\d{{1,4}}){{1,2}})?"
 )
-_COUNTED: Final = re.compile(rf"{WHOLE}(?:\.\d+)?(?:{RANGE}{WHOLE}|ff?)?")
+_COUNTED: Final = re.compile(rf"{WHOLE}(?:\.\d+)?(?:{RANGE}{WHOLE}|ff?|-[a-z]+)?")
 NUMBERED: Final = {
     "no.": "number", "nos.": "numbers", "p.": "page", "pp.": "pages", "ch.": "chapter", "sec.": "section",
     "eq.": "equation", "eqs.": "equations", "art.": "article", "min.": "minimum", "max.": "maximum",
@@ -272,6 +272,8 @@ def say_group(words: Sequence[str]) -> str | None:
     if numbered := _numbered(first):
         if case := re.fullmatch(r"(\d\d)-(\d{3,5})", rest[0]):  # The hyphen of a case of law is no range.
             return f"{numbered} {numbers.cardinal(case[1])} {numbers.pairs(case[2])}"
+        if named := re.fullmatch(r"(\d+)-([a-z]+)", rest[0]):
+            return f"{numbered} {numbers.cardinal(named[1])} {named[2]}"
         on = " following" if rest[0][-1] == "f" else ""
         return f"{numbered} {quantities(rest[0].lstrip('(').rstrip('f'))}{on}"
     if _PREFIX.fullmatch(first if first[:1] == "+" else f"({first}") and _PHONE_PART.fullmatch(rest[0]):
@@ -352,6 +354,8 @@ def _measured(first: str, rest: Sequence[str]) -> str | None:
         return measure(first, name) if name else None
     if rest[0] in DEGREES and len(rest) == 1:
         return measure(first, DEGREES[rest[0]])
+    if rest == ["c"]:
+        return f"{say_word(first)} cup" if "/" in first else measure(first, "cup")
     if re.fullmatch(r"\d/\d{1,2}", first) and int(first[0]) < int(first[2:]) and unit_name(rest[0].rstrip(".")):
         return f"{say_word(first)} {unit_name(rest[0].rstrip('.'))}" if len(rest) == 1 else None
     if "/" in first or "x" in first or "×" in first or "^" in first:
@@ -361,7 +365,5 @@ def _measured(first: str, rest: Sequence[str]) -> str | None:
         return say_money(money, scale) if scale else None
     if scale and len(rest[0]) > 1:
         return f"{quantities(first)} {scale}" + counted(rest[1] if len(rest) > 1 else None)
-    if rest == ["c"]:
-        return measure(first, "cup")
     name = unit_name(rest[0].rstrip(".")) if rest[0].rstrip(".").lower() == "in" else unit_name(rest[0])
     return measure(first, name) if name and len(rest) == 1 else None

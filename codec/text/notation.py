@@ -13,7 +13,7 @@ _ELEMENTS: Final = (
 )
 _MOLECULE: Final = re.compile(
     rf"(?=.*\d)\d?(?:\(?(?:{_ELEMENTS})\)?\d{{0,2}}){{2,}}(?:\^?\d?[-+−])?|(?:Na|K|Li|H|Ag|Cl|F|Br)[-+−]"
-    rf"|(?:Ca|Mg|Fe|Cu|Zn|Al|Pb|Ba)[23]\+|\d?(?:H|N|O|F|Cl|Br)2"
+    rf"|(?:Ca|Mg|Fe|Cu|Zn|Al|Pb|Ba|Mn|Co|Ni|Cr|Sn)\^?[234]\+|\d?(?:H|N|O|F|Cl|Br)2"
 )
 """Elements, at least one with its number, or an ion; "NaCl", without a number, is in the vocabulary."""
 _CHARGES: Final = {"+": "plus", "-": "minus", "−": "minus"}

@@ -47,6 +47,7 @@ _DOTTED: Final = re.compile(r"(?:[^\W\d_]\.)+[,;:]?")
 """Abbreviations of any language: z.B., p.ej."""
 _UNTIL: Final = re.compile(rf"(\d{{1,2}}(?:st|nd|rd|th)?)([-–])((?:{'|'.join(MONTH)})\.?)", re.I)
 _MONTH_UNTIL: Final = re.compile(rf"((?:{'|'.join(MONTH)})\.?)([-–])(\d{{1,2}})", re.I)
+_UNIT_UNTIL: Final = re.compile(r"([A-Za-zμ°%]{1,3})([-–])(\d[\d,.]*)")
 """The day and the month between which a range has no white space."""
 _ARTICLES: Final = frozenset(("a", "an", "A", "An"))
 """Words after which a measure is in the singular: "a $20 bill", "a 5 km run"."""
@@ -118,6 +119,8 @@ class TextStream:
         until = _UNTIL.fullmatch(word.text) if month(last.rstrip(".")) else None
         if last.isdecimal():
             until = _MONTH_UNTIL.fullmatch(word.text)
+            unit = _UNIT_UNTIL.fullmatch(word.text)
+            until = unit if unit and units.spaced_unit(unit[1]) else until
         for part in until.groups() if until else ():
             self._take(replace(word, text=part), items)
             word = replace(word, spaced=True, before=Gap.NONE, pause=0.0)
@@ -210,6 +213,8 @@ class TextStream:
             return ""
         if text in ("<", ">") and self._before and word.before is Gap.NONE:
             return "," if text == ">" and context.steps(self._before, following) else SIGNS[text]
+        if text == "/" and context.divides(self._before, following):
+            return "over"
         if text in _DASHES:
             if text in ("-", "–") and context.subtracts(self._before, following):
                 return "minus"
@@ -218,7 +223,8 @@ class TextStream:
             return "yields"
         if text == "|" and self._code:
             return "pipe"
-        if text.rstrip(MARKS) == "#" and word.before is Gap.NONE and (text != "#" or (following or "")[:1].islower()):
+        counts = following == "of" or (word.before is Gap.NONE and (text != "#" or (following or "")[:1].islower()))
+        if text.rstrip(MARKS) == "#" and counts:
             return f"number{text[1:]}"
         if text in _PAUSES:
             return ","
@@ -236,6 +242,8 @@ class TextStream:
         if said := say_path(bare.lstrip("`\"'(")):
             return said + text[len(bare) :].translate(_MARKUP)
         lead, core, tail = strip(_UNREAD.sub(lambda m: " " * m[0].startswith("<br"), text).strip())
+        if tail[:1] == "." and abbreviations.short_unit(core) and not ends_here(core, following):
+            return _read(lead, core, tail[1:], self._alone(english.say_word(core), core, following))
         if tail.startswith("!)") and "(" in core:  # The factorial of "O(n!)".
             core, tail = core + "!", tail[1:]
         if said := abbreviations.direction(core, self._before, following):
@@ -257,7 +265,7 @@ class TextStream:
         if counted:
             return _read(lead, core, tail.lstrip("!") if "factorial" in counted else tail, counted)
         if said := context.marked(lead, core):
-            return _read(lead[:-1], core, tail, said)
+            return _read(lead[:-1], core, tail, said + " factorial" * tail.startswith(")!"))
         parts = [p for p in re.split(r"[—…]|\.\.\.|--", core) if p] if not core.isalpha() else [core]
         said = f"{self._dash} ".join(english.say_word(part) for part in parts)
         if any(c.isdecimal() for c in core):
@@ -271,9 +279,12 @@ class TextStream:
             return said.removesuffix("points") + "pints"
         if self._before in _ARTICLES or (last[-1:] == ")" and _core(following) in PACKAGES):
             return units.singular(said)
+        if last.endswith("′′") and (following or "")[:2].isupper():
+            return units.singular(said)
         if last[-1:] in MARKS + CLOSING or not units.measures(following):
             return said
-        if last.endswith("′′") or (self._before.lower() in DETERMINERS and units.describes(said)):
+        owned = self._before.lower() in DETERMINERS or self._before.endswith(("'s", "’s"))
+        if last.endswith("′′") or (owned and units.describes(said)):
             return units.singular(said)
         return said
 

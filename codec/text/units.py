@@ -32,7 +32,8 @@ _NAMES: Final = {
     "TW": "terawatt", "wh": "watt hour", "kwh": "kilowatt hour", "MWh": "megawatt hour", "GWh": "gigawatt hour",
     "pa": "pascal", "kpa": "kilopascal", "hpa": "hectopascal", "mpa": "megapascal", "kn": "kilonewton",
     "kj": "kilojoule", "mj": "megajoule", "cal": "calorie", "kcal": "kilocalorie", "ev": "electron volt",
-    "kev": "kilo electron volt", "mev": "mega electron volt", "mol": "mole", "mmol": "millimole", "μf": "microfarad",
+    "kev": "kilo electron volt", "mev": "mega electron volt", "gev": "giga electron volt", "tev": "tera electron volt",
+    "mol": "mole", "mmol": "millimole", "μf": "microfarad",
     "db": "decibel", "dba": "decibel", "psi": "pound per square inch", "btu": "b t u", "hp": "horsepower",
     "ft-lb": "foot pound", "ft-lbs": "foot pound", "lb-ft": "pound foot",
     "bbl": "barrel", "px": "pixel", "yo": "year old",
@@ -80,6 +81,7 @@ SQUARES: Final = frozenset(("sq", "cu", "fl"))
 _THINGS: Final = {
     "req": "request", "reqs": "request", "tok": "token", "toks": "token", "op": "operation", "ops": "operation",
     "img": "image", "msg": "message", "msgs": "message", "txn": "transaction", "iops": "I O operation",
+    "N": "newton", "J": "joule", "A": "amp",
 }  # fmt: skip
 """What programs count in a time: "500 req/s"."""
 UNDER: Final = {
@@ -194,7 +196,11 @@ def measures(following: str | None) -> bool:
     """Whether the word ``following`` an amount may be a noun that it describes: "the $5 million deal"."""
     word = "" if following is None else following.rstrip(MARKS + CLOSING)
     return (
-        word.replace("-", "").isalpha() and word.islower() and word not in NO_NOUNS and not word.endswith(("ed", "ly"))
+        word.replace("-", "").isalpha()
+        and word[1:].islower()
+        and word.lower() not in NO_NOUNS
+        and word not in NO_NOUNS
+        and not word.endswith(("ed", "ly"))
     )
 
 

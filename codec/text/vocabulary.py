@@ -34,7 +34,7 @@ ABBREVIATIONS: Final = {
     "tel": "telephone", "incl": "including", "excl": "excluding", "misc": "miscellaneous", "intl": "international",
     "natl": "national", "mfg": "manufacturing", "supt": "superintendent", "maj": "major", "cmdr": "commander",
     "ed": "editor", "eds": "editors", "trans": "translated", "repr": "reprinted", "ff": "following",
-    "rte": "route", "rt": "route", "acct": "account", "attn": "attention",
+    "qtr": "quarter", "rte": "route", "rt": "route", "acct": "account", "attn": "attention",
     "mgr": "manager", "asst": "assistant", "dir": "director",
     "atty": "attorney", "amb": "ambassador", "secy": "secretary", "treas": "treasurer", "messrs": "messieurs",
     "mme": "madame", "mlle": "mademoiselle", "fr": "father", "esq": "esquire", "bldg": "building", "ste": "suite",
@@ -196,7 +196,8 @@ WORDS: Final = {
     "b/c": "because", "c/o": "care of", "N/A": "N A", "n/a": "N A", "PhD": "P h D",
     "PhDs": "P h D's", "pH": "p H", "IoT": "I o T", "NaCl": "N a C l", "KCl": "K C l", "HCl": "H C l",
     "NaOH": "N a O H", "TM": "trademark", "WWI": "World War one", "WWII": "World War two", "WW1": "World War one",
-    "WW2": "World War two", "TL;DR": "T L D R", "tl;dr": "T L D R", "am/pm": "a m or p m", "AM/PM": "A M or P M",
+    "WW2": "World War two", "TL;DR": "T L D R", "tl;dr": "T L D R", "dy/dx": "d y d x", "am/pm": "a m or p m",
+    "AM/PM": "A M or P M",
     "y/o": "year old", "M-F": "monday to friday", "M–F": "monday to friday", "Tu/Th": "tuesday thursday",
     "O-O": "O O", "O-O-O": "O O O",
 }  # fmt: skip
@@ -221,7 +222,7 @@ DATED_AFTER: Final = frozenset(
 )
 """Words after which "6/10" is a day."""
 COUNTED_OFF: Final = frozenset(
-    "step page part slide day round stage phase chapter episode lesson question module section level batch".split()
+    "step page part slide day round stage chapter episode lesson question module section level batch".split()
 )
 """Words after which "1/3" is the first of three."""
 COUNTED: Final = frozenset(
@@ -236,6 +237,8 @@ LETTERED_DAYS: Final = {
     "Fr": "friday", "F": "friday", "Sa": "saturday", "Su": "sunday",
 }  # fmt: skip
 """Days by a letter or two, read so where a range of days is written so: "M–Th"."""
+SIZES: Final = {"lg": "large", "sm": "small", "med": "medium"}
+"""Sizes of eggs and onions, after a number."""
 REGIONS: Final = frozenset(
     "Africa America Asia Bank Carolina Coast Dakota Europe Ireland Italy Korea Macedonia Pacific Pole Shore Side Sudan"
     " Virginia Wales Yorkshire Yemen".split()

@@ -27,7 +27,7 @@ no pause is read there."""
 BREAKS: Final = frozenset("。！？；，、：")
 """The marks after which a word ends without white space."""
 
-_RAISED: Final = re.compile(r"(?:(?<=[0-9₀-₉)\]])|([A-Za-zµ-ωΑ-Ω]+(?:/[A-Za-z]+)?))(?=([⁺⁻]?[⁰¹²³⁴-⁹]))")
+_RAISED: Final = re.compile(r"(?:(?<=[0-9₀-₉)\]])|([A-Za-zµÀ-ω]+(?:/[A-Za-z]+)?))(?=([⁺⁻]?[⁰¹²³⁴-⁹]))")
 _MIXED: Final = re.compile("(?<=[0-9])(?=[¼-¾⅐-⅞])")
 """The places at which NFKC would join what is no one number: "10²" is not 102, "x²" not x2 (but "m²" is a unit), and
 "3½" not 31/2."""
