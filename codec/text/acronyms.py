@@ -19,7 +19,10 @@ _SPELLED: Final = ZONES | frozenset(
     " gao gmo gop gpa gpu gui hiv hoa ia iaea ibm icbm icu id ide iea ieee il imf io iou ip ipo iq irs isbn iso"
     " isp iss iud ivf la lga mba mit mri mvp naacp nba ncaa ngo ocr oecd oem oid okr omb os pga pii poc pov ppe ri"
     " roi rpi rsvp sba sd sdi seo sme ssa ssi suv ua uae uav uci ucl ucla ufc ufo ui uk un uri url usa usaf usb"
-    " usc usd usda usgs usmc usps ussr utc uti uv ux va vip wa wi ymca yoy".split()
+    " usc usd usda usgs usmc usps ussr utc uti uv ux va vip wa wi ymca yoy"
+    " aa aaa ac adp afc agm aoc apy arr asp aws ba bfa cob csi dau dob edi edr ehr eia emr eob er"
+    " esa etd eur fy iam iep iot itv mau mfa mou nda nyse ooo osu ot ots ott oss pa po qa rfi slo sla tba tia tou"
+    " ubi ucla uat uaw ugc upi usps uva uws vod ytd".split()
 )
 """Acronyms, in small letters, that are read by their letters although they have a vowel. Others are added here."""
 _SMALL: Final = frozenset(

@@ -80,7 +80,7 @@ _ERAS: Final = frozenset(("AD", "BC", "BCE", "CE"))
 _DIGITS: Final = re.compile(r"\d{3,17}")
 _MISSING: Final = frozenset("a error http status".split())
 """Words before 404, which the web made a name."""
-_MILLIONS: Final = re.compile(r"(\d+(?:\.\d+)?)([km])")
+_MILLIONS: Final = re.compile(r"(\d+(?:\.\d+)?)([kKm])")
 _HOURS: Final = re.compile(r"0(\d)(\d\d)")
 _TERM: Final = re.compile(r"\d*[b-hj-z]|\S*\^\S+")
 """The letter of a formula, with its number, or a power."""
@@ -132,9 +132,7 @@ def divides(before: str, following: str | None) -> bool:
 def subtracts(before: str, following: str | None) -> bool:
     """Whether a dash between two words is a minus: "x² - 4 = 0"."""
     before, following = before.lstrip("√(|"), (following or "").strip("|().,")
-    return following is not None and bool(
-        _TERM.fullmatch(before) and re.fullmatch(r"\d*\.?\d+[a-z]{0,2}|[a-z]", following)
-    )
+    return bool(_TERM.fullmatch(before) and re.fullmatch(r"\d*\.?\d+[a-z]{0,2}|[a-z]", following))
 
 
 def steps(before: str, following: str | None) -> bool:
@@ -212,7 +210,7 @@ def read_after(before: str, earlier: str, core: str, tail: str = "", following: 
         return counted(core).strip()
     if core[:1].isdecimal():
         low = earlier.strip(OPENING + MARKS + CLOSING).lower()
-        parted = before.endswith((".", "!", "?", ";")) and word.lower() not in DAYS
+        parted = before.endswith((".", "!", "?", ";")) and word.lower() not in DAYS.keys() | DATED_AFTER
         after = "" if following is None else following.strip(OPENING + MARKS + CLOSING).lower()
         return (None if parted else _slashed_after(word.lower(), low, core, after)) or _number_after(
             word, low, core, after
@@ -304,7 +302,11 @@ def _number_after(word: str, earlier: str, core: str, after: str) -> str | None:
         return f"{numbers.pairs(seat[1])} {seat[2]}"
     if low == "form" and (form := re.fullmatch(r"(\d{3,4})-([A-Z]{1,4})", core)):
         return f"{numbers.pairs(form[1])} {form[2]}"
-    if earlier in _ENDING and low in ("in", "with") and re.fullmatch(r"\d{3,4}", core) and core[:2] not in _CENTURIES:
+    if (
+        (low in _ENDING or (earlier in _ENDING and low in ("in", "with")))
+        and re.fullmatch(r"\d{3,4}", core)
+        and core[:2] not in _CENTURIES
+    ):
         return numbers.digits(core)
     if low in PAIRED and (sides := re.fullmatch(r"(\d{3,4})([-–])(\d{3,4})", core)):
         to = " " if low in NAMED_BY_NUMBER and sides[2] == "-" else " to "
@@ -355,6 +357,8 @@ def marked(lead: str, core: str) -> str | None:
     if lead == "(" and core in _SMALL_ROMAN:
         return numbers.cardinal(ROMAN[core.upper()])
     if lead.endswith("#"):
+        if re.fullmatch(r"\d{6,12}", core) and len(set(core)) > 1:
+            return f"number {numbers.digits(core)}"
         if re.fullmatch(r"[0-9A-Fa-f]{6}", core) and not core.isalpha():
             return f"hash {characters(core)}"
         return CAMEL.sub(" ", core) if core.isalpha() and CAMEL.search(core) else None

@@ -93,10 +93,10 @@ def _suffixed(m: re.Match[str]) -> str:
     if m[2] == "X" and re.fullmatch(r"\d{3,4}", m[1]):  # It is a model: "777X".
         return f"{numbers.pairs(m[1])} X"
     if m[2].lower() == "x":
-        return f"{numbers.quantity(m[1])} times"
+        return f"{numbers.quantity(m[1])} time{'s' * (m[1] != '1')}"
     if "^" in m[2] and not unit_name(m[2]):
         return say_formula(m[0])
-    if m[2] in DEGREES and re.fullmatch(r"[-−+]\d|[-−+]?\d{2,3}", m[1]):
+    if m[2] in DEGREES and re.fullmatch(r"[-−+]\d|[-−+]?\d{2,3}(?:\.\d)?", m[1]):
         return measure(m[1], DEGREES[m[2]])
     if m[2] in "ABD" and re.fullmatch(r"\d{3}", m[1]):
         return f"{numbers.pairs(m[1])} {m[2]}"
@@ -240,7 +240,7 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"(noon|midnight)[-–](\d{1,2}(?::\d{2})?(?:[ap]\.?m\.?)?)", lambda m: f"{m[1]} to {say_word(m[2])}"),
     (r"(\d{1,2}(?::\d{2})?)am/pm", lambda m: f"{say_word(m[1])} a m or p m"),
     (rf"({QUANTITY})[x×]({QUANTITY})′′", lambda m: f"{numbers.quantity(m[1])} by {measure(m[2], 'inch')}"),
-    (r"(\d)['’′](\d{1,2})(?:′′)?", lambda m: f"{numbers.cardinal(m[1])} foot {numbers.cardinal(m[2])}"),
+    (r"(\d{1,2})['’′](\d{1,2})(?:′′)?", lambda m: f"{numbers.cardinal(m[1])} foot {numbers.cardinal(m[2])}"),
     (r"(\d+)(?-i:h)(\d\d?)(?:m|min)?", lambda m: f"{measure(m[1], 'hour')} {measure(m[2], 'minute')}"),
     (rf"({QUANTITY})°(?:(\d+)['’′])?(?:(\d+(?:\.\d+)?)(?:\"|′′))?([NSEW])?", _bearing),
     (r"(?:tel:)?(\+\d{10,15})", lambda m: numbers.phone(m[1])),
@@ -283,6 +283,13 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"([∫∑∏])_?([\w])\^([\w∞])", lambda m: f"{SIGNS[m[1]]} from {say_word(m[2])} to {say_word(m[3])}"),
     (r"(?-i:([A-Z]{2,}\d)/(\d))", lambda m: f"{say_word(m[1])} {say_word(m[2])}"),
     (r"−([a-zα-ω])", lambda m: f"minus {say_word(m[1])}"),
+    (r"(\d+(?:-\d+)?)x/([a-z]+)", lambda m: f"{say_word(m[1] + 'x')} per {unit_name(m[2]) or m[2]}"),
+    (r"(\d)-on-(\d)s", lambda m: f"{numbers.cardinal(m[1])} on {numbers.plural(numbers.cardinal(m[2]))}"),
+    (r"(\d)x(\d{1,2})s", lambda m: f"{numbers.cardinal(m[1])} by {numbers.plural(numbers.cardinal(m[2]))}"),
+    (r"(?-i:(\d{1,2})W-(\d{2}))", lambda m: f"{numbers.cardinal(m[1])} W {numbers.cardinal(m[2])}"),
+    (r"(\d+)['’′][x×](\d+)['’′]?", lambda m: f"{measure(m[1], 'foot')} by {measure(m[2], 'foot')}"),
+    (r"(\d+)-(ft|foot|in|inch|km|mi|lb|kg|yr|year|min|hr)-([a-z]+)",
+     lambda m: f"{numbers.cardinal(m[1])} {unit_name(m[2]) or m[2]} {m[3]}"),
     (r"x86-64", lambda _: "x eighty six sixty four"),
     (r"(\d{1,2}(?::\d{2})?)[-–](noon|midnight)", lambda m: f"{say_word(m[1])} to {m[2]}"),
     (rf"(?-i:({'|'.join(LETTERED_DAYS)})[-–]({'|'.join(LETTERED_DAYS)}))(?<=.{{4}})",

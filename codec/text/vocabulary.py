@@ -218,7 +218,8 @@ COMMANDS: Final = {
 }  # fmt: skip
 """Commands of formulas, after their backslash; others are read by their names."""
 DATED_AFTER: Final = frozenset(
-    "on by until till from since before after due through dated starting ending beginning effective".split()
+    "on by until till from since before after due through dated starting ending beginning effective avail available"
+    " opens closes starts ends begins".split()
 )
 """Words after which "6/10" is a day."""
 COUNTED_OFF: Final = frozenset(
@@ -280,7 +281,7 @@ NAMED_BY_NUMBER: Final = frozenset("boeing airbus rtx gtx rx xbox model peugeot 
 MILLIONS: Final = frozenset(
     "people users customers subscribers viewers followers fans players voters residents patients children adults"
     " students workers employees members visitors tourists passengers downloads views streams copies units shares jobs"
-    " homes households americans britons dollars euros pounds steps words lines tokens rows records miles".split()
+    " homes households americans britons dollars euros pounds steps words lines tokens rows records miles mi".split()
 )
 """Words that are counted after "20m" and "100k": it is twenty million, not meters."""
 CALLED: Final = frozenset("call called calling dial dialed dialing dialled phone phoned rang ring text texted".split())
