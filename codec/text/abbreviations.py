@@ -100,6 +100,8 @@ def full(core: str, tail: str, before: str, following: str | None) -> str | None
         return WEEKDAYS[core]
     if core in WEEKDAYS and (after[:1].isdecimal() or after.lower().rstrip(".") in DAYS | MONTH):
         return WEEKDAYS[core]
+    if stop and core in WEEKDAYS and after[:1].islower():
+        return WEEKDAYS[core]
     if core in WEEKDAYS and before.lower().strip(MARKS) in DAYS:
         return WEEKDAYS[core]
     if stop and low in BOOKS and _CHAPTER.fullmatch(after):

@@ -6,7 +6,7 @@ from typing import Final
 
 from codec.text import numbers
 from codec.text.dates import say_slashed
-from codec.text.english import CAMEL
+from codec.text.english import CAMEL, say_word
 from codec.text.formula import say_formula
 from codec.text.notation import characters, reacts
 from codec.text.units import counted, measure, unit_name
@@ -15,6 +15,7 @@ from codec.text.vocabulary import (
     BOOKS,
     CALLED,
     CLOSING,
+    COUNTED,
     COUNTED_OFF,
     CURRENCY_CODES,
     DATED_AFTER,
@@ -97,7 +98,7 @@ _WAITING: Final = (_MILLIONS, _HOURS, _BEYOND, _CENTURY, _INCHES, _COUNTDOWN, _R
 
 def waits(word: str, before: str, earlier: str) -> bool:
     """Whether the word after ``word`` tells how it is read."""
-    if word in ("#", "/"):
+    if word in ("#", "/", "*"):
         return True
     if word in ARROWS:
         return reacts(before, "x")
@@ -122,6 +123,12 @@ def spans(before: str, earlier: str, following: str | None) -> bool:
 def _dates(before: str, earlier: str) -> bool:
     """Whether a day or a month stands before, "May" or "May 5"."""
     return _dated(before) or (before.isdecimal() and _dated(earlier, DAYS.keys()))
+
+
+def multiplies(before: str, following: str | None) -> bool:
+    """Whether a star between two words is a sign: "n * f(n - 1)"."""
+    left = re.fullmatch(r".*\)|[a-z]|\d[\d.]*", before)
+    return left is not None and re.fullmatch(r"\(?(?:[a-z](?:\(.*)?|\d[\d.]*).*", following or "") is not None
 
 
 def divides(before: str, following: str | None) -> bool:
@@ -347,7 +354,7 @@ def _roman(before: str, core: str) -> str | None:
     return numbers.cardinal(ROMAN[core]) if word in PARTS or (named and word not in OPENERS) else None
 
 
-def marked(lead: str, core: str) -> str | None:
+def marked(lead: str, core: str, before: str) -> str | None:
     """How a word is read that has a mark right before it: as a colour, a hashtag, or a year without its century. None
     if the mark changes nothing."""
     if lead[-1:] == "(" and re.fullmatch(r"-[a-z]", core):
@@ -357,6 +364,8 @@ def marked(lead: str, core: str) -> str | None:
     if lead == "(" and core in _SMALL_ROMAN:
         return numbers.cardinal(ROMAN[core.upper()])
     if lead.endswith("#"):
+        if before.lower() in COUNTED | PAIRED | {"item", "lot", "no"} and re.fullmatch(r"[A-Z]{1,3}-?\d+", core):
+            return f"number {say_word(core)}"
         if re.fullmatch(r"\d{6,12}", core) and len(set(core)) > 1:
             return f"number {numbers.digits(core)}"
         if re.fullmatch(r"[0-9A-Fa-f]{6}", core) and not core.isalpha():

@@ -213,6 +213,8 @@ class TextStream:
             return ""
         if text in ("<", ">") and self._before and word.before is Gap.NONE:
             return "," if text == ">" and context.steps(self._before, following) else SIGNS[text]
+        if text == "*" and word.before is Gap.NONE and context.multiplies(self._before, following):
+            return "times"
         if text == "/" and context.divides(self._before, following):
             return "over"
         if text in _DASHES:
@@ -264,7 +266,7 @@ class TextStream:
         )
         if counted:
             return _read(lead, core, tail.lstrip("!") if "factorial" in counted else tail, counted)
-        if said := context.marked(lead, core):
+        if said := context.marked(lead, core, self._before):
             return _read(lead[:-1], core, tail, said + " factorial" * tail.startswith(")!"))
         parts = [p for p in re.split(r"[—…]|\.\.\.|--", core) if p] if not core.isalpha() else [core]
         said = f"{self._dash} ".join(english.say_word(part) for part in parts)

@@ -36,7 +36,7 @@ _NAMES: Final = {
     "mol": "mole", "mmol": "millimole", "μf": "microfarad",
     "db": "decibel", "dba": "decibel", "psi": "pound per square inch", "btu": "b t u", "hp": "horsepower",
     "ft-lb": "foot pound", "ft-lbs": "foot pound", "lb-ft": "pound foot",
-    "bbl": "barrel", "px": "pixel", "yo": "year old",
+    "bbl": "barrel", "IU": "international unit", "px": "pixel", "yo": "year old",
     "kb": "kilobyte", "mb": "megabyte", "gb": "gigabyte", "tb": "terabyte", "pb": "petabyte",
     "kib": "kibibyte", "mib": "mebibyte", "gib": "gibibyte", "tib": "tebibyte",
     "Kb": "kilobit", "Mb": "megabit", "Gb": "gigabit", "Tb": "terabit",
@@ -104,12 +104,14 @@ def unit_name(unit: str) -> str | None:
         return f"{first} per {second}" if first and second else None
     over, stroke, under = unit.partition("/")
     under, _, power = under.partition("^")
-    if under[-1:] == "2" and under[:-1] in ("s", "h", "m"):
+    if under[-1:] == "2" and under[:-1] in ("s", "h", "m", "cm", "mm", "km", "ft"):
         under, power = under[:-1], "2"
     first, second = (_NAMES.get(part) or (_NAMES.get(part.lower()) if part else None) for part in (over, under))
     first, second = first or _thing(over), second or UNDER.get(under)
     if not (stroke and first and second) or " per " in first + second or power not in ("", "2", "3"):
         return None
+    if power and second.endswith(("meter", "foot", "inch", "mile")):
+        return f"{first} per {'square' if power == '2' else 'cubic'} {second}"
     return f"{first} per {second}" + {"": "", "2": " squared", "3": " cubed"}[power]
 
 

@@ -34,7 +34,7 @@ ABBREVIATIONS: Final = {
     "tel": "telephone", "incl": "including", "excl": "excluding", "misc": "miscellaneous", "intl": "international",
     "natl": "national", "mfg": "manufacturing", "supt": "superintendent", "maj": "major", "cmdr": "commander",
     "ed": "editor", "eds": "editors", "trans": "translated", "repr": "reprinted", "ff": "following",
-    "qtr": "quarter", "rte": "route", "rt": "route", "acct": "account", "attn": "attention",
+    "ea": "each", "qtr": "quarter", "rte": "route", "rt": "route", "acct": "account", "attn": "attention",
     "mgr": "manager", "asst": "assistant", "dir": "director",
     "atty": "attorney", "amb": "ambassador", "secy": "secretary", "treas": "treasurer", "messrs": "messieurs",
     "mme": "madame", "mlle": "mademoiselle", "fr": "father", "esq": "esquire", "bldg": "building", "ste": "suite",
@@ -156,7 +156,11 @@ PARTS: Final = frozenset(
     " part phase sc scene section stage step table title type vol volume war".split()
 )
 RULERS: Final = frozenset(
-    "alexander benedict catherine charles clement edward elizabeth francis frederick george gregory henry"
+    "abdullah adrian akihito albert alfonso amenhotep antiochus basil boniface carlos casimir celestine christian"
+    " constantine cyrus darius emmanuel eugene felipe ferdinand franz gustaf gustav haakon harald ivan joseph juan"
+    " justinian leopold manuel mehmed murad olav otto pedro ptolemy rama ramesses ramses selim sigismund sixtus"
+    " suleiman thutmose umberto urban victor xerxes alexander"
+    " benedict catherine charles clement edward elizabeth francis frederick george gregory henry"
     " innocent james john leo louis mary napoleon nicholas paul peter philip pius richard wilhelm william".split()
 )
 """Words after which letters are a Roman number: "World War II", "Louis XIV"."""
@@ -196,7 +200,8 @@ WORDS: Final = {
     "b/c": "because", "c/o": "care of", "N/A": "N A", "n/a": "N A", "PhD": "P h D",
     "PhDs": "P h D's", "pH": "p H", "IoT": "I o T", "NaCl": "N a C l", "KCl": "K C l", "HCl": "H C l",
     "NaOH": "N a O H", "TM": "trademark", "WWI": "World War one", "WWII": "World War two", "WW1": "World War one",
-    "WW2": "World War two", "TL;DR": "T L D R", "tl;dr": "T L D R", "dy/dx": "d y d x", "am/pm": "a m or p m",
+    "WW2": "World War two", "TL;DR": "T L D R", "tl;dr": "T L D R", "dy/dx": "d y d x", "w/v": "w v", "v/v": "v v",
+    "am/pm": "a m or p m",
     "AM/PM": "A M or P M",
     "y/o": "year old", "M-F": "monday to friday", "M–F": "monday to friday", "Tu/Th": "tuesday thursday",
     "O-O": "O O", "O-O-O": "O O O",
@@ -270,8 +275,8 @@ PAIRED: Final = frozenset(
 )
 """Words after which numbers of three and four digits are read in pairs."""
 SPELLED_OUT: Final = frozenset(
-    "account routing isbn imei code codes zip pin postcode password passcode passwords otp ssn extension ext"
-    " serial".split()
+    "cvc cvv id mrn pnr account routing isbn imei code codes zip pin postcode password passcode passwords otp ssn"
+    " extension ext serial".split()
 )
 """Words after which numbers are read digit by digit."""
 SEATS: Final = frozenset("route rte highway hwy exit suite seat row gate room flat apartment apt platform unit".split())

@@ -94,7 +94,7 @@ def joined(items: list[Item]) -> list[str]:
         ("2*3, 2 * 3, 2**10", "two times three, two times three, two to the ten"),
         ("1<2, p < 0.05, x>=3, <5%", "one less than two, p less than zero point zero five, x at least three, "
          "less than five percent"),
-        ("10 < x < 20 or 5 * x", "ten less than x less than twenty or five x"),
+        ("10 < x < 20 or 5 * x", "ten less than x less than twenty or five times x"),
         ("~5 km or 10~20 minutes", "about five kilometers or ten to twenty minutes"),
         ("5-3=2, a *b* c, un*known*, x_y, ~~no~~, # One", "five minus three equals two, a b c, unknown, x y, no, One"),
         ("#1, C# and #tag", "number one, C sharp and tag"),
