@@ -81,7 +81,10 @@ _POWERS: Final = re.compile(r"(?=.*[\^√∛])[\w.,√∛()\[\]{}^+−*/=<>≤�
 _LENGTHS: Final = "inch|inches|in|foot|feet|ft|yard|yards|yd|mile|miles|mi|meter|meters|m|cm|mm|km|pixel|pixels|px"
 _LETTERS: Final = str.maketrans({letter: f" {name} " for letter, name in GREEK.items()})
 CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_NAMES_OF_CODE: Final = re.compile(r"[a-z]{2,}(?:[A-Z]+[a-z]*)+|[A-Z][a-z]{2,}[A-Z]{2,}s?")
+_NAMES_OF_CODE: Final = re.compile(
+    r"[a-z]{2,}(?:[A-Z]+[a-z]*)+|[A-Z][a-z]{2,}[A-Z]{2,}s?"
+    r"|[A-Z][a-z]+(?:[A-Z][a-z]+){2,}|[A-Z][a-z]+(?:Error|Exception|Type)"
+)
 """Words that programmers put together, "getUserName", and product names that end in capitals, "ChatGPT"."""
 _ASPECTS: Final = frozenset(("16:9", "16:10", "21:9", "4:3", "9:16"))
 
@@ -269,7 +272,7 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"(\d+)-(\d/\d)(?:-?([a-z°%]+))?", lambda m: say_mixed_number(m[1], m[2]) + counted(m[3])),
     (r"(\d+/\d+)-([a-z]+)", lambda m: f"{singular(say_word(m[1]))} {unit_name(m[2]) or m[2]}"),
     (r"(\d)/([xyzn])", lambda m: f"{numbers.cardinal(m[1])} over {m[2]}"),
-    (r"24-7", lambda _: "twenty four seven"),
+    (r"24[-x×]7", lambda _: "twenty four seven"),
     (r"([a-z]{2,})#", lambda m: f"{say_word(m[1])} number"),
     (rf"([1-9]\d?)[x×]({QUANTITY}(?:[gmt]b|m?l|k?g|mg|oz|[wv]))", lambda m: f"{say_word(m[1])} times {say_word(m[2])}"),
     (rf"({QUANTITY})(k?m|cm|mm|k?g|lb|oz|k?w|k?v|m?ah|[gmt]b|[gmk]?hz|°c|°f)-([a-z]+)",
@@ -297,6 +300,8 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"([a-z]+)\.['’]s", lambda m: f"{ABBREVIATIONS.get(m[1].lower(), m[1])}'s"),
     (r"([a-z]+)\./([a-z]+)",
      lambda m: " ".join(ABBREVIATIONS.get(name.lower(), name) for name in m.groups())),
+    (r"(\d{1,3})((?:_\d{3})+)", lambda m: numbers.cardinal(m[0].replace("_", ""))),
+    (r"802\.(\d\d?)([a-z]{0,2})", lambda m: f"eight oh two point {numbers.cardinal(m[1])} {' '.join(m[2])}".strip()),
     (r"x86-64", lambda _: "x eighty six sixty four"),
     (r"(\d{1,2}(?::\d{2})?)[-–](noon|midnight)", lambda m: f"{say_word(m[1])} to {m[2]}"),
     (rf"(?-i:({'|'.join(LETTERED_DAYS)})[-–]({'|'.join(LETTERED_DAYS)}))(?<=.{{4}})",
@@ -341,7 +346,9 @@ def _named_by_parts(core: str) -> str | None:
     """A name of several parts with a number among them, "gpt-4o-mini": its hyphens are no ranges."""
     if not _HYPHENED.fullmatch(core) or core.replace("-", "").isalpha():
         return None
-    return " ".join(say_word(part) for part in core.split("-"))
+    return " ".join(
+        numbers.pairs(part) if part.isdecimal() and len(part) == 4 else say_word(part) for part in core.split("-")
+    )
 
 
 def opening(marks: str, core: str, closing: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from codec.text import numbers
 from codec.text.formula import say_formula
 
 LONGEST: Final = 256
@@ -33,6 +34,8 @@ _PLAIN: Final = frozenset(
 _SKIPPED: Final = frozenset(("think", "thinking", "thought", "reasoning", "script", "style"))
 """What stands between these tags is not for the reader."""
 _TAGS: Final = _BREAKS | _PLAIN | _SKIPPED | {"break"}
+_SPELLING: Final = frozenset("characters character digits spell-out spell verbatim".split())
+"""What ``<say-as>`` asks for where every character is read."""
 _STRENGTHS: Final = {"none": 0.0, "x-weak": 0.1, "weak": 0.2, "medium": 0.4, "strong": 0.8, "x-strong": 1.2}
 """How many seconds each ``<break strength>`` is; SSML 1.1, section 3.2.3, names the strengths without a length."""
 _NAME: Final = re.compile(r"</?([a-zA-Z][\w:-]*)?\Z")
@@ -76,11 +79,18 @@ class Markup:
         self._skipping = ""
         """The tag, or the fence, whose end is waited for."""
         self._line_begins, self._after_letter, self._after_word = True, False, False
+        self._spelling = False
+        """Whether what comes is read by its characters."""
+        self._counting = ""
+        """What has come of an ordinal number, behind a space; empty outside of one."""
 
     def feed(self, text: str, offset: int) -> Iterator[Passed]:
         """What ``text``, whose first character is the stream's number ``offset``, makes certain."""
         for place, c in enumerate(text, offset):
-            yield from self._take(c, place)
+            for passed in self._take(c, place):
+                yield passed
+                if self._spelling and not isinstance(passed, Break) and passed[0].isalnum():
+                    yield self._given(" ", place)
 
     def flush(self) -> Iterator[Passed]:
         """What was held back; after it the text begins anew."""
@@ -98,6 +108,7 @@ class Markup:
         """Forget what was held back, and what was skipped."""
         self._held, self._skipping = [], ""
         self._line_begins, self._after_letter, self._after_word = True, False, False
+        self._spelling, self._counting = False, ""
 
     def _take(self, c: str, place: int) -> Iterator[Passed]:
         if self._skipping:
@@ -127,6 +138,8 @@ class Markup:
     def _given(self, c: str, place: int) -> Passed:
         self._line_begins = c == "\n" or (self._line_begins and c in " \t")
         self._after_letter, self._after_word = c.isalpha(), c.isalnum() or c in "$\\"
+        if self._counting and len(self._counting) < LONGEST_REFERENCE:
+            self._counting += c
         return c, place
 
     def _release(self) -> Iterator[Passed]:
@@ -169,6 +182,12 @@ class Markup:
                 yield self._given(c, place)
         elif name in _SKIPPED and not closing and not text.endswith("/>"):
             self._skipping = f"</{name}>"
+        elif name == "say-as":
+            if closing and self._counting[-1:].isdecimal():  # An ordinal number ends.
+                for c in numbers.ending(self._counting):
+                    yield self._given(c, place)
+            meant = "" if closing else values.get("interpret-as", "").lower()
+            self._spelling, self._counting = meant in _SPELLING, " " * (meant == "ordinal")
         elif name == "sub" and not closing and values.get("alias"):
             for c in values["alias"]:
                 yield self._given(" " if c.isspace() else c, place)

@@ -63,6 +63,12 @@ def ordinal(text: str) -> str:
     return _words(int(plain), "ordinal") if len(plain) <= LONGEST else digits(plain)
 
 
+def ending(text: str) -> str:
+    """What makes a number an ordinal: ``"22"`` → nd."""
+    digits = text.strip()
+    return "th" if digits[-2:-1] == "1" else {"1": "st", "2": "nd", "3": "rd"}.get(digits[-1:], "th")
+
+
 def year(text: str) -> str:
     """``"1984"`` → nineteen eighty four."""
     return _words(int(text), "year")

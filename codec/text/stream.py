@@ -211,6 +211,8 @@ class TextStream:
         text = word.text
         if word.before is not Gap.NONE and text == "+":  # The sign begins a list's item.
             return ""
+        if text == "$" and word.before is not Gap.NONE:  # The prompt of a command.
+            return ""
         if text in ("<", ">") and self._before and word.before is Gap.NONE:
             return "," if text == ">" and context.steps(self._before, following) else SIGNS[text]
         if text == "*" and word.before is Gap.NONE and context.multiplies(self._before, following):

@@ -271,7 +271,7 @@ STATES: Final = frozenset(
 PAIRED: Final = frozenset(
     "room rooms suite flight highway hwy route interstate apartment apt boeing airbus bus train gate unit rtx gtx"
     " rx xbox port rfc error http building locker channel exit bay door hall ward model peugeot porsche psalm"
-    " rm ste bldg form cr sr us rt rte fm".split()
+    " ieee rm ste bldg form cr sr us rt rte fm".split()
 )
 """Words after which numbers of three and four digits are read in pairs."""
 SPELLED_OUT: Final = frozenset(
