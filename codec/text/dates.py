@@ -17,6 +17,7 @@ _FORMS: Final = tuple(
         r"(?P<year>\d{4})[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})",
         r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})",
         r"(?P<month>\d{1,2})/(?P<day>\d{1,2})/(?P<year>\d{4}|\d{2})",
+        r"(?P<year>(?:19|20)\d\d)\.(?P<month>\d\d)\.(?P<day>\d\d)",
         r"(?P<month>\d{1,2})-(?P<day>\d{1,2})-(?P<year>(?:19|20)\d\d)",
     )
 )

@@ -12,7 +12,7 @@ from typing import Final
 
 from codec.text import numbers
 from codec.text.addresses import say_address, say_dot_name, say_network
-from codec.text.dates import say_date
+from codec.text.dates import say_date, say_slashed
 from codec.text.formula import FUNCTIONS, say_formula
 from codec.text.notation import characters, say_notation
 from codec.text.units import BEARINGS, DEGREES, counted, measure, plural, singular, unit_name
@@ -26,6 +26,7 @@ from codec.text.vocabulary import (
     LEANING,
     LETTERED_DAYS,
     MARKS,
+    MONTHS,
     OPENING,
     SCALES,
     SIGNS,
@@ -212,6 +213,9 @@ def _model(m: re.Match[str]) -> str:
 
 
 _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
+    (r"((?:19|20)\d\d)/((?:19|20)\d\d)", lambda m: f"{numbers.year(m[1])} {numbers.year(m[2])}"),
+    (r"(0?[1-9]|1[0-2])/((?:19|20)\d\d)", lambda m: f"{MONTHS[int(m[1]) - 1]} {numbers.year(m[2])}"),
+    (r"0\d/\d\d?", lambda m: say_slashed(m[0]) or " ".join(map(numbers.cardinal, m[0].split("/")))),
     (r"(\d{4})/(\d\d)", lambda m: f"{numbers.year(m[1])} {numbers.pair(m[2])}"),
     (r"(\d{1,2}):(\d{2})(?::(\d{2}))?([ap]\.?m\.?)?", lambda m: numbers.clock(m[1], m[2], m[4], m[3])),
     (r"(\d{1,2}):(\d{2})\.(\d{1,3})", lambda m: f"{numbers.clock(m[1], m[2], None)} point {numbers.digits(m[3])}"),
@@ -302,6 +306,11 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
      lambda m: " ".join(ABBREVIATIONS.get(name.lower(), name) for name in m.groups())),
     (r"(\d{1,3})((?:_\d{3})+)", lambda m: numbers.cardinal(m[0].replace("_", ""))),
     (r"802\.(\d\d?)([a-z]{0,2})", lambda m: f"eight oh two point {numbers.cardinal(m[1])} {' '.join(m[2])}".strip()),
+    (r"\+/[-−](.+)", lambda m: f"plus or minus {say_word(m[1])}"),
+    (r"'?(\d0)s[-–]['’]?(\d0)s",
+     lambda m: f"{numbers.plural(numbers.cardinal(m[1]))} to {numbers.plural(numbers.cardinal(m[2]))}"),
+    (r"([2-9])00s", lambda m: f"{numbers.cardinal(m[1])} hundreds"),
+    (r"(\d{4})[-–](present|now|today|date)", lambda m: f"{numbers.year(m[1])} to {m[2]}"),
     (r"x86-64", lambda _: "x eighty six sixty four"),
     (r"(\d{1,2}(?::\d{2})?)[-–](noon|midnight)", lambda m: f"{say_word(m[1])} to {m[2]}"),
     (rf"(?-i:({'|'.join(LETTERED_DAYS)})[-–]({'|'.join(LETTERED_DAYS)}))(?<=.{{4}})",

@@ -85,7 +85,7 @@ _LENGTH: Final = re.compile(r"[\d./-]+(?:′|'|′′|cm|mm|m|ft|in)")
 _SCALE_TO: Final = re.compile(rf"(million|billion|trillion){RANGE}({MONEY.pattern})", re.I)
 """ "million-$2" of "$1.5 million-$2 million"."""
 _BEARING: Final = re.compile(rf"{QUANTITY}°(?:\d+′)?(?:\d+′′)?")
-_ORDINAL: Final = re.compile(r"\d{1,2}(?:st|nd|rd|th)")
+_ORDINAL: Final = re.compile(r"\d{1,2}(?:st|nd|rd|th)(?:[-–]\d{1,2}(?:st|nd|rd|th))?")
 _CENTS: Final = re.compile(r"\d{1,3},\d\d")
 """Euros and cents with the comma of the continent."""
 
