@@ -126,6 +126,8 @@ def full(core: str, tail: str, before: str, following: str | None) -> str | None
         return "generation" if low == "gen" else "mile"
     if low == "rev" and re.fullmatch(r"[A-Z]\.", following or ""):
         return "reverend"
+    if stop and core == "Rt" and after.startswith("Hon"):
+        return "right"
     if stop and core == "Ste" and capital(following):
         return "sainte"
     if core == "v" and before[:1].isupper() and capital(following):

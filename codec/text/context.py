@@ -26,6 +26,7 @@ from codec.text.vocabulary import (
     MONTH,
     NAMED_BY_NUMBER,
     NO_NOUNS,
+    NUMERALS,
     OPENERS,
     OPENING,
     PAIRED,
@@ -71,6 +72,12 @@ _OF_STRANDS: Final = frozenset("cap carbon direction end ends exonuclease overha
 _DIALLED: Final = re.compile(r"(?:\d{3}[-.])?\d{3}[-.]\d{4}")
 _LASTING: Final = frozenset("prep cook cooking time total bake duration runtime eta read rest every".split())
 """Words before which "15m" are minutes."""
+_EVENTS: Final = frozenset("bowl wrestlemania sonnet psalm canto".split())
+"""Words after which even "XL" is a number."""
+_KINDS: Final = frozenset(("Type", "type", "Class", "class", "Grade", "grade", "Schedule", "schedule"))
+_OF_KINDS: Final = frozenset("diabetes error errors and or collagen drug drugs recall felony railroad".split())
+"""Words before which "Type I" is the first type."""
+_COUNTED_BY: Final = frozenset("century centuries olympics olympiad paralympics congress amendment corps".split())
 _FIRM: Final = re.compile("3M(?:'s)?")
 _ENDING: Final = frozenset("ending ends ended".split())
 _CENTURIES: Final = frozenset(("15", "16", "17", "18", "19", "20"))
@@ -106,7 +113,7 @@ def waits(word: str, before: str, earlier: str) -> bool:
         return _named(before) or _dates(before, earlier) or _TERM.fullmatch(before.lstrip("√(|")) is not None
     core = word.lstrip(OPENING)
     if core == "I":
-        return before.lower() in RULERS
+        return before.lower() in RULERS or before in _KINDS
     if before.lower() in DETERMINERS and _MEASURE.fullmatch(core):
         return True
     return any(pattern.fullmatch(core) for pattern in _WAITING)
@@ -167,11 +174,7 @@ def read_before(core: str, tail: str, following: str | None) -> str | None:
         return f"{numbers.quantity(amount[1])} {'million' if amount[2] == 'm' else 'thousand'}"
     if (time := _HOURS.fullmatch(core)) and after in ("hours", "hrs"):
         return f"zero {numbers.cardinal(time[1])} {'hundred' if time[2] == '00' else numbers.pair(time[2])}"
-    if (
-        _CENTURY.fullmatch(core)
-        and after in ("century", "centuries")
-        and (count := "20" if core == "XX" else ROMAN.get(core))
-    ):
+    if _CENTURY.fullmatch(core) and after in _COUNTED_BY and (count := "20" if core == "XX" else ROMAN.get(core)):
         return numbers.ordinal(count)
     if after in ("hitter", "average") and re.fullmatch(r"\.[1-9]\d\d", core):
         return f"point {numbers.pairs(core[1:])}"
@@ -237,6 +240,13 @@ def read_after(before: str, earlier: str, core: str, tail: str = "", following: 
         return f"the first{possessive}" if sure else None
     if stem in _SMALL_ROMAN and word.lower() in PARTS and not parted:
         return numbers.cardinal(ROMAN[stem.upper()])
+    if stem in NUMERALS and word.lower() in _EVENTS and not parted:
+        return numbers.cardinal(NUMERALS[stem]) + possessive
+    if stem == "I" and word in _KINDS and (following or "").rstrip(MARKS) in _OF_KINDS:
+        return "one"
+    first = earlier.strip(OPENING + MARKS + CLOSING)
+    if stem in ROMAN and len(stem) > 1 and first.lower() in RULERS and word[:1].isupper() and word.lower() not in PARTS:
+        return None if parted else f"the {numbers.ordinal(ROMAN[stem])}{possessive}"
     said = _roman(word, stem) if stem in ROMAN and not parted else None
     return said + possessive if said else None
 
@@ -349,7 +359,9 @@ def _roman(before: str, core: str) -> str | None:
         return f"the {numbers.ordinal(ROMAN[core])}"
     if len(core) == 1:
         return (
-            numbers.cardinal(ROMAN[core]) if named and core == "V" and word in ("article", "chapter", "act") else None
+            numbers.cardinal(ROMAN[core])
+            if named and core == "V" and word in ("article", "chapter", "act", "saturn")
+            else None
         )
     return numbers.cardinal(ROMAN[core]) if word in PARTS or (named and word not in OPENERS) else None
 

@@ -311,6 +311,7 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
      lambda m: f"{numbers.plural(numbers.cardinal(m[1]))} to {numbers.plural(numbers.cardinal(m[2]))}"),
     (r"([2-9])00s", lambda m: f"{numbers.cardinal(m[1])} hundreds"),
     (r"(\d{4})[-–](present|now|today|date)", lambda m: f"{numbers.year(m[1])} to {m[2]}"),
+    (r"(?-i:((?:[A-Z]\.){2,}))['’]s", lambda m: f"{' '.join(m[1].replace('.', ''))}'s"),
     (r"x86-64", lambda _: "x eighty six sixty four"),
     (r"(\d{1,2}(?::\d{2})?)[-–](noon|midnight)", lambda m: f"{say_word(m[1])} to {m[2]}"),
     (rf"(?-i:({'|'.join(LETTERED_DAYS)})[-–]({'|'.join(LETTERED_DAYS)}))(?<=.{{4}})",

@@ -34,7 +34,9 @@ ABBREVIATIONS: Final = {
     "tel": "telephone", "incl": "including", "excl": "excluding", "misc": "miscellaneous", "intl": "international",
     "natl": "national", "mfg": "manufacturing", "supt": "superintendent", "maj": "major", "cmdr": "commander",
     "ed": "editor", "eds": "editors", "trans": "translated", "repr": "reprinted", "ff": "following",
-    "ea": "each", "qtr": "quarter", "rte": "route", "rt": "route", "acct": "account", "attn": "attention",
+    "insp": "inspector", "det": "detective", "msgr": "monsignor", "brig": "brigadier", "cdr": "commander",
+    "pfc": "private first class", "spc": "specialist", "sra": "señora", "ea": "each", "qtr": "quarter",
+    "rte": "route", "rt": "route", "acct": "account", "attn": "attention",
     "mgr": "manager", "asst": "assistant", "dir": "director",
     "atty": "attorney", "amb": "ambassador", "secy": "secretary", "treas": "treasurer", "messrs": "messieurs",
     "mme": "madame", "mlle": "mademoiselle", "fr": "father", "esq": "esquire", "bldg": "building", "ste": "suite",
@@ -100,7 +102,7 @@ ROADS: Final = {"st": "street", "dr": "drive"}
 BEFORE_NAMES: Final = frozenset(
     "mr mrs ms dr prof st capt col gen sgt sen rev rep lt gov pres fig vol mt apt hwy e.g i.e vs approx cf ca viz"
     " al pvt cpl adm hon univ temp avg qty ext tel incl maj cmdr supt sq cu fl bldg ste rm attn fr atty amb messrs mme"
-    " mlle ver mk asst eq eqs".split()
+    " mlle ver mk asst eq eqs insp det msgr brig cdr pfc spc sra".split()
 )
 """Abbreviations whose full stop never ends a sentence, since a name follows."""
 ZONES: Final = frozenset("et est edt ct cst cdt mt mst mdt pt pst pdt gmt utc bst cet cest".split())
@@ -144,22 +146,24 @@ LEANING: Final = frozenset(
 """Words that belong to what follows, or are one expression with it."""
 _NO_ROMAN: Final = frozenset("CC CI CL CV LI LX XL XX XXX CLI CIX CXX LXI MIX".split())
 """Roman numbers that are as often something else: sizes, files, names."""
-ROMAN: Final = {
+NUMERALS: Final = {
     f"{hundreds}{tens}{ones}": str(100 * hundred + 10 * ten + one)
     for hundred, hundreds in enumerate(("", "C", "CC", "CCC"))
     for ten, tens in enumerate(("", "X", "XX", "XXX", "XL", "L", "LX", "LXX", "LXXX", "XC"))
     for one, ones in enumerate(("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"))
-    if hundred + ten + one and f"{hundreds}{tens}{ones}" not in _NO_ROMAN
+    if hundred + ten + one
 }
+"""All Roman numbers up to 399, and what they count."""
+ROMAN: Final = {letters: count for letters, count in NUMERALS.items() if letters not in _NO_ROMAN}
 PARTS: Final = frozenset(
     "act amendment appendix art article bk book canto ch mk pt chapter class episode fantasy figure grade level mark"
-    " part phase sc scene section stage step table title type vol volume war".split()
+    " page pages part phase sc scene schedule section sonnet stage step table title type vol volume war".split()
 )
 RULERS: Final = frozenset(
     "abdullah adrian akihito albert alfonso amenhotep antiochus basil boniface carlos casimir celestine christian"
     " constantine cyrus darius emmanuel eugene felipe ferdinand franz gustaf gustav haakon harald ivan joseph juan"
     " justinian leopold manuel mehmed murad olav otto pedro ptolemy rama ramesses ramses selim sigismund sixtus"
-    " suleiman thutmose umberto urban victor xerxes alexander"
+    " ernest hugo robert rudolf suleiman thutmose vladimir umberto urban victor xerxes alexander"
     " benedict catherine charles clement edward elizabeth francis frederick george gregory henry"
     " innocent james john leo louis mary napoleon nicholas paul peter philip pius richard wilhelm william".split()
 )
