@@ -126,6 +126,11 @@ def full(core: str, tail: str, before: str, following: str | None) -> str | None
         return "generation" if low == "gen" else "mile"
     if low == "rev" and re.fullmatch(r"[A-Z]\.", following or ""):
         return "reverend"
+    per = before[-1:].isdecimal() or before.lower() in ("a", "each", "every", "per")
+    if stop and low == "min" and not per and after[:1].islower():
+        return "minimum"
+    if stop and core == "p" and re.fullmatch(r"[A-Z]\d+", after):
+        return "page"
     if stop and core == "Rt" and after.startswith("Hon"):
         return "right"
     if stop and core == "Ste" and capital(following):

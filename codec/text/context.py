@@ -78,6 +78,7 @@ _KINDS: Final = frozenset(("Type", "type", "Class", "class", "Grade", "grade", "
 _OF_KINDS: Final = frozenset("diabetes error errors and or collagen drug drugs recall felony railroad".split())
 """Words before which "Type I" is the first type."""
 _COUNTED_BY: Final = frozenset("century centuries olympics olympiad paralympics congress amendment corps".split())
+_MOVING: Final = frozenset("depart departs departed departing arrive arrives arrived arriving at until".split())
 _FIRM: Final = re.compile("3M(?:'s)?")
 _ENDING: Final = frozenset("ending ends ended".split())
 _CENTURIES: Final = frozenset(("15", "16", "17", "18", "19", "20"))
@@ -259,6 +260,8 @@ def _slashed_after(low: str, earlier: str, core: str, after: str) -> str | None:
     if core == "1-2" and after == "punch":
         return "one two"
     if time := _TOOK.fullmatch(core):
+        if low in ("a", "an"):
+            return " ".join((numbers.cardinal(time[1]), numbers.pair(time[2]), numbers.pair(time[3])))
         took = low in _TAKING or (low == "of" and earlier in ("time", "record", "best", "length", "runtime"))
         return _taken(time) if took else None
     if ratio := _RATIO.fullmatch(core):
@@ -317,6 +320,10 @@ def _number_after(word: str, earlier: str, core: str, after: str) -> str | None:
         return "four oh four"
     if low in SEATS and (seat := re.fullmatch(r"(\d{1,4})([A-Z])", core)):
         return f"{numbers.pairs(seat[1])} {seat[2]}"
+    if low in SPELLED_OUT and re.fullmatch(r"\d+(?:-\d+)+", core):
+        return ", ".join(map(numbers.digits, core.split("-")))
+    if low in _MOVING and (time := re.fullmatch(r"0(\d)([0-5]\d)", core)):
+        return f"zero {numbers.cardinal(time[1])} {'hundred' if time[2] == '00' else numbers.pair(time[2])}"
     if low == "form" and (form := re.fullmatch(r"(\d{3,4})-([A-Z]{1,4})", core)):
         return f"{numbers.pairs(form[1])} {form[2]}"
     if (

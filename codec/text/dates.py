@@ -45,7 +45,7 @@ def say_date(core: str) -> str | None:
         return f"{_full(both[1])} {'' if both[2] == '/' else 'to '}{_full(both[3])}"
     if mid := _MID.fullmatch(core):
         return f"{mid[1]} {_full(mid[2])}"
-    if (both := _SLASHED_TWO.fullmatch(core)) and not (int(both[3]) < 10 and int(both[6]) < 10):
+    if (both := _SLASHED_TWO.fullmatch(core)) and (max(int(both[3]), int(both[6])) > 9 or int(both[2]) >= int(both[3])):
         return say_slashed(core)
     if named := _DAY_MONTH_YEAR.fullmatch(core):
         return f"the {numbers.ordinal(named[1])} of {_full(named[2])} {numbers.year(named[3])}"

@@ -312,6 +312,12 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"([2-9])00s", lambda m: f"{numbers.cardinal(m[1])} hundreds"),
     (r"(\d{4})[-–](present|now|today|date)", lambda m: f"{numbers.year(m[1])} to {m[2]}"),
     (r"(?-i:((?:[A-Z]\.){2,}))['’]s", lambda m: f"{' '.join(m[1].replace('.', ''))}'s"),
+    (r"(\d+)[-–](\d+)-(\d/\d)", lambda m: f"{numbers.cardinal(m[1])} to {say_mixed_number(m[2], m[3])}"),
+    (r"(\d+)-(\d/\d)[-–](\d+)(?:-(\d/\d))?", lambda m: f"{say_mixed_number(m[1], m[2])} to "
+     + (say_mixed_number(m[3], m[4]) if m[4] else numbers.cardinal(m[3]))),
+    (r"([1-9]\d)(\d[1-9])s", lambda m: f"{numbers.cardinal(m[1])} {numbers.plural(numbers.pair(m[2]))}"),
+    (r"(\d+)-in-(\d+)-([a-z]+)",
+     lambda m: f"{numbers.cardinal(m[1])} in {numbers.cardinal(m[2])} {unit_name(m[3]) or m[3]}"),
     (r"x86-64", lambda _: "x eighty six sixty four"),
     (r"(\d{1,2}(?::\d{2})?)[-–](noon|midnight)", lambda m: f"{say_word(m[1])} to {m[2]}"),
     (rf"(?-i:({'|'.join(LETTERED_DAYS)})[-–]({'|'.join(LETTERED_DAYS)}))(?<=.{{4}})",

@@ -365,5 +365,7 @@ def _measured(first: str, rest: Sequence[str]) -> str | None:
         return say_money(money, scale) if scale else None
     if scale and len(rest[0]) > 1:
         return f"{quantities(first)} {scale}" + counted(rest[1] if len(rest) > 1 else None)
+    if rest[0].lower() in ("hrs", "hours") and (time := re.fullmatch(r"(1\d|2[0-3])([0-5]\d)", first)):
+        return f"{numbers.cardinal(time[1])} {'hundred' if time[2] == '00' else numbers.pair(time[2])} hours"
     name = unit_name(rest[0].rstrip(".")) if rest[0].rstrip(".").lower() == "in" else unit_name(rest[0])
     return measure(first, name) if name and len(rest) == 1 else None

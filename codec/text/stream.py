@@ -20,6 +20,7 @@ from codec.text.pieces import Close, Fragment, Item, PieceEnd, Pieces
 from codec.text.vocabulary import (
     ABBREVIATIONS,
     ARROWS,
+    BOUGHT,
     CLOSING,
     DETERMINERS,
     LIQUIDS,
@@ -260,7 +261,8 @@ class TextStream:
         if found is not None and found in ABBREVIATIONS:
             ends = ends_here(found, following)
             said = ABBREVIATIONS[found]
-            if found in ROADS and core[0].isupper() and ("," in tail or not capital(following)):
+            named = self._before[:1].isupper() or self._before[:1].isdecimal()
+            if found in ROADS and core[0].isupper() and named and ("," in tail or not capital(following)):
                 said = ROADS[found]
             return _read(lead, core, tail[1:] if "," in tail else tail if ends else "", said)
         counted = context.read_before(core, tail, following) or context.read_after(
@@ -284,6 +286,8 @@ class TextStream:
         if self._before in _ARTICLES or (last[-1:] == ")" and _core(following) in PACKAGES):
             return units.singular(said)
         if last.endswith("′′") and (following or "")[:2].isupper():
+            return units.singular(said)
+        if last[-1:] not in MARKS + CLOSING and _core(following) in BOUGHT:
             return units.singular(said)
         if last[-1:] in MARKS + CLOSING or not units.measures(following):
             return said

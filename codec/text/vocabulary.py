@@ -35,8 +35,8 @@ ABBREVIATIONS: Final = {
     "natl": "national", "mfg": "manufacturing", "supt": "superintendent", "maj": "major", "cmdr": "commander",
     "ed": "editor", "eds": "editors", "trans": "translated", "repr": "reprinted", "ff": "following",
     "insp": "inspector", "det": "detective", "msgr": "monsignor", "brig": "brigadier", "cdr": "commander",
-    "pfc": "private first class", "spc": "specialist", "sra": "señora", "ea": "each", "qtr": "quarter",
-    "rte": "route", "rt": "route", "acct": "account", "attn": "attention",
+    "pfc": "private first class", "spc": "specialist", "sra": "señora", "cont": "continued",
+    "ea": "each", "qtr": "quarter", "rte": "route", "rt": "route", "acct": "account", "attn": "attention",
     "mgr": "manager", "asst": "assistant", "dir": "director",
     "atty": "attorney", "amb": "ambassador", "secy": "secretary", "treas": "treasurer", "messrs": "messieurs",
     "mme": "madame", "mlle": "mademoiselle", "fr": "father", "esq": "esquire", "bldg": "building", "ste": "suite",
@@ -249,6 +249,11 @@ LETTERED_DAYS: Final = {
 """Days by a letter or two, read so where a range of days is written so: "M–Th"."""
 SIZES: Final = {"lg": "large", "sm": "small", "med": "medium"}
 """Sizes of eggs and onions, after a number."""
+BOUGHT: Final = frozenset(
+    "acquisition bailout bill bills bond bonus budget buyout check contract deal donation fee fine fund gift grant"
+    " investment lawsuit loan mansion merger note offer package prize project settlement stake ticket upgrade".split()
+)
+"""Nouns before which a sum is in the singular whatever stands before it: "a five-year, $62M deal"."""
 REGIONS: Final = frozenset(
     "Africa America Asia Bank Carolina Coast Dakota Europe Ireland Italy Korea Macedonia Pacific Pole Shore Side Sudan"
     " Virginia Wales Yorkshire Yemen".split()
@@ -280,7 +285,7 @@ PAIRED: Final = frozenset(
 """Words after which numbers of three and four digits are read in pairs."""
 SPELLED_OUT: Final = frozenset(
     "cvc cvv id mrn pnr account routing isbn imei code codes zip pin postcode password passcode passwords otp ssn"
-    " extension ext serial".split()
+    " extension ext serial acct".split()
 )
 """Words after which numbers are read digit by digit."""
 SEATS: Final = frozenset("route rte highway hwy exit suite seat row gate room flat apartment apt platform unit".split())
