@@ -36,6 +36,8 @@ ABBREVIATIONS: Final = {
     "ed": "editor", "eds": "editors", "trans": "translated", "repr": "reprinted", "ff": "following",
     "insp": "inspector", "det": "detective", "msgr": "monsignor", "brig": "brigadier", "cdr": "commander",
     "pfc": "private first class", "spc": "specialist", "sra": "señora", "cont": "continued",
+    "conf": "conference", "appt": "appointment", "appts": "appointments", "amt": "amount", "mtg": "meeting",
+    "mtgs": "meetings", "hwys": "highways", "rms": "rooms", "avail": "available", "equiv": "equivalent",
     "ea": "each", "qtr": "quarter", "rte": "route", "rt": "route", "acct": "account", "attn": "attention",
     "mgr": "manager", "asst": "assistant", "dir": "director",
     "atty": "attorney", "amb": "ambassador", "secy": "secretary", "treas": "treasurer", "messrs": "messieurs",
@@ -59,10 +61,12 @@ BARE: Final = {
     "gov't": "government", "Gov't": "Government", "govt": "government", "dep't": "department",
     "Dep't": "Department", "cont'd": "continued", "Cont'd": "continued", "Thx": "thanks", "thx": "thanks",
     "Pls": "please",
+    "Lvl": "level", "Appt": "appointment", "Amt": "amount", "Qty": "quantity", "Avg": "average", "Ext": "extension",
+    "mtg": "meeting", "appt": "appointment",
     "Apt": "apartment", "Rte": "route", "pls": "please", "Dept": "department", "Mk": "mark", "Univ": "university",
 }  # fmt: skip
 """Abbreviations that are read so without a full stop too, if they are written like this."""
-LEADING: Final = {"St": ("saint", "street"), "Mt": ("mount", "Mt"), "Ft": ("fort", "Ft")}
+LEADING: Final = {"St": ("saint", "street"), "Mt": ("mount", "Mt"), "Ft": ("fort", "Ft"), "Ste": ("Ste", "suite")}
 """Abbreviations without a full stop, each with its meaning before a name and elsewhere."""
 SURE_DAYS: Final = {
     "Tue": "tuesday", "Tues": "tuesday", "Wed": "wednesday", "Thu": "thursday", "Thur": "thursday",
