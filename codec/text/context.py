@@ -130,7 +130,7 @@ def spans(before: str, earlier: str, following: str | None) -> bool:
 
 def _dates(before: str, earlier: str) -> bool:
     """Whether a day or a month stands before, "May" or "May 5"."""
-    return _dated(before) or (before.isdecimal() and _dated(earlier, DAYS.keys()))
+    return _dated(before) or (before.lstrip("'’").isdecimal() and _dated(earlier, DAYS.keys()))
 
 
 def multiplies(before: str, following: str | None) -> bool:
@@ -332,6 +332,8 @@ def _number_after(word: str, earlier: str, core: str, after: str) -> str | None:
         and core[:2] not in _CENTURIES
     ):
         return numbers.digits(core)
+    if low in PAIRED and low[-1] != "s" and (number := re.fullmatch(r"(\d{1,2})-(\d{3,4})", core)):
+        return f"{numbers.cardinal(number[1])} {numbers.pairs(number[2])}"
     if low in PAIRED and (sides := re.fullmatch(r"(\d{3,4})([-–])(\d{3,4})", core)):
         to = " " if low in NAMED_BY_NUMBER and sides[2] == "-" else " to "
         return numbers.pairs(sides[1]) + to + numbers.pairs(sides[3])

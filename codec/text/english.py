@@ -66,8 +66,8 @@ _AMOUNT: Final = re.compile(
 """What :func:`_loose` looks for: a number with the sign before it and the unit after it."""
 _FORMULA: Final = (
     rf"\\(?:frac|sqrt)\{{.*|\\[a-z]+|(?:[a-zα-ωΘ]|{'|'.join(FUNCTIONS)})\([^()]+\)?"
-    r"|(?=.*[\^*=<>≤≥×+−])\(*(?:[a-zπ]{1,2}|\d+(?:\.\d+)?|\d[a-zπ])(?:\)*(?:\^[-−+]?|[-+−*/=<>≤≥×])\(*"
-    r"[-−]?(?:\d?[a-zπ]|\d+(?:\.\d+)?))+\)*"
+    r"|(?=.*[\^*=<>≤≥×+−])\(*(?:[a-zπ]{1,2}|\d+(?:\.\d+)?|\d[a-zπ])(?:\)*(?:\^[-−+]?|[-+−*/=<>≤≥×])(?:\(+[-−]?)?"
+    r"(?:\d?[a-zπ]|\d+(?:\.\d+)?))+\)*"
     r"|(?-i:[A-Zf-h])\([^()]+\)(?:[-+*/=](?-i:[A-Zf-h])\([^()]+\)?)+"
 )
 """A command, a function with its bracket, or letters and numbers with the signs between them: "x^2+1", "a*b"."""
@@ -271,7 +271,7 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
      lambda m: f"{measure(m[1], 'inch')} by {measure(m[2], 'inch')}"),
     (r"(?-i:[A-Z][A-Za-z]*~\d+)", lambda m: " tilde ".join(map(say_word, m[0].split("~")))),
     (r"(?-i:[A-Za-z]{1,5}\d{1,3})-(\d{3,5}[A-Za-z]{0,3})", _model),
-    (r"(?-i:(?=.{9,})(?:[A-Z]{0,4}\d+){2,}[A-Z]{0,4}|[A-Z]{1,4}-\d{5,}|[A-Z]{2,3}\d{5,})", lambda m: characters(m[0])),
+    (r"(?-i:(?=[A-Z]*\d+[A-Z]+\d)[A-Z\d]{9,}|[A-Z]{1,4}-\d{5,}|[A-Z]{2,3}\d{5,})", lambda m: characters(m[0])),
     (r"(\d+)/(\d+)", lambda m: numbers.fraction(m[1], m[2])),
     (r"(\d+)-(\d/\d)(?:-?([a-z°%]+))?", lambda m: say_mixed_number(m[1], m[2]) + counted(m[3])),
     (r"(\d+/\d+)-([a-z]+)", lambda m: f"{singular(say_word(m[1]))} {unit_name(m[2]) or m[2]}"),

@@ -46,7 +46,7 @@ _UNREAD: Final = re.compile(r"\[\^[\w-]+\]|\A==(?=\w)|(?<=\w)==\Z|(?<=\])\([^()\
 """What is not read: the target of a Markdown link, and the brackets of formulas."""
 _DOTTED: Final = re.compile(r"(?:[^\W\d_]\.)+[,;:]?")
 """Abbreviations of any language: z.B., p.ej."""
-_UNTIL: Final = re.compile(rf"(\d{{1,2}}(?:st|nd|rd|th)?)([-–])((?:{'|'.join(MONTH)})\.?)", re.I)
+_UNTIL: Final = re.compile(rf"(\d{{1,2}}(?:st|nd|rd|th)?|['’]\d\d|\d{{4}})([-–])((?:{'|'.join(MONTH)})\.?)", re.I)
 _MONTH_UNTIL: Final = re.compile(rf"((?:{'|'.join(MONTH)})\.?)([-–])(\d{{1,2}})", re.I)
 _UNIT_UNTIL: Final = re.compile(r"([A-Za-zμ°%]{1,3})([-–])(\d[\d,.]*)")
 """The day and the month between which a range has no white space."""

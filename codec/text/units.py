@@ -36,7 +36,7 @@ _NAMES: Final = {
     "mol": "mole", "mmol": "millimole", "μf": "microfarad",
     "db": "decibel", "dba": "decibel", "psi": "pound per square inch", "btu": "b t u", "hp": "horsepower",
     "ft-lb": "foot pound", "ft-lbs": "foot pound", "lb-ft": "pound foot",
-    "bbl": "barrel", "IU": "international unit", "px": "pixel", "yo": "year old",
+    "bbl": "barrel", "kts": "knot", "IU": "international unit", "px": "pixel", "yo": "year old",
     "kb": "kilobyte", "mb": "megabyte", "gb": "gigabyte", "tb": "terabyte", "pb": "petabyte",
     "kib": "kibibyte", "mib": "mebibyte", "gib": "gibibyte", "tib": "tebibyte",
     "Kb": "kilobit", "Mb": "megabit", "Gb": "gigabit", "Tb": "terabit",
