@@ -269,7 +269,9 @@ def _slashed_after(low: str, earlier: str, core: str, after: str) -> str | None:
         return f"{numbers.cardinal(ratio[1])} to {numbers.cardinal(ratio[2])}" if sure else None
     if low in DATED_AFTER or low in DAYS or (low == "of" and earlier in ("week", "weekend", "night", "morning")):
         pair = _PAIR.fullmatch(core)
-        fraction = pair and int(pair[1]) < int(pair[2]) and pair[2] in "2348"
+        # "From 1/10" begins a range of fractions more often than one of January's days.
+        part = low == "from" and pair and pair[1] == "1"
+        fraction = pair and int(pair[1]) < int(pair[2]) and (part or pair[2] in "2348")
         if (low in ("on", "due", "of") or low in DAYS or not fraction) and (day := say_slashed(core)):
             return day
     if not (pair := _PAIR.fullmatch(core)):
