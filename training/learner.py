@@ -14,6 +14,13 @@ _STEP, _MOMENTS = "step", ("exp_avg", "exp_avg_sq")  # These are the names that 
 CAPTURE = "thread_local"
 
 
+def settle() -> None:
+    """Set what all runs ask of PyTorch before anything is compiled: a compiler keeps what it made under these
+    settings."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cudnn.benchmark = True
+
+
 class Learner:
     """AdamW on those of some parameters that require a gradient. The gradients lie in one flat tensor, to which
     backward passes add, so that averaging it over the ranks and clipping it are one operation each."""

@@ -213,17 +213,18 @@ class Preparation:
         yield from (found for found in self._back(run) if found[1].suffix in (".json", ".jsonl"))
 
     def _hearing(self) -> Iterator[tuple[str, Path]]:
-        """Give the files of hearing in the order in which they are wanted: by what says sentences, by what writes
-        labels, by what learns. A stretch that goes on needs neither what writes labels nor weights to begin from."""
+        """Give the files of hearing in the order in which they are wanted: by what says sentences, by what rehearses,
+        by what writes labels, by what learns. A stretch that goes on needs neither what writes labels nor weights to
+        begin from."""
         back = self.out / "back" / "hearing"
         yield from self._code()
         yield from self._told("hearing")
-        yield from self._below("wheels", "script.npz", "kokoro", "whisper/encoder.safetensors")
+        begin = ("start/config.json", "start/tokenizer.json")
+        yield from self._below("wheels", "script.npz", "kokoro", *begin, "whisper/encoder.safetensors")
         if not (back / "labels").exists():
             yield from self._below("whisper", "ear")
         yield from self._back("hearing")
-        begin = ("start/config.json", "start/tokenizer.json")
-        yield from self._below(*(begin if (back / "state").exists() else ("start",)), "test-index.jsonl")
+        yield from self._below(*(() if (back / "state").exists() else ("start",)), "test-index.jsonl")
         yield from self._below("en-train-04.tar", "en-train-05.tar")
         yield from self._recordings()
 

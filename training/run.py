@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from training.checkpoint import write_json
-from training.learner import Learner
+from training.learner import Learner, settle
 from training.parts import TOLD, load_parts, save_parts
 from training.ranks import Ranks
 
@@ -98,8 +98,7 @@ class Trainer(ABC):
         self.scores: list[dict[str, Any]] = []
         given.out.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(seed)
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-        torch.backends.cudnn.benchmark = True
+        settle()
 
     @abstractmethod
     def step(self, done: float) -> Tensor:

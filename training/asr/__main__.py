@@ -1,5 +1,6 @@
 """`python -m training.asr STAGE ...` runs one stage (training/README.md lists them in their order)."""
 
+import math
 from pathlib import Path
 
 from training.asr.checkpoint import load_checkpoint, save_checkpoint
@@ -85,6 +86,22 @@ def begin(
     save_beginning(model, teacher, out, free, clips=read_shards(shards, processes, share) if shards else [])
 
 
+def rehearse(
+    *,
+    start: Path,
+    teacher: Path,
+    state: Path | None = None,
+    scale: float = 1.0,
+    seconds: float = math.inf,
+    device: str = "cuda",
+) -> None:
+    """Fill the compilers' cache for a run with the same start, teacher and state: a step of every shape, on noise.
+    start: its config.json and tokenizer.json are enough; seconds: no step begins after so many."""
+    from training.asr import rehearse
+
+    rehearse.rehearse(Config(), start, teacher, device, state, scale, seconds)
+
+
 def train(given: HearingRun) -> None:
     """Train for a number of seconds, from a checkpoint or from the state of the stretch before. script: of
     `training.speech prepare`, by which it is known what words are rare; labels: from `label`; teacher: folder that
@@ -107,6 +124,7 @@ STAGES = {
     "label": label,
     "shipped": shipped,
     "begin": begin,
+    "rehearse": rehearse,
     "train": train,
     "checkpoint": checkpoint,
 }

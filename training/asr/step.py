@@ -92,12 +92,15 @@ class Step:
         optimizer: Optimizer,
         audio: Tensor,
         teacher: WhisperEncoder,
+        *,
+        graphs: bool = True,
     ) -> None:
-        """The model must have a head for what is taught (`add_taught`)."""
+        """The model must have a head for what is taught (`add_taught`). graphs: whether steps are captured, where they
+        can be."""
         self._teacher, self._teachers_mel = teacher, teachers_mel(teacher.bins, audio.device)
         self._config, self._model, self._mel, self._optimizer, self._audio = config, model, mel, optimizer, audio
         self._device = device = audio.device
-        self._graphs = device.type == "cuda"
+        self._graphs = graphs and device.type == "cuda"
         self.strength = torch.ones((), device=device)
         self.lead = torch.full((), config.regularisation.taught[0], device=device)
         """The weight of the distance to the states."""

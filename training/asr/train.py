@@ -73,6 +73,13 @@ def rare_words(lines: Sequence[str], clips: list[Clip]) -> dict[str, int]:
     return {w: n for w, n in sorted(counts.items()) if n < RARE and len(w) > 3}
 
 
+def sized(config: Config, start: Path, scale: float) -> Config:
+    """Give the configuration with the dimensions of a checkpoint folder, and with steps of another size."""
+    size = round(config.batches.seconds_per_step * scale)
+    shape = shape_of(json.loads((start / CONFIG).read_text()))
+    return replace(config, shape=shape, batches=replace(config.batches, seconds_per_step=size))
+
+
 class HearingTrainer(Trainer):
     """One stretch of a run."""
 
@@ -82,9 +89,7 @@ class HearingTrainer(Trainer):
         Raises:
             RuntimeError: the state is not of that shape.
         """
-        shape = shape_of(json.loads((run.start / CONFIG).read_text()))
-        size = round(config.batches.seconds_per_step * run.scale)
-        config = replace(config, shape=shape, batches=replace(config.batches, seconds_per_step=size))
+        config = sized(config, run.start, run.scale)
         super().__init__("run", run, config, MEASURES, config.optimisation.seed)
         self._run, batches, tokenizer = run, config.batches, run.start / TOKENIZER
         held_out, clips = split(read_shards(run.shards, batches.planners), batches.dev_every, batches.dev_readers)
@@ -107,14 +112,14 @@ class HearingTrainer(Trainer):
             self._pool.add_synthetic(run.synthetic)
         self.say(f"hours { {k: round(v, 2) for k, v in self._pool.hours.items()} }")
         self._prompt = Prompt(Tokenizer.from_file(str(tokenizer)))
-        self._model = PocketASR(shape, config.regularisation)
+        self._model = PocketASR(config.shape, config.regularisation)
         if (before := self._state_before()) is None:
             self._model.load_state_dict(load_weights(run.start / WEIGHTS))
         teacher = load_encoder(run.teacher, self.device)
         self._model.add_taught(teacher.layer_norm.weight.shape[0], len(teacher.layers))
         self._teacher = teacher
         self._model.to(self.device).train()
-        self._mel = LogMel(shape.mel_bins).to(self.device)
+        self._mel = LogMel(config.shape.mel_bins).to(self.device)
         self._optimizer = Optimizer(self._model, config.optimisation, config.regularisation.weight_decay)
         self._step = Step(config, self._model, self._mel, self._optimizer, self._pool.audio, teacher)
         if self.device.type == "cuda":

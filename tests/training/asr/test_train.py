@@ -14,20 +14,22 @@ import soundfile
 pytest.importorskip("torch")
 
 import torch
+from tokenizers import Tokenizer
 
 from training.asr.augment import paces, read_at
 from training.asr.evaluate import distance
 from training.asr.labels import split
 from training.asr.model import PocketASR, shipping
 from training.asr.optimizer import Optimizer, orthogonalise
-from training.asr.plan import SYNTHETIC, Planner, Utterance
+from training.asr.plan import SYNTHETIC, Plan, Planner, Utterance
 from training.asr.pool import assemble
 from training.asr.prompt import Prompt
+from training.asr.rehearse import rehearse
 from training.asr.spectrogram import LogMel
 from training.asr.step import Step, compile_layers
 from training.asr.teacher import WhisperEncoder, audible, states, teachers_mel
 from training.asr.train import HearingRun, HearingTrainer
-from training.parts import load_parts
+from training.parts import load_parts, save_parts
 from training.shards import RATE, Clip, licence_table, pack, read_shards
 
 from .shapes import CONFIG, SENTENCES, script, shard, start, teacher, teacher_weights, tiny_tokenizer, write_shard
@@ -193,6 +195,34 @@ def test_the_dropout_of_compiled_layers_is_a_constant(monkeypatch: pytest.Monkey
             model.train().hear(torch.zeros(2, 128, seconds * 100), torch.tensor([seconds * 100, 150]))
     assert len(given) >= 3
     assert not any(isinstance(x, torch.Tensor) and x.dtype == torch.float64 for inputs in given for x in inputs)
+
+
+def test_a_rehearsal_makes_a_step_of_each_shape_in_the_order_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run has other utterances, and may go on from a state."""
+    weights = start(tmp_path / "start")
+    (tmp_path / "start" / "model.safetensors").unlink()
+    save_parts(tmp_path / "state", {}, {"steps": 7})
+    known = {"librispeech": [Utterance(0, 2 * RATE, "a letter came to him", True, [(9000, 2)])]}
+    planner = Planner(CONFIG, Prompt(Tokenizer.from_file(str(weights / "tokenizer.json"))), {"letter": 2}, known, 500)
+    steps: list[tuple[int, int]] = []
+    whole = Step.gradients
+
+    def counted(self: Step, plan: Plan) -> torch.Tensor:
+        steps.append((plan.seconds, plan.prefix.shape[1]))
+        return whole(self, plan)
+
+    monkeypatch.setattr(Step, "gradients", counted)
+    orders = list[list[tuple[int, int]]]()
+    for state, first in ((None, 0), (tmp_path / "state", 7)):
+        drawn = (planner.plan(number) for number in range(first, first + 60))
+        expected = list(dict.fromkeys((plan.seconds, plan.prefix.shape[1]) for plan in drawn))
+        steps.clear()
+        assert rehearse(CONFIG, weights, teacher(tmp_path / "teacher"), "cpu", state) == expected == steps
+        orders.append(expected)
+    assert len(orders[0]) == 4 and orders[0] != orders[1]
+    assert rehearse(CONFIG, weights, tmp_path / "teacher", "cpu", seconds=0.0) == orders[0][:1]
 
 
 def test_a_batch_without_a_word_is_a_step_too(tmp_path: Path) -> None:
