@@ -2,15 +2,17 @@
 # A stretch of speaking on a machine of any number of GPUs that has no network: bash speaking.sh HERE OUT SECONDS
 # HERE and OUT are as for hearing.sh. Kokoro speaks for MAKE seconds. After FIRST of them the codec's encoder begins to
 # learn, for CODEC seconds, on the last GPU, or goes on from what came along (0: that stays as it is). Then all speech
-# becomes codes, and the talker learns. The codec's decoder stays as it is. With LISTEN=1 it learns beside the talker, once
-# that has left weights, for speech and for that talker's own codes of a part of the speech; but its discriminators begin
-# from nothing, and a decoder that has learnt for long got worse by that.
+# becomes codes, and the talker learns. The codec's decoder stays as it is. For JUDGE seconds beside the talker the
+# discriminators learn to tell what it decodes, and their state is for a stretch with LISTEN=1. There the decoder learns
+# too, once the talker has left weights, for speech and for that talker's own codes of a part of the speech. Against
+# discriminators that began from nothing a decoder which had learnt for long got worse.
 set -uo pipefail
 HERE=$(realpath "$1") OUT=$2 UNTIL=$(($(date +%s) + $3))
 . "$HERE/tree/training/card/common.sh"
 ((GPUS == 1)) && usual=330 || usual=$((100 + 600 / GPUS))
 MAKE=${MAKE:-$((usual > 200 ? usual : 200))} FIRST=${FIRST:-80} CODEC=${CODEC:-240} SPEAKERS=${SPEAKERS:-5}
 HOURS=${HOURS:-1000} SEED=${SEED:-$(date +%s)} PARTS=${PARTS:-6} LISTEN=${LISTEN:-0}
+JUDGE=${JUDGE:-$((LISTEN ? 240 : 0))}
 
 wait_for script.npz drills.npz kokoro/kokoro.safetensors kokoro/voices.safetensors
 for ((i = 0; i < GPUS * SPEAKERS; i++)); do
@@ -65,13 +67,21 @@ learn() {
     --until "$UNTIL"
 }
 listen() {
+  local judges=()
+  [[ -e back/judges/parts.json ]] && judges=(--judges back/judges)
+  if ((JUDGE)); then
+    on $((GPUS - 1)) judges -m training.tts decoder --alone "${judges[@]}" --start "$codec" --speech parts/0 \
+      --codes codes-0.npz --out "$OUT/judges" --device "$DEVICE" --scale "$SCALE" --seconds "$JUDGE" --until "$UNTIL"
+    judges=(--judges "$OUT/judges/state")
+  fi
+  ((LISTEN)) || return
   wait_for "$OUT/talker/weights/parts.json"
   cp -r "$OUT/talker/weights" listened
   on $((GPUS - 1)) own -m training.tts own-codes --talker listened --codes codes-0.npz --speech parts/0 \
     --tokenizer tokenizer/tokenizer.json --out own-0.npz --device "$DEVICE"
   on $((GPUS - 1)) decoder -m training.tts decoder --start "$codec" --speech parts/0 --codes codes-0.npz own-0.npz \
-    --ear ear --out "$OUT/decoder" --device "$DEVICE" --scale "$SCALE" --seconds 1000000 --until "$UNTIL"
+    "${judges[@]}" --ear ear --out "$OUT/decoder" --device "$DEVICE" --scale "$SCALE" --seconds 1000000 --until "$UNTIL"
 }
-((LISTEN)) && { listen & }
+((JUDGE || LISTEN)) && { listen & }
 again learn
 wait

@@ -84,7 +84,8 @@ def save_own_codes(
 
 
 def train_decoder(given: DecoderRun) -> None:
-    """Train the codec's decoder against discriminators for a number of seconds, on codes that stay."""
+    """Train the codec's decoder against discriminators for a number of seconds, on codes that stay. alone: only the
+    discriminators learn, for a run that is given them as judges."""
     DecoderTrainer(CONFIG, given).train()
 
 

@@ -1,7 +1,8 @@
 """Runs of the codec's encoder, for a decoder that stays as it is, and of its decoder, on codes that stay: their steps
 on slices of crops, and their score.
 
-The encoder learns past the codebooks first, then through them; the decoder learns against discriminators.
+The encoder learns past the codebooks first, then through them; the decoder learns against discriminators, which can
+learn alone before.
 """
 
 from abc import abstractmethod
@@ -16,9 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from training.learner import Learner, Step, autocast
-from training.parts import told
+from training.parts import load_parts, told
 from training.ranks import Ranks
-from training.run import CANDIDATE, Given, Trainer, rate_at
+from training.run import CANDIDATE, Given, Trainer, rate_at, take
 from training.tts.codec import ENCODING, Codec, load_codec, save_codec
 from training.tts.config import FRAME, UNKNOWN, CodecTraining, Config, DecoderTraining
 from training.tts.crops import Store, stores
@@ -121,23 +122,24 @@ class CodecStep(SliceStep):
 
 
 class DecoderStep(SliceStep):
-    """The weights, optimisers and buffers of a run."""
+    """The weights, optimisers and buffers of a run. alone: only the discriminators learn."""
 
     def __init__(
-        self, decoder: Decoder, training: DecoderTraining, speech: Store, ear: Ear | None, ranks: Ranks
-    ) -> None:
+        self, decoder: Decoder, training: DecoderTraining, speech: Store, ear: Ear | None, ranks: Ranks,
+        *, alone: bool = False,
+    ) -> None:  # fmt: skip
         judges = Discriminators(training.period_widths, training.spectrum_width).to(ranks.device).train()
         # Neither the books nor what leads to them get a gradient, so that the encoder's codes stay.
         for part in (decoder.quantizer.rvq_first, decoder.quantizer.rvq_rest):
             part.input_proj.requires_grad_(False)
-        parts = {
-            "decoder": decoder,
+        own = {} if alone else {"decoder": decoder, "optimizer": learner(decoder, ranks.device, training.clip)}
+        # A run that begins with discriminators which have learnt takes these two by their names.
+        self.judging = {
             "discriminators": judges,
-            "optimizer": learner(decoder, ranks.device, training.clip),
             "discriminators' optimizer": learner(judges, ranks.device, training.clip),
         }
-        super().__init__(training, decoder, DECODER_MEASURES, ear, ranks, parts)
-        self.training, self.speech, self.discriminators = training, speech, judges
+        super().__init__(training, decoder, DECODER_MEASURES, None if alone else ear, ranks, own | self.judging)
+        self.training, self.speech, self.discriminators, self._alone = training, speech, judges, alone
 
     def begin(self) -> Callable[[], None]:
         """Give a function that does one step."""
@@ -147,14 +149,18 @@ class DecoderStep(SliceStep):
     def _gradients(self, wave: Tensor, codes: Tensor, start: Tensor) -> None:
         t = self.training
         with autocast(self.device):
-            decoded, real = self.slices(self.decoder.quantizer.decode(codes), wave, start)
-            judged = decoded.detach().contiguous().requires_grad_()
+            with torch.set_grad_enabled(not self._alone):
+                decoded, real = self.slices(self.decoder.quantizer.decode(codes), wave, start)
+            judged = decoded.detach().contiguous().requires_grad_(not self._alone)
             distance, heard = self.distance(judged, real), self.heard(judged, real)
             found = verdict(self.discriminators(real), self.discriminators(judged))
-        loss = t.mel_weight * distance + found.fooling + t.likeness_weight * found.likeness + t.ear_weight * heard
-        (pull,) = torch.autograd.grad(loss, judged, retain_graph=True)
+        pull: Tensor | None = None
+        if not self._alone:
+            loss = t.mel_weight * distance + found.fooling + t.likeness_weight * found.likeness + t.ear_weight * heard
+            (pull,) = torch.autograd.grad(loss, judged, retain_graph=True)
         torch.autograd.backward(found.telling, inputs=list(self.discriminators.parameters()))
-        decoded.backward(pull)
+        if pull is not None:
+            decoded.backward(pull)
         self.measure(distance, found.telling, found.fooling, found.likeness, heard)
 
 
@@ -171,9 +177,12 @@ class CodecRun(Given):
 @dataclass(frozen=True, kw_only=True)
 class DecoderRun(CodecRun):
     """start: the codec that made the codes; codes: files of `encode` of the speech, and of `own-codes` of such a
-    file."""
+    file; alone: only the discriminators learn, so that no decoder is judged by such as know nothing; judges: folder
+    `state` of a run in which they learnt."""
 
     codes: tuple[Path, ...]
+    alone: bool = False
+    judges: Path | None = None
 
 
 class SliceTrainer(Trainer):
@@ -246,13 +255,17 @@ class CodecTrainer(SliceTrainer):
 
 
 class DecoderTrainer(SliceTrainer):
-    """The run of the codec's decoder on fixed codes."""
+    """The run of the codec's decoder on fixed codes, or of what judges it alone, which leaves no weights."""
 
     def __init__(self, config: Config, run: DecoderRun) -> None:
         training = config.decoder_training
         self.training = training = replace(training, batch=max(round(training.batch * run.scale), 2))
-        super().__init__("decoder", DECODER_MEASURES, config, training, run, run.codes)
-        self.steps = DecoderStep(self.codec.decoder, training, self.speech, self.ear, self.ranks)
+        name = "judges" if run.alone else "decoder"
+        super().__init__(name, DECODER_MEASURES, config, training, run, run.codes)
+        self._alone = run.alone
+        self.steps = DecoderStep(self.codec.decoder, training, self.speech, self.ear, self.ranks, alone=run.alone)
+        if run.judges is not None:
+            take(self.steps.judging, load_parts(run.judges)[0])
         self.take(self.steps.parts)
         self._step = self.steps.begin()
 
@@ -261,6 +274,10 @@ class DecoderTrainer(SliceTrainer):
         self.steps.rate(rate_at(done, self.count, t.rate, t.final_rate, t.warmup_steps))
         self._step()
         return self.steps.measures
+
+    def write(self, *, last: bool) -> None:
+        if not self._alone:
+            super().write(last=last)
 
     def tests(self) -> tuple[Tensor, Tensor]:
         wave, codes = self.held_out.crop(TEST_CROPS, self.training.frames)

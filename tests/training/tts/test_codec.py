@@ -21,7 +21,7 @@ from training.parts import load_parts, save_parts
 from training.ranks import Ranks
 from training.run import kept, take
 from training.tts.codec import ENCODING, Codec, load_codec, save_codec
-from training.tts.codec_run import CodecRun, CodecStep, CodecTrainer, DecoderStep
+from training.tts.codec_run import CodecRun, CodecStep, CodecTrainer, DecoderRun, DecoderStep, DecoderTrainer
 from training.tts.codes import encode
 from training.tts.config import FRAME, UNKNOWN
 from training.tts.crops import Store
@@ -300,6 +300,42 @@ def test_a_decoder_learns_against_judges_and_its_books_stay(tmp_path: Path) -> N
     assert any(k.startswith("decoder.decoder") for k in changed) and any("pre_transformer" in k for k in changed)
     assert not any(ENCODING.match(k) or "_codebook" in k for k in changed)
     assert all(torch.isfinite(v).all() for v in codec.state_dict().values())
+
+
+def test_discriminators_learn_alone_and_a_decoder_begins_with_them(tmp_path: Path) -> None:
+    """What they leave holds nothing of the decoder, which stays until it learns with them."""
+    for number, held_out in enumerate((False, True)):
+        tone_shard("ada", frames=40, held_out=held_out).save(tmp_path / f"speech/ada-{number}.npz")
+    codec = small()
+    save_codec(codec, tmp_path / "start")
+    encode(codec, sorted((tmp_path / "speech").glob("*.npz")), CPU).save(tmp_path / "codes.npz")
+    judged = replace(CONFIG.decoder_training, batch=2, frames=12, slice_frames=6, history_frames=2, warmup_steps=1)
+    config = replace(CONFIG, decoder_training=replace(judged, period_widths=(4, 4), spectrum_width=4))
+    run = DecoderRun(
+        start=tmp_path / "start", speech=(tmp_path / "speech",), codes=(tmp_path / "codes.npz",),
+        out=tmp_path / "judges", seconds=5, device="cpu", alone=True,
+    )  # fmt: skip
+    alone = by_steps(DecoderTrainer(config, run))
+    before = {name: value.clone() for name, value in alone.codec.state_dict().items()}
+    first = {name: value.clone() for name, value in alone.steps.discriminators.state_dict().items()}
+    alone.train()
+    assert all(torch.equal(alone.codec.state_dict()[name], value) for name, value in before.items())
+    learnt = alone.steps.discriminators.state_dict()
+    assert any(not torch.equal(learnt[name], value) for name, value in first.items())
+    left, about = load_parts(tmp_path / "judges/state")
+    assert about["steps"] == 5 and {name.partition(".")[0] for name in left} == set(alone.steps.judging)
+    assert json.loads((tmp_path / "judges/judges.json").read_text())["scores"][-1]["distance"] > 0
+    assert not (tmp_path / "judges/weights").exists()
+    on = replace(run, out=tmp_path / "decoder", alone=False, judges=tmp_path / "judges/state", seconds=2)
+    both = by_steps(DecoderTrainer(config, on))
+    taken = both.steps.discriminators.state_dict()
+    assert both.count == 0 and all(torch.allclose(taken[name], value, atol=1e-3) for name, value in learnt.items())
+    both.train()
+    weights = load_codec(tmp_path / "decoder/weights").state_dict()
+    assert any(not torch.allclose(weights[name], value, atol=1e-5) for name, value in before.items())
+    again = by_steps(DecoderTrainer(config, replace(on, judges=tmp_path / "decoder/state", out=tmp_path / "again")))
+    kept, now = both.steps.discriminators.state_dict(), again.steps.discriminators.state_dict()
+    assert all(torch.allclose(now[name], value, atol=1e-3) for name, value in kept.items())
 
 
 def test_what_is_heard_as_recorded_stays_where_it_was() -> None:
