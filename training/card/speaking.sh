@@ -5,7 +5,8 @@
 # becomes codes, and the talker learns. The codec's decoder stays as it is. For JUDGE seconds beside the talker the
 # discriminators learn to tell what it decodes, and their state is for a stretch with LISTEN=1. There the decoder learns
 # too, once the talker has left weights, for speech and for that talker's own codes of a part of the speech. Against
-# discriminators that began from nothing a decoder which had learnt for long got worse.
+# discriminators that began from nothing a decoder which had learnt for long got worse. READERS names the sources of
+# recordings from which it is learnt how speakers sound (training/tts/recordings.py).
 set -uo pipefail
 HERE=$(realpath "$1") OUT=$2 UNTIL=$(($(date +%s) + $3))
 . "$HERE/tree/training/card/common.sh"
@@ -28,7 +29,7 @@ began=$(date +%s)
 wait_for readers.tsv ear/model.safetensors begin/codec/parts.json begin/talker/parts.json tokenizer/tokenizer.json \
   en-voice-00.tar
 [[ -e readers ]] || on 0 recordings -m training.tts recordings en-train-0*.tar en-voice-00.tar --sounds readers.tsv \
-  --out readers
+  --out readers ${READERS:+--sources $READERS}
 say "readers: $(ls readers/*.npz | wc -l) shards"
 
 # Readers have no phone labels, and an encoder that learns from them as they are gives codebook 0 of all they say one

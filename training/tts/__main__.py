@@ -17,7 +17,7 @@ from training.tts.codec import Codec, load_codec, save_codec
 from training.tts.codec_run import CodecRun, CodecTrainer, DecoderRun, DecoderTrainer
 from training.tts.codes import encode, own_codes
 from training.tts.config import FRAMES_AN_HOUR, Config
-from training.tts.recordings import read_recordings, write_codes
+from training.tts.recordings import READERS, read_recordings, write_codes
 from training.tts.references import References
 from training.tts.speech import load, shards
 from training.tts.talker import Talker
@@ -51,12 +51,12 @@ def take_shipped(folder: Path, /, *, out: Path, tokenizer: Path | None = None) -
     save_talker(talker, out / "talker")
 
 
-def save_recordings(tars: tuple[Path, ...], /, *, sounds: Path, out: Path) -> None:
+def save_recordings(tars: tuple[Path, ...], /, *, sounds: Path, out: Path, sources: tuple[str, ...] = READERS) -> None:
     """Write tars of recordings as shards in a folder, without phone labels. sounds: of their texts, `text<TAB>sounds` a
-    line."""
+    line; sources: whose readers are taken."""
     said = {text: line for text, _, line in (row.partition("\t") for row in lines_of(sounds))}
     with ProcessPoolExecutor(len(tars)) as pool:
-        for tar, made in zip(tars, pool.map(read_recordings, tars, repeat(said)), strict=True):
+        for tar, made in zip(tars, pool.map(read_recordings, tars, repeat(said), repeat(sources)), strict=True):
             if made.utterances:
                 made.save(out / f"{tar.stem}.npz")
 

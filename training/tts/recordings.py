@@ -20,8 +20,10 @@ from training.tts.speech import Speech, Utterance, join, levelled
 
 _EVERY = 27
 """One prompt in so many is held out: 51 of Kathleen's recordings, by which codecs are compared."""
-_READERS = "kathleen", "librispeech", "vctk"
-"""Sources whose speakers are told apart and recorded well enough to be learnt from (training/shards.py)."""
+READERS = "kathleen", "librispeech", "vctk"
+"""Sources whose speakers are told apart and recorded well enough to be learnt from (training/shards.py): 47 readers.
+Those of "common_voice" are told apart too, and 161 of them have another clip to be heard in, but not a good microphone.
+"""
 # The seconds of a recording that is learnt from; Kokoro's takes are as long.
 _SHORTEST, _LONGEST = 1.0, 16.0
 # Of a longer silence between words so many seconds stay, half of them at either side.
@@ -35,10 +37,12 @@ def held_texts(rows: Iterable[dict[str, str]], every: int) -> set[str]:
     return set(sorted({row["text"] for row in rows})[::every])
 
 
-def read_recordings(tar: Path, sounds: Mapping[str, str], every: int = _EVERY) -> Speech:
+def read_recordings(
+    tar: Path, sounds: Mapping[str, str], sources: Sequence[str] = READERS, every: int = _EVERY
+) -> Speech:
     """Read all takes of a tar whose readers are known, none with phone labels. sounds: of texts as they stand in the
     index; a take whose text lacks them is left out."""
-    rows = [(row, data) for row, data in entries(tar) if source_of(row["corpus"]) in _READERS and row["text"] in sounds]
+    rows = [(row, data) for row, data in entries(tar) if source_of(row["corpus"]) in sources and row["text"] in sounds]
     held = held_texts((row for row, _ in rows), every)
     pieces: list[tuple[Utterance, NDArray[np.int16], NDArray[np.uint8]]] = []
     for row, data in rows:
@@ -48,7 +52,7 @@ def read_recordings(tar: Path, sounds: Mapping[str, str], every: int = _EVERY) -
         held_out = row["text"] in held
         made = Utterance(sounds[row["text"]], row["speaker"], len(wave) // FRAME, held_out)
         pieces.append((made, wave, np.full(len(wave) // LABEL, UNKNOWN, np.uint8)))
-    return join(pieces)
+    return join(pieces) if pieces else Speech([], {})
 
 
 def trimmed(wave: NDArray[np.float32]) -> NDArray[np.float32]:

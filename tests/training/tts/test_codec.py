@@ -250,7 +250,9 @@ def test_held_out_recordings_become_the_encoder_s_codes(tmp_path: Path) -> None:
     assert write_codes(small(), [tmp_path / "a.tar"], tmp_path / "held-out.npz", 2) == 2
     found = read_codes(tmp_path / "held-out.npz")
     assert [one.file for one in found] == ["0.wav", "2.wav"] and [one.codes.shape for one in found] == [(13, 3)] * 2
-    read_recordings(tmp_path / "a.tar", {"A.": " ˈA.", "B 8": " bˈi", "C?": " sˈi?"}, 2).save(tmp_path / "ada-0.npz")
+    sounds = {"A.": " ˈA.", "B 8": " bˈi", "C?": " sˈi?"}
+    assert not read_recordings(tmp_path / "a.tar", sounds, ("librispeech",)).utterances
+    read_recordings(tmp_path / "a.tar", sounds, every=2).save(tmp_path / "ada-0.npz")
     pieces = list(load(tmp_path / "ada-0.npz").pieces())
     assert [u for u, _, _ in pieces] == [Utterance(" ˈA.", "ada", 13, True), Utterance(" sˈi?", "ada", 13, False)]
     assert all(len(w) == 13 * 1920 and (x == UNKNOWN).all() and len(x) == 13 * 4 for _, w, x in pieces)
