@@ -83,10 +83,8 @@ class Preparation:
         )
         yield "script.txt", self._sentences
         yield "script.npz", lambda: self._phonemes("script")
-        scripts = [self.made / f"{name}.npz" for name in ("script", "drills")]
-        yield "tokenizer", lambda: self._tts("tokenizer", "--script", *scripts, out="tokenizer")
-        tokenizer = self.made / "tokenizer" / "tokenizer.json"
-        yield "begin", lambda: self._tts("shipped", VOICE, "--tokenizer", tokenizer, out="begin")
+        yield "tokenizer", self._tokenizer
+        yield "begin", lambda: self._tts("shipped", VOICE, out="begin")
 
     def run(self) -> None:
         """Do all stages, then pack the bundles."""
@@ -178,6 +176,11 @@ class Preparation:
         fiction = self.data / "text" / "en-fiction.txt.xz"
         self._speech("text", "--count", self._counts[0], "--fiction", fiction, *more, "--never", *self.never,
                      out="script.txt")  # fmt: skip
+
+    def _tokenizer(self) -> None:
+        """Take the shipped one, by whose pieces the talker has learnt: it goes on with them in every stretch."""
+        self._new("tokenizer").mkdir(exist_ok=True)
+        shutil.copy(VOICE / "tokenizer.json", self._new("tokenizer"))
 
     def _drills(self) -> None:
         self._speech("drills", "--count", self._counts[1], "--never", *self.never, out="drills.txt")
