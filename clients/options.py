@@ -37,6 +37,15 @@ class StreamOptions:
     keyterms: tuple[str, ...] = ()
     speakers: bool = False
 
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            ListenError: an encoding that there is not; as :func:`several`.
+        """
+        if self.encoding not in BYTES_PER_SAMPLE:
+            raise ListenError(f"encoding: {self.encoding!r} is none of {', '.join(BYTES_PER_SAMPLE)}")
+        several("keyterms", self.keyterms)
+
     @property
     def bytes_per_second(self) -> int:
         """Wire bytes of one second of audio."""
@@ -68,6 +77,17 @@ class StreamOptions:
             pairs += [("diarize", "true"), ("speaker_merged", "true")]
         pairs.extend(("keyterm", term) for term in self.keyterms)
         return query_string(pairs)
+
+
+def several(name: str, texts: Iterable[str]) -> Iterable[str]:
+    """``texts``, which the caller names.
+
+    Raises:
+        ListenError: they are one text: its letters would be taken for terms.
+    """
+    if isinstance(texts, str):
+        raise ListenError(f"{name}: a list of texts is wanted, not {texts[:80]!r} alone")
+    return texts
 
 
 def query_string(pairs: Iterable[tuple[str, str]]) -> str:

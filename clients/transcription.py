@@ -8,6 +8,7 @@ from typing import Any
 
 from .events import ListenError
 from .handshake import Refused
+from .options import several
 from .request import Form, request, unreadable
 
 TRANSCRIPTIONS = "/v1/audio/transcriptions"
@@ -39,7 +40,7 @@ def transcribe(
     fields += [("timestamp_granularities[]", "segment")]
     fields += [("language", language)] if language is not None else []
     fields += [("diarize", "true")] if speakers else []
-    fields += [("keywords[]", term) for term in keyterms]
+    fields += [("keywords[]", term) for term in several("keyterms", keyterms)]
     form = Form(fields, "file", Path(path))
     if progress is None:
         answer = request(url, "POST", TRANSCRIPTIONS, key=key, form=form)

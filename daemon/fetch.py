@@ -128,7 +128,12 @@ def check_callback(url: str, settings: Settings) -> None:
         Refused: 400, nobody is called back here, or there is no such address.
     """
     if settings.callbacks == "none":
-        raise Refused(400, "invalid_field", "callback: nobody is called back here (callbacks)", param="callback")
+        raise Refused(
+            400,
+            "invalid_field",
+            "callback: nobody is called back here; `hearsay serve --callbacks public` allows it",
+            param="callback",
+        )
     try:
         http_client.url(url)
     except ValueError as error:

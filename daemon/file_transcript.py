@@ -84,8 +84,20 @@ class FileTranscript:
         return body
 
     def diarized(self) -> dict[str, Any]:
-        """The answer for ``response_format=diarized_json``: a segment for what one speaker says in one breath."""
-        segments = [
+        """The answer for ``response_format=diarized_json``."""
+        return {
+            "task": "transcribe",
+            "duration": round(self.duration, 3),
+            "text": self.text,
+            "segments": self.segments(self.finals),
+            "usage": self.usage,
+        }
+
+    @staticmethod
+    def segments(finals: Sequence[Transcript], before: int = 0) -> list[dict[str, Any]]:
+        """What each speaker says in one breath, as OpenAI's segments and events; ``before``: how many came before."""
+        parts = (part for final in finals for part in spoken_by(final))
+        return [
             {
                 "type": "transcript.text.segment",
                 "id": f"seg_{number:03}",
@@ -94,15 +106,8 @@ class FileTranscript:
                 "speaker": words[0].called or letter(0),
                 "text": text,
             }
-            for number, (words, text) in enumerate(part for final in self.finals for part in spoken_by(final))
+            for number, (words, text) in enumerate(parts, before)
         ]
-        return {
-            "task": "transcribe",
-            "duration": round(self.duration, 3),
-            "text": self.text,
-            "segments": segments,
-            "usage": self.usage,
-        }
 
     def srt(self, layout: Layout = _USUAL) -> str:
         """The answer for ``response_format=srt``."""

@@ -185,8 +185,11 @@ class _Answer:
         headers += warning_header(self._upload.warnings)
         await self._put({"type": "http.response.start", "status": 200, "headers": headers})
         try:
-            said = False
+            said, segments = False, 0
             while finals is not None:
+                for segment in self._heard.segments(finals, segments) if self._upload.format == "diarized_json" else ():
+                    await self._put_event(segment)
+                    segments += 1
                 for final in finals:
                     delta = (" " if said else "") + final.text
                     timed = self._heard.timed(final) if self._upload.words else {}

@@ -412,7 +412,7 @@ class Hub:
         for warning in warnings:
             if warning not in self._warned and len(self._warned) < _MOST_WARNED:
                 self._warned.add(warning)
-                log.warning("%s (told once; `strict` refuses it)", warning)
+                log.warning("%s (told once%s)", warning, "" if self.settings.strict else "; `strict` refuses it")
         if told is not None:
             told += warnings
         return worker

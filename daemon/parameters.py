@@ -72,7 +72,7 @@ def whole(one: Mapping[str, str], name: str, default: int, digits: int = 9) -> i
     text = one.get(name, str(default))
     # int() also takes "1_6", " 16" and the digits of other scripts.
     if not (text.isascii() and text.isdigit()):
-        raise wrong(name, f"{name}: {text[:80]!r} is not a whole number")
+        raise wrong(name, f"{name}: {text[:80]!r} is not a whole number of 0 or more")
     if len(text) > digits:
         raise wrong(name, f"{name}: a number of {len(text)} digits, the limit is {digits}")
     return int(text)
@@ -83,7 +83,7 @@ def number(one: Mapping[str, str], name: str, default: float) -> float:
     text = one.get(name, str(default))
     before, _, after = text.partition(".")
     if not ((before + after).isascii() and (before + after).isdigit() and len(text) < 20):
-        raise wrong(name, f"{name}: {text!r} is not a number")
+        raise wrong(name, f"{name}: {text!r} is not a number of 0 or more")
     return float(text)
 
 

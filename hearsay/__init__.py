@@ -50,6 +50,7 @@ from .clients.speech import (
     SpeechMetadata,
     SpeechOptions,
     SpeechWarning,
+    SpokenWord,
 )
 from .clients.stream import AsyncStream, Stream, StreamEvent, listen
 from .clients.transcription import transcribe
@@ -80,6 +81,7 @@ __all__ = [
     "SpeechOptions",
     "SpeechStarted",
     "SpeechWarning",
+    "SpokenWord",
     "Stream",
     "StreamEvent",
     "StreamOptions",

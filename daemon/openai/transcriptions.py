@@ -48,7 +48,7 @@ DIALECT: Final = Dialect(
     },
     {"txt": "text", "plain": "text", "webvtt": "vtt", "subrip": "srt", "verbose": "verbose_json"},
     worded=frozenset({"json", "verbose_json"}),
-    streamed=frozenset({"json", "text"}),
+    streamed=frozenset({"json", "text", "diarized_json"}),
 )
 
 

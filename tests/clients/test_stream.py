@@ -4,6 +4,7 @@ import asyncio
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -247,3 +248,15 @@ def test_a_file_that_is_no_audio_is_refused_in_the_daemons_words(url: str):
     with pytest.raises(Refused, match="file: ") as caught:
         transcribe(url, DATA / "index.jsonl")
     assert caught.value.status == 400
+
+
+def test_options_that_cannot_be_meant_are_refused_by_name(tmp_path: Path) -> None:
+    """The letters of one text are no terms, and an encoding that there is not is told before anything is connected."""
+    wrong: Any = "Cosette"
+    with pytest.raises(ListenError, match="keyterms: a list of texts is wanted, not 'Cosette' alone"):
+        StreamOptions(keyterms=wrong)
+    with pytest.raises(ListenError, match="keyterms: a list of texts is wanted, not 'Cosette' alone"):
+        transcribe("http://127.0.0.1:9", tmp_path / "speech.wav", keyterms=wrong)
+    wrong = "mp3"
+    with pytest.raises(ListenError, match="encoding: 'mp3' is none of linear16, "):
+        StreamOptions(encoding=wrong)

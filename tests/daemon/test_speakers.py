@@ -142,6 +142,17 @@ def test_diarized_json_is_openais(daemon: Background, file: bytes) -> None:
     assert told.segments[0].type == "transcript.text.segment" and told.duration > 10
 
 
+def test_a_stream_tells_who_speaks(daemon: Background, file: bytes) -> None:
+    """The SDK gets a segment for what each speaker says, then its text, and in the end all of it."""
+    with openai.OpenAI(api_key="any", base_url=daemon.url + "/v1", max_retries=0) as client:
+        asked: Any = {"response_format": "diarized_json", "stream": True}
+        told = list(client.audio.transcriptions.create(model="whisper-1", file=("talk.flac", file), **asked))
+    segments = [event for event in told if event.type == "transcript.text.segment"]
+    assert {one.speaker for one in segments} == {"A", "B"}
+    assert [one.id for one in segments] == [f"seg_{number:03}" for number in range(len(segments))]
+    assert told[-1].type == "transcript.text.done" and told[-1].text == " ".join(one.text for one in segments)
+
+
 def test_every_format_tells_who_speaks_where_it_is_asked(daemon: Background, file: bytes) -> None:
     """And none where it is not."""
     told = ask(daemon, file, response_format="vtt", diarize="true").text
