@@ -24,6 +24,7 @@ from codec.text.vocabulary import (
     SIZES,
     STREETS,
     SURE_DAYS,
+    TIMED,
     WEEKDAYS,
     ZONES,
 )
@@ -68,7 +69,7 @@ def waits(word: str) -> bool:
     return (
         abbreviation(word) is not None
         or (tail[:1] == "." and short_unit(core))
-        or (tail[:1] == "." and (core.lower() in BOOKS or core.lower() in LETTERED or core.lower() in SIZES))
+        or (tail[:1] == "." and (core.lower() in BOOKS or core.lower() in LETTERED | SIZES | TIMED))
         or word in LEADING
         or word in BEARINGS
         or word in ("v", "v.")
@@ -106,6 +107,10 @@ def full(core: str, tail: str, before: str, following: str | None) -> str | None
         return WEEKDAYS[core]
     if stop and low in BOOKS and _CHAPTER.fullmatch(after):
         return BOOKS[low]
+    if stop and low in TIMED and re.fullmatch(r"\d{1,2}[:/.]\d\d.*", after):
+        return TIMED[low]
+    if core == "Ste" and re.fullmatch(r"[A-Z]?-?\d*[A-Z]?", after):
+        return "suite"
     if stop and core in DATED and re.fullmatch(r"\d{3,4}(?:[-–]\d{2,4})?", after):
         return DATED[core]
     if stop and core == "c" and re.fullmatch(r"\d+(st|nd|rd|th)", before):

@@ -36,7 +36,11 @@ def say_network(core: str) -> str | None:
     m = _NETWORK.fullmatch(core)
     if m is None or not m[2]:
         return _parts(core) if m else None
-    return f"{_parts(m[1])} {_parts(m[2]) if m[2][0] == ':' else f'slash {numbers.cardinal(m[2][1:])}'}"
+    return f"{_parts(m[1])} {_port(m[2][1:]) if m[2][0] == ':' else f'slash {numbers.cardinal(m[2][1:])}'}"
+
+
+def _port(digits: str) -> str:
+    return f"colon {numbers.cardinal(digits) if len(digits) == 2 else numbers.digits(digits)}"
 
 
 def say_path(text: str) -> str | None:

@@ -9,7 +9,7 @@ from codec.text.dates import say_slashed
 from codec.text.english import CAMEL, say_word
 from codec.text.formula import say_formula
 from codec.text.notation import characters, reacts
-from codec.text.units import counted, measure, unit_name
+from codec.text.units import counted, measure, spaced_unit, unit_name
 from codec.text.vocabulary import (
     ARROWS,
     BOOKS,
@@ -38,6 +38,7 @@ from codec.text.vocabulary import (
     SIGNS,
     SPELLED_OUT,
     STATES,
+    TALLIES,
     VERSIONED,
 )
 
@@ -101,12 +102,22 @@ _OPERATORS: Final = frozenset("+-−=<>≤≥*/")
 _BEYOND: Final = re.compile(r"(\d{1,2}|[a-z])!")
 
 
-_WAITING: Final = (_MILLIONS, _HOURS, _BEYOND, _CENTURY, _INCHES, _COUNTDOWN, _RATIO, _FIRM, _UNKNOWN)
+_HYPHENED: Final = re.compile("([A-Z])-")
+"""A letter whose hyphen was parted from its number: "E- 1"."""
+_AIRLINES: Final = frozenset("AA AC AF BA DL EI EK FR IB KL LH QF QR SQ TK UA VS WN".split())
+"""Codes of airlines, before the numbers of their flights."""
+_FED: Final = frozenset("adapter adaptor breaker charger current fuse motor outlet relay supply".split())
+"""Words before which "2A" are amps."""
+_AMPS: Final = re.compile(r"(\d+(?:\.\d+)?)A")
+_NEGATING: Final = frozenset("&& || = == if return while".split())
+"""What stands before the "not" of a program, "!ready"."""
+
+_WAITING: Final = (_MILLIONS, _HOURS, _BEYOND, _CENTURY, _INCHES, _COUNTDOWN, _RATIO, _FIRM, _UNKNOWN, _HYPHENED, _AMPS)
 
 
 def waits(word: str, before: str, earlier: str) -> bool:
     """Whether the word after ``word`` tells how it is read."""
-    if word in ("#", "/", "*"):
+    if word in ("#", "/", "*", "%", "<<", ">>"):
         return True
     if word in ARROWS:
         return reacts(before, "x")
@@ -137,6 +148,13 @@ def multiplies(before: str, following: str | None) -> bool:
     """Whether a star between two words is a sign: "n * f(n - 1)"."""
     left = re.fullmatch(r".*\)|[a-z]|\d[\d.]*", before)
     return left is not None and re.fullmatch(r"\(?(?:[a-z](?:\(.*)?|\d[\d.]*).*", following or "") is not None
+
+
+def operates(sign: str, before: str, following: str | None) -> str | None:
+    """What "%", "<<" and ">>" are between a name or a number and a number in a program: "i % 2"; None elsewhere."""
+    if not re.fullmatch(r"\(?[a-z]\w*\)?|\d+", before) or not re.fullmatch(r"\d+\)*[;,.?:]?", following or ""):
+        return None
+    return {"%": "mod", "<<": "shifted left by", ">>": "shifted right by"}.get(sign)
 
 
 def divides(before: str, following: str | None) -> bool:
@@ -175,6 +193,10 @@ def read_before(core: str, tail: str, following: str | None) -> str | None:
         return f"{numbers.quantity(amount[1])} {'million' if amount[2] == 'm' else 'thousand'}"
     if (time := _HOURS.fullmatch(core)) and after in ("hours", "hrs"):
         return f"zero {numbers.cardinal(time[1])} {'hundred' if time[2] == '00' else numbers.pair(time[2])}"
+    if (letter := _HYPHENED.fullmatch(core)) and after[:1].isdecimal():
+        return letter[1]
+    if (current := _AMPS.fullmatch(core)) and after in _FED:
+        return f"{numbers.quantity(current[1])} amp"
     if _CENTURY.fullmatch(core) and after in _COUNTED_BY and (count := "20" if core == "XX" else ROMAN.get(core)):
         return numbers.ordinal(count)
     if after in ("hitter", "average") and re.fullmatch(r"\.[1-9]\d\d", core):
@@ -219,10 +241,19 @@ def read_after(before: str, earlier: str, core: str, tail: str = "", following: 
         return f"{counted(rate[1]).strip()} per {numbers.cardinal(rate[2])}"
     if re.fullmatch(r"[A-Za-z]+/\d+|\d[\d,.]*\+", word) and unit_name(core) and len(core) > 1:
         return counted(core).strip()
+    if word.lower() == "per" and spaced_unit(core):
+        return unit_name(core)
+    if before == "lim" and (to := re.fullmatch(r"([a-z])→(\S+)", core)):
+        return f"as {to[1]} approaches {say_word(to[2])} of"
+    if before.lstrip("(") in _NEGATING and re.fullmatch(r"![a-z]\w*", core):
+        return f"not {say_word(core[1:])}"
     if core[:1].isdecimal():
         low = earlier.strip(OPENING + MARKS + CLOSING).lower()
         parted = before.endswith((".", "!", "?", ";")) and word.lower() not in DAYS.keys() | DATED_AFTER
         after = "" if following is None else following.strip(OPENING + MARKS + CLOSING).lower()
+        tallied = not before.endswith(",") and (low if word.lower() in ("of", "is", "was") else word.lower()) in TALLIES
+        if tallied and (amount := _MILLIONS.fullmatch(core)) and amount[2] == "m":
+            return f"{numbers.quantity(amount[1])} million"
         return (None if parted else _slashed_after(word.lower(), low, core, after)) or _number_after(
             word, low, core, after
         )
@@ -316,6 +347,10 @@ def _number_after(word: str, earlier: str, core: str, after: str) -> str | None:
     clock = re.fullmatch(r"(\d{1,2})\.([0-5]\d)", core)
     if clock and (low in ("till", "until") or (low == "the" and after in ("bus", "ferry", "flight", "train"))):
         return numbers.clock(clock[1], clock[2], None)
+    if low in ("size", "sizes") and (width := re.fullmatch(r"(\d{1,2}(?:\.5)?)([A-Z]{1,2})", core)):
+        return f"{numbers.quantity(width[1])} {' '.join(width[2])}"
+    if word in _AIRLINES and re.fullmatch(r"\d{3}", core):
+        return numbers.pairs(core)
     if earlier in ("flight", "flights") and re.fullmatch("[A-Z0-9]{2}", word) and re.fullmatch(r"\d{3}", core):
         return numbers.pairs(core)
     if core == "404" and low in _MISSING:

@@ -142,6 +142,17 @@ def say_money(m: re.Match[str], scale: str | None = None, code: str | None = Non
     return numbers.sign(minus or inner) + (f"{numbers.quantity(low)} to {said}" if low else said)
 
 
+def _continental(m: re.Match[str]) -> str:
+    """``"1.234,56 €"``: on the continent the comma begins the hundredths; without a point or a currency it parts two
+    numbers of a list."""
+    amount, currency = f"{m[2].replace('.', '')}.{m[3]}", m[1] or m[4]
+    if currency in ("€", "£"):
+        return numbers.money(currency, amount, None)
+    if "." in m[2]:
+        return numbers.money(currency, amount, None) if currency else numbers.quantity(amount)
+    return ", ".join(map(numbers.plain_number, (m[2], m[3])))
+
+
 def _cardinals(text: str) -> str:
     return " ".join(map(numbers.cardinal, re.findall(r"\d+", text)))
 
@@ -231,8 +242,8 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
      lambda m: f"{numbers.quantity(m[2])} {SCALES[m[3].lower()]} to {say_money(_money(m[1] + m[4] + m[5]))}"),
     (r"(sub|under)-(\d{1,2}):00", lambda m: f"{m[1]} {numbers.cardinal(m[2])}"),
     (MONEY.pattern, say_money),
-    (rf"({CURRENCY}?)(\d{{1,3}}),(\d\d)({CURRENCY}?)", lambda m: numbers.money(m[1] or m[4], f"{m[2]}.{m[3]}", None)
-     if (m[1] or m[4]) in ("€", "£") else ", ".join(map(numbers.plain_number, (m[2], m[3])))),
+    (rf"({CURRENCY}?)(\d{{1,3}}(?:\.\d{{3}})*),(\d\d)({CURRENCY}?)", _continental),
+    (rf"({MONEY.pattern})(/[a-z]+)", lambda m: say_money(_money(m[1])) + _gap(m[m.lastindex or 0], True, False)),
     (rf"({SIGN})({QUANTITY})({CURRENCY})", lambda m: numbers.sign(m[1]) + numbers.money(m[3], m[2], None)),
     (_PHONE, _dialled),
     (rf"({WHOLE})(st|nd|rd|th)", lambda m: numbers.ordinal(m[1])),
@@ -315,9 +326,15 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
     (r"(\d+)[-–](\d+)-(\d/\d)", lambda m: f"{numbers.cardinal(m[1])} to {say_mixed_number(m[2], m[3])}"),
     (r"(\d+)-(\d/\d)[-–](\d+)(?:-(\d/\d))?", lambda m: f"{say_mixed_number(m[1], m[2])} to "
      + (say_mixed_number(m[3], m[4]) if m[4] else numbers.cardinal(m[3]))),
+    (r"(200[1-9])s", lambda m: f"{numbers.cardinal(m[1])}'s"),
     (r"([1-9]\d)(\d[1-9])s", lambda m: f"{numbers.cardinal(m[1])} {numbers.plural(numbers.pair(m[2]))}"),
     (r"(\d+)-in-(\d+)-([a-z]+)",
      lambda m: f"{numbers.cardinal(m[1])} in {numbers.cardinal(m[2])} {unit_name(m[3]) or m[3]}"),
+    (r"(\d{1,3}|[a-z])\)[-–]\((\d{1,3}|[a-z])", lambda m: f"{say_word(m[1])} to {say_word(m[2])}"),
+    (r":(\d{2,5})", lambda m: f"colon {numbers.pairs(m[1])}"),
+    (rf"(?-i:({QUANTITY}V)/({QUANTITY})A)", lambda m: f"{say_word(m[1])}, {measure(m[2], 'amp')}"),
+    (r"(?-i:([35])['’′]-([ACGTUN-]+)-([35])['’′]?)",
+     lambda m: f"{numbers.cardinal(m[1])} prime, {characters(m[2])}, {numbers.cardinal(m[3])} prime"),
     (r"x86-64", lambda _: "x eighty six sixty four"),
     (r"(\d{1,2}(?::\d{2})?)[-–](noon|midnight)", lambda m: f"{say_word(m[1])} to {m[2]}"),
     (rf"(?-i:({'|'.join(LETTERED_DAYS)})[-–]({'|'.join(LETTERED_DAYS)}))(?<=.{{4}})",

@@ -84,9 +84,11 @@ _LENGTH: Final = re.compile(r"[\d./-]+(?:′|'|′′|cm|mm|m|ft|in)")
 """The length of one side of something that has several: "8.5″ x 11″"."""
 _SCALE_TO: Final = re.compile(rf"(million|billion|trillion){RANGE}({MONEY.pattern})", re.I)
 """ "million-$2" of "$1.5 million-$2 million"."""
+_STRAND: Final = re.compile("[35]['’′]")
+"""The ends of a strand of DNA."""
 _BEARING: Final = re.compile(rf"{QUANTITY}°(?:\d+′)?(?:\d+′′)?")
 _ORDINAL: Final = re.compile(r"\d{1,2}(?:st|nd|rd|th)(?:[-–]\d{1,2}(?:st|nd|rd|th))?")
-_CENTS: Final = re.compile(r"\d{1,3},\d\d")
+_CENTS: Final = re.compile(r"\d{1,3}(?:\.\d{3})*,\d\d")
 """Euros and cents with the comma of the continent."""
 
 
@@ -130,6 +132,12 @@ def binds(before: Sequence[str], word: str) -> bool:
         return True
     if _LENGTH.fullmatch(last) and word in ("x", "×"):
         return True
+    if last == "%" and len(before) == 2 and core.isdecimal():  # It is no percent but what is left of a division.
+        return before[0].isdecimal()
+    if _STRAND.fullmatch(last) and word == "to":
+        return len(before) == 1
+    if last == "to":
+        return _STRAND.fullmatch(f"{core}'") is not None and core not in before[0]
     if core in BEARINGS and _BEARING.fullmatch(last):
         return True
     if _ORDINAL.fullmatch(last):
@@ -175,6 +183,7 @@ def _binds_to_number(before: Sequence[str], word: str, core: str) -> bool:
         or (word.rstrip(",;:!?)") in ("in.", "c.") and not last.isalpha())
         or (low in SCALES and len(low) > 1)
         or (low == "s" and "." in last)
+        or (core in ("s", "h") and word != core and last.isdecimal())
         or word in _OPERATORS
         or _HALF.fullmatch(low) is not None
         or _UNTIL.fullmatch(low) is not None
@@ -225,6 +234,7 @@ def may_bind(group: Sequence[str]) -> bool:
         or any(pattern.fullmatch(last) for pattern in (_LENGTH, _BEARING, _ORDINAL, _CENTS))
         or PART.fullmatch(last) is not None
         or _UNTIL.fullmatch(last) is not None
+        or (last == "to" and len(group) == 2)
         or _SCALE_TO.fullmatch(last) is not None
         or (len(group) > 1 and (low in SCALES or low in SQUARES or low in FEET_LIKE or spaced_unit(last)))
         or _operates(group)
@@ -278,6 +288,10 @@ def say_group(words: Sequence[str]) -> str | None:
         return f"{numbered} {quantities(rest[0].lstrip('(').rstrip('f'))}{on}"
     if _PREFIX.fullmatch(first if first[:1] == "+" else f"({first}") and _PHONE_PART.fullmatch(rest[0]):
         return numbers.phone(" ".join(words))
+    if rest[0] == "%" and len(rest) == 2:
+        return f"{say_word(first)} mod {say_word(rest[1])}"
+    if first[0] in "35" and rest[0] == "to" and len(rest) == 2:
+        return f"{numbers.cardinal(first[0])} prime to {numbers.cardinal(rest[1][0])} prime"
     if first.isdecimal() and (part := re.fullmatch(r"(\d/\d)(?:-?([a-z]+|%|′′))?", rest[0])):
         unit = part[2] and ("inches" if part[2] == "′′" else unit_name(part[2]) or part[2])
         return say_mixed_number(first, part[1]) + (f" {unit}" if unit else "")
@@ -352,6 +366,8 @@ def _measured(first: str, rest: Sequence[str]) -> str | None:
     if rest[0].lower().rstrip(".") in SQUARES and len(rest) == 2:
         name = unit_name(f"{rest[0].lower().rstrip('.')} {rest[1].lower().rstrip('.')}")
         return measure(first, name) if name else None
+    if rest == ["HP"] and first[0] in "-−+":  # What a game gives and takes are points of health.
+        return f"{quantities(first)} H P"
     if rest[0] in DEGREES and len(rest) == 1:
         return measure(first, DEGREES[rest[0]])
     if rest == ["c"]:

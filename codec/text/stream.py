@@ -53,6 +53,9 @@ _UNIT_UNTIL: Final = re.compile(r"([A-Za-zμ°%]{1,3})([-–])(\d[\d,.]*)")
 _ARTICLES: Final = frozenset(("a", "an", "A", "An"))
 """Words after which a measure is in the singular: "a $20 bill", "a 5 km run"."""
 
+_BILL: Final = re.compile(rf"\$(?:[125]|[125]0|100)[{re.escape(MARKS)}]*")
+"""A sum for which there is a bill: "a $20"."""
+
 _CLOSES: Final = {
     Gap.NONE: Close.SENTENCE, Gap.LINE: Close.LINE, Gap.PARAGRAPH: Close.PARAGRAPH, Gap.HEADING: Close.HEADING,
 }  # fmt: skip
@@ -218,6 +221,8 @@ class TextStream:
             return "," if text == ">" and context.steps(self._before, following) else SIGNS[text]
         if text == "*" and word.before is Gap.NONE and context.multiplies(self._before, following):
             return "times"
+        if said := context.operates(text, self._before, following):
+            return said
         if text == "/" and context.divides(self._before, following):
             return "over"
         if text in _DASHES:
@@ -283,6 +288,8 @@ class TextStream:
         "a $20 bill", "the $5 million deal", "two 27″ screens"."""
         if said.endswith("points") and last.startswith("pts") and _core(following) in LIQUIDS:
             return said.removesuffix("points") + "pints"
+        if self._before in _ARTICLES and _BILL.fullmatch(last) and not units.measures(following):
+            return f"{units.singular(said)} bill"
         if self._before in _ARTICLES or (last[-1:] == ")" and _core(following) in PACKAGES):
             return units.singular(said)
         if last.endswith("′′") and (following or "")[:2].isupper():

@@ -83,6 +83,8 @@ LETTERED: Final = {
 """Abbreviations that are read so before a number or a single capital: "App. B"."""
 DATED: Final = {"c": "circa", "b": "born", "d": "died", "fl": "flourished", "r": "reigned"}
 """Letters with a full stop that stand before a year."""
+TIMED: Final = {"dep": "departs", "arr": "arrives", "exp": "expires", "eff": "effective"}
+"""Abbreviations that are read so before a time or a day of numbers."""
 BOOKS: Final = {
     "gen": "Genesis", "ex": "Exodus", "lev": "Leviticus", "num": "Numbers", "deut": "Deuteronomy", "josh": "Joshua",
     "ps": "Psalm", "prov": "Proverbs", "eccl": "Ecclesiastes", "isa": "Isaiah", "jer": "Jeremiah", "dan": "Daniel",
@@ -179,9 +181,10 @@ MARKS: Final = ".,!?;:…。！？；，、："
 ARROWS: Final = frozenset(("->", "=>", "-->", "==>", "→", "➜", "➔", "⇒", "➡"))
 SIGNS: Final = {
     "&": "and", "&&": "and", "||": "or", "+": "plus", "−": "minus", "×": "times", "÷": "divided by", "=": "equals",
-    "==": "equals", "===": "equals", "!=": "is not", "!==": "is not",
-    "+/-": "plus or minus", "+-": "plus or minus", "≠": "is not", "<": "less than", ">": "greater than",
-    "<=": "at most", "≤": "at most", ">=": "at least", "≥": "at least", "~": "about", "≈": "about", "@": "at",
+    "==": "equals", "===": "equals", "!=": "is not equal to", "!==": "is not equal to",
+    "+/-": "plus or minus", "+-": "plus or minus", "≠": "is not equal to", "<": "less than", ">": "greater than",
+    "<=": "less than or equal to", "≤": "less than or equal to", ">=": "greater than or equal to",
+    "≥": "greater than or equal to", "~": "about", "≈": "about", "@": "at",
     "%": "percent", "#": "number", "§": "section", "¶": "paragraph", "/": "slash", "°": "degrees", "€": "euros",
     "£": "pounds", "$": "dollars", "¢": "cents", "©": "copyright", "™": "trademark", "®": "registered",
     "±": "plus or minus", "∓": "minus or plus", "√": "square root of", "∛": "cube root of", "∑": "sum",
@@ -212,12 +215,14 @@ WORDS: Final = {
     "am/pm": "a m or p m",
     "AM/PM": "A M or P M",
     "y/o": "year old", "M-F": "monday to friday", "M–F": "monday to friday", "Tu/Th": "tuesday thursday",
-    "O-O": "O O", "O-O-O": "O O O",
+    "O-O": "O O", "O-O-O": "O O O", "lim": "limit",
 }  # fmt: skip
 """Words that no rule reads."""
 COMMANDS: Final = {
-    "times": "times", "cdot": "times", "div": "divided by", "pm": "plus or minus", "leq": "at most", "le": "at most",
-    "geq": "at least", "ge": "at least", "neq": "is not", "ne": "is not", "infty": "infinity", "to": "to",
+    "times": "times", "cdot": "times", "div": "divided by", "pm": "plus or minus", "leq": "less than or equal to",
+    "le": "less than or equal to",
+    "geq": "greater than or equal to", "ge": "greater than or equal to", "neq": "is not equal to",
+    "ne": "is not equal to", "infty": "infinity", "to": "to",
     "approx": "about", "sum": "sum", "prod": "product", "int": "integral", "partial": "partial", "in": "in",
     "cup": "union", "cap": "intersection", "forall": "for all", "exists": "there exists", "left": "", "right": "",
     "ldots": "", "cdots": "", "dots": "", "quad": "", "qquad": "", "ast": "times", "rightarrow": "to",
@@ -302,6 +307,8 @@ MILLIONS: Final = frozenset(
     " homes households americans britons dollars euros pounds steps words lines tokens rows records miles mi".split()
 )
 """Words that are counted after "20m" and "100k": it is twenty million, not meters."""
+TALLIES: Final = frozenset("population pop subscribers followers viewers users downloads streams views".split())
+"""Words after which "2.1m" is two point one million."""
 CALLED: Final = frozenset("call called calling dial dialed dialing dialled phone phoned rang ring text texted".split())
 """Words after which three digits are the number of a service."""
 VERSIONED: Final = frozenset(

@@ -92,8 +92,8 @@ def joined(items: list[Item]) -> list[str]:
         ("**bold** and `code`", "bold and code"),
         ("May I march in May 2020?", "May I march in may twenty twenty?"),
         ("2*3, 2 * 3, 2**10", "two times three, two times three, two to the ten"),
-        ("1<2, p < 0.05, x>=3, <5%", "one less than two, p less than zero point zero five, x at least three, "
-         "less than five percent"),
+        ("1<2, p < 0.05, x>=3, <5%", "one less than two, p less than zero point zero five, "
+         "x greater than or equal to three, less than five percent"),
         ("10 < x < 20 or 5 * x", "ten less than x less than twenty or five times x"),
         ("~5 km or 10~20 minutes", "about five kilometers or ten to twenty minutes"),
         ("5-3=2, a *b* c, un*known*, x_y, ~~no~~, # One", "five minus three equals two, a b c, unknown, x y, no, One"),
@@ -147,7 +147,7 @@ def joined(items: list[Item]) -> list[str]:
         ("1 tsp. salt, 2 tbsp oil, 100 g sugar, 8,849 m, 60 W, $5 m", "one teaspoon salt, two tablespoons oil, "
          "one hundred grams sugar, eight thousand eight hundred and forty nine meters, sixty watts, "
          "five million dollars"),
-        ("x <= 5, File → Save, f(a) -> b", "x at most five, File, Save, f of a), b"),
+        ("x <= 5, File → Save, f(a) -> b", "x less than or equal to five, File, Save, f of a), b"),
         ("a $5 million deal, a $20 bill, a 16GB disk, a 5 km run, $5 million", "a five million dollar deal, "
          "a twenty dollar bill, a sixteen gigabyte disk, a five kilometer run, five million dollars"),
         ("Mon–Fri, Jan-Mar 2024", "monday to friday, january to march twenty twenty four"),
