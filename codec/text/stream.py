@@ -53,8 +53,8 @@ _UNIT_UNTIL: Final = re.compile(r"([A-Za-zμ°%]{1,3})([-–])(\d[\d,.]*)")
 _ARTICLES: Final = frozenset(("a", "an", "A", "An"))
 """Words after which a measure is in the singular: "a $20 bill", "a 5 km run"."""
 
-_BILL: Final = re.compile(rf"\$(?:[125]|[125]0|100)[{re.escape(MARKS)}]*")
-"""A sum for which there is a bill: "a $20"."""
+_BILL: Final = re.compile(r"\$(?:[125]|[125]0|100)[.?!]")
+"""A sum for which there is a bill, at the end of a sentence: "He found a $20." names nothing else."""
 
 _CLOSES: Final = {
     Gap.NONE: Close.SENTENCE, Gap.LINE: Close.LINE, Gap.PARAGRAPH: Close.PARAGRAPH, Gap.HEADING: Close.HEADING,
@@ -288,7 +288,7 @@ class TextStream:
         "a $20 bill", "the $5 million deal", "two 27″ screens"."""
         if said.endswith("points") and last.startswith("pts") and _core(following) in LIQUIDS:
             return said.removesuffix("points") + "pints"
-        if self._before in _ARTICLES and _BILL.fullmatch(last) and not units.measures(following):
+        if self._before in _ARTICLES and _BILL.fullmatch(last):
             return f"{units.singular(said)} bill"
         if self._before in _ARTICLES or (last[-1:] == ")" and _core(following) in PACKAGES):
             return units.singular(said)
