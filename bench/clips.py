@@ -103,6 +103,32 @@ def _content(path: Path, tar: tarfile.TarFile, members: dict[str, tarfile.TarInf
     return stream.read()
 
 
+class BadIndex(ValueError):
+    """A row of an ``index.jsonl`` is no row that the measurement can use; the message names file, row and field."""
+
+
+def index(directory: Path, *fields: str) -> list[dict[str, Any]]:
+    """The rows of the ``index.jsonl`` of a ``directory``, each of which has all ``fields``.
+
+    Raises:
+        BadIndex: one has not.
+        OSError: there is no such file.
+    """
+    path, rows = directory / "index.jsonl", list[dict[str, Any]]()
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            row: Any = json.loads(line)
+        except json.JSONDecodeError:
+            row = None
+        if not isinstance(row, dict):
+            raise BadIndex(f"{path}: row {number} is no JSON object")
+        for field in fields:
+            if field not in row:
+                raise BadIndex(f"{path}: row {number} has no field {field!r}, which each row needs")
+        rows.append(row)  # pyright: ignore[reportUnknownArgumentType]
+    return rows
+
+
 def names(path: Path) -> frozenset[str]:
     """The names of clips in a file: one a line, or the ``dev`` list of a training run's run.json."""
     content = path.read_text(encoding="utf-8")

@@ -8,18 +8,17 @@ Lags count from when a piece of audio was due, not from when it was sent: a late
 """
 
 import asyncio
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import soxr
 
-from bench.clips import pcm16
+from bench.clips import index, pcm16
 from bench.committed import Commits, Committed
 from bench.probe import cpu_seconds, machine, resident_bytes, stolen_seconds
 from bench.served import Served, served
@@ -379,9 +378,7 @@ def spoken(files: Sequence[Path]) -> Speech:
 
 def timed_speech(directory: Path) -> Speech:
     """The clips of ``directory`` with the known end of each word: where the next one of its clip begins."""
-    rows: list[dict[str, Any]] = [
-        json.loads(line) for line in (directory / "index.jsonl").read_text(encoding="utf-8").splitlines()
-    ][:TIMED_CLIPS]
+    rows = index(directory, "file", "text", "words", "end")[:TIMED_CLIPS]
     speech = spoken([directory / row["file"] for row in rows])
     words = list[tuple[str, float]]()
     for row, position in zip(rows, speech.starts, strict=True):

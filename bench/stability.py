@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from bench.clips import names
+from bench.clips import index, names
 from bench.committed import EARLY_SECONDS, Commits, Committed
 from bench.ear import SESSIONS, Sound, file_sound, path_sound
 from bench.figures import lines
@@ -132,8 +132,7 @@ def figures(found: Committed) -> dict[str, object]:
 
 def recordings(directory: Path) -> list[Sound]:
     """The recordings that the ``index.jsonl`` of ``directory`` names."""
-    content = (directory / "index.jsonl").read_text(encoding="utf-8")
-    return [path_sound(directory / json.loads(line)["file"]) for line in content.splitlines()]
+    return [path_sound(directory / row["file"]) for row in index(directory, "file")]
 
 
 def committed_row(material: Material) -> list[Row]:

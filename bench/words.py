@@ -5,13 +5,11 @@ the text, its start in seconds], ``end`` is where the speech ends (tools/timed_w
 counts where it equals the word it is aligned with.
 """
 
-import json
 from contextlib import closing
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any
 
-from bench.clips import pcm16, samples_of
+from bench.clips import index, pcm16, samples_of
 from bench.wer import distance, normalize
 from clients.lag import percentile
 from engines import store
@@ -25,11 +23,10 @@ def measure(directory: Path, model: str | None = None, *, threads: int | None = 
 
     Raises:
         ModelNotFound, ManifestError: no usable model.
+        BadIndex: a row of its ``index.jsonl`` lacks a field.
         OSError: no ``index.jsonl`` there.
     """
-    rows: list[dict[str, Any]] = [
-        json.loads(line) for line in (directory / "index.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
+    rows = index(directory, "file", "text", "words")
     asr = AsrModel(store.find(model or store.default()), sessions=1, threads=threads)
     errors, timed, approximate = list[float](), 0, 0
     word_errors = words = 0

@@ -23,6 +23,7 @@ FAILED, MISUSED = 1, 2
 
 _EXPECTED = {
     "commands.console.Failure": FAILED,
+    "bench.clips.BadIndex": MISUSED,
     "bench.corpora.NoSuchCorpus": MISUSED,
     "clients.events.ListenError": FAILED,
     "clients.microphone.SoundError": FAILED,

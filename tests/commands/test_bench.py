@@ -82,6 +82,18 @@ def test_word_starts_are_compared(hearsay: Run, tmp_path: Path):
     assert abs(found["median_signed_ms"]) <= found["median_ms"] <= found["p95_ms"] <= found["worst_ms"] < 1000
 
 
+@pytest.mark.parametrize("verb", ["words", "sessions --timed", "stability"])
+def test_a_row_that_lacks_a_field_is_one_line_with_its_name(hearsay: Run, tmp_path: Path, verb: str):
+    """File, row and field, before a model is loaded; a row that is no JSON is told too."""
+    whole = {"file": "a.wav", "text": "a", "words": [[0, 0.1]], "end": 1.0}
+    lacking, field = ({}, "file") if verb == "stability" else ({"file": "a.wav", "text": "a"}, "words")
+    for row, said in (json.dumps(lacking), f"no field '{field}'"), ("a.wav", "is no JSON object"):
+        (tmp_path / "index.jsonl").write_text(f"{json.dumps(whole)}\n{row}\n")
+        done = hearsay("bench", *verb.split(), tmp_path)
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+        assert f"{tmp_path / 'index.jsonl'}: row 2" in done.stderr and said in done.stderr
+
+
 def test_live_sessions_are_counted_and_timed(hearsay: Run, environment: dict[str, str], tmp_path: Path):
     """A short run of two: none lost, words came, lags are there, the generator's CPU is apart from the daemon's."""
     (tmp_path / "sitecustomize.py").write_text(UNHURRIED)  # the daemon takes both, however busy the machine is
