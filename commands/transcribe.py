@@ -151,7 +151,8 @@ def transcribe(
         except Exception as error:
             if is_expected(error) != FAILED:  # The error is a defect, or an option that is wrong for every file.
                 raise
-            complain(f"{file}: {error.strerror if isinstance(error, OSError) else reason(error)}")
+            todo = f"; name its files: {file}/*" if file.is_dir() else ""
+            complain(f"{file}: {error.strerror if isinstance(error, OSError) else reason(error)}{todo}")
             failed = True
             continue
         text = _written(format, str(file), answer, width, lines)

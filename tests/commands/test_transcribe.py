@@ -101,6 +101,13 @@ def test_a_bad_file_is_a_line_on_stderr_and_the_rest_goes_on(hearsay: Run, short
     assert len(lines) == 2 and "none.wav: there is no such file" in lines[0] and "notes.wav: it is no audio" in lines[1]
 
 
+def test_a_folder_is_told_how_its_files_are_named(hearsay: Run, tmp_path: Path):
+    """What it is, and what to write instead."""
+    done = hearsay("transcribe", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == f"hearsay: {tmp_path}: it is a directory; name its files: {tmp_path}/*\n"
+
+
 def test_through_a_daemon_a_bad_file_is_told_too(hearsay: Run, url: str, short: list[Clip]):
     """The daemon's reason on stderr, the other file's text on stdout."""
     done = hearsay("transcribe", "--url", url, DATA / "none.wav", DATA / "index.jsonl", DATA / "clips" / short[0].name)
