@@ -136,9 +136,11 @@ class Microphone:
 def missing(what: str, device: int | str | None, error: Exception) -> SoundError:
     """The error for a device that is not there. PortAudio's own words for no device at all are "Error querying device
     -1"."""
-    if device is None:
-        return SoundError(f"no {what} was found" if "device -1" in str(error) else f"no {what}: {error}")
-    return SoundError(f"no {what} {device!r}: {error}")
+    none = device is None and "device -1" in str(error)
+    told = f"no {what} was found" if none else f"no {what}{'' if device is None else f' {device!r}'}: {error}"
+    if what == "microphone":  # Whoever wants a loudspeaker is told of -o, by the command.
+        told += "; hearsay doctor lists them; hearsay transcribe FILE writes down a recording"
+    return SoundError(told)
 
 
 def _remedy() -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clients.microphone import SoundError, portaudio
+from clients.microphone import SoundError, missing, portaudio
 from tests.clients.conftest import virtual
 
 
@@ -28,6 +28,16 @@ def test_without_portaudio_one_sentence_says_what_to_install(
     with pytest.raises(SoundError, match=remedy) as caught:
         portaudio()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("device", [None, "desk"])
+@pytest.mark.parametrize("said", ["Error querying device -1", "No input device matching 'desk'"])
+def test_without_a_microphone_the_next_step_is_told(device: str | None, said: str):
+    """What lists those that are there, and what needs none; of a loudspeaker the command tells its own."""
+    told = str(missing("microphone", device, ValueError(said)))
+    assert told.startswith("no microphone") and ("was found" in told) == (device is None and "-1" in said)
+    assert told.endswith("; hearsay doctor lists them; hearsay transcribe FILE writes down a recording")
+    assert "hearsay" not in str(missing("loudspeaker", device, ValueError(said)))
 
 
 def speak(path: Path, audio: bytes, stop: threading.Event) -> None:
