@@ -23,6 +23,8 @@ Say a text aloud while it is made, or write it to a file.
 Standard input is spoken as it arrives, word by word: the output of a language model can be piped in. Ctrl-C stops at
 once; a file then holds what was said so far. Without --url a model is loaded in this process.
 """)
+NOTHING = "the text holds nothing that can be spoken"
+"""What a speaker remarks on such a text."""
 EPILOG = "Example: hearsay say 'Good evening.' -o evening.wav"
 
 
@@ -190,14 +192,16 @@ async def speak(speech: "Speech", text: AsyncGenerator[str], sink: "Sink") -> Sa
                     first = first or time.perf_counter()
                     size += len(event.pcm)
                     await sink.write(event.pcm)
-                case Remark():
+                case Remark() if event.text != NOTHING:  # That is told once, as the reason of the failure.
                     complain(event.text)
                 case Spoken():
                     words.append(replace(event, start=round(event.start, 3), end=round(event.end, 3)))
                 case Awaiting():
                     sink.pause()
+                case _:
+                    pass
     if first is None or began is None:
-        raise Failure("nothing was said: the text holds nothing that can be spoken")
+        raise Failure(f"nothing was said: {NOTHING}")
     per_second = 2 * speech.sample_rate
     return Said(
         file=sink.name,
