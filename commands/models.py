@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from commands.console import FAILED, Threads, complain
+from commands.console import FAILED, MISUSED, Failure, Threads, complain
 
 app = typer.Typer(
     help="The models on this machine.",
@@ -200,4 +200,7 @@ def remove(name: Annotated[str, typer.Argument(metavar="NAME", help="A model of 
     """Delete a model from the user's directory. Bundled models and those on HEARSAY_MODELS stay."""
     from engines import store
 
-    print(f"removed {store.remove(name)}")
+    try:
+        print(f"removed {store.remove(name)}")
+    except store.StoreError as error:  # It is no model of the user's.
+        raise Failure(str(error), MISUSED) from None

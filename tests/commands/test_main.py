@@ -81,6 +81,14 @@ def test_starting_is_light():
     subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=300)
 
 
+def test_a_cluster_without_ray_cannot_be_asked_for(hearsay: Run, monkeypatch: pytest.MonkeyPatch):
+    """Exit code 2, as for whatever is not here, and how to get it."""
+    monkeypatch.setitem(sys.modules, "ray", None)  # what Python itself does for a module that cannot be had
+    done = hearsay("cluster", "--tts-model", "none")
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert "pip install 'ray[serve]" in done.stderr
+
+
 def test_version(process: Run):
     """--version prints name and version."""
     done = process("--version")

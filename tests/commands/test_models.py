@@ -395,7 +395,7 @@ def test_the_default_is_listed_and_verifies(hearsay: Run, asr_directory: Path):
     assert sum(line.startswith("* pocket-asr-en ") for line in lines) == 1
     assert hearsay("models", "verify", "pocket-asr-en").returncode == 0
     removed = hearsay("models", "remove", "pocket-asr-en")
-    assert removed.returncode == 1 and "is not removed" in removed.stderr
+    assert removed.returncode == 2 and "is not removed" in removed.stderr
     assert (asr_directory / "model.json").is_file()
 
 
