@@ -1,11 +1,12 @@
 """``hearsay bench``: every published number, measured here. The work is done in ``bench/``."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from commands.console import MISUSED, Device, Failure, Model, Threads, Url
+from commands.console import MISUSED, Device, Failure, Model, Threads, Url, complain
 
 app = typer.Typer(
     help="Measure: every published number is one command here.",
@@ -51,6 +52,7 @@ def asr(
     from bench.asr import measure
     from commands.samples import sample
 
+    _begin()
     _print(
         measure(
             audio or sample("reading").path,
@@ -77,6 +79,7 @@ def tts(
     from bench.tts import measure
     from commands.speech import speaking_model
 
+    _begin()
     _print(measure(speaking_model(model), frames=frames, threads=threads, device=device, voice=voice), as_json)
 
 
@@ -201,6 +204,12 @@ def size(
     from bench.size import measure
 
     _print(measure(download=download), as_json)
+
+
+def _begin() -> None:
+    """Tell whoever sits at a terminal that there is nothing to see until the end."""
+    if sys.stderr.isatty():
+        complain("measuring, which takes ten seconds or more")
 
 
 def _print(result: dict[str, object], as_json: bool) -> None:

@@ -7,7 +7,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires
 from importlib.metadata import version as installed
@@ -47,26 +47,29 @@ def add_to(app: typer.Typer) -> None:
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object a finding.")] = False) -> None:
     """See HELP."""
-    findings = examine()
-    for finding in findings:
+    missing = False
+    for finding in examine():  # Each is told when it is found: to measure the machine takes seconds.
+        missing = missing or finding.state == "missing"
         if as_json:
-            print(json.dumps(asdict(finding), ensure_ascii=False))
+            print(json.dumps(asdict(finding), ensure_ascii=False), flush=True)
             continue
         mark = {"ok": "  ", "optional": "- ", "missing": "! "}[finding.state]
-        print(f"{mark}{finding.topic:<11}{finding.found}")
+        print(f"{mark}{finding.topic:<11}{finding.found}", flush=True)
         if finding.remedy:
             print(f"{'':13}-> {finding.remedy}")
-    if any(finding.state == "missing" for finding in findings):
+    if missing:
         raise typer.Exit(FAILED)
 
 
-def examine() -> list[Finding]:
-    """Look at everything."""
+def examine() -> Iterator[Finding]:
+    """Look at everything, one thing after the other."""
     here = f"{version()}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     checks: list[Callable[[], list[Finding]]] = [
         _packages, _providers, _kernels, _threads, _models, _speed, _sound, _extras,
     ]  # fmt: skip
-    return [Finding("hearsay", "ok", here), *(finding for check in checks for finding in _found(check))]
+    yield Finding("hearsay", "ok", here)
+    for check in checks:
+        yield from _found(check)
 
 
 def _found(check: Callable[[], list[Finding]]) -> list[Finding]:

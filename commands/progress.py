@@ -64,5 +64,37 @@ class Bars:
             self._shown.stop()
 
 
+class Seconds:
+    """How many seconds of sound there are by now, on stderr and only where that is a terminal; the line goes in the
+    end."""
+
+    def __init__(self, what: str, *, shown: bool = True) -> None:
+        self._what, self._shown = what, shown and sys.stderr.isatty()
+        self._progress: Any = None
+        self._task: Any = None
+
+    def reach(self, seconds: float) -> None:
+        """So many seconds are there."""
+        if self._progress is not None:
+            self._progress.update(self._task, completed=seconds)
+
+    def __enter__(self) -> Self:
+        if self._shown:
+            from rich.console import Console
+            from rich.progress import Progress, SpinnerColumn, TextColumn
+
+            columns = SpinnerColumn(), TextColumn("{task.description}, {task.completed:.1f} s")
+            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._task = self._progress.add_task(self._what, total=None)
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
 def _bytes(count: int) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -115,6 +115,7 @@ def say(
     """See HELP."""
     from commands import text as texts
     from commands.local import Local
+    from commands.progress import Seconds
     from commands.reading import tell
     from commands.remote import RATE, Remote
     from commands.sink import Aloud, File, check_output
@@ -156,7 +157,8 @@ def say(
     )
     sink = aloud or File(output or Path(), speech.sample_rate)
     stream = texts.whole(text) if text not in (None, "-") else texts.arriving(file if file is not None else 0)
-    said = asyncio.run(speak(speech, stream, sink))
+    with Seconds(str(output), shown=output is not None and not as_json) as seconds:
+        said = asyncio.run(speak(speech, stream, sink, seconds.reach))
     if as_json:
         print(json.dumps(asdict(said), ensure_ascii=False))
     elif sys.stderr.isatty():
@@ -164,8 +166,10 @@ def say(
         print(f"{said.seconds:.1f} s, first audio after {1000 * said.first_audio:.0f} ms{late}", file=sys.stderr)
 
 
-async def speak(speech: "Speech", text: AsyncGenerator[str], sink: "Sink") -> Said:
-    """Say ``text`` into ``sink``; the two go at the same time.
+async def speak(
+    speech: "Speech", text: AsyncGenerator[str], sink: "Sink", reached: Callable[[float], None] = lambda seconds: None
+) -> Said:
+    """Say ``text`` into ``sink``; the two go at the same time. ``reached`` is told how many seconds of sound there are.
 
     Raises:
         Failure: there was nothing in it to say.
@@ -192,6 +196,7 @@ async def speak(speech: "Speech", text: AsyncGenerator[str], sink: "Sink") -> Sa
                     first = first or time.perf_counter()
                     size += len(event.pcm)
                     await sink.write(event.pcm)
+                    reached(size / (2 * speech.sample_rate))
                 case Remark() if event.text != NOTHING:  # That is told once, as the reason of the failure.
                     complain(event.text)
                 case Spoken():

@@ -2,13 +2,14 @@
 voices are known when they are heard."""
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from commands.console import MISUSED, Failure, Key, TtsModel, Url
+from commands.console import MISUSED, Failure, Key, TtsModel, Url, complain
 
 if TYPE_CHECKING:
     from clients.voices import Voice
@@ -152,6 +153,8 @@ def _clone(model: str | None, name: str, recording: Path, text: str | None) -> s
         raise Failure(f"name: {name!r} is {owner}; a daemon would not find this voice by it")
     # The check comes before the weights are loaded: that a model cannot clone is to be said at once.
     _stored(model).require_cloning(with_text=text is not None)
+    if sys.stderr.isatty():
+        complain(f"making the voice {name} of {recording}")
     speaking = Model(speaking_model(model), sessions=1)
     try:
         heard = beginning(recording, speaking.sample_rate)

@@ -1,10 +1,13 @@
 """The command on a terminal: a bar while it works, captions that redraw, nothing broken behind."""
 
+import json
 import os
+import re
 import select
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +61,22 @@ def test_transcribe_shows_a_bar_and_takes_it_away(environment: dict[str, str]):
     assert recording.name[:8] in drawn and "\x1b[2K" in drawn
     assert drawn.rstrip().splitlines()[-1].strip()
     assert drawn.count("\x1b[?25l") == drawn.count("\x1b[?25h")  # the cursor is shown as often as it is hidden
+
+
+def test_say_counts_what_it_writes_and_takes_the_count_away(environment: dict[str, str], tmp_path: Path):
+    """Nothing of it with --json, whose only line is the object."""
+    text, file = "The tide was coming in, and the boats rocked gently. " * 4, tmp_path / "a.wav"
+    code, drawn = on_terminal(["say", text, "-o", str(file), "--threads", "1"], environment)
+    assert code == 0, drawn
+    assert re.search(r"[1-9]\d*\.\d s", drawn) and "\x1b[2K" in drawn
+    assert drawn.count("\x1b[?25l") == drawn.count("\x1b[?25h") > 0
+    code, drawn = on_terminal(["say", text, "-o", str(file), "--threads", "1", "--json"], environment)
+    assert code == 0 and json.loads(drawn)["seconds"] > 1
+
+
+def test_what_shows_nothing_until_its_end_says_so(environment: dict[str, str]):
+    code, drawn = on_terminal(["bench", "tts", "--frames", "5", "--threads", "1"], environment)
+    assert code == 0 and drawn.startswith("hearsay: measuring, which takes ten seconds or more"), drawn
 
 
 def test_the_demo_redraws_and_leaves_what_it_heard(environment: dict[str, str]):
