@@ -65,27 +65,29 @@ class Bars:
 
 
 class Seconds:
-    """How many seconds of sound there are by now, on stderr and only where that is a terminal; the line goes in the
+    """How many seconds of sound are done by now, on stderr and only where that is a terminal; the line goes in the
     end."""
 
-    def __init__(self, what: str, *, shown: bool = True) -> None:
-        self._what, self._shown = what, shown and sys.stderr.isatty()
+    def __init__(self, what: str, total: float | None = None, *, shown: bool = True) -> None:
+        """``total``: how many seconds there are, where that is known; then a bar tells how much is left."""
+        self._what, self._total, self._shown = what, total, shown and sys.stderr.isatty()
         self._progress: Any = None
         self._task: Any = None
 
     def reach(self, seconds: float) -> None:
-        """So many seconds are there."""
+        """So many seconds are done."""
         if self._progress is not None:
             self._progress.update(self._task, completed=seconds)
 
     def __enter__(self) -> Self:
         if self._shown:
             from rich.console import Console
-            from rich.progress import Progress, SpinnerColumn, TextColumn
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-            columns = SpinnerColumn(), TextColumn("{task.description}, {task.completed:.1f} s")
-            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._task = self._progress.add_task(self._what, total=None)
+            columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f} s")
+            left = [] if self._total is None else [TimeRemainingColumn()]
+            self._progress = Progress(*columns, *left, console=Console(stderr=True), transient=True)
+            self._task = self._progress.add_task(self._what, total=self._total)
             self._progress.start()
         return self
 

@@ -23,8 +23,6 @@ Say a text aloud while it is made, or write it to a file.
 Standard input is spoken as it arrives, word by word: the output of a language model can be piped in. Ctrl-C stops at
 once; a file then holds what was said so far. Without --url a model is loaded in this process.
 """)
-NOTHING = "the text holds nothing that can be spoken"
-"""What a speaker remarks on such a text."""
 EPILOG = "Example: hearsay say 'Good evening.' -o evening.wav"
 
 
@@ -157,7 +155,7 @@ def say(
     )
     sink = aloud or File(output or Path(), speech.sample_rate)
     stream = texts.whole(text) if text not in (None, "-") else texts.arriving(file if file is not None else 0)
-    with Seconds(str(output), shown=output is not None and not as_json) as seconds:
+    with Seconds(output.name if output else "", shown=output is not None and not as_json) as seconds:
         said = asyncio.run(speak(speech, stream, sink, seconds.reach))
     if as_json:
         print(json.dumps(asdict(said), ensure_ascii=False))
@@ -176,7 +174,7 @@ async def speak(
     """
     from commands.speech import Awaiting, Remark, Sound, Spoken
 
-    words: list[Spoken] = []
+    words, remarks = list[Spoken](), list[str]()
     began = first = None
     size = size_then = 0
 
@@ -194,19 +192,21 @@ async def speak(
             match event:
                 case Sound():
                     first = first or time.perf_counter()
+                    while remarks:
+                        complain(remarks.pop(0))
                     size += len(event.pcm)
                     await sink.write(event.pcm)
                     reached(size / (2 * speech.sample_rate))
-                case Remark() if event.text != NOTHING:  # That is told once, as the reason of the failure.
-                    complain(event.text)
+                case Remark():  # Where no sound follows it is told once, as the reason of the failure.
+                    remarks.append(event.text)
                 case Spoken():
                     words.append(replace(event, start=round(event.start, 3), end=round(event.end, 3)))
                 case Awaiting():
                     sink.pause()
-                case _:
-                    pass
     if first is None or began is None:
-        raise Failure(f"nothing was said: {NOTHING}")
+        raise Failure(f"nothing was said: {'; '.join(remarks) or 'the text holds nothing that can be spoken'}")
+    for remark in remarks:
+        complain(remark)
     per_second = 2 * speech.sample_rate
     return Said(
         file=sink.name,

@@ -31,6 +31,7 @@ from commands.console import (
     reason,
     tell_loading,
 )
+from commands.progress import Seconds
 
 if TYPE_CHECKING:
     from audio.sound import Wanted
@@ -146,8 +147,8 @@ def transcribe(
     failed = False
     for file in files:
         try:
-            with _by_name(file) as source, _bar(source) as progress:
-                answer = hear(source, progress)
+            with _by_name(file) as source, _bar(source) as seconds:
+                answer = hear(source, seconds.reach)
         except Exception as error:
             if is_expected(error) != FAILED:  # The error is a defect, or an option that is wrong for every file.
                 raise
@@ -315,38 +316,13 @@ def _say_difference(file: Path, live: list[str], exact: list[str]) -> None:
     print(f"{file}: {differing} of {len(exact)} words differ from those with the running floor", file=sys.stderr)
 
 
-class _bar:
-    """A progress bar on stderr while a file is heard; nothing where stderr is no terminal. Yields the ``Progress``."""
+def _bar(file: Path) -> Seconds:
+    """Shows how much of a file is heard; nothing where stderr is no terminal, or the file is none that can be heard."""
+    from audio.recording import RecordingError, open_recording
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._shown = None
-
-    def __enter__(self) -> Progress:
-        if not sys.stderr.isatty():
-            return lambda seconds: None
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        from audio.recording import RecordingError, open_recording
-
-        try:
-            total = open_recording(self._file).seconds or None
-        except RecordingError:
-            return lambda seconds: None
-        shown = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:.0f} s"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        shown.start()
-        task = shown.add_task(self._file.name, total=total)
-        self._shown = shown
-        return lambda seconds: shown.update(task, completed=seconds)
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown is not None:
-            self._shown.stop()
+    if not sys.stderr.isatty():  # To look at a long file takes a second.
+        return Seconds(file.name, shown=False)
+    try:
+        return Seconds(file.name, open_recording(file).seconds or None)
+    except RecordingError:
+        return Seconds(file.name, shown=False)
