@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from commands.console import FAILED, MISUSED, Failure, prose
+from commands.console import prose
 from commands.serve import with_flags
 
 HELP = prose("""
@@ -45,7 +45,7 @@ def add_to(app: typer.Typer) -> None:
 def _cluster(
     config: Path | None, replicas: int, max_replicas: int | None, cpus: float, downscale_seconds: float, **flags: Any
 ) -> None:
-    from daemon.cluster import NoRay, Plan, deploy
+    from daemon.cluster import Plan, deploy
     from daemon.config import load
     from daemon.loading import check_models
 
@@ -57,8 +57,4 @@ def _cluster(
         downscale_seconds=downscale_seconds,
     )
     check_models(settings)
-    try:
-        deploy(settings, plan, lambda url: print(f"hearsay is ready on {url}", file=sys.stderr, flush=True))
-    except NoRay as error:
-        # Without the package it cannot be asked for here; replicas that do not start have failed.
-        raise Failure(str(error), MISUSED if isinstance(error.__context__, ImportError) else FAILED) from None
+    deploy(settings, plan, lambda url: print(f"hearsay is ready on {url}", file=sys.stderr, flush=True))

@@ -42,7 +42,11 @@ _OTHERS: Final = 64
 
 
 class NoRay(RuntimeError):
-    """Ray Serve is not installed, or its cluster cannot be used; the message says what to do."""
+    """Ray Serve is not installed; the message says how to get it."""
+
+
+class NotStarted(RuntimeError):
+    """The replicas do not start; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +254,8 @@ def deploy(settings: Settings, plan: Plan, ready: Callable[[str], None]) -> None
 
     Raises:
         ConfigError: a setting that Ray's proxies do not honour.
-        NoRay: not installed, or the replicas do not start.
+        NoRay: it is not installed.
+        NotStarted: the replicas do not start.
     """
     for name, why in (
         ("wyoming_port", "Ray Serve passes on HTTP alone"),
@@ -297,7 +302,7 @@ def deploy(settings: Settings, plan: Plan, ready: Callable[[str], None]) -> None
         try:
             serve.run(deployment.bind(replace(settings, threads=threads)), name=APP, route_prefix="/")
         except RuntimeError as error:
-            raise NoRay(f"the replicas do not start: {error}") from None
+            raise NotStarted(f"the replicas do not start: {error}") from None
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray has set a handler that exits at once.
         ready(f"http://{settings.host}:{settings.port}")
         with suppress(KeyboardInterrupt):
