@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from bench.clips import index
 from bench.flood import flooded
 from bench.probe import machine
 from bench.served import Served, python, served
@@ -134,8 +135,7 @@ def feed(plan: Plan, checkout: Path | None) -> Figures:
 
 def files(plan: Plan, checkout: Path | None) -> Figures:
     """Processor time a second of the recordings that are transcribed as files, one after the other, and their WER."""
-    rows: list[dict[str, Any]] = [json.loads(line) for line in (TESTS / "data" / "index.jsonl").open(encoding="utf-8")]
-    rows = [row for row in rows if str(row["file"]).startswith("clips/")][:FILES]
+    rows = [row for row in index(TESTS / "data", "file", "text") if str(row["file"]).startswith("clips/")][:FILES]
     with served((), checkout) as daemon:
         transcribe(daemon.url, TESTS / "data" / rows[0]["file"])
         meter = Meter(daemon.process)

@@ -308,9 +308,9 @@ async def _listen(stream: AsyncStream, found: Session, due: _Due) -> None:
         if not isinstance(event, Results):
             continue
         now = time.monotonic()
-        # What the end of the stream closes, no endpoint did.
         committed = event.words if event.is_final else event.words[: event.stable_words]
         found.commits.told([word.text for word in committed], now, final=event.is_final)
+        # What the end of the stream closes, no endpoint did.
         found.meter.received(replace(event, speech_final=False) if found.ended else event, now)
         if event.is_final:
             found.answered(due.answered(event), now)

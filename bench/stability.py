@@ -10,7 +10,6 @@ usage: python -m bench.stability DIR [--limit N] [--bounds -2 -1 …] [--plot FI
 """
 
 import argparse
-import json
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -149,11 +148,11 @@ def committed_row(material: Material) -> list[Row]:
     return [at_most("committed words that the final lacks", found.retracted_share, LIMIT, notes=notes)]
 
 
-def _files(index: Path) -> set[str]:
+def _files(known: Path) -> set[str]:
     """Names of the clips of an ``index.jsonl``, parts of recordings included; none where there is no such file."""
-    if not index.is_file():
+    if not known.is_file():
         return set()
-    rows: list[dict[str, Any]] = [json.loads(line) for line in index.read_text(encoding="utf-8").splitlines()]
+    rows = index(known.parent, "file")
     parts = [part for row in rows for part in row.get("parts", [])]
     return {Path(str(row["file"])).name for row in [*rows, *parts]}
 
