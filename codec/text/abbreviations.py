@@ -38,6 +38,7 @@ _COLLEGES: Final = frozenset(
     "Arizona Ball Boise Colorado Florida Fresno Iowa Kansas Michigan Mississippi Ohio Oklahoma Oregon Penn Utah"
     " Washington".split()
 )
+"""States whose name before "St." is that of a university."""
 _PLAYS: Final = frozenset("vs v at beat beats defeated over edged won lost football basketball".split())
 """What "St." is state between: "Ohio St. vs. Michigan"."""
 _INITIAL: Final = re.compile(r"[A-HJ-Z]|(?:[^\W\d_]\.)+[^\W\d_]")

@@ -50,6 +50,7 @@ _PAIR: Final = re.compile(r"(\d{1,3})/(\d{1,3})")
 _RATIO: Final = re.compile(r"(\d{1,3}):(\d\d)")
 _TOOK: Final = re.compile(r"(\d{1,2}):(\d\d):(\d\d)")
 _TAKING: Final = frozenset("in took takes take clocked clocks ran lasted lasts lasting for".split())
+"""Words after which "2:01:09" is how long something took."""
 _RATIOS: Final = frozenset(
     "ratio ratios dilution dilutions scale scales odds mix mixture split leverage match slope gradient proportion"
     " proportions compression model replica".split()
@@ -59,15 +60,19 @@ _RATED: Final = frozenset(
     "it them this him her say overall rated rate rates rating scored score scores scoring solid got get gets gave give"
     " gives giving perfect strong pain".split()
 )
+"""Words after which "8/10" is a rating."""
 _BATTED: Final = frozenset("were reached posted scored made collapsed closed declared finished".split())
 _BATTED_AFTER: Final = frozenset("after declared".split())
+"""Words after and before which "245/6" are the runs and wickets of a cricket team."""
 _BATTING: Final = frozenset("batting hitting hit hits bats batted average avg slugging slugged".split())
-"""Words before which ".312" is a batter's average."""
+"""Words after which ".312" is a batter's average."""
 _TITLES: Final = frozenset("king queen pope emperor empress tsar czar kaiser prince saint sultan".split())
 _REIGNS: Final = frozenset("of took ruled reigned died became succeeded married ascended and in coin coins".split())
+"""Words before and after a ruler's name with "I", by which that is a number and nobody who speaks."""
 _SMALL_ROMAN: Final = frozenset("ii iii iv vi vii viii ix xi xii xiii xiv xv xvi".split())
 _COUNTDOWN: Final = re.compile(r"T-(\d+)")
 _OF_FIRMS: Final = frozenset("and said says is was has had will co company corp inc stock".split())
+"""Words before which "3M" is the firm and no three million."""
 _OF_STRANDS: Final = frozenset("cap carbon direction end ends exonuclease overhang position splice utr utrs".split())
 """Words before which 5′ and 3′ are the ends of a strand of DNA."""
 _DIALLED: Final = re.compile(r"(?:\d{3}[-.])?\d{3}[-.]\d{4}")
@@ -79,9 +84,12 @@ _KINDS: Final = frozenset(("Type", "type", "Class", "class", "Grade", "grade", "
 _OF_KINDS: Final = frozenset("diabetes error errors and or collagen drug drugs recall felony railroad".split())
 """Words before which "Type I" is the first type."""
 _COUNTED_BY: Final = frozenset("century centuries olympics olympiad paralympics congress amendment corps".split())
+"""Words before which a Roman number is an ordinal: "the XXIV Olympics"."""
 _MOVING: Final = frozenset("depart departs departed departing arrive arrives arrived arriving at until".split())
+"""Words after which "0730" is a time of day."""
 _FIRM: Final = re.compile("3M(?:'s)?")
 _ENDING: Final = frozenset("ending ends ended".split())
+"""Words after which the last digits of a number come: "ending in 4421"."""
 _CENTURIES: Final = frozenset(("15", "16", "17", "18", "19", "20"))
 _POSTAL: Final = re.compile(r"\d{5}(?:-\d{4})?")
 _VERSE: Final = re.compile(r"(\d{1,3}):(\d{1,3})(?:[-–](\d{1,3}))?")
