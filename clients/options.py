@@ -23,6 +23,9 @@ class StreamOptions:
         utterance_end_ms: gap after a word, in milliseconds, that is reported as ``UtteranceEnd``.
         keyterms: names and words to listen for.
         speakers: whether the words of finals tell who says them.
+
+    Raises:
+        ListenError: there is no such encoding; the keyterms are one text.
     """
 
     model: str | None = None
@@ -38,10 +41,6 @@ class StreamOptions:
     speakers: bool = False
 
     def __post_init__(self) -> None:
-        """
-        Raises:
-            ListenError: an encoding that there is not; as :func:`several`.
-        """
         if self.encoding not in BYTES_PER_SAMPLE:
             raise ListenError(f"encoding: {self.encoding!r} is none of {', '.join(BYTES_PER_SAMPLE)}")
         several("keyterms", self.keyterms)
@@ -80,10 +79,10 @@ class StreamOptions:
 
 
 def several(name: str, texts: Iterable[str]) -> Iterable[str]:
-    """``texts``, which the caller names.
+    """Give back ``texts``, the argument called ``name``.
 
     Raises:
-        ListenError: they are one text: its letters would be taken for terms.
+        ListenError: it is one text, whose letters would be taken for texts.
     """
     if isinstance(texts, str):
         raise ListenError(f"{name}: a list of texts is wanted, not {texts[:80]!r} alone")

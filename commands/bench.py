@@ -52,7 +52,7 @@ def asr(
     from bench.asr import measure
     from commands.samples import sample
 
-    _begin()
+    _tell_measuring()
     _print(
         measure(
             audio or sample("reading").path,
@@ -79,7 +79,7 @@ def tts(
     from bench.tts import measure
     from commands.speech import speaking_model
 
-    _begin()
+    _tell_measuring()
     _print(measure(speaking_model(model), frames=frames, threads=threads, device=device, voice=voice), as_json)
 
 
@@ -206,7 +206,7 @@ def size(
     _print(measure(download=download), as_json)
 
 
-def _begin() -> None:
+def _tell_measuring() -> None:
     """Tell whoever sits at a terminal that there is nothing to see until the end."""
     if sys.stderr.isatty():
         complain("measuring, which takes ten seconds or more")

@@ -512,6 +512,6 @@ class Listener:
 
 
 def _due_by(priority: Priority) -> float:
-    """The deadline of a session's work that becomes due now. One that is behind goes before files, whose slack is
-    longer, but not before those that have waited as long."""
+    """The deadline of a session's work that becomes due now. A session that is behind goes before files, whose slack is
+    longer; but a file that has waited for five seconds more goes before it, so that files get on beside a flood."""
     return time.monotonic() + (BEHIND_SECONDS if priority is Priority.BACKLOG else SLACK[priority])
