@@ -43,11 +43,12 @@ class CodecState:
     past_valid           [71]                         1 where such a row is real
     ===================  ===========================  =============================================================
 
-    float32, all of full size and zero at the start; the size never changes (graphs made elsewhere may grow theirs).
+    float32, or float16 where the graph takes that, all of full size and zero at the start; the size never changes
+    (graphs made elsewhere may grow theirs).
     ``ahead``: samples beyond ``valid_samples`` of the last call, given out at the end; empty without look-ahead.
     """
 
-    tensors: tuple[Floats, ...]
+    tensors: tuple[npt.NDArray[np.floating[Any]], ...]
     ahead: Floats = field(default_factory=lambda: _NOTHING)
 
 
@@ -78,7 +79,10 @@ class CodecDecoder:
 
     def start(self) -> CodecState:
         """The state before the first frame."""
-        return CodecState(tuple(np.zeros(state.shape, np.float32) for state in self.spec.states))
+        half = self._graph.is_half
+        return CodecState(
+            tuple(np.zeros(s.shape, np.float16 if half(s.input) else np.float32) for s in self.spec.states)
+        )
 
     def step(self, codes: Codes, state: CodecState) -> tuple[Floats, CodecState]:
         """Decode frames of one stream.
@@ -125,8 +129,8 @@ class CodecDecoder:
             tensors = [item.state.tensors[place] for item in work]
             tensors += [np.zeros_like(tensors[0])] * (batch - len(work))
             feeds[state.input] = np.stack(tensors) if batch > 1 else tensors[0][None]
-        outputs = self._graph.run(feeds)
-        wave: Floats = outputs[self._places[spec.wave]].reshape(batch, -1)
+        outputs = self._graph.run(feeds, half=True)  # States stay in the form in which the graph takes them back.
+        wave: Floats = outputs[self._places[spec.wave]].reshape(batch, -1).astype(np.float32, copy=False)
         valid = np.broadcast_to(outputs[self._places[spec.samples]].reshape(-1), (batch,))
         nexts = [outputs[self._places[state.output]] for state in spec.states]
         results: list[tuple[Floats, CodecState]] = []

@@ -6,7 +6,6 @@ so it does not depend on who else is in the batch.
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -67,15 +66,12 @@ def draws(
     places = np.take_along_axis(places, order, 1)
     scores: Doubles = np.take_along_axis(logits, places, 1).astype(np.float64) / temperature
     totals: Doubles = np.exp(scores - scores[:, :1]).cumsum(1)
-    drawn: list[int] = []
-    for row, total, random in zip(places, totals, randoms, strict=True):
-        if top_p < 1.0:
-            # The smallest set whose mass reaches top_p; its first member always stays.
-            total = total[: 1 + _place(total, top_p * float(total[-1]), "left")]
-        place = _place(total, random.random() * float(total[-1]), "right")
-        drawn.append(int(row[min(place, len(total) - 1)]))
-    return drawn
-
-
-def _place(ascending: Doubles, value: float, side: Literal["left", "right"]) -> int:
-    return int(np.searchsorted(ascending, np.float64(value), side=side))
+    uniform: Doubles = np.array([random.random() for random in randoms])
+    last = np.full(len(totals), totals.shape[1] - 1)
+    if top_p < 1.0:
+        # The smallest set whose mass reaches top_p; its first member always stays.
+        last = np.minimum((totals < top_p * totals[:, -1:]).sum(1), last)
+    everyone = np.arange(len(totals))
+    mass: Doubles = totals[everyone, last]
+    place = np.minimum((totals <= (uniform * mass)[:, None]).sum(1), last)
+    return places[everyone, place].tolist()

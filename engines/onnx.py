@@ -2,12 +2,14 @@
 
 The provider is DirectML on Windows, CUDA or CoreML if the installed build offers them, else the CPU. DirectML compiles
 a graph anew for each shape it meets, so there every graph runs in fixed shapes (:attr:`Graph.fixed`): callers pad to
-the window and to a batch of 1, 2, 4 or 8, and each is warmed once after loading. CUDA searches for an algorithm at each
-new shape, and with fewer shapes more sessions share a call, so it gets fixed shapes too.
+the window and to a batch of 1, 2, 4 or 8, and each is warmed once after loading. With fewer shapes more sessions share
+a call, so CUDA gets fixed shapes too; and a graph of convolutions gets one, because ONNX Runtime plans a convolution
+anew whenever its shape is not that of the call before (its issue 23006).
 """
 
+import logging
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,11 +21,21 @@ Array = npt.NDArray[Any]
 
 ort: Any = onnxruntime
 """ONNX Runtime, which ships no types."""
+EP_FAIL: Final[type[Exception]] = ort.capi.onnxruntime_pybind11_state.EPFail
+"""What ONNX Runtime raises when a provider fails in a run."""
+
+_MOST_TOLD: Final = 300
+"""How many characters of ONNX Runtime's own words an error has."""
+
+_LOG: Final = logging.getLogger(__name__)
 
 BATCHES: Final = (1, 2, 4, 8)
 """The batch sizes where shapes are fixed: powers of two, so that padding at most doubles the work."""
 CUDA_BATCHES: Final = (*BATCHES, 16, 32)
 """The batch sizes on CUDA: a window alone takes 8 ms on an H100, 32 take 32 ms (notes/2026-11-card.md)."""
+CUDA_CONVOLVED: Final = (8,)
+"""The batch size on CUDA of a graph of convolutions: a stem takes 2.2 ms with eight chunks in each call, and 6.2 if
+their number changes from call to call (notes/2026-11-card.md)."""
 
 _PROVIDERS: Final = {
     "dml": "DmlExecutionProvider",
@@ -77,12 +89,13 @@ def _share_memory() -> None:
 class Graph:
     """A loaded graph. Thread-safe."""
 
-    def __init__(self, path: Path, *, threads: int, provider: str = "auto") -> None:
+    def __init__(self, path: Path, *, threads: int, provider: str = "auto", convolves: bool = False) -> None:
         """Load the graph ``path``, and the weights that lie beside it.
 
         Args:
             threads: how many threads one call uses.
             provider: see :func:`providers`.
+            convolves: whether the graph has convolutions, so that CUDA wants one shape.
 
         Raises:
             ProviderError: there is no such provider, or it does not start here.
@@ -108,35 +121,48 @@ class Graph:
         # thirds of the time that loading takes, and a run then takes no less memory or time.
         options.enable_mem_reuse = wanted != [CPU]
         options.log_severity_level = 3
-        # After a failure ONNX Runtime tries again without a GPU, and prints that to stdout. On the CPU this would only
-        # repeat the failure.
-        again = int(wanted != [CPU])
+        self.path = path
+        self._retreats = provider == "auto" and wanted != [CPU]
+        """Whether the CPU takes over if the provider fails, as nobody has asked for that provider."""
+        # ONNX Runtime's own way to the CPU prints to stdout and tells the caller nothing.
+        make = partial(ort.InferenceSession, str(path), options, enable_fallback=0)
         try:
-            chosen = [(name, _CUDA_OPTIONS if name == cuda else {}) for name in wanted]
-            self._session = ort.InferenceSession(str(path), options, providers=chosen, enable_fallback=again)
+            try:
+                self._session = make(providers=[(name, _CUDA_OPTIONS if name == cuda else {}) for name in wanted])
+            except Exception as error:
+                if not self._retreats:
+                    raise
+                self._tell(error)
+                self._session = make(providers=[CPU])
             inputs = self._session.get_inputs()
             self.inputs: tuple[str, ...] = tuple(i.name for i in inputs)
             self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
         except Exception as error:  # ONNX Runtime's exceptions have no common base class.
             raise GraphError(f"ONNX Runtime cannot load {path}: {error}") from error
-        self.path = path
         self.provider: str = self._session.get_providers()[0]
         if provider != "auto" and self.provider != wanted[0]:
             raise ProviderError(f"provider: {wanted[0]} does not start here; ONNX Runtime took {self.provider}")
         self.fixed = self.provider in (_PROVIDERS["dml"], cuda)
-        self.batches = CUDA_BATCHES if self.provider == cuda else BATCHES
+        card = CUDA_CONVOLVED if convolves else CUDA_BATCHES
+        self.batches = card if self.provider == cuda else BATCHES
         """The batch sizes to pad to, if ``fixed``."""
         self._shapes: dict[str, list[int | str | None]] = {i.name: i.shape for i in inputs}
         self._half = {i.name for i in inputs if i.type == "tensor(float16)"}
+
+    def is_half(self, name: str) -> bool:
+        """Whether an input is float16."""
+        return name in self._half
 
     def is_dynamic(self, name: str, axis: int) -> bool:
         """Whether an input's axis may have any length."""
         return not isinstance(self._shapes[name][axis], int)
 
-    def run(self, feeds: Mapping[str, Array], wanted: Sequence[str] | None = None) -> list[Array]:
+    def run(
+        self, feeds: Mapping[str, Array], wanted: Sequence[str] | None = None, *, half: bool = False
+    ) -> list[Array]:
         """Run the graph and return the outputs that ``wanted`` names, or all of them in the graph's order. What only
         other outputs need is not computed. Inputs are cast to float16 if the graph wants that, and float16 outputs are
-        returned as float32.
+        returned as float32, unless ``half`` says that they stay as they are.
 
         Raises:
             GraphError: ONNX Runtime failed.
@@ -145,7 +171,29 @@ class Graph:
             name: value.astype(np.float16, copy=False) if name in self._half else value for name, value in feeds.items()
         }
         try:
-            outputs: list[Array] = self._session.run(wanted, cast)
+            outputs: list[Array] = self._run(wanted, cast)
         except Exception as error:
-            raise GraphError(f"ONNX Runtime cannot run {self.path}: {error}") from error
-        return [o.astype(np.float32) if o.dtype == np.float16 else o for o in outputs]
+            hint = "" if self.provider == CPU else "; with --device cpu it runs on the processor"
+            raise GraphError(f"ONNX Runtime cannot run {self.path}: {_short(error)}{hint}") from error
+        return [o.astype(np.float32) if o.dtype == np.float16 and not half else o for o in outputs]
+
+    def _run(self, wanted: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
+        try:
+            return self._session.run(wanted, feeds)
+        except EP_FAIL as error:
+            if not self._retreats:
+                raise
+            self._tell(error)
+            self._retreats = False
+            self._session.set_providers([CPU])
+            self.provider = CPU
+            return self._session.run(wanted, feeds)
+
+    def _tell(self, error: Exception) -> None:
+        _LOG.warning("%s runs on the processor, because the card cannot run it: %s", self.path, _short(error))
+
+
+def _short(error: Exception) -> str:
+    """The beginning of an error that may be pages of a library's own notes."""
+    line = str(error).strip().partition("\n")[0]
+    return line if len(line) <= _MOST_TOLD else f"{line[:_MOST_TOLD]}…"

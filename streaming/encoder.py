@@ -116,9 +116,10 @@ class AudioEncoder:
         """Run the graphs on zeros, so that no session waits for memory or compilation: on every shape where the
         provider's shapes are fixed, else on the shortest and the longest window."""
         spec = self.spec
-        for batch in self._body.batches if self._body.fixed else (1,):
-            if self._stem is not None:
+        if self._stem is not None:
+            for batch in self._stem.batches if self._stem.fixed else (1,):
                 self._stem.run({"mel": np.zeros((batch, self._bins, spec.chunk_frames), np.float32)})
+        for batch in self._body.batches if self._body.fixed else (1,):
             for length in (spec.window_rows,) if self._body.fixed else (BODY_GRAIN, spec.window_rows):
                 rows = np.zeros((batch, length, spec.stem_width), np.float32)
                 self._body.run(self._feeds(rows, np.ones((batch, length), np.float32)))
@@ -130,11 +131,13 @@ class AudioEncoder:
         return {"rows": rows, "valid_rows": mask.sum(1).astype(np.int64)}
 
     def _run_stem(self, jobs: Sequence[Sequence[Floats]]) -> list[list[Floats]]:
-        def run(group: Sequence[Floats]) -> list[Floats]:
-            assert self._stem is not None
-            return list(self._stem.run({"mel": _pad_batch(np.stack(group), self._stem)})[0])
+        stem = self._stem
+        assert stem is not None
 
-        return _in_batches(jobs, run, lambda chunk: chunk.shape[1], self._most)
+        def run(group: Sequence[Floats]) -> list[Floats]:
+            return list(stem.run({"mel": _pad_batch(np.stack(group), stem)})[0])
+
+        return _in_batches(jobs, run, lambda chunk: chunk.shape[1], min(self._most, stem.batches[-1]))
 
     def _run_body(self, jobs: Sequence[Sequence[tuple[Floats, Floats]]]) -> list[list[Encoded]]:
         def run(group: Sequence[tuple[Floats, Floats]]) -> list[Encoded]:

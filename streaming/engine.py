@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -106,8 +107,10 @@ class Engine:
         self.vad = VoiceModel.load()
         self._speakers: SpeakerModel | None = None
         self._loading = threading.Lock()
-        stem = None if spec.stem is None else Graph(directory / spec.stem, threads=mine.threads, provider=provider)
-        body = Graph(directory / spec.body, threads=mine.threads, provider=provider)
+        graph = partial(Graph, threads=mine.threads, provider=provider)
+        stem = None if spec.stem is None else graph(directory / spec.stem, convolves=True)
+        # Without a stem it is the body that has convolutions.
+        body = graph(directory / spec.body, convolves=spec.stem is None)
         self.provider = body.provider
         with ExitStack() as opened:
             self.lane = Lane(

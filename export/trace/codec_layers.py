@@ -4,7 +4,8 @@ A convolution's left context is a tail of the state, which Tails hands out in th
 
 ONNX Runtime splits the sums of a convolution with few outputs into parts, whose length depends on the number of
 outputs, so calls of another length would sum in another order. A product with a constant matrix sums every row alike.
-So convolutions with few steps a frame are written as such products.
+So convolutions with few steps a frame are written as such products, and in float16, which is for graphics cards, all
+whose channels mix: cuDNN finds no algorithm for some of those that are dilated (96 channels in float16 on an H200).
 """
 
 from collections.abc import Iterator, Sequence
@@ -75,6 +76,11 @@ class Taps(nn.Module):
         return torch.matmul(rows, self.taps)
 
 
+def product(steps: int, dtype: torch.dtype) -> bool:
+    """Whether a convolution with so many steps a frame is written as a product."""
+    return steps <= FEW or dtype == torch.float16
+
+
 class Convolution(nn.Module):
     """A causal convolution with ``steps`` outputs a frame. Its left context is a tail of the state, of which a kernel
     of 1 needs none."""
@@ -86,7 +92,7 @@ class Convolution(nn.Module):
         weight = read(f"{prefix}conv.weight")
         self.kernel, self.steps, self.dilation, self.groups = weight.shape[2], steps, dilation, groups
         self.product: Taps | None = None
-        if steps <= FEW and groups == 1:
+        if product(steps, dtype) and groups == 1:
             self.product = Taps(apply("taps", weight), self.kernel, dtype, dilation)
         else:
             self.weight = constant(weight, dtype)
@@ -113,7 +119,7 @@ class Upsampling(nn.Module):
         weight = read(f"{prefix}conv.weight")
         self.steps, self.stride, self.padding = steps, stride, weight.shape[2] - stride
         self.product: Taps | None = None
-        if steps <= FEW:
+        if product(steps, dtype):
             self.product = Taps(apply("rising_taps", weight, stride), weight.shape[2] // stride, dtype)
         else:
             self.weight = constant(apply("flat", weight), dtype)
