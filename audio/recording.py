@@ -246,7 +246,10 @@ def _told(wrong: str, patient: Patient) -> Generator[None]:
     import av.error
 
     try:
-        yield
+        try:
+            yield
+        finally:
+            patient.interrupted()
     except Unfit as fault:
         raise RecordingError(ELSEWHERE if patient.patience.elsewhere else str(fault)) from None
     except (av.error.MemoryError, MemoryError):
